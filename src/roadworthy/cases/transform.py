@@ -1,0 +1,108 @@
+"""Transforms: generators that turn one value into another of the same kind.
+
+A transform is a function ``make(value, rng, *, …)``; its keyword-only arguments are its strength, and named tables of levels
+give them numbers ("hendrycks" 1 to 5, "wang" 1 to 3). Level 0 is the identity for every transform. Kind and shape are kept
+and the input is never changed in place. Over the steps of a case (frames, turns) randomness is drawn anew for each step,
+or once for the case, as declared by `draw`.
+
+>>> @transform("darken", of=IMAGE, tables={"plain": [{"by": 0.5}, {"by": 0.25}]})
+... def darken(image, rng, *, by: float):
+...     '''Every pixel is multiplied.'''
+...     return (image * by).astype(image.dtype)
+>>> import numpy as np
+>>> at_level("darken", 2).value(np.full((8, 8), 100, np.uint8), np.random.default_rng(0))[0, 0]
+25
+>>> registry.remove("transforms", "darken")
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from roadworthy import registry
+from roadworthy.data.samples import Sample
+from roadworthy.data.seeds import generator
+from roadworthy.data.values import FRAMES, IMAGE, KINDS, Kind
+from roadworthy.registry import did_you_mean
+
+Draw = Literal["step", "case"]
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def transform(
+    name: str, *, of: Kind, tables: Tables | None = None, draw: Draw = "step"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a transform of one kind of value, with its tables of levels (level 1 first)."""
+    return registry.register("transforms", name, of=of.name, tables=dict(tables or {}), draw=draw)
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A registered transform with its parameters fixed; `level` is 0 where nothing is done."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    level: float | None = None
+    table: str | None = None
+
+    @functools.cached_property
+    def component(self) -> registry.Component:
+        """The registered function."""
+        return registry.get("transforms", self.name)
+
+    @functools.cached_property
+    def _function(self) -> Callable[..., Any]:
+        return self.component.bind(**self.parameters)  # type: ignore[no-any-return]
+
+    @property
+    def kind(self) -> Kind:
+        """What it transforms."""
+        return KINDS[self.component.traits["of"]]
+
+    @property
+    def identity(self) -> bool:
+        """Whether this is level 0."""
+        return self.level == 0
+
+    def value(self, item: Any, rng: np.random.Generator) -> Any:
+        """One value, transformed."""
+        return item if self.identity else self._function(item, rng)
+
+    def at_step(self, item: Any, seed: int, case: str, step: int = 0) -> Any:
+        """One value of a case's step, with the generator that belongs to it."""
+        if self.identity:
+            return item
+        drawn = 0 if self.component.traits.get("draw") == "case" else step
+        return self._function(item, generator(seed, case, self.name, drawn))
+
+    def make(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        """A sample, transformed; frames are transformed one by one."""
+        return sample._replace(input=self.value(sample.input, rng))
+
+    def applies_to(self, kind: Kind) -> bool:
+        """An image transform serves frames too."""
+        return kind is self.kind or (kind is FRAMES and self.kind is IMAGE)
+
+
+def at_level(name: str, level: int, *, table: str | None = None) -> Transform:
+    """The transform at a level of one of its tables (the only one, or "hendrycks" unless another is named)."""
+    component = registry.get("transforms", name)
+    tables: Tables = component.traits.get("tables", {})
+    if level == 0:
+        return Transform(name, {}, level=0, table=table)
+    if not tables:
+        raise ValueError(f"{name} has no table of levels; give its parameters: {', '.join(component.parameters)}")
+    chosen = table or ("hendrycks" if "hendrycks" in tables else next(iter(tables)))
+    if chosen not in tables:
+        raise ValueError(
+            f"{name} has no table of levels {chosen!r}{did_you_mean(chosen, tables)}; it has: {', '.join(tables)}"
+        )
+    rows = tables[chosen]
+    if not 1 <= level <= len(rows):
+        raise ValueError(f"{name} has levels 0 to {len(rows)} in its table {chosen!r}; {level} is not one of them")
+    return Transform(name, dict(rows[level - 1]), level=level, table=chosen)

@@ -1,0 +1,255 @@
+"""Samples, data sets, and the roles that rows play.
+
+A `Dataset` is a table of samples: ids, inputs (an array, or anything that reads lazily by slice), targets, metadata columns and
+groups. A group is what is independent of what (a patient, a drive, a speaker); it never spans two roles.
+
+>>> import numpy as np
+>>> from roadworthy.data import values
+>>> data = Dataset("toy", values.IMAGE, np.zeros((3, 8, 8), np.uint8), values.LABEL, np.array([0, 1, 1]), classes=("a", "b"))
+>>> data.take([2]).ids.tolist()
+['2']
+>>> data.where({"label": "b"}).tolist()
+[False, True, True]
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from roadworthy.data.values import LABEL, Kind
+from roadworthy.registry import did_you_mean
+
+
+class DataError(ValueError):
+    """Data that cannot be used as it is; the message says which file or row, and what to do."""
+
+
+class Inputs(Protocol):
+    """Inputs by slice: an array, a list, or a reader that opens files when asked. A broken one is an `Unreadable`."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any) -> Any: ...
+
+
+class Sample(NamedTuple):
+    """One input with its target, metadata and group."""
+
+    id: str
+    input: Any
+    target: Any
+    metadata: Mapping[str, Any]
+    group: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A table of samples of one kind."""
+
+    name: str
+    input_kind: Kind
+    inputs: Inputs
+    target_kind: Kind | None = None
+    targets: Sequence[Any] | np.ndarray | None = None
+    ids: np.ndarray = None  # type: ignore[assignment]
+    metadata: Mapping[str, np.ndarray] = field(default_factory=dict)
+    groups: np.ndarray | None = None
+    classes: tuple[str, ...] | None = None
+    source: str = ""
+    licence: str = ""
+
+    def __post_init__(self) -> None:
+        n = len(self.inputs)
+        if self.ids is None:
+            object.__setattr__(self, "ids", np.array([str(i) for i in range(n)], dtype=object))
+        lengths = {"ids": len(self.ids)}
+        if self.targets is not None:
+            lengths["targets"] = len(self.targets)
+        if self.groups is not None:
+            lengths["groups"] = len(self.groups)
+        lengths.update({f"metadata {k!r}": len(v) for k, v in self.metadata.items()})
+        for what, length in lengths.items():
+            if length != n:
+                raise DataError(f"data set {self.name!r}: {n} inputs but {length} {what}; there must be one each")
+        _refuse_repeated_ids(self.name, self.ids)
+        self._check_labels()
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self.sample(row) for row in range(len(self)))
+
+    def sample(self, row: int) -> Sample:
+        """One sample, read now."""
+        return Sample(
+            str(self.ids[row]),
+            self.inputs[row : row + 1][0],
+            None if self.targets is None else self.targets[row],
+            {k: v[row] for k, v in self.metadata.items()},
+            str(self.ids[row] if self.groups is None else self.groups[row]),
+        )
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> Dataset:
+        """Some of the rows, in the order given."""
+        rows = np.asarray(rows)
+        if rows.dtype == bool:
+            rows = np.flatnonzero(rows)
+        targets = self.targets
+        if targets is not None:
+            targets = targets[rows] if isinstance(targets, np.ndarray) else [targets[i] for i in rows]
+        inputs: Inputs = self.inputs[rows] if isinstance(self.inputs, np.ndarray) else _Picked(self.inputs, rows)
+        return replace(
+            self,
+            inputs=inputs,
+            targets=targets,
+            ids=self.ids[rows],
+            metadata={k: np.asarray(v)[rows] for k, v in self.metadata.items()},
+            groups=None if self.groups is None else self.groups[rows],
+        )
+
+    def column(self, name: str) -> np.ndarray:
+        """A metadata column; ``label`` (and ``class``) stand for the target's class name."""
+        if name in self.metadata:
+            return np.asarray(self.metadata[name])
+        if name in ("label", "class") and self.target_kind is LABEL and self.targets is not None:
+            labels = np.asarray(self.targets)
+            return np.asarray(self.classes, dtype=object)[labels] if self.classes else labels.astype(str)
+        known = [*self.metadata, *(["label"] if self.target_kind is LABEL else [])]
+        raise DataError(
+            f"data set {self.name!r} has no metadata {name!r}{did_you_mean(name, known)}; "
+            f"it has: {', '.join(known) or 'none'}"
+        )
+
+    def where(self, conditions: Mapping[str, Any]) -> np.ndarray:
+        """Which rows meet all conditions: a value, a list of values, or ``{min: , max: }``."""
+        keep = np.ones(len(self), dtype=bool)
+        for name, wanted in conditions.items():
+            keep &= _meets(self.column(name), wanted, name)
+        return keep
+
+    @functools.cached_property
+    def group_of(self) -> np.ndarray:
+        """The group of each row; a row without one is a group of its own."""
+        return self.ids if self.groups is None else self.groups
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of the content: inputs, targets, ids, groups and metadata."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in self._content():
+            digest.update(part)
+        return digest.hexdigest()
+
+    def _content(self) -> Iterator[bytes]:
+        yield f"{self.input_kind.name}|{len(self)}|{self.classes}".encode()
+        yield "\x1f".join(map(str, self.ids)).encode()
+        own = getattr(self.inputs, "fingerprint", None)
+        if own is not None:
+            yield str(own() if callable(own) else own).encode()
+        else:
+            yield from _bytes_of(self.input_kind, self.inputs)
+        if self.targets is not None and self.target_kind is not None:
+            yield from _bytes_of(self.target_kind, self.targets)
+        for name in sorted(self.metadata):
+            yield f"{name}={'|'.join(map(str, self.metadata[name]))}".encode()
+        if self.groups is not None:
+            yield "\x1f".join(map(str, self.groups)).encode()
+
+    def _check_labels(self) -> None:
+        if self.target_kind is not LABEL or self.targets is None or self.classes is None or len(self) == 0:
+            return
+        labels = np.asarray(self.targets)
+        bad = np.flatnonzero((labels < 0) | (labels >= len(self.classes)))
+        if bad.size:
+            row = int(bad[0])
+            raise DataError(
+                f"data set {self.name!r}: sample {self.ids[row]!r} has the label {labels[row]}, outside the "
+                f"{len(self.classes)} classes (0 to {len(self.classes) - 1}); {bad.size} such row(s). "
+                "Correct the label file, or name all classes under data: classes"
+            )
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """Some rows of lazily read inputs."""
+
+    inputs: Inputs
+    rows: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Any) -> Any:
+        wanted = self.rows[rows]
+        if np.ndim(wanted) == 0:
+            return self.inputs[int(wanted)]
+        return [self.inputs[int(i)] for i in wanted]
+
+    def fingerprint(self) -> str:
+        own = getattr(self.inputs, "fingerprint", None)
+        base = own() if callable(own) else own
+        return f"{base}|{self.rows.tolist()}"
+
+
+def check_roles(roles: Mapping[str, Dataset]) -> None:
+    """Refuse a group, or a sample without group, that stands in two roles: what chose must not judge."""
+    owner: dict[str, str] = {}
+    for role, data in roles.items():
+        for group in np.unique(np.asarray(data.group_of, dtype=str)):
+            other = owner.setdefault(group, role)
+            if other != role and (data.groups is not None or data.source == roles[other].source):
+                raise DataError(
+                    f"group {group!r} is in two roles, {other} and {role}: its cases are not independent, so what "
+                    "was chosen on the one would be judged on the other. Split the data by group"
+                )
+
+
+def _refuse_repeated_ids(name: str, ids: np.ndarray) -> None:
+    seen: set[str] = set()
+    for i in ids:
+        if i in seen:
+            raise DataError(f"data set {name!r}: the id {i!r} occurs twice; ids must be unique")
+        seen.add(i)
+
+
+def _meets(column: np.ndarray, wanted: Any, name: str) -> np.ndarray:
+    if isinstance(wanted, Mapping):
+        unknown = set(wanted) - {"min", "max"}
+        if unknown:
+            raise DataError(f"condition on {name!r}: {sorted(unknown)} is not known; a range takes min and max")
+        try:
+            numbers = column.astype(float)
+        except ValueError as error:
+            raise DataError(f"condition on {name!r}: min and max need numbers, but {error}") from error
+        return (numbers >= wanted.get("min", -np.inf)) & (numbers <= wanted.get("max", np.inf))
+    options = wanted if isinstance(wanted, list | tuple) else [wanted]
+    return np.isin(column.astype(str), [str(o) for o in options])
+
+
+def _bytes_of(kind: Kind, items: Any) -> Iterator[bytes]:
+    if isinstance(items, np.ndarray) and items.dtype != object:
+        yield f"{items.dtype}{items.shape}".encode()
+        yield np.ascontiguousarray(items).tobytes()
+        return
+    for start in range(0, len(items), 64):
+        for item in items[start : start + 64]:
+            yield _item_bytes(item)
+
+
+def _item_bytes(item: Any) -> bytes:
+    if isinstance(item, np.ndarray):
+        return f"{item.dtype}{item.shape}".encode() + np.ascontiguousarray(item).tobytes()
+    if hasattr(item, "__dataclass_fields__"):
+        return b"|".join(_item_bytes(getattr(item, f)) for f in item.__dataclass_fields__)
+    if isinstance(item, list | tuple):
+        return b"[" + b",".join(_item_bytes(i) for i in item) + b"]"
+    if isinstance(item, Mapping):
+        return repr(sorted((str(k), str(v)) for k, v in item.items())).encode()
+    return repr(item).encode()

@@ -1,0 +1,423 @@
+"""What flows through a subject: class scores, vectors, boxes, tracks, text, episodes, and the inputs they are made from.
+
+Targets and outputs share these kinds. An item is plain Python or numpy (an image is an array, a text a ``str``); a
+`Kind` says what a sound item looks like and how many of them are packed into arrays for the trace, dense where every
+item has one shape, values and offsets where not. ``None`` stands for "no answer" (a case that failed).
+
+>>> CLASS_SCORES.problem(np.array([0.1, np.nan]))
+'has 1 NaN or infinite value among 2'
+>>> parts = BOXES.pack([Boxes.of([[0, 0, 2, 2]]), None])
+>>> parts["offsets"].tolist()
+[0, 1, 1]
+>>> BOXES.unpack(parts)[0].xyxy.tolist()
+[[0.0, 0.0, 2.0, 2.0]]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Parts = dict[str, Any]
+"""Packed items: numpy arrays, or lists of ``str | None`` for text."""
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Detections or true objects of one image: corners (n, 4) as x1 y1 x2 y2, class index, score."""
+
+    xyxy: np.ndarray
+    labels: np.ndarray
+    scores: np.ndarray
+
+    @classmethod
+    def of(cls, xyxy: Any, labels: Any = None, scores: Any = None) -> Boxes:
+        """Boxes from anything array-like; labels default to 0 and scores to 1."""
+        corners = np.asarray(xyxy, dtype=np.float64).reshape(-1, 4)
+        n = len(corners)
+        return cls(
+            corners,
+            np.zeros(n, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64).reshape(-1),
+            np.ones(n) if scores is None else np.asarray(scores, dtype=np.float64).reshape(-1),
+        )
+
+    def __len__(self) -> int:
+        return len(self.xyxy)
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """Objects with identity over the steps of one case: one row an object and step."""
+
+    step: np.ndarray
+    ids: np.ndarray
+    xyxy: np.ndarray
+
+    @classmethod
+    def of(cls, step: Any, ids: Any, xyxy: Any) -> Tracks:
+        """Tracks from anything array-like."""
+        return cls(
+            np.asarray(step, dtype=np.int64).reshape(-1),
+            np.asarray(ids, dtype=np.int64).reshape(-1),
+            np.asarray(xyxy, dtype=np.float64).reshape(-1, 4),
+        )
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+@dataclass(frozen=True)
+class Audio:
+    """A mono wave, float32 in [-1, 1], and its sampling rate in Hz."""
+
+    wave: np.ndarray
+    rate: int
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What happened over the steps of one case: the turns, and what came of it."""
+
+    turns: tuple[Mapping[str, Any], ...]
+    outcome: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Stands where an input could not be read; the case is recorded as failed with this reason."""
+
+    reason: str
+
+
+class Kind:
+    """A kind of value. `problem` says what is wrong with an item, `pack` and `unpack` are inverse to each other."""
+
+    name: str = ""
+    dense = False
+
+    def problem(self, item: Any) -> str | None:
+        """What is wrong with this item, as the end of a sentence, or None."""
+        raise NotImplementedError(f"{type(self).__name__} defines problem()")  # pragma: no cover
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        """Arrays that hold the items, None included."""
+        raise NotImplementedError(f"{type(self).__name__} defines pack()")  # pragma: no cover
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        """The items again."""
+        raise NotImplementedError(f"{type(self).__name__} defines unpack()")  # pragma: no cover
+
+    def join(self, steps: Sequence[Any]) -> Any:
+        """The value of a case, from the values of its steps: the last one, unless a kind says otherwise."""
+        return steps[-1] if steps else None
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class _Dense(Kind):
+    """Items of one shape: an array with one row an item, NaN rows for None."""
+
+    dense = True
+
+    def problem(self, item: Any) -> str | None:
+        array = np.asarray(item)
+        if array.dtype.kind not in "fiub":
+            return f"is of type {array.dtype}, not a number"
+        if array.ndim != 1 or array.size == 0:
+            return f"has the shape {array.shape}; one row of numbers was expected"
+        bad = int(np.count_nonzero(~np.isfinite(array))) if array.dtype.kind == "f" else 0
+        return f"has {bad} NaN or infinite value{'s' * (bad > 1)} among {array.size}" if bad else None
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        if isinstance(items, np.ndarray) and items.dtype != object:
+            return {"values": items}
+        width = next((len(np.atleast_1d(i)) for i in items if i is not None), 0)
+        values = np.full((len(items), width), np.nan, dtype=np.float32)
+        for row, item in enumerate(items):
+            if item is not None:
+                values[row] = item
+        return {"values": values}
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        return parts["values"]
+
+
+class _Labels(Kind):
+    """A class index; -1 for None."""
+
+    name = "label"
+    dense = True
+
+    def problem(self, item: Any) -> str | None:
+        if not isinstance(item, int | np.integer):
+            return f"is {item!r}, not a class index"
+        return f"is {item}, below 0" if item < 0 else None
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        if isinstance(items, np.ndarray) and items.dtype.kind in "iu":
+            return {"values": items}
+        return {"values": np.array([-1 if i is None else int(i) for i in items], dtype=np.int64)}
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        return parts["values"]
+
+
+class _ClassScores(_Dense):
+    name = "class_scores"
+
+
+class _Vector(_Dense):
+    name = "vector"
+
+
+def _offsets(lengths: Sequence[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+class _Boxes(Kind):
+    name = "boxes"
+
+    def problem(self, item: Any) -> str | None:
+        if not isinstance(item, Boxes):
+            return f"is {type(item).__name__}, not Boxes"
+        if not len(item.xyxy) == len(item.labels) == len(item.scores):
+            return f"has {len(item.xyxy)} boxes, {len(item.labels)} labels and {len(item.scores)} scores"
+        if not (np.isfinite(item.xyxy).all() and np.isfinite(item.scores).all()):
+            return "has a NaN or infinite corner or score"
+        if (item.xyxy[:, 2:] < item.xyxy[:, :2]).any():
+            return "has a box whose second corner lies above or left of its first (x1 y1 x2 y2 is expected)"
+        return None
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        known = [Boxes.of(np.zeros((0, 4))) if i is None else i for i in items]
+        empty = Boxes.of(np.zeros((0, 4)))
+        return {
+            "offsets": _offsets([len(b) for b in known]),
+            "xyxy": np.concatenate([b.xyxy for b in [empty, *known]]),
+            "labels": np.concatenate([b.labels for b in [empty, *known]]),
+            "scores": np.concatenate([b.scores for b in [empty, *known]]),
+        }
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        o = parts["offsets"]
+        return [
+            Boxes(parts["xyxy"][a:b], parts["labels"][a:b], parts["scores"][a:b])
+            for a, b in zip(o[:-1], o[1:], strict=True)
+        ]
+
+
+class _Tracks(Kind):
+    name = "tracks"
+
+    def problem(self, item: Any) -> str | None:
+        if not isinstance(item, Tracks):
+            return f"is {type(item).__name__}, not Tracks"
+        if not len(item.step) == len(item.ids) == len(item.xyxy):
+            return f"has {len(item.step)} steps, {len(item.ids)} ids and {len(item.xyxy)} boxes"
+        return None if np.isfinite(item.xyxy).all() else "has a NaN or infinite corner"
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        empty = Tracks.of([], [], [])
+        known = [empty if i is None else i for i in items]
+        return {
+            "offsets": _offsets([len(t) for t in known]),
+            "step": np.concatenate([t.step for t in [empty, *known]]),
+            "ids": np.concatenate([t.ids for t in [empty, *known]]),
+            "xyxy": np.concatenate([t.xyxy for t in [empty, *known]]),
+        }
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        o = parts["offsets"]
+        return [
+            Tracks(parts["step"][a:b], parts["ids"][a:b], parts["xyxy"][a:b])
+            for a, b in zip(o[:-1], o[1:], strict=True)
+        ]
+
+    def join(self, steps: Sequence[Any]) -> Any:
+        """The steps one after the other, numbered from 0."""
+        known = [(t, s) for t, s in enumerate(steps) if s is not None]
+        if not known:
+            return Tracks.of([], [], [])
+        return Tracks.of(
+            np.concatenate([np.full(len(s), t) for t, s in known]),
+            np.concatenate([s.ids for _, s in known]),
+            np.concatenate([s.xyxy for _, s in known]),
+        )
+
+
+class _Text(Kind):
+    name = "text"
+
+    def problem(self, item: Any) -> str | None:
+        return None if isinstance(item, str) else f"is {type(item).__name__}, not text"
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        return {"text": [None if i is None else str(i) for i in items]}
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        return list(parts["text"])
+
+
+class _Goal(Kind):
+    """What an episode is to achieve: names and values."""
+
+    name = "goal"
+
+    def problem(self, item: Any) -> str | None:
+        return None if isinstance(item, Mapping) else f"is {type(item).__name__}, not a goal (names and values)"
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        return {"text": [None if i is None else json.dumps(dict(i), sort_keys=True) for i in items]}
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        return [None if t is None else json.loads(t) for t in parts["text"]]
+
+
+class _Episode(Kind):
+    name = "episode"
+
+    def problem(self, item: Any) -> str | None:
+        if isinstance(item, Episode | Mapping):
+            return None
+        return f"is {type(item).__name__}, not an Episode"
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        return {"text": [None if i is None else _episode_json(i) for i in items]}
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        loaded = [None if t is None else json.loads(t) for t in parts["text"]]
+        return [None if e is None else Episode(tuple(e["turns"]), e["outcome"]) for e in loaded]
+
+    def join(self, steps: Sequence[Any]) -> Any:
+        """The turns in order; the outcome is the last one said."""
+        turns = [s for s in steps if s is not None]
+        last = next((s["outcome"] for s in reversed(turns) if "outcome" in s), {})
+        return Episode(tuple({k: v for k, v in t.items() if k != "outcome"} for t in turns), last)
+
+
+def _episode_json(item: Any) -> str:
+    if isinstance(item, Episode):
+        item = {"turns": list(item.turns), "outcome": item.outcome}
+    return json.dumps(item, sort_keys=True)
+
+
+class _Image(Kind):
+    """(h, w) or (h, w, c); 8-bit, 16-bit, or float in [0, 1]."""
+
+    name = "image"
+
+    def problem(self, item: Any) -> str | None:
+        array = np.asarray(item)
+        if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
+            return f"has the shape {array.shape}; (height, width) or (height, width, 1|3|4) was expected"
+        if array.dtype not in (np.uint8, np.uint16, np.float32, np.float64):
+            return f"is of type {array.dtype}; uint8, uint16 or float in [0, 1] was expected"
+        if min(array.shape[:2]) < 1:
+            return "has no pixels"
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return "has NaN or infinite pixels"
+        return None
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        return {"values": np.stack([np.asarray(i) for i in items])}
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        return parts["values"]
+
+
+class _Frames(_Image):
+    """A sequence of images: the case runs one step an image."""
+
+    name = "frames"
+
+    def problem(self, item: Any) -> str | None:
+        if len(item) == 0:
+            return "has no frames"
+        found = [(t, IMAGE.problem(f)) for t, f in enumerate(item)]
+        return next((f"frame {t} {p}" for t, p in found if p), None)
+
+
+class _Audio(Kind):
+    name = "audio"
+
+    def problem(self, item: Any) -> str | None:
+        if not isinstance(item, Audio):
+            return f"is {type(item).__name__}, not Audio"
+        if item.wave.ndim != 1 or item.wave.size == 0:
+            return f"has a wave of shape {item.wave.shape}; one channel was expected"
+        return None if np.isfinite(item.wave).all() else "has NaN or infinite samples"
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        waves = [np.zeros(0, np.float32) if i is None else i.wave for i in items]
+        return {
+            "offsets": _offsets([len(w) for w in waves]),
+            "wave": np.concatenate([np.zeros(0, np.float32), *waves]),
+            "rate": np.array([0 if i is None else i.rate for i in items], dtype=np.int64),
+        }
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        o = parts["offsets"]
+        rows = zip(o[:-1], o[1:], parts["rate"], strict=True)
+        return [Audio(parts["wave"][a:b], int(rate)) for a, b, rate in rows]
+
+
+CLASS_SCORES = _ClassScores()
+LABEL = _Labels()
+VECTOR = _Vector()
+BOXES = _Boxes()
+TRACKS = _Tracks()
+TEXT = _Text()
+GOAL = _Goal()
+EPISODE = _Episode()
+IMAGE = _Image()
+FRAMES = _Frames()
+AUDIO = _Audio()
+
+KINDS: dict[str, Kind] = {
+    k.name: k
+    for k in (CLASS_SCORES, LABEL, VECTOR, BOXES, TRACKS, TEXT, GOAL, EPISODE, IMAGE, FRAMES, AUDIO)
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a subject of that task takes and gives, and how it is measured unless the file says otherwise."""
+
+    name: str
+    input: Kind
+    output: Kind
+    target: Kind
+    measure: str
+
+
+TASKS: dict[str, Task] = {
+    t.name: t
+    for t in (
+        Task("classification", IMAGE, CLASS_SCORES, LABEL, "accuracy"),
+        Task("regression", IMAGE, VECTOR, VECTOR, "rmse"),
+        Task("detection", IMAGE, BOXES, BOXES, "ap50"),
+        Task("tracking", FRAMES, TRACKS, TRACKS, "mota"),
+        Task("speech", AUDIO, TEXT, TEXT, "wer"),
+        Task("dialogue", GOAL, EPISODE, GOAL, "success_rate"),
+    )
+}
+
+
+def probabilities(scores: np.ndarray) -> np.ndarray:
+    """Class probabilities from rows of scores: a row that is one already is kept, any other is read as logits.
+
+    >>> probabilities(np.array([[0.25, 0.75], [0.0, 0.0]])).tolist()
+    [[0.25, 0.75], [0.5, 0.5]]
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    is_distribution = (scores >= 0).all(axis=1) & (np.abs(scores.sum(axis=1) - 1) < 1e-3)
+    if is_distribution.all():
+        return scores
+    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+    softmax = shifted / shifted.sum(axis=1, keepdims=True)
+    return np.where(is_distribution[:, None], scores, softmax)
