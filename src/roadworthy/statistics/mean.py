@@ -1,0 +1,107 @@
+"""Intervals for a mean and for a ratio of sums, with whole groups as the independent units.
+
+The mean uses Student's t with the design effect of `clusters`; the ratio (Cochran 1977, section 6) uses the
+delete-one-group jackknife of sum(numerators) / sum(denominators). Neither variance is taken below that of
+independent cases. Where nothing varies there is no t interval: the answer is the whole line, not a point.
+
+>>> interval = mean([1.0, 2.0, 3.0, 4.0])
+>>> round(interval.low, 3), round(interval.high, 3)
+(0.446, 4.554)
+>>> interval = ratio([1, 0, 2, 1], [10, 8, 12, 10])
+>>> interval.contains(4 / 40)
+True
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .arguments import Floats, Sided, group_codes, open_sides, real_values, same_length, tail_probability
+from .clusters import (
+    cluster_design,
+    group_sums,
+    grouped_freedom,
+    jackknife_influences,
+    jackknife_variance,
+)
+from .interval import Interval
+
+
+def whole_line(confidence: float, method: str) -> Interval:
+    """The interval that claims nothing, with the reason in its method."""
+    return Interval(-math.inf, math.inf, float(confidence), method)
+
+
+def student_interval(
+    estimate: float, variance: float, freedom: float, *, confidence: float, sided: Sided, method: str
+) -> Interval:
+    """estimate -/+ t sqrt(variance), open on the side that was not asked for."""
+    from scipy.special import stdtrit
+
+    tail = tail_probability(confidence, sided)
+    half = -float(stdtrit(freedom, tail)) * math.sqrt(variance)
+    low, high = open_sides(estimate - half, estimate + half, sided, least=-math.inf, most=math.inf)
+    return Interval(low, high, float(confidence), method)
+
+
+def mean_variance(values: Floats, groups: ArrayLike | None) -> tuple[float, float, int]:
+    """Variance of the mean (NaN where it is unknown), its degrees of freedom, number of groups."""
+    design = cluster_design(values, *group_codes(groups, len(values)))
+    if design.groups < 2 or design.constant:
+        return math.nan, 0.0, design.groups
+    variance = float(np.var(values, ddof=1)) / design.effective_n
+    return variance, design.freedom, design.groups
+
+
+def mean(
+    values: ArrayLike, groups: ArrayLike | None = None, *, confidence: float = 0.95, sided: Sided = "two"
+) -> Interval:
+    """The interval for a mean."""
+    tail_probability(confidence, sided)
+    numbers = real_values(values, "values")
+    variance, freedom, count = mean_variance(numbers, groups)
+    if math.isnan(variance):
+        reason = "one group" if count < 2 else "equal values"
+        return whole_line(confidence, f"student t, {reason}: the variance is unknown")
+    kind = "student t" if count == len(numbers) else f"clustered t, {count} groups"
+    method = f"{kind}, {freedom:.1f} df"
+    return student_interval(
+        float(numbers.mean()), variance, freedom, confidence=confidence, sided=sided, method=method
+    )
+
+
+def ratio(
+    numerators: ArrayLike,
+    denominators: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    confidence: float = 0.95,
+    sided: Sided = "two",
+) -> Interval:
+    """The interval for sum(numerators) / sum(denominators)."""
+    tail_probability(confidence, sided)
+    above = real_values(numerators, "numerators")
+    below = real_values(denominators, "denominators")
+    same_length(above, below, "numerators and denominators")
+    if np.any(below < 0.0) or below.sum() <= 0.0:
+        raise ValueError("denominators must not be negative and must not all be 0; they count exposure")
+    codes, count = group_codes(groups, len(above))
+    sizes = group_sums(below, codes, count)
+    if np.count_nonzero(sizes) < 2:
+        return whole_line(confidence, "ratio, one group with exposure: the variance is unknown")
+    estimate = float(above.sum() / below.sum())
+    residuals = above - estimate * below
+    if np.abs(residuals).max() <= 1e-12 * max(float(np.abs(above).max()), 1e-300):
+        return whole_line(confidence, "ratio, equal ratios in all cases: the variance is unknown")
+    influences = jackknife_influences(group_sums(residuals, codes, count), sizes)
+    # Groups that happen to balance each other do not make the cases better than independent ones.
+    single = np.where(below < below.sum(), below, 0.0)
+    variance = max(
+        jackknife_variance(influences), jackknife_variance(jackknife_influences(residuals, single))
+    )
+    freedom = float(count - 1) if count == len(above) else grouped_freedom(influences, sizes)
+    method = f"ratio, jackknife over {count} groups, t with {freedom:.1f} df"
+    return student_interval(estimate, variance, freedom, confidence=confidence, sided=sided, method=method)
