@@ -1,0 +1,153 @@
+"""What all loaders end with: labels become class indices, the metadata file is joined by id, one column becomes the group.
+
+>>> label_indices(["cat", "dog", "cat"], ("cat", "dog"), where=lambda row: f"row {row}").tolist()
+[0, 1, 0]
+>>> label_indices(["cat", "dgo"], ("cat", "dog"), where=lambda row: f"row {row}")
+Traceback (most recent call last):
+roadworthy.data.samples.DataError: row 1: the label 'dgo' is none of the 2 classes (did you mean 'dog'?); correct the
+label, or name it under classes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadworthy.data.loaders.paths import located
+from roadworthy.data.loaders.table import WHOLE, Table, typed
+from roadworthy.data.samples import DataError, Dataset, Inputs
+from roadworthy.data.values import Kind
+from roadworthy.registry import did_you_mean
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+def assembled(
+    *,
+    name: str,
+    source: Path | str,
+    input_kind: Kind,
+    inputs: Inputs,
+    target_kind: Kind | None,
+    targets: Any,
+    base: Path,
+    metadata: str | None,
+    group: str | None,
+    limit: int | None,
+    ids: Sequence[str] | None = None,
+    columns: Columns | None = None,
+    classes: tuple[str, ...] | None = None,
+    licence: str = "",
+) -> Dataset:
+    """The data set, with the metadata file joined, its group column made the group, and cut to `limit` rows."""
+    if len(inputs) == 0:
+        raise DataError(f"{source}: holds no samples; at least one is needed")
+    if limit is not None and limit < 1:
+        raise DataError(f"{source}: limit is {limit}; a positive number of samples, or none for all, was expected")
+    names = [str(row) for row in range(len(inputs))] if ids is None else [str(i) for i in ids]
+    known = dict(columns or {})
+    if metadata is not None:
+        known = _joined(known, names, Table.read(located(metadata, base=base, what="metadata")))
+    data = Dataset(
+        name or str(source),
+        input_kind,
+        inputs,
+        target_kind,
+        targets,
+        ids=np.array(names, dtype=object),
+        metadata={k: v if isinstance(v, np.ndarray) else typed(v) for k, v in known.items()},
+        groups=None if group is None else _groups(known, group, names, source),
+        classes=classes,
+        source=str(source),
+        licence=licence,
+    )
+    return data if limit is None or limit >= len(data) else data.take(range(limit))
+
+
+def class_names(classes: Sequence[str | int] | None) -> tuple[str, ...] | None:
+    """The classes as text; a name given twice is refused."""
+    if classes is None:
+        return None
+    names = tuple(str(c) for c in classes)
+    twice = sorted({c for c in names if names.count(c) > 1})
+    if twice or not names:
+        raise DataError(f"classes: {f'{twice[0]!r} stands twice' if twice else 'is empty'}; name every class once")
+    return names
+
+
+def labelled(
+    words: Sequence[str], classes: tuple[str, ...] | None, *, where: Callable[[int], str]
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Class indices of label words, and the classes: those given, else the numbers as they are, else the words in order.
+
+    >>> labelled(["b", "a"], None, where=str)
+    (array([1, 0]), ('a', 'b'))
+    >>> labelled(["10", "9"], None, where=str)
+    (array([10,  9]), None)
+    """
+    if classes is None and all(WHOLE.fullmatch(w) and int(w) >= 0 for w in words):
+        return np.array([int(w) for w in words], dtype=np.int64), None
+    known = tuple(sorted({w for w in words if w})) if classes is None else classes
+    return label_indices(words, known, where=where), known
+
+
+def label_indices(words: Sequence[str], classes: Sequence[str], *, where: Callable[[int], str]) -> np.ndarray:
+    """The class index of each word; a word that is no class is read as an index if it is one."""
+    index = {c: i for i, c in enumerate(classes)}
+    indices = np.empty(len(words), dtype=np.int64)
+    for row, word in enumerate(words):
+        if word in index:
+            indices[row] = index[word]
+        elif WHOLE.fullmatch(word) and 0 <= int(word) < len(classes):
+            indices[row] = int(word)
+        else:
+            raise DataError(
+                f"{where(row)}: the label {word!r} is none of the {len(classes)} classes{did_you_mean(word, classes)}; "
+                "correct the label, or name it under classes"
+            )
+    return indices
+
+
+def _joined(columns: dict[str, Any], ids: Sequence[str], table: Table) -> dict[str, Any]:
+    """The table's columns in the order of the ids; both must name the same samples."""
+    row_of: dict[str, int] = {}
+    for row, i in enumerate(table["id"]):
+        if i in row_of:
+            raise DataError(f"{table.file}, line {table.lines[row]}: the id {i!r} occurs twice; one row a sample is expected")
+        row_of[i] = row
+    missing = [i for i in ids if i not in row_of]
+    extra = sorted(set(row_of) - set(ids))
+    if missing or extra:
+        raise DataError(
+            f"{table.file}: "
+            + "; ".join(
+                f"{len(rows)} {what}: {', '.join(map(repr, rows[:3]))}{', …' * (len(rows) > 3)}"
+                for what, rows in (("sample(s) have no row", missing), ("row(s) belong to no sample", extra))
+                if rows
+            )
+            + ". The column 'id' must name every sample once, and no other"
+        )
+    both = sorted(set(columns) & set(table.columns) - {"id"})
+    if both:
+        raise DataError(f"{table.file}: the column {both[0]!r} is in the data already; leave it out of one of the two")
+    order = [row_of[i] for i in ids]
+    return columns | {k: [cells[r] for r in order] for k, cells in table.without(["id"]).items()}
+
+
+def _groups(columns: Columns, group: str, ids: Sequence[str], source: Path | str) -> np.ndarray:
+    if group not in columns:
+        raise DataError(
+            f"{source}: no metadata column {group!r} to group by{did_you_mean(group, columns)}; "
+            f"there is: {', '.join(columns) or 'none'}"
+        )
+    groups = np.array([str(g) for g in columns[group]], dtype=object)
+    empty = np.flatnonzero(groups == "")
+    if empty.size:
+        raise DataError(
+            f"{source}: sample {ids[empty[0]]!r} has no {group!r} ({empty.size} such row(s)); every sample belongs to a "
+            "group: fill the cell"
+        )
+    return groups

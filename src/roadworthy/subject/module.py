@@ -1,0 +1,176 @@
+"""A module of a subject: something with named input and output ports, learned or plain, with or without state.
+
+Two ways to run one. ``step(inputs, state, rng) -> (outputs, state)`` takes one case's step; state is an explicit value that starts
+as None. ``batch(inputs, context) -> Answers`` takes many independent cases at once. A module offers one or both; a plain Python
+function becomes a module by `function_module`.
+
+>>> double = function_module(lambda x: 2 * x, outputs={"y": VECTOR})
+>>> double.step({"x": 3}, None, None)
+({'y': 6}, None)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from roadworthy.data.values import VECTOR, Kind
+from roadworthy.subject.needs import Input, Output, Request
+
+__all__ = ["VECTOR", "Answers", "Context", "FunctionModule", "Module", "SubjectError", "function_module"]
+
+
+class SubjectError(RuntimeError):
+    """The subject cannot be used as it is; the message says what it did and what was expected."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a batch needs to know besides its inputs."""
+
+    ids: Sequence[str]
+    """The case ids, in order."""
+    requests: frozenset[Request] = frozenset()
+    """What supervisors ask for beyond the output."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a batch produced: a column for each output port, and arrays for the requests that were granted.
+
+    A row that has no answer is None (or a NaN row) and may carry its reason in `errors`.
+    """
+
+    outputs: Mapping[str, Sequence[Any] | np.ndarray]
+    extras: Mapping[Request, np.ndarray] = field(default_factory=dict)
+    errors: Mapping[int, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Module(Protocol):
+    """The contract. `batched` says whether `batch` may be called; `step` always may."""
+
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, Kind]
+    batched: bool
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash that changes when the module would answer differently."""
+        ...
+
+    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+        """One step of one case."""
+        ...
+
+    def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
+        """Many independent cases."""
+        ...
+
+    def offers(self, request: Request) -> str | None:
+        """None if the request can be met, else the reason why not, as the end of "not applicable, because …"."""
+        ...
+
+
+@dataclass(frozen=True)
+class FunctionModule:
+    """A Python function as a module."""
+
+    function: Callable[..., Any]
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, Kind]
+    batched: bool = False
+    stateful: bool = False
+    wants_rng: bool = False
+    mark: str = ""
+    """What else its answers depend on (weights, settings): goes into the fingerprint."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The hash of the file the function stands in (or of its code), and of the mark."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(_source_of(self.function))
+        digest.update(self.mark.encode())
+        return digest.hexdigest()
+
+    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+        """Call the function with its inputs by name, its state if it keeps one, its generator if it asks for it."""
+        given = {name: inputs[name] for name in self.inputs}
+        if self.batched:
+            answers = self.batch({k: [v] for k, v in given.items()}, Context(ids=("",)))
+            return {port: column[0] for port, column in answers.outputs.items()}, state
+        if self.wants_rng:
+            given["rng"] = rng
+        if self.stateful:
+            answer, state = self.function(**given, state=state)
+        else:
+            answer = self.function(**given)
+        return self._by_port(answer), state
+
+    def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
+        """The function on whole columns, if it takes them; else case by case, stateless ones only."""
+        if self.batched:
+            return Answers(self._by_port(self.function(**{name: inputs[name] for name in self.inputs})))
+        rows = range(len(context.ids))
+        steps = [self.step({k: v[i] for k, v in inputs.items()}, None, None)[0] for i in rows]
+        return Answers({port: [s[port] for s in steps] for port in self.outputs})
+
+    def offers(self, request: Request) -> str | None:
+        """Output and input; nothing inside can be seen."""
+        if isinstance(request, Output | Input):
+            return None
+        return f"a Python function shows no {type(request).__name__.lower()}s"
+
+    def _by_port(self, answer: Any) -> Mapping[str, Any]:
+        if len(self.outputs) == 1:
+            (port,) = self.outputs
+            return answer if isinstance(answer, Mapping) and set(answer) == {port} else {port: answer}
+        if not isinstance(answer, Mapping) or set(answer) != set(self.outputs):
+            got = sorted(answer) if isinstance(answer, Mapping) else type(answer).__name__
+            raise SubjectError(
+                f"{_name_of(self.function)} has the outputs {sorted(self.outputs)} and must return a dict of them; "
+                f"it returned {got}"
+            )
+        return answer
+
+
+def function_module(
+    function: Callable[..., Any], *, outputs: Mapping[str, Kind], batched: bool = False, mark: str = ""
+) -> FunctionModule:
+    """A module from a function: its arguments are its input ports; `state` and `rng` among them mean what they say."""
+    names = [
+        name
+        for name, p in inspect.signature(function).parameters.items()
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.default is p.empty
+    ]
+    stateful, wants_rng = "state" in names, "rng" in names
+    ports = tuple(n for n in names if n not in ("state", "rng"))
+    if batched and stateful:
+        raise SubjectError(f"{_name_of(function)} cannot be batched: it keeps state from step to step")
+    return FunctionModule(
+        function, ports, dict(outputs), batched=batched, stateful=stateful, wants_rng=wants_rng, mark=mark
+    )
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+def _source_of(function: Callable[..., Any]) -> bytes:
+    """The whole file, since a function depends on what stands beside it; its code where there is no file."""
+    target = function if hasattr(function, "__code__") else type(function)
+    try:
+        path = inspect.getsourcefile(target)
+        if path and Path(path).is_file():
+            return Path(path).read_bytes() + _name_of(function).encode()
+    except TypeError:
+        pass
+    code = getattr(function, "__code__", None)
+    return (code.co_code + repr(code.co_consts).encode()) if code else _name_of(function).encode()

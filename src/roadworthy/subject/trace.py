@@ -1,0 +1,200 @@
+"""The trace: what every module saw and produced for the cases, in memory and as append-only chunks on disk.
+
+A chunk is a folder, written under a temporary name and renamed, so that it is there whole or not at all. Dense columns are
+``.npy`` (memory-mapped when read), ragged ones values and offsets, index and text Parquet. Failed rows stay, with their error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadworthy.data.values import KINDS, Kind
+
+SYSTEM = "system"
+"""The name under which a case's final output stands, beside the modules' own traces."""
+FORMAT = 1
+
+
+@dataclass
+class ModuleTrace:
+    """One module's rows: which case and step, how it went, and the columns it produced."""
+
+    case: np.ndarray
+    step: np.ndarray
+    error: np.ndarray
+    """None where the row is sound, else what went wrong."""
+    seconds: np.ndarray
+    kind: Kind
+    output: Any
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    """Granted requests by column name: layers, passes, gradients."""
+
+    @property
+    def ok(self) -> np.ndarray:
+        """Which rows have an answer."""
+        return np.array([e is None for e in self.error], dtype=bool)
+
+    def __len__(self) -> int:
+        return len(self.case)
+
+
+@dataclass
+class Trace:
+    """The modules' traces of some cases; ``trace[SYSTEM]`` has one row a case."""
+
+    modules: dict[str, ModuleTrace]
+
+    def __getitem__(self, name: str) -> ModuleTrace:
+        return self.modules[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.modules
+
+    def write(self, folder: Path, *, about: Mapping[str, Any] | None = None) -> None:
+        """Write a chunk, whole or not at all."""
+        partial = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}.partial")
+        partial.mkdir(parents=True)
+        try:
+            manifest = {name: _write_module(partial, name, m) for name, m in self.modules.items()}
+            sizes = {p.name: p.stat().st_size for p in partial.iterdir()}
+            content = {"format": FORMAT, "modules": manifest, "sizes": sizes, "about": dict(about or {})}
+            (partial / "chunk.json").write_text(json.dumps(content))
+            try:
+                partial.rename(folder)
+            except OSError:
+                if not (folder / "chunk.json").is_file():
+                    raise
+                shutil.rmtree(partial)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+
+    @classmethod
+    def read(cls, folder: Path) -> Trace:
+        """Read a chunk; a missing or shortened file is an error, which execution answers by computing it again."""
+        content = read_manifest(folder)
+        return cls({name: _read_module(folder, name, m) for name, m in content["modules"].items()})
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What stands in a chunk; raises ValueError where a file is missing or has another size than was written."""
+    content: dict[str, Any] = json.loads((folder / "chunk.json").read_text())
+    if content.get("format") != FORMAT:
+        raise ValueError(f"{folder} was written in the format {content.get('format')}, not {FORMAT}")
+    for name, size in content["sizes"].items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size:
+            raise ValueError(f"{path} is missing or has not the {size} bytes that were written")
+    return content
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a chunk is there and complete."""
+    try:
+        read_manifest(folder)
+    except (OSError, ValueError, KeyError):
+        return False
+    return True
+
+
+def concatenate(parts: Sequence[ModuleTrace]) -> ModuleTrace:
+    """Rows of several chunks, one after the other."""
+    first = parts[0]
+    outputs: Any
+    if all(isinstance(p.output, np.ndarray) for p in parts):
+        outputs = np.concatenate([p.output for p in parts])
+    else:
+        outputs = [item for p in parts for item in p.output]
+    shared = set.intersection(*(set(p.columns) for p in parts))
+    return ModuleTrace(
+        np.concatenate([p.case for p in parts]),
+        np.concatenate([p.step for p in parts]),
+        np.concatenate([p.error for p in parts]),
+        np.concatenate([p.seconds for p in parts]),
+        first.kind,
+        outputs,
+        {name: np.concatenate([p.columns[name] for p in parts]) for name in sorted(shared)},
+    )
+
+
+def _write_module(folder: Path, name: str, module: ModuleTrace) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    index = pa.table(
+        {
+            "case": pa.array(module.case.tolist(), pa.string()),
+            "step": module.step.astype(np.int32),
+            "error": pa.array(module.error.tolist(), pa.string()),
+            "seconds": module.seconds.astype(np.float32),
+        }
+    )
+    pq.write_table(index, folder / f"{name}.index.parquet", compression="zstd")
+    outputs = [None if e is not None else o for e, o in zip(module.error, module.output, strict=True)]
+    packed: Any = module.output if isinstance(module.output, np.ndarray) else outputs
+    parts = module.kind.pack(packed)
+    for part, content in parts.items():
+        _write_part(folder, f"{name}.output.{part}", content)
+    for column, array in module.columns.items():
+        np.save(folder / f"{name}.{column}.npy", array)
+    return {"kind": module.kind.name, "parts": list(parts), "columns": list(module.columns)}
+
+
+def _write_part(folder: Path, name: str, content: Any) -> None:
+    if isinstance(content, np.ndarray):
+        np.save(folder / f"{name}.npy", content)
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"text": pa.array(content, pa.string())}), folder / f"{name}.parquet")
+
+
+def _read_module(folder: Path, name: str, manifest: Mapping[str, Any]) -> ModuleTrace:
+    import pyarrow.parquet as pq
+
+    index = pq.read_table(folder / f"{name}.index.parquet")
+    kind = KINDS[manifest["kind"]]
+    parts: dict[str, Any] = {}
+    for part in manifest["parts"]:
+        path = folder / f"{name}.output.{part}.npy"
+        if path.is_file():
+            parts[part] = np.load(path, mmap_mode="r")
+        else:
+            parts[part] = pq.read_table(path.with_suffix(".parquet"))["text"].to_pylist()
+    error = np.array(index["error"].to_pylist(), dtype=object)
+    output = kind.unpack(parts)
+    if not isinstance(output, np.ndarray):
+        output = [None if e is not None else o for e, o in zip(error, output, strict=True)]
+    return ModuleTrace(
+        np.array(index["case"].to_pylist(), dtype=object),
+        index["step"].to_numpy(),
+        error,
+        index["seconds"].to_numpy(),
+        kind,
+        output,
+        {c: np.load(folder / f"{name}.{c}.npy", mmap_mode="r") for c in manifest["columns"]},
+    )
+
+
+def link_chunk(source: Path, target: Path) -> None:
+    """Put a chunk into another folder: by hard links where the file system allows, else by copying."""
+    if target.exists():
+        return
+    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    partial.mkdir(parents=True)
+    for path in source.iterdir():
+        try:
+            os.link(path, partial / path.name)
+        except OSError:
+            shutil.copy2(path, partial / path.name)
+    partial.rename(target)
