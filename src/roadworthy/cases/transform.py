@@ -10,7 +10,7 @@ or once for the case, as declared by `draw`.
 ...     '''Every pixel is multiplied.'''
 ...     return (image * by).astype(image.dtype)
 >>> import numpy as np
->>> at_level("darken", 2).value(np.full((8, 8), 100, np.uint8), np.random.default_rng(0))[0, 0]
+>>> int(at_level("darken", 2).value(np.full((8, 8), 100, np.uint8), np.random.default_rng(0))[0, 0])
 25
 >>> registry.remove("transforms", "darken")
 """

@@ -1,8 +1,8 @@
 """Random generators that derive from the run's seed and a case's id, so that no worker, chunk or order changes a draw.
 
->>> generator(7, "test/12", "snow@3").integers(1000) == generator(7, "test/12", "snow@3").integers(1000)
+>>> bool(generator(7, "test/12", "snow@3").integers(1000) == generator(7, "test/12", "snow@3").integers(1000))
 True
->>> generator(7, "test/12", "snow@3").integers(1 << 60) == generator(7, "test/13", "snow@3").integers(1 << 60)
+>>> bool(generator(7, "test/12", "snow@3").integers(1 << 60) == generator(7, "test/13", "snow@3").integers(1 << 60))
 False
 """
 

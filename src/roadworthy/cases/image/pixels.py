@@ -1,0 +1,99 @@
+"""What every image transform shares: which pixels it may be given, and how numbers become pixels again.
+
+A transform of images is written for one plain case, a contiguous (height, width) or (height, width, 3) array in its own
+units (0 to 255, 0 to 65535 or 0 to 1), and `on_pixels` makes it serve all the others: it checks the image, drops and
+restores a lone channel axis, and leaves an alpha channel as it is.
+
+>>> @on_pixels
+... def half(image, rng, *, by: float = 0.5):
+...     return as_pixels(as_floats(image) * by, image.dtype)
+>>> half(np.full((8, 8, 1), 100, np.uint8), None).shape
+(8, 8, 1)
+>>> half(np.full((8, 8), 2.0), None)
+Traceback (most recent call last):
+    ...
+ValueError: the image has pixels from 2 to 2; float pixels lie between 0 (black) and 1 (white): divide by the largest value
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from roadworthy.data.values import IMAGE
+
+_WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0, np.dtype("f4"): 1.0, np.dtype("f8"): 1.0}
+_F = TypeVar("_F", bound=Callable[..., np.ndarray])
+
+
+@functools.cache
+def opencv() -> Any:
+    """OpenCV, loaded on first use."""
+    try:
+        import cv2
+    except ImportError as error:
+        raise ImportError("transforms of images need OpenCV: pip install 'roadworthy[vision]'") from error
+    return cv2
+
+
+def white(dtype: np.dtype[Any]) -> float:
+    """The value of a white pixel: 255, 65535 or 1."""
+    return _WHITE[dtype]
+
+
+def as_floats(image: np.ndarray) -> np.ndarray:
+    """The pixels as float32 in their own units."""
+    return image.astype(np.float32)
+
+
+def as_pixels(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Numbers as pixels: cut off at black and white, whole numbers rounded to the nearest."""
+    if dtype.kind == "f":
+        return np.clip(values, 0, 1).astype(dtype, copy=False)
+    cv2 = opencv()
+    # Adding nothing is OpenCV's one-pass way to round, saturate and convert.
+    return cv2.add(values, 0, dtype=cv2.CV_8U if dtype == np.uint8 else cv2.CV_16U)  # type: ignore[no-any-return]
+
+
+def on_pixels(paint: _F) -> _F:
+    """Make a transform of contiguous (h, w) and (h, w, 3) arrays serve every sound image."""
+
+    @functools.wraps(paint)
+    def make(image: np.ndarray, rng: np.random.Generator, **parameters: Any) -> np.ndarray:
+        plain = _checked(image)
+        if plain.ndim == 2:
+            return paint(plain, rng, **parameters)
+        if plain.shape[2] == 1:
+            return paint(plain[:, :, 0], rng, **parameters).reshape(plain.shape)
+        if plain.shape[2] == 3:
+            return paint(plain, rng, **parameters)
+        colours = paint(np.ascontiguousarray(plain[:, :, :3]), rng, **parameters)
+        return np.concatenate([colours, plain[:, :, 3:]], axis=2)
+
+    return make  # type: ignore[return-value]
+
+
+def _checked(image: Any) -> np.ndarray:
+    """The image, contiguous; refused by a sentence if it is not a sound one."""
+    array = np.ascontiguousarray(image)
+    # A type that is known needs no further look but at the shape: this runs once an image, hundreds of thousands of times.
+    sound_shape = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+    if not (sound_shape and array.size and array.dtype in _WHITE):
+        raise ValueError(f"the image {IMAGE.problem(image) or 'cannot be read'}")
+    if array.dtype.kind == "f":
+        darkest, lightest = float(array.min()), float(array.max())
+        if not (darkest >= 0 and lightest <= 1):
+            raise ValueError(_out_of_range(darkest, lightest))
+    return array
+
+
+def _out_of_range(darkest: float, lightest: float) -> str:
+    if not (np.isfinite(darkest) and np.isfinite(lightest)):
+        return "the image has NaN or infinite pixels"
+    return (
+        f"the image has pixels from {darkest:g} to {lightest:g}; float pixels lie between 0 (black) and 1 (white): "
+        "divide by the largest value"
+    )
