@@ -1,0 +1,24 @@
+"""The assessment file: composes what the rooms declare."""
+
+from roadworthy.spec.assessment import (
+    Assessment,
+    CircumstanceSpec,
+    ClaimSpec,
+    DataSpec,
+    schema,
+    supervisor_name,
+    supervisor_parameters,
+)
+from roadworthy.spec.document import Document, SpecError
+
+__all__ = [
+    "Assessment",
+    "CircumstanceSpec",
+    "ClaimSpec",
+    "DataSpec",
+    "Document",
+    "SpecError",
+    "schema",
+    "supervisor_name",
+    "supervisor_parameters",
+]

@@ -11,7 +11,7 @@ a transform (noise on an inner port), or recorded values (a module's input held 
 >>> system = System({"twice": twice}, {"twice.x": "input"}, "twice.y", VECTOR)
 >>> trace = system.run(Cases(("a", "b"), [np.ones(2), np.ones(2)], seed=0))
 >>> trace["system"].output[1]
-array([2., 2.])
+array([2., 2.], dtype=float32)
 """
 
 from __future__ import annotations

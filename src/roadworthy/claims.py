@@ -1,0 +1,238 @@
+"""Claims and evidence -> met, breached or inconclusive.
+
+A claim says what must hold, with an id that a hazard log can point to. It is judged on one-sided bounds at its own
+confidence: *met* when even the pessimistic bound keeps the limit, *breached* when even the optimistic one does not, else
+*inconclusive*, with the number of cases that would settle it.
+
+A claim over many places (``every: slices``) is met when each place is met at the claim's confidence (an intersection-union
+test, which needs no correction), and breached when some place is breached after Holm's correction over the places, since
+the worst of many looks bad by chance alone. The places' intervals shown are simultaneous (Bonferroni).
+
+>>> from roadworthy.statistics import clustered_proportion
+>>> right = np.r_[np.ones(480), np.zeros(20)]
+>>> evidence = Evidence("accuracy", About(), 0.96, 500, "higher", lambda c, s: clustered_proportion(right, confidence=c, sided=s))
+>>> judge(Claim("R-1", "accuracy", limit=0.9, direction="min"), [evidence]).status
+'met'
+>>> judge(Claim("R-2", "accuracy", limit=0.97, direction="min"), [evidence]).status
+'inconclusive'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from roadworthy.finding import About
+from roadworthy.statistics import Interval, cases_to_settle, cases_to_settle_mean, simultaneous
+
+__all__ = ["Claim", "Evidence", "Judgement", "Member", "Status", "judge", "np", "overall"]
+
+Status = Literal["met", "breached", "inconclusive"]
+Sided = Literal["two", "lower", "upper"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What must hold."""
+
+    id: str
+    quantity: str
+    limit: float
+    direction: Literal["min", "max"]
+    confidence: float = 0.95
+    every: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A value of one quantity at one place, and its interval at any confidence."""
+
+    quantity: str
+    about: About
+    value: float
+    n: int
+    better: str
+    interval: Callable[[float, Sided], Interval]
+    effective_n: float | None = None
+    proportion: bool = True
+    reason: str = ""
+    """Why nothing can be said here (a slice that is too small), else empty."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One place of a claim, judged."""
+
+    about: str
+    value: float
+    interval: Interval | None
+    status: Status
+    n: int
+    cases_to_settle: int | None = None
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "about": self.about,
+            "value": None if math.isnan(self.value) else self.value,
+            "interval": self.interval.to_dict() if self.interval else None,
+            "status": self.status,
+            "n": self.n,
+            "cases_to_settle": self.cases_to_settle,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim's verdict, with the place that decided it first."""
+
+    claim: Claim
+    status: Status
+    members: tuple[Member, ...]
+    why: str
+    corrected: str = ""
+    deciding: Member | None = None
+    assumptions: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the run's record and the reports."""
+        decided = self.deciding or (self.members[0] if self.members else None)
+        return {
+            "id": self.claim.id,
+            "text": self.claim.text or _text(self.claim),
+            "quantity": self.claim.quantity,
+            "status": self.status,
+            "value": None if decided is None or math.isnan(decided.value) else decided.value,
+            "interval": decided.interval.to_dict() if decided and decided.interval else None,
+            "n": decided.n if decided else 0,
+            "about": decided.about if decided else "",
+            "limit": self.claim.limit,
+            "direction": self.claim.direction,
+            "confidence": self.claim.confidence,
+            "cases_to_settle": decided.cases_to_settle if decided else None,
+            "why": self.why,
+            "corrected": self.corrected,
+            "members": [m.to_dict() for m in self.members] if self.claim.every else [],
+        }
+
+
+def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
+    """Judge a claim on the evidence for each of its places."""
+    if not evidence:
+        why = "there is nothing to judge it on: no place matches the claim"
+        return Judgement(claim, "inconclusive", (), why)
+    breached = _breached(claim, evidence)
+    members = tuple(_member(claim, e, i in breached, len(evidence)) for i, e in enumerate(evidence))
+    status: Status = (
+        "breached" if breached else "met" if all(m.status == "met" for m in members) else "inconclusive"
+    )
+    deciding = _deciding(claim, members, status)
+    corrected = ""
+    if len(evidence) > 1:
+        corrected = (
+            f"over {len(evidence)} places: met needs every one (intersection-union), a breach is corrected by Holm, "
+            "intervals shown are simultaneous (Bonferroni)"
+        )
+    return Judgement(claim, status, members, _why(claim, status, deciding, len(members)), corrected, deciding)
+
+
+def overall(judgements: Sequence[Judgement]) -> str:
+    """The assessment's verdict: breached beats inconclusive beats met."""
+    statuses = {j.status for j in judgements}
+    for status in ("breached", "inconclusive", "met"):
+        if status in statuses:
+            return status
+    return "no claims"
+
+
+def _breached(claim: Claim, evidence: Sequence[Evidence]) -> set[int]:
+    """Holm's step-down, by bounds: at each step the remaining places share what is left of the error rate."""
+    remaining = {i for i, e in enumerate(evidence) if not e.reason}
+    found: set[int] = set()
+    while remaining:
+        confidence = 1 - (1 - claim.confidence) / len(remaining)
+        beyond = {i for i in remaining if _beyond(claim, _optimistic(claim, evidence[i], confidence))}
+        if not beyond:
+            break
+        found |= beyond
+        remaining -= beyond
+    return found
+
+
+def _optimistic(claim: Claim, e: Evidence, confidence: float) -> float:
+    return e.interval(confidence, "upper").high if claim.direction == "min" else e.interval(confidence, "lower").low
+
+
+def _pessimistic(claim: Claim, e: Evidence, confidence: float) -> float:
+    return e.interval(confidence, "lower").low if claim.direction == "min" else e.interval(confidence, "upper").high
+
+
+def _beyond(claim: Claim, bound: float) -> bool:
+    return bound < claim.limit if claim.direction == "min" else bound > claim.limit
+
+
+def _member(claim: Claim, e: Evidence, breached: bool, places: int) -> Member:
+    about = str(e.about)
+    if e.reason:
+        return Member(about, e.value, None, "inconclusive", e.n, None, e.reason)
+    status: Status = "breached" if breached else "inconclusive"
+    if not breached and not _beyond(claim, _pessimistic(claim, e, claim.confidence)):
+        status = "met"
+    # A two-sided interval whose each side is the claim's one-sided bound, so that reader and verdict see the same ends.
+    per_side = simultaneous(claim.confidence, places)
+    shown = e.interval(1 - 2 * (1 - per_side), "two") if per_side > 0.5 else e.interval(per_side, "two")
+    settle = _settle(claim, e) if status == "inconclusive" else None
+    return Member(about, e.value, shown, status, e.n, settle)
+
+
+def _settle(claim: Claim, e: Evidence) -> int | None:
+    if math.isnan(e.value):
+        return None
+    if e.proportion:
+        return cases_to_settle(
+            e.value, claim.limit, n=e.n, effective_n=e.effective_n, confidence=claim.confidence, method="wilson"
+        )
+    below = e.value < claim.limit
+    sided: Sided = "upper" if below else "lower"
+    interval = e.interval(claim.confidence, sided)
+    half_width = abs((interval.high if below else interval.low) - e.value)
+    return cases_to_settle_mean(e.value, claim.limit, half_width, e.n) if math.isfinite(half_width) else None
+
+
+def _deciding(claim: Claim, members: Sequence[Member], status: Status) -> Member:
+    """The place nearest to, or farthest beyond, the limit among those that decided."""
+    decided = [m for m in members if m.status == status] or list(members)
+    sign = 1 if claim.direction == "min" else -1
+    return min(decided, key=lambda m: (math.isnan(m.value), sign * m.value))
+
+
+def _text(claim: Claim) -> str:
+    where = f" in every one of {claim.every}" if claim.every else ""
+    side = "at least" if claim.direction == "min" else "at most"
+    return f"{claim.quantity} {side} {claim.limit:g}{where}"
+
+
+def _why(claim: Claim, status: Status, decided: Member, places: int) -> str:
+    side = "at least" if claim.direction == "min" else "at most"
+    at = f" ({decided.about})" if places > 1 or decided.about != "clean" else ""
+    if decided.why:
+        return f"{decided.about}: {decided.why}"
+    value = f"{decided.value:.4g}{at}"
+    if status == "met":
+        each = f"in all {places} places " if places > 1 else ""
+        return f"{each}the bound at {claim.confidence:.4g} confidence keeps {side} {claim.limit:g}; lowest margin {value}"
+    if status == "breached":
+        return f"{value} misses {side} {claim.limit:g}, and the bound on the other side does too"
+    settle = (
+        f"about {decided.cases_to_settle:,} cases would settle it"
+        if decided.cases_to_settle
+        else "the value is too near the limit for more cases to settle it"
+    )
+    return f"{value} is not clear of {side} {claim.limit:g}: {settle}"

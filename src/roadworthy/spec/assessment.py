@@ -1,0 +1,339 @@
+"""The assessment file: short, declarative, unknown keys refused. It composes what the rooms declare; no room imports it.
+
+>>> text = '''
+... subject: {task: classification, predictions: answers.csv}
+... data: {test: {bundled: fashion-mnist}}
+... claims:
+...   - {id: R-1, accuracy: {min: 0.9}}
+... '''
+>>> spec = Assessment.parse(text, "assessment.yaml")
+>>> spec.claims[0].quantity, spec.claims[0].min, spec.adapter
+('accuracy', 0.9, 'predictions')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+
+from roadworthy import registry
+from roadworthy.data.values import TASKS, Task
+from roadworthy.registry import did_you_mean
+from roadworthy.spec.document import Document, SpecError
+
+ROLES = ("test", "calibration", "reference", "operational")
+_SUBJECT_KEYS = ("task", "version", "name")
+Factor = Literal[1, 2, 3, 4, 5]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class CircumstanceSpec(_Strict):
+    """A condition of use: exactly one of transform, where, data."""
+
+    transform: str | None = Field(None, description="A registered transform; `roadworthy list transforms` shows them")
+    parameters: dict[str, Any] = Field(default_factory=dict, description="Instead of levels: the transform's own arguments")
+    levels: list[int] = Field(default_factory=list, description="Levels of its table; 0 is the identity")
+    table: str | None = Field(None, description='Which table of levels: "hendrycks" or "wang"')
+    port: str = Field("input", description="Where it acts: input, or module.port")
+    where: dict[str, Any] | None = Field(None, description="A metadata filter: {site: B} or {age: {min: 65}}")
+    data: dict[str, Any] | None = Field(None, description="A data set of its own, as under data")
+    probability: float | None = Field(None, ge=0, le=1, description="How often it is met in use")
+    exposure: Factor | None = Field(None, description="1 rare to 5 continuous")
+    likelihood: Factor | None = Field(None, description="1 rare to 5 certain")
+    severity: Factor | None = Field(None, description="Of harm: 1 insignificant to 5 catastrophic")
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> CircumstanceSpec:
+        given = [k for k in ("transform", "where", "data") if getattr(self, k) is not None]
+        if len(given) != 1:
+            raise ValueError(f"has {' and '.join(given) or 'none'} of transform, where and data; give exactly one")
+        if self.transform and not self.levels and not self.parameters:
+            raise ValueError("a transform needs levels, such as [1, 2, 3], or parameters")
+        if self.levels and self.parameters:
+            raise ValueError("give levels or parameters, not both")
+        if self.levels and not self.transform:
+            raise ValueError("levels belong to a transform")
+        return self
+
+
+class ClaimSpec(_Strict):
+    """What must hold. One key names the quantity: ``accuracy: {min: 0.9}``."""
+
+    id: str = Field(description="What a hazard log points to")
+    quantity: str = Field("", description="Set from the key that names it: a measure, failure_rate, difference, relative_drop, …")
+    min: float | None = None
+    max: float | None = None
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="One-sided, of the bound that the claim is judged on")
+    every: Literal["slices", "circumstances", "levels", ""] | str = Field(
+        "", description="slices, circumstances, or the name of one slice column"
+    )
+    circumstance: str = Field("", description="Judge it under this circumstance instead of on the clean data")
+    level: int | None = None
+    slice: dict[str, Any] = Field(default_factory=dict, description="Judge it on one slice: {site: B}")
+    supervisor: str = ""
+    no_worse_than: str = Field("", description="Folder of an earlier run")
+    by: float = Field(0.0, ge=0, description="How much worse is still tolerated")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_quantity(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping):
+            raise ValueError("a claim is a mapping such as {id: R-1, accuracy: {min: 0.9}}")
+        claim = dict(raw)
+        if claim.get("quantity"):
+            return claim
+        named = [k for k in claim if k not in cls.model_fields]
+        bounds = [k for k in named if isinstance(claim[k], Mapping)]
+        if len(bounds) > 1:
+            raise ValueError(f"names several quantities ({', '.join(bounds)}); write one claim for each")
+        if bounds:
+            limits = claim.pop(bounds[0])
+            unknown = set(limits) - {"min", "max"}
+            if unknown:
+                raise ValueError(f"{bounds[0]}: {sorted(unknown)[0]!r} is not known; it takes min or max")
+            claim.update(quantity=bounds[0], **limits)
+        return claim
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> ClaimSpec:
+        if self.no_worse_than:
+            if self.min is not None or self.max is not None:
+                raise ValueError("no_worse_than takes by, not min or max")
+            return self
+        if not self.quantity:
+            raise ValueError("names no quantity; write for example accuracy: {min: 0.9}")
+        if (self.min is None) == (self.max is None):
+            raise ValueError(f"{self.quantity} needs exactly one of min and max")
+        return self
+
+
+class DataSpec(_Strict):
+    """Data sets by the role their rows play; a group never spans two roles."""
+
+    test: dict[str, Any] = Field(description="What the subject is judged on: {npz: test.npz}, {coco: test.json, images: img/}, …")
+    calibration: dict[str, Any] | None = Field(None, description="What thresholds are chosen on")
+    reference: dict[str, Any] | None = Field(None, description="What supervisors are fitted on; usually training data")
+    operational: dict[str, Any] | None = Field(None, description="Unlabelled data from use")
+    group: str | None = Field(None, description="Metadata column that says what is independent of what: patient_id")
+    classes: list[str] | None = None
+
+    def roles(self) -> dict[str, dict[str, Any]]:
+        """The data sets given, by role."""
+        found = {role: getattr(self, role) for role in ROLES}
+        return {role: content for role, content in found.items() if content is not None}
+
+
+class ExecutionSpec(_Strict):
+    """Where the work runs. None of this changes a finding."""
+
+    workers: int | None = Field(None, ge=1, description="Processes; by default one for small work, else one a core")
+    chunk: int = Field(500, ge=1, description="Cases that are computed, kept and resumed together")
+
+
+class Assessment(_Strict):
+    """The whole file."""
+
+    name: str = Field("", description="Names the run; by default the file's folder")
+    intended_use: str = ""
+    not_tested: list[str] = Field(default_factory=list, description="What a reader must not conclude from this run")
+    subject: dict[str, Any] = Field(description="The system under assessment: {task: classification, torch: model.py:build, …}")
+    data: DataSpec
+    measure: str | dict[str, Any] | None = Field(None, description="How good an output is; by default the task's own")
+    failure: dict[str, Any] | None = Field(None, description="Which outputs count as wrong")
+    circumstances: dict[str, CircumstanceSpec] = Field(default_factory=dict)
+    slices: list[str] = Field(default_factory=list, description="Metadata columns, or label")
+    smallest_slice: int = Field(30, ge=1, description="Slices with fewer cases are shown but not judged")
+    supervisors: list[str | dict[str, Any]] = Field(default_factory=list)
+    claims: list[ClaimSpec] = Field(default_factory=list)
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals in the report")
+    seed: int = 0
+    media: Literal["gallery", "none"] = Field("gallery", description="none: no input leaves the data, for private data")
+    execution: ExecutionSpec = Field(default_factory=ExecutionSpec)
+
+    _document: Document = PrivateAttr()
+
+    @classmethod
+    def read(cls, path: Path) -> Assessment:
+        """Read and check a file."""
+        return cls._from(Document.read(path))
+
+    @classmethod
+    def parse(cls, text: str, path: str | Path) -> Assessment:
+        """Check a text as if it stood in a file of that name."""
+        return cls._from(Document.parse(text, path))
+
+    @classmethod
+    def _from(cls, document: Document) -> Assessment:
+        if not isinstance(document.content, Mapping):
+            raise document.error((), "an assessment is a mapping with at least subject and data; `roadworthy init` writes one")
+        try:
+            spec = cls.model_validate(document.content)
+        except ValidationError as error:
+            raise _first_error(document, error) from error
+        spec._document = document
+        spec._check_names()
+        return spec
+
+    @property
+    def document(self) -> Document:
+        """The file it was read from."""
+        return self._document
+
+    @property
+    def base(self) -> Path:
+        """The folder that paths in the file are relative to."""
+        return self._document.path.resolve().parent
+
+    @property
+    def title(self) -> str:
+        """The run's name."""
+        return self.name or self.base.name or "assessment"
+
+    @property
+    def task(self) -> Task:
+        """What kind of subject this is."""
+        return TASKS[self.subject["task"]]
+
+    @property
+    def adapter(self) -> str:
+        """The adapter that the subject names."""
+        return next(k for k in self.subject if k in registry.components("adapters"))
+
+    @property
+    def measure_name(self) -> str:
+        """The measure, or the task's own."""
+        if self.measure is None:
+            return self.task.measure
+        return self.measure if isinstance(self.measure, str) else next(iter(self.measure))
+
+    @property
+    def measure_parameters(self) -> dict[str, Any]:
+        """What the measure is called with."""
+        if not isinstance(self.measure, dict):
+            return {}
+        return dict(next(iter(self.measure.values())) or {})
+
+    def error(self, place: tuple[str | int, ...], message: str) -> SpecError:
+        """An error that names this file, the line and the field."""
+        return self._document.error(place, message)
+
+    def _check_names(self) -> None:
+        self._check_subject()
+        self._check_registered("measures", self.measure_name, ("measure",))
+        for name, circumstance in self.circumstances.items():
+            if circumstance.transform:
+                self._check_registered("transforms", circumstance.transform, ("circumstances", name, "transform"))
+        for i, entry in enumerate(self.supervisors):
+            self._check_registered("supervisors", supervisor_name(entry), ("supervisors", i))
+        seen: set[str] = set()
+        for i, claim in enumerate(self.claims):
+            if claim.id in seen:
+                raise self.error(("claims", i, "id"), f"{claim.id!r} is the id of two claims; ids must be unique")
+            seen.add(claim.id)
+            if claim.circumstance and claim.circumstance not in self.circumstances:
+                raise self.error(
+                    ("claims", i, "circumstance"),
+                    f"there is no circumstance {claim.circumstance!r}{did_you_mean(claim.circumstance, self.circumstances)}",
+                )
+
+    def _check_subject(self) -> None:
+        task = self.subject.get("task")
+        if task not in TASKS:
+            raise self.error(
+                ("subject", "task") if task is not None else ("subject",),
+                f"the task is {task!r}{did_you_mean(str(task), TASKS)}; it must be one of {', '.join(TASKS)}",
+            )
+        adapters = registry.components("adapters")
+        named = [k for k in self.subject if k in adapters]
+        if len(named) != 1:
+            unknown = [k for k in self.subject if k not in adapters and k not in _SUBJECT_KEYS]
+            hint = did_you_mean(unknown[0], adapters) if unknown and not named else ""
+            raise self.error(
+                ("subject",),
+                f"says {' and '.join(named) or 'nothing'} about where the system is{hint}; give exactly one of "
+                f"{', '.join(adapters)}",
+            )
+        known = [*adapters[named[0]].parameters, *_SUBJECT_KEYS, named[0]]
+        for key in self.subject:
+            if key not in known or key in ("path", "base"):
+                raise self.error(
+                    ("subject", key), f"is not known to {named[0]}{did_you_mean(key, known)}; it takes: {', '.join(known)}"
+                )
+
+    def _check_registered(self, room: str, name: str, place: tuple[str | int, ...]) -> None:
+        try:
+            registry.get(room, name)
+        except registry.RegistryError as error:
+            raise self.error(place, str(error.args[0])) from error
+
+
+def supervisor_name(entry: str | Mapping[str, Any]) -> str:
+    """``knn`` for ``knn`` and for ``{knn: {k: 5}}``."""
+    return entry if isinstance(entry, str) else next(iter(entry))
+
+
+def supervisor_parameters(entry: str | Mapping[str, Any]) -> dict[str, Any]:
+    """``{k: 5}`` for ``{knn: {k: 5}}``."""
+    return {} if isinstance(entry, str) else dict(next(iter(entry.values())) or {})
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the assessment file."""
+    content = Assessment.model_json_schema()
+    content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    content["title"] = "roadworthy assessment"
+    claim = content["$defs"]["ClaimSpec"]
+    claim["additionalProperties"] = {
+        "type": "object",
+        "properties": {"min": {"type": "number"}, "max": {"type": "number"}},
+        "additionalProperties": False,
+        "description": "The quantity that is claimed: a measure, failure_rate, difference, relative_drop, auc_failure, auc_shift",
+    }
+    return content
+
+
+def _first_error(document: Document, error: ValidationError) -> SpecError:
+    """One error, in words; how many more there are is said."""
+    details = error.errors()
+    first = min(details, key=lambda d: document.line_of(_place(d["loc"])))
+    place = _place(first["loc"])
+    message = _in_words(first, document, place)
+    more = f" ({len(details) - 1} more)" if len(details) > 1 else ""
+    return document.error(place, message + more)
+
+
+def _place(loc: tuple[Any, ...]) -> tuple[str | int, ...]:
+    return tuple(p for p in loc if isinstance(p, str | int))
+
+
+def _in_words(detail: Any, document: Document, place: tuple[str | int, ...]) -> str:
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        return f"this key is not known{did_you_mean(str(place[-1]), _siblings(place))}"
+    if kind == "missing":
+        return "is missing"
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    given = detail.get("input")
+    if isinstance(given, str | int | float | bool) or given is None:
+        return f"{message[0].lower()}{message[1:]}; it is {given!r}"
+    return message
+
+
+def _siblings(place: tuple[str | int, ...]) -> list[str]:
+    """The keys that would be right where an unknown one stands."""
+    models: dict[str, type[BaseModel]] = {
+        "circumstances": CircumstanceSpec,
+        "claims": ClaimSpec,
+        "data": DataSpec,
+        "execution": ExecutionSpec,
+    }
+    model = models.get(str(place[0]), Assessment) if len(place) > 1 else Assessment
+    extra = list(registry.components("measures")) if model is ClaimSpec else []
+    return [*model.model_fields, *extra]

@@ -1,0 +1,100 @@
+"""The assessment file as a document: values, and the line each of them stands on, so that an error can name it.
+
+>>> doc = Document.parse("name: demo\\nclaims:\\n  - {id: A}\\n", "assessment.yaml")
+>>> doc.line_of(("claims", 0, "id"))
+3
+>>> str(doc.error(("claims", 0, "id"), "must be unique"))
+'assessment.yaml:3: claims[0].id: must be unique'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Place = tuple[str | int, ...]
+
+
+class SpecError(ValueError):
+    """An assessment file that cannot be run as it stands; says file, line, field and what would be right."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A parsed YAML file."""
+
+    text: str
+    path: Path
+    content: Any
+    lines: dict[Place, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> Document:
+        """Read a file; a missing one is answered with what to do."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise SpecError(f"{path}: there is no such file; `roadworthy init` writes one") from None
+        except IsADirectoryError:
+            raise SpecError(f"{path}: is a folder; name the assessment file in it") from None
+        except UnicodeDecodeError as error:
+            raise SpecError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start})") from error
+        return cls.parse(text, path)
+
+    @classmethod
+    def parse(cls, text: str, path: str | Path) -> Document:
+        """Parse YAML; a syntax error, or a key given twice, names its line."""
+        import yaml
+
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            content = yaml.safe_load(text)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            line = mark.line + 1 if mark else 1
+            raise SpecError(f"{path}:{line}: this is not valid YAML: {error.problem or error.context}") from error
+        lines: dict[Place, int] = {}
+        if node is not None:
+            _collect(node, (), lines, str(path))
+        return cls(text, Path(path), content, lines)
+
+    def line_of(self, place: Sequence[str | int]) -> int:
+        """The line of a field, or of the nearest field around it."""
+        place = tuple(place)
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
+
+    def error(self, place: Sequence[str | int], message: str) -> SpecError:
+        """An error that names file, line and field."""
+        where = f"{self.path}:{self.line_of(place)}"
+        name = field_name(place)
+        return SpecError(f"{where}: {name}: {message}" if name else f"{where}: {message}")
+
+
+def field_name(place: Sequence[str | int]) -> str:
+    """``claims[0].id`` for ("claims", 0, "id")."""
+    name = ""
+    for part in place:
+        name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else str(part)
+    return name
+
+
+def _collect(node: Any, place: Place, lines: dict[Place, int], path: str) -> None:
+    import yaml
+
+    lines.setdefault(place, node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise SpecError(f"{path}:{key.start_mark.line + 1}: {field_name((*place, name))}: is given twice")
+            seen.add(name)
+            lines[(*place, name)] = key.start_mark.line + 1
+            _collect(value, (*place, name), lines, path)
+    elif isinstance(node, yaml.SequenceNode):
+        for i, value in enumerate(node.value):
+            _collect(value, (*place, i), lines, path)
