@@ -1,0 +1,88 @@
+"""Measures of a transcript against what was said: word and character error rate.
+
+WER is equation 3 of Wang et al. (seed 000), ``(S + D + I) / N``, summed over all cases before it is divided.
+With `normalise` texts are compared in lower case and without punctuation (an apostrophe inside a word stays).
+A case fails when its own rate is above `tolerance`: with the default 0, when one word is wrong. A case
+without answer counts as if nothing had been heard: all its words are deleted (or as the rate of the answers,
+should that be above 1).
+
+>>> scored = wer(["the cat sat", None], ["The cat sat.", "Hello there"])
+>>> scored.value(), scored.failure.tolist()
+(0.4, [False, True])
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from roadworthy.measures.answers import answered, charge, refuse_unknown_truth, same_length
+from roadworthy.measures.scored import Scored
+from roadworthy.registry import register
+
+_PUNCTUATION = re.compile(r"(?<!\w)'|'(?!\w)|[^\w\s']|_")
+
+
+def words(text: str, *, normalise: bool = True) -> list[str]:
+    """The words of a text.
+
+    >>> words("Don't stop, 'Ann-Marie'!")
+    ["don't", 'stop', 'ann', 'marie']
+    """
+    return (_PUNCTUATION.sub(" ", text.replace("’", "'").lower()) if normalise else text).split()
+
+
+@register("measures", "wer", of=("text", "text"), better="lower")
+def wer(
+    outputs: Sequence[str | None],
+    targets: Sequence[str],
+    *,
+    normalise: bool = True,
+    tolerance: float = 0.0,
+) -> Scored:
+    """Word error rate: words to substitute, delete and insert, over words said (seed 000, eq. 3)."""
+    return _edits(outputs, targets, lambda text: words(text, normalise=normalise), tolerance)
+
+
+@register("measures", "cer", of=("text", "text"), better="lower")
+def cer(
+    outputs: Sequence[str | None],
+    targets: Sequence[str],
+    *,
+    normalise: bool = True,
+    tolerance: float = 0.0,
+) -> Scored:
+    """Character error rate; words are joined by one space, which counts as a character."""
+    return _edits(outputs, targets, lambda text: " ".join(words(text, normalise=normalise)), tolerance)
+
+
+def _edits(
+    outputs: Sequence[str | None],
+    targets: Sequence[str],
+    units: Callable[[str], Sequence[Hashable]],
+    tolerance: float,
+) -> Scored:
+    same_length(outputs, targets)
+    refuse_unknown_truth(targets)
+    distance = _levenshtein()
+    has_answer = answered(outputs)
+    said = [units(text) for text in targets]
+    edits = np.array(
+        [0 if o is None else distance(s, units(o)) for s, o in zip(said, outputs, strict=True)],
+        dtype=np.float64,
+    )
+    lengths = np.array([len(s) for s in said], dtype=np.float64)
+    errors, rate = charge(edits, lengths, has_answer)
+    failure = (rate > tolerance) | ~has_answer
+    return Scored.ratio(errors, lengths, error=rate, failure=failure, better="lower")
+
+
+def _levenshtein() -> Callable[[Any, Any], int]:
+    try:
+        from rapidfuzz.distance import Levenshtein
+    except ImportError as error:
+        raise ImportError('word and character error rates need rapidfuzz: pip install "roadworthy[audio]"') from error
+    return Levenshtein.distance

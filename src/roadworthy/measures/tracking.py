@@ -1,0 +1,166 @@
+"""Measures of tracks against true ones: MOTA and IDF1.
+
+MOTA is equation 2 of Wang et al. (seed 000) by the CLEAR-MOT rule of Bernardin and Stiefelhagen (2008): a
+correspondence of the step before is kept while its IoU still suffices; the rest is assigned so that the sum
+of IoU is largest; an object that comes back under another identity than its last one is a switch. IDF1
+(Ristani et al. 2016) asks for one identity over the whole case instead.
+
+A case is a sequence; its error is its own ``(missed + false + switched) / objects``, which may exceed 1, and
+it fails when that is above `tolerance` (0.5 by default: few sequences are without any error). A case without
+answer has missed everything.
+
+>>> from roadworthy.data.values import Tracks
+>>> still = [[0, 0, 2, 2]] * 4
+>>> truth = Tracks.of([0, 1, 2, 3], [7, 7, 7, 7], still)
+>>> scored = mota([Tracks.of([0, 1, 2, 3], [1, 1, 5, 5], still)], [truth])
+>>> scored.value(), idf1([Tracks.of([0, 1, 2, 3], [1, 1, 5, 5], still)], [truth]).value()
+(0.75, 0.5)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from roadworthy.data.values import Tracks
+from roadworthy.measures.answers import answered, charge, refuse_unknown_truth, same_length
+from roadworthy.measures.matching import iou as box_iou
+from roadworthy.measures.scored import Scored, complement
+from roadworthy.registry import register
+
+_NOTHING = Tracks.of([], [], [])
+# An IoU of exactly the threshold counts; so does one that rounding put a bit below.
+_ROUNDING = float(np.finfo(np.float64).eps)
+
+
+class Clear(NamedTuple):
+    """Counts of one sequence: objects over all steps, and the three errors of MOTA."""
+
+    objects: int
+    missed: int
+    false: int
+    switched: int
+
+
+class _Step(NamedTuple):
+    truth_ids: np.ndarray
+    found_ids: np.ndarray
+    overlap: np.ndarray
+
+
+@register("measures", "mota", of=("tracks", "tracks"), better="higher")
+def mota(
+    outputs: Sequence[Tracks | None], targets: Sequence[Tracks], *, iou: float = 0.5, tolerance: float = 0.5
+) -> Scored:
+    """Multiple object tracking accuracy, 1 - (missed + false + switched) / objects (seed 000, eq. 2)."""
+    _check(outputs, targets)
+    has_answer = answered(outputs)
+    counts = [clear(o or _NOTHING, t, iou=iou) for o, t in zip(outputs, targets, strict=True)]
+    objects = np.array([c.objects for c in counts], dtype=np.float64)
+    wrong = np.array([c.missed + c.false + c.switched for c in counts], dtype=np.float64)
+    errors, rate = charge(wrong, objects, has_answer)
+    failure = (rate > tolerance) | ~has_answer
+    return Scored.ratio(
+        errors,
+        objects,
+        error=rate,
+        failure=failure,
+        better="higher",
+        scale=complement,
+        limits=(-math.inf, 1.0),
+    )
+
+
+@register("measures", "idf1", of=("tracks", "tracks"), better="higher")
+def idf1(
+    outputs: Sequence[Tracks | None], targets: Sequence[Tracks], *, iou: float = 0.5, tolerance: float = 0.5
+) -> Scored:
+    """F1 of detections under the best one-to-one mapping of identities; a case's error is 1 - its own."""
+    _check(outputs, targets)
+    has_answer = answered(outputs)
+    pairs = list(zip((o or _NOTHING for o in outputs), targets, strict=True))
+    kept = np.array([2 * identical(o, t, iou=iou) for o, t in pairs], dtype=np.float64)
+    total = np.array([len(o) + len(t) for o, t in pairs], dtype=np.float64)
+    error = np.where(has_answer, 1.0 - np.where(total > 0, kept / np.maximum(total, 1.0), 1.0), 1.0)
+    failure = (error > tolerance) | ~has_answer
+    return Scored.ratio(kept, total, error=error, failure=failure, better="higher", limits=(0.0, 1.0))
+
+
+def clear(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> Clear:
+    """The CLEAR-MOT counts of one sequence."""
+    missed = false = switched = 0
+    last: dict[int, int] = {}
+    current: dict[int, int] = {}
+    for step in _steps(found, truth):
+        if len(step.truth_ids) and len(step.found_ids):
+            pairs = _assign(step, current, iou)
+            current = {int(step.truth_ids[i]): int(step.found_ids[j]) for i, j in pairs}
+            switched += sum(last.get(o, h) != h for o, h in current.items())
+            last.update(current)
+        else:
+            pairs = []
+        missed += len(step.truth_ids) - len(pairs)
+        false += len(step.found_ids) - len(pairs)
+    return Clear(len(truth), missed, false, switched)
+
+
+def identical(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> int:
+    """Most detections that can lie on their object when each identity is mapped to at most one other."""
+    if not len(found) or not len(truth):
+        return 0
+    from scipy.optimize import linear_sum_assignment
+
+    truth_names, found_names = np.unique(truth.ids), np.unique(found.ids)
+    together = np.zeros((len(truth_names), len(found_names)))
+    for step in _steps(found, truth):
+        rows, columns = np.nonzero(step.overlap >= iou - _ROUNDING)
+        at = (
+            np.searchsorted(truth_names, step.truth_ids[rows]),
+            np.searchsorted(found_names, step.found_ids[columns]),
+        )
+        np.add.at(together, at, 1.0)
+    return int(together[linear_sum_assignment(together, maximize=True)].sum())
+
+
+def _assign(step: _Step, current: dict[int, int], iou: float) -> list[tuple[int, int]]:
+    """Pairs (object, detection) of one step, as positions: correspondences that still hold, then the best of the rest."""
+    allowed = step.overlap >= iou - _ROUNDING
+    column = {int(h): j for j, h in enumerate(step.found_ids)}
+    held = [(i, column.get(current[int(o)], -1)) for i, o in enumerate(step.truth_ids) if int(o) in current]
+    pairs = [(i, j) for i, j in held if j >= 0 and allowed[i, j]]
+    gain = np.where(allowed, step.overlap, 0.0)
+    for i, j in pairs:
+        gain[i, :] = 0.0
+        gain[:, j] = 0.0
+    if gain.any():
+        from scipy.optimize import linear_sum_assignment
+
+        rows, columns = linear_sum_assignment(gain, maximize=True)
+        pairs += [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if gain[i, j] > 0]
+    return pairs
+
+
+def _steps(found: Tracks, truth: Tracks) -> Iterator[_Step]:
+    """Objects and detections of each step that has any, with their IoU."""
+    found_order, truth_order = np.argsort(found.step, kind="stable"), np.argsort(truth.step, kind="stable")
+    steps = np.union1d(found.step, truth.step)
+    found_at = np.searchsorted(found.step[found_order], [steps, steps + 1])
+    truth_at = np.searchsorted(truth.step[truth_order], [steps, steps + 1])
+    for k in range(len(steps)):
+        rows = truth_order[truth_at[0, k] : truth_at[1, k]]
+        columns = found_order[found_at[0, k] : found_at[1, k]]
+        overlap = box_iou(truth.xyxy[rows][:, None, :], found.xyxy[columns][None, :, :])
+        yield _Step(truth.ids[rows], found.ids[columns], overlap)
+
+
+def _check(outputs: Sequence[Tracks | None], targets: Sequence[Tracks]) -> None:
+    same_length(outputs, targets)
+    refuse_unknown_truth(targets)
+    for case, truth in enumerate(targets):
+        if len(truth) and len(np.unique(np.stack([truth.step, truth.ids]), axis=1).T) < len(truth):
+            raise ValueError(
+                f"the true tracks of row {case} name an identity twice in one step; one box an identity and step is expected"
+            )
