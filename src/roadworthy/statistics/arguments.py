@@ -61,9 +61,7 @@ def real_values(values: ArrayLike, name: str) -> Floats:
     numbers = array.astype(np.float64)
     bad = int(np.count_nonzero(~np.isfinite(numbers)))
     if bad:
-        raise ValueError(
-            f"{name} has {bad} NaN or infinite entries; drop these cases or count them as failures"
-        )
+        raise ValueError(f"{name} has {bad} NaN or infinite entries; drop these cases or count them as failures")
     return numbers
 
 

@@ -32,9 +32,7 @@ Statistic = Callable[[Weights], float]
 _MOST_JACKKNIFE = 400
 
 
-def _resample(
-    statistic: Statistic, codes: Codes, count: int, resamples: int, rng: np.random.Generator
-) -> Floats:
+def _resample(statistic: Statistic, codes: Codes, count: int, resamples: int, rng: np.random.Generator) -> Floats:
     values = np.empty(resamples)
     for i in range(resamples):
         drawn = np.bincount(rng.integers(0, count, count), minlength=count)
@@ -80,10 +78,15 @@ def _bias(values: Floats, estimate: float) -> float:
 
 
 def _quantile(values: Floats, undefined: int, level: float, upper: bool) -> float:
-    """The quantile with undefined resamples placed beyond this end."""
-    padding = np.full(undefined, math.inf if upper else -math.inf)
-    ordered = np.sort(np.concatenate([values, padding]))
-    position = level * (len(ordered) - 1)
+    """The quantile with undefined resamples placed beyond this end; infinite beyond the last resample.
+
+    The k-th of B ordered resamples stands for k / (B + 1): taking k / B would leave both tails too heavy.
+    """
+    outside = math.inf if upper else -math.inf
+    ordered = np.sort(np.concatenate([values, np.full(undefined, outside)]))
+    position = level * (len(ordered) + 1) - 1.0
+    if not 0.0 <= position <= len(ordered) - 1:
+        return outside if (position > 0.0) == upper else float(ordered[0 if upper else -1])
     below, above = math.floor(position), math.ceil(position)
     a, b = float(ordered[below]), float(ordered[above])
     if a == b or math.isinf(a) or math.isinf(b):
@@ -132,4 +135,6 @@ def bootstrap(
     low, high = open_sides(low, high, sided, least=-math.inf, most=math.inf)
     if undefined:
         name += f", {undefined} undefined, counted beyond both ends"
+    if (sided != "upper" and math.isinf(low)) or (sided != "lower" and math.isinf(high)):
+        name += ", an end lies beyond the resamples: draw more of them"
     return Interval(low, high, float(confidence), name)

@@ -202,7 +202,5 @@ def clustered_proportion(
     else:
         size = discounted_size(design.effective_n, design.freedom, tail)
         detail = f", {count} groups, effective n {design.effective_n:.1f}, t with {design.freedom:.1f} df"
-    low, high = proportion_bounds(
-        min(design.mean, 1.0) * size, size, confidence=confidence, sided=sided, method=method
-    )
+    low, high = proportion_bounds(min(design.mean, 1.0) * size, size, confidence=confidence, sided=sided, method=method)
     return Interval(float(low), float(high), float(confidence), method + detail)

@@ -68,9 +68,7 @@ def mean(
         return whole_line(confidence, f"student t, {reason}: the variance is unknown")
     kind = "student t" if count == len(numbers) else f"clustered t, {count} groups"
     method = f"{kind}, {freedom:.1f} df"
-    return student_interval(
-        float(numbers.mean()), variance, freedom, confidence=confidence, sided=sided, method=method
-    )
+    return student_interval(float(numbers.mean()), variance, freedom, confidence=confidence, sided=sided, method=method)
 
 
 def ratio(
@@ -99,9 +97,7 @@ def ratio(
     influences = jackknife_influences(group_sums(residuals, codes, count), sizes)
     # Groups that happen to balance each other do not make the cases better than independent ones.
     single = np.where(below < below.sum(), below, 0.0)
-    variance = max(
-        jackknife_variance(influences), jackknife_variance(jackknife_influences(residuals, single))
-    )
+    variance = max(jackknife_variance(influences), jackknife_variance(jackknife_influences(residuals, single)))
     freedom = float(count - 1) if count == len(above) else grouped_freedom(influences, sizes)
     method = f"ratio, jackknife over {count} groups, t with {freedom:.1f} df"
     return student_interval(estimate, variance, freedom, confidence=confidence, sided=sided, method=method)

@@ -45,9 +45,7 @@ def _finish(low: Floats, high: Floats, size: Floats, sided: str) -> Bounds:
     return low, high
 
 
-def wilson_bounds(
-    successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95, sided: Sided = "two"
-) -> Bounds:
+def wilson_bounds(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95, sided: Sided = "two") -> Bounds:
     """Lower and upper Wilson bounds, elementwise."""
     from scipy.special import ndtri
 
@@ -81,9 +79,7 @@ def clopper_pearson_bounds(
     return _finish(*_beta_bounds(x, size, tail, more=1.0, less=0.0), size, sided)
 
 
-def jeffreys_bounds(
-    successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95, sided: Sided = "two"
-) -> Bounds:
+def jeffreys_bounds(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95, sided: Sided = "two") -> Bounds:
     """Lower and upper Jeffreys bounds, elementwise."""
     tail = tail_probability(confidence, sided)
     x, size = _counts(successes, n)
@@ -105,9 +101,7 @@ def proportion_bounds(
     return _BOUNDS[method](successes, n, confidence=confidence, sided=sided)
 
 
-def _interval(
-    method: ProportionMethod, successes: float, n: float, confidence: float, sided: Sided
-) -> Interval:
+def _interval(method: ProportionMethod, successes: float, n: float, confidence: float, sided: Sided) -> Interval:
     low, high = proportion_bounds(successes, n, confidence=confidence, sided=sided, method=method)
     return Interval(float(low), float(high), float(confidence), method)
 
@@ -117,9 +111,7 @@ def wilson(successes: float, n: float, *, confidence: float = 0.95, sided: Sided
     return _interval("wilson", successes, n, confidence, sided)
 
 
-def clopper_pearson(
-    successes: float, n: float, *, confidence: float = 0.95, sided: Sided = "two"
-) -> Interval:
+def clopper_pearson(successes: float, n: float, *, confidence: float = 0.95, sided: Sided = "two") -> Interval:
     """The exact interval; covers at least `confidence` at every p."""
     return _interval("clopper_pearson", successes, n, confidence, sided)
 

@@ -120,7 +120,8 @@ def _freedom(part: _Components, cases: _Cases) -> float:
     if not cases.distinct:
         influence = part.above / m + part.below / n
         return min(moment_freedom(influence), float(min(cases.units) - 1))
-    up, down = part.above[cases.positive], part.below[~cases.positive]
+    # Components are held by group, so a case is found by its code, not by its place.
+    up, down = part.above[cases.codes[cases.positive]], part.below[cases.codes[~cases.positive]]
     u, d = float(up @ up) / (m * (m - 1)), float(down @ down) / (n * (n - 1))
     if u + d == 0.0:
         return float(min(m, n) - 1)

@@ -1,0 +1,165 @@
+"""P-values, multiplicity and planning: what claims are judged and planned with."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, false_discovery_control, norm, ttest_1samp
+
+import roadworthy.statistics as room
+from roadworthy.statistics import (
+    benjamini_hochberg,
+    cases_to_settle,
+    cases_to_settle_mean,
+    clustered_proportion,
+    holm,
+    mean,
+    p_value_from_bound,
+    proportion_p_value,
+    simultaneous,
+    wilson,
+)
+
+p_values = st.lists(st.floats(0, 1), min_size=1, max_size=30)
+
+
+@given(p_values)
+def test_benjamini_hochberg_equals_scipy(p) -> None:
+    np.testing.assert_allclose(benjamini_hochberg(p), false_discovery_control(p), atol=1e-12)
+
+
+@given(p_values)
+def test_holm_rejects_what_the_step_down_procedure_rejects(p) -> None:
+    rejected = np.zeros(len(p), dtype=bool)
+    for rank, i in enumerate(np.argsort(p, kind="stable")):
+        if p[i] > 0.05 / (len(p) - rank):
+            break
+        rejected[i] = True
+    near = np.isclose(np.sort(p) * np.arange(len(p), 0, -1), 0.05, rtol=1e-9).any()
+    assume(not near)
+    assert ((holm(p) <= 0.05) == rejected).all()
+    assert (holm(p) >= np.array(p)).all()
+    assert (holm(p) >= benjamini_hochberg(p) - 1e-12).all()
+
+
+def test_bonferroni_shares_the_error() -> None:
+    assert simultaneous(0.95, 1) == 0.95
+    assert 20 * (1 - simultaneous(0.9, 20)) == pytest.approx(0.1)
+
+
+@given(st.integers(1, 200), st.floats(0.05, 0.95), st.data())
+@settings(max_examples=50)
+def test_exact_p_value_is_the_binomial_test(n, limit, data) -> None:
+    successes = data.draw(st.integers(0, n))
+    outcomes = np.arange(n) < successes
+    for alternative in ("greater", "less"):
+        expected = binomtest(successes, n, limit, alternative=alternative).pvalue
+        assume(expected > 1e-12)
+        found = proportion_p_value(outcomes, limit, alternative=alternative, method="clopper_pearson")
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-8)
+
+
+def test_wilson_p_value_is_the_score_test() -> None:
+    z = (0.96 - 0.9) / math.sqrt(0.9 * 0.1 / 100)
+    found = proportion_p_value([1] * 96 + [0] * 4, 0.9)
+    assert found == pytest.approx(norm.sf(z), rel=1e-6)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 8)), min_size=4, max_size=80), st.floats(0.05, 0.95))
+@settings(max_examples=50)
+def test_p_value_is_below_the_error_exactly_where_the_bound_clears(cases, limit) -> None:
+    outcomes, groups = zip(*cases, strict=True)
+    for alternative, sided in (("greater", "lower"), ("less", "upper")):
+        p = proportion_p_value(outcomes, limit, groups, alternative=alternative)
+        for confidence in (0.3, 0.5, 0.8, 0.95, 0.99):
+            if abs(p - (1 - confidence)) < 1e-6:
+                continue
+            bound = clustered_proportion(outcomes, groups, confidence=confidence, sided=sided)
+            clears = bound.low > limit if alternative == "greater" else bound.high < limit
+            assert (p < 1 - confidence) == clears
+
+
+def test_one_group_proves_nothing() -> None:
+    assert proportion_p_value([1, 1, 1], 0.1, ["a", "a", "a"]) == 1.0
+
+
+def test_p_value_from_a_bound_of_a_mean_is_the_t_test() -> None:
+    values = np.random.default_rng(0).normal(0.5, 1.0, 30)
+    found = p_value_from_bound(lambda c: mean(values, confidence=c, sided="lower").low, 0.1)
+    assert found == pytest.approx(ttest_1samp(values, 0.1, alternative="greater").pvalue, rel=1e-6)
+    less = p_value_from_bound(lambda c: mean(values, confidence=c, sided="upper").high, 0.8, alternative="less")
+    assert less == pytest.approx(ttest_1samp(values, 0.8, alternative="less").pvalue, rel=1e-6)
+
+
+@given(st.floats(0, 1), st.floats(0.02, 0.98), st.floats(1, 20))
+def test_planned_wilson_cases_have_their_closed_form(value, limit, effect) -> None:
+    assume(abs(value - limit) > 0.01)
+    found = cases_to_settle(value, limit, n=1000, effective_n=1000 / effect, confidence=0.975, method="wilson")
+    needed = effect * norm.ppf(0.975) ** 2 * limit * (1 - limit) / (value - limit) ** 2
+    assert found is not None and needed - 1e-6 <= found <= needed + 1 + 1e-6
+
+
+@pytest.mark.parametrize("method", ["wilson", "clopper_pearson", "jeffreys"])
+def test_planned_cases_are_the_fewest(method) -> None:
+    from roadworthy.statistics.proportion import proportion_bounds
+
+    found = cases_to_settle(0.02, 0.05, n=100, confidence=0.95, method=method)
+    high = [
+        float(proportion_bounds(0.02 * n, n, confidence=0.95, sided="upper", method=method)[1])
+        for n in (found - 1, found)
+    ]
+    assert high[1] <= 0.05 < high[0]
+
+
+def test_no_number_of_cases_settles_a_value_at_its_limit() -> None:
+    assert cases_to_settle(0.9, 0.9, n=50, confidence=0.95, method="wilson") is None
+    assert cases_to_settle_mean(2.0, 2.0, 0.3, 50) is None
+    assert cases_to_settle_mean(1.0, 2.0, math.inf, 50) is None
+
+
+def test_cases_at_hand_that_suffice_are_not_exceeded() -> None:
+    assert wilson(990, 1000, sided="lower").low > 0.9
+    assert cases_to_settle(0.99, 0.9, n=1000, confidence=0.95, method="wilson") < 1000
+    assert cases_to_settle_mean(1.0, 2.0, 0.5, 100) == 25
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: holm([0.1, 1.2]), "between 0 and 1"),
+        (lambda: holm([]), "empty"),
+        (lambda: benjamini_hochberg([math.nan]), "NaN"),
+        (lambda: simultaneous(0.95, 0), "at least one"),
+        (lambda: simultaneous(95, 3), "0.95 for 95%"),
+        (lambda: proportion_p_value([0, 1], 1.5), "proportion"),
+        (lambda: proportion_p_value([0, 1], 0.5, alternative="both"), "alternative"),
+        (lambda: cases_to_settle(1.5, 0.5, n=10, confidence=0.9, method="wilson"), "proportions"),
+        (lambda: cases_to_settle(0.6, 0.5, n=10, effective_n=20, confidence=0.9, method="wilson"), "effective_n"),
+        (lambda: cases_to_settle_mean(math.nan, 0.5, 0.1, 10), "finite"),
+        (lambda: cases_to_settle_mean(0.1, 0.5, -0.1, 10), "half_width"),
+    ],
+)
+def test_bad_input_is_refused_with_what_to_do(call, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_every_public_name_exists_and_stays_a_function() -> None:
+    import roadworthy.statistics.paired  # noqa: F401  imports the files `mean` and `clusters`
+
+    for name in room.__all__:
+        assert callable(getattr(room, name)), name
+    with pytest.raises(AttributeError, match="no attribute"):
+        room.no_such_name  # noqa: B018
+
+
+def test_import_leaves_scipy_alone() -> None:
+    code = "import sys, roadworthy.statistics; print([m for m in sys.modules if m.startswith('scipy')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

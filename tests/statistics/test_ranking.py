@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import mannwhitneyu
+
+from roadworthy.statistics import auc, delong, delong_difference, wilson
+from roadworthy.statistics.ranking import _Cases, _components, _covariance
+
+scored = st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=4, max_size=60).filter(
+    lambda cases: 2 <= sum(mark for _, mark in cases) <= len(cases) - 2
+)
+
+
+def kernel(scores, positive) -> np.ndarray:
+    """1 where the positive (row) scores above the negative (column), one half for a tie."""
+    up, down = scores[positive][:, None], scores[~positive][None, :]
+    return (up > down) + 0.5 * (up == down)
+
+
+def columns(cases) -> tuple[np.ndarray, np.ndarray]:
+    scores, marks = zip(*cases, strict=True)
+    return np.array(scores, dtype=float), np.array(marks)
+
+
+def variance(first, second, positive, groups=None) -> float:
+    codes = np.arange(len(first)) if groups is None else groups
+    cases = _Cases(positive, codes, int(codes.max()) + 1)
+    return _covariance(_components(first, cases), _components(second, cases), cases)
+
+
+@given(scored)
+def test_auc_counts_pairs_with_ties_half(cases) -> None:
+    scores, positive = columns(cases)
+    assert auc(scores, positive) == pytest.approx(kernel(scores, positive).mean())
+    u = mannwhitneyu(scores[positive], scores[~positive]).statistic
+    assert auc(scores, positive) == pytest.approx(u / positive.sum() / (~positive).sum())
+
+
+@given(scored)
+def test_variance_is_delongs_by_brute_force(cases) -> None:
+    scores, positive = columns(cases)
+    other = (scores * 7) % 5
+    a, b = kernel(scores, positive), kernel(other, positive)
+    m, n = a.shape
+    expected = np.cov(a.mean(axis=1), b.mean(axis=1))[0, 1] / m + np.cov(a.mean(axis=0), b.mean(axis=0))[0, 1] / n
+    assert variance(scores, other, positive) == pytest.approx(expected, abs=1e-12)
+
+
+def test_variance_in_groups_is_obuchowskis_by_brute_force() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(12), 5)
+    positive = rng.random(60) < 0.4
+    scores = np.round(rng.normal(size=12)[groups] + rng.normal(size=60) + positive, 1)
+    pairs = kernel(scores, positive)
+    m, n = pairs.shape
+    area = pairs.mean()
+    above, below = pairs.mean(axis=1), pairs.mean(axis=0)
+    ups = [above[groups[positive] == g] for g in range(12)]
+    downs = [below[groups[~positive] == g] for g in range(12)]
+    i10, i01 = sum(len(x) > 0 for x in ups), sum(len(y) > 0 for y in downs)
+    s10 = i10 / ((i10 - 1) * m) * sum((x.sum() - len(x) * area) ** 2 for x in ups)
+    s01 = i01 / ((i01 - 1) * n) * sum((y.sum() - len(y) * area) ** 2 for y in downs)
+    s11 = 12 / 11 * sum((x.sum() - len(x) * area) * (y.sum() - len(y) * area) for x, y in zip(ups, downs, strict=True))
+    expected = s10 / m + s01 / n + 2 * s11 / (m * n)
+    assert variance(scores, scores, positive, groups) == pytest.approx(expected)
+
+
+@given(scored, st.randoms(use_true_random=False))
+def test_interval_holds_the_area_and_only_ranks_matter(cases, random) -> None:
+    scores, positive = columns(cases)
+    found = delong(scores, positive)
+    assert found.low - 1e-12 <= auc(scores, positive) <= found.high + 1e-12
+    assert found.width > 0
+    order = list(range(len(cases)))
+    random.shuffle(order)
+    again = delong(np.exp(scores[order]), positive[order], groups=[f"c{i}" for i in order])
+    assert (again.low, again.high) == pytest.approx((found.low, found.high), abs=1e-9)
+    mirrored = delong(-scores, positive)
+    assert (1 - mirrored.high, 1 - mirrored.low) == pytest.approx((found.low, found.high), abs=1e-9)
+    wide = delong(scores, positive, confidence=0.99)
+    assert wide.low <= found.low + 1e-12 and found.high <= wide.high + 1e-12
+
+
+def test_perfect_ranking_is_bounded_by_the_smaller_class() -> None:
+    found = delong(np.arange(60.0), np.arange(60) >= 40)
+    assert (found.low, found.high) == (pytest.approx(wilson(20, 20).low), 1.0)
+    assert "no variance seen" in found.method
+    groups = np.repeat(np.arange(12), 5)
+    grouped = delong(np.arange(60.0), np.arange(60) >= 40, groups)
+    assert grouped.low == pytest.approx(wilson(4, 4).low)
+
+
+def test_groups_widen_the_interval_where_they_share_their_class() -> None:
+    rng = np.random.default_rng(1)
+    groups = np.repeat(np.arange(30), 10)
+    positive = groups % 2 == 0
+    scores = rng.normal(size=30)[groups] + 0.2 * rng.normal(size=300) + positive
+    assert delong(scores, positive, groups).width > 2 * delong(scores, positive).width
+
+
+def test_one_positive_bounds_nothing_and_says_so() -> None:
+    found = delong([1, 2, 3], [0, 0, 1])
+    assert (found.low, found.high) == (0.0, 1.0) and "fewer than two" in found.method
+    both = delong_difference([1, 2, 3], [3, 2, 1], [0, 0, 1])
+    assert (both.low, both.high) == (-1.0, 1.0)
+
+
+@given(scored)
+def test_difference_holds_its_estimate_and_mirrors(cases) -> None:
+    scores, positive = columns(cases)
+    other = (scores * 7) % 5
+    found, mirrored = delong_difference(scores, other, positive), delong_difference(other, scores, positive)
+    gap = auc(scores, positive) - auc(other, positive)
+    assert found.low - 1e-9 <= gap <= found.high + 1e-9
+    assert (found.low, found.high) == pytest.approx((-mirrored.high, -mirrored.low), abs=1e-9)
+
+
+def test_difference_of_equal_rankings_has_width() -> None:
+    scores, positive = np.arange(40.0) % 13, np.arange(40) % 3 == 0
+    found = delong_difference(scores, np.exp(scores), positive)
+    assert found.low == pytest.approx(-found.high) and found.high > 0.1
+    assert "equal rankings" in found.method
+
+
+def test_difference_profits_from_correlated_scores() -> None:
+    rng = np.random.default_rng(2)
+    positive = np.arange(200) < 80
+    scores = rng.normal(size=200) + positive
+    close = delong_difference(scores, scores + 0.2 * rng.normal(size=200), positive)
+    far = delong_difference(scores, rng.normal(size=200) + positive, positive)
+    assert close.width < 0.5 * far.width
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: auc([1, 2], [1, 1]), "a positive and a negative"),
+        (lambda: auc([1, math.nan], [1, 0]), "scores has 1 NaN"),
+        (lambda: auc([1, 2, 3], [1, 0]), "3 and 2"),
+        (lambda: delong([], []), "empty"),
+        (lambda: delong([1, 2], [2, 0]), "0/1"),
+        (lambda: delong([1, 2, 3, 4], [0, 0, 1, 1], confidence=1.2), "confidence"),
+        (lambda: delong_difference([1, 2], [1, 2, 3], [0, 1]), "3 and 2"),
+    ],
+)
+def test_bad_input_is_refused_with_what_to_do(call, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
