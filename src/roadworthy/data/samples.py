@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
@@ -99,15 +100,13 @@ class Dataset:
     def take(self, rows: Sequence[int] | np.ndarray) -> Dataset:
         """Some of the rows, in the order given."""
         rows = np.asarray(rows)
-        if rows.dtype == bool:
-            rows = np.flatnonzero(rows)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
         targets = self.targets
         if targets is not None:
-            targets = targets[rows] if isinstance(targets, np.ndarray) else [targets[i] for i in rows]
-        inputs: Inputs = self.inputs[rows] if isinstance(self.inputs, np.ndarray) else _Picked(self.inputs, rows)
+            targets = targets[rows] if isinstance(targets, np.ndarray) else [targets[int(i)] for i in rows]
         return replace(
             self,
-            inputs=inputs,
+            inputs=_picked(self.inputs, rows),
             targets=targets,
             ids=self.ids[rows],
             metadata={k: np.asarray(v)[rows] for k, v in self.metadata.items()},
@@ -144,6 +143,8 @@ class Dataset:
         """A hash of the content: inputs, targets, ids, groups and metadata."""
         digest = hashlib.blake2b(digest_size=16)
         for part in self._content():
+            # the length first, so that no two contents run together into the same bytes
+            digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)
         return digest.hexdigest()
 
@@ -193,22 +194,40 @@ class _Picked:
         return [self.inputs[int(i)] for i in wanted]
 
     def fingerprint(self) -> str:
+        """The rows and what they are rows of; inputs without a fingerprint are hashed one by one."""
         own = getattr(self.inputs, "fingerprint", None)
-        base = own() if callable(own) else own
-        return f"{base}|{self.rows.tolist()}"
+        if own is not None:
+            return f"{own() if callable(own) else own}|{self.rows.tolist()}"
+        digest = hashlib.blake2b(digest_size=16)
+        for row in self.rows:
+            digest.update(_item_bytes(self.inputs[int(row)]))
+        return digest.hexdigest()
+
+
+def _picked(inputs: Inputs, rows: np.ndarray) -> Inputs:
+    """Some of the inputs: copied where they are in memory, by the reader's own `pick` where it has one."""
+    if isinstance(inputs, np.ndarray):
+        return inputs[rows]
+    if isinstance(inputs, list | tuple):
+        return [inputs[int(i)] for i in rows]
+    pick = getattr(inputs, "pick", None)
+    return pick(rows) if pick is not None else _Picked(inputs, rows)  # type: ignore[no-any-return]
 
 
 def check_roles(roles: Mapping[str, Dataset]) -> None:
-    """Refuse a group, or a sample without group, that stands in two roles: what chose must not judge."""
-    owner: dict[str, str] = {}
-    for role, data in roles.items():
-        for group in np.unique(np.asarray(data.group_of, dtype=str)):
-            other = owner.setdefault(group, role)
-            if other != role and (data.groups is not None or data.source == roles[other].source):
-                raise DataError(
-                    f"group {group!r} is in two roles, {other} and {role}: its cases are not independent, so what "
-                    "was chosen on the one would be judged on the other. Split the data by group"
-                )
+    """Refuse a group, or a sample of one source, that stands in two roles: what chose must not judge."""
+    for (one, a), (other, b) in itertools.combinations(roles.items(), 2):
+        grouped = a.groups is not None and b.groups is not None
+        if not grouped and a.source != b.source:
+            continue
+        first, second = (np.asarray(d.groups if grouped else d.ids, dtype=str) for d in (a, b))
+        shared = np.intersect1d(first, second)
+        if shared.size:
+            what, remedy = ("group", "Split the data by group") if grouped else ("sample", "Give each role its own")
+            raise DataError(
+                f"{what} {str(shared[0])!r} is in two roles, {one} and {other} ({shared.size} such): its cases are not "
+                f"independent, so what was chosen on the one would be judged on the other. {remedy}"
+            )
 
 
 def _refuse_repeated_ids(name: str, ids: np.ndarray) -> None:
@@ -230,7 +249,22 @@ def _meets(column: np.ndarray, wanted: Any, name: str) -> np.ndarray:
             raise DataError(f"condition on {name!r}: min and max need numbers, but {error}") from error
         return (numbers >= wanted.get("min", -np.inf)) & (numbers <= wanted.get("max", np.inf))
     options = wanted if isinstance(wanted, list | tuple) else [wanted]
-    return np.isin(column.astype(str), [str(o) for o in options])
+    if column.dtype.kind in "iuf":
+        # 61 and 61.0 are one value: a column of whole numbers with an empty cell is read as real numbers
+        numbers_wanted = [float(o) for o in options if _is_number(o)]
+        return np.isin(column.astype(float), numbers_wanted)
+    # a file says true where YAML reads a boolean, which prints as True
+    words = [str(o).lower() if isinstance(o, bool) else str(o) for o in options]
+    truths = any(isinstance(o, bool) for o in options)
+    return np.isin(np.char.lower(column.astype(str)) if truths else column.astype(str), words)
+
+
+def _is_number(option: Any) -> bool:
+    try:
+        float(option)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _bytes_of(kind: Kind, items: Any) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ item has one shape, values and offsets where not. ``None`` stands for "no answer
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,79 +23,20 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.data.items import Audio, Boxes, Episode, Tracks
+from roadworthy.data.items import Unreadable as Unreadable
+from roadworthy.data.packing import pack_arrays, unpack_arrays
+
 Parts = dict[str, Any]
 """Packed items: numpy arrays, or lists of ``str | None`` for text."""
 
 
-@dataclass(frozen=True)
-class Boxes:
-    """Detections or true objects of one image: corners (n, 4) as x1 y1 x2 y2, class index, score."""
-
-    xyxy: np.ndarray
-    labels: np.ndarray
-    scores: np.ndarray
-
-    @classmethod
-    def of(cls, xyxy: Any, labels: Any = None, scores: Any = None) -> Boxes:
-        """Boxes from anything array-like; labels default to 0 and scores to 1."""
-        corners = np.asarray(xyxy, dtype=np.float64).reshape(-1, 4)
-        n = len(corners)
-        return cls(
-            corners,
-            np.zeros(n, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64).reshape(-1),
-            np.ones(n) if scores is None else np.asarray(scores, dtype=np.float64).reshape(-1),
-        )
-
-    def __len__(self) -> int:
-        return len(self.xyxy)
-
-
-@dataclass(frozen=True)
-class Tracks:
-    """Objects with identity over the steps of one case: one row an object and step."""
-
-    step: np.ndarray
-    ids: np.ndarray
-    xyxy: np.ndarray
-
-    @classmethod
-    def of(cls, step: Any, ids: Any, xyxy: Any) -> Tracks:
-        """Tracks from anything array-like."""
-        return cls(
-            np.asarray(step, dtype=np.int64).reshape(-1),
-            np.asarray(ids, dtype=np.int64).reshape(-1),
-            np.asarray(xyxy, dtype=np.float64).reshape(-1, 4),
-        )
-
-    def __len__(self) -> int:
-        return len(self.step)
-
-
-@dataclass(frozen=True)
-class Audio:
-    """A mono wave, float32 in [-1, 1], and its sampling rate in Hz."""
-
-    wave: np.ndarray
-    rate: int
-
-
-@dataclass(frozen=True)
-class Episode:
-    """What happened over the steps of one case: the turns, and what came of it."""
-
-    turns: tuple[Mapping[str, Any], ...]
-    outcome: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    """Stands where an input could not be read; the case is recorded as failed with this reason."""
-
-    reason: str
-
-
 class Kind:
-    """A kind of value. `problem` says what is wrong with an item, `pack` and `unpack` are inverse to each other."""
+    """A kind of value. `problem` says what is wrong with an item, `pack` and `unpack` are inverse to each other.
+
+    None comes back as the kind's empty item where it has one: NaN scores, the label -1, no boxes, no tracks. Which rows
+    failed is said by the trace's index, so that no kind has to say it again.
+    """
 
     name: str = ""
     dense = False
@@ -179,6 +121,11 @@ def _offsets(lengths: Sequence[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 
+def _spans(offsets: np.ndarray) -> list[slice]:
+    """Where each item lies among the values."""
+    return [slice(a, b) for a, b in itertools.pairwise(np.asarray(offsets).tolist())]
+
+
 class _Boxes(Kind):
     name = "boxes"
 
@@ -204,11 +151,8 @@ class _Boxes(Kind):
         }
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        o = parts["offsets"]
-        return [
-            Boxes(parts["xyxy"][a:b], parts["labels"][a:b], parts["scores"][a:b])
-            for a, b in zip(o[:-1], o[1:], strict=True)
-        ]
+        spans = _spans(parts["offsets"])
+        return [Boxes(parts["xyxy"][s], parts["labels"][s], parts["scores"][s]) for s in spans]
 
 
 class _Tracks(Kind):
@@ -232,11 +176,8 @@ class _Tracks(Kind):
         }
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        o = parts["offsets"]
-        return [
-            Tracks(parts["step"][a:b], parts["ids"][a:b], parts["xyxy"][a:b])
-            for a, b in zip(o[:-1], o[1:], strict=True)
-        ]
+        spans = _spans(parts["offsets"])
+        return [Tracks(parts["step"][s], parts["ids"][s], parts["xyxy"][s]) for s in spans]
 
     def join(self, steps: Sequence[Any]) -> Any:
         """The steps one after the other, numbered from 0."""
@@ -296,7 +237,7 @@ class _Episode(Kind):
     def join(self, steps: Sequence[Any]) -> Any:
         """The turns in order; the outcome is the last one said."""
         turns = [s for s in steps if s is not None]
-        last = next((s["outcome"] for s in reversed(turns) if "outcome" in s), {})
+        last: Mapping[str, Any] = next((s["outcome"] for s in reversed(turns) if "outcome" in s), {})
         return Episode(tuple({k: v for k, v in t.items() if k != "outcome"} for t in turns), last)
 
 
@@ -312,6 +253,8 @@ class _Image(Kind):
     name = "image"
 
     def problem(self, item: Any) -> str | None:
+        if isinstance(item, Unreadable):
+            return f"could not be read: {item.reason}"
         array = np.asarray(item)
         if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (1, 3, 4)):
             return f"has the shape {array.shape}; (height, width) or (height, width, 1|3|4) was expected"
@@ -324,10 +267,10 @@ class _Image(Kind):
         return None
 
     def pack(self, items: Sequence[Any]) -> Parts:
-        return {"values": np.stack([np.asarray(i) for i in items])}
+        return pack_arrays(items)
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        return parts["values"]
+        return unpack_arrays(parts)
 
 
 class _Frames(_Image):
@@ -340,6 +283,18 @@ class _Frames(_Image):
             return "has no frames"
         found = [(t, IMAGE.problem(f)) for t, f in enumerate(item)]
         return next((f"frame {t} {p}" for t, p in found if p), None)
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        """The frames of all items one after the other, and where each item ends."""
+        steps = [[] if i is None else list(i) for i in items]
+        frames = pack_arrays([frame for item in steps for frame in item])
+        known = np.array([i is not None for i in items], dtype=bool)
+        return {"cases": _offsets([len(s) for s in steps]), "known": known} | frames
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        frames = unpack_arrays(parts)
+        cases = zip(_spans(parts["cases"]), parts["known"], strict=True)
+        return [list(frames[span]) if known else None for span, known in cases]
 
 
 class _Audio(Kind):
@@ -361,9 +316,9 @@ class _Audio(Kind):
         }
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        o = parts["offsets"]
-        rows = zip(o[:-1], o[1:], parts["rate"], strict=True)
-        return [Audio(parts["wave"][a:b], int(rate)) for a, b, rate in rows]
+        rows = zip(_spans(parts["offsets"]), parts["rate"].tolist(), strict=True)
+        # no recording has the rate 0, so it stands for None
+        return [Audio(parts["wave"][span], rate) if rate else None for span, rate in rows]
 
 
 CLASS_SCORES = _ClassScores()
@@ -379,8 +334,7 @@ FRAMES = _Frames()
 AUDIO = _Audio()
 
 KINDS: dict[str, Kind] = {
-    k.name: k
-    for k in (CLASS_SCORES, LABEL, VECTOR, BOXES, TRACKS, TEXT, GOAL, EPISODE, IMAGE, FRAMES, AUDIO)
+    k.name: k for k in (CLASS_SCORES, LABEL, VECTOR, BOXES, TRACKS, TEXT, GOAL, EPISODE, IMAGE, FRAMES, AUDIO)
 }
 
 

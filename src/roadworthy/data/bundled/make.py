@@ -46,7 +46,8 @@ def make(source: Path, into: Path) -> list[Path]:
     written = []
     for split, arrays in splits.items():
         written.append(into / f"fashion-mnist-{split}.npz")
-        np.savez_compressed(written[-1], **arrays, brightness=bands(grey[split], cuts=(low, high)))
+        arrays["brightness"] = bands(grey[split], cuts=(low, high))
+        np.savez_compressed(written[-1], **arrays)  # type: ignore[arg-type]
     return written
 
 

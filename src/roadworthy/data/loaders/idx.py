@@ -30,9 +30,7 @@ from roadworthy.registry import register
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
-@register(
-    "loaders", "idx", keys=("idx", "labels"), gives={"inputs": ("image",), "targets": ("label",)}
-)
+@register("loaders", "idx", keys=("idx", "labels"), gives={"inputs": ("image",), "targets": ("label",)})
 def idx(
     *,
     path: str,
@@ -79,14 +77,18 @@ def read(file: Path) -> np.ndarray:
         try:
             data = gzip.decompress(data)
         except (EOFError, OSError, zlib.error) as error:
-            raise DataError(f"{file}: the gzip data end too early or are damaged ({error}); copy the file again") from error
+            raise DataError(
+                f"{file}: the gzip data end too early or are damaged ({error}); copy the file again"
+            ) from error
     return decode(data, str(file))
 
 
 def decode(data: bytes, where: str) -> np.ndarray:
     """The array in the bytes of an idx file; header and length must agree."""
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in TYPES:
-        raise DataError(f"{where}: starts with {data[:4].hex(' ') or 'nothing'}, which no idx file does; name an idx file")
+        raise DataError(
+            f"{where}: starts with {data[:4].hex(' ') or 'nothing'}, which no idx file does; name an idx file"
+        )
     dtype, dimensions = np.dtype(TYPES[data[2]]), data[3]
     start = 4 + 4 * dimensions
     if len(data) < start:

@@ -22,7 +22,7 @@ from roadworthy.data.samples import DataError, Dataset, Inputs
 from roadworthy.data.values import Kind
 from roadworthy.registry import did_you_mean
 
-Columns = Mapping[str, Sequence[Any]]
+Columns = Mapping[str, "Sequence[Any] | np.ndarray"]
 
 
 def assembled(
@@ -116,7 +116,9 @@ def _joined(columns: dict[str, Any], ids: Sequence[str], table: Table) -> dict[s
     row_of: dict[str, int] = {}
     for row, i in enumerate(table["id"]):
         if i in row_of:
-            raise DataError(f"{table.file}, line {table.lines[row]}: the id {i!r} occurs twice; one row a sample is expected")
+            raise DataError(
+                f"{table.file}, line {table.lines[row]}: the id {i!r} occurs twice; one row a sample is expected"
+            )
         row_of[i] = row
     missing = [i for i in ids if i not in row_of]
     extra = sorted(set(row_of) - set(ids))

@@ -41,9 +41,13 @@ class Table:
         """A CSV file (or TSV, by its name); every row must have a cell for each column."""
         try:
             with file.open(encoding="utf-8-sig", newline="") as stream:
-                return cls._parsed(file, csv.reader(stream, delimiter="\t" if file.suffix == ".tsv" else ",", strict=True))
+                return cls._parsed(
+                    file, csv.reader(stream, delimiter="\t" if file.suffix == ".tsv" else ",", strict=True)
+                )
         except UnicodeDecodeError as error:
-            raise DataError(f"{file}: is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from error
+            raise DataError(
+                f"{file}: is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
+            ) from error
 
     @classmethod
     def _parsed(cls, file: Path, reader: csv._reader) -> Table:  # type: ignore[name-defined]

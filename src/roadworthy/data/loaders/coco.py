@@ -1,0 +1,152 @@
+"""Detection in the COCO format: one JSON file of images, annotations and categories, and a folder of images.
+
+Boxes come as x, y, width, height and leave as corners; classes stand in the order of the category ids; an image without
+boxes stays in. Annotations of crowds are left out of the targets and counted in the metadata column `crowds`.
+
+>>> corners([10, 20, 5, 6])
+(10.0, 20.0, 15.0, 26.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadworthy.data.loaders.documents import read_json
+from roadworthy.data.loaders.joining import assembled, class_names
+from roadworthy.data.loaders.lazy import Files
+from roadworthy.data.loaders.paths import located
+from roadworthy.data.loaders.pictures import read_image
+from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.values import BOXES, IMAGE, Boxes
+from roadworthy.registry import did_you_mean, register
+
+SLACK = 1.0
+"""Pixels by which a box may stick out of its image: annotation tools round."""
+
+
+@register("loaders", "coco", keys=("coco", "images"), gives={"inputs": ("image",), "targets": ("boxes",)})
+def coco(
+    *,
+    path: str,
+    images: str,
+    base: Path = Path(),
+    metadata: str | None = None,
+    group: str | None = None,
+    classes: list[str | int] | None = None,
+    limit: int | None = None,
+    name: str = "",
+) -> Dataset:
+    """Images with boxes from a COCO annotation file; the id of a sample is its file name."""
+    file = located(path, base=base, what="coco")
+    folder = located(images, base=base, what="images", folder=True)
+    document = _sections(file, read_json(file))
+    pictures = _by_id(file, "images", document["images"], needs=("id", "file_name"))
+    names, index = _categories(file, document["categories"], class_names(classes))
+    found, crowds = _boxes(file, document["annotations"], pictures, index)
+    files = [str(p["file_name"]) for p in pictures.values()]
+    return assembled(
+        name=name or file.name,
+        source=folder,
+        input_kind=IMAGE,
+        inputs=Files(tuple(folder / f for f in files), read_image),
+        target_kind=BOXES,
+        targets=found,
+        ids=files,
+        columns={"objects": np.array([len(b) for b in found]), "crowds": np.array(crowds)},
+        classes=names,
+        base=base,
+        metadata=metadata,
+        group=group,
+        limit=limit,
+    )
+
+
+def corners(bbox: Sequence[float]) -> tuple[float, float, float, float]:
+    """x1 y1 x2 y2 of x y width height."""
+    x, y, width, height = (float(v) for v in bbox)
+    return x, y, x + width, y + height
+
+
+def _sections(file: Path, document: Any) -> Mapping[str, list[Any]]:
+    for section in ("images", "annotations", "categories"):
+        if not isinstance(document, Mapping) or not isinstance(document.get(section), list):
+            found = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
+            raise DataError(
+                f"{file}: has no list {section!r} (found: {found}); a COCO file has images, annotations and categories"
+            )
+    return document
+
+
+def _by_id(file: Path, section: str, entries: list[Any], needs: tuple[str, ...]) -> dict[Any, Mapping[str, Any]]:
+    known: dict[Any, Mapping[str, Any]] = {}
+    for at, entry in enumerate(entries):
+        missing = [n for n in needs if not isinstance(entry, Mapping) or n not in entry]
+        if missing:
+            raise DataError(f"{file}: {section}[{at}] has no {missing[0]!r}; every one needs {' and '.join(needs)}")
+        if entry["id"] in known:
+            raise DataError(
+                f"{file}: {section}[{at}] has the id {entry['id']!r}, which occurs twice; ids must be unique"
+            )
+        known[entry["id"]] = entry
+    return known
+
+
+def _categories(
+    file: Path, entries: list[Any], classes: tuple[str, ...] | None
+) -> tuple[tuple[str, ...], dict[Any, int]]:
+    known = _by_id(file, "categories", entries, needs=("id", "name"))
+    names = {i: str(known[i]["name"]) for i in sorted(known)}
+    order = classes or class_names(list(names.values())) or ()
+    for i, category in names.items():
+        if category not in order:
+            raise DataError(
+                f"{file}: category {i} is {category!r}, none of the classes given{did_you_mean(category, order)}; "
+                "name it under classes, or leave classes out"
+            )
+    return order, {i: order.index(category) for i, category in names.items()}
+
+
+def _boxes(
+    file: Path, annotations: list[Any], pictures: Mapping[Any, Mapping[str, Any]], index: Mapping[Any, int]
+) -> tuple[list[Boxes], list[int]]:
+    found: dict[Any, list[tuple[float, float, float, float]]] = {i: [] for i in pictures}
+    labels: dict[Any, list[int]] = {i: [] for i in pictures}
+    crowds = dict.fromkeys(pictures, 0)
+    for at, entry in enumerate(annotations):
+        where = f"{file}: annotations[{at}] (id {entry.get('id') if isinstance(entry, Mapping) else '?'})"
+        for key, known, remedy in (("image_id", pictures, "image"), ("category_id", index, "category")):
+            if not isinstance(entry, Mapping) or key not in entry:
+                raise DataError(f"{where} has no {key!r}; every annotation needs image_id, category_id and bbox")
+            if entry[key] not in known:
+                raise DataError(
+                    f"{where} is of the {remedy} {entry[key]!r}, which the file does not list; add it or drop the annotation"
+                )
+        image = entry["image_id"]
+        if entry.get("iscrowd"):
+            crowds[image] += 1
+            continue
+        found[image].append(_checked(where, entry.get("bbox"), pictures[image]))
+        labels[image].append(index[entry["category_id"]])
+    return [Boxes.of(found[i], labels[i]) for i in pictures], list(crowds.values())
+
+
+def _checked(where: str, bbox: Any, picture: Mapping[str, Any]) -> tuple[float, float, float, float]:
+    """The corners of a box that has a size and lies in its image; what sticks out by a pixel is cut."""
+    try:
+        x1, y1, x2, y2 = corners(bbox)
+    except (TypeError, ValueError):
+        raise DataError(f"{where} has the bbox {bbox!r}; four numbers x, y, width, height were expected") from None
+    if not all(map(math.isfinite, (x1, y1, x2, y2))) or x2 <= x1 or y2 <= y1:
+        raise DataError(f"{where} has the bbox {bbox}, whose width and height are not both above 0; correct or drop it")
+    width, height = (float(picture.get(side) or math.inf) for side in ("width", "height"))
+    if x1 < -SLACK or y1 < -SLACK or x2 > width + SLACK or y2 > height + SLACK:
+        raise DataError(
+            f"{where} has the bbox {bbox}, outside its image {picture['file_name']!r} of {width:g} x {height:g} pixels; "
+            "correct it (x, y, width, height are expected) or drop it"
+        )
+    return max(x1, 0.0), max(y1, 0.0), min(x2, width), min(y2, height)

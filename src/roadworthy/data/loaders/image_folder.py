@@ -1,0 +1,70 @@
+"""A folder of images: one subfolder a class, or no subfolders and no labels.
+
+>>> image_folder(path="no-such-folder")
+Traceback (most recent call last):
+roadworthy.data.samples.DataError: image_folder: no-such-folder does not exist; paths are relative to the folder of the
+assessment file (.): correct the path, or put the folder there
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from roadworthy.data.loaders.joining import assembled, class_names, label_indices
+from roadworthy.data.loaders.lazy import Files
+from roadworthy.data.loaders.paths import located
+from roadworthy.data.loaders.pictures import SUFFIXES, image_files, read_image
+from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.values import IMAGE, LABEL
+from roadworthy.registry import register
+
+
+@register("loaders", "image_folder", keys=("image_folder",), gives={"inputs": ("image",), "targets": ("label",)})
+def image_folder(
+    *,
+    path: str,
+    base: Path = Path(),
+    metadata: str | None = None,
+    group: str | None = None,
+    classes: list[str | int] | None = None,
+    limit: int | None = None,
+    name: str = "",
+) -> Dataset:
+    """Images in one subfolder a class (or in a flat folder, without labels), read when needed; the id is the path."""
+    folder = located(path, base=base, what="image_folder", folder=True)
+    files = image_files(folder)
+    if not files:
+        raise DataError(f"{folder}: holds no images ({', '.join(sorted(SUFFIXES))}); name the folder above the classes")
+    ids = [file.relative_to(folder).as_posix() for file in files]
+    names, labels = _labels(folder, ids, class_names(classes))
+    return assembled(
+        name=name,
+        source=folder,
+        input_kind=IMAGE,
+        inputs=Files(tuple(files), read_image),
+        target_kind=None if labels is None else LABEL,
+        targets=labels,
+        ids=ids,
+        classes=names,
+        base=base,
+        metadata=metadata,
+        group=group,
+        limit=limit,
+    )
+
+
+def _labels(
+    folder: Path, ids: list[str], classes: tuple[str, ...] | None
+) -> tuple[tuple[str, ...] | None, np.ndarray | None]:
+    flat = [i for i in ids if "/" not in i]
+    if len(flat) == len(ids):
+        return classes, None
+    if flat:
+        raise DataError(
+            f"{folder}: {len(flat)} image(s) lie beside the class folders ({flat[0]!r}); move each into the folder of its class"
+        )
+    words = [i.split("/")[0] for i in ids]
+    known = classes or tuple(sorted(d.name for d in folder.iterdir() if d.is_dir() and not d.name.startswith(".")))
+    return known, label_indices(words, known, where=lambda row: str(folder / ids[row]))
