@@ -1,0 +1,87 @@
+"""How a chunk of cases is cut into a model's batches, and what the adapters of image models have in common.
+
+A model's answers can differ in their last bits with the size of the batch, so the cuts are fixed: the chunk by the plan, the
+batches within it by `batch`. The same chunk is cut in the same way by every worker.
+
+>>> [(s.start, s.stop) for s in spans(5, 2)]
+[(0, 2), (2, 4), (4, 5)]
+>>> pooled(np.arange(8.0).reshape(1, 2, 2, 2), "mean").tolist()
+[[1.5, 5.5]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from roadworthy.data.values import IMAGE, Kind, Task
+from roadworthy.registry import did_you_mean
+from roadworthy.subject.module import SubjectError
+from roadworthy.subject.needs import Input, Output, Pool, Request
+
+
+def spans(n: int, size: int) -> Iterator[slice]:
+    """Slices of at most `size` that cover n rows in order."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def padded(rows: np.ndarray, size: int) -> np.ndarray:
+    """The rows, filled up to `size` with copies of the last one, for models whose batch has a fixed size."""
+    missing = size - len(rows)
+    return rows if missing <= 0 else np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
+
+
+def pooled(activations: np.ndarray, pool: Pool, *, features_last: bool = True) -> np.ndarray:
+    """A row of numbers a case, float32; (n, c, h, w) is pooled over space, (n, tokens, c) over the tokens, else flattened.
+
+    With `features_last` False, (n, c, t) is pooled over t.
+    """
+    values = np.asarray(activations, dtype=np.float32)
+    if pool != "none" and values.ndim > 2:
+        axes = (1,) if values.ndim == 3 and features_last else tuple(range(2, values.ndim))
+        values = values.mean(axis=axes, dtype=np.float32) if pool == "mean" else values.max(axis=axes)
+    return np.ascontiguousarray(values.reshape(len(values), -1))
+
+
+def refused(request: Request, layers: Iterable[str], *, where: str) -> str | None:
+    """Why an image model does not grant a request: None for its input, its output and the layers it has."""
+    if isinstance(request, Output | Input):
+        return None
+    name = getattr(request, "name", None)
+    if type(request).__name__ != "Layer" or name is None:
+        return f"{type(request).__name__.lower()} is not offered yet by this adapter"
+    known = list(layers)
+    if name in known:
+        return None
+    shown = ", ".join(known[:30]) + (f" and {len(known) - 30} more" if len(known) > 30 else "")
+    return f"{where} has no layer {name!r}{did_you_mean(name, known)}; it has: {shown or 'none'}"
+
+
+def takes_images(task: Task, adapter: str) -> None:
+    """Refuse a task whose inputs are not images."""
+    if task.input is not IMAGE:
+        raise SubjectError(
+            f"the adapter {adapter} takes images, and the task {task.name} gives {task.input}; "
+            "write a Python function and use the adapter python or system"
+        )
+
+
+def numbers(values: np.ndarray, n: int, kind: Kind) -> np.ndarray:
+    """A model's answers as (n, k) float32; another shape is refused by a sentence."""
+    if values.ndim == 1 and len(values) == n and kind.name == "vector":
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != n:
+        raise SubjectError(
+            f"the model answered {n} image{'s' * (n > 1)} with an array of shape {values.shape}; {kind.name} of shape "
+            f"({n}, k) was expected, one row an image"
+        )
+    if kind.name == "class_scores" and values.shape[1] < 2:
+        raise SubjectError(
+            "the model gives one score an image; class scores have a column a class. For a single logit z return "
+            "both columns, (0, z); for a probability p return (1 - p, p)"
+        )
+    if values.dtype.kind not in "fiub":
+        raise SubjectError(f"the model answers in {values.dtype}, which are no numbers")
+    return values.astype(np.float32, copy=False)

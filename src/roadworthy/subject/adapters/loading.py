@@ -1,0 +1,192 @@
+"""Finding what a path such as ``subject.py:predict`` or ``package.module:predict`` names, in the user's own code.
+
+A file is imported under a name of its own. Its folder is importable while it loads, so that it finds the files beside it, and
+those files are loaded afresh: two subjects that each have a ``layers.py`` do not see each other's.
+
+>>> import tempfile
+>>> folder = Path(tempfile.mkdtemp())
+>>> _ = (folder / "subject.py").write_text("def predict(image): return [0.0, 1.0]")
+>>> resolve("subject.py:predict", folder).target("an image")
+[0.0, 1.0]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from roadworthy.registry import did_you_mean
+from roadworthy.subject.module import SubjectError
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a path names, and the files of the user's that stand behind it."""
+
+    target: Any
+    name: str
+    files: tuple[Path, ...]
+
+    @property
+    def digest(self) -> str:
+        """A hash of the name and of the files' contents, wherever they lie."""
+        return digest_of(self.name, *(f.read_bytes() for f in self.files))
+
+
+def digest_of(*parts: str | bytes) -> str:
+    """A hash of texts and bytes in order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content = part.encode() if isinstance(part, str) else part
+        digest.update(len(content).to_bytes(8, "little"))
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def existing_file(path: str, base: Path, *, what: str) -> Path:
+    """The file that `path` names, seen from `base`; a sentence if it is not there."""
+    file = base / Path(path).expanduser()
+    if file.is_file():
+        return file
+    beside = sorted(p.name for p in file.parent.iterdir()) if file.parent.is_dir() else []
+    raise SubjectError(
+        f"there is no {what} {file}{did_you_mean(file.name, beside)}; the path is read from the folder {base}"
+    )
+
+
+def resolve(path: str, base: Path) -> Found:
+    """The object that ``file.py:name`` or ``package.module:name`` names, with the file read from `base`."""
+    place, colon, name = path.rpartition(":")
+    if not colon or not place or not name.isidentifier():
+        raise SubjectError(
+            f"{path!r} names no function; write the file and the function, as in subject.py:predict, "
+            "or the module and the function, as in package.module:predict"
+        )
+    if place.endswith(".py"):
+        file = existing_file(place, base, what="file")
+        module, files = _load_file(file.resolve())
+    else:
+        module, files = _load_package(place, base.resolve())
+    if not hasattr(module, name):
+        own = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
+        raise SubjectError(
+            f"{place} has no {name!r}{did_you_mean(name, own)}; it has: {', '.join(own) or 'no functions'}"
+        )
+    return Found(getattr(module, name), name, files)
+
+
+def files_of(modules: Iterable[Any]) -> tuple[Path, ...]:
+    """The files that a system's modules were loaded from, each once: their `files`, or the file of their function."""
+    found: dict[Path, None] = {}
+    for module in modules:
+        files = getattr(module, "files", ()) or _source_files(getattr(module, "function", None))
+        found.update(dict.fromkeys(files))
+    return tuple(found)
+
+
+def _source_files(function: Any) -> tuple[Path, ...]:
+    try:
+        source = inspect.getsourcefile(function)
+    except TypeError:
+        return ()
+    return (Path(source),) if source and Path(source).is_file() else ()
+
+
+class _FromText(SourceFileLoader):
+    """Compiles the text each time: byte code files miss an edit within one second, and litter the user's folder."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _load_file(file: Path) -> tuple[ModuleType, tuple[Path, ...]]:
+    name = f"roadworthy_subject_{file.stem}_{digest_of(str(file))[:12]}"
+    loader = _FromText(name, str(file))
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    with _importable(file.parent) as helpers:
+        # Dataclasses look their own module up by name while the file is executed.
+        sys.modules[name] = module
+        try:
+            loader.exec_module(module)
+        except Exception as error:
+            sys.modules.pop(name, None)
+            raise _import_error(file, file.parent, error) from error
+    return module, (file, *helpers)
+
+
+def _load_package(name: str, base: Path) -> tuple[ModuleType, tuple[Path, ...]]:
+    with _importable(base) as helpers:
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+                raise SubjectError(
+                    f"there is no module {name!r}, neither installed nor in the folder {base}; "
+                    "for a file write its name with .py, as in subject.py:predict"
+                ) from error
+            raise _import_error(None, base, error) from error
+        except Exception as error:
+            raise _import_error(None, base, error) from error
+    own = Path(module.__file__) if module.__file__ else None
+    return module, tuple(dict.fromkeys([*([own] if own else []), *helpers]))
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[list[Path]]:
+    """Make a folder's files importable, load them afresh, and list them afterwards; others' modules are put back."""
+    helpers: list[Path] = []
+    own = {n for p in folder.iterdir() if (n := _import_name(p))} - sys.stdlib_module_names - {"roadworthy"}
+    aside = {n: m for n, m in sys.modules.items() if n.split(".")[0] in own}
+    for name in aside:
+        del sys.modules[name]
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield helpers
+    finally:
+        sys.path.remove(str(folder))
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))  # for imports that the user's functions make when they are called
+        loaded = {n: m for n, m in sys.modules.items() if n.split(".")[0] in own}
+        helpers.extend(sorted(Path(f) for m in loaded.values() if (f := getattr(m, "__file__", None))))
+        for name, module in aside.items():
+            if name not in loaded or not _lies_in(module, folder):
+                sys.modules[name] = module
+
+
+def _import_name(path: Path) -> str | None:
+    if path.suffix == ".py" and path.stem.isidentifier():
+        return path.stem
+    return path.name if path.name.isidentifier() and (path / "__init__.py").is_file() else None
+
+
+def _lies_in(module: ModuleType, folder: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return bool(file) and Path(file or "").is_relative_to(folder)
+
+
+def _import_error(file: Path | None, folder: Path, error: Exception) -> SubjectError:
+    """The last line of the user's own code that was reached, and what went wrong there."""
+    place = str(file or folder)
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f"{error.filename}, line {error.lineno}"
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [f for f in frames if Path(f.filename).is_relative_to(folder) and "site-packages" not in f.filename]
+        if own:
+            place = f"{own[-1].filename}, line {own[-1].lineno}"
+    reason = str(error).split("\n")[0]
+    return SubjectError(f"{place}: importing the subject raised {type(error).__name__}: {reason}")

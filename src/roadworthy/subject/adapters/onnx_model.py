@@ -1,0 +1,239 @@
+"""An ONNX model, run by onnxruntime on the CPU; its inner tensors can be asked for as layers where `onnx` is installed.
+
+A model whose batch has a fixed size gets batches of that size, the last one filled up with copies of its last image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadworthy.data.values import Boxes, Kind, Task
+from roadworthy.registry import did_you_mean, register
+from roadworthy.subject.adapters.batches import numbers, padded, pooled, refused, spans, takes_images
+from roadworthy.subject.adapters.loading import digest_of, existing_file
+from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.module import Answers, Context, SubjectError
+from roadworthy.subject.needs import Input, Layer, Request
+from roadworthy.subject.system import System, single
+
+TENSORS = {
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(double)": "float64",
+    "tensor(uint8)": "uint8",
+}
+"""onnxruntime's name of an input's type -> the preparation's."""
+BOXES_PORTS = ("boxes", "labels", "scores")
+
+
+@register("adapters", "onnx")
+def onnx_model(
+    *,
+    path: str,
+    base: Path,
+    task: Task,
+    version: str = "",
+    input: InputPreparation | None = None,
+    output: str | None = None,
+    batch: int = 256,
+    threads: int = 1,
+) -> System:
+    """An ONNX file; `output` names the tensor that answers (the first one by default)."""
+    takes_images(task, "onnx")
+    if batch < 1 or threads < 1:
+        raise SubjectError(f"batch is {batch} and threads {threads}; both must be at least 1")
+    file = existing_file(path, base, what="ONNX file")
+    # Weights too large for the file itself stand beside it, under a name that starts with its own.
+    beside = sorted(p for p in file.parent.glob(f"{file.name}?*") if p.is_file())
+    session = _session(str(file), threads, file.name)
+    module = OnnxModule(
+        session,
+        task.output,
+        InputPreparation.of(input),
+        output=_output_name(session, task.output, output),
+        batch_size=batch,
+        threads=threads,
+        files=(file, *beside),
+    )
+    return single(module, task.input, version=version)
+
+
+@dataclass(frozen=True)
+class OnnxModule:
+    """An onnxruntime session as a module that takes images in batches."""
+
+    session: Any
+    kind: Kind
+    prepare: InputPreparation
+    output: str
+    batch_size: int
+    threads: int
+    files: tuple[Path, ...]
+    inputs: tuple[str, ...] = ("image",)
+    batched: bool = True
+    outputs: Mapping[str, Kind] = field(default_factory=dict)
+    with_layers: dict[tuple[str, ...], Any] = field(default_factory=dict, repr=False)
+    """Sessions of the same graph with some inner tensors put out as well, by their names."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outputs", {"output": self.kind})
+        taken = self.session.get_inputs()
+        if len(taken) != 1:
+            raise SubjectError(
+                f"{self.files[0].name} takes the inputs {', '.join(i.name for i in taken)}; one image input was expected"
+            )
+        wanted = TENSORS.get(taken[0].type)
+        if wanted is None:
+            raise SubjectError(f"{self.files[0].name} takes {taken[0].type}; one of {', '.join(TENSORS)} was expected")
+        if wanted != self.prepare.dtype:
+            raise SubjectError(
+                f"{self.files[0].name} takes {taken[0].type}, and the preparation makes {self.prepare.dtype}; "
+                f"write input: {{dtype: {wanted}}}"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the model's files, the output that is read, and the preparation."""
+        return digest_of(*(f.read_bytes() for f in self.files), self.output, repr(self.prepare), self.kind.name)
+
+    @cached_property
+    def layers(self) -> tuple[str, ...]:
+        """The inner tensors of the graph."""
+        import onnx
+
+        graph = onnx.load(str(self.files[0]), load_external_data=False).graph
+        final = {o.name for o in graph.output}
+        return tuple(name for node in graph.node for name in node.output if name and name not in final)
+
+    def offers(self, request: Request) -> str | None:
+        """Its input, its output, and the inner tensors of the graph where onnx is installed."""
+        if isinstance(request, Layer) and not _has_onnx():
+            return "the inner tensors of an ONNX model can only be read with onnx; pip install onnx"
+        known = self.layers if isinstance(request, Layer) else ()
+        return refused(request, known, where=self.files[0].name)
+
+    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+        """One image."""
+        answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
+        return {"output": answers.outputs["output"][0]}, state
+
+    def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
+        """The answers for the images, and the layers that are asked for, from one run of the graph."""
+        granted = sorted((r for r in context.requests if isinstance(r, Layer | Input)), key=lambda r: r.column)
+        names = tuple(sorted({r.name for r in granted if isinstance(r, Layer)}))
+        session = self._session_with(names)
+        answers: list[Any] = []
+        extras: dict[Request, list[np.ndarray]] = {r: [] for r in granted}
+        for span in spans(len(context.ids), self._size()):
+            prepared = self.prepare(inputs["image"][span])
+            raw = self._run(session, prepared, names)
+            answers.append(ANSWERS[self.kind.name](raw, self.output, len(prepared), self.kind))
+            for r in granted:
+                extras[r].append(prepared if isinstance(r, Input) else pooled(raw[r.name], r.pool))
+        column = np.concatenate(answers) if isinstance(answers[0], np.ndarray) else [b for part in answers for b in part]
+        return Answers({"output": column}, {r: np.concatenate(parts) for r, parts in extras.items()})
+
+    def _size(self) -> int:
+        fixed = self.session.get_inputs()[0].shape[0]
+        if isinstance(fixed, int) and fixed > 0:
+            return fixed
+        return 1 if self.kind.name == "boxes" else self.batch_size
+
+    def _run(self, session: Any, prepared: np.ndarray, layers: tuple[str, ...]) -> dict[str, np.ndarray]:
+        port = session.get_inputs()[0]
+        _refuse_shape(port, prepared, self.files[0].name)
+        n, fixed = len(prepared), port.shape[0]
+        given = padded(prepared, fixed) if isinstance(fixed, int) else prepared
+        names = [self.output, *layers] if self.kind.name != "boxes" else [*BOXES_PORTS, *layers]
+        values = dict(zip(names, session.run(names, {port.name: given}), strict=True))
+        return {k: v[:n] if len(given) > n and v.ndim and len(v) == len(given) else v for k, v in values.items()}
+
+    def _session_with(self, names: tuple[str, ...]) -> Any:
+        if not names:
+            return self.session
+        if names not in self.with_layers:
+            import onnx
+
+            graph = onnx.load(str(self.files[0]))
+            graph.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+            self.with_layers[names] = _session(graph.SerializeToString(), self.threads, self.files[0].name)
+        return self.with_layers[names]
+
+
+def _numbers(raw: Mapping[str, np.ndarray], output: str, n: int, kind: Kind) -> np.ndarray:
+    return numbers(np.asarray(raw[output]), n, kind)
+
+
+def _boxes(raw: Mapping[str, np.ndarray], output: str, n: int, kind: Kind) -> list[Boxes]:
+    """Boxes (m, 4) of one image, or (n, m, 4) of several."""
+    corners, labels, scores = (np.asarray(raw[name]) for name in BOXES_PORTS)
+    if corners.ndim == 2 and n == 1:
+        return [Boxes.of(corners, labels, scores)]
+    if corners.ndim != 3 or len(corners) != n:
+        raise SubjectError(f"the model gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected")
+    return [Boxes.of(corners[i], labels[i], scores[i]) for i in range(n)]
+
+
+ANSWERS: dict[str, Callable[[Mapping[str, np.ndarray], str, int, Kind], Any]] = {
+    "class_scores": _numbers,
+    "vector": _numbers,
+    "boxes": _boxes,
+}
+"""How a raw answer is read, by the kind of value."""
+
+
+def _session(model: str | bytes, threads: int, name: str) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise SubjectError('the adapter onnx needs onnxruntime; pip install "roadworthy[onnx]"') from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        reason = str(error).split("\n")[0]
+        raise SubjectError(f"onnxruntime cannot load {name}: {reason}") from error
+
+
+def _output_name(session: Any, kind: Kind, wanted: str | None) -> str:
+    names = [o.name for o in session.get_outputs()]
+    if kind.name == "boxes":
+        missing = [n for n in BOXES_PORTS if n not in names]
+        if missing:
+            raise SubjectError(
+                f"the model has no output {missing[0]!r}; a detector has the outputs {', '.join(BOXES_PORTS)}, "
+                f"and this one has: {', '.join(names)}"
+            )
+        return "boxes"
+    if wanted is not None and wanted not in names:
+        raise SubjectError(f"the model has no output {wanted!r}{did_you_mean(wanted, names)}; it has: {', '.join(names)}")
+    return wanted or names[0]
+
+
+def _refuse_shape(port: Any, prepared: np.ndarray, name: str) -> None:
+    wanted = port.shape
+    fits = len(wanted) == prepared.ndim and all(
+        not isinstance(w, int) or w <= 0 or w == found
+        for w, found in zip(wanted[1:], prepared.shape[1:], strict=True)
+    )
+    if not fits:
+        shown = ", ".join(str(w) for w in wanted)
+        raise ValueError(
+            f"{name} takes ({shown}), and the image is prepared to {prepared.shape[1:]}; "
+            "set input.channels or input.layout, or give images of that size"
+        )
+
+
+def _has_onnx() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("onnx") is not None

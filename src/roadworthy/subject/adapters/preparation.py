@@ -1,0 +1,130 @@
+"""From images to the tensor a model takes: ``(image / scale - mean) / std``, in the layout, channels and type it was trained on.
+
+>>> prepare = InputPreparation(mean=0.5, std=0.5)
+>>> prepare(np.array([[[0, 255]]], dtype=np.uint8)).tolist()
+[[[[-1.0, 1.0]]]]
+>>> prepare([np.zeros((2, 2), np.uint8), np.zeros((2, 3), np.uint8)])
+Traceback (most recent call last):
+ValueError: row 1 is prepared to the shape (1, 2, 3) and row 0 to (1, 2, 2); one batch needs one shape
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from roadworthy.registry import did_you_mean
+from roadworthy.subject.module import SubjectError
+
+FULL_SCALE = {"uint8": 255.0, "uint16": 65535.0}
+"""What white is, by type; in images of any other type white is 1."""
+LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+"""Weights of red, green and blue in grey: ITU-R BT.601."""
+
+
+@dataclass(frozen=True)
+class InputPreparation:
+    """How an image becomes a model's input."""
+
+    scale: float | None = None
+    """Pixels are divided by this; by default by what white is, or by 1 where `dtype` is an integer."""
+    mean: float | tuple[float, ...] | None = None
+    """Subtracted after scaling: one number, or one a channel."""
+    std: float | tuple[float, ...] | None = None
+    """Divided by after the mean was subtracted."""
+    layout: Literal["nchw", "nhwc"] = "nchw"
+    channels: Literal[1, 3] | None = None
+    """Grey is repeated, colour weighted to grey, alpha dropped; None leaves the channels as they are."""
+    dtype: Literal["float32", "float16", "float64", "uint8"] = "float32"
+
+    __pydantic_config__ = {"extra": "forbid"}
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "std"):
+            given = getattr(self, name)
+            if given is not None and not np.all(np.asarray(given, dtype=np.float64) > 0):
+                raise SubjectError(f"input.{name} is {given}; it divides the pixels and must be above 0")
+
+    @classmethod
+    def of(cls, given: InputPreparation | Mapping[str, Any] | None) -> InputPreparation:
+        """The preparation itself, from a mapping of its fields, or the default one."""
+        if isinstance(given, InputPreparation):
+            return given
+        known = [f.name for f in fields(cls)]
+        for name in given or {}:
+            if name not in known:
+                raise SubjectError(f"input has no {name!r}{did_you_mean(name, known)}; it has: {', '.join(known)}")
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in (given or {}).items()})
+
+    def __call__(self, images: Sequence[Any] | np.ndarray) -> np.ndarray:
+        """The batch, (n, c, h, w) or (n, h, w, c); images that cannot stand in one batch raise ValueError."""
+        if isinstance(images, np.ndarray) and images.dtype != object:
+            return self._dense(images)
+        arrays = [np.asarray(image) for image in images]
+        if not arrays:
+            raise ValueError("there are no images to prepare")
+        # Stacking unlike types would promote 0..255 to float unscaled, so only like images are stacked unprepared.
+        if len({(a.shape, a.dtype) for a in arrays}) == 1:
+            return self._dense(np.stack(arrays))
+        rows = [self._dense(a[None]) for a in arrays]
+        for number, row in enumerate(rows):
+            if row.shape != rows[0].shape:
+                raise ValueError(
+                    f"row {number} is prepared to the shape {row.shape[1:]} and row 0 to {rows[0].shape[1:]}; "
+                    "one batch needs one shape"
+                )
+        return np.concatenate(rows)
+
+    def _dense(self, images: np.ndarray) -> np.ndarray:
+        if images.ndim == 3:
+            images = images[..., None]
+        if images.ndim != 4:
+            raise ValueError(
+                f"an image has the shape {images.shape[1:]}; (height, width) or (height, width, channels) was expected"
+            )
+        divisor = self._divisor(images.dtype)
+        working = np.float64 if self.dtype == "float64" else np.float32
+        values = _with_channels(images, self.channels)
+        if divisor == 1 and self.mean is None and self.std is None and values.dtype == np.dtype(self.dtype):
+            return self._laid_out(values)
+        values = values.astype(working)  # a copy: the caller's images stay as they are
+        if divisor != 1:
+            values /= working(divisor)
+        if self.mean is not None:
+            values -= self._per_channel("mean", values.shape[3], working)
+        if self.std is not None:
+            values /= self._per_channel("std", values.shape[3], working)
+        return self._laid_out(values).astype(self.dtype, copy=False)
+
+    def _divisor(self, dtype: np.dtype) -> float:
+        if self.scale is not None:
+            return self.scale
+        return 1.0 if self.dtype == "uint8" else FULL_SCALE.get(dtype.name, 1.0)
+
+    def _per_channel(self, name: str, channels: int, working: type) -> np.ndarray:
+        given = np.atleast_1d(np.asarray(getattr(self, name), dtype=working))
+        if len(given) not in (1, channels):
+            raise ValueError(
+                f"input.{name} has {len(given)} numbers and the image {channels} channel{'s' * (channels > 1)}; "
+                "give one number a channel, or set input.channels"
+            )
+        return given
+
+    def _laid_out(self, values: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(values.transpose(0, 3, 1, 2) if self.layout == "nchw" else values)
+
+
+def _with_channels(images: np.ndarray, wanted: int | None) -> np.ndarray:
+    found = images.shape[3]
+    if wanted is None or found == wanted:
+        return images
+    if found not in (1, 3, 4):
+        raise ValueError(f"an image has {found} channels; 1, 3 or 4 can be made {wanted}")
+    colour = images[..., :3]
+    if wanted == 3:
+        return np.repeat(images, 3, axis=3) if found == 1 else colour
+    grey = (colour.astype(np.float32) @ LUMA)[..., None]
+    return np.rint(grey).astype(images.dtype) if images.dtype.kind in "iu" else grey.astype(images.dtype)

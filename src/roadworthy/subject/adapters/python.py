@@ -1,0 +1,74 @@
+"""A subject written in Python: a function that answers an input, or a function that builds a system of modules.
+
+>>> import tempfile
+>>> from roadworthy.data.values import TASKS
+>>> from roadworthy.subject.system import Cases
+>>> folder = Path(tempfile.mkdtemp())
+>>> _ = (folder / "subject.py").write_text("def predict(image): return [image.mean(), 1 - image.mean()]")
+>>> system = python(path="subject.py:predict", base=folder, task=TASKS["classification"])
+>>> import numpy as np
+>>> system.run(Cases(["a"], np.full((1, 2, 2), 0.25)))["system"].output.tolist()
+[[0.25, 0.75]]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from roadworthy.data.values import Task
+from roadworthy.registry import register
+from roadworthy.subject.adapters.loading import resolve
+from roadworthy.subject.module import FunctionModule, Module, SubjectError, function_module
+from roadworthy.subject.system import System, single
+
+
+@dataclass(frozen=True)
+class LoadedFunction(FunctionModule):
+    """A function of the user's, and the files it came from."""
+
+    files: tuple[Path, ...] = ()
+
+
+@register("adapters", "python")
+def python(
+    *, path: str, base: Path, task: Task, version: str = "", batched: bool | None = None
+) -> System:
+    """A Python function: ``subject.py:predict``, or ``package.module:predict``.
+
+    The function takes one input and returns one output; with `batched` (or an attribute ``predict.batched = True``) it
+    takes all inputs of a chunk and returns as many outputs. An argument ``state`` is what it returned a step earlier
+    (it then returns ``answer, state``), an argument ``rng`` a random generator of the case's own.
+    """
+    found = resolve(path, base)
+    if not callable(found.target):
+        raise SubjectError(f"{path} is {type(found.target).__name__}, not a function; name a function of one input")
+    whole = bool(getattr(found.target, "batched", False)) if batched is None else batched
+    module = function_module(found.target, outputs={"output": task.output}, batched=whole, mark=found.digest)
+    known = {f.name: getattr(module, f.name) for f in dataclasses.fields(module)}
+    return single(LoadedFunction(**known, files=found.files), task.input, version=version)
+
+
+@register("adapters", "system")
+def system(*, path: str, base: Path, task: Task, version: str = "") -> System:
+    """A function of no arguments that returns a `System` of several modules, or a `Module`: ``subject.py:build``."""
+    found = resolve(path, base)
+    if not callable(found.target):
+        raise SubjectError(f"{path} is {type(found.target).__name__}, not a function that builds a system")
+    try:
+        built = found.target()
+    except SubjectError:
+        raise
+    except Exception as error:
+        raise SubjectError(f"{path} raised {type(error).__name__} while it built the system: {error}") from error
+    if isinstance(built, Module):
+        built = single(built, task.input)
+    if not isinstance(built, System):
+        raise SubjectError(f"{path} returned {type(built).__name__}; a System or a Module was expected")
+    if built.output_kind is not task.output or built.input_kind is not task.input:
+        raise SubjectError(
+            f"{path} built a system from {built.input_kind} to {built.output_kind}; the task {task.name} goes from "
+            f"{task.input} to {task.output}"
+        )
+    return dataclasses.replace(built, version=version or built.version)

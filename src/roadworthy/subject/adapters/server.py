@@ -1,0 +1,184 @@
+"""A model behind a server that speaks the Open Inference Protocol v2 (Triton, KServe, MLServer, OpenVINO Model Server, …)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from roadworthy.data.values import Boxes, Kind, Task
+from roadworthy.registry import did_you_mean, register
+from roadworthy.subject.adapters.batches import numbers, padded, refused, spans, takes_images
+from roadworthy.subject.adapters.inference_protocol import (
+    DATATYPES,
+    MalformedAnswer,
+    Server,
+    ServerRefused,
+    encode,
+)
+from roadworthy.subject.adapters.loading import digest_of
+from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.module import Answers, Context, SubjectError
+from roadworthy.subject.needs import Input, Request
+from roadworthy.subject.system import System, single
+
+BOXES_PORTS = ("boxes", "labels", "scores")
+
+
+@register("adapters", "server")
+def server(
+    *,
+    path: str,
+    base: Path,
+    task: Task,
+    model: str,
+    version: str = "",
+    input: InputPreparation | None = None,
+    input_name: str | None = None,
+    output_name: str | None = None,
+    batch: int = 64,
+    timeout_s: float = 30.0,
+    retries: int = 2,
+) -> System:
+    """A model on a server: its address, such as http://127.0.0.1:8000, and the name of the `model` there."""
+    takes_images(task, "server")
+    if batch < 1 or timeout_s <= 0 or retries < 0:
+        raise SubjectError(f"batch is {batch}, timeout_s {timeout_s}, retries {retries}; they must be 1, above 0 and 0 at least")
+    there = Server(path.rstrip("/"), timeout_s, retries)
+    if not there.is_ready():
+        raise SubjectError(f"the server at {path} is not ready; wait until it has loaded the model {model!r}")
+    try:
+        metadata = there.get(_path(model))
+    except ServerRefused as error:
+        raise SubjectError(f"the server at {path} does not serve the model {model!r}: {error}") from error
+    except MalformedAnswer as error:
+        raise SubjectError(f"{path} does not speak the Open Inference Protocol v2: {error}") from error
+    module = ServerModule(
+        there,
+        model,
+        task.output,
+        InputPreparation.of(input),
+        metadata,
+        given=_tensor(metadata, "inputs", input_name, path),
+        asked=None if task.output.name == "boxes" else _tensor(metadata, "outputs", output_name, path)["name"],
+        binary=_binary(there),
+        batch_size=batch,
+    )
+    return single(module, task.input, version=version)
+
+
+@dataclass(frozen=True)
+class ServerModule:
+    """A served model as a module that takes images in batches."""
+
+    server: Server
+    model: str
+    kind: Kind
+    prepare: InputPreparation
+    metadata: Mapping[str, Any]
+    given: Mapping[str, Any]
+    """The metadata of the tensor that takes the images."""
+    asked: str | None
+    """The tensor that answers; None asks for all."""
+    binary: bool
+    batch_size: int
+    files: tuple[Path, ...] = ()
+    inputs: tuple[str, ...] = ("image",)
+    batched: bool = True
+    outputs: Mapping[str, Kind] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outputs", {"output": self.kind})
+        wanted = DATATYPES.get(str(self.given.get("datatype")))
+        if wanted != self.prepare.dtype:
+            raise SubjectError(
+                f"the model {self.model!r} takes {self.given.get('datatype')}, and the preparation makes "
+                f"{self.prepare.dtype}; write input: {{dtype: {wanted or 'float32'}}}"
+            )
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what the server says the model is, wherever the server is, and of the preparation."""
+        told = {key: self.metadata.get(key) for key in ("name", "versions", "platform", "inputs", "outputs")}
+        return digest_of(self.model, repr(told), str(self.asked), repr(self.prepare), self.kind.name)
+
+    def offers(self, request: Request) -> str | None:
+        """Its input and its output."""
+        return refused(request, (), where="a server")
+
+    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+        """One image."""
+        answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
+        return {"output": answers.outputs["output"][0]}, state
+
+    def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
+        """The server's answers; one that it refuses raises, so that its images are asked one by one."""
+        answers: list[Any] = []
+        seen: list[np.ndarray] = []
+        shape = self.given.get("shape") or [-1]
+        fixed = int(shape[0]) if int(shape[0]) > 0 else None
+        for span in spans(len(context.ids), fixed or self.batch_size):
+            prepared = self.prepare(inputs["image"][span])
+            sent = padded(prepared, fixed or 0)
+            body, headers = encode(self.given["name"], sent, output=self.asked, binary=self.binary)
+            tensors = self.server.infer(_path(self.model), body, headers)
+            answers.append(ANSWERS[self.kind.name](tensors, self.asked, len(sent), self.kind)[: len(prepared)])
+            seen.append(prepared)
+        column = np.concatenate(answers) if isinstance(answers[0], np.ndarray) else [b for part in answers for b in part]
+        extras: dict[Request, np.ndarray] = {r: np.concatenate(seen) for r in context.requests if isinstance(r, Input)}
+        return Answers({"output": column}, extras)
+
+
+def _numbers(tensors: Mapping[str, np.ndarray], asked: str | None, n: int, kind: Kind) -> np.ndarray:
+    if asked not in tensors:
+        raise MalformedAnswer(f"the server's answer has no tensor {asked!r}; it has: {', '.join(tensors) or 'none'}")
+    return numbers(tensors[asked], n, kind)
+
+
+def _boxes(tensors: Mapping[str, np.ndarray], asked: str | None, n: int, kind: Kind) -> list[Boxes]:
+    missing = [name for name in BOXES_PORTS if name not in tensors]
+    if missing:
+        raise MalformedAnswer(f"the server's answer has no tensor {missing[0]!r}; it has: {', '.join(tensors) or 'none'}")
+    corners, labels, scores = (tensors[name] for name in BOXES_PORTS)
+    if corners.ndim == 2 and n == 1:
+        return [Boxes.of(corners, labels, scores)]
+    if corners.ndim != 3 or len(corners) != n:
+        raise MalformedAnswer(f"the server gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected")
+    return [Boxes.of(corners[i], labels[i], scores[i]) for i in range(n)]
+
+
+ANSWERS: dict[str, Callable[[Mapping[str, np.ndarray], str | None, int, Kind], Any]] = {
+    "class_scores": _numbers,
+    "vector": _numbers,
+    "boxes": _boxes,
+}
+"""How the tensors are read, by the kind of value."""
+
+
+def _path(model: str) -> str:
+    return f"/v2/models/{quote(model, safe='')}"
+
+
+def _binary(there: Server) -> bool:
+    """Whether the server takes tensors as bytes; one that does not tell gets JSON."""
+    try:
+        told = there.get("/v2")
+    except (ServerRefused, MalformedAnswer):
+        return False
+    return isinstance(told, Mapping) and "binary_tensor_data" in (told.get("extensions") or ())
+
+
+def _tensor(metadata: Any, side: str, wanted: str | None, path: str) -> Mapping[str, Any]:
+    listed = metadata.get(side) if isinstance(metadata, Mapping) else None
+    if not isinstance(listed, list) or not listed or not all(isinstance(t, Mapping) and "name" in t for t in listed):
+        raise SubjectError(f"the server at {path} lists no {side} of the model; name a model with one image input")
+    names = [str(t["name"]) for t in listed]
+    if wanted is not None and wanted not in names:
+        raise SubjectError(
+            f"the model's {side} have no {wanted!r}{did_you_mean(wanted, names)}; they are: {', '.join(names)}"
+        )
+    return dict(listed[names.index(wanted) if wanted else 0])

@@ -1,0 +1,255 @@
+"""A torch model: a function (or class) that builds it, and its weights from safetensors or a ``weights_only`` file.
+
+The model runs in evaluation mode and without gradients. Its answers are the same to the last bit whenever the batches are cut
+at the same places; `batch` cuts them, inside the chunk that the plan gives (see `batches`).
+
+>>> import tempfile
+>>> import numpy as np
+>>> from roadworthy.data.values import TASKS
+>>> from roadworthy.subject.system import Cases
+>>> folder = Path(tempfile.mkdtemp())
+>>> source = "from torch import nn\\ndef build(): return nn.Sequential(nn.Flatten(), nn.Identity())"
+>>> _ = (folder / "model.py").write_text(source)
+>>> system = torch_model(path="model.py:build", base=folder, task=TASKS["classification"])
+>>> system.run(Cases(["a"], np.array([[[0, 255]]], dtype=np.uint8)))["system"].output.tolist()
+[[0.0, 1.0]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadworthy.data.values import Boxes, Kind, Task
+from roadworthy.registry import register
+from roadworthy.subject.adapters.batches import numbers, pooled, refused, spans, takes_images
+from roadworthy.subject.adapters.loading import Found, digest_of, existing_file, resolve
+from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.adapters.weights import load_weights
+from roadworthy.subject.module import Answers, Context, SubjectError
+from roadworthy.subject.needs import Input, Layer, Request
+from roadworthy.subject.system import System, single
+
+
+@register("adapters", "torch")
+def torch_model(
+    *,
+    path: str,
+    base: Path,
+    task: Task,
+    version: str = "",
+    weights: str | None = None,
+    input: InputPreparation | None = None,
+    device: str = "cpu",
+    batch: int = 256,
+    threads: int = 1,
+) -> System:
+    """A torch model: ``model.py:build`` returns it, `weights` (.safetensors, or .pt of tensors alone) fill it."""
+    takes_images(task, "torch")
+    if batch < 1 or threads < 1:
+        raise SubjectError(f"batch is {batch} and threads {threads}; both must be at least 1")
+    torch = _torch()
+    found = resolve(path, base)
+    model = _built(found, path)
+    file = None if weights is None else existing_file(weights, base, what="weights file")
+    if file is not None:
+        load_weights(model, file)
+    try:
+        model = model.to(torch.device(device)).eval()
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).split("\n")[0]
+        raise SubjectError(f"the device {device!r} cannot be used ({reason}); write device: cpu") from error
+    module = TorchModule(
+        model,
+        task.output,
+        InputPreparation.of(input),
+        source=found.digest,
+        device=device,
+        batch_size=batch,
+        threads=threads,
+        files=(*found.files, *([file] if file else [])),
+    )
+    return single(module, task.input, version=version)
+
+
+@dataclass(frozen=True)
+class TorchModule:
+    """A torch model as a module that takes images in batches."""
+
+    model: Any
+    kind: Kind
+    prepare: InputPreparation
+    source: str = ""
+    device: str = "cpu"
+    batch_size: int = 256
+    threads: int = 1
+    files: tuple[Path, ...] = ()
+    inputs: tuple[str, ...] = ("image",)
+    batched: bool = True
+    outputs: Mapping[str, Kind] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outputs", {"output": self.kind})
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the model's source, of its weights as they were loaded, and of the preparation."""
+        import torch
+
+        parts: list[str | bytes] = [self.source, repr(self.prepare), self.kind.name]
+        for name, tensor in self.model.state_dict().items():
+            values = tensor.detach().cpu().contiguous()
+            parts += [f"{name} {values.dtype} {tuple(values.shape)}"]
+            parts += [values.reshape(-1).view(torch.uint8).numpy().tobytes()]
+        return digest_of(*parts)
+
+    @cached_property
+    def layers(self) -> dict[str, Any]:
+        """The model's layers by name, in the order in which they were made."""
+        return {name: layer for name, layer in self.model.named_modules() if name}
+
+    def offers(self, request: Request) -> str | None:
+        """Its input, its output and its layers."""
+        return refused(request, self.layers, where="the model")
+
+    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+        """One image."""
+        answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
+        return {"output": answers.outputs["output"][0]}, state
+
+    def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
+        """The answers for the images, and the layers that are asked for, from one forward pass."""
+        images = inputs["image"]
+        answers: list[Any] = []
+        granted = [r for r in context.requests if isinstance(r, Layer | Input)]
+        extras: dict[Request, list[np.ndarray]] = {r: [] for r in granted}
+        for span in spans(len(context.ids), self.batch_size):
+            prepared = self.prepare(images[span])
+            wanted = [r for r in granted if isinstance(r, Layer)]
+            raw, seen = self._forward(prepared, wanted)
+            answers.append(ANSWERS[self.kind.name](raw, len(prepared), self.kind))
+            for request in granted:
+                extras[request].append(prepared if isinstance(request, Input) else seen[request])
+        return Answers({"output": _joined(answers)}, {r: np.concatenate(parts) for r, parts in extras.items()})
+
+    def _forward(self, prepared: np.ndarray, wanted: Sequence[Layer]) -> tuple[Any, dict[Layer, np.ndarray]]:
+        import torch
+
+        raw_layers: dict[str, Any] = {}
+        hooks = []
+        try:
+            for name in {r.name for r in wanted}:
+                hooks.append(self.layers[name].register_forward_hook(_keep(raw_layers, name)))
+            with torch.inference_mode(), _threads(self.threads), _steady():
+                raw = self.model(torch.from_numpy(prepared).to(self.device))
+                return raw, {r: self._read(raw_layers, r, len(prepared)) for r in wanted}
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _read(self, raw_layers: Mapping[str, Any], request: Layer, n: int) -> np.ndarray:
+        if request.name not in raw_layers:
+            raise SubjectError(f"the model did not use its layer {request.name!r} in the forward pass")
+        tensor = raw_layers[request.name]
+        if not hasattr(tensor, "shape") or tensor.ndim == 0 or len(tensor) != n:
+            found = tuple(tensor.shape) if hasattr(tensor, "shape") else type(tensor).__name__
+            raise SubjectError(f"the layer {request.name!r} gave {found} for {n} images; one row an image was expected")
+        # Conv1d and its like put out (n, channels, time); every other 3-D layer is read as (n, tokens, features).
+        features_last = not type(self.layers[request.name]).__name__.lower().endswith("1d")
+        return pooled(tensor.detach().float().cpu().numpy(), request.pool, features_last=features_last)
+
+
+def _keep(store: dict[str, Any], name: str) -> Callable[..., None]:
+    def hook(layer: Any, arguments: Any, output: Any) -> None:
+        store[name] = output[0] if isinstance(output, tuple | list) and output else output
+
+    return hook
+
+
+def _numbers(raw: Any, n: int, kind: Kind) -> np.ndarray:
+    if isinstance(raw, Mapping) and "logits" in raw:
+        raw = raw["logits"]
+    if isinstance(raw, tuple | list) and raw and hasattr(raw[0], "detach"):
+        raw = raw[0]
+    if not hasattr(raw, "detach"):
+        raise SubjectError(f"the model returned {type(raw).__name__}; a tensor of shape ({n}, k) was expected")
+    return numbers(raw.detach().float().cpu().numpy(), n, kind)
+
+
+def _boxes(raw: Any, n: int, kind: Kind) -> list[Boxes]:
+    sound = isinstance(raw, list | tuple) and all(isinstance(r, Mapping) and {"boxes", "labels", "scores"} <= set(r) for r in raw)
+    if not sound or len(raw) != n:
+        raise SubjectError(
+            f"the model returned {type(raw).__name__} for {n} images; a list with a dict of boxes (m, 4), labels (m,) and "
+            "scores (m,) for each image was expected"
+        )
+    return [Boxes.of(*(r[key].detach().cpu().numpy() for key in ("boxes", "labels", "scores"))) for r in raw]
+
+
+ANSWERS: dict[str, Callable[[Any, int, Kind], Any]] = {
+    "class_scores": _numbers,
+    "vector": _numbers,
+    "boxes": _boxes,
+}
+"""How a raw answer is read, by the kind of value."""
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return [item for part in parts for item in part]
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """This many threads for now: their number changes the order of sums, and with it the last bits."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _steady() -> Iterator[None]:
+    """On a GPU, kernels that give the same bits each time, in full float32."""
+    import torch
+
+    if not torch.cuda.is_available():
+        yield
+        return
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):  # type: ignore[no-untyped-call]
+        yield
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise SubjectError('the adapter torch needs torch; pip install "roadworthy[torch]"') from error
+    return torch
+
+
+def _built(found: Found, path: str) -> Any:
+    import torch
+
+    target = found.target
+    if not isinstance(target, torch.nn.Module):
+        if not callable(target):
+            raise SubjectError(f"{path} is {type(target).__name__}, not a function that builds a model")
+        try:
+            target = target()
+        except Exception as error:
+            raise SubjectError(f"{path} raised {type(error).__name__} while it built the model: {error}") from error
+    if not isinstance(target, torch.nn.Module):
+        raise SubjectError(f"{path} returned {type(target).__name__}; a torch.nn.Module was expected")
+    return target
