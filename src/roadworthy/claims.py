@@ -20,19 +20,18 @@ the worst of many looks bad by chance alone. The places' intervals shown are sim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.finding import About
+from roadworthy.finding import About, Evidence, Sided
 from roadworthy.statistics import Interval, cases_to_settle, cases_to_settle_mean, simultaneous
 
-__all__ = ["Claim", "Evidence", "Judgement", "Member", "Status", "judge", "np", "overall"]
+__all__ = ["About", "Claim", "Evidence", "Judgement", "Member", "Status", "judge", "np", "overall"]
 
 Status = Literal["met", "breached", "inconclusive"]
-Sided = Literal["two", "lower", "upper"]
 
 
 @dataclass(frozen=True)
@@ -46,22 +45,6 @@ class Claim:
     confidence: float = 0.95
     every: str = ""
     text: str = ""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A value of one quantity at one place, and its interval at any confidence."""
-
-    quantity: str
-    about: About
-    value: float
-    n: int
-    better: str
-    interval: Callable[[float, Sided], Interval]
-    effective_n: float | None = None
-    proportion: bool = True
-    reason: str = ""
-    """Why nothing can be said here (a slice that is too small), else empty."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +113,7 @@ def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
         return Judgement(claim, "inconclusive", (), why)
     breached = _breached(claim, evidence)
     members = tuple(_member(claim, e, i in breached, len(evidence)) for i, e in enumerate(evidence))
-    status: Status = (
-        "breached" if breached else "met" if all(m.status == "met" for m in members) else "inconclusive"
-    )
+    status: Status = "breached" if breached else "met" if all(m.status == "met" for m in members) else "inconclusive"
     deciding = _deciding(claim, members, status)
     corrected = ""
     if len(evidence) > 1:
@@ -227,7 +208,9 @@ def _why(claim: Claim, status: Status, decided: Member, places: int) -> str:
     value = f"{decided.value:.4g}{at}"
     if status == "met":
         each = f"in all {places} places " if places > 1 else ""
-        return f"{each}the bound at {claim.confidence:.4g} confidence keeps {side} {claim.limit:g}; lowest margin {value}"
+        return (
+            f"{each}the bound at {claim.confidence:.4g} confidence keeps {side} {claim.limit:g}; lowest margin {value}"
+        )
     if status == "breached":
         return f"{value} misses {side} {claim.limit:g}, and the bound on the other side does too"
     settle = (

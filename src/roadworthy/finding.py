@@ -11,11 +11,13 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 from roadworthy.statistics.interval import Interval
+
+Sided = Literal["two", "lower", "upper"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,22 @@ class About:
             place += f"@{self.level:g}"
         parts = [place, self.slice, self.supervisor, self.module, f"vs {self.versus}" if self.versus else ""]
         return " | ".join(p for p in parts if p)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A value of one quantity at one place, and its interval at any confidence."""
+
+    quantity: str
+    about: About
+    value: float
+    n: int
+    better: str
+    interval: Callable[[float, Sided], Interval]
+    effective_n: float | None = None
+    proportion: bool = True
+    reason: str = ""
+    """Why nothing can be said here (a slice that is too small), else empty."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,9 @@ class Condition:
 
     def case_id(self, sample_id: str) -> str:
         """The id of the case made from a sample under this condition."""
-        return f"{sample_id}~{self.name}" if self.name else str(sample_id)
+        if self.name:
+            return f"{sample_id}~{self.name}"
+        return str(sample_id) if self.role == "test" else f"{self.role}:{sample_id}"
 
 
 @dataclass(frozen=True)

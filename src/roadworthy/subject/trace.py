@@ -61,10 +61,10 @@ class Trace:
 
     def write(self, folder: Path, *, about: Mapping[str, Any] | None = None) -> None:
         """Write a chunk, whole or not at all."""
-        partial = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}.partial")
+        partial = _partial(folder)
         partial.mkdir(parents=True)
         try:
-            manifest = {name: _write_module(partial, name, m) for name, m in self.modules.items()}
+            manifest = {name: self._write(partial, name) for name in self.modules}
             sizes = {p.name: p.stat().st_size for p in partial.iterdir()}
             content = {"format": FORMAT, "modules": manifest, "sizes": sizes, "about": dict(about or {})}
             (partial / "chunk.json").write_text(json.dumps(content))
@@ -78,11 +78,21 @@ class Trace:
             shutil.rmtree(partial, ignore_errors=True)
             raise
 
+    def _write(self, folder: Path, name: str) -> dict[str, Any]:
+        """One module; a system of one module answers what the module answers, which is written once."""
+        module = self.modules[name]
+        for other, twin in self.modules.items():
+            if name == SYSTEM and other != SYSTEM and twin.output is module.output:
+                return {"same_as": other}
+        return _write_module(folder, name, module)
+
     @classmethod
     def read(cls, folder: Path) -> Trace:
         """Read a chunk; a missing or shortened file is an error, which execution answers by computing it again."""
-        content = read_manifest(folder)
-        return cls({name: _read_module(folder, name, m) for name, m in content["modules"].items()})
+        content = read_manifest(folder)["modules"]
+        modules = {name: _read_module(folder, name, m) for name, m in content.items() if "same_as" not in m}
+        modules.update({name: modules[m["same_as"]] for name, m in content.items() if "same_as" in m})
+        return cls(modules)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -190,7 +200,7 @@ def link_chunk(source: Path, target: Path) -> None:
     """Put a chunk into another folder: by hard links where the file system allows, else by copying."""
     if target.exists():
         return
-    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    partial = _partial(target)
     partial.mkdir(parents=True)
     for path in source.iterdir():
         try:
@@ -198,3 +208,8 @@ def link_chunk(source: Path, target: Path) -> None:
         except OSError:
             shutil.copy2(path, partial / path.name)
     partial.rename(target)
+
+
+def _partial(folder: Path) -> Path:
+    """A temporary name that says which process writes there, so that what a dead one left can be swept away."""
+    return folder.with_name(f"{folder.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")

@@ -1,0 +1,69 @@
+"""What was observed: the cases of one condition, scored. The tables that analyses take in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from roadworthy.finding import About
+from roadworthy.measures.scored import Scored
+
+CLEAN = ""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The cases of one condition, in the order of their samples."""
+
+    circumstance: str
+    level: float | None
+    samples: np.ndarray
+    """Sample ids; the same ids in the same order under another condition make the two paired."""
+    groups: np.ndarray | None
+    scored: Scored
+    failure: np.ndarray
+    """Which cases failed, by the assessment's own criterion."""
+    unanswered: np.ndarray
+    """Which cases gave no answer at all; they are counted as wrong."""
+    scores: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Supervisors' scores."""
+    slices: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Slice columns: a value a case."""
+    significance: int | None = None
+    versus: str = "clean"
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def about(self) -> About:
+        """As the subject matter of a finding."""
+        return About(circumstance=self.circumstance, level=self.level)
+
+    @property
+    def name(self) -> str:
+        """``snow@3``, or "clean"."""
+        return str(self.about)
+
+    def take(self, rows: np.ndarray) -> Observed:
+        """Some of the cases (a mask or indices)."""
+        return replace(
+            self,
+            samples=self.samples[rows],
+            groups=None if self.groups is None else self.groups[rows],
+            scored=self.scored.take(rows),
+            failure=self.failure[rows],
+            unanswered=self.unanswered[rows],
+            scores={k: v[rows] for k, v in self.scores.items()},
+            slices={k: v[rows] for k, v in self.slices.items()},
+        )
+
+    def paired_with(self, other: Observed) -> bool:
+        """Whether both hold the same samples in the same order."""
+        return len(self) == len(other) and bool((self.samples == other.samples).all())
+
+    def failed(self) -> Scored:
+        """The failure criterion as a measure of its own: the share of cases that fail."""
+        return Scored.proportion(self.failure.astype(np.float64), better="lower")

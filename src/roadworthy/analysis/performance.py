@@ -1,0 +1,290 @@
+"""Performance per circumstance, level and slice: value, failure rate, difference to clean, relative drop.
+
+The relative drop is that of seed 000, tables 4 to 7: 1 - here/clean where higher is better, here/clean - 1 where lower is.
+Differences are paired where the same samples were seen under both conditions. Everything is offered as `Evidence`, which
+knows its interval at any confidence, so that findings (two-sided, the report's confidence) and claims (one-sided, their
+own) come from one calculation.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from roadworthy.analysis.observed import Observed
+from roadworthy.data.seeds import generator
+from roadworthy.finding import About, Evidence, Finding
+from roadworthy.measures.interval import difference as measured_difference
+from roadworthy.measures.interval import interval as measured_interval
+from roadworthy.measures.scored import Scored
+from roadworthy.statistics import Interval, effective_size, holm, p_value_from_bound, simultaneous
+from roadworthy.statistics import ratio as ratio_of_sums
+
+INDEPENDENT = "cases are independent of each other"
+GROUPED = "cases of one group may depend on each other, groups do not"
+COUNTED = "cases without an answer are counted as wrong"
+
+
+def value(observed: Observed, quantity: str, *, seed: int = 0) -> Evidence:
+    """The measure itself under one condition."""
+    return _evidence(observed.scored, observed, quantity, observed.about, seed)
+
+
+def failure_rate(observed: Observed, *, seed: int = 0) -> Evidence:
+    """The share of cases that fail, by the assessment's criterion."""
+    return _evidence(observed.failed(), observed, "failure_rate", observed.about, seed)
+
+
+def difference(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
+    """The measure here minus the measure on the clean data (or on the rest, for a filter)."""
+    paired = here.paired_with(clean)
+    rng = functools.partial(generator, seed, "difference", here.name)
+
+    def interval(confidence: float, sided: Any) -> Interval:
+        return measured_difference(
+            here.scored,
+            clean.scored,
+            here.groups,
+            paired=paired,
+            second_groups=clean.groups,
+            confidence=confidence,
+            sided=sided,
+            rng=rng(),
+        ).interval
+
+    return Evidence(
+        "difference",
+        replace(here.about, versus=here.versus),
+        here.scored.value() - clean.scored.value(),
+        len(here),
+        here.scored.better,
+        interval,
+        proportion=False,
+    )
+
+
+def relative_drop(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
+    """How much worse, relative to clean; positive is worse (seed 000, tables 4 to 7)."""
+    before, after = clean.scored.value(), here.scored.value()
+    drop = _drop(after, before, here.scored.better)
+    rng = functools.partial(generator, seed, "drop", here.name)
+
+    def interval(confidence: float, sided: Any) -> Interval:
+        return _drop_interval(here, clean, confidence, sided, rng)
+
+    about = replace(here.about, versus=here.versus)
+    return Evidence("relative_drop", about, drop, len(here), "lower", interval, proportion=False)
+
+
+def slices(observed: Observed, column: str, *, smallest: int, quantity: str, seed: int = 0) -> list[Evidence]:
+    """The measure on each slice of a column; a slice with too few cases is shown but not judged."""
+    found = []
+    for content in sorted(set(observed.slices[column].tolist()), key=str):
+        part = observed.take(observed.slices[column] == content)
+        about = replace(part.about, slice=f"{column}={content}")
+        scored = part.failed() if quantity == "failure_rate" else part.scored
+        evidence = _evidence(scored, part, quantity, about, seed)
+        if len(part) < smallest:
+            reason = f"the slice has {len(part)} cases, fewer than the {smallest} that are judged (smallest_slice)"
+            evidence = replace(evidence, reason=reason)
+        found.append(evidence)
+    return found
+
+
+def findings(
+    clean: Observed,
+    others: Sequence[Observed],
+    references: Sequence[Observed],
+    *,
+    quantity: str,
+    confidence: float,
+    smallest_slice: int,
+    seed: int = 0,
+) -> list[Finding]:
+    """All findings on performance: clean, per condition, differences and drops, slices.
+
+    `references` says for each of `others` what it is compared with: the clean cases, or for a filter the rest of them.
+    """
+    found = [f for o in (clean, *others) for f in _at(o, quantity, confidence, seed)]
+    differences = [difference(o, r, seed=seed) for o, r in zip(others, references, strict=True)]
+    p_values = [_p_value(d, o) for d, o in zip(differences, others, strict=True)]
+    adjusted = _adjusted(p_values)
+    for here, reference, d, p in zip(others, references, differences, adjusted, strict=True):
+        drop = relative_drop(here, reference, seed=seed)
+        details = {
+            "quantity": quantity,
+            "clean": reference.scored.value(),
+            "here": here.scored.value(),
+            "relative_drop": drop.value,
+            "p": p,
+            "paired": here.paired_with(reference),
+        }
+        corrected = f"p is adjusted by Holm over {len(others)} conditions" if p is not None and len(others) > 1 else ""
+        found.append(_finding(d, here, confidence, details=details, corrected=corrected))
+        found.append(_finding(drop, here, confidence, details={"quantity": quantity}))
+    for column in clean.slices:
+        found.extend(_slice_findings(clean, column, quantity, confidence, smallest_slice, seed))
+    return found
+
+
+def _at(observed: Observed, quantity: str, confidence: float, seed: int) -> Iterator[Finding]:
+    yield _finding(value(observed, quantity, seed=seed), observed, confidence)
+    yield _finding(failure_rate(observed, seed=seed), observed, confidence)
+
+
+def _slice_findings(
+    clean: Observed, column: str, quantity: str, confidence: float, smallest: int, seed: int
+) -> Iterator[Finding]:
+    parts = slices(clean, column, smallest=smallest, quantity=quantity, seed=seed)
+    judged = sum(not e.reason for e in parts)
+    for e in parts:
+        part = clean.take(clean.slices[column] == _slice_value(clean, column, e.about))
+        if e.reason:
+            yield Finding(
+                quantity,
+                e.value,
+                None,
+                e.n,
+                about=e.about,
+                better=e.better,
+                reason=e.reason,
+                assumptions=_assumed(part),
+            )
+            continue
+        wide = e.interval(simultaneous(confidence, judged), "two")
+        details = {"simultaneous_low": wide.low, "simultaneous_high": wide.high, "slices": judged}
+        corrected = f"details give the interval that holds for all {judged} slices of {column} together (Bonferroni)"
+        yield _finding(e, part, confidence, details=details, corrected=corrected)
+
+
+def _slice_value(clean: Observed, column: str, about: About) -> Any:
+    wanted = about.slice.removeprefix(f"{column}=")
+    return next(v for v in set(clean.slices[column].tolist()) if str(v) == wanted)
+
+
+def _finding(
+    evidence: Evidence,
+    observed: Observed,
+    confidence: float,
+    *,
+    details: dict[str, Any] | None = None,
+    corrected: str = "",
+) -> Finding:
+    if np.isnan(evidence.value):
+        return Finding(
+            evidence.quantity,
+            evidence.value,
+            None,
+            evidence.n,
+            about=evidence.about,
+            better=evidence.better,
+            reason="the quantity is not defined on these cases",
+            details=details or {},
+        )
+    return Finding(
+        evidence.quantity,
+        evidence.value,
+        evidence.interval(confidence, "two"),
+        evidence.n,
+        effective_n=evidence.effective_n,
+        groups=None if observed.groups is None else len(set(observed.groups.tolist())),
+        failed=int(observed.unanswered.sum()),
+        about=evidence.about,
+        better=evidence.better,
+        assumptions=_assumed(observed),
+        corrected=corrected,
+        details=details or {},
+    )
+
+
+def _assumed(observed: Observed) -> tuple[str, ...]:
+    first = INDEPENDENT if observed.groups is None else GROUPED
+    return (first, COUNTED) if observed.unanswered.any() else (first,)
+
+
+def _evidence(scored: Scored, observed: Observed, quantity: str, about: About, seed: int) -> Evidence:
+    rng = functools.partial(generator, seed, quantity, str(about))
+
+    def interval(confidence: float, sided: Any) -> Interval:
+        return measured_interval(scored, observed.groups, confidence=confidence, sided=sided, rng=rng())
+
+    effective = None
+    if observed.groups is not None and scored.shape == "proportion" and len(observed) > 1:
+        effective = effective_size(scored.error, observed.groups)
+    return Evidence(
+        quantity,
+        about,
+        scored.value(),
+        len(observed),
+        scored.better,
+        interval,
+        effective_n=effective,
+        proportion=scored.shape == "proportion",
+    )
+
+
+def _p_value(evidence: Evidence, observed: Observed) -> float | None:
+    """Two-sided, against no difference; for proportions, whose intervals need no resampling."""
+    if observed.scored.shape != "proportion" or np.isnan(evidence.value):
+        return None
+    if evidence.value >= 0:
+        above = p_value_from_bound(lambda c: evidence.interval(c, "lower").low, 0.0, alternative="greater")
+        return min(1.0, 2 * above)
+    below = p_value_from_bound(lambda c: evidence.interval(c, "upper").high, 0.0, alternative="less")
+    return min(1.0, 2 * below)
+
+
+def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    known = [i for i, p in enumerate(p_values) if p is not None]
+    adjusted: list[float | None] = [None] * len(p_values)
+    if known:
+        for i, p in zip(known, holm([p_values[i] for i in known]), strict=True):
+            adjusted[i] = float(p)
+    return adjusted
+
+
+def _drop(after: float, before: float, better: str) -> float:
+    if before == 0 or np.isnan(before):
+        return float("nan")
+    return 1 - after / before if better == "higher" else after / before - 1
+
+
+def _drop_interval(
+    here: Observed, clean: Observed, confidence: float, sided: Any, rng: Callable[[], np.random.Generator]
+) -> Interval:
+    """Linearised where both are means of the same cases; a bootstrap of the ratio of values elsewhere."""
+    from roadworthy.statistics import bootstrap
+
+    better = here.scored.better
+    paired = here.paired_with(clean)
+    if paired and here.scored.shape == "proportion" and better == "higher" and clean.scored.numerator is not None:
+        mirrored = {"two": "two", "lower": "upper", "upper": "lower"}[sided]
+        kept = ratio_of_sums(
+            here.scored.numerator,
+            clean.scored.numerator,
+            here.groups,
+            confidence=confidence,
+            sided=mirrored,  # type: ignore[arg-type]
+        )
+        return Interval(1 - kept.high, 1 - kept.low, confidence, kept.method)
+    split = len(here)
+    groups: Any = here.groups
+    if not paired:
+        groups = _labels(here, "a") + _labels(clean, "b")
+
+    def drop(weights: np.ndarray) -> float:
+        first, second = (weights, weights) if paired else (weights[:split], weights[split:])
+        return _drop(here.scored.value(first), clean.scored.value(second), better)
+
+    n = split if paired else split + len(clean)
+    return bootstrap(drop, n, groups, confidence=confidence, sided=sided, rng=rng())
+
+
+def _labels(observed: Observed, mark: str) -> list[str]:
+    labels = observed.samples if observed.groups is None else observed.groups
+    # A group that stands on both sides (one patient in and out of a filter) is resampled as one.
+    return [f"{mark if observed.groups is None else ''}{label}" for label in labels]

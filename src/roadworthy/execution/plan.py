@@ -1,0 +1,348 @@
+"""From an assessment file to a plan: the subject, the data, the conditions, and the chunks of work with their keys.
+
+Everything that can be wrong with a file is found here, before the first case is run.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import roadworthy
+from roadworthy import registry
+from roadworthy.cases.circumstance import Circumstance, Condition
+from roadworthy.data.load import load
+from roadworthy.data.samples import DataError, Dataset, check_roles
+from roadworthy.measures import failure as failure_criteria
+from roadworthy.measures import for_values
+from roadworthy.registry import did_you_mean
+from roadworthy.spec import Assessment, SpecError, supervisor_name, supervisor_parameters
+from roadworthy.subject.module import SubjectError
+from roadworthy.subject.needs import Input, Output, Request
+from roadworthy.subject.system import System
+from roadworthy.supervisors.supervisor import Supervisor
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Cases that are computed, kept and resumed together."""
+
+    index: int
+    condition: Condition
+    start: int
+    stop: int
+    key: str
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """A supervisor at a module, or the reason why it cannot be there."""
+
+    name: str
+    module: str
+    supervisor: Supervisor
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    because: str = ""
+
+    @property
+    def applicable(self) -> bool:
+        """Whether it will score."""
+        return not self.because
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that an assessment will do."""
+
+    spec: Assessment
+    subject: System
+    data: Mapping[str, Dataset]
+    circumstances: Sequence[Circumstance]
+    supervisions: Sequence[Supervision]
+    measure: Callable[..., Any]
+
+    @functools.cached_property
+    def conditions(self) -> list[Condition]:
+        """Clean first, then every circumstance at every level; reference rows where a supervisor is to be fitted."""
+        found = [Condition()]
+        for circumstance in self.circumstances:
+            found.extend(circumstance.conditions())
+        if any(s.applicable and s.supervisor.fitted for s in self.supervisions):
+            found.append(Condition(role="reference"))
+        return found
+
+    @functools.cached_property
+    def requests(self) -> dict[str, frozenset[Request]]:
+        """What all supervisors together ask of each module, beyond its output."""
+        wanted: dict[str, set[Request]] = {}
+        for s in self.supervisions:
+            if s.applicable:
+                more = [n for n in s.supervisor.needs if not isinstance(n, Output | Input)]
+                wanted.setdefault(s.module, set()).update(more)
+        return {module: frozenset(requests) for module, requests in wanted.items() if requests}
+
+    @functools.cached_property
+    def chunks(self) -> list[Chunk]:
+        """The work, in order."""
+        found: list[Chunk] = []
+        size = self.spec.execution.chunk
+        for condition in self.conditions:
+            base = self._key_of(condition)
+            n = len(self.data[condition.role])
+            for start in range(0, n, size):
+                stop = min(start + size, n)
+                key = hashlib.blake2b(f"{base}|{start}|{stop}".encode(), digest_size=16).hexdigest()
+                found.append(Chunk(len(found), condition, start, stop, key))
+        return found
+
+    @functools.cached_property
+    def key(self) -> str:
+        """Names the run: changes with the spec, the subject, the data, the seed and the code."""
+        spec = self.spec.model_dump(mode="json", exclude={"execution"})
+        content = [spec, self.subject.fingerprint, {r: d.fingerprint for r, d in self.data.items()}, code_version()]
+        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    def at(self, condition: Condition) -> dict[str, Callable[[Any, str, int], Any]]:
+        """What happens at the subject's ports under a condition."""
+        transform = condition.transform
+        if transform is None or transform.identity:
+            return {}
+        seed = self.spec.seed
+        return {condition.port: lambda value, case, step: transform.at_step(value, seed, case, step)}
+
+    def _key_of(self, condition: Condition) -> str:
+        made: Any = None
+        if condition.transform is not None:
+            component = condition.transform.component
+            made = [condition.transform.name, dict(condition.transform.parameters), condition.port, _source(component)]
+        requests = {m: sorted(r.column for r in rs) for m, rs in self.requests.items()}
+        content = [
+            code_version(),
+            self.subject.fingerprint,
+            self.data[condition.role].fingerprint,
+            condition.name,
+            condition.role,
+            made,
+            requests,
+            self.spec.seed,
+        ]
+        return hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+
+
+@functools.cache
+def code_version() -> str:
+    """The package's version and a hash of the code that a trace depends on."""
+    root = Path(roadworthy.__file__).parent
+    digest = hashlib.blake2b(digest_size=8)
+    files = [*root.glob("subject/**/*.py"), *root.glob("data/*.py"), root / "cases/transform.py"]
+    for path in sorted(files):
+        digest.update(path.read_bytes())
+    return f"{roadworthy.__version__}+{digest.hexdigest()}"
+
+
+def _source(component: registry.Component) -> str:
+    import inspect
+
+    try:
+        text = inspect.getsource(inspect.getmodule(component.build) or component.build)
+    except (OSError, TypeError):
+        text = component.name
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def resolve(
+    spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None
+) -> Plan:
+    """Load what the file names and check that it fits together."""
+    sets = dict(data or {})
+    for role, content in spec.data.roles().items() if data is None else ():
+        sets[role] = _load(spec, content, role, ("data", role))
+    circumstances = _circumstances(spec)
+    for c in circumstances:
+        if c.data is not None:
+            sets[c.role] = _load(spec, c.data, c.name, ("circumstances", c.name, "data"))
+    _check_data(spec, sets)
+    system = _fitting(spec, subject or _subject(spec), sets["test"])
+    _check_circumstances(spec, circumstances, system, sets["test"])
+    for i, column in enumerate(spec.slices):
+        _checked_column(spec, sets["test"], column, ("slices", i))
+    return Plan(
+        spec,
+        system,
+        sets,
+        circumstances,
+        _supervisions(spec, system, sets),
+        _measure(spec, system, sets["test"]),
+    )
+
+
+def _load(spec: Assessment, content: Mapping[str, Any], name: str, place: tuple[str | int, ...]) -> Dataset:
+    filled = dict(content)
+    if spec.data.group and place[0] == "data":
+        filled.setdefault("group", spec.data.group)
+    if spec.data.classes:
+        filled.setdefault("classes", tuple(spec.data.classes))
+    try:
+        return load(filled, base=spec.base, name=name)
+    except (DataError, registry.RegistryError, ValueError, OSError) as error:
+        raise spec.error(place, str(error)) from error
+
+
+def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
+    for role, dataset in sets.items():
+        place = ("data", role) if not role.startswith("circumstance:") else ("circumstances", role.split(":", 1)[1], "data")
+        if len(dataset) == 0:
+            raise spec.error(place, "the data set is empty; nothing can be assessed on it")
+        if dataset.targets is None and role != "operational":
+            raise spec.error(place, "has no targets (labels); what is judged must have them")
+    try:
+        check_roles(sets)
+    except DataError as error:
+        raise spec.error(("data",), str(error)) from error
+
+
+def _subject(spec: Assessment) -> System:
+    adapter = registry.get("adapters", spec.adapter)
+    known = {k: v for k, v in spec.subject.items() if k not in ("task", "name", spec.adapter)}
+    try:
+        checked = adapter.check({**known, "path": spec.subject[spec.adapter], "base": spec.base, "task": spec.task})
+        return adapter.build(**checked)  # type: ignore[no-any-return]
+    except (SubjectError, ValueError) as error:
+        raise spec.error(("subject", spec.adapter), str(error)) from error
+
+
+def _fitting(spec: Assessment, system: System, data: Dataset) -> System:
+    """The system with the input kind that the data has, if it can take that."""
+    if system.input_kind is data.input_kind:
+        return system
+    adjusted = replace(system, input_kind=data.input_kind)
+    if adjusted.stepwise != system.stepwise:
+        raise spec.error(
+            ("data", "test"), f"holds {data.input_kind.name}, but the subject takes {system.input_kind.name}"
+        )
+    return adjusted
+
+
+def _circumstances(spec: Assessment) -> list[Circumstance]:
+    found = []
+    for name, content in spec.circumstances.items():
+        values = content.model_dump()
+        values["levels"] = tuple(values["levels"])
+        circumstance = Circumstance(name, **values)
+        try:
+            for transform in circumstance.transforms() if content.transform else ():
+                if not transform.identity:
+                    transform.component.check(transform.parameters)
+        except ValueError as error:
+            key = "parameters" if content.parameters else "levels"
+            raise spec.error(("circumstances", name, key), str(error)) from error
+        found.append(circumstance)
+    return found
+
+
+def _check_circumstances(
+    spec: Assessment, circumstances: Sequence[Circumstance], system: System, test: Dataset
+) -> None:
+    for c in circumstances:
+        place = ("circumstances", c.name)
+        if c.where is not None:
+            try:
+                keep = test.where(c.where)
+            except DataError as error:
+                raise spec.error((*place, "where"), str(error)) from error
+            if not keep.any() or keep.all():
+                raise spec.error((*place, "where"), f"{int(keep.sum())} of {len(test)} cases match; nothing to compare")
+        if c.transform is None:
+            continue
+        if c.port not in system.ports:
+            raise spec.error(
+                (*place, "port"),
+                f"the subject has no port {c.port!r}{did_you_mean(c.port, system.ports)}; it has: {', '.join(system.ports)}",
+            )
+        kind = system.kind_at(c.port)
+        transform = c.transforms()[0]
+        if not transform.applies_to(kind):
+            raise spec.error(
+                (*place, "transform"),
+                f"{c.transform} changes {transform.kind.name}, but {kind.name} flows at {c.port}"
+                + _ports_for(system, transform.applies_to),
+            )
+
+
+def _ports_for(system: System, fits: Callable[[Any], bool]) -> str:
+    ports = [p for p in system.ports if fits(system.kind_at(p))]
+    return f"; it could act at: {', '.join(ports)}" if ports else ""
+
+
+def _checked_column(spec: Assessment, data: Dataset, column: str, place: tuple[str | int, ...]) -> None:
+    try:
+        data.column(column)
+    except DataError as error:
+        raise spec.error(place, str(error)) from error
+
+
+def _supervisions(spec: Assessment, system: System, sets: Mapping[str, Dataset]) -> list[Supervision]:
+    found = []
+    for i, entry in enumerate(spec.supervisors):
+        name, parameters = supervisor_name(entry), supervisor_parameters(entry)
+        module = parameters.pop("module", system.output.split(".", 1)[0])
+        if module not in system.modules:
+            raise spec.error(
+                ("supervisors", i),
+                f"the subject has no module {module!r}{did_you_mean(module, system.modules)}; "
+                f"it has: {', '.join(system.modules)}",
+            )
+        try:
+            supervisor = registry.get("supervisors", name).bind(**parameters)
+        except ValueError as error:
+            raise spec.error(("supervisors", i), str(error)) from error
+        because = _why_not(supervisor, system, module, sets)
+        found.append(Supervision(name, module, supervisor, parameters, because))
+    return found
+
+
+def _why_not(supervisor: Supervisor, system: System, module: str, sets: Mapping[str, Dataset]) -> str:
+    kind = system.modules[module].outputs[system.traced_port(module)]
+    reason = supervisor.applies_to(kind)
+    if reason:
+        return reason
+    for request in supervisor.needs:
+        refusal = system.modules[module].offers(request)
+        if refusal:
+            return refusal
+    if supervisor.fitted and "reference" not in sets:
+        return "it is fitted on reference data, and the file names none under data: reference"
+    return ""
+
+
+def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., Any]:
+    component = registry.get("measures", spec.measure_name)
+    wanted = component.traits.get("of")
+    target = test.target_kind.name if test.target_kind else "nothing"
+    if wanted is not None and tuple(wanted) != (system.output_kind.name, target):
+        fitting = for_values(system.output_kind.name, target)
+        raise spec.error(
+            ("measure",) if spec.measure else ("subject", "task"),
+            f"{spec.measure_name} compares {wanted[0]} with {wanted[1]}, but the subject gives {system.output_kind.name} and the "
+            f"data has {target}; measures that fit: {', '.join(fitting) or 'none'}",
+        )
+    if spec.failure:
+        try:
+            failure_criteria.check(spec.failure)
+        except ValueError as error:
+            raise spec.error(("failure",), str(error)) from error
+    try:
+        return component.bind(**spec.measure_parameters)  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise spec.error(("measure",), str(error)) from error
+
+
+__all__ = ["Chunk", "Plan", "SpecError", "Supervision", "code_version", "resolve"]

@@ -1,0 +1,156 @@
+"""The executor that works in several processes.
+
+Each worker is a fresh interpreter that resolves the same assessment file and is handed chunk numbers, one line each; it answers
+with one line of JSON. No object crosses, so nothing is pickled, and a script that calls `assess` needs no guard.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from roadworthy.execution.plan import Plan, resolve
+from roadworthy.execution.work import Done, Unfinished, work
+from roadworthy.registry import register
+from roadworthy.spec import Assessment
+from roadworthy.store import ChunkCache
+
+
+@register("executors", "processes")
+def processes(plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int = 2) -> Iterator[Done]:
+    """Several chunks at a time, each in a process of its own."""
+    pool = [_Worker(plan, cache) for _ in range(min(workers, len(indices)))]
+    answers: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
+    todo = iter(indices)
+    busy = 0
+    try:
+        for worker in pool:
+            threading.Thread(target=worker.listen, args=(answers,), daemon=True).start()
+            busy += worker.give(next(todo, None))
+        while busy:
+            worker, answer = answers.get()
+            busy -= 1
+            if answer is None:
+                raise Unfinished(_died(worker))
+            if "error" in answer:
+                raise _raised(answer)
+            yield Done(**answer)
+            busy += worker.give(next(todo, None))
+    finally:
+        for worker in pool:
+            worker.end()
+
+
+class _Worker:
+    """One process, and the pipe to it."""
+
+    def __init__(self, plan: Plan, cache: ChunkCache) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "roadworthy.execution.processes"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        document = plan.spec.document
+        self._say({"text": document.text, "path": str(document.path.resolve()), "cache": str(cache.root.resolve())})
+        self.chunk: int | None = None
+
+    def _say(self, content: Any) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(content) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            # Its end is noticed by the listener, which has the reason.
+            return
+
+    def give(self, chunk: int | None) -> int:
+        """Hand it a chunk; 1 if there was one."""
+        self.chunk = chunk
+        if chunk is None:
+            return 0
+        self._say(chunk)
+        return 1
+
+    def listen(self, answers: queue.Queue[tuple[_Worker, dict[str, Any] | None]]) -> None:
+        """Pass its answers on; None when it has ended."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            answers.put((self, json.loads(line)))
+        if self.chunk is not None:
+            answers.put((self, None))
+
+    def end(self) -> None:
+        """Close its input, and end it if it does not end by itself."""
+        self.chunk = None
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+        try:
+            self.process.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _died(worker: _Worker) -> str:
+    code = worker.process.wait()
+    cause = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
+    return (
+        f"a worker process ended by {cause} while computing chunk {worker.chunk}; out of memory is the usual cause. "
+        "Run the same command again with fewer workers"
+    )
+
+
+def _raised(answer: dict[str, Any]) -> BaseException:
+    from roadworthy.spec import SpecError
+    from roadworthy.subject.module import SubjectError
+
+    known: dict[str, type[BaseException]] = {"SubjectError": SubjectError, "SpecError": SpecError}
+    if answer["error"] == "OSError":
+        return OSError(answer["errno"], answer["message"])
+    kind = known.get(answer["error"])
+    return kind(answer["message"]) if kind else RuntimeError(f"{answer['error']}: {answer['message']}")
+
+
+def _serve() -> None:
+    """The worker's side. What the subject prints goes to standard error, so that it cannot garble the answers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    first = json.loads(sys.stdin.readline())
+    try:
+        plan = resolve(Assessment.parse(first["text"], first["path"]))
+        cache = ChunkCache(_path(first["cache"]))
+        for line in sys.stdin:
+            _answer(out, vars(work(plan, cache, int(line))))
+    except Exception as error:
+        message = {"error": type(error).__name__, "message": str(error)}
+        if isinstance(error, OSError):
+            message.update(error="OSError", errno=error.errno or 0, message=error.strerror or str(error))
+        _answer(out, message)
+
+
+def _path(text: str) -> Any:
+    from pathlib import Path
+
+    return Path(text)
+
+
+def _answer(out: Any, content: dict[str, Any]) -> None:
+    out.write(json.dumps(content) + "\n")
+    out.flush()
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,115 @@
+"""A run folder: the record of one assessment. It can be moved, and it re-creates itself.
+
+``run.json`` (spec, versions, hashes, seeds, timings, claims), ``findings.json``, ``tables/cases.parquet``, ``media/``, ``trace/``, reports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadworthy.finding import Finding
+
+RUN = "run.json"
+FINDINGS = "findings.json"
+CASES = "tables/cases.parquet"
+
+
+class StoreError(ValueError):
+    """A folder that is no run, or one that cannot be read."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run on disk."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """An existing run."""
+        if not (path / RUN).is_file():
+            raise StoreError(f"{path} is not a run: it has no {RUN}. Name a folder that `roadworthy assess` wrote")
+        return cls(path)
+
+    def record(self) -> dict[str, Any]:
+        """What stands in run.json."""
+        return _read_json(self.path / RUN)  # type: ignore[no-any-return]
+
+    def findings(self) -> list[Finding]:
+        """The findings."""
+        return [Finding.from_dict(f) for f in _read_json(self.path / FINDINGS)]
+
+    def cases(self) -> dict[str, np.ndarray]:
+        """The table of cases, by column."""
+        import pyarrow.parquet as pq
+
+        path = self.path / CASES
+        try:
+            table = pq.read_table(path)
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path} cannot be read: {error}") from error
+        return {name: np.asarray(table[name].to_numpy()) for name in table.column_names}
+
+    def write_record(self, record: Mapping[str, Any]) -> None:
+        """Replace run.json."""
+        self.write_text(RUN, json.dumps(record, indent=1, default=_plain))
+
+    def write_findings(self, findings: list[Finding]) -> None:
+        """Replace findings.json."""
+        self.write_text(FINDINGS, json.dumps([f.to_dict() for f in findings], indent=1, default=_plain))
+
+    def write_cases(self, columns: Mapping[str, Any]) -> None:
+        """Replace the table of cases."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.path / CASES
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        pq.write_table(pa.table(dict(columns)), partial, compression="zstd")
+        os.replace(partial, path)
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Replace a file, whole or not at all."""
+        return self.write_bytes(name, text.encode())
+
+    def write_bytes(self, name: str, content: bytes) -> Path:
+        """Replace a file, whole or not at all."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            # mkstemp makes files for the owner alone; a record is as readable as any other file.
+            os.chmod(partial, 0o644)
+            os.replace(partial, path)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+        return path
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing; run the assessment again to write it") from None
+    except json.JSONDecodeError as error:
+        raise StoreError(f"{path} is damaged (line {error.lineno}); run the assessment again to write it") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return str(value)
