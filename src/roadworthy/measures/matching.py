@@ -106,7 +106,7 @@ def match(
     case, truth_case = _cases(found), _cases(truth)
     if max_detections is not None:
         keep = _best_of_each(case, found, max_detections)
-        found = {k: v[keep] for k, v in found.items() if k != "offsets"}
+        found = {part: found[part][keep] for part in ("xyxy", "labels", "scores")}
         case = case[keep]
     pairs = _candidates(found, case, truth, truth_case, min(iou, 1 - 1e-10))
     partner = _greedy(pairs, found["scores"], len(truth_case))

@@ -1,0 +1,198 @@
+"""Rules that hold for every measure: order does not matter, silence never helps, perfect is best, a weight is a repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roadworthy.data.values import KINDS, Boxes, Episode, Tracks
+from roadworthy.measures import for_values
+from roadworthy.registry import components, get
+
+Cases = tuple[list[Any], list[Any]]
+
+
+class Kindred(NamedTuple):
+    """How to draw cases of one pair of kinds, and the perfect answer to a target."""
+
+    draw: Callable[[np.random.Generator, int], Cases]
+    perfect: Callable[[Any], Any]
+
+
+def class_scores(rng: np.random.Generator, n: int) -> Cases:
+    return list(rng.random((n, 3))), rng.integers(0, 3, n).tolist()
+
+
+def vectors(rng: np.random.Generator, n: int) -> Cases:
+    return list(rng.normal(0, 2, (n, 2))), list(rng.normal(0, 2, (n, 2)))
+
+
+def some_boxes(rng: np.random.Generator, n: int) -> np.ndarray:
+    corner = rng.integers(0, 12, (n, 2)).astype(float)
+    return np.hstack([corner, corner + rng.integers(4, 9, (n, 2))])
+
+
+def boxes(rng: np.random.Generator, n: int) -> Cases:
+    found, truth = [], []
+    for _ in range(n):
+        a, b = int(rng.integers(0, 6)), int(rng.integers(0, 4))
+        # Scores of one decimal: ties are the hard case.
+        found.append(Boxes.of(some_boxes(rng, a), rng.integers(0, 2, a), rng.integers(0, 10, a) / 10))
+        truth.append(Boxes.of(some_boxes(rng, b), rng.integers(0, 2, b)))
+    return found, truth
+
+
+def some_tracks(rng: np.random.Generator) -> Tracks:
+    present = np.argwhere(rng.random((4, 3)) < 0.6)
+    home = np.array([[0, 0, 6, 6], [4, 2, 10, 8], [20, 20, 26, 26]], dtype=float)
+    jitter = np.tile(rng.integers(-1, 2, (len(present), 2)), 2)
+    return Tracks.of(present[:, 0], present[:, 1], home[present[:, 1]] + jitter)
+
+
+def tracks(rng: np.random.Generator, n: int) -> Cases:
+    return [some_tracks(rng) for _ in range(n)], [some_tracks(rng) for _ in range(n)]
+
+
+def texts(rng: np.random.Generator, n: int) -> Cases:
+    def text(least: int) -> str:
+        return " ".join(rng.choice(["yes", "no", "maybe", "never"], int(rng.integers(least, 6))))
+
+    return [text(0) for _ in range(n)], [text(0) for _ in range(n)]
+
+
+def episodes(rng: np.random.Generator, n: int) -> Cases:
+    def values() -> dict[str, Any]:
+        return {"area": str(rng.choice(["north", "south"])), "stars": int(rng.integers(1, 3))}
+
+    return [Episode(({},) * int(rng.integers(1, 5)), values()) for _ in range(n)], [values() for _ in range(n)]
+
+
+KINDRED = {
+    ("class_scores", "label"): Kindred(class_scores, lambda label: np.eye(3)[label]),
+    ("vector", "vector"): Kindred(vectors, lambda vector: vector),
+    ("boxes", "boxes"): Kindred(boxes, lambda truth: truth),
+    ("tracks", "tracks"): Kindred(tracks, lambda truth: truth),
+    ("text", "text"): Kindred(texts, lambda text: text),
+    ("episode", "goal"): Kindred(episodes, lambda goal: Episode(({},), goal)),
+}
+MEASURES = [name for kinds in KINDRED for name in for_values(*kinds)]
+each_measure = pytest.mark.parametrize("name", MEASURES)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def drawn(name: str, seed: int, n: int = 6) -> tuple[Callable[..., Any], Kindred, Cases]:
+    component = get("measures", name)
+    kindred = KINDRED[component.traits["of"]]
+    outputs, targets = kindred.draw(np.random.default_rng(seed), n)
+    return component.bind(), kindred, (outputs, targets)
+
+
+def close(first: float, second: float) -> bool:
+    return bool(np.isclose(first, second, rtol=1e-9, atol=1e-12, equal_nan=True))
+
+
+def test_every_measure_is_of_known_kinds_and_tried_here() -> None:
+    for name, component in components("measures").items():
+        output, target = component.traits["of"]
+        assert output in KINDS and target in KINDS
+        assert component.traits["better"] in ("higher", "lower")
+        assert component.origin != "roadworthy" or name in MEASURES
+
+
+@each_measure
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds)
+def test_the_order_of_the_cases_does_not_matter(name: str, seed: int) -> None:
+    measure, _, (outputs, targets) = drawn(name, seed)
+    outputs[0] = None
+    order = np.random.default_rng(seed).permutation(len(outputs))
+    plain = measure(outputs, targets)
+    moved = measure([outputs[i] for i in order], [targets[i] for i in order])
+    assert close(plain.value(), moved.value())
+    assert np.allclose(plain.error[order], moved.error)
+    assert (plain.failure[order] == moved.failure).all()
+
+
+@each_measure
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, silent=st.integers(0, 3))
+def test_a_case_without_answer_never_improves_the_value_and_is_the_worst_failure(
+    name: str, seed: int, silent: int
+) -> None:
+    measure, kindred, (outputs, targets) = drawn(name, seed)
+    outputs[:silent] = [None] * silent
+    _, more = kindred.draw(np.random.default_rng(seed + 1), 1)
+    before, after = measure(outputs, targets), measure([*outputs, None], [*targets, *more])
+    assert after.failure[-1]
+    assert after.error[-1] >= after.error.max() - 1e-12
+    if np.isfinite(before.value()):
+        worse = before.value() - after.value() if before.better == "higher" else after.value() - before.value()
+        assert worse >= -1e-9
+    assert before.better == get("measures", name).traits["better"]
+
+
+@each_measure
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds)
+def test_perfect_answers_have_no_error_and_the_best_value(name: str, seed: int) -> None:
+    measure, kindred, (outputs, targets) = drawn(name, seed)
+    perfect = measure([kindred.perfect(t) for t in targets], targets)
+    if name != "turns":
+        assert not perfect.failure.any()
+        assert np.allclose(perfect.error, 0.0)
+    drawn_value, best = measure(outputs, targets).value(), perfect.value()
+    if np.isfinite(drawn_value) and np.isfinite(best):
+        assert best >= drawn_value if perfect.better == "higher" else best <= drawn_value
+        edge = perfect.limits[1] if perfect.better == "higher" else perfect.limits[0]
+        assert name == "turns" or best == pytest.approx(edge)
+
+
+@each_measure
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, weights=st.lists(st.integers(0, 3), min_size=6, max_size=6))
+def test_a_weight_counts_as_that_many_repetitions(name: str, seed: int, weights: list[int]) -> None:
+    measure, _, (outputs, targets) = drawn(name, seed)
+    rows = np.repeat(np.arange(6), weights)
+    scored = measure(outputs, targets)
+    weighted = scored.value(np.array(weights))
+    assert close(weighted, scored.take(rows).value())
+    if len(rows):
+        repeated = measure([outputs[i] for i in rows], [targets[i] for i in rows])
+        assert close(weighted, repeated.value())
+        assert (repeated.failure == scored.take(rows).failure).all()
+
+
+@each_measure
+def test_values_stay_within_the_limits_a_measure_declares(name: str) -> None:
+    for seed in range(20):
+        measure, _, (outputs, targets) = drawn(name, seed)
+        scored = measure(outputs, targets)
+        assert np.isnan(scored.value()) or scored.limits[0] <= scored.value() <= scored.limits[1]
+
+
+@each_measure
+def test_outputs_and_targets_of_different_number_are_refused(name: str) -> None:
+    measure, _, (outputs, targets) = drawn(name, 0)
+    with pytest.raises(ValueError, match="6 outputs but 5 targets"):
+        measure(outputs, targets[:5])
+
+
+@each_measure
+def test_no_cases_at_all_have_no_value(name: str) -> None:
+    measure, _, (outputs, targets) = drawn(name, 0)
+    assert np.isnan(measure(outputs[:0], targets[:0]).value())
+    assert np.isnan(measure(outputs, targets).value(np.zeros(6)))
+    assert len(measure(outputs, targets).take(np.zeros(6, dtype=bool))) == 0
+
+
+@each_measure
+def test_only_silence_is_failure_all_over(name: str) -> None:
+    measure, _, (_, targets) = drawn(name, 0)
+    scored = measure([None] * 6, targets)
+    assert scored.failure.all()
+    assert (scored.error > 0).all()
