@@ -12,6 +12,7 @@ that a subject gains nothing by keeping silent.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -34,10 +35,14 @@ def answered(outputs: Sequence[Any] | np.ndarray) -> np.ndarray:
     return np.array([not _is_missing(item) for item in outputs], dtype=bool)
 
 
+def _flat(values: np.ndarray) -> np.ndarray:
+    return values.reshape(len(values), math.prod(values.shape[1:]))
+
+
 def _without_nan(values: np.ndarray) -> np.ndarray:
     # A sum is NaN if a part of it is: one pass without a temporary of the whole size. Only infinities of
     # both signs in one row sum to NaN as well, so rows that look bad are looked at again.
-    flat = values.reshape(len(values), -1)
+    flat = _flat(values)
     with np.errstate(invalid="ignore", over="ignore"):
         suspect = np.isnan(flat.sum(axis=1))
     sound = ~suspect
@@ -57,8 +62,7 @@ def _is_missing(item: Any) -> bool:
 def rows_of(outputs: Sequence[Any] | np.ndarray, *, what: str) -> Rows:
     """Outputs as an array of one row a case; `what` names them in the error when the rows differ in length."""
     if isinstance(outputs, np.ndarray) and outputs.dtype != object:
-        values = outputs.reshape(len(outputs), -1) if outputs.size else outputs.reshape(len(outputs), 0)
-        return Rows(values, answered(outputs))
+        return Rows(_flat(outputs), answered(outputs))
     has_answer = answered(outputs)
     found = [np.atleast_1d(np.asarray(outputs[i], dtype=np.float64)) for i in np.flatnonzero(has_answer).tolist()]
     widths = {row.shape for row in found}

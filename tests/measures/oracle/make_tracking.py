@@ -34,7 +34,7 @@ def sequence(rng: np.random.Generator) -> tuple[list, list]:
                 found.append([step, names[k], *near.tolist()])
         if rng.random() < 0.3:
             corner = rng.uniform(0, 60, 2).round(3)
-            found.append([step, 90 + step, *corner.tolist(), *(corner + [20, 30]).tolist()])
+            found.append([step, 90 + step, *corner.tolist(), *(corner + np.array([20, 30])).tolist()])
     return truth, found
 
 

@@ -1,0 +1,190 @@
+"""The interval follows from the measure's shape, respects groups, and covers as often as it says."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from roadworthy import statistics
+from roadworthy.data.values import Boxes, Tracks
+from roadworthy.measures import Scored, difference, interval
+from roadworthy.measures.classification import accuracy, balanced_accuracy, error_rate
+from roadworthy.measures.detection import ap50, recall
+from roadworthy.measures.regression import rmse
+from roadworthy.measures.speech import wer
+from roadworthy.measures.tracking import mota
+
+RNG = np.random.default_rng(11)
+SCORES, LABELS = RNG.random((60, 3)), RNG.integers(0, 3, 60)
+GROUPS = np.repeat([f"drive {i}" for i in range(12)], 5)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+def seen(n: int, misses: list[int]) -> Scored:
+    """Recall of n images with two objects each, of which some images miss one."""
+    boxes = [[0, 0, 4, 4], [10, 10, 14, 14]]
+    found = [Boxes.of(boxes[: 1 if i in misses else 2]) for i in range(n)]
+    return recall(found, [Boxes.of(boxes)] * n)
+
+
+def tracked(n: int, misses: list[int]) -> Scored:
+    truth = Tracks.of([0, 1], [1, 1], [[0, 0, 4, 4]] * 2)
+    short = Tracks.of([0], [1], [[0, 0, 4, 4]])
+    return mota([short if i in misses else truth for i in range(n)], [truth] * n)
+
+
+def test_a_proportion_without_groups_gets_wilsons_interval() -> None:
+    scored = accuracy(SCORES, LABELS)
+    p, n, z = scored.value(), 60, float(norm.ppf(0.975))
+    centre, half = (p + z * z / 2 / n), z * math.sqrt(p * (1 - p) / n + z * z / 4 / n**2)
+    found = interval(scored)
+    assert (found.low, found.high) == pytest.approx(
+        ((centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n))
+    )
+    assert found.method.startswith("wilson")
+
+
+def test_an_error_rate_mirrors_the_accuracy() -> None:
+    right, wrong = interval(accuracy(SCORES, LABELS), GROUPS), interval(error_rate(SCORES, LABELS), GROUPS)
+    assert (wrong.low, wrong.high) == pytest.approx((1 - right.high, 1 - right.low))
+    assert "12 groups" in right.method
+
+
+def test_a_ratio_is_the_one_of_statistics_mapped_through_its_scale() -> None:
+    found, truth = np.random.default_rng(0).normal(size=(2, 60))
+    scored = rmse(found, truth)
+    plain = statistics.ratio((found - truth) ** 2, np.ones(60), GROUPS, confidence=0.9)
+    mapped = interval(scored, GROUPS, confidence=0.9)
+    assert (mapped.low, mapped.high) == pytest.approx((math.sqrt(plain.low), math.sqrt(plain.high)))
+    assert plain.method in mapped.method
+
+
+def test_the_ends_of_a_falling_scale_are_swapped_and_so_are_the_sides() -> None:
+    scored = tracked(20, [3, 8, 15])
+    plain = statistics.ratio(scored.numerator, scored.denominator, confidence=0.95)
+    both = interval(scored)
+    assert both.low == pytest.approx(1 - plain.high)
+    assert both.high == pytest.approx(min(1 - plain.low, 1.0))
+    lower, upper = interval(scored, sided="lower"), interval(scored, sided="upper")
+    assert lower.high == 1.0 and both.low < lower.low < scored.value()
+    assert upper.low == -math.inf and scored.value() < upper.high
+
+
+def test_ends_stay_within_what_the_measure_can_be() -> None:
+    found = interval(seen(12, [4]))
+    assert found.high == 1.0 and 0.7 < found.low < seen(12, [4]).value()
+    assert interval(wer(["a b", "a c", "a b"], ["a b"] * 3)).low == 0.0
+    assert interval(rmse(np.array([0.0, 0.0, 9.0]), np.zeros(3))).low == 0.0
+
+
+def test_a_perfect_recall_still_has_a_lower_bound() -> None:
+    found = interval(seen(40, []))
+    assert (found.low, found.high) == pytest.approx((statistics.wilson(40, 40).low, 1.0))
+    assert "does not vary" in found.method
+    grouped = interval(seen(40, []), np.repeat(np.arange(8), 5))
+    assert grouped.low == pytest.approx(statistics.wilson(8, 8).low)
+
+
+def test_perfect_tracks_have_no_bound_from_below_and_the_method_says_why() -> None:
+    found = interval(tracked(20, []))
+    assert (found.low, found.high) == (-math.inf, 1.0)
+    assert "variance is unknown" in found.method
+
+
+def test_a_free_measure_is_bootstrapped_over_groups() -> None:
+    scored = balanced_accuracy(SCORES, LABELS)
+    found = interval(scored, GROUPS, rng=rng(), resamples=300)
+    assert found.method.startswith("bootstrap bca, 12 groups, 300 resamples")
+    assert found.low < scored.value() < found.high
+    assert found == interval(scored, GROUPS, rng=rng(), resamples=300)
+    with pytest.raises(ValueError, match="needs rng"):
+        interval(scored)
+
+
+def test_a_measure_that_is_not_defined_says_so() -> None:
+    nothing = ap50([Boxes.of([])] * 3, [Boxes.of([])] * 3)
+    found = interval(nothing, rng=rng())
+    assert (found.low, found.high) == (0.0, 1.0) and "not defined" in found.method
+    assert "not defined" in interval(accuracy(SCORES[:0], LABELS[:0])).method
+    compared = difference(nothing, nothing, paired=True, rng=rng())
+    assert math.isnan(compared.value) and (compared.interval.low, compared.interval.high) == (-1.0, 1.0)
+
+
+def test_differences_of_proportions_come_from_statistics() -> None:
+    first, second = accuracy(SCORES, LABELS), accuracy(SCORES[::-1], LABELS)
+    right, other = first.numerator, second.numerator
+    paired = difference(first, second, GROUPS, paired=True)
+    assert paired.value == pytest.approx(first.value() - second.value())
+    assert paired.interval == statistics.paired_difference(right, other, GROUPS)
+    apart = difference(first, second, GROUPS, second_groups=GROUPS, paired=False, sided="lower")
+    assert apart.interval == statistics.difference(right, other, GROUPS, GROUPS, sided="lower")
+
+
+def test_a_paired_difference_of_ratios_uses_what_the_cases_share() -> None:
+    noise, small = np.random.default_rng(5).normal(size=(2, 60))
+    first, second = rmse(noise * 3 + small * 0.1 + 0.2, np.zeros(60)), rmse(noise * 3, np.zeros(60))
+    paired = difference(first, second, GROUPS, paired=True, rng=rng())
+    apart = difference(first, second, GROUPS, second_groups=GROUPS, paired=False, rng=rng())
+    assert paired.value == apart.value == pytest.approx(first.value() - second.value())
+    assert paired.interval.width < apart.interval.width / 3
+    assert paired.interval.contains(paired.value) and apart.interval.contains(apart.value)
+    assert paired.interval.method.startswith("paired bootstrap bca, 12 groups")
+    assert apart.interval.method.startswith("two samples, bootstrap bca, 24 groups")
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(ValueError, match="one measure on both sides"):
+        difference(accuracy(SCORES, LABELS), error_rate(SCORES, LABELS), paired=True)
+    with pytest.raises(ValueError, match="there are 60 and 59"):
+        difference(accuracy(SCORES, LABELS), accuracy(SCORES[1:], LABELS[1:]), paired=True)
+
+
+def covered(hits: int, trials: int, confidence: float) -> bool:
+    """Whether so few hits are not evidence of coverage below nominal, one-sided at 1%."""
+    return bool(binom.cdf(hits, trials, confidence) > 0.01)
+
+
+@pytest.mark.slow
+def test_the_intervals_of_rmse_and_of_a_difference_cover_as_often_as_they_say() -> None:
+    draws = np.random.default_rng(17)
+    hits = apart = 0
+    trials = 400
+    for _ in range(trials):
+        drive = np.repeat(draws.normal(0, 0.7, 30), 6)
+        error, other = drive + draws.normal(0, 1, 180), drive + draws.normal(0, 1, 180)
+        groups = np.repeat(np.arange(30), 6)
+        first, second = rmse(error, np.zeros(180)), rmse(other, np.zeros(180))
+        hits += interval(first, groups).contains(math.sqrt(1.49))
+        gap = difference(first, second, groups, paired=True, rng=draws, resamples=400)
+        apart += gap.interval.contains(0.0)
+    assert covered(hits, trials, 0.95), hits / trials
+    assert covered(apart, trials, 0.95), apart / trials
+
+
+@pytest.mark.slow
+def test_the_interval_of_average_precision_covers_as_often_as_it_says() -> None:
+    draws = np.random.default_rng(23)
+
+    def images(n: int) -> Scored:
+        found, truth = [], []
+        for _ in range(n):
+            real, hard = int(draws.integers(1, 4)), draws.normal(0, 0.7)
+            seen_ones = draws.random(real) < 0.85
+            stray = int(draws.poisson(0.6))
+            place = np.arange(real + stray)[:, None] * 20.0 + np.array([0, 0, 8, 8])
+            keep = np.concatenate([seen_ones, np.ones(stray, bool)])
+            score = np.concatenate([draws.normal(1 + hard, 1, real), draws.normal(0, 1, stray)])
+            found.append(Boxes.of(place[keep], scores=score[keep]))
+            truth.append(Boxes.of(place[:real]))
+        return ap50(found, truth)
+
+    true_value = images(40_000).value()
+    trials = 200
+    hits = sum(interval(images(150), rng=draws, resamples=300).contains(true_value) for _ in range(trials))
+    assert covered(hits, trials, 0.95), hits / trials
