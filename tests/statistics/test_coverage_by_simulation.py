@@ -69,6 +69,13 @@ def test_clustered_proportion_covers_where_cases_share_groups(
     assert all(is_nominal(covered, runs) for covered in held.values()), held
 
 
+@pytest.mark.parametrize("groups", [4, 12])
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_clustered_proportion_covers_with_few_groups(p: float, groups: int) -> None:
+    covered = coverage(lambda rng: clustered_proportion(*beta_binomial(rng, p, np.full(groups, 20))), p, 2000, 21)
+    assert is_nominal(covered, 2000), covered / 2000
+
+
 def test_plain_wilson_on_clustered_cases_covers_less_than_half() -> None:
     def draw(rng: np.random.Generator) -> Interval:
         outcomes, _ = beta_binomial(rng, 0.2, EQUAL)

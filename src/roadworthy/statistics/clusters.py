@@ -6,7 +6,8 @@ estimates: the delete-one-group jackknife variance over the variance of independ
 small groups when a few large ones dominate. `clustered_proportion` then follows Korn and Graubard (1998):
 n over the design effect, discounted by (z / t)^2. The degrees of freedom of t start at G - 1 and shrink
 where the variance itself is poorly known: 2 (G - 1) / (kurtosis + skewness^2 - 1) for the moments of the
-groups' influences, and Kish's number of groups less one for unequal sizes.
+groups' influences, and Kish's number of groups less one for unequal sizes. What remains open: with six
+groups and rates near 0.2 at an intraclass correlation of 0.3, an upper 95% bound covers about 94%.
 
 Where all outcomes are equal no correlation can be seen. The whole group is then taken as one case
 (correlation 1), so that zero failures in 50 patients bound the rate as 50 cases do, never as 1,500.
@@ -80,30 +81,40 @@ def jackknife_variance(influences: Floats) -> float:
     return float((count - 1) / count * np.square(influences).sum())
 
 
-def moment_freedom(influences: Floats, *, skewness: bool = False) -> float:
-    """Degrees of freedom of a variance estimated from these influences, at most their number less one.
-
-    Var(s^2) / s^4 is about (kurtosis - 1) / G, and 2 / df for normal data: equate the two. With `skewness`
-    its square is added to the kurtosis, since a skewed mean and its variance err together, towards the bound
-    that matters; this term was chosen by simulation (beta-binomial, 50 groups, rates down to 0.02).
-    """
-    count = len(influences)
+def _moments(influences: Floats) -> tuple[float, float]:
+    """Squared skewness and kurtosis about 0; those of normal numbers where all influences are 0."""
     scale = float(np.abs(influences).max(initial=0.0))
     if scale == 0.0:
-        return float(count - 1)
-    unit = influences / scale
+        return 0.0, 3.0
+    count, unit = len(influences), influences / scale
     squares = float(np.square(unit).sum())
-    weight = float(count * (unit**4).sum() / squares**2)
-    if skewness:
-        weight += float(count * (unit**3).sum() ** 2 / squares**3)
-    if weight <= 3.0:
-        return float(count - 1)
-    return max(1.0, 2.0 * (count - 1) / (weight - 1.0))
+    return float(count * (unit**3).sum() ** 2 / squares**3), float(count * (unit**4).sum() / squares**2)
+
+
+def _freedom(weight: float, count: int) -> float:
+    """Var(s^2) / s^4 is about (kurtosis - 1) / G, and 2 / df for normal data: equate the two."""
+    return float(count - 1) if weight <= 3.0 else max(1.0, 2.0 * (count - 1) / (weight - 1.0))
+
+
+def kurtosis_freedom(influences: Floats) -> float:
+    """Degrees of freedom of a variance estimated from these influences, at most their number less one."""
+    return _freedom(_moments(influences)[1], len(influences))
 
 
 def grouped_freedom(influences: Floats, sizes: Floats) -> float:
-    """The smaller of what the moments and what the unequal sizes leave."""
-    return max(1.0, min(moment_freedom(influences, skewness=True), kish_size(np.square(sizes)) - 1.0))
+    """The smaller of what the moments and what the unequal sizes leave.
+
+    The moments carry their small-sample corrections, or few groups would look more normal than they are. The
+    squared skewness is added since a skewed mean and its variance err together, towards the bound that
+    matters; that term was chosen by simulation (beta-binomial, 4 to 50 groups, rates 0.02 to 0.5).
+    """
+    count = len(influences)
+    skewness, kurtosis = _moments(influences)
+    if count > 3:
+        unbiased = ((count + 1) * (kurtosis - 3.0) + 6.0) * (count - 1) / ((count - 2) * (count - 3)) + 3.0
+        kurtosis = max(kurtosis, unbiased)
+        skewness *= count * (count - 1) / (count - 2) ** 2
+    return max(1.0, min(_freedom(kurtosis + skewness, count), kish_size(np.square(sizes)) - 1.0))
 
 
 def _anova_correlation(values: Floats, codes: Codes, count: int) -> float:

@@ -32,7 +32,7 @@ from .arguments import (
     same_length,
     tail_probability,
 )
-from .clusters import discounted_size, group_sums, moment_freedom
+from .clusters import discounted_size, group_sums, kurtosis_freedom
 from .interval import Interval
 from .paired import mover, two_sided_level
 from .proportion import wilson_bounds
@@ -119,13 +119,13 @@ def _freedom(part: _Components, cases: _Cases) -> float:
     m, n = int(cases.positive.sum()), int((~cases.positive).sum())
     if not cases.distinct:
         influence = part.above / m + part.below / n
-        return min(moment_freedom(influence), float(min(cases.units) - 1))
+        return min(kurtosis_freedom(influence), float(min(cases.units) - 1))
     # Components are held by group, so a case is found by its code, not by its place.
     up, down = part.above[cases.codes[cases.positive]], part.below[cases.codes[~cases.positive]]
     u, d = float(up @ up) / (m * (m - 1)), float(down @ down) / (n * (n - 1))
     if u + d == 0.0:
         return float(min(m, n) - 1)
-    return (u + d) ** 2 / (u**2 / moment_freedom(up) + d**2 / moment_freedom(down))
+    return (u + d) ** 2 / (u**2 / kurtosis_freedom(up) + d**2 / kurtosis_freedom(down))
 
 
 def _area_interval(part: _Components, cases: _Cases, confidence: float, sided: Sided) -> Interval:
