@@ -10,6 +10,7 @@ of threads; the two take turns and the best of three rounds counts. A second tab
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -33,7 +34,8 @@ def ours(name: str) -> Callable[[np.ndarray], Any]:
     from roadworthy.cases.transform import at_level
 
     made = at_level(name, LEVEL)
-    return lambda image: made.at_step(image, 0, "case")
+    cases = itertools.count()
+    return lambda image: made.at_step(image, 0, f"case {next(cases)}")
 
 
 def peers(name: str) -> Callable[[np.ndarray], Any]:

@@ -7,7 +7,7 @@ degrees, once for a case: the frames of a video are smeared the same way. Beyond
 >>> import numpy as np
 >>> dot = np.zeros((9, 9), np.uint8)
 >>> dot[4, 4] = 255
->>> streak(dot.astype(np.float32), radius=1, sigma=1.0, angle=0.0)[4].round().astype(int).tolist()
+>>> streak(dot, radius=1, sigma=1.0, angle=0.0)[4].tolist()
 [0, 0, 20, 89, 146, 0, 0, 0, 0]
 """
 
@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from roadworthy.cases.image.pixels import as_floats, as_pixels, on_pixels, opencv
+from roadworthy.cases.image.pixels import as_floats, as_pixels, on_pixels, opencv, strips
 from roadworthy.cases.transform import transform
 from roadworthy.data.values import IMAGE
 
@@ -36,49 +36,69 @@ _RUN = 10
 @on_pixels
 def motion_blur(image: np.ndarray, rng: np.random.Generator, *, radius: int, sigma: float) -> np.ndarray:
     """Every pixel is smeared along a line of random angle."""
-    angle = rng.uniform(-45.0, 45.0)
-    return as_pixels(streak(as_floats(image), radius=radius, sigma=sigma, angle=angle), image.dtype)
+    return streak(image, radius=radius, sigma=sigma, angle=rng.uniform(-45.0, 45.0))
 
 
-def streak(values: np.ndarray, *, radius: int, sigma: float, angle: float) -> np.ndarray:
-    """Float32 pixels smeared along the line of that angle in degrees; 0 looks right, 90 down."""
+def streak(image: np.ndarray, *, radius: int, sigma: float, angle: float) -> np.ndarray:
+    """The image smeared along the line of that angle in degrees; 0 looks right, 90 down."""
     if radius < 0 or not sigma > 0:
         raise ValueError(f"the blur has radius {radius} and sigma {sigma}; 0 or more, and more than 0, were expected")
     cv2 = opencv()
-    height, width = values.shape[:2]
     down, right = _line(2 * radius + 1, angle)
-    weights = _half_gaussian(2 * radius + 1, sigma)
-    top, left = max(0, -down[-1]), max(0, -right[-1])
-    padded = cv2.copyMakeBorder(values, top, max(0, down[-1]), left, max(0, right[-1]), cv2.BORDER_REPLICATE)
-    total = None
-    for start in range(0, len(weights), _RUN):
-        run = slice(start, start + _RUN)
-        kernel, first_row, first_column = _kernel(down[run], right[run], weights[run])
-        y, x = top + first_row, left + first_column
-        seen = padded[y : y + height + kernel.shape[0] - 1, x : x + width + kernel.shape[1] - 1]
-        part = cv2.filter2D(seen, cv2.CV_32F, kernel, anchor=(0, 0), borderType=cv2.BORDER_REPLICATE)
-        part = part[:height, :width]
-        total = part if total is None else cv2.add(total, part, dst=total)
-    return np.ascontiguousarray(total)
+    top, bottom, left, far_right = max(0, -down[-1]), max(0, down[-1]), max(0, -right[-1]), max(0, right[-1])
+    spare = _RUN - 1
+    padded = cv2.copyMakeBorder(image, top, bottom + spare, left, far_right + spare, cv2.BORDER_REPLICATE)
+    kernels = [(kernel, top + y, left + x) for kernel, y, x in _kernels(down, right, radius, sigma)]
+    smeared = np.empty_like(image)
+    for rows in strips(image, at_least=top + bottom + 1):
+        seen = as_floats(padded[rows.start : rows.stop + top + bottom + spare])
+        sums = _filtered(seen, kernels, rows.stop - rows.start, image.shape[1])
+        smeared[rows] = as_pixels(sums, image.dtype)
+    return smeared
 
 
-def _line(length: int, angle: float) -> tuple[list[int], list[int]]:
+def _filtered(seen: np.ndarray, kernels: list[tuple[np.ndarray, int, int]], height: int, width: int) -> np.ndarray:
+    """The sum of all kernels, each laid on from its own first row and column."""
+    cv2 = opencv()
+    spare = _RUN - 1
+    total = part = None
+    for kernel, y, x in kernels:
+        window = seen[y : y + height + spare, x : x + width + spare]
+        part = cv2.filter2D(window, cv2.CV_32F, kernel, dst=part, anchor=(0, 0))
+        if total is None:
+            total, part = part, None
+        else:
+            cv2.add(total, part, dst=total)
+    assert total is not None
+    return total[:height, :width]  # type: ignore[no-any-return]
+
+
+def _line(length: int, angle: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Rows and columns of the pixels on a line that starts at 0, 0."""
     down, right = math.sin(math.radians(angle)), math.cos(math.radians(angle))
-    return [math.ceil(i * down - 0.5) for i in range(length)], [math.ceil(i * right - 0.5) for i in range(length)]
+    steps = range(length)
+    return tuple(math.ceil(i * down - 0.5) for i in steps), tuple(math.ceil(i * right - 0.5) for i in steps)
 
 
-@functools.lru_cache(maxsize=64)
-def _half_gaussian(length: int, sigma: float) -> list[float]:
+def _weights(radius: int, sigma: float) -> list[float]:
     """Weights that fall off like one half of a Gaussian and sum to 1."""
-    weights = np.exp(-(np.arange(length) ** 2) / (2.0 * sigma**2))
+    weights = np.exp(-(np.arange(2 * radius + 1) ** 2) / (2.0 * sigma**2))
     return (weights / weights.sum()).tolist()  # type: ignore[no-any-return]
 
 
-def _kernel(down: list[int], right: list[int], weights: list[float]) -> tuple[np.ndarray, int, int]:
-    """The smallest kernel that holds these points, and the row and column of its first element."""
-    rows, columns = sorted((down[0], down[-1])), sorted((right[0], right[-1]))
-    kernel = np.zeros((rows[1] - rows[0] + 1, columns[1] - columns[0] + 1), np.float32)
-    for y, x, weight in zip(down, right, weights, strict=True):
-        kernel[y - rows[0], x - columns[0]] += weight  # near 45 degrees two steps may fall on one pixel
-    return kernel, rows[0], columns[0]
+@functools.lru_cache(maxsize=2048)  # of all angles, lines of 31 pixels come in about a thousand shapes
+def _kernels(
+    down: tuple[int, ...], right: tuple[int, ...], radius: int, sigma: float
+) -> tuple[tuple[np.ndarray, int, int], ...]:
+    """Small kernels that make up the line, each with the row and column of its first element."""
+    weights = _weights(radius, sigma)
+    kernels = []
+    for start in range(0, len(weights), _RUN):
+        run = slice(start, start + _RUN)
+        y, x = down[run], right[run]
+        top, left = min(y[0], y[-1]), min(x[0], x[-1])
+        kernel = np.zeros((abs(y[-1] - y[0]) + 1, abs(x[-1] - x[0]) + 1), np.float32)
+        for row, column, weight in zip(y, x, weights[run], strict=True):
+            kernel[row - top, column - left] += weight  # near 45 degrees two steps may fall on one pixel
+        kernels.append((kernel, top, left))
+    return tuple(kernels)

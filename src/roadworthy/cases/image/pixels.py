@@ -18,7 +18,7 @@ ValueError: the image has pixels from 2 to 2; float pixels lie between 0 (black)
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +26,7 @@ import numpy as np
 from roadworthy.data.values import IMAGE
 
 _WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0, np.dtype("f4"): 1.0, np.dtype("f8"): 1.0}
+_STRIP = 30_000
 _F = TypeVar("_F", bound=Callable[..., np.ndarray])
 
 
@@ -49,13 +50,27 @@ def as_floats(image: np.ndarray) -> np.ndarray:
     return image.astype(np.float32)
 
 
-def as_pixels(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """Numbers as pixels: cut off at black and white, whole numbers rounded to the nearest."""
+def as_pixels(values: np.ndarray, dtype: np.dtype[Any], *, onto: np.ndarray | float = 0.0) -> np.ndarray:
+    """Numbers, added to what is there, as pixels: cut off at black and white, whole ones rounded to the nearest."""
     if dtype.kind == "f":
-        return np.clip(values, 0, 1).astype(dtype, copy=False)
+        return np.clip(values + onto, 0, 1).astype(dtype, copy=False)
     cv2 = opencv()
-    # Adding nothing is OpenCV's one-pass way to round, saturate and convert.
-    return cv2.add(values, 0, dtype=cv2.CV_8U if dtype == np.uint8 else cv2.CV_16U)  # type: ignore[no-any-return]
+    # OpenCV adds, rounds, saturates and converts in one pass; a plain 0 is how it is told to do the rest alone.
+    return cv2.add(values, onto, dtype=cv2.CV_8U if dtype == np.uint8 else cv2.CV_16U)  # type: ignore[no-any-return]
+
+
+def strips(image: np.ndarray, *, at_least: int = 1) -> Iterator[slice]:
+    """The image's rows in strips whose float32 values fit into the processor's cache.
+
+    It is not only the cache: to obtain large arrays for values in between costs more than to fill them.
+
+    >>> [(rows.start, rows.stop) for rows in strips(np.zeros((250, 300)))]
+    [(0, 100), (100, 200), (200, 250)]
+    """
+    height = image.shape[0]
+    step = max(at_least, _STRIP * height // image.size, 1)
+    for start in range(0, height, step):
+        yield slice(start, min(start + step, height))
 
 
 def on_pixels(paint: _F) -> _F:

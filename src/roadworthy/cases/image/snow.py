@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from roadworthy.cases.image.motion_blur import streak
-from roadworthy.cases.image.pixels import as_floats, as_pixels, on_pixels, opencv, white
+from roadworthy.cases.image.pixels import as_floats, as_pixels, on_pixels, opencv, strips, white
 from roadworthy.cases.transform import transform
 from roadworthy.data.values import IMAGE
 
@@ -61,7 +61,11 @@ def snow(
     flakes = np.minimum(cv2.threshold(layer, threshold, 0, cv2.THRESH_TOZERO)[1], np.float32(1))
     fallen = streak(flakes, radius=radius, sigma=sigma, angle=rng.uniform(-135.0, -45.0))[:height, :width]
     both = (fallen + fallen[::-1, ::-1]) * np.float32(white(image.dtype))
-    return as_pixels(_snowed_over(as_floats(image), both, kept, white(image.dtype)), image.dtype)
+    snowy = np.empty_like(image)
+    for rows in strips(image):
+        values = _snowed_over(as_floats(image[rows]), both[rows], kept, white(image.dtype))
+        snowy[rows] = as_pixels(values, image.dtype)
+    return snowy
 
 
 def _snowed_over(values: np.ndarray, flakes: np.ndarray, kept: float, top: float) -> np.ndarray:
