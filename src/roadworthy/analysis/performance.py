@@ -231,18 +231,17 @@ def _p_value(evidence: Evidence, observed: Observed) -> float | None:
     """Two-sided, against no difference; for proportions, whose intervals need no resampling."""
     if observed.scored.shape != "proportion" or np.isnan(evidence.value):
         return None
+    # The end of a two-sided interval that touches 0 has the two-sided p-value as its error probability.
     if evidence.value >= 0:
-        above = p_value_from_bound(lambda c: evidence.interval(c, "lower").low, 0.0, alternative="greater")
-        return min(1.0, 2 * above)
-    below = p_value_from_bound(lambda c: evidence.interval(c, "upper").high, 0.0, alternative="less")
-    return min(1.0, 2 * below)
+        return p_value_from_bound(lambda c: evidence.interval(c, "two").low, 0.0, alternative="greater")
+    return p_value_from_bound(lambda c: evidence.interval(c, "two").high, 0.0, alternative="less")
 
 
 def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     known = [i for i, p in enumerate(p_values) if p is not None]
     adjusted: list[float | None] = [None] * len(p_values)
     if known:
-        for i, p in zip(known, holm([p_values[i] for i in known]), strict=True):
+        for i, p in zip(known, holm(np.array([p_values[i] for i in known], dtype=float)), strict=True):
             adjusted[i] = float(p)
     return adjusted
 
@@ -261,15 +260,10 @@ def _drop_interval(
 
     better = here.scored.better
     paired = here.paired_with(clean)
-    if paired and here.scored.shape == "proportion" and better == "higher" and clean.scored.numerator is not None:
+    now, before = here.scored.numerator, clean.scored.numerator
+    if paired and here.scored.shape == "proportion" and better == "higher" and now is not None and before is not None:
         mirrored = {"two": "two", "lower": "upper", "upper": "lower"}[sided]
-        kept = ratio_of_sums(
-            here.scored.numerator,
-            clean.scored.numerator,
-            here.groups,
-            confidence=confidence,
-            sided=mirrored,  # type: ignore[arg-type]
-        )
+        kept = ratio_of_sums(now, before, here.groups, confidence=confidence, sided=mirrored)  # type: ignore[arg-type]
         return Interval(1 - kept.high, 1 - kept.low, confidence, kept.method)
     split = len(here)
     groups: Any = here.groups

@@ -158,9 +158,7 @@ def _source(component: registry.Component) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def resolve(
-    spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None
-) -> Plan:
+def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None) -> Plan:
     """Load what the file names and check that it fits together."""
     sets = dict(data or {})
     for role, content in spec.data.roles().items() if data is None else ():
@@ -198,7 +196,9 @@ def _load(spec: Assessment, content: Mapping[str, Any], name: str, place: tuple[
 
 def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
     for role, dataset in sets.items():
-        place = ("data", role) if not role.startswith("circumstance:") else ("circumstances", role.split(":", 1)[1], "data")
+        place = (
+            ("data", role) if not role.startswith("circumstance:") else ("circumstances", role.split(":", 1)[1], "data")
+        )
         if len(dataset) == 0:
             raise spec.error(place, "the data set is empty; nothing can be assessed on it")
         if dataset.targets is None and role != "operational":

@@ -6,6 +6,7 @@ with one line of JSON. No object crosses, so nothing is pickled, and a script th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -92,10 +93,8 @@ class _Worker:
         """Close its input, and end it if it does not end by itself."""
         self.chunk = None
         assert self.process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        except BrokenPipeError:
-            pass
         try:
             self.process.wait(timeout=0.5)
         except subprocess.TimeoutExpired:
@@ -135,7 +134,7 @@ def _serve() -> None:
         for line in sys.stdin:
             _answer(out, vars(work(plan, cache, int(line))))
     except Exception as error:
-        message = {"error": type(error).__name__, "message": str(error)}
+        message: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
         if isinstance(error, OSError):
             message.update(error="OSError", errno=error.errno or 0, message=error.strerror or str(error))
         _answer(out, message)

@@ -42,4 +42,3 @@ def work(plan: Plan, cache: ChunkCache, index: int) -> Done:
     cache.write(chunk.key, trace)
     errors = [e for e in trace[SYSTEM].error if e is not None]
     return Done(index, len(chunk), len(errors), time.perf_counter() - started, errors[0] if errors else "")
-

@@ -37,7 +37,9 @@ class CircumstanceSpec(_Strict):
     """A condition of use: exactly one of transform, where, data."""
 
     transform: str | None = Field(None, description="A registered transform; `roadworthy list transforms` shows them")
-    parameters: dict[str, Any] = Field(default_factory=dict, description="Instead of levels: the transform's own arguments")
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="Instead of levels: the transform's own arguments"
+    )
     levels: list[int] = Field(default_factory=list, description="Levels of its table; 0 is the identity")
     table: str | None = Field(None, description='Which table of levels: "hendrycks" or "wang"')
     port: str = Field("input", description="Where it acts: input, or module.port")
@@ -67,7 +69,9 @@ class ClaimSpec(_Strict):
     """What must hold. One key names the quantity: ``accuracy: {min: 0.9}``."""
 
     id: str = Field(description="What a hazard log points to")
-    quantity: str = Field("", description="Set from the key that names it: a measure, failure_rate, difference, relative_drop, …")
+    quantity: str = Field(
+        "", description="Set from the key that names it: a measure, failure_rate, difference, relative_drop, …"
+    )
     min: float | None = None
     max: float | None = None
     confidence: float = Field(0.95, gt=0.5, lt=1, description="One-sided, of the bound that the claim is judged on")
@@ -117,7 +121,9 @@ class ClaimSpec(_Strict):
 class DataSpec(_Strict):
     """Data sets by the role their rows play; a group never spans two roles."""
 
-    test: dict[str, Any] = Field(description="What the subject is judged on: {npz: test.npz}, {coco: test.json, images: img/}, …")
+    test: dict[str, Any] = Field(
+        description="What the subject is judged on: {npz: test.npz}, {coco: test.json, images: img/}, …"
+    )
     calibration: dict[str, Any] | None = Field(None, description="What thresholds are chosen on")
     reference: dict[str, Any] | None = Field(None, description="What supervisors are fitted on; usually training data")
     operational: dict[str, Any] | None = Field(None, description="Unlabelled data from use")
@@ -143,7 +149,9 @@ class Assessment(_Strict):
     name: str = Field("", description="Names the run; by default the file's folder")
     intended_use: str = ""
     not_tested: list[str] = Field(default_factory=list, description="What a reader must not conclude from this run")
-    subject: dict[str, Any] = Field(description="The system under assessment: {task: classification, torch: model.py:build, …}")
+    subject: dict[str, Any] = Field(
+        description="The system under assessment: {task: classification, torch: model.py:build, …}"
+    )
     data: DataSpec
     measure: str | dict[str, Any] | None = Field(None, description="How good an output is; by default the task's own")
     failure: dict[str, Any] | None = Field(None, description="Which outputs count as wrong")
@@ -172,7 +180,9 @@ class Assessment(_Strict):
     @classmethod
     def _from(cls, document: Document) -> Assessment:
         if not isinstance(document.content, Mapping):
-            raise document.error((), "an assessment is a mapping with at least subject and data; `roadworthy init` writes one")
+            raise document.error(
+                (), "an assessment is a mapping with at least subject and data; `roadworthy init` writes one"
+            )
         try:
             spec = cls.model_validate(document.content)
         except ValidationError as error:
@@ -264,7 +274,8 @@ class Assessment(_Strict):
         for key in self.subject:
             if key not in known or key in ("path", "base"):
                 raise self.error(
-                    ("subject", key), f"is not known to {named[0]}{did_you_mean(key, known)}; it takes: {', '.join(known)}"
+                    ("subject", key),
+                    f"is not known to {named[0]}{did_you_mean(key, known)}; it takes: {', '.join(known)}",
                 )
 
     def _check_registered(self, room: str, name: str, place: tuple[str | int, ...]) -> None:

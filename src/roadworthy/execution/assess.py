@@ -1,0 +1,398 @@
+"""An assessment from file to verdict: plan, run what is not there yet, observe, analyse, judge, record, report."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from roadworthy import registry
+from roadworthy.analysis import performance, supervision
+from roadworthy.analysis.observed import Observed
+from roadworthy.claims import Judgement, overall
+from roadworthy.data.samples import Dataset
+from roadworthy.execution import gallery
+from roadworthy.execution.judging import check_claims, judge_claims
+from roadworthy.execution.observing import Seen, case_table, filtered, fit_supervisors, observe
+from roadworthy.execution.plan import Plan, code_version, resolve
+from roadworthy.execution.progress import Progress, Silent
+from roadworthy.execution.work import Unfinished
+from roadworthy.finding import Finding
+from roadworthy.spec import Assessment
+from roadworthy.store import ChunkCache, RunFolder, RunIndex
+from roadworthy.subject.module import SubjectError
+from roadworthy.subject.system import System
+
+FORMAT = 1
+SMALL_WORK = 4_000
+"""Cases up to which starting worker processes costs more than it saves."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished assessment."""
+
+    folder: Path
+    record: Mapping[str, Any]
+    findings: Sequence[Finding]
+    judgements: Sequence[Judgement] = ()
+
+    @property
+    def verdict(self) -> str:
+        """met, breached, inconclusive, or "no claims"."""
+        return str(self.record["verdict"])
+
+    @property
+    def claims(self) -> Sequence[Judgement]:
+        """The claims, judged."""
+        return self.judgements
+
+    def finding(self, quantity: str, *, circumstance: str = "", level: float | None = None, slice: str = "") -> Finding:
+        """One finding by what it is about."""
+        for f in self.findings:
+            about = f.about
+            same = (about.circumstance, about.level, about.slice) == (circumstance, level, slice)
+            if f.quantity == quantity and same and not about.supervisor:
+                return f
+        raise KeyError(f"no finding on {quantity!r} at circumstance={circumstance!r}, level={level}, slice={slice!r}")
+
+
+@dataclass
+class _Clock:
+    """Seconds by stage."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Any:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+
+def assess(
+    assessment: str | os.PathLike[str] | Assessment,
+    *,
+    subject: System | None = None,
+    data: Mapping[str, Dataset] | None = None,
+    runs: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    command: str = "",
+) -> Run:
+    """Assess a system as an assessment file says; `subject` and `data` may be handed in instead of being loaded."""
+    show = progress or Silent()
+    clock = _Clock()
+    with clock.stage("plan"):
+        show.stage("loading subject and data", 0)
+        spec = assessment if isinstance(assessment, Assessment) else Assessment.read(Path(assessment))
+        plan = resolve(spec, subject=subject, data=data)
+        check_claims(spec, spec.measure_name)
+        root = Path(runs) if runs is not None else spec.base / "runs"
+        cache = ChunkCache(root / ".cache")
+        folder = RunFolder(root / f"{_slug(spec.title)}-{plan.key[:8]}")
+    in_process = subject is not None or data is not None
+    with _kept(plan, cache):
+        folder.path.mkdir(parents=True, exist_ok=True)
+        cache.sweep()
+        with clock.stage("run"):
+            counts = _run_chunks(plan, cache, show, workers, in_process)
+        return _conclude(plan, cache, folder, root, counts, show, clock, command)
+
+
+def _run_chunks(plan: Plan, cache: ChunkCache, show: Progress, workers: int | None, in_process: bool) -> dict[str, int]:
+    """Compute the chunks that are not there yet."""
+    chunks = plan.chunks
+    todo = [c.index for c in chunks if not cache.has(c.key)]
+    total = sum(len(c) for c in chunks)
+    waiting = sum(len(chunks[i]) for i in todo)
+    show.stage("running the subject", total)
+    show.advance(total - waiting)
+    count = _worker_count(plan, workers, waiting, len(todo))
+    executor = registry.get("executors", "processes" if count > 1 and not in_process else "inline")
+    failed = 0
+    for done in executor.build(plan, cache, todo, workers=count) if todo else ():
+        failed += done.failed
+        if done.failed == done.cases and chunks[done.index].start == 0 and not chunks[done.index].condition.name:
+            raise SubjectError(
+                f"the subject gave no answer to any of the first {done.cases} cases, so it is stopped here. "
+                f"The first error: {done.first_error}"
+            )
+        show.advance(done.cases)
+    return {"total": total, "computed": waiting, "from_cache": total - waiting}
+
+
+def _worker_count(plan: Plan, asked: int | None, cases: int, chunks: int) -> int:
+    wanted = asked or plan.spec.execution.workers
+    if wanted is None:
+        wanted = 1 if cases <= SMALL_WORK else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return max(1, min(wanted, chunks))
+
+
+def _conclude(
+    plan: Plan,
+    cache: ChunkCache,
+    folder: RunFolder,
+    root: Path,
+    counts: dict[str, int],
+    show: Progress,
+    clock: _Clock,
+    command: str,
+) -> Run:
+    spec, quantity = plan.spec, plan.spec.measure_name
+    with clock.stage("observe"):
+        show.stage("supervising", len(plan.conditions))
+        fit_supervisors(plan, cache)
+        seen: list[Seen] = []
+        for condition in plan.conditions:
+            if condition.role != "reference":
+                seen.append(observe(plan, cache, condition))
+            show.advance(1)
+    with clock.stage("analyse"):
+        show.stage("analysing", 0)
+        clean, others, references = _compared(plan, seen)
+        findings = performance.findings(
+            clean,
+            others,
+            references,
+            quantity=quantity,
+            confidence=spec.confidence,
+            smallest_slice=spec.smallest_slice,
+            seed=spec.seed,
+        )
+        findings += supervision.findings(clean, others, references, confidence=spec.confidence)
+        judgements = judge_claims(spec, quantity, clean, others, references)
+    with clock.stage("record"):
+        show.stage("writing the record", 0)
+        folder.write_cases(case_table(plan, seen))
+        folder.write_findings(findings)
+        for chunk in plan.chunks:
+            cache.link_into(chunk.key, folder.path / "trace")
+        if spec.media == "gallery":
+            import json
+
+            folder.write_text("media/gallery.json", json.dumps(gallery.make_gallery(plan, folder, seen)))
+    record = _record(plan, seen, judgements, counts, command)
+    record["timings"] = clock.seconds
+    folder.write_record(record)
+    with clock.stage("report"):
+        show.stage("writing the report", 0)
+        _write_reports(folder)
+    folder.write_record({**record, "timings": {k: round(v, 3) for k, v in clock.seconds.items()}})
+    RunIndex(root).put(folder.path, record)
+    return Run(folder.path, record, findings, judgements)
+
+
+def _compared(plan: Plan, seen: Sequence[Seen]) -> tuple[Observed, list[Observed], list[Observed]]:
+    """The clean cases, all others in the order of the file, and what each of them is compared with."""
+    clean = seen[0].observed
+    pairs = [(s.observed, clean) for s in seen[1:]] + filtered(plan, clean)
+    order = {c.name: i for i, c in enumerate(plan.circumstances)}
+    pairs.sort(key=lambda pair: order[pair[0].circumstance])
+    return clean, [o for o, _ in pairs], [r for _, r in pairs]
+
+
+def _write_reports(folder: RunFolder) -> None:
+    from roadworthy.report.run_view import RunView
+
+    view = RunView.open(folder.path)
+    names = {"html": "report.html", "json": "report.json", "junit": "junit.xml"}
+    for name, file in names.items():
+        folder.write_text(file, registry.get("reports", name).bind()(view))
+
+
+@contextmanager
+def _kept(plan: Plan, cache: ChunkCache) -> Any:
+    """Turn an interruption or a full disk into "unfinished", and say what is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Unfinished(f"stopped by the keyboard; {_progress(plan, cache)}") from None
+    except Unfinished as error:
+        raise Unfinished(f"{error}; {_progress(plan, cache)}") from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise Unfinished(
+            f"the disk is full at {cache.root}; free some space. {_progress(plan, cache)[0].upper()}{_progress(plan, cache)[1:]}"
+        ) from error
+
+
+def _progress(plan: Plan, cache: ChunkCache) -> str:
+    kept = sum(cache.has(c.key) for c in plan.chunks)
+    return f"{kept} of {len(plan.chunks)} chunks are done and kept, and the same command goes on from there"
+
+
+def _slug(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or "run"
+
+
+def _record(
+    plan: Plan, seen: Sequence[Seen], judgements: Sequence[Judgement], counts: dict[str, int], command: str
+) -> dict[str, Any]:
+    spec = plan.spec
+    scored = seen[0].observed.scored
+    failed = sum(int(s.observed.unanswered.sum()) for s in seen)
+    return {
+        "format": FORMAT,
+        "key": plan.key,
+        "name": spec.title,
+        "status": "finished",
+        "verdict": overall(judgements),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": _versions(),
+        "seed": spec.seed,
+        "confidence": spec.confidence,
+        "command": command or f"roadworthy assess {spec.document.path.name}",
+        "spec": spec.model_dump(mode="json"),
+        "spec_text": spec.document.text,
+        "intended_use": spec.intended_use,
+        "not_tested": [*spec.not_tested, *_not_tested(plan)],
+        "media": spec.media,
+        "subject": _subject_record(plan),
+        "data": {role: _data_record(d) for role, d in plan.data.items()},
+        "measure": {
+            "name": spec.measure_name,
+            "parameters": spec.measure_parameters,
+            "better": scored.better,
+            "shape": scored.shape,
+            "failure": spec.failure or {},
+        },
+        "circumstances": [_circumstance_record(c) for c in plan.circumstances],
+        "slices": _slice_records(plan, seen[0].observed),
+        "cases": {**counts, "failed": failed},
+        "supervisors": [
+            {
+                "name": s.name,
+                "module": s.module,
+                "applicable": s.applicable,
+                "because": s.because,
+                "parameters": dict(s.parameters),
+            }
+            for s in plan.supervisions
+        ],
+        "claims": [j.to_dict() for j in judgements],
+        "notes": _notes(plan, seen, failed),
+    }
+
+
+def _not_tested(plan: Plan) -> list[str]:
+    """What follows from the plan itself."""
+    found = []
+    if not plan.circumstances:
+        found.append("No circumstance besides the clean test data was tried")
+    if plan.data["test"].groups is None:
+        found.append("Dependence between cases: the data names no groups, so cases are taken as independent")
+    if not plan.spec.slices:
+        found.append("Differences between parts of the data: the file names no slices")
+    return found
+
+
+def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
+    notes = []
+    if failed:
+        first = next(e for s in seen for e in s.system.error if e is not None)
+        notes.append(f"{failed} cases gave no answer and are counted as wrong; the first reason: {first}")
+    observed = seen[0].observed
+    for column, values in observed.slices.items():
+        for content in sorted(set(values.tolist()), key=str):
+            n = int((values == content).sum())
+            if n < plan.spec.smallest_slice:
+                notes.append(
+                    f"slice {column}={content} has {n} cases, too few to be judged ({plan.spec.smallest_slice})"
+                )
+    for s in plan.supervisions:
+        if not s.applicable:
+            notes.append(f"supervisor {s.name} is not applicable, because {s.because}")
+    return notes
+
+
+def _versions() -> dict[str, str]:
+    found = {"roadworthy": code_version(), "python": platform.python_version()}
+    for name in ("numpy", "scipy", "torch", "onnxruntime", "opencv-python-headless"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _subject_record(plan: Plan) -> dict[str, Any]:
+    system = plan.subject
+    files: dict[Path, None] = {}
+    for module in system.modules.values():
+        files.update(dict.fromkeys(getattr(module, "files", ())))
+    return {
+        "task": plan.spec.subject.get("task", ""),
+        "adapter": plan.spec.adapter,
+        "version": system.version or str(plan.spec.subject.get("version", "")),
+        "fingerprint": system.fingerprint,
+        "modules": [
+            {
+                "name": name,
+                "outputs": {p: k.name for p, k in m.outputs.items()},
+                "assessed": name not in system.unassessed,
+                "fingerprint": m.fingerprint,
+            }
+            for name, m in system.modules.items()
+        ],
+        "files": [_file_record(Path(f), plan.spec.base) for f in files],
+    }
+
+
+def _file_record(path: Path, base: Path) -> dict[str, Any]:
+    content = path.read_bytes() if path.is_file() else b""
+    shown = os.path.relpath(path, base)
+    return {"path": shown, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+
+
+def _data_record(data: Dataset) -> dict[str, Any]:
+    return {
+        "name": data.name,
+        "n": len(data),
+        "groups": None if data.groups is None else len(set(data.groups.tolist())),
+        "classes": list(data.classes) if data.classes else None,
+        "fingerprint": data.fingerprint,
+        "source": data.source,
+        "licence": data.licence,
+    }
+
+
+def _circumstance_record(c: Any) -> dict[str, Any]:
+    transforms = c.transforms() if c.kind == "transform" else []
+    return {
+        "name": c.name,
+        "kind": c.kind,
+        "transform": c.transform,
+        "table": transforms[0].table if transforms else None,
+        "levels": [t.level for t in transforms if t.level is not None],
+        "parameters": {("" if t.level is None else f"{t.level:g}"): dict(t.parameters) for t in transforms},
+        "port": c.port,
+        "where": c.where,
+        "probability": c.probability,
+        "exposure": c.exposure,
+        "likelihood": c.likelihood,
+        "severity": c.severity,
+        "significance": c.significance,
+        "description": c.description,
+    }
+
+
+def _slice_records(plan: Plan, clean: Observed) -> list[dict[str, Any]]:
+    found = []
+    for column, values in clean.slices.items():
+        for content in sorted(set(values.tolist()), key=str):
+            n = int((values == content).sum())
+            found.append({"column": column, "value": str(content), "n": n, "too_small": n < plan.spec.smallest_slice})
+    return found

@@ -1,0 +1,189 @@
+"""From kept chunks to what was observed: outputs scored by the measure, supervisors' scores, and the table of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from roadworthy.analysis.observed import Observed
+from roadworthy.cases.circumstance import Circumstance, Condition
+from roadworthy.data.samples import Dataset
+from roadworthy.data.values import Boxes, Episode, Tracks
+from roadworthy.execution.plan import Plan, Supervision
+from roadworthy.measures.failure import failures
+from roadworthy.store import ChunkCache
+from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, concatenate
+from roadworthy.supervisors.supervisor import reduce_steps
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One condition: what was observed, and the system's rows under it."""
+
+    condition: Condition
+    observed: Observed
+    system: ModuleTrace
+
+
+def fit_supervisors(plan: Plan, cache: ChunkCache) -> None:
+    """Fit those that learn, on the reference rows."""
+    fitted = [s for s in plan.supervisions if s.applicable and s.supervisor.fitted]
+    if not fitted:
+        return
+    traces = _traces(plan, cache, Condition(role="reference"))
+    for s in fitted:
+        rows = concatenate([t[s.module] for t in traces])
+        s.supervisor.fit(rows, plan.data["reference"].targets)
+
+
+def observe(plan: Plan, cache: ChunkCache, condition: Condition) -> Seen:
+    """Score one condition's cases."""
+    data = plan.data[condition.role]
+    traces = _traces(plan, cache, condition)
+    system = concatenate([t[SYSTEM] for t in traces])
+    outputs = _with_none(system)
+    assert data.targets is not None
+    scored = plan.measure(outputs, data.targets)
+    criterion = plan.spec.failure or {"wrong": True}
+    failed = failures(scored, outputs, data.targets, criterion, classes=data.classes, metadata=data.metadata)
+    applicable = [s for s in plan.supervisions if s.applicable]
+    observed = Observed(
+        condition.circumstance,
+        condition.level,
+        data.ids,
+        data.groups,
+        scored,
+        failed,
+        ~system.ok,
+        {s.name: _case_scores(s, traces, system.case) for s in applicable},
+        {c: data.column(c) for c in plan.spec.slices if condition.role == "test"},
+        _significance(plan, condition.circumstance),
+    )
+    return Seen(condition, observed, system)
+
+
+def filtered(plan: Plan, clean: Observed) -> list[tuple[Observed, Observed]]:
+    """For each metadata filter: the cases that meet it, and the rest."""
+    found = []
+    for c in plan.circumstances:
+        if c.where is not None:
+            keep = plan.data["test"].where(c.where)
+            inside = clean.take(keep)
+            inside = replace(inside, circumstance=c.name, significance=c.significance, versus="rest")
+            found.append((inside, clean.take(~keep)))
+    return found
+
+
+def case_table(plan: Plan, seen: Sequence[Seen]) -> dict[str, Any]:
+    """One row a case, for the report, for comparisons and for people's own analyses."""
+    columns: dict[str, list[Any]] = {}
+    for s in seen:
+        for name, column in _case_columns(plan, s).items():
+            columns.setdefault(name, []).append(column)
+    return {name: _arrow(parts) for name, parts in columns.items()}
+
+
+def display(
+    items: Any, kind_of: Dataset | None, classes: Sequence[str] | None, rows: Sequence[int] | None = None
+) -> list[str]:
+    """Outputs or targets as short texts."""
+    chosen = items if rows is None else [items[i] for i in rows]
+    if isinstance(items, np.ndarray) and items.dtype.kind in "iu" and items.ndim == 1:
+        return _names(np.asarray(chosen, dtype=np.int64), classes)
+    if isinstance(items, np.ndarray) and items.ndim == 2 and classes is not None and items.shape[1] == len(classes):
+        scores = np.asarray(chosen)
+        sound = np.isfinite(scores).all(axis=1)
+        best = np.where(sound, np.where(sound[:, None], scores, 0).argmax(axis=1), -1)
+        return _names(best, classes)
+    return [_short(item) for item in chosen]
+
+
+def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
+    observed, condition, system = seen.observed, seen.condition, seen.system
+    data = plan.data[condition.role]
+    n = len(observed)
+    level = np.nan if condition.level is None else float(condition.level)
+    scored = observed.scored
+    empty = np.full(n, np.nan)
+    columns: dict[str, Any] = {
+        "case": system.case,
+        "sample": data.ids,
+        "group": np.full(n, "", dtype=object) if data.groups is None else data.groups.astype(str).astype(object),
+        "role": np.full(n, condition.role, dtype=object),
+        "circumstance": np.full(n, condition.circumstance, dtype=object),
+        "level": np.full(n, level),
+        "status": np.where(system.ok, "ok", "failed").astype(object),
+        "error_message": np.array(["" if e is None else e for e in system.error], dtype=object),
+        "error": scored.error.astype(np.float64),
+        "failure": observed.failure.astype(bool),
+        "numerator": empty if scored.numerator is None else np.asarray(scored.numerator, dtype=np.float64),
+        "denominator": empty if scored.denominator is None else np.asarray(scored.denominator, dtype=np.float64),
+        "truth": np.array(display(data.targets, data, data.classes), dtype=object),
+        "prediction": np.array(display(system.output, data, data.classes), dtype=object),
+        "seconds": system.seconds.astype(np.float32),
+    }
+    for name, scores in observed.scores.items():
+        columns[f"score.{name}"] = scores
+    for column in plan.spec.slices:
+        values = observed.slices.get(column, np.full(n, "", dtype=object))
+        columns[f"slice.{column}"] = np.asarray(values).astype(str).astype(object)
+    return columns
+
+
+def _arrow(parts: Sequence[np.ndarray]) -> Any:
+    import pyarrow as pa
+
+    joined = np.concatenate(parts)
+    return pa.array(joined.tolist(), pa.string()) if joined.dtype == object else pa.array(joined)
+
+
+def _traces(plan: Plan, cache: ChunkCache, condition: Condition) -> list[Trace]:
+    return [cache.read(c.key) for c in plan.chunks if c.condition == condition]
+
+
+def _with_none(system: ModuleTrace) -> Any:
+    """Outputs with "no answer" where a row failed."""
+    ok = system.ok
+    if isinstance(system.output, np.ndarray):
+        if ok.all():
+            return system.output
+        outputs = np.array(system.output, dtype=np.float32)
+        outputs[~ok] = np.nan
+        return outputs
+    return [o if sound else None for o, sound in zip(system.output, ok, strict=True)]
+
+
+def _case_scores(s: Supervision, traces: Sequence[Trace], cases: np.ndarray) -> np.ndarray:
+    rows = concatenate([t[s.module] for t in traces])
+    return reduce_steps(rows, s.supervisor.score(rows), cases, getattr(s.supervisor, "reduce", "max"))
+
+
+def _significance(plan: Plan, name: str) -> int | None:
+    by_name: Mapping[str, Circumstance] = {c.name: c for c in plan.circumstances}
+    return by_name[name].significance if name in by_name else None
+
+
+def _names(labels: np.ndarray, classes: Sequence[str] | None) -> list[str]:
+    if classes is None:
+        return [str(i) if i >= 0 else "no answer" for i in labels]
+    names = [*classes, "no answer"]
+    return [names[i] if 0 <= i < len(classes) else names[-1] for i in labels]
+
+
+def _short(item: Any) -> str:
+    if item is None:
+        return "no answer"
+    if isinstance(item, Boxes):
+        return f"{len(item)} boxes"
+    if isinstance(item, Tracks):
+        return f"{len(set(item.ids.tolist()))} tracks, {len(item)} boxes"
+    if isinstance(item, Episode):
+        return f"{len(item.turns)} turns; " + ", ".join(f"{k}: {v}" for k, v in item.outcome.items())
+    if isinstance(item, Mapping):
+        return ", ".join(f"{k}: {v}" for k, v in item.items())
+    if isinstance(item, np.ndarray):
+        return np.array2string(item, precision=4, threshold=6, separator=", ")
+    return str(item)
