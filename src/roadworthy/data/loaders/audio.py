@@ -10,6 +10,7 @@ files with a .txt of the same stem each; a folder of .wav files with one `transc
 from __future__ import annotations
 
 import re
+import struct
 import warnings
 from pathlib import Path
 
@@ -77,11 +78,7 @@ def read_wav(file: Path) -> Audio:
             # scipy only warns of a file that ends early; a wave cut short is not what was recorded
             warnings.filterwarnings("error", message="Reached EOF", category=wavfile.WavFileWarning)
             rate, samples = wavfile.read(file)
-    except (ValueError, wavfile.WavFileWarning, EOFError) as error:
-        raise DataError(f"{file}: is not a whole wav file ({error}); record or copy it again") from error
-    except Exception as error:
-        if type(error).__name__ != "error":  # struct.error, from a header that is cut
-            raise
+    except (ValueError, EOFError, struct.error, wavfile.WavFileWarning) as error:
         raise DataError(f"{file}: is not a whole wav file ({error}); record or copy it again") from error
     if samples.size == 0:
         raise DataError(f"{file}: has no samples; record it again or leave it out")

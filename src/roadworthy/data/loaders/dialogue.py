@@ -71,7 +71,7 @@ def _columns(file: Path, entries: list[Mapping[str, Any]]) -> dict[str, np.ndarr
             raise DataError(
                 f"{file}: entry {at} has the metadata {row!r}, entry 0 has {rows[0]!r}; every goal needs the same names"
             )
-    return {str(key): _column([row[key] for row in rows]) for key in rows[0]}
+    return {str(key): _column([row[key] for row in rows]) for key in (rows[0] if rows else ())}
 
 
 def _column(values: list[Any]) -> np.ndarray:

@@ -25,7 +25,7 @@ from roadworthy.data.samples import DataError
 from roadworthy.registry import did_you_mean
 
 WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
-NUMBER = re.compile(r"[-+]?(0|[1-9]\d*)?(\.\d*)?([eE][-+]?\d+)?|nan", re.IGNORECASE)
+NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[-+]?\d+)?|nan", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def typed(cells: Sequence[str]) -> np.ndarray:
     """A column as numbers where every cell is one (an empty cell is NaN), else as text; '007' stays text."""
     if all(WHOLE.fullmatch(cell) for cell in cells):
         return np.array([int(cell) for cell in cells], dtype=np.int64)
-    numeric = all(cell == "" or (NUMBER.fullmatch(cell) and cell[-1] not in "+-.") for cell in cells)
+    numeric = all(cell == "" or NUMBER.fullmatch(cell) for cell in cells)
     if numeric and any(cells):
         return np.array([float(cell) if cell else np.nan for cell in cells])
     return np.array(cells, dtype=object)

@@ -1,0 +1,122 @@
+"""Every kind of value packs into arrays and comes back, None included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from roadworthy.data import values
+from roadworthy.data.values import KINDS, TASKS, Audio, Boxes, Episode, Tracks, Unreadable, probabilities
+
+finite = st.floats(-1e6, 1e6, width=32)
+words = st.text(max_size=8)
+plain = st.dictionaries(words, st.integers() | words | st.booleans() | st.none(), max_size=3)
+pixels = st.sampled_from(["uint8", "uint16", "float32"]).flatmap(
+    lambda d: hnp.arrays(
+        d,
+        st.tuples(st.integers(1, 4), st.integers(1, 4)) | st.tuples(st.integers(1, 4), st.integers(1, 4), st.just(3)),
+        elements=st.floats(0, 1, width=32) if d == "float32" else None,
+    )
+)
+
+
+def arrays(dtype: str, shape: tuple[int, ...]) -> st.SearchStrategy[np.ndarray]:
+    return hnp.arrays(dtype, shape, elements=finite if dtype[0] == "f" else st.integers(0, 99))
+
+
+boxes = st.integers(0, 3).flatmap(
+    lambda n: st.builds(Boxes.of, arrays("f8", (n, 4)), arrays("i8", (n,)), arrays("f8", (n,)))
+)
+tracks = st.integers(0, 3).flatmap(
+    lambda n: st.builds(Tracks.of, arrays("i8", (n,)), arrays("i8", (n,)), arrays("f8", (n, 4)))
+)
+ITEMS: dict[str, st.SearchStrategy[Any]] = {
+    "class_scores": arrays("f4", (3,)),
+    "vector": arrays("f4", (2,)),
+    "label": st.integers(0, 9),
+    "boxes": boxes,
+    "tracks": tracks,
+    "text": st.text(),
+    "goal": plain,
+    "episode": st.builds(Episode, st.lists(plain, max_size=3).map(tuple), plain),
+    "image": pixels,
+    "frames": st.lists(pixels, min_size=1, max_size=3),
+    "audio": st.builds(Audio, st.integers(1, 5).flatmap(lambda n: arrays("f4", (n,))), st.integers(1, 48000)),
+}
+EMPTY: dict[str, Any] = {"label": -1, "boxes": Boxes.of([]), "tracks": Tracks.of([], [], [])}
+
+
+def same(one: Any, other: Any) -> bool:
+    if hasattr(one, "__dataclass_fields__"):
+        return all(same(getattr(one, f), getattr(other, f)) for f in one.__dataclass_fields__)
+    if isinstance(one, np.ndarray):
+        return one.shape == other.shape and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def test_every_kind_is_tried_here() -> None:
+    assert set(ITEMS) == set(KINDS)
+    assert {t.input for t in TASKS.values()} | {t.output for t in TASKS.values()} <= set(KINDS.values())
+
+
+@pytest.mark.parametrize("name", sorted(ITEMS))
+@given(draw=st.data())
+def test_items_come_back_as_they_were_packed(name: str, draw: st.DataObject) -> None:
+    kind = KINDS[name]
+    items = draw.draw(st.lists(ITEMS[name] | st.none(), min_size=1, max_size=5))
+    back = list(kind.unpack(kind.pack(items)))
+    assert len(back) == len(items)
+    for item, found in zip(items, back, strict=True):
+        if item is not None:
+            assert same(np.asarray(item) if isinstance(item, np.ndarray) else item, found)
+        elif kind in (values.CLASS_SCORES, values.VECTOR):
+            assert np.isnan(found).all()
+        else:
+            assert same(EMPTY[name], found) if name in EMPTY else found is None
+
+
+@pytest.mark.parametrize("name", sorted(ITEMS))
+@given(draw=st.data())
+def test_sound_items_have_no_problem_and_a_stranger_has_one(name: str, draw: st.DataObject) -> None:
+    item = draw.draw(ITEMS[name])
+    if name == "boxes":
+        item = Boxes.of(np.sort(item.xyxy.reshape(-1, 2, 2), axis=1).reshape(-1, 4), item.labels, item.scores)
+    assert KINDS[name].problem(item) is None
+    stranger = 3 if name == "text" else "text" if name != "frames" else ["text"]
+    assert KINDS[name].problem(stranger) is not None
+
+
+def test_an_unreadable_image_says_why() -> None:
+    assert values.IMAGE.problem(Unreadable("a.png: cut short")) == "could not be read: a.png: cut short"
+
+
+@pytest.mark.parametrize("name", ["boxes", "tracks", "audio", "text", "goal", "episode", "frames", "image", "label"])
+def test_no_items_are_packed_too(name: str) -> None:
+    assert len(KINDS[name].unpack(KINDS[name].pack([]))) == 0
+
+
+def test_steps_join_into_a_case() -> None:
+    steps = [Tracks.of([0], [4], [[0, 0, 1, 1]]), None, Tracks.of([0, 0], [4, 5], [[1, 1, 2, 2]] * 2)]
+    joined = values.TRACKS.join(steps)
+    assert joined.step.tolist() == [0, 2, 2] and joined.ids.tolist() == [4, 4, 5]
+    episode = values.EPISODE.join([{"said": "hi"}, None, {"said": "bye", "outcome": {"success": True}}])
+    assert episode == Episode(({"said": "hi"}, {"said": "bye"}), {"success": True})
+    assert values.TEXT.join(["a", "b"]) == "b" and values.TEXT.join([]) is None
+
+
+@given(hnp.arrays("f8", st.tuples(st.integers(1, 4), st.integers(2, 4)), elements=st.floats(-30, 30)))
+def test_probabilities_are_a_softmax_that_leaves_distributions_alone(logits: np.ndarray) -> None:
+    from scipy.special import softmax
+
+    distribution = (logits >= 0).all(axis=1) & (np.abs(logits.sum(axis=1) - 1) < 1e-3)
+    expected = np.where(distribution[:, None], logits, softmax(logits, axis=1))
+    np.testing.assert_allclose(probabilities(logits), expected, atol=1e-12)
+    sure = softmax(logits, axis=1)
+    np.testing.assert_array_equal(probabilities(sure), sure)
