@@ -1,0 +1,59 @@
+# make demo   what roadworthy does, on bundled data (about two minutes after installation)
+# make test   everything that must hold          make test-slow   simulations of coverage, and studies
+# make check  lint, types, doctests: seconds     make bench       speed, as ratios to peers
+# make docs   pages made from the code           make clean       remove what was made
+PYTHON ?= python3
+PIP := .venv/bin/pip install --disable-pip-version-check -q -c constraints.txt
+RUN := .venv/bin/
+export PYTHONUNBUFFERED := 1
+
+.PHONY: demo test test-slow check bench docs clean install install-dev
+
+install: .venv/installed
+install-dev: .venv/installed-dev
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml constraints.txt
+	@echo "installing roadworthy with torch and vision into .venv (once)"
+	$(PIP) -e ".[torch,vision]"
+	@touch $@
+
+.venv/installed-dev: .venv/installed pyproject.toml constraints.txt
+	@echo "installing what tests and checks need (once)"
+	$(PIP) -e ".[dev]"
+	@touch $@
+
+# The exit code of `roadworthy assess` is its verdict (0 met, 1 breached, 3 inconclusive): all three mean that the work completed.
+demo: .venv/installed
+	@$(RUN)roadworthy assess examples/fashion/assessment.yaml --runs runs; code=$$?; \
+	case $$code in 0|1|3) exit 0;; *) exit $$code;; esac
+
+test: .venv/installed-dev
+	$(RUN)pytest -n 2 --dist loadfile
+
+test-slow: .venv/installed-dev
+	$(RUN)pytest -n 2 --dist loadfile -m slow
+
+check: .venv/installed-dev
+	$(RUN)ruff check src tests benchmarks examples
+	$(RUN)ruff format --check -q src tests benchmarks examples
+	$(RUN)mypy
+	$(RUN)pytest src tests/architecture tests/claims -x
+
+bench: .venv/installed-dev .venv-peers/installed
+	$(RUN)python benchmarks/transforms.py
+	$(RUN)python benchmarks/assess_growth.py
+	$(RUN)python benchmarks/import_time.py
+
+.venv-peers/installed: benchmarks/peers.txt
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --disable-pip-version-check -q -r benchmarks/peers.txt
+	@touch $@
+
+docs: .venv/installed-dev
+	$(RUN)python docs/make.py
+
+clean:
+	rm -rf .venv .venv-peers runs examples/*/runs build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
