@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,9 +28,17 @@ TABLES = {
     "wang": [{"radius": r, "sigma": s} for r, s in ((10, 3.0), (15, 8.0), (20, 15.0))],
 }
 
-_RUN = 10
-"""So many neighbours on a line fit a 10 x 10 kernel, which OpenCV applies directly, skipping its zeros; for kernels of
-11 x 11 and more it turns to a Fourier transform, which is slower for a line."""
+_DIRECT = 11 * 11
+"""OpenCV applies smaller kernels than this directly, skipping their zeros; for larger ones it turns to a Fourier transform, which
+is slower for a line. So a line is laid on piece by piece."""
+
+
+class _Piece(NamedTuple):
+    """A part of the line: its kernel, and where the kernel's first element lies."""
+
+    kernel: np.ndarray
+    row: int
+    column: int
 
 
 @transform("motion_blur", of=IMAGE, tables=TABLES, draw="case")
@@ -45,32 +54,22 @@ def streak(image: np.ndarray, *, radius: int, sigma: float, angle: float) -> np.
         raise ValueError(f"the blur has radius {radius} and sigma {sigma}; 0 or more, and more than 0, were expected")
     cv2 = opencv()
     down, right = _line(2 * radius + 1, angle)
+    pieces = _pieces(down, right, sigma)
+    height, width = (max(sizes) - 1 for sizes in zip(*(p.kernel.shape for p in pieces), strict=True))
     top, bottom, left, far_right = max(0, -down[-1]), max(0, down[-1]), max(0, -right[-1]), max(0, right[-1])
-    spare = _RUN - 1
-    padded = cv2.copyMakeBorder(image, top, bottom + spare, left, far_right + spare, cv2.BORDER_REPLICATE)
-    kernels = [(kernel, top + y, left + x) for kernel, y, x in _kernels(down, right, radius, sigma)]
+    padded = cv2.copyMakeBorder(image, top, bottom + height, left, far_right + width, cv2.BORDER_REPLICATE)
     smeared = np.empty_like(image)
     for rows in strips(image, at_least=top + bottom + 1):
-        seen = as_floats(padded[rows.start : rows.stop + top + bottom + spare])
-        sums = _filtered(seen, kernels, rows.stop - rows.start, image.shape[1])
-        smeared[rows] = as_pixels(sums, image.dtype)
+        seen = as_floats(padded[rows.start : rows.stop + top + bottom + height])
+        total: Any = None
+        part: Any = None
+        for kernel, row, column in pieces:
+            y, x = top + row, left + column
+            window = seen[y : y + rows.stop - rows.start + height, x : x + image.shape[1] + width]
+            part = cv2.filter2D(window, cv2.CV_32F, kernel, dst=part, anchor=(0, 0))
+            total, part = (part, None) if total is None else (cv2.add(total, part, dst=total), part)
+        smeared[rows] = as_pixels(total[: rows.stop - rows.start, : image.shape[1]], image.dtype)
     return smeared
-
-
-def _filtered(seen: np.ndarray, kernels: list[tuple[np.ndarray, int, int]], height: int, width: int) -> np.ndarray:
-    """The sum of all kernels, each laid on from its own first row and column."""
-    cv2 = opencv()
-    spare = _RUN - 1
-    total = part = None
-    for kernel, y, x in kernels:
-        window = seen[y : y + height + spare, x : x + width + spare]
-        part = cv2.filter2D(window, cv2.CV_32F, kernel, dst=part, anchor=(0, 0))
-        if total is None:
-            total, part = part, None
-        else:
-            cv2.add(total, part, dst=total)
-    assert total is not None
-    return total[:height, :width]  # type: ignore[no-any-return]
 
 
 def _line(length: int, angle: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -80,25 +79,33 @@ def _line(length: int, angle: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(math.ceil(i * down - 0.5) for i in steps), tuple(math.ceil(i * right - 0.5) for i in steps)
 
 
-def _weights(radius: int, sigma: float) -> list[float]:
+@functools.lru_cache(maxsize=64)
+def _weights(length: int, sigma: float) -> list[float]:
     """Weights that fall off like one half of a Gaussian and sum to 1."""
-    weights = np.exp(-(np.arange(2 * radius + 1) ** 2) / (2.0 * sigma**2))
+    weights = np.exp(-(np.arange(length) ** 2) / (2.0 * sigma**2))
     return (weights / weights.sum()).tolist()  # type: ignore[no-any-return]
 
 
 @functools.lru_cache(maxsize=2048)  # of all angles, lines of 31 pixels come in about a thousand shapes
-def _kernels(
-    down: tuple[int, ...], right: tuple[int, ...], radius: int, sigma: float
-) -> tuple[tuple[np.ndarray, int, int], ...]:
-    """Small kernels that make up the line, each with the row and column of its first element."""
-    weights = _weights(radius, sigma)
-    kernels = []
-    for start in range(0, len(weights), _RUN):
-        run = slice(start, start + _RUN)
-        y, x = down[run], right[run]
-        top, left = min(y[0], y[-1]), min(x[0], x[-1])
-        kernel = np.zeros((abs(y[-1] - y[0]) + 1, abs(x[-1] - x[0]) + 1), np.float32)
-        for row, column, weight in zip(y, x, weights[run], strict=True):
-            kernel[row - top, column - left] += weight  # near 45 degrees two steps may fall on one pixel
-        kernels.append((kernel, top, left))
-    return tuple(kernels)
+def _pieces(down: tuple[int, ...], right: tuple[int, ...], sigma: float) -> tuple[_Piece, ...]:
+    """The line cut into the longest pieces that OpenCV applies directly."""
+    weights = _weights(len(down), sigma)
+    pieces, start = [], 0
+    for end in range(1, len(down) + 1):
+        if end == len(down) or _span(down, start, end) * _span(right, start, end) >= _DIRECT:
+            pieces.append(_piece(down[start:end], right[start:end], weights[start:end]))
+            start = end
+    return tuple(pieces)
+
+
+def _span(places: tuple[int, ...], start: int, last: int) -> int:
+    return abs(places[last] - places[start]) + 1
+
+
+def _piece(down: tuple[int, ...], right: tuple[int, ...], weights: list[float]) -> _Piece:
+    top, left = min(down[0], down[-1]), min(right[0], right[-1])
+    height, width = abs(down[-1] - down[0]) + 1, abs(right[-1] - right[0]) + 1
+    kernel = [0.0] * (height * width)
+    for row, column, weight in zip(down, right, weights, strict=True):
+        kernel[(row - top) * width + column - left] += weight  # near 45 degrees two steps may fall on one pixel
+    return _Piece(np.array(kernel, np.float32).reshape(height, width), top, left)

@@ -50,15 +50,15 @@ def snow(
     kept: float,
 ) -> np.ndarray:
     """Smeared flakes are added to the image, which turns lighter and greyer."""
-    if not (zoom >= 1 and scale >= 0 and 0 <= kept <= 1):
+    if not (1 <= zoom <= 100 and scale >= 0 and 0 <= kept <= 1):
         raise ValueError(
-            f"snow: zoom is {zoom}, scale {scale} and kept {kept}; at least 1, at least 0, and 0 to 1 were expected"
+            f"snow: zoom is {zoom}, scale {scale} and kept {kept}; 1 to 100, 0 or more, and 0 to 1 were expected"
         )
     cv2 = opencv()
     height, width = image.shape[:2]
     small = rng.standard_normal((math.ceil(height / zoom), math.ceil(width / zoom)), dtype=np.float32)
     layer = _zoomed(small * np.float32(scale) + np.float32(mean), zoom)
-    flakes = np.minimum(cv2.threshold(layer, threshold, 0, cv2.THRESH_TOZERO)[1], np.float32(1))
+    flakes = cv2.min(cv2.threshold(layer, threshold, 0, cv2.THRESH_TOZERO)[1], 1.0)
     fallen = streak(flakes, radius=radius, sigma=sigma, angle=rng.uniform(-135.0, -45.0))[:height, :width]
     both = (fallen + fallen[::-1, ::-1]) * np.float32(white(image.dtype))
     snowy = np.empty_like(image)
