@@ -76,7 +76,7 @@ def _line(length: int, angle: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Rows and columns of the pixels on a line that starts at 0, 0."""
     down, right = math.sin(math.radians(angle)), math.cos(math.radians(angle))
     steps = range(length)
-    return tuple(math.ceil(i * down - 0.5) for i in steps), tuple(math.ceil(i * right - 0.5) for i in steps)
+    return tuple([math.ceil(i * down - 0.5) for i in steps]), tuple([math.ceil(i * right - 0.5) for i in steps])
 
 
 @functools.lru_cache(maxsize=64)
