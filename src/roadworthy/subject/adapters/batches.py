@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from roadworthy.data.values import IMAGE, Kind, Task
+from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, VECTOR, Kind, Task
 from roadworthy.registry import did_you_mean
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Input, Output, Pool, Request
@@ -60,24 +60,24 @@ def refused(request: Request, layers: Iterable[str], *, where: str) -> str | Non
 
 
 def takes_images(task: Task, adapter: str) -> None:
-    """Refuse a task whose inputs are not images."""
-    if task.input is not IMAGE:
+    """Refuse a task that does not go from images to class scores, a vector or boxes."""
+    if task.input is not IMAGE or task.output not in (CLASS_SCORES, VECTOR, BOXES):
         raise SubjectError(
-            f"the adapter {adapter} takes images, and the task {task.name} gives {task.input}; "
-            "write a Python function and use the adapter python or system"
+            f"the adapter {adapter} goes from images to class scores, vectors or boxes, and the task {task.name} from "
+            f"{task.input} to {task.output}; write a Python function and use the adapter python or system"
         )
 
 
 def numbers(values: np.ndarray, n: int, kind: Kind) -> np.ndarray:
     """A model's answers as (n, k) float32; another shape is refused by a sentence."""
-    if values.ndim == 1 and len(values) == n and kind.name == "vector":
+    if values.ndim == 1 and len(values) == n and kind is VECTOR:
         values = values[:, None]
     if values.ndim != 2 or len(values) != n:
         raise SubjectError(
             f"the model answered {n} image{'s' * (n > 1)} with an array of shape {values.shape}; {kind.name} of shape "
             f"({n}, k) was expected, one row an image"
         )
-    if kind.name == "class_scores" and values.shape[1] < 2:
+    if kind is CLASS_SCORES and values.shape[1] < 2:
         raise SubjectError(
             "the model gives one score an image; class scores have a column a class. For a single logit z return "
             "both columns, (0, z); for a probability p return (1 - p, p)"

@@ -34,6 +34,8 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 BUSY = (429, 502, 503, 504)
 """Answers that may be another one a moment later."""
 PAUSE_S = 0.1
+LOST = (http.client.HTTPException, ConnectionResetError, BrokenPipeError)
+"""What is raised where a server was there and went away."""
 
 
 class ServerRefused(RuntimeError):
@@ -97,27 +99,36 @@ class Server:
                 break
         if reply is not None:
             return reply
-        if isinstance(lost, http.client.HTTPException | ConnectionResetError | BrokenPipeError) and self._answers():
+        if isinstance(lost, LOST) and self._answers():
             raise ServerRefused(f"{self.address} closed the connection without an answer")
         raise SubjectError(
             f"there is no server at {self.address} ({lost}); start it, or correct the address in the assessment file"
         )
 
     def _once(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        parts = urlsplit(self.address)
         with self._lock:
-            if self._connection is None:
-                kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-                self._connection = kind(parts.hostname or "", parts.port, timeout=self.timeout_s)
+            kept = self._connection is not None
             try:
-                self._connection.request(method, parts.path.rstrip("/") + path, body or None, dict(headers))
-                answer = self._connection.getresponse()
-                content = answer.read()
-                return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, content)
-            except BaseException:
-                self._connection.close()
-                self._connection = None
-                raise
+                return self._exchange(method, path, body, headers)
+            except LOST:
+                if not kept:
+                    raise
+                # The server may have let an idle connection go; that is no failure, and one fresh try is free.
+                return self._exchange(method, path, body, headers)
+
+    def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        parts = urlsplit(self.address)
+        if self._connection is None:
+            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+            self._connection = kind(parts.hostname or "", parts.port, timeout=self.timeout_s)
+        try:
+            self._connection.request(method, parts.path.rstrip("/") + path, body or None, dict(headers))
+            answer = self._connection.getresponse()
+            return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        except BaseException:
+            self._connection.close()
+            self._connection = None
+            raise
 
     def _answers(self) -> bool:
         """Whether the server is still there, so that it was the request that it could not stand."""

@@ -154,9 +154,11 @@ def _importable(folder: Path) -> Iterator[list[Path]]:
         del sys.modules[name]
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
+    writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield helpers
     finally:
+        sys.dont_write_bytecode = writing
         sys.path.remove(str(folder))
         if str(folder) not in sys.path:
             sys.path.append(str(folder))  # for imports that the user's functions make when they are called

@@ -136,7 +136,9 @@ class OnnxModule:
             answers.append(ANSWERS[self.kind.name](raw, self.output, len(prepared), self.kind))
             for r in granted:
                 extras[r].append(prepared if isinstance(r, Input) else pooled(raw[r.name], r.pool))
-        column = np.concatenate(answers) if isinstance(answers[0], np.ndarray) else [b for part in answers for b in part]
+        column = (
+            np.concatenate(answers) if isinstance(answers[0], np.ndarray) else [b for part in answers for b in part]
+        )
         return Answers({"output": column}, {r: np.concatenate(parts) for r, parts in extras.items()})
 
     def _size(self) -> int:
@@ -215,15 +217,16 @@ def _output_name(session: Any, kind: Kind, wanted: str | None) -> str:
             )
         return "boxes"
     if wanted is not None and wanted not in names:
-        raise SubjectError(f"the model has no output {wanted!r}{did_you_mean(wanted, names)}; it has: {', '.join(names)}")
+        raise SubjectError(
+            f"the model has no output {wanted!r}{did_you_mean(wanted, names)}; it has: {', '.join(names)}"
+        )
     return wanted or names[0]
 
 
 def _refuse_shape(port: Any, prepared: np.ndarray, name: str) -> None:
     wanted = port.shape
     fits = len(wanted) == prepared.ndim and all(
-        not isinstance(w, int) or w <= 0 or w == found
-        for w, found in zip(wanted[1:], prepared.shape[1:], strict=True)
+        not isinstance(w, int) or w <= 0 or w == found for w, found in zip(wanted[1:], prepared.shape[1:], strict=True)
     )
     if not fits:
         shown = ", ".join(str(w) for w in wanted)

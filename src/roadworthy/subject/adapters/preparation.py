@@ -57,7 +57,8 @@ class InputPreparation:
         for name in given or {}:
             if name not in known:
                 raise SubjectError(f"input has no {name!r}{did_you_mean(name, known)}; it has: {', '.join(known)}")
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in (given or {}).items()})
+        named: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (given or {}).items()}
+        return cls(**named)
 
     def __call__(self, images: Sequence[Any] | np.ndarray) -> np.ndarray:
         """The batch, (n, c, h, w) or (n, h, w, c); images that cannot stand in one batch raise ValueError."""
@@ -105,7 +106,7 @@ class InputPreparation:
         return 1.0 if self.dtype == "uint8" else FULL_SCALE.get(dtype.name, 1.0)
 
     def _per_channel(self, name: str, channels: int, working: type) -> np.ndarray:
-        given = np.atleast_1d(np.asarray(getattr(self, name), dtype=working))
+        given: np.ndarray = np.atleast_1d(np.asarray(getattr(self, name), dtype=working))
         if len(given) not in (1, channels):
             raise ValueError(
                 f"input.{name} has {len(given)} numbers and the image {channels} channel{'s' * (channels > 1)}; "

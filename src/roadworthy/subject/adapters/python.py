@@ -32,9 +32,7 @@ class LoadedFunction(FunctionModule):
 
 
 @register("adapters", "python")
-def python(
-    *, path: str, base: Path, task: Task, version: str = "", batched: bool | None = None
-) -> System:
+def python(*, path: str, base: Path, task: Task, version: str = "", batched: bool | None = None) -> System:
     """A Python function: ``subject.py:predict``, or ``package.module:predict``.
 
     The function takes one input and returns one output; with `batched` (or an attribute ``predict.batched = True``) it

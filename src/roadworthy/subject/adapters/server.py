@@ -47,12 +47,16 @@ def server(
     """A model on a server: its address, such as http://127.0.0.1:8000, and the name of the `model` there."""
     takes_images(task, "server")
     if batch < 1 or timeout_s <= 0 or retries < 0:
-        raise SubjectError(f"batch is {batch}, timeout_s {timeout_s}, retries {retries}; they must be 1, above 0 and 0 at least")
+        raise SubjectError(
+            f"batch is {batch}, timeout_s {timeout_s}, retries {retries}; they must be 1, above 0 and 0 at least"
+        )
     there = Server(path.rstrip("/"), timeout_s, retries)
-    if not there.is_ready():
-        raise SubjectError(f"the server at {path} is not ready; wait until it has loaded the model {model!r}")
     try:
+        if not there.is_ready():
+            raise SubjectError(f"the server at {path} is not ready; wait until it has loaded the model {model!r}")
         metadata = there.get(_path(model))
+    except TimeoutError as error:
+        raise SubjectError(f"{error}; correct the address, or set timeout_s") from error
     except ServerRefused as error:
         raise SubjectError(f"the server at {path} does not serve the model {model!r}: {error}") from error
     except MalformedAnswer as error:
@@ -128,13 +132,15 @@ class ServerModule:
             tensors = self.server.infer(_path(self.model), body, headers)
             answers.append(ANSWERS[self.kind.name](tensors, self.asked, len(sent), self.kind)[: len(prepared)])
             seen.append(prepared)
-        column = np.concatenate(answers) if isinstance(answers[0], np.ndarray) else [b for part in answers for b in part]
+        column = (
+            np.concatenate(answers) if isinstance(answers[0], np.ndarray) else [b for part in answers for b in part]
+        )
         extras: dict[Request, np.ndarray] = {r: np.concatenate(seen) for r in context.requests if isinstance(r, Input)}
         return Answers({"output": column}, extras)
 
 
 def _numbers(tensors: Mapping[str, np.ndarray], asked: str | None, n: int, kind: Kind) -> np.ndarray:
-    if asked not in tensors:
+    if asked is None or asked not in tensors:
         raise MalformedAnswer(f"the server's answer has no tensor {asked!r}; it has: {', '.join(tensors) or 'none'}")
     return numbers(tensors[asked], n, kind)
 
@@ -142,12 +148,16 @@ def _numbers(tensors: Mapping[str, np.ndarray], asked: str | None, n: int, kind:
 def _boxes(tensors: Mapping[str, np.ndarray], asked: str | None, n: int, kind: Kind) -> list[Boxes]:
     missing = [name for name in BOXES_PORTS if name not in tensors]
     if missing:
-        raise MalformedAnswer(f"the server's answer has no tensor {missing[0]!r}; it has: {', '.join(tensors) or 'none'}")
+        raise MalformedAnswer(
+            f"the server's answer has no tensor {missing[0]!r}; it has: {', '.join(tensors) or 'none'}"
+        )
     corners, labels, scores = (tensors[name] for name in BOXES_PORTS)
     if corners.ndim == 2 and n == 1:
         return [Boxes.of(corners, labels, scores)]
     if corners.ndim != 3 or len(corners) != n:
-        raise MalformedAnswer(f"the server gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected")
+        raise MalformedAnswer(
+            f"the server gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected"
+        )
     return [Boxes.of(corners[i], labels[i], scores[i]) for i in range(n)]
 
 

@@ -183,7 +183,9 @@ def _numbers(raw: Any, n: int, kind: Kind) -> np.ndarray:
 
 
 def _boxes(raw: Any, n: int, kind: Kind) -> list[Boxes]:
-    sound = isinstance(raw, list | tuple) and all(isinstance(r, Mapping) and {"boxes", "labels", "scores"} <= set(r) for r in raw)
+    sound = isinstance(raw, list | tuple) and all(
+        isinstance(r, Mapping) and {"boxes", "labels", "scores"} <= set(r) for r in raw
+    )
     if not sound or len(raw) != n:
         raise SubjectError(
             f"the model returned {type(raw).__name__} for {n} images; a list with a dict of boxes (m, 4), labels (m,) and "

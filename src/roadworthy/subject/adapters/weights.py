@@ -75,7 +75,11 @@ def _tensors_alone(file: Path) -> Mapping[str, Any]:
     for key in NESTED:
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
-    if not isinstance(content, Mapping) or not content or not all(isinstance(v, torch.Tensor) for v in content.values()):
+    if (
+        not isinstance(content, Mapping)
+        or not content
+        or not all(isinstance(v, torch.Tensor) for v in content.values())
+    ):
         raise SubjectError(
             f"the weights {file.name} hold {type(content).__name__}, not tensors by name; save model.state_dict()"
         )
