@@ -105,6 +105,12 @@ def test_a_line_of_another_form_and_a_name_twice_are_refused(folder: Path) -> No
         load({"audio": "clips"}, base=folder, name="test")
 
 
+def test_a_transcript_that_is_not_text_is_refused(folder: Path) -> None:
+    (folder / "clips/b.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=r"b\.txt: is not UTF-8 text"):
+        load({"audio": "clips"}, base=folder, name="test")
+
+
 def test_no_recordings_and_no_such_place_are_refused(folder: Path) -> None:
     (folder / "empty").mkdir()
     with pytest.raises(DataError, match=r"empty: holds no \.wav files"):

@@ -86,6 +86,8 @@ def changed(section: str, at: int, **change: Any) -> dict[str, Any]:
         (changed("annotations", 0, bbox=None), "four numbers"),
         (changed("annotations", 0, bbox=[1, 1, float("nan"), 2]), "not both above 0"),
         (changed("images", 1, id=10), "images[1] has the id 10, which occurs twice"),
+        (changed("images", 1, id=[10]), "images[1] has the id [10]; a number or a text was expected"),
+        (changed("annotations", 0, image_id=[10]), "is of the image [10], which the file does not list"),
         (changed("images", 1, file_name="a.png"), "the id 'a.png' occurs twice"),
         (changed("categories", 1, name="dog"), "'dog' stands twice"),
         ({"images": [], "annotations": []}, "has no list 'categories' (found: images, annotations)"),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from roadworthy.data.loaders.documents import read_text
 from roadworthy.data.loaders.joining import assembled, class_names
 from roadworthy.data.loaders.lazy import Files
 from roadworthy.data.loaders.paths import located
@@ -118,12 +119,12 @@ def _folder(folder: Path) -> tuple[Path, list[str], list[str]]:
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    return {f.stem: f.read_text(encoding="utf-8").strip() for f in folder.iterdir() if f.suffix == ".txt"}
+    return {f.stem: read_text(f).strip() for f in folder.iterdir() if f.suffix == ".txt"}
 
 
 def _transcription(folder: Path) -> dict[str, str]:
     file, said = folder / "transcription", {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_text(file).splitlines(), start=1):
         if not line.strip():
             continue
         parsed = sphinx_line(line)

@@ -88,6 +88,8 @@ def _by_id(file: Path, section: str, entries: list[Any], needs: tuple[str, ...])
         missing = [n for n in needs if not isinstance(entry, Mapping) or n not in entry]
         if missing:
             raise DataError(f"{file}: {section}[{at}] has no {missing[0]!r}; every one needs {' and '.join(needs)}")
+        if not isinstance(entry["id"], int | str):
+            raise DataError(f"{file}: {section}[{at}] has the id {entry['id']!r}; a number or a text was expected")
         if entry["id"] in known:
             raise DataError(
                 f"{file}: {section}[{at}] has the id {entry['id']!r}, which occurs twice; ids must be unique"
@@ -100,7 +102,7 @@ def _categories(
     file: Path, entries: list[Any], classes: tuple[str, ...] | None
 ) -> tuple[tuple[str, ...], dict[Any, int]]:
     known = _by_id(file, "categories", entries, needs=("id", "name"))
-    names = {i: str(known[i]["name"]) for i in sorted(known)}
+    names = {i: str(known[i]["name"]) for i in sorted(known, key=lambda i: (isinstance(i, str), i))}
     order = classes or class_names(list(names.values())) or ()
     for i, category in names.items():
         if category not in order:
@@ -122,7 +124,7 @@ def _boxes(
         for key, known, remedy in (("image_id", pictures, "image"), ("category_id", index, "category")):
             if not isinstance(entry, Mapping) or key not in entry:
                 raise DataError(f"{where} has no {key!r}; every annotation needs image_id, category_id and bbox")
-            if entry[key] not in known:
+            if not isinstance(entry[key], int | str) or entry[key] not in known:
                 raise DataError(
                     f"{where} is of the {remedy} {entry[key]!r}, which the file does not list; add it or drop the annotation"
                 )

@@ -1,4 +1,4 @@
-"""JSON and JSON Lines files, with errors that name the place.
+"""Text, JSON and JSON Lines files, with errors that name the place.
 
 >>> import tempfile
 >>> file = Path(tempfile.mkdtemp()) / "goals.jsonl"
@@ -17,14 +17,19 @@ from typing import Any
 from roadworthy.data.samples import DataError
 
 
-def read_json(file: Path) -> Any:
-    """The document of a .json file, or the list of the lines' documents of a .jsonl file."""
+def read_text(file: Path) -> str:
+    """The text of a file in UTF-8."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(
             f"{file}: is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
         ) from error
+
+
+def read_json(file: Path) -> Any:
+    """The document of a .json file, or the list of the lines' documents of a .jsonl file."""
+    text = read_text(file)
     if file.suffix != ".jsonl":
         return _parsed(text, file)
     lines = enumerate(text.split("\n"), start=1)

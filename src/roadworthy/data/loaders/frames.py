@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from roadworthy.data.loaders.documents import read_text
 from roadworthy.data.loaders.joining import assembled, class_names
 from roadworthy.data.loaders.lazy import Files, Sequences
 from roadworthy.data.loaders.paths import located
@@ -70,7 +71,7 @@ def read_tracks(file: Path, *, steps: int, of: list[int] | None = None) -> Track
     """The objects of one sequence that count."""
     kept: list[tuple[int, int, float, float, float, float]] = []
     seen: set[tuple[int, int]] = set()
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_text(file).splitlines(), start=1):
         if not line.strip():
             continue
         where = f"{file}, line {number}"

@@ -19,7 +19,7 @@ import numpy as np
 from roadworthy.data.loaders.paths import located
 from roadworthy.data.loaders.table import WHOLE, Table, typed
 from roadworthy.data.samples import DataError, Dataset, Inputs
-from roadworthy.data.values import Kind
+from roadworthy.data.values import LABEL, Kind
 from roadworthy.registry import did_you_mean
 
 Columns = Mapping[str, "Sequence[Any] | np.ndarray"]
@@ -47,6 +47,7 @@ def assembled(
         raise DataError(f"{source}: holds no samples; at least one is needed")
     if limit is not None and limit < 1:
         raise DataError(f"{source}: limit is {limit}; a positive number of samples, or none for all, was expected")
+    _refuse_negative(targets, target_kind, source)
     names = [str(row) for row in range(len(inputs))] if ids is None else [str(i) for i in ids]
     known = dict(columns or {})
     if metadata is not None:
@@ -109,6 +110,15 @@ def label_indices(words: Sequence[str], classes: Sequence[str], *, where: Callab
                 "correct the label, or name it under classes"
             )
     return indices
+
+
+def _refuse_negative(targets: Any, kind: Kind | None, source: Path | str) -> None:
+    bad = np.flatnonzero(np.asarray(targets) < 0) if kind is LABEL else np.zeros(0, dtype=int)
+    if bad.size:
+        raise DataError(
+            f"{source}: row {bad[0]} has the label {targets[bad[0]]}, below 0 ({bad.size} such row(s)); labels count "
+            "from 0: leave rows without a label out"
+        )
 
 
 def _joined(columns: dict[str, Any], ids: Sequence[str], table: Table) -> dict[str, Any]:
