@@ -29,8 +29,8 @@ TABLES = {
 }
 
 _DIRECT = 11 * 11
-"""OpenCV (4.14, timed) applies kernels up to this area directly, skipping their zeros; for larger ones it turns to a Fourier transform, which
-is slower for a line. So a line is laid on piece by piece."""
+"""OpenCV (4.14, timed) applies kernels up to this area directly, skipping their zeros; for larger ones it turns to a
+Fourier transform, which is slower for a line. So a line is laid on piece by piece."""
 
 
 class _Piece(NamedTuple):
