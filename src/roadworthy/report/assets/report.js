@@ -1,0 +1,22 @@
+// The page is complete without this: it adds a filter to the gallery, and arrow keys to step through the pairs.
+(() => {
+  for (const list of document.querySelectorAll("ol.pairs")) {
+    const cards = [...list.children];
+    cards.forEach((card) => { card.tabIndex = 0; });
+    list.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const seen = cards.filter((card) => !card.hidden);
+      const next = seen[seen.indexOf(document.activeElement) + step];
+      if (next) { event.preventDefault(); next.focus(); }
+    });
+  }
+  const choice = document.querySelector("#gallery-filter");
+  if (!choice) return;
+  choice.closest("p").hidden = false;
+  choice.addEventListener("change", () => {
+    for (const card of document.querySelectorAll("#gallery .pairs > li")) {
+      card.hidden = choice.value !== "" && card.dataset.circumstance !== choice.value;
+    }
+  });
+})();

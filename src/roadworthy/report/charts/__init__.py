@@ -1,0 +1,28 @@
+"""Charts: pure functions from numbers to SVG text, on one palette; each has a title, a description and tooltips.
+
+>>> from roadworthy.report.charts import forest, ForestRow
+>>> forest([ForestRow("fog", 0.7, 0.65, 0.75)], title="Accuracy").startswith("<svg")
+True
+"""
+
+from __future__ import annotations
+
+from .claims import ClaimRow, claims_chart
+from .forest import ForestRow, forest
+from .heat import HeatCell, heat
+from .levels import LevelPanel, LevelPoint, levels_chart
+from .significance import SignificancePoint, significance_chart
+
+__all__ = [
+    "ClaimRow",
+    "ForestRow",
+    "HeatCell",
+    "LevelPanel",
+    "LevelPoint",
+    "SignificancePoint",
+    "claims_chart",
+    "forest",
+    "heat",
+    "levels_chart",
+    "significance_chart",
+]

@@ -1,0 +1,116 @@
+"""Claims at a glance: one row a claim, dot and interval against the tick of its limit; one axis for each quantity.
+
+Claims of different quantities share no scale, so each quantity has a panel. The arrow at the limit points to where it holds.
+
+>>> row = ClaimRow("HAZ-07", "accuracy at least 0.85", "accuracy", 0.91, 0.90, 0.92, 0.85, "min", "met")
+>>> "HAZ-07" in claims_chart([row], title="Claims")
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import numbers
+from .rows import Layout, dot, known, whisker
+from .svg import SMALL, Scale, Svg, chart, domain, element, group, horizontal_axis, label, line
+
+MARKS = {"met": "✓", "breached": "✗", "inconclusive": "?"}
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """One claim; `members` are the values of an ``every`` claim, drawn as small rings."""
+
+    id: str
+    text: str
+    quantity: str
+    value: float | None
+    low: float | None
+    high: float | None
+    limit: float | None
+    direction: str
+    status: str
+    style: numbers.Style = "percent"
+    members: tuple[float, ...] = ()
+    note: str = ""
+
+
+def claims_chart(rows: Sequence[ClaimRow], *, title: str, width: float = 920) -> str:
+    """The picture, in the order of the claims, quantities together."""
+    layout = Layout.of(width, label=0.36)
+    body: list[Svg] = []
+    top = 2.0
+    for quantity in dict.fromkeys(r.quantity for r in rows):
+        panel = [r for r in rows if r.quantity == quantity]
+        body.append(_panel(panel, layout, top))
+        top += _height(panel, layout)
+    counts = ", ".join(f"{sum(r.status == s for r in rows)} {s}" for s in MARKS)
+    return chart(
+        body,
+        name="claims",
+        title=title,
+        description=f"{len(rows)} claims: {counts}. Each a value with its interval against its limit.",
+        width=width,
+        height=top,
+        grow=1.4 if layout.stacked else 1,
+    )
+
+
+def _height(panel: Sequence[ClaimRow], layout: Layout) -> float:
+    return 26 + layout.row * len(panel) + 34
+
+
+def _panel(panel: Sequence[ClaimRow], layout: Layout, top: float) -> Svg:
+    style = panel[0].style
+    everything = [v for r in panel for v in (r.value, r.low, r.high, r.limit, *r.members)]
+    low, high = domain(everything, bounded=style == "percent", pad=0.1)
+    scale = Scale(low, high, layout.left, layout.right)
+    start = top + 26
+    bottom = start + layout.row * len(panel)
+    return group(
+        label(
+            panel[0].quantity,
+            layout.left,
+            top + 16,
+            class_="muted strong",
+            width=layout.right - layout.left,
+            font=SMALL,
+        ),
+        horizontal_axis(scale, start, bottom + 2, style),
+        *(_row(r, layout, scale, start + i * layout.row) for i, r in enumerate(panel)),
+    )
+
+
+def _row(row: ClaimRow, layout: Layout, scale: Scale, top: float) -> Svg:
+    y = layout.mark_at(top)
+    parts = [label(row.id if layout.stacked else f"{row.id}  {row.text}", 0, layout.text_at(top), width=layout.label_width)]
+    if known(row.limit) and row.limit is not None:
+        parts.append(_limit(scale(row.limit), y, row.direction))
+    parts += [element("circle", cx=scale(m), cy=y, r=3, class_="member") for m in row.members if known(m)]
+    parts += whisker(scale, y, row.low, row.high, row.status)
+    if known(row.value) and row.value is not None:
+        parts.append(dot(scale(row.value), y, row.status))
+    shown = f"{numbers.value(row.value, row.style)}  {MARKS.get(row.status, '')} {row.status}"
+    parts.append(
+        label(
+            shown,
+            layout.width,
+            layout.text_at(top),
+            anchor="end",
+            class_=f"strong num {row.status}",
+            width=layout.number_width,
+        )
+    )
+    strip = element("rect", x=0, y=top, width=layout.width, height=layout.row, fill="transparent")
+    return group(strip, *parts, title=row.note or f"{row.id}: {shown}")
+
+
+def _limit(x: float, y: float, direction: str) -> Svg:
+    way = 1 if direction == "min" else -1
+    arrow = f"M{x:.1f} {y - 9:.1f}h{6 * way}m0 0l{-3 * way}-2.5m{3 * way} 2.5l{-3 * way} 2.5"
+    return group(
+        line(x, y - 9, x, y + 9, "limit"),
+        element("path", d=arrow, class_="edge", style="stroke:var(--rw-ink)"),
+    )

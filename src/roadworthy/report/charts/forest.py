@@ -1,0 +1,109 @@
+"""A forest plot: one row a slice or circumstance, value with interval, worst first, the overall value as a dashed line.
+
+>>> drawn = forest([ForestRow("Shirt", 0.71, 0.64, 0.77, "n = 200")], title="Accuracy by class", reference=0.91)
+>>> 'role="img"' in drawn and "Shirt" in drawn
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import numbers
+from .rows import Layout, dot, known, whisker
+from .svg import SMALL, Scale, Svg, chart, domain, element, group, horizontal_axis, label, line, text_width
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """One row; `note` stands in the tooltip, `shown` at the right (the value by default)."""
+
+    label: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+    shown: str = ""
+
+
+def forest(
+    rows: Sequence[ForestRow],
+    *,
+    title: str,
+    reference: float | None = None,
+    reference_label: str = "clean",
+    style: numbers.Style = "percent",
+    better: str = "higher",
+    width: float = 920,
+) -> str:
+    """The picture, worst row first."""
+    ordered = sorted(rows, key=lambda r: _badness(r.value, better))
+    layout = Layout.of(width)
+    everything = [v for r in ordered for v in (r.value, r.low, r.high)] + [reference]
+    low, high = domain(everything, bounded=style == "percent")
+    scale = Scale(low, high, layout.left, layout.right)
+    top = 26.0
+    bottom = top + layout.row * len(ordered) + 4
+    body = [horizontal_axis(scale, top, bottom, style)]
+    if known(reference) and reference is not None:
+        words = f"{reference_label} {numbers.value(reference, style)}"
+        body += _reference(scale, reference, words, layout, top, len(ordered))
+    body += [_row(row, i, layout, scale, top + i * layout.row, style) for i, row in enumerate(ordered)]
+    direction = f"{'Higher' if better == 'higher' else 'Lower'} is better."
+    worst = f" Worst: {ordered[0].label}, {numbers.value(ordered[0].value, style)}." if ordered else ""
+    return chart(
+        body,
+        name="forest",
+        title=title,
+        description=f"{len(ordered)} rows, worst first, each a value with its interval. {direction}{worst}",
+        width=width,
+        height=bottom + 24,
+        grow=1.4 if layout.stacked else 1,
+    )
+
+
+def _badness(value: float | None, better: str) -> float:
+    if value is None or math.isnan(value):
+        return math.inf
+    return value if better == "higher" else -value
+
+
+def _reference(scale: Scale, at: float, text: str, layout: Layout, top: float, rows: int) -> list[Svg]:
+    x = scale(at)
+    # On a phone a row's number stands above its bar: the line is broken there, or it would cross the number.
+    starts = [layout.mark_at(top + i * layout.row) for i in range(rows)]
+    pieces = [(y - 9, y + 9) for y in starts] if layout.stacked else [(top - 4, top + rows * layout.row + 4)]
+    half = text_width(text, SMALL) / 2
+    centre = min(max(x, scale.start + half), scale.stop - half)
+    return [
+        *(line(x, start, x, stop, "reference") for start, stop in pieces),
+        label(text, centre, top - 10, anchor="middle", class_="muted num", font=SMALL),
+    ]
+
+
+def _row(row: ForestRow, index: int, layout: Layout, scale: Scale, top: float, style: numbers.Style) -> Svg:
+    y = layout.mark_at(top)
+    shown = row.shown or numbers.value(row.value, style)
+    parts = [
+        label(row.label, 0, layout.text_at(top), width=layout.label_width),
+        *whisker(scale, y, row.low, row.high),
+    ]
+    if known(row.value) and row.value is not None:
+        parts.append(dot(scale(row.value), y))
+    else:
+        shown = shown if row.shown else "no value"
+    parts.append(
+        label(
+            shown,
+            layout.width,
+            layout.text_at(top),
+            anchor="end",
+            class_="ink num" if known(row.value) else "muted",
+            width=layout.number_width,
+        )
+    )
+    # The transparent strip makes the whole row answer to the pointer, not only the dot.
+    strip = element("rect", x=0, y=top, width=layout.width, height=layout.row, fill="transparent")
+    return group(strip, *parts, title=row.note or f"{row.label}: {shown}")

@@ -1,0 +1,115 @@
+"""One palette for every chart and page: after Okabe and Ito (2008), darkened or lightened until text in it is readable.
+
+The colours are CSS custom properties, so a picture follows the reader's light or dark setting, and prints light. Colour never
+speaks alone: a status has a mark and a shape too. The ramp runs in one hue by lightness, so it survives greyscale.
+
+>>> round(contrast(LIGHT["breached"], LIGHT["surface"]), 1) >= 4.5
+True
+>>> css().count("--rw-ink:")
+2
+"""
+
+from __future__ import annotations
+
+LIGHT: dict[str, str] = {
+    "page": "#f5f6f8",
+    "surface": "#ffffff",
+    "raised": "#f0f3f6",
+    "ink": "#18202a",
+    "muted": "#56616e",
+    "grid": "#e2e6eb",
+    "edge": "#cfd6de",
+    "accent": "#0067a3",
+    "band": "#0067a326",
+    "met": "#006b4f",
+    "breached": "#b33a00",
+    "inconclusive": "#7d5400",
+    "met-soft": "#e3f4ee",
+    "breached-soft": "#fdece4",
+    "inconclusive-soft": "#fbf1dc",
+}
+DARK: dict[str, str] = {
+    "page": "#0d1218",
+    "surface": "#151b23",
+    "raised": "#1d252f",
+    "ink": "#e7ecf2",
+    "muted": "#a4b0bd",
+    "grid": "#2a333e",
+    "edge": "#3b4755",
+    "accent": "#5ab3ee",
+    "band": "#5ab3ee33",
+    "met": "#4fcaa2",
+    "breached": "#ff9a6c",
+    "inconclusive": "#e8bb52",
+    "met-soft": "#12312a",
+    "breached-soft": "#3a2118",
+    "inconclusive-soft": "#362a10",
+}
+RAMP_LIGHT = ("#eef4fa", "#d6e6f4", "#b5d3eb", "#8cbbdd", "#5c9dcb", "#2f7db3", "#0f6099", "#07477a")
+RAMP_DARK = ("#1a2632", "#1c354a", "#1d4666", "#225c86", "#3a78a8", "#5f98c6", "#8bbbe2", "#bcdcf5")
+STEPS = len(RAMP_LIGHT)
+
+
+def css() -> str:
+    """The custom properties, light by default and in print, dark where the reader asks for it, and the charts' classes."""
+    return (
+        f":root{{color-scheme:light dark;{_properties(LIGHT, RAMP_LIGHT)}}}\n"
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{_properties(DARK, RAMP_DARK)}}}}}\n" + _CLASSES + _ramp()
+    )
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours (WCAG 2.2): 4.5 is enough for text, 3 for marks."""
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``#rrggbb``."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever reads better on the colour."""
+    return max(("#10161d", "#ffffff"), key=lambda ink: contrast(ink, colour))
+
+
+def _properties(colours: dict[str, str], ramp: tuple[str, ...]) -> str:
+    steps = {f"ramp{i}": c for i, c in enumerate(ramp)} | {f"ramp{i}-ink": ink_on(c) for i, c in enumerate(ramp)}
+    return "".join(f"--rw-{name}:{colour};" for name, colour in (colours | steps).items())
+
+
+def _ramp() -> str:
+    return "".join(
+        f".rw-chart .ramp{i}{{fill:var(--rw-ramp{i})}}.rw-chart .ramp{i}-ink{{fill:var(--rw-ramp{i}-ink)}}\n"
+        for i in range(STEPS)
+    )
+
+
+_CLASSES = """\
+.rw-chart{display:block;width:100%;height:auto;overflow:visible}
+.rw-chart text{font-family:inherit;fill:var(--rw-ink);paint-order:stroke;stroke:var(--rw-surface);stroke-width:3px}
+.rw-heat text{stroke:none}
+.rw-chart .muted{fill:var(--rw-muted)}
+.rw-chart .strong{font-weight:600}
+.rw-chart .num{font-variant-numeric:tabular-nums}
+.rw-chart .grid{stroke:var(--rw-grid);stroke-width:1}
+.rw-chart .edge{stroke:var(--rw-edge);stroke-width:1;fill:none}
+.rw-chart .reference{stroke:var(--rw-muted);stroke-width:1.25;stroke-dasharray:4 3;fill:none}
+.rw-chart .limit{stroke:var(--rw-ink);stroke-width:2.5}
+.rw-chart .whisker{stroke:var(--rw-accent);stroke-width:2.5;stroke-linecap:round;fill:none}
+.rw-chart .whisker.thin{stroke-width:1.5;stroke-opacity:.55}
+.rw-chart .dot{fill:var(--rw-accent);stroke:var(--rw-surface);stroke-width:1.5}
+.rw-chart .curve{stroke:var(--rw-accent);stroke-width:2;stroke-linejoin:round;fill:none}
+.rw-chart .band{fill:var(--rw-band)}
+.rw-chart .member{fill:none;stroke:var(--rw-muted);stroke-width:1.1}
+.rw-chart .blank{fill:var(--rw-raised)}
+.rw-chart .stripe{fill:var(--rw-raised)}
+.rw-chart .met{fill:var(--rw-met)}.rw-chart .breached{fill:var(--rw-breached)}
+.rw-chart .inconclusive{fill:var(--rw-inconclusive)}
+.rw-chart .whisker.met{stroke:var(--rw-met)}.rw-chart .whisker.breached{stroke:var(--rw-breached)}
+.rw-chart .whisker.inconclusive{stroke:var(--rw-inconclusive)}
+.rw-chart .hollow{fill:var(--rw-surface);stroke:var(--rw-inconclusive);stroke-width:2.25}
+"""

@@ -1,0 +1,72 @@
+"""What charts of one row an item share: where label, plot and number stand, at a desk and on a phone.
+
+>>> Layout.of(920).stacked, Layout.of(380).stacked
+(False, True)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .svg import Scale, Svg, element, line
+
+NARROW = 560.0
+"""Below this width a row's label stands above its plot instead of left of it."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of a chart of rows."""
+
+    width: float
+    stacked: bool
+    left: float
+    right: float
+    row: float
+
+    @classmethod
+    def of(cls, width: float, *, label: float = 0.26) -> Layout:
+        """The layout for a width; `label` is the share of it that labels get at a desk."""
+        if width < NARROW:
+            return cls(width, True, 8, width - 8, 46)
+        return cls(width, False, round(width * label), round(width * 0.78), 28)
+
+    def text_at(self, top: float) -> float:
+        """Baseline of a row's label."""
+        return top + (15 if self.stacked else 18)
+
+    def mark_at(self, top: float) -> float:
+        """Where the row's dot lies."""
+        return top + (31 if self.stacked else 14)
+
+    @property
+    def label_width(self) -> float:
+        """The room that a label has."""
+        return self.width * 0.5 if self.stacked else self.left - 16
+
+    @property
+    def number_width(self) -> float:
+        """The room that the number at the right has."""
+        return self.width * 0.46 if self.stacked else self.width - self.right - 10
+
+
+def whisker(scale: Scale, y: float, low: float | None, high: float | None, status: str = "") -> list[Svg]:
+    """The interval as a bar; nothing where there is none."""
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return []
+    return [line(scale(low), y, scale(high), y, f"whisker {status}".strip())]
+
+
+def dot(x: float, y: float, status: str = "") -> Svg:
+    """A status has its own shape: met a disc, breached a diamond, inconclusive a ring."""
+    if status == "breached":
+        return element("path", d=f"M{x:.1f} {y - 6.5:.1f}l6.5 6.5l-6.5 6.5l-6.5-6.5z", class_="dot breached")
+    if status == "inconclusive":
+        return element("circle", cx=x, cy=y, r=4.75, class_="hollow")
+    return element("circle", cx=x, cy=y, r=5, class_=f"dot {status}".strip())
+
+
+def known(x: float | None) -> bool:
+    """Whether there is a number to draw."""
+    return x is not None and math.isfinite(x)

@@ -1,0 +1,175 @@
+"""A tiny builder of SVG: elements with escaping, text that fits its place, scales and round axis ticks.
+
+Plain strings are escaped; only what the builder itself made (`Svg`) goes in as markup.
+
+>>> element("text", "a < b", x=1.5, class_="muted")
+'<text x="1.5" class="muted">a &lt; b</text>'
+>>> ticks(0.62, 0.98, 4)
+[0.7, 0.8, 0.9]
+>>> fit("a very long circumstance name", 60)
+'a very l…'
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from html import escape
+
+FONT = 12.0
+"""Size of a chart's text in its own units; a chart is laid out so that one unit is about one pixel."""
+SMALL = 11.0
+
+
+class Svg(str):
+    """Markup made here, safe to nest."""
+
+
+def element(name: str, *children: str, **attributes: str | float | None) -> Svg:
+    """One element; ``class_`` is class and ``stroke_width`` is stroke-width; None leaves an attribute out."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_number(v) if isinstance(v, int | float) else v)}"'
+        for key, v in attributes.items()
+        if v is not None
+    )
+    inside = "".join(c if isinstance(c, Svg) else escape(_printable(c)) for c in children)
+    return Svg(f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>")
+
+
+def group(*children: str, title: str = "", **attributes: str | float | None) -> Svg:
+    """A group, with a tooltip if it has a title."""
+    return element("g", *([element("title", title)] if title else []), *children, **attributes)
+
+
+def chart(
+    body: Iterable[Svg], *, name: str, title: str, description: str, width: float, height: float, grow: float = 1.0
+) -> Svg:
+    """The whole picture; it shrinks with its place, and grows to `grow` times its own width."""
+    return element(
+        "svg",
+        element("title", title),
+        element("desc", description),
+        *body,
+        xmlns="http://www.w3.org/2000/svg",
+        class_=f"rw-chart rw-{name}",
+        role="img",
+        viewBox=f"0 0 {_number(width)} {_number(height)}",
+        style=f"max-width:{_number(width * grow)}px",
+    )
+
+
+def text_width(text: str, font: float = FONT) -> float:
+    """About how wide a text is, rather too wide than too narrow: fonts differ from machine to machine."""
+    return font * sum(0.33 if c in "ijltfI.,:;|!'()[] " else 0.9 if c in "mwMW@%—" else 0.6 for c in text)
+
+
+def fit(text: str, width: float, font: float = FONT) -> str:
+    """The text, shortened to the width."""
+    if text_width(text, font) <= width:
+        return text
+    while text and text_width(text + "…", font) > width:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+def label(
+    text: str, x: float, y: float, *, width: float = math.inf, anchor: str = "start", class_: str = "ink", font: float = FONT
+) -> Svg:
+    """A text that fits its place; what had to be shortened has the whole in a tooltip."""
+    short = fit(text, width, font)
+    whole = [element("title", text)] if short != text else []
+    return element(
+        "text", short, *whole, x=x, y=y, class_=class_, text_anchor=None if anchor == "start" else anchor, font_size=font
+    )
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Svg:
+    """A straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A straight map from values to places; a value beyond the end stays at the end."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def __call__(self, x: float) -> float:
+        share = (min(max(x, self.low), self.high) - self.low) / (self.high - self.low)
+        return self.start + share * (self.stop - self.start)
+
+
+def domain(values: Iterable[float | None], *, bounded: bool, pad: float = 0.06) -> tuple[float, float]:
+    """The range of the finite values with some air; `bounded` values are shares and stay within 0 and 1.
+
+    >>> domain([0.5, 0.9, None, math.nan], bounded=True, pad=0.1)
+    (0.46, 0.94)
+    """
+    finite = [v for v in values if v is not None and math.isfinite(v)]
+    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+    air = pad * (high - low) or max(abs(high) * 0.1, 0.05)
+    floor, ceiling = (0.0 if low >= 0 else -math.inf, 1.0 if high <= 1 else math.inf) if bounded else (-math.inf, math.inf)
+    low, high = max(low - air, floor), min(high + air, ceiling)
+    return round(low, 12), round(high, 12)
+
+
+def ticks(low: float, high: float, count: int) -> list[float]:
+    """At most about `count` round numbers (steps of 1, 2 or 5) inside the range."""
+    rough = (high - low) / max(count, 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(s * power for s in (1, 2, 5, 10) if s * power >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) + 0.0 for i in range(first, last + 1)]
+
+
+def tick_text(places: list[float], style: str) -> list[str]:
+    """The ticks as text, all with as many decimals as the finest needs."""
+    shown = [p if style == "plain" else 100 * p for p in places]
+    step = min((b - a for a, b in zip(shown, shown[1:], strict=False)), default=abs(shown[0]) if shown else 1) or 1
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    unit = {"percent": "%", "points": "", "plain": ""}[style]
+    return [f"{v:,.{decimals}f}".replace("-", "−") + unit for v in shown]
+
+
+def horizontal_axis(scale: Scale, top: float, bottom: float, style: str) -> Svg:
+    """Grid lines from top to bottom, and the numbers under them."""
+    places = ticks(scale.low, scale.high, max(2, int((scale.stop - scale.start) / 84)))
+    grid = [line(scale(p), top, scale(p), bottom, "grid") for p in places]
+    numbers = [
+        label(t, scale(p), bottom + 16, anchor="middle", class_="muted num", font=SMALL)
+        for p, t in zip(places, tick_text(places, style), strict=True)
+    ]
+    return group(*grid, *numbers)
+
+
+def vertical_axis(scale: Scale, left: float, right: float, style: str, *, numbers: bool = True, count: int = 4) -> Svg:
+    """Grid lines from left to right, and the numbers left of them."""
+    places = ticks(scale.low, scale.high, count)
+    grid = [line(left, scale(p), right, scale(p), "grid") for p in places]
+    shown = [
+        label(t, left - 6, scale(p) + 4, anchor="end", class_="muted num", font=SMALL)
+        for p, t in zip(places, tick_text(places, style), strict=True)
+        if numbers
+    ]
+    return group(*grid, *shown)
+
+
+def joined(points: Iterable[tuple[float, float]]) -> str:
+    """Points as the attribute of a polygon or polyline."""
+    return " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
+
+
+Number = Callable[[float | None], str]
+"""How a chart writes a value; the report hands in its own way."""
+
+
+def _number(x: float) -> str:
+    return f"{x:.2f}".rstrip("0").rstrip(".") if isinstance(x, float) else str(x)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)

@@ -1,0 +1,228 @@
+"""The figures of a report: which numbers of a run go into which chart, each drawn once for a desk and once for a phone.
+
+>>> figure = Figure("figure-x", "A caption.", "<svg>wide</svg>", "<svg>narrow</svg>")
+>>> figure.id
+'figure-x'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from roadworthy.finding import Finding
+
+from . import charts, numbers
+from .run_parts import Circumstance, Claim, Supervisor
+from .run_view import RunView
+from .wording import plural
+
+WIDE, NARROW = 920.0, 336.0
+MOST_ROWS = 60
+"""A chart with more rows is no longer looked at; the worst are drawn, the table has the rest."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its caption, in two widths."""
+
+    id: str
+    caption: str
+    wide: str
+    narrow: str
+
+
+def figures(view: RunView) -> dict[str, Figure]:
+    """All figures that the run has numbers for, by id."""
+    drawn = [claims(view), significance(view), circumstances(view), slices(view), levels(view), supervisors(view)]
+    return {f.id: f for f in drawn if f}
+
+
+def claims(view: RunView) -> Figure | None:
+    """Every claim against its limit."""
+    rows = [_claim_row(view, c) for c in view.claims]
+    if not rows:
+        return None
+    caption = (
+        "Each claim's value and interval against its limit (thick tick; the small arrow points to the side that "
+        "holds). Disc: met. Diamond: breached. Ring: inconclusive. Small grey rings: the places of an “every” claim."
+    )
+    return _figure("figure-claims", caption, charts.claims_chart, rows, title="Claims against their limits")
+
+
+def significance(view: RunView) -> Figure | None:
+    """Where to work first."""
+    points = [_significance_point(c) for c in view.circumstances if c.significance is not None and c.loss is not None]
+    if not points:
+        return None
+    caption = (
+        "Where to work first: how much a circumstance matters (exposure × likelihood × severity, 1 to 125) against how "
+        "much performance it costs at its worst level, relative to the clean data. Bars are intervals."
+    )
+    return _figure(
+        "figure-significance", caption, charts.significance_chart, points, title="Significance against relative loss"
+    )
+
+
+def circumstances(view: RunView) -> Figure | None:
+    """Each circumstance at its worst level."""
+    rows = [
+        _forest_row(view, _place(c.name, c.worst_level), c.worst) for c in view.circumstances if c.worst is not None
+    ]
+    caption = f"{view.measure} under each circumstance at its worst level, worst first. Dashed: the clean test data."
+    return _forest(view, "figure-circumstances", rows, caption, f"{view.measure} by circumstance", "clean")
+
+
+def slices(view: RunView) -> Figure | None:
+    """Each slice that is large enough."""
+    judged = [s for s in view.slices if s.performance is not None and not s.too_small]
+    rows = [_forest_row(view, s.name, s.performance) for s in judged if s.performance]
+    left_out = sum(s.too_small for s in view.slices)
+    caption = f"{view.measure} by slice of the clean test data, worst first. Dashed: all of it." + (
+        f" {plural(left_out, 'slice')} with too few cases only in the table." if left_out else ""
+    )
+    return _forest(view, "figure-slices", rows, caption, f"{view.measure} by slice", "overall")
+
+
+def levels(view: RunView) -> Figure | None:
+    """Curves against level."""
+    panels = [
+        charts.LevelPanel(c.name, tuple(_level_point(view, c, level) for level in c.levels))
+        for c in view.circumstances
+        if c.levels
+    ]
+    if not panels:
+        return None
+    caption = (
+        f"{view.measure} against level, with intervals; all panels share one scale, and circumstances are in the order of "
+        "their significance. Dashed: the clean test data."
+    )
+    return _figure(
+        "figure-levels",
+        caption,
+        charts.levels_chart,
+        panels,
+        title=f"{view.measure} against level",
+        clean=view.clean.value if view.clean else None,
+        style=view.style,
+        better=view.better,
+    )
+
+
+def supervisors(view: RunView) -> Figure | None:
+    """How well each supervisor ranks failures above successes, under each circumstance."""
+    judged = [s for s in view.supervisors if s.applicable and s.auc_failure]
+    if not judged:
+        return None
+    rows: dict[str, tuple[str, float | None]] = {"clean": ("", None)}
+    rows |= {_place(c.name, _strongest(c)): (c.name, _strongest(c)) for c in view.circumstances}
+    cells = {
+        (row, s.label): charts.HeatCell(s.auc_failure[place].value, _auc_note(row, s, s.auc_failure[place]))
+        for row, place in rows.items()
+        for s in judged
+        if place in s.auc_failure
+    }
+    caption = (
+        "How well each supervisor ranks failures above successes (AUC: 0.5 is chance, 1 is perfect), on the clean data and "
+        "under each circumstance at its highest level. A dash: not measurable there, for want of failures or successes."
+    )
+    drawn = [r for r in rows if any((r, s.label) in cells for s in judged)]
+    columns = [s.label for s in judged]
+    title = "AUC of each supervisor for failures"
+    return Figure(
+        "figure-supervisors",
+        caption,
+        charts.heat(drawn, columns, cells, title=title, width=WIDE),
+        charts.heat(drawn, columns, cells, title=title, width=NARROW),
+    )
+
+
+def _figure(id: str, caption: str, draw: Callable[..., str], content: list[Any], **options: Any) -> Figure:
+    return Figure(id, caption, draw(content, width=WIDE, **options), draw(content, width=NARROW, **options))
+
+
+def _forest(
+    view: RunView, id: str, rows: list[charts.ForestRow], caption: str, title: str, reference: str
+) -> Figure | None:
+    if not rows:
+        return None
+    if len(rows) > MOST_ROWS:
+        sign = 1 if view.better == "higher" else -1
+        rows = sorted(rows, key=lambda r: sign * (r.value if r.value is not None else float("inf")))[:MOST_ROWS]
+        caption += f" Only the worst {MOST_ROWS} are drawn; the table has the rest."
+    return _figure(
+        id,
+        caption,
+        charts.forest,
+        rows,
+        title=title,
+        reference=view.clean.value if view.clean else None,
+        reference_label=reference,
+        style=view.style,
+        better=view.better,
+    )
+
+
+def _forest_row(view: RunView, name: str, found: Finding) -> charts.ForestRow:
+    shown = numbers.estimate(found.value, found.interval, found.n, view.style)
+    low, high = _ends(found)
+    return charts.ForestRow(
+        name,
+        found.value,
+        low,
+        high,
+        f"{name}: {shown.title}",
+        f"{shown.value}  ({shown.interval})" if found.interval else shown.value,
+    )
+
+
+def _claim_row(view: RunView, claim: Claim) -> charts.ClaimRow:
+    style = view.style_of(claim.quantity)
+    shown = numbers.estimate(claim.value, claim.interval, claim.n, style)
+    return charts.ClaimRow(
+        claim.id,
+        claim.text,
+        claim.quantity,
+        claim.value,
+        claim.interval.low if claim.interval else None,
+        claim.interval.high if claim.interval else None,
+        claim.limit,
+        claim.direction,
+        claim.status,
+        style,
+        tuple(m.value for m in claim.members if m.value is not None),
+        f"{claim.id}, {claim.text}: {claim.status}; {shown.title}; limit {numbers.value(claim.limit, style)}",
+    )
+
+
+def _significance_point(c: Circumstance) -> charts.SignificancePoint:
+    found = c.drop.get(c.worst_level)
+    low, high = _ends(found) if found else (None, None)
+    shown = numbers.estimate(c.loss, found.interval if found else None, found.n if found else None, "percent")
+    note = f"{_place(c.name, c.worst_level)}: significance {c.significance:g}, relative loss {shown.title}"
+    return charts.SignificancePoint(c.name, c.significance, c.loss, low, high, note)
+
+
+def _level_point(view: RunView, c: Circumstance, level: float) -> charts.LevelPoint:
+    found = c.performance[level]
+    shown = numbers.estimate(found.value, found.interval, found.n, view.style)
+    return charts.LevelPoint(level, found.value, *_ends(found), f"{_place(c.name, level)}: {shown.title}")
+
+
+def _auc_note(row: str, s: Supervisor, found: Finding) -> str:
+    return f"{row}, {s.label}: AUC {numbers.estimate(found.value, found.interval, found.n).title}" + (
+        f"; {found.reason}" if found.reason else ""
+    )
+
+
+def _strongest(c: Circumstance) -> float | None:
+    return c.levels[-1] if c.levels else None
+
+
+def _ends(found: Finding) -> tuple[float | None, float | None]:
+    return (found.interval.low, found.interval.high) if found.interval else (None, None)
+
+
+def _place(name: str, level: float | None) -> str:
+    return name if level is None else f"{name} @ {numbers.level(level)}"

@@ -1,0 +1,160 @@
+"""How a report writes numbers: three significant digits, percentages where they are natural, never a rounded-up 100%.
+
+>>> value(0.9124, "percent"), value(0.9996, "percent"), value(-0.123, "points"), value(12.3456, "plain")
+('91.2%', '99.96%', '−12.3 pp', '12.3')
+>>> from roadworthy.statistics import Interval
+>>> shown = estimate(0.9124, Interval(0.898, 0.9241, 0.95, "wilson"), 2000, "percent")
+>>> shown.value, shown.interval, shown.confidence, shown.n
+('91.2%', '89.8 to 92.4%', '95%', '2,000')
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from roadworthy.statistics.interval import Interval
+
+Style = Literal["percent", "points", "plain"]
+"""A share (0.91 is 91%), a difference of shares (in percentage points), or a number in its own unit."""
+
+MINUS = "−"
+NONE = "–"
+"""What stands where there is no number."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A number as the reader sees it; each field is ready text."""
+
+    value: str
+    interval: str
+    confidence: str
+    n: str
+    title: str
+    """All of it in one line, for a tooltip."""
+
+
+def value(x: float | None, style: Style = "plain") -> str:
+    """One number."""
+    if x is None or math.isnan(x):
+        return NONE
+    if math.isinf(x):
+        return ("" if x > 0 else MINUS) + "∞"
+    return _with_unit(_digits(x, style, _decimals(x, style)), style)
+
+
+def interval(found: Interval | None, style: Style = "plain") -> str:
+    """Both ends with the same number of decimals, the unit once."""
+    if found is None:
+        return NONE
+    places = max(_decimals(found.low, style), _decimals(found.high, style))
+    ends = [_digits(end, style, places) for end in (found.low, found.high)]
+    return _with_unit(f"{ends[0]} to {ends[1]}", style)
+
+
+def estimate(x: float | None, found: Interval | None, n: int | None, style: Style = "plain") -> Shown:
+    """A value with its interval, confidence and number of cases."""
+    shown, ends, cases = value(x, style), interval(found, style), count(n)
+    sure = confidence(found.confidence) if found else ""
+    parts = [shown, f"{sure} interval {ends} ({found.method})" if found else "no interval", f"n = {cases}"]
+    return Shown(shown, ends, sure, cases, ", ".join(parts))
+
+
+def confidence(level: float | None) -> str:
+    """
+    >>> confidence(0.95), confidence(0.975)
+    ('95%', '97.5%')
+    """
+    return NONE if level is None else f"{100 * level:.6g}%"
+
+
+def count(n: float | None) -> str:
+    """
+    >>> count(32000)
+    '32,000'
+    """
+    return NONE if n is None else f"{n:,.0f}"
+
+
+def level(x: float | None) -> str:
+    """
+    >>> level(3.0), level(0.25), level(None)
+    ('3', '0.25', '')
+    """
+    return "" if x is None or math.isnan(x) else f"{x:g}".replace("-", MINUS)
+
+
+def size(n: int | None) -> str:
+    """
+    >>> size(812), size(1_640_000)
+    ('812 B', '1.64 MB')
+    """
+    if n is None:
+        return NONE
+    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= step:
+            return f"{n / step:.3g} {unit}"
+    return f"{n} B"
+
+
+def seconds(x: float) -> str:
+    """
+    >>> seconds(0.42), seconds(12.0), seconds(4000)
+    ('0.42 s', '12 s', '1 h 7 min')
+    """
+    if x >= 3600:
+        return f"{int(x // 3600)} h {round(x % 3600 / 60)} min"
+    return f"{int(x // 60)} min {round(x % 60)} s" if x >= 100 else f"{x:.3g} s"
+
+
+def p_value(p: float | None) -> str:
+    """
+    >>> p_value(0.03), p_value(1e-9), p_value(None)
+    ('0.030', '< 0.001', '–')
+    """
+    if p is None or math.isnan(p):
+        return NONE
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def moment(iso: str) -> str:
+    """
+    >>> moment("2026-03-01T14:05:09+00:00"), moment("yesterday")
+    ('1 March 2026, 14:05 UTC', 'yesterday')
+    """
+    try:
+        when = datetime.fromisoformat(iso)
+    except ValueError:
+        return iso
+    zone = when.tzname()
+    return f"{when.day} {when:%B %Y, %H:%M}" + (f" {zone}" if zone else "")
+
+
+def _decimals(x: float, style: Style) -> int:
+    if not math.isfinite(x):
+        return 0
+    if style == "points":
+        return 1
+    if style == "percent":
+        # A share near 0 or 1 needs more places, or 99.96% would read as 100%.
+        small, rest = abs(x), abs(1 - x)
+        if min(small, rest) < 1e-12 or (small >= 0.01 and rest >= 0.0005):
+            return 1
+        return 2 if small >= 0.0001 and rest >= 0.00005 else 3
+    return 0 if abs(x) >= 100 or x == 0 else min(6, max(0, 2 - math.floor(math.log10(abs(x)))))
+
+
+def _digits(x: float, style: Style, places: int) -> str:
+    if not math.isfinite(x):
+        return ("" if x > 0 else MINUS) + "∞"
+    scaled = x if style == "plain" else 100 * x
+    text = f"{abs(scaled):,.{places}f}"
+    negative = scaled < 0 and float(text.replace(",", "")) != 0
+    return (MINUS if negative else "+" if style == "points" and scaled > 0 else "") + text
+
+
+def _with_unit(text: str, style: Style) -> str:
+    return text + {"percent": "%", "points": " pp", "plain": ""}[style]
