@@ -105,7 +105,8 @@ def _plain(variant: str) -> tuple[dict[str, Any], list[Finding], dict[str, Any],
 def _circumstances(variant: str) -> dict[str, tuple[float, float, float, float | None]]:
     known: dict[str, tuple[float, float, float, float | None]] = dict(CIRCUMSTANCES)
     if variant == "hostile":
-        return {HOSTILE: known.pop("fog"), **known, 'a"quoted" & very_long_name_of_a_circumstance_that_goes_on': known["fog"]}
+        fog = known.pop("fog")
+        return {HOSTILE: fog, **known, 'a"quoted" & very_long_name_of_a_circumstance_that_goes_on': fog}
     if variant == "many":
         rng = np.random.default_rng(3)
         return {

@@ -1,0 +1,12 @@
+"""Renders a run and computes nothing: html, json and junit, tables for the terminal, charts as SVG.
+
+>>> from roadworthy.registry import components
+>>> sorted(components("reports"))
+['html', 'json', 'junit']
+"""
+
+from __future__ import annotations
+
+from .run_view import ReportError, RunView
+
+__all__ = ["ReportError", "RunView"]

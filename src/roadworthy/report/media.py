@@ -1,4 +1,4 @@
-"""Pictures inside the page: pairs as ``data:`` URIs within a budget of bytes, the worst failures first.
+"""Pictures inside the page: pairs as ``data:`` URIs within a budget of bytes.
 
 >>> mime(b"\\x89PNG...")
 'image/png'
@@ -10,6 +10,7 @@ import base64
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from .run_parts import Pair
@@ -51,11 +52,16 @@ class Media:
 
 
 def embed(view: RunView, budget: int) -> Media:
-    """The pairs whose pictures fit into the budget (bytes in the page); every circumstance gets its first before any its second."""
+    """The pairs whose pictures fit into the budget (bytes in the page).
+
+    Worst failures and gallery take turns, and every circumstance gets its first pair before any gets its second.
+    """
     left = budget
     chosen: dict[tuple[str, int], Shown] = {}
     worst, pairs = view.worst, view.pairs
-    queue = [("worst", i, p) for i, p in enumerate(worst)] + [("pairs", i, p) for i, p in _in_turn(pairs)]
+    first = [("worst", i, p) for i, p in enumerate(worst)]
+    second = [("pairs", i, p) for i, p in _in_turn(pairs)]
+    queue = [entry for turn in zip_longest(first, second) for entry in turn if entry is not None]
     for kind, i, pair in queue[:MOST_PAIRS]:
         cost = sum(_cost(view, name) for name in (pair.original, pair.made))
         if cost <= left:

@@ -35,9 +35,9 @@ def settle(cases: int | None) -> str:
     """What it would take to decide an inconclusive claim.
 
     >>> settle(14200), settle(None)
-    ('needs about 14,200 cases', 'more cases would not settle it')
+    ('needs about 14,200 cases in all', 'more cases would not settle it')
     """
-    return "more cases would not settle it" if cases is None else f"needs about {plural(cases, 'case')}"
+    return "more cases would not settle it" if cases is None else f"needs about {plural(cases, 'case')} in all"
 
 
 def plural(n: int, noun: str) -> str:

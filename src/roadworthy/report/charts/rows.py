@@ -29,7 +29,7 @@ class Layout:
     def of(cls, width: float, *, label: float = 0.26) -> Layout:
         """The layout for a width; `label` is the share of it that labels get at a desk."""
         if width < NARROW:
-            return cls(width, True, 8, width - 8, 46)
+            return cls(width, True, 14, width - 14, 46)
         return cls(width, False, round(width * label), round(width * 0.78), 28)
 
     def text_at(self, top: float) -> float:

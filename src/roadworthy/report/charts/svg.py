@@ -137,7 +137,7 @@ def tick_text(places: list[float], style: str) -> list[str]:
 
 def horizontal_axis(scale: Scale, top: float, bottom: float, style: str) -> Svg:
     """Grid lines from top to bottom, and the numbers under them."""
-    places = ticks(scale.low, scale.high, max(2, int((scale.stop - scale.start) / 84)))
+    places = ticks(scale.low, scale.high, max(2, int((scale.stop - scale.start) / 72)))
     grid = [line(scale(p), top, scale(p), bottom, "grid") for p in places]
     numbers = [
         label(t, scale(p), bottom + 16, anchor="middle", class_="muted num", font=SMALL)

@@ -1,0 +1,172 @@
+"""The report for machines: one JSON document with the run, its claims and its findings, and the schema it keeps.
+
+>>> schema()["required"]
+['format', 'run', 'claims', 'findings']
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from typing import Any
+
+from roadworthy.registry import register
+
+from .run_view import RunView
+
+FORMAT = 1
+
+_NUMBER = {"type": ["number", "null"]}
+_INTERVAL = {
+    "type": ["object", "null"],
+    "description": "An end is null where the quantity has no bound on that side.",
+    "properties": {
+        "low": _NUMBER,
+        "high": _NUMBER,
+        "confidence": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "method": {"type": "string"},
+    },
+    "required": ["low", "high", "confidence", "method"],
+}
+_STATUS = {"enum": ["met", "breached", "inconclusive"]}
+_COUNT = {"type": ["integer", "null"], "minimum": 0}
+_JUDGED = {
+    "status": _STATUS,
+    "value": _NUMBER,
+    "interval": _INTERVAL,
+    "cases_to_settle": _COUNT,
+    "n": _COUNT,
+    "about": {"type": "string"},
+    "why": {"type": "string"},
+}
+
+SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "roadworthy report",
+    "type": "object",
+    "required": ["format", "run", "claims", "findings"],
+    "additionalProperties": False,
+    "properties": {
+        "format": {"const": FORMAT},
+        "run": {
+            "type": "object",
+            "required": ["name", "verdict", "subject", "measure", "cases"],
+            "properties": {
+                "name": {"type": "string"},
+                "key": {"type": "string"},
+                "status": {"enum": ["finished", "unfinished"]},
+                "verdict": {"enum": ["met", "breached", "inconclusive", "no claims"]},
+                "created": {"type": "string"},
+                "seed": {"type": "integer"},
+                "command": {"type": "string"},
+                "media": {"enum": ["gallery", "none"]},
+                "subject": {"type": "object"},
+                "data": {"type": "object"},
+                "measure": {
+                    "type": "object",
+                    "required": ["name", "better", "shape"],
+                    "properties": {
+                        "name": {"type": "string"},
+                        "better": {"enum": ["higher", "lower"]},
+                        "shape": {"enum": ["proportion", "ratio", "free"]},
+                    },
+                },
+                "circumstances": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+                "slices": {"type": "array", "items": {"type": "object", "required": ["column", "value", "n"]}},
+                "cases": {
+                    "type": "object",
+                    "required": ["total", "failed"],
+                    "properties": {
+                        "total": {"type": "integer", "minimum": 0},
+                        "failed": {"type": "integer", "minimum": 0},
+                    },
+                },
+                "notes": {"type": "array", "items": {"type": "string"}},
+            },
+        },
+        "claims": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["id", "text", "quantity", "status", "value", "interval", "limit", "direction", "members"],
+                "properties": {
+                    "id": {"type": "string"},
+                    "text": {"type": "string"},
+                    "quantity": {"type": "string"},
+                    "limit": _NUMBER,
+                    "direction": {"enum": ["min", "max"]},
+                    "confidence": {"type": "number"},
+                    "corrected": {"type": "string"},
+                    "members": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "required": ["about", "status", "value", "interval"],
+                            "properties": dict(_JUDGED),
+                        },
+                    },
+                }
+                | _JUDGED,
+            },
+        },
+        "findings": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["id", "quantity", "value", "interval", "n", "about"],
+                "properties": {
+                    "id": {"type": "string"},
+                    "quantity": {"type": "string"},
+                    "value": _NUMBER,
+                    "interval": _INTERVAL,
+                    "n": {"type": "integer", "minimum": 0},
+                    "failed": {"type": "integer", "minimum": 0},
+                    "better": {"enum": ["higher", "lower"]},
+                    "about": {
+                        "type": "object",
+                        "required": ["circumstance", "level", "slice"],
+                        "properties": {
+                            "circumstance": {"type": "string"},
+                            "level": _NUMBER,
+                            "slice": {"type": "string"},
+                            "supervisor": {"type": "string"},
+                            "module": {"type": "string"},
+                            "versus": {"type": "string"},
+                        },
+                    },
+                    "assumptions": {"type": "array", "items": {"type": "string"}},
+                    "corrected": {"type": "string"},
+                    "reason": {"type": "string"},
+                    "details": {"type": "object"},
+                },
+            },
+        },
+    },
+}
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of the document; a copy, so that nobody changes ours."""
+    return copy.deepcopy(SCHEMA)
+
+
+@register("reports", "json", suffix=".json")
+def json_report(view: RunView, *, indent: int = 2) -> str:
+    """One JSON document for machines: run, claims and findings, with a published schema."""
+    document = {
+        "format": FORMAT,
+        "run": {key: content for key, content in view.run.items() if key not in ("claims", "format")},
+        "claims": list(view.run.get("claims") or ()),
+        "findings": [f.to_dict() for f in view.findings],
+    }
+    return json.dumps(_finite(document), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(content: Any) -> Any:
+    """JSON has no NaN and no infinity: null."""
+    if isinstance(content, dict):
+        return {str(k): _finite(v) for k, v in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(v) for v in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content

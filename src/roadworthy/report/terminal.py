@@ -1,0 +1,109 @@
+"""Tables for the command line, readable at 80 columns: status with colour and a mark, never colour alone.
+
+>>> from rich.table import Table
+>>> isinstance(_table("Claims", ["Claim"]), Table)
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roadworthy.finding import Finding
+
+from . import numbers
+from .run_parts import Claim
+from .run_view import RunView
+from .wording import MARKS, settle
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+COLOURS = {"met": "green", "breached": "red", "inconclusive": "yellow"}
+
+
+def claims_table(view: RunView) -> Table:
+    """Every claim: id and text, status, value with interval, limit, and what would settle an inconclusive one."""
+    table = _table("Claims", ["Claim"], ["Status", "Value", "Limit"])
+    for claim in view.claims:
+        style = view.style_of(claim.quantity)
+        shown = numbers.estimate(claim.value, claim.interval, claim.n, style)
+        limit = f"{'≥' if claim.direction == 'min' else '≤'} {numbers.value(claim.limit, style)}"
+        table.add_row(_claim_text(claim), _status(claim), _two_lines(shown), _plain(limit))
+    return table
+
+
+def circumstances_table(view: RunView) -> Table:
+    """Every circumstance at its worst level, by significance."""
+    table = _table("Circumstances at their worst level", ["Circumstance"], ["Signif.", view.measure, "Difference", "n"])
+    for c in view.circumstances:
+        place = c.name if c.worst_level is None else f"{c.name} @ {numbers.level(c.worst_level)}"
+        significance = numbers.NONE if c.significance is None else f"{c.significance:g}"
+        n = "" if c.worst is None else numbers.count(c.worst.n)
+        if c.worst is not None and c.worst.failed:
+            n += f"\n{c.worst.failed:,} failed"
+        cells = [_found(view, c.worst), _found(view, c.difference.get(c.worst_level))]
+        table.add_row(_plain(place), significance, *cells, n)
+    return table
+
+
+def slices_table(view: RunView, *, most: int = 30) -> Table:
+    """The worst slices first; those with too few cases last."""
+    table = _table("Slices", ["Slice"], [view.measure, "n", "Remark"])
+    for s in view.slices[:most]:
+        remark = "too few cases" if s.too_small else ""
+        table.add_row(_plain(s.name), _found(view, s.performance), numbers.count(s.n), remark)
+    if len(view.slices) > most:
+        table.caption = f"the worst {most} of {len(view.slices)}"
+    return table
+
+
+def _table(title: str, texts: list[str], figures: list[str] | None = None) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1))
+    for name in texts:
+        table.add_column(name, overflow="fold", ratio=1)
+    for name in figures or []:
+        table.add_column(name, justify="left" if name in ("Status", "Remark") else "right", no_wrap=True)
+    return table
+
+
+def _claim_text(claim: Claim) -> Text:
+    from rich.text import Text
+
+    return Text.assemble((claim.id, "bold"), " ", claim.text)
+
+
+def _status(claim: Claim) -> Text:
+    from rich.text import Text
+
+    text = Text(f"{MARKS.get(claim.status, '-')} {claim.status}", style=COLOURS.get(claim.status, ""))
+    if claim.status == "inconclusive":
+        needs = settle(claim.cases_to_settle).removeprefix("needs about ").removesuffix(" in all")
+        words = f"needs ~{needs}" if claim.cases_to_settle is not None else "more won't settle"
+        text.append(f"\n{words}", style="dim")
+    return text
+
+
+def _found(view: RunView, finding: Finding | None) -> Text:
+    if finding is None:
+        return _plain(numbers.NONE)
+    style = view.style_of(finding.quantity)
+    return _two_lines(numbers.estimate(finding.value, finding.interval, finding.n, style))
+
+
+def _two_lines(shown: numbers.Shown) -> Text:
+    from rich.text import Text
+
+    ends = f"{shown.interval} ({shown.confidence})" if shown.confidence else "no interval"
+    return Text.assemble(shown.value, "\n", (ends, "dim"))
+
+
+def _plain(text: str) -> Text:
+    """Names are shown as they are: a bracket in one is no markup."""
+    from rich.text import Text
+
+    return Text(text)

@@ -1,0 +1,161 @@
+"""The report in a real Chromium with the network off: nothing fails, everything is there, and it can be read on a phone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+import sample_run
+
+from roadworthy.report import RunView
+from roadworthy.report.html import html
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+SIZES = {"desk": (1280, 900), "phone": (390, 844)}
+SECTIONS = (
+    "verdict claims circumstances slices levels gallery worst supervisors use hashes method reproduce"
+).split()
+FIGURES = ["claims", "significance", "circumstances", "slices", "levels", "supervisors"]
+
+OVERLAPS = """() => {
+  const found = [];
+  for (const svg of document.querySelectorAll("figure svg.rw-chart")) {
+    const texts = [...svg.querySelectorAll("text")].map((t) => [t.firstChild.textContent, t.getBoundingClientRect()])
+      .filter(([, b]) => b.width > 0);
+    texts.forEach(([one, a], i) => texts.slice(i + 1).forEach(([other, b]) => {
+      const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (across > 1 && down > 1) found.push(`${svg.classList[1]}: ${one} / ${other}`);
+    }));
+  }
+  return found;
+}"""
+
+SMALLEST = """() => Math.min(...[...document.querySelectorAll("figure svg.rw-chart text")]
+  .filter((t) => t.getBoundingClientRect().width > 0)
+  .map((t) => parseFloat(t.getAttribute("font-size")) * t.getScreenCTM().a))"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        if os.environ.get("CI"):
+            pytest.fail("chromium is not installed")
+        pytest.skip("chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
+    quiet = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=quiet)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("reports")
+    written = {}
+    for variant in ("plain", "many", "hostile", "wer", "mota", "bare", "detection", "text"):
+        written[variant] = root / f"{variant}.html"
+        view = RunView.open(sample_run.build(root / variant, variant))
+        written[variant].write_text(html(view), encoding="utf-8")
+    return written
+
+
+def opened(browser: Browser, report: Path, size: str, **options: Any) -> tuple[Page, list[str]]:
+    width, height = SIZES[size]
+    context = browser.new_context(viewport={"width": width, "height": height}, offline=True, **options)
+    page = context.new_page()
+    troubles: list[str] = []
+    page.on("console", lambda m: troubles.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda e: troubles.append(str(e)))
+    page.on("requestfailed", lambda r: troubles.append(f"failed: {r.url[:80]}"))
+    page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else troubles.append(r.url))
+    page.goto(report.as_uri())
+    return page, troubles
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("variant", ["plain", "many", "hostile", "wer", "mota", "bare", "detection", "text"])
+def test_a_report_opens_offline_without_error_and_without_overflow(
+    browser: Browser, reports: dict[str, Path], variant: str, size: str
+) -> None:
+    page, troubles = opened(browser, reports[variant], size)
+    try:
+        missing = [s for s in SECTIONS if not _has_size(page, f"#{s}")]
+        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        assert troubles == []
+        assert missing == []
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert page.evaluate(OVERLAPS) == []
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_figure_and_claim_can_be_seen_and_read(browser: Browser, reports: dict[str, Path], size: str) -> None:
+    page, _ = opened(browser, reports["plain"], size)
+    try:
+        for name in FIGURES:
+            charts = page.locator(f"#figure-{name} svg.rw-chart").all()
+            seen = [c.bounding_box() for c in charts if c.is_visible()]
+            assert len(seen) == 1, name
+            assert seen[0] and seen[0]["width"] > 250 and seen[0]["height"] > 80, name
+        for id in ("REL-01", "HAZ-07", "HAZ-09", "HAZ-10", "OPS-02", "REL-03"):
+            assert page.locator("#claims table.stack b", has_text=id).first.is_visible()
+        assert page.locator("h1").inner_text().endswith("Breached")
+        assert page.evaluate(SMALLEST) >= 10.9
+        assert page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= 14
+        pictures = page.evaluate("[...document.images].map((i) => i.naturalWidth)")
+        assert pictures and min(pictures) == 28
+    finally:
+        page.context.close()
+
+
+def test_the_page_is_complete_without_script(browser: Browser, reports: dict[str, Path]) -> None:
+    page, troubles = opened(browser, reports["plain"], "desk", java_script_enabled=False)
+    try:
+        assert page.locator("#gallery .pairs > li").count() == 15
+        assert not page.locator("#gallery-filter").is_visible()
+        assert troubles == []
+    finally:
+        page.context.close()
+
+
+def test_the_gallery_is_filtered_and_stepped_through_by_keyboard(browser: Browser, reports: dict[str, Path]) -> None:
+    page, _ = opened(browser, reports["hostile"], "desk")
+    try:
+        page.select_option("#gallery-filter", label=sample_run.HOSTILE)
+        seen = page.locator("#gallery .pairs > li:visible")
+        assert seen.count() == 3
+        seen.first.focus()
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("document.activeElement === document.querySelectorAll('#gallery .pairs > li')[1]")
+    finally:
+        page.context.close()
+
+
+def test_dark_readers_get_dark_charts(browser: Browser, reports: dict[str, Path]) -> None:
+    fills = []
+    for scheme in ("light", "dark"):
+        page, _ = opened(browser, reports["plain"], "desk", color_scheme=scheme)
+        fills.append(page.evaluate("getComputedStyle(document.querySelector('.rw-chart text')).fill"))
+        page.context.close()
+    assert fills[0] != fills[1]
+
+
+def _has_size(page: Page, selector: str) -> bool:
+    box = page.locator(selector).bounding_box()
+    return box is not None and box["width"] > 100 and box["height"] > 20
