@@ -82,7 +82,7 @@ def run_steps(
         began = time.perf_counter()
         try:
             steps = _one_case(system, case, value, cases.seed, requests, at, rows)
-            output, error = system.output_kind.join(steps), None
+            output, error = _joined(system.output_kind, steps), None
         except _CaseFailed as failed:
             output, error = None, str(failed)
         final.add(case, 0, _Answered(error=error), time.perf_counter() - began, output)
@@ -114,6 +114,8 @@ def _one_case(
     previous: dict[str, Any] = {}
     for step in range(limit):
         present: dict[str, Any] = {INPUT: sequence[step] if sequence is not None else value}
+        if isinstance(present[INPUT], Unreadable):
+            raise _CaseFailed(f"step {step}: {present[INPUT].reason}")
         if INPUT in at:
             present[INPUT] = _changed(at[INPUT], present[INPUT], case, step)
         for name, module in system.modules.items():
@@ -121,7 +123,9 @@ def _one_case(
             began = time.perf_counter()
             rng = generator(seed, case, name, step)
             answered = _ask(name, module, given, states[name], rng, case, requests.get(name, frozenset()))
-            seen = answered.outputs.get(system.traced_port(name))
+            port = system.traced_port(name)
+            # A step's row stands for a case of one step: a turn becomes an episode of one turn, as the trace keeps it.
+            seen = _joined(module.outputs[port], [answered.outputs[port]]) if answered.error is None else None
             rows[name].add(case, step, answered, time.perf_counter() - began, seen)
             if answered.error is not None:
                 raise _CaseFailed(f"{name}, step {step}: {answered.error}")
@@ -132,6 +136,14 @@ def _one_case(
             break
         previous = present
     return outputs
+
+
+def _joined(kind: Kind, steps: list[Any]) -> Any:
+    """The value of a case; a step that is no part of one (a whole episode where a turn was expected) fails the case."""
+    try:
+        return kind.join(steps)
+    except Exception as problem:
+        raise _CaseFailed(f"what it gave step by step does not join to {kind.name}: {sentence(problem)}") from problem
 
 
 def _arriving(
