@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -79,20 +80,22 @@ class Trace:
             raise
 
     def _write(self, folder: Path, name: str) -> dict[str, Any]:
-        """One module; a system of one module answers what the module answers, which is written once."""
+        """One module. What the system answers is what one of its modules answered, and is written once.
+
+        Its index is its own: a later module may have failed, and the system's time is that of all modules.
+        """
         module = self.modules[name]
+        owner = name
         for other, twin in self.modules.items():
             if name == SYSTEM and other != SYSTEM and twin.output is module.output:
-                return {"same_as": other}
-        return _write_module(folder, name, module)
+                owner = other
+        return _write_module(folder, name, module, output_of=owner)
 
     @classmethod
     def read(cls, folder: Path) -> Trace:
         """Read a chunk; a missing or shortened file is an error, which execution answers by computing it again."""
         content = read_manifest(folder)["modules"]
-        modules = {name: _read_module(folder, name, m) for name, m in content.items() if "same_as" not in m}
-        modules.update({name: modules[m["same_as"]] for name, m in content.items() if "same_as" in m})
-        return cls(modules)
+        return cls({name: _read_module(folder, name, m) for name, m in content.items()})
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -136,7 +139,7 @@ def concatenate(parts: Sequence[ModuleTrace]) -> ModuleTrace:
     )
 
 
-def _write_module(folder: Path, name: str, module: ModuleTrace) -> dict[str, Any]:
+def _write_module(folder: Path, name: str, module: ModuleTrace, *, output_of: str) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -152,11 +155,21 @@ def _write_module(folder: Path, name: str, module: ModuleTrace) -> dict[str, Any
     outputs = [None if e is not None else o for e, o in zip(module.error, module.output, strict=True)]
     packed: Any = module.output if isinstance(module.output, np.ndarray) else outputs
     parts = module.kind.pack(packed)
-    for part, content in parts.items():
+    for part, content in parts.items() if output_of == name else ():
         _write_part(folder, f"{name}.output.{part}", content)
     for column, array in module.columns.items():
-        np.save(folder / f"{name}.{column}.npy", array)
-    return {"kind": module.kind.name, "parts": list(parts), "columns": list(module.columns)}
+        np.save(folder / _column_file(name, column), array)
+    return {
+        "kind": module.kind.name,
+        "parts": list(parts),
+        "columns": list(module.columns),
+        "output_of": output_of,
+    }
+
+
+def _column_file(module: str, column: str) -> str:
+    """A file name for a column; layer names of ONNX graphs hold slashes."""
+    return f"{module}.{quote(column, safe='')}.npy"
 
 
 def _write_part(folder: Path, name: str, content: Any) -> None:
@@ -176,7 +189,7 @@ def _read_module(folder: Path, name: str, manifest: Mapping[str, Any]) -> Module
     kind = KINDS[manifest["kind"]]
     parts: dict[str, Any] = {}
     for part in manifest["parts"]:
-        path = folder / f"{name}.output.{part}.npy"
+        path = folder / f"{manifest['output_of']}.output.{part}.npy"
         if path.is_file():
             parts[part] = np.load(path, mmap_mode="r")
         else:
@@ -192,7 +205,7 @@ def _read_module(folder: Path, name: str, manifest: Mapping[str, Any]) -> Module
         index["seconds"].to_numpy(),
         kind,
         output,
-        {c: np.load(folder / f"{name}.{c}.npy", mmap_mode="r") for c in manifest["columns"]},
+        {c: np.load(folder / _column_file(name, c), mmap_mode="r") for c in manifest["columns"]},
     )
 
 
