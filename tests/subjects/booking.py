@@ -1,0 +1,59 @@
+"""A dialogue: a simulated user who wants a place, an understander of keywords, a policy that asks until it knows enough."""
+
+from __future__ import annotations
+
+from roadworthy.data.values import EPISODE, GOAL, LABEL, TEXT
+from roadworthy.subject import System, function_module
+
+MEANING = {
+    "north": "area",
+    "south": "area",
+    "centre": "area",
+    "cheap": "price",
+    "moderate": "price",
+    "expensive": "price",
+}
+OPENINGS = ("something {price} in the {area}", "the {area} and {price} please")
+
+
+def user(goal, answer, rng) -> str:
+    """Not assessed. Opens with the whole goal, then answers what is asked."""
+    if answer is None:
+        return OPENINGS[int(rng.integers(len(OPENINGS)))].format(**goal)
+    return goal[answer.removesuffix("?")]
+
+
+def understand(utterance: str) -> dict[str, str]:
+    """Slots by keyword."""
+    return {MEANING[word]: word for word in utterance.split() if word in MEANING}
+
+
+def decide(slots, state):
+    """Ask for the first slot that is missing; done when none is."""
+    known = {**(state or {}), **slots}
+    missing = [slot for slot in ("area", "price") if slot not in known]
+    answer = f"{missing[0]}?" if missing else "booked"
+    turn = {"heard": slots, "said": answer, "outcome": known}
+    return {"turn": turn, "answer": answer, "done": int(not missing)}, known
+
+
+def build() -> System:
+    """user -> nlu -> policy, and the policy's answer back to the user a step later."""
+    return System(
+        {
+            "user": function_module(user, outputs={"utterance": TEXT}),
+            "nlu": function_module(understand, outputs={"slots": GOAL}),
+            "policy": function_module(decide, outputs={"turn": EPISODE, "answer": TEXT, "done": LABEL}),
+        },
+        {
+            "user.goal": "input",
+            "user.answer": "policy.answer",
+            "nlu.utterance": "user.utterance",
+            "policy.slots": "nlu.slots",
+        },
+        "policy.turn",
+        GOAL,
+        done="policy.done",
+        max_steps=3,
+        unassessed=frozenset({"user"}),
+    )

@@ -1,0 +1,25 @@
+"""A detector: pixels above a threshold, one box around each connected group of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import ndimage
+
+from roadworthy.data.values import BOXES, IMAGE, Boxes
+from roadworthy.subject import System, function_module
+
+THRESHOLD = 128
+
+
+def boxes_of(image: np.ndarray) -> Boxes:
+    """Corners and mean brightness of every bright region."""
+    regions, _ = ndimage.label(image > THRESHOLD)
+    found = ndimage.find_objects(regions)
+    corners = [[x.start, y.start, x.stop, y.stop] for y, x in found]
+    return Boxes.of(corners, scores=[float(image[place].mean()) / 255 for place in found])
+
+
+def build() -> System:
+    """A system of one module, case by case."""
+    module = function_module(boxes_of, outputs={"found": BOXES})
+    return System({"finder": module}, {"finder.image": "input"}, "finder.found", IMAGE)
