@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 SIZES = {"desk": (1280, 900), "phone": (390, 844)}
-SECTIONS = (
-    "verdict claims circumstances slices levels gallery worst supervisors use hashes method reproduce"
-).split()
+SECTIONS = [
+    *("verdict", "claims", "circumstances", "slices", "levels", "gallery"),
+    *("worst", "supervisors", "use", "hashes", "method", "reproduce"),
+]
 FIGURES = ["claims", "significance", "circumstances", "slices", "levels", "supervisors"]
 
 OVERLAPS = """() => {

@@ -189,11 +189,15 @@ def _supervision(circumstances: dict[str, tuple[float, float, float, float | Non
             if s == "knn_distance" and not c:
                 yield Finding("auc_failure", math.nan, None, N, about=about, reason="there are no failures here")
                 continue
-            yield Finding("auc_failure", value, Interval(value - 0.02, min(value + 0.02, 1), 0.95, "delong"), N, about=about)
+            yield Finding(
+                "auc_failure", value, Interval(value - 0.02, min(value + 0.02, 1), 0.95, "delong"), N, about=about
+            )
             if c:
                 about = About(circumstance=c, level=level, supervisor=s, versus="clean")
                 shift = min(0.55 + 0.13 * (level or 0), 0.99)
-                yield Finding("auc_shift", shift, Interval(shift - 0.02, min(shift + 0.02, 1), 0.95, "delong"), 2 * N, about=about)
+                yield Finding(
+                    "auc_shift", shift, Interval(shift - 0.02, min(shift + 0.02, 1), 0.95, "delong"), 2 * N, about=about
+                )
 
 
 def _claims(
@@ -259,7 +263,8 @@ def _run(
         "versions": {"roadworthy": "0.1.0", "python": "3.11.9", "numpy": "2.1.0", "torch": "2.13.0"}, "seed": 20260301,
         "command": "roadworthy assess assessment.yaml",
         "spec": {"subject": {"task": "classification"}},
-        "spec_text": "subject: {task: classification, torch: model.pt, version: cnn-1.4.0}\ndata:\n  test: {bundled: fashion-mnist}\n"
+        "spec_text": "subject: {task: classification, torch: model.pt, version: cnn-1.4.0}\n"
+        "data:\n  test: {bundled: fashion-mnist}\n"
         "circumstances:\n  fog: {transform: fog, levels: [1, 2, 3], exposure: 4, likelihood: 3, severity: 5}\n",
         "intended_use": "Sorting of returned garments on a conveyor, indoor light, one garment a picture.",
         "not_tested": ["garments of more than one piece", "pictures in colour", "cameras other than the one at the belt"],
@@ -369,7 +374,13 @@ def _cases(circumstances: dict[str, tuple[float, float, float, float | None]]) -
 
 def _no_supervisors(run: dict[str, Any], findings: list[Finding]) -> None:
     run["supervisors"] = [
-        {"name": "knn", "module": "cnn", "applicable": False, "because": "only predictions were given", "parameters": {}}
+        {
+            "name": "knn",
+            "module": "cnn",
+            "applicable": False,
+            "because": "only predictions were given",
+            "parameters": {},
+        }
     ]
     findings[:] = [f for f in findings if not f.about.supervisor]
 

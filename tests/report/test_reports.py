@@ -20,12 +20,14 @@ from roadworthy.report.json_report import json_report, schema
 from roadworthy.report.junit import junit
 from roadworthy.report.terminal import circumstances_table, claims_table, slices_table
 
-SECTIONS = (
-    "verdict claims circumstances slices levels gallery worst supervisors use hashes method reproduce"
-).split()
-VARIANTS = (
-    "plain no_claims no_supervisors media_none unfinished wer mota many hostile detection text large_media bare"
-).split()
+SECTIONS = [
+    *("verdict", "claims", "circumstances", "slices", "levels", "gallery"),
+    *("worst", "supervisors", "use", "hashes", "method", "reproduce"),
+]
+VARIANTS = [
+    *("plain", "no_claims", "no_supervisors", "media_none", "unfinished", "wer", "mota"),
+    *("many", "hostile", "detection", "text", "large_media", "bare"),
+]
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +67,9 @@ def test_a_page_has_every_section_in_order_and_loads_nothing(views: dict[str, Ru
     assert len(content.encode()) < LIMIT
     assert "default-src 'none'" in content
     assert page.tags.count("script") == 1
-    assert "nan" not in re.findall(r"\b\w+\b", page.text.lower().replace(sample_run.HOSTILE, "").replace("holds nan", ""))
+    assert "nan" not in re.findall(
+        r"\b\w+\b", page.text.lower().replace(sample_run.HOSTILE, "").replace("holds nan", "")
+    )
 
 
 def test_every_figure_of_a_full_run_is_drawn_in_two_widths(views: dict[str, RunView]) -> None:
@@ -98,10 +102,8 @@ def test_pairs_beyond_the_budget_are_left_out_and_counted(views: dict[str, RunVi
 
 
 def test_failed_cases_are_counted_in_sight(views: dict[str, RunView]) -> None:
-    text = " ".join(Page(html(views["plain"])).text.split())
-    assert "cases without an answer15counted as wrong" in text.replace(" ", "").replace(
-        "caseswithoutananswer15countedaswrong", "cases without an answer15counted as wrong"
-    )
+    text = Page(html(views["plain"])).text
+    assert re.search(r"cases without an answer\s*15\s*counted as wrong", text)
     assert "the input of case 0 holds NaN" in text
 
 

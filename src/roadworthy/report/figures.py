@@ -70,7 +70,7 @@ def circumstances(view: RunView) -> Figure | None:
     rows = [
         _forest_row(view, _place(c.name, c.worst_level), c.worst) for c in view.circumstances if c.worst is not None
     ]
-    caption = f"{view.measure} under each circumstance at its worst level, worst first. Dashed: the clean test data."
+    caption = f"Performance ({view.measure}) under each circumstance at its worst level, worst first. Dashed: the clean test data."
     return _forest(view, "figure-circumstances", rows, caption, f"{view.measure} by circumstance", "clean")
 
 
@@ -79,7 +79,7 @@ def slices(view: RunView) -> Figure | None:
     judged = [s for s in view.slices if s.performance is not None and not s.too_small]
     rows = [_forest_row(view, s.name, s.performance) for s in judged if s.performance]
     left_out = sum(s.too_small for s in view.slices)
-    caption = f"{view.measure} by slice of the clean test data, worst first. Dashed: all of it." + (
+    caption = f"Performance ({view.measure}) by slice of the clean test data, worst first. Dashed: all of it." + (
         f" {plural(left_out, 'slice')} with too few cases only in the table." if left_out else ""
     )
     return _forest(view, "figure-slices", rows, caption, f"{view.measure} by slice", "overall")
@@ -95,8 +95,8 @@ def levels(view: RunView) -> Figure | None:
     if not panels:
         return None
     caption = (
-        f"{view.measure} against level, with intervals; all panels share one scale, and circumstances are in the order of "
-        "their significance. Dashed: the clean test data."
+        f"Performance ({view.measure}) against level, with intervals; all panels share one scale, "
+        "circumstances in the order of their significance. Dashed: the clean test data."
     )
     return _figure(
         "figure-levels",

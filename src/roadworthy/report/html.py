@@ -15,7 +15,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.finding import Finding
 from roadworthy.registry import register
 
 from . import media, numbers, wording

@@ -17,8 +17,8 @@ from typing import Literal
 
 from roadworthy.statistics.interval import Interval
 
-Style = Literal["percent", "points", "plain"]
-"""A share (0.91 is 91%), a difference of shares (in percentage points), or a number in its own unit."""
+Style = Literal["percent", "points", "plain", "change"]
+"""A share (0.91 is 91%), a difference of shares (in percentage points), a number in its own unit, a difference of such."""
 
 MINUS = "−"
 NONE = "–"
@@ -43,14 +43,17 @@ def value(x: float | None, style: Style = "plain") -> str:
         return NONE
     if math.isinf(x):
         return ("" if x > 0 else MINUS) + "∞"
-    return _with_unit(_digits(x, style, _decimals(x, style)), style)
+    return _with_unit(_digits(x, style, _places([x], style)), style)
 
 
 def interval(found: Interval | None, style: Style = "plain") -> str:
     """Both ends with the same number of decimals, the unit once."""
     if found is None:
         return NONE
-    places = max(_decimals(found.low, style), _decimals(found.high, style))
+    return _interval(found, style, _places([found.low, found.high], style))
+
+
+def _interval(found: Interval, style: Style, places: int) -> str:
     ends = [_digits(end, style, places) for end in (found.low, found.high)]
     return _with_unit(f"{ends[0]} to {ends[1]}", style)
 
@@ -58,6 +61,10 @@ def interval(found: Interval | None, style: Style = "plain") -> str:
 def estimate(x: float | None, found: Interval | None, n: int | None, style: Style = "plain") -> Shown:
     """A value with its interval, confidence and number of cases."""
     shown, ends, cases = value(x, style), interval(found, style), count(n)
+    if found and x is not None and math.isfinite(x) and style in ("plain", "change"):
+        # A number in its own unit and its interval are read together: as many decimals, from the largest of them.
+        places = _places([x, found.low, found.high], style)
+        shown, ends = _digits(x, style, places), _interval(found, style, places)
     sure = confidence(found.confidence) if found else ""
     parts = [shown, f"{sure} interval {ends} ({found.method})" if found else "no interval", f"n = {cases}"]
     return Shown(shown, ends, sure, cases, ", ".join(parts))
@@ -133,6 +140,14 @@ def moment(iso: str) -> str:
     return f"{when.day} {when:%B %Y, %H:%M}" + (f" {zone}" if zone else "")
 
 
+def _places(together: list[float], style: Style) -> int:
+    """How many decimals numbers get that stand together: three significant digits of the largest, or what shares need."""
+    finite = [x for x in together if math.isfinite(x)]
+    if style in ("plain", "change"):
+        return _decimals(max(finite, key=abs, default=0.0), style)
+    return max((_decimals(x, style) for x in finite), default=0)
+
+
 def _decimals(x: float, style: Style) -> int:
     if not math.isfinite(x):
         return 0
@@ -141,6 +156,8 @@ def _decimals(x: float, style: Style) -> int:
     if style == "percent":
         # A share near 0 or 1 needs more places, or 99.96% would read as 100%.
         small, rest = abs(x), abs(1 - x)
+        if small > 1:
+            return 0
         if min(small, rest) < 1e-12 or (small >= 0.01 and rest >= 0.0005):
             return 1
         return 2 if small >= 0.0001 and rest >= 0.00005 else 3
@@ -150,11 +167,11 @@ def _decimals(x: float, style: Style) -> int:
 def _digits(x: float, style: Style, places: int) -> str:
     if not math.isfinite(x):
         return ("" if x > 0 else MINUS) + "∞"
-    scaled = x if style == "plain" else 100 * x
+    scaled = 100 * x if style in ("percent", "points") else x
     text = f"{abs(scaled):,.{places}f}"
     negative = scaled < 0 and float(text.replace(",", "")) != 0
-    return (MINUS if negative else "+" if style == "points" and scaled > 0 else "") + text
+    return (MINUS if negative else "+" if style in ("points", "change") and scaled > 0 else "") + text
 
 
 def _with_unit(text: str, style: Style) -> str:
-    return text + {"percent": "%", "points": " pp", "plain": ""}[style]
+    return text + {"percent": "%", "points": " pp"}.get(style, "")

@@ -100,7 +100,9 @@ class RunView:
         share = self.run["measure"].get("shape") == "proportion"
         if quantity in ("failure_rate", "relative_drop") or (quantity == self.measure and share):
             return "percent"
-        return "points" if quantity == "difference" and share else "plain"
+        if quantity == "difference":
+            return "points" if share else "change"
+        return "plain"
 
     @functools.cached_property
     def findings(self) -> tuple[Finding, ...]:

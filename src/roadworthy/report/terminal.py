@@ -63,7 +63,9 @@ def _table(title: str, texts: list[str], figures: list[str] | None = None) -> Ta
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1))
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1)
+    )
     for name in texts:
         table.add_column(name, overflow="fold", ratio=1)
     for name in figures or []:

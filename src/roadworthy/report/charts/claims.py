@@ -85,7 +85,9 @@ def _panel(panel: Sequence[ClaimRow], layout: Layout, top: float) -> Svg:
 
 def _row(row: ClaimRow, layout: Layout, scale: Scale, top: float) -> Svg:
     y = layout.mark_at(top)
-    parts = [label(row.id if layout.stacked else f"{row.id}  {row.text}", 0, layout.text_at(top), width=layout.label_width)]
+    parts = [
+        label(row.id if layout.stacked else f"{row.id}  {row.text}", 0, layout.text_at(top), width=layout.label_width)
+    ]
     if known(row.limit) and row.limit is not None:
         parts.append(_limit(scale(row.limit), y, row.direction))
     parts += [element("circle", cx=scale(m), cy=y, r=3, class_="member") for m in row.members if known(m)]

@@ -75,7 +75,9 @@ def step(value: float) -> int:
     return min(max(int(share * STEPS), 0), STEPS - 1)
 
 
-def _head(names: Sequence[list[str]], band: Sequence[str], left: float, cell: float, top: float, head: float) -> list[Svg]:
+def _head(
+    names: Sequence[list[str]], band: Sequence[str], left: float, cell: float, top: float, head: float
+) -> list[Svg]:
     return [
         group(
             *(

@@ -83,7 +83,15 @@ def _legend(clean: float | None, style: numbers.Style, better: str) -> Svg:
 
 
 def _panel(
-    panel: LevelPanel, x: float, width: float, y: float, scale: Scale, clean: float | None, style: numbers.Style, *, first: bool
+    panel: LevelPanel,
+    x: float,
+    width: float,
+    y: float,
+    scale: Scale,
+    clean: float | None,
+    style: numbers.Style,
+    *,
+    first: bool,
 ) -> Svg:
     base, right = scale.start, x + width
     inset = 16.0

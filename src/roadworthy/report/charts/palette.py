@@ -45,7 +45,7 @@ DARK: dict[str, str] = {
     "breached-soft": "#3a2118",
     "inconclusive-soft": "#362a10",
 }
-RAMP_LIGHT = ("#eef4fa", "#d6e6f4", "#b5d3eb", "#8cbbdd", "#5c9dcb", "#2f7db3", "#0f6099", "#07477a")
+RAMP_LIGHT = ("#eef4fa", "#d6e6f4", "#b5d3eb", "#8cbbdd", "#5c9dcb", "#2877ad", "#0f6099", "#07477a")
 RAMP_DARK = ("#1a2632", "#1c354a", "#1d4666", "#225c86", "#3a78a8", "#5f98c6", "#8bbbe2", "#bcdcf5")
 STEPS = len(RAMP_LIGHT)
 
@@ -54,7 +54,9 @@ def css() -> str:
     """The custom properties, light by default and in print, dark where the reader asks for it, and the charts' classes."""
     return (
         f":root{{color-scheme:light dark;{_properties(LIGHT, RAMP_LIGHT)}}}\n"
-        f"@media screen and (prefers-color-scheme:dark){{:root{{{_properties(DARK, RAMP_DARK)}}}}}\n" + _CLASSES + _ramp()
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{_properties(DARK, RAMP_DARK)}}}}}\n"
+        + _CLASSES
+        + _ramp()
     )
 
 
@@ -101,7 +103,7 @@ _CLASSES = """\
 .rw-chart .limit{stroke:var(--rw-ink);stroke-width:2.5}
 .rw-chart .whisker{stroke:var(--rw-accent);stroke-width:2.5;stroke-linecap:round;fill:none}
 .rw-chart .whisker.thin{stroke-width:1.5;stroke-opacity:.55}
-.rw-chart .dot{fill:var(--rw-accent);stroke:var(--rw-surface);stroke-width:1.5}
+.rw-chart .dot{fill:var(--rw-accent)}
 .rw-chart .curve{stroke:var(--rw-accent);stroke-width:2;stroke-linejoin:round;fill:none}
 .rw-chart .band{fill:var(--rw-band)}
 .rw-chart .member{fill:none;stroke:var(--rw-muted);stroke-width:1.1}

@@ -142,7 +142,12 @@ def _names(
         for anchor, tx, ty in choices:
             start = tx - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
             box = Box(start - 2, ty - 11, start + wide + 2, ty + 4)
-            inside = box.left >= frame.left and box.right <= frame.right and box.top >= frame.top and box.bottom <= frame.bottom
+            inside = (
+                box.left >= frame.left
+                and box.right <= frame.right
+                and box.top >= frame.top
+                and box.bottom <= frame.bottom
+            )
             if inside and not any(box.meets(t) for t in taken):
                 taken.append(box)
                 name = label(point.name, tx, ty, width=150, anchor=anchor, font=SMALL)

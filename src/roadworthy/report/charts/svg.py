@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 FONT = 12.0
 """Size of a chart's text in its own units; a chart is laid out so that one unit is about one pixel."""
@@ -74,13 +75,27 @@ def fit(text: str, width: float, font: float = FONT) -> str:
 
 
 def label(
-    text: str, x: float, y: float, *, width: float = math.inf, anchor: str = "start", class_: str = "ink", font: float = FONT
+    text: str,
+    x: float,
+    y: float,
+    *,
+    width: float = math.inf,
+    anchor: str = "start",
+    class_: str = "ink",
+    font: float = FONT,
 ) -> Svg:
     """A text that fits its place; what had to be shortened has the whole in a tooltip."""
     short = fit(text, width, font)
     whole = [element("title", text)] if short != text else []
     return element(
-        "text", short, *whole, x=x, y=y, class_=class_, text_anchor=None if anchor == "start" else anchor, font_size=font
+        "text",
+        short,
+        *whole,
+        x=x,
+        y=y,
+        class_=class_,
+        text_anchor=None if anchor == "start" else anchor,
+        font_size=font,
     )
 
 
@@ -111,8 +126,11 @@ def domain(values: Iterable[float | None], *, bounded: bool, pad: float = 0.06) 
     """
     finite = [v for v in values if v is not None and math.isfinite(v)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
-    air = pad * (high - low) or max(abs(high) * 0.1, 0.05)
-    floor, ceiling = (0.0 if low >= 0 else -math.inf, 1.0 if high <= 1 else math.inf) if bounded else (-math.inf, math.inf)
+    flat = high - low <= 1e-9 * max(1.0, abs(high))
+    air = max(abs(high) * 0.1, 0.05) if flat else pad * (high - low)
+    floor, ceiling = (
+        (0.0 if low >= 0 else -math.inf, 1.0 if high <= 1 else math.inf) if bounded else (-math.inf, math.inf)
+    )
     low, high = max(low - air, floor), min(high + air, ceiling)
     return round(low, 12), round(high, 12)
 
@@ -128,10 +146,10 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 
 def tick_text(places: list[float], style: str) -> list[str]:
     """The ticks as text, all with as many decimals as the finest needs."""
-    shown = [p if style == "plain" else 100 * p for p in places]
-    step = min((b - a for a, b in zip(shown, shown[1:], strict=False)), default=abs(shown[0]) if shown else 1) or 1
+    shown = [100 * p if style in ("percent", "points") else p for p in places]
+    step = min((b - a for a, b in pairwise(shown)), default=abs(shown[0]) if shown else 1) or 1
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    unit = {"percent": "%", "points": "", "plain": ""}[style]
+    unit = "%" if style == "percent" else ""
     return [f"{v:,.{decimals}f}".replace("-", "−") + unit for v in shown]
 
 

@@ -1,0 +1,170 @@
+"""Charts draw whatever numbers they get: one row or forty, no interval, NaN, values above 1 and below 0."""
+
+from __future__ import annotations
+
+import math
+import re
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roadworthy.report import numbers
+from roadworthy.report.charts import (
+    ClaimRow,
+    ForestRow,
+    HeatCell,
+    LevelPanel,
+    LevelPoint,
+    SignificancePoint,
+    claims_chart,
+    forest,
+    heat,
+    levels_chart,
+    palette,
+    significance_chart,
+)
+from roadworthy.report.charts.svg import Scale, domain, fit, text_width, ticks
+from roadworthy.statistics import Interval
+
+SVG = "{http://www.w3.org/2000/svg}"
+AWKWARD = st.one_of(st.none(), st.just(math.nan), st.just(-math.inf), st.floats(-3, 40))
+NAMES = st.text(max_size=60)
+WIDTHS = st.sampled_from([336.0, 920.0])
+
+
+def parsed(svg: str) -> ElementTree.Element:
+    """The picture as XML: well formed, named, described, and without a number that is none."""
+    root = ElementTree.fromstring(svg)
+    assert root.get("role") == "img"
+    assert root.find(f"{SVG}title") is not None and root.find(f"{SVG}desc") is not None
+    for element in root.iter():
+        for key, content in element.attrib.items():
+            assert not re.search(r"\b(nan|inf)\b", content), (element.tag, key, content)
+    return root
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(NAMES, AWKWARD, AWKWARD, AWKWARD), max_size=12),
+    AWKWARD,
+    WIDTHS,
+    st.sampled_from(["higher", "lower"]),
+)
+def test_a_forest_draws_any_rows(rows: list, reference: float | None, width: float, better: str) -> None:
+    drawn = forest(
+        [ForestRow(*r) for r in rows], title="t", reference=reference, style="plain", width=width, better=better
+    )
+    dots = len(parsed(drawn).findall(f".//{SVG}circle"))
+    assert dots == sum(v is not None and math.isfinite(v) for _, v, *_ in rows)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.tuples(AWKWARD, AWKWARD, AWKWARD), max_size=5), min_size=1, max_size=9), AWKWARD, WIDTHS)
+def test_curves_are_drawn_for_any_values(panels: list, clean: float | None, width: float) -> None:
+    made = [
+        LevelPanel(f"c{i}", tuple(LevelPoint(j, *p) for j, p in enumerate(points))) for i, points in enumerate(panels)
+    ]
+    root = parsed(levels_chart(made, title="t", clean=clean, style="plain", width=width))
+    finite = sum(v is not None and math.isfinite(v) for points in panels for v, _, _ in points)
+    assert len(root.findall(f".//{SVG}circle")) == finite
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(NAMES, AWKWARD, AWKWARD, AWKWARD, AWKWARD, st.sampled_from(["met", "breached", "inconclusive"])),
+        max_size=8,
+    ),
+    WIDTHS,
+)
+def test_claims_are_drawn_for_any_values(rows: list, width: float) -> None:
+    made = [ClaimRow(n, "text", "q", v, lo, hi, limit, "min", s, "plain") for n, v, lo, hi, limit, s in rows]
+    parsed(claims_chart(made, title="t", width=width))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 13, 40])
+@pytest.mark.parametrize("width", [336.0, 920.0])
+def test_labels_of_dots_never_overlap(count: int, width: float) -> None:
+    points = [SignificancePoint(f"circumstance_{i}", 1 + (i * 37) % 125, (i * 17 % 40) / 50) for i in range(count)]
+    root = parsed(significance_chart(points, title="t", width=width))
+    assert len(root.findall(f".//{SVG}circle")) == count
+    boxes = []
+    for text in root.findall(f".//{SVG}text"):
+        if not (text.text or "").startswith("circumstance"):
+            continue
+        x, y, wide = float(text.get("x", 0)), float(text.get("y", 0)), text_width(text.text or "", 11)
+        start = x - {"start": 0, "middle": wide / 2, "end": wide}[text.get("text-anchor", "start")]
+        boxes.append((start, y - 10, start + wide, y + 3))
+    assert boxes
+    for i, a in enumerate(boxes):
+        for b in boxes[i + 1 :]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+
+
+def test_a_heat_table_has_a_cell_for_every_pair_and_breaks_many_columns_into_bands() -> None:
+    columns = [f"supervisor_number_{i}" for i in range(20)]
+    cells = {("clean", c): HeatCell(0.4 + 0.03 * i) for i, c in enumerate(columns)}
+    for width in (336.0, 920.0):
+        root = parsed(heat(["clean", "fog"], columns, cells, title="t", width=width))
+        rects = root.findall(f".//{SVG}rect")
+        assert len(rects) == 40
+        assert max(float(r.get("x", 0)) + float(r.get("width", 0)) for r in rects) <= width
+        assert [t.text for t in root.iter(f"{SVG}text")].count("–") == 20
+
+
+def test_every_colour_is_readable_on_its_ground() -> None:
+    for theme in (palette.LIGHT, palette.DARK):
+        for ground in ("surface", "page", "raised"):
+            for ink in ("ink", "muted", "accent", "met", "breached", "inconclusive"):
+                assert palette.contrast(theme[ink], theme[ground]) >= 4.5, (ink, ground)
+        for status in ("met", "breached", "inconclusive"):
+            assert palette.contrast(theme[status], theme[f"{status}-soft"]) >= 4.5
+    for ramp in (palette.RAMP_LIGHT, palette.RAMP_DARK):
+        assert all(palette.contrast(palette.ink_on(c), c) >= 4.5 for c in ramp)
+
+
+def test_the_ramp_survives_greyscale() -> None:
+    light = [palette.luminance(c) for c in palette.RAMP_LIGHT]
+    dark = [palette.luminance(c) for c in palette.RAMP_DARK]
+    assert light == sorted(light, reverse=True) and dark == sorted(dark)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 9))
+def test_ticks_are_inside_the_range_and_evenly_spaced(low: float, span: float, count: int) -> None:
+    places = ticks(low, low + span, count)
+    slack = span * 1e-6 + 1e-9
+    assert all(low - slack <= p <= low + span + slack for p in places)
+    assert len(places) <= count + 1
+
+
+@given(st.lists(st.floats(0, 1), min_size=1))
+def test_the_range_of_shares_stays_within_0_and_1(values: list[float]) -> None:
+    low, high = domain(values, bounded=True)
+    assert 0 <= low <= min(values) + 1e-9 and max(values) - 1e-9 <= high <= 1
+    assert low < high
+    assert Scale(low, high, 0, 100)(2.0) == 100
+
+
+@given(NAMES, st.floats(20, 300))
+def test_a_fitted_text_is_no_wider_than_its_place(text: str, width: float) -> None:
+    assert text_width(fit(text, width)) <= width
+
+
+@given(st.floats(0, 1))
+def test_a_share_is_never_rounded_up_to_all_or_down_to_none(x: float) -> None:
+    shown = numbers.value(x, "percent")
+    if 1e-4 < x < 1 - 1e-4:
+        assert shown not in ("100.0%", "0.0%", "0.00%", "100.00%")
+    assert abs(float(shown.rstrip("%")) / 100 - x) <= 0.00051
+
+
+def test_numbers_are_written_as_a_reader_expects() -> None:
+    assert numbers.value(0.0031, "percent") == "0.31%"
+    assert numbers.value(5.04, "percent") == "504%"
+    assert numbers.value(math.nan) == numbers.NONE == numbers.value(None, "percent")
+    shown = numbers.estimate(0.0048, Interval(-0.0645, 0.0741, 0.95, "t"), 200)
+    assert (shown.value, shown.interval) == ("0.0048", "−0.0645 to 0.0741")
+    assert numbers.value(0.605, "change") == "+0.605"
+    assert numbers.interval(Interval(-math.inf, 0.25, 0.975, "t")) == "−∞ to 0.250"
