@@ -207,9 +207,8 @@ def _write_reports(folder: RunFolder) -> None:
     from roadworthy.report.run_view import RunView
 
     view = RunView.open(folder.path)
-    names = {"html": "report.html", "json": "report.json", "junit": "junit.xml"}
-    for name, file in names.items():
-        folder.write_text(file, registry.get("reports", name).bind()(view))
+    for name, component in registry.components("reports").items():
+        folder.write_text(component.traits.get("file", f"report.{name}"), component.bind()(view))
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from roadworthy.data.samples import DataError, Dataset, check_roles
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import Assessment, SpecError, supervisor_name, supervisor_parameters
+from roadworthy.spec import ROLES, Assessment, SpecError, supervisor_name, supervisor_parameters
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Input, Output, Request
 from roadworthy.subject.system import System
@@ -113,7 +113,9 @@ class Plan:
     def at(self, condition: Condition) -> dict[str, Callable[[Any, str, int], Any]]:
         """What happens at the subject's ports under a condition."""
         transform = condition.transform
-        if transform is None or transform.identity:
+        # Answers that were given elsewhere go by case id and never look at an input, so none has to be made for them.
+        by_id = all(getattr(m, "whole_case", False) for m in self.subject.modules.values())
+        if transform is None or transform.identity or by_id:
             return {}
         seed = self.spec.seed
         return {condition.port: lambda value, case, step: transform.at_step(value, seed, case, step)}
@@ -160,14 +162,8 @@ def _source(component: registry.Component) -> str:
 
 def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None) -> Plan:
     """Load what the file names and check that it fits together."""
-    sets = dict(data or {})
-    for role, content in spec.data.roles().items() if data is None else ():
-        sets[role] = _load(spec, content, role, ("data", role))
     circumstances = _circumstances(spec)
-    for c in circumstances:
-        if c.data is not None:
-            sets[c.role] = _load(spec, c.data, c.name, ("circumstances", c.name, "data"))
-    _check_data(spec, sets)
+    sets = load_data(spec, circumstances, data=data)
     system = _fitting(spec, subject or _subject(spec), sets["test"])
     _check_circumstances(spec, circumstances, system, sets["test"])
     for i, column in enumerate(spec.slices):
@@ -180,6 +176,20 @@ def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[st
         _supervisions(spec, system, sets),
         _measure(spec, system, sets["test"]),
     )
+
+
+def load_data(
+    spec: Assessment, circumstances: Sequence[Circumstance] | None = None, *, data: Mapping[str, Dataset] | None = None
+) -> dict[str, Dataset]:
+    """The data sets by role, those of circumstances included; `data` may be handed in for the roles under data."""
+    sets = dict(data or {})
+    for role, content in spec.data.roles().items() if data is None else ():
+        sets[role] = _load(spec, content, role, ("data", role))
+    for c in _circumstances(spec) if circumstances is None else circumstances:
+        if c.data is not None:
+            sets[c.role] = _load(spec, c.data, c.name, ("circumstances", c.name, "data"))
+    _check_data(spec, sets)
+    return sets
 
 
 def _load(spec: Assessment, content: Mapping[str, Any], name: str, place: tuple[str | int, ...]) -> Dataset:
@@ -203,10 +213,22 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
             raise spec.error(place, "the data set is empty; nothing can be assessed on it")
         if dataset.targets is None and role != "operational":
             raise spec.error(place, "has no targets (labels); what is judged must have them")
+    classes = {role: dataset.classes for role, dataset in sets.items() if dataset.classes}
+    for role, names in classes.items():
+        if names != classes.get("test", names):
+            raise spec.error(
+                ("data", role) if role in ROLES else ("data",),
+                f"{role} has the classes {_few(names)}, test has {_few(classes['test'])}, so the same label would mean two "
+                "things; name all classes, in the subject's order, under data: classes",
+            )
     try:
         check_roles(sets)
     except DataError as error:
         raise spec.error(("data",), str(error)) from error
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f", … ({len(names)})" if len(names) > 4 else "")
 
 
 def _subject(spec: Assessment) -> System:
@@ -345,4 +367,4 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
         raise spec.error(("measure",), str(error)) from error
 
 
-__all__ = ["Chunk", "Plan", "SpecError", "Supervision", "code_version", "resolve"]
+__all__ = ["Chunk", "Plan", "SpecError", "Supervision", "code_version", "load_data", "resolve"]

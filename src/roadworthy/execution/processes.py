@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from roadworthy.execution.memory import keep_freed_memory
 from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.work import Done, Unfinished, work
 from roadworthy.registry import register
@@ -125,6 +126,7 @@ def _raised(answer: dict[str, Any]) -> BaseException:
 def _serve() -> None:
     """The worker's side. What the subject prints goes to standard error, so that it cannot garble the answers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keep_freed_memory()
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     first = json.loads(sys.stdin.readline())

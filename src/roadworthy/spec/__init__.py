@@ -1,6 +1,7 @@
 """The assessment file: composes what the rooms declare."""
 
 from roadworthy.spec.assessment import (
+    ROLES,
     Assessment,
     CircumstanceSpec,
     ClaimSpec,
@@ -12,6 +13,7 @@ from roadworthy.spec.assessment import (
 from roadworthy.spec.document import Document, SpecError
 
 __all__ = [
+    "ROLES",
     "Assessment",
     "CircumstanceSpec",
     "ClaimSpec",

@@ -163,7 +163,7 @@ class Assessment(_Strict):
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals in the report")
     seed: int = 0
     media: Literal["gallery", "none"] = Field("gallery", description="none: no input leaves the data, for private data")
-    execution: ExecutionSpec = Field(default_factory=ExecutionSpec)
+    execution: ExecutionSpec = Field(default_factory=lambda: ExecutionSpec(workers=None, chunk=500))
 
     _document: Document = PrivateAttr()
 

@@ -36,8 +36,8 @@ def checked(
 
 def _unsound(kind: Kind, column: Any) -> Iterator[tuple[int, str]]:
     if isinstance(column, np.ndarray) and column.dtype.kind == "f" and column.ndim == 2:
-        for row in np.flatnonzero(~np.isfinite(column).all(axis=1)):
-            yield int(row), kind.problem(column[row]) or "is not finite"
+        for row in np.flatnonzero(~np.isfinite(column).all(axis=1)).tolist():
+            yield row, kind.problem(column[row]) or "is not finite"
         return
     for row, item in enumerate(column):
         reason = "is missing" if item is None else kind.problem(item)

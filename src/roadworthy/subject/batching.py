@@ -109,7 +109,7 @@ def _answer(
         return Answers({port: spread([], rows, n) for port in module.outputs}), error
     try:
         asked = given if rows.size == n else pick(given, rows)
-        answers = module.batch(asked, Context([cases.ids[i] for i in rows], requests, cases.seed))
+        answers = module.batch(asked, Context([cases.ids[i] for i in rows.tolist()], requests, cases.seed))
         columns, extras, problems = checked(name, module, answers, rows.size)
     except SubjectError:
         raise

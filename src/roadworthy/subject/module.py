@@ -57,9 +57,20 @@ class Answers:
 class Module(Protocol):
     """The contract. `batched` says whether `batch` may be called; `step` always may."""
 
-    inputs: tuple[str, ...]
-    outputs: Mapping[str, Kind]
-    batched: bool
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Its input ports."""
+        ...
+
+    @property
+    def outputs(self) -> Mapping[str, Kind]:
+        """Its output ports, and what kind of value each gives."""
+        ...
+
+    @property
+    def batched(self) -> bool:
+        """Whether many cases may be asked at once."""
+        ...
 
     @property
     def fingerprint(self) -> str:
