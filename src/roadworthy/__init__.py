@@ -1,5 +1,71 @@
-"""Is this AI system fit for the road, and is it still?"""
+"""Is this AI system fit for the road, and is it still?
+
+>>> import roadworthy
+>>> roadworthy.Interval.__name__
+'Interval'
+
+Names are loaded when they are first used, so that importing the package costs nothing.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from roadworthy.data.load import load
+    from roadworthy.data.samples import DataError, Dataset
+    from roadworthy.execution.assess import Run, assess
+    from roadworthy.execution.work import Unfinished
+    from roadworthy.finding import Finding
+    from roadworthy.registry import register
+    from roadworthy.spec import SpecError
+    from roadworthy.statistics.interval import Interval
+    from roadworthy.subject.module import SubjectError, function_module
+    from roadworthy.subject.system import System
+
 __version__ = "0.1.0"
+
+_HOME = {
+    "DataError": "data.samples",
+    "Dataset": "data.samples",
+    "Finding": "finding",
+    "Interval": "statistics.interval",
+    "Run": "execution.assess",
+    "SpecError": "spec",
+    "SubjectError": "subject.module",
+    "System": "subject.system",
+    "Unfinished": "execution.work",
+    "assess": "execution.assess",
+    "function_module": "subject.module",
+    "load": "data.load",
+    "register": "registry",
+}
+"""Public name -> the module in which it lives."""
+
+__all__ = [
+    "DataError",
+    "Dataset",
+    "Finding",
+    "Interval",
+    "Run",
+    "SpecError",
+    "SubjectError",
+    "System",
+    "Unfinished",
+    "__version__",
+    "assess",
+    "function_module",
+    "load",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

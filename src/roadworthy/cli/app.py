@@ -1,0 +1,82 @@
+"""The commands as one program: found in `commands`, one file each; errors become one sentence and an exit code.
+
+With ``--json`` standard output is JSON and nothing else, errors too: ``{"error": …, "kind": …, "exit_code": …}``.
+``--debug``, or ROADWORTHY_DEBUG=1, shows where an error was raised.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from roadworthy.cli import commands, exits, showing
+
+EPILOG = "Exit codes: 0 claims met, 1 breached, 2 usage or file error, 3 inconclusive, 4 unfinished."
+
+
+def build() -> typer.Typer:
+    """The program with every command that stands in `commands`."""
+    app = typer.Typer(
+        name="roadworthy",
+        help="Is this AI system fit for the road, and is it still?",
+        epilog=EPILOG,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+    @app.callback()
+    def whole(
+        version: Annotated[bool, typer.Option("--version", help="Show the version and end.", callback=_version)] = False,
+        debug: Annotated[bool, typer.Option("--debug", hidden=True)] = False,
+    ) -> None:
+        """Is this AI system fit for the road, and is it still?"""
+
+    for info in pkgutil.iter_modules(commands.__path__):
+        importlib.import_module(f"{commands.__name__}.{info.name}").add_to(app)
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; its exit code."""
+    debug = "--debug" in arguments or os.environ.get("ROADWORTHY_DEBUG", "") not in ("", "0")
+    given = [a for a in arguments if a != "--debug"] or ["--help"]
+    try:
+        code = build()(given, prog_name="roadworthy", standalone_mode=False)
+        if code == exits.INTERRUPTED:
+            raise KeyboardInterrupt
+        showing.flush()
+        return int(code or 0)
+    except SystemExit:
+        # typer and rich end so when whoever read the output has seen enough; no command ends so itself.
+        showing.flush()
+        return 0
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            traceback.print_exc()
+        return _told(error, as_json="--json" in given)
+
+
+def _told(error: BaseException, *, as_json: bool) -> int:
+    code, message = exits.code_of(error), exits.message_of(error)
+    if as_json:
+        print(json.dumps({"error": message, "kind": type(error).__name__, "exit_code": code}))
+    else:
+        lead = "unfinished" if code == exits.UNFINISHED else "error"
+        print(f"{lead}: {message}", file=sys.stderr)
+    return code
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from roadworthy import __version__
+
+        print(f"roadworthy {__version__}")
+        raise typer.Exit

@@ -1,0 +1,89 @@
+"""``roadworthy assess FILE``: run an assessment and judge its claims."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roadworthy.cli import exits, showing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from roadworthy.report.run_view import RunView
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make it a command."""
+    app.command("assess")(assess)
+
+
+def assess(
+    file: Annotated[Path, typer.Argument(help="The assessment file.")] = Path("assessment.yaml"),
+    runs: Annotated[Path | None, typer.Option(help="Where runs are kept; by default runs/ beside the file.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one for small work.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress, and only the claims.")] = False,
+) -> int:
+    """Run an assessment: the exit code is the verdict (0 met, 1 breached, 3 inconclusive).
+
+    What is done is kept: after an interruption, or a change of claims, the same command goes on from there.
+    """
+    with showing.shown(quiet=quiet or json) as progress:
+        progress.stage("starting", 0)
+        from roadworthy.execution.assess import assess as run_assessment
+        from roadworthy.report.run_view import RunView
+
+        run = run_assessment(
+            file, runs=runs, workers=workers, progress=progress, command=_command(file, runs, workers)
+        )
+    view = RunView.open(run.folder)
+    # A reader who has seen enough (`| head`) does not change the verdict.
+    with contextlib.suppress(BrokenPipeError, SystemExit):
+        if json:
+            from roadworthy import registry
+
+            print(registry.get("reports", "json").bind()(view), end="")
+        else:
+            _print(view, showing.console(), quiet=quiet)
+    return exits.VERDICTS[run.verdict]
+
+
+def _command(file: Path, runs: Path | None, workers: int | None) -> str:
+    """What a reader of the record types to get the same run."""
+    words = ["roadworthy", "assess", file.name]
+    words += ["--runs", runs.name] if runs is not None else []
+    words += ["--workers", str(workers)] if workers is not None else []
+    return shlex.join(words)
+
+
+def _print(view: RunView, out: Console, *, quiet: bool) -> None:
+    from rich.markup import escape
+
+    from roadworthy.report import terminal, wording
+
+    if view.claims:
+        out.print(terminal.claims_table(view))
+    if not quiet:
+        if view.circumstances:
+            out.print(terminal.circumstances_table(view))
+        if view.slices:
+            out.print(terminal.slices_table(view, most=8))
+        for note in view.run.get("notes", []):
+            out.print(f"note: {escape(note)}", soft_wrap=True)
+        cases = view.run["cases"]
+        out.print(f"{cases['total']:,} cases: {cases['computed']:,} computed, {cases['from_cache']:,} from the cache")
+    verdict = wording.verdict(view)
+    out.print(f"[bold]{verdict.mark} {escape(verdict.word)}.[/bold] {escape(verdict.reason)}", soft_wrap=True)
+    out.print(f"Report: {escape(_shown(view.folder / 'report.html'))}", soft_wrap=True)
+
+
+def _shown(path: Path) -> str:
+    """A path as short as it can be typed from here."""
+    here = Path.cwd().resolve()
+    whole = path.resolve()
+    return str(whole.relative_to(here)) if whole.is_relative_to(here) else str(whole)

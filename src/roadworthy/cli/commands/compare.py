@@ -1,0 +1,136 @@
+"""``roadworthy compare FIRST SECOND``: what changed between two runs, in what was asked and in what was found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roadworthy.cli import showing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from roadworthy.analysis.comparison import Change
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make it a command."""
+    app.command("compare")(compare)
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="The earlier run's folder.")],
+    second: Annotated[Path, typer.Argument(help="The later run's folder.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of the intervals of the changes.")] = 0.95,
+) -> None:
+    """Compare two runs: what differs in the files, in the claims, and in the findings (second minus first)."""
+    from roadworthy.analysis.comparison import compare as changes_between
+    from roadworthy.analysis.comparison import spec_differences
+    from roadworthy.execution.judging import recorded
+    from roadworthy.store import RunFolder
+
+    before, after = (recorded(RunFolder.open(f)) for f in (first, second))
+    changes = sorted(changes_between(before, after, confidence=confidence), key=_size, reverse=True)
+    clear = [c for c in changes if c.direction != "no clear change"]
+    content = {
+        "first": _head(first, before.record),
+        "second": _head(second, after.record),
+        "spec": [
+            {"field": f, "first": a, "second": b}
+            for f, a, b in spec_differences(before.record["spec"], after.record["spec"])
+        ],
+        "claims": _claims(before.record, after.record),
+        "changes": [c.to_dict() for c in clear],
+        "no_clear_change": len(changes) - len(clear),
+        "only_in_one": len({f.id for f in before.findings} ^ {f.id for f in after.findings}),
+    }
+    if json:
+        showing.print_json(content)
+    else:
+        _print(content, clear, showing.console())
+
+
+def _size(change: Change) -> tuple[bool, float]:
+    difference = abs(change.second - change.first)
+    return change.direction != "no clear change", -1.0 if math.isnan(difference) else difference
+
+
+def _head(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    subject = record["subject"]
+    return {
+        "folder": str(folder),
+        "name": record["name"],
+        "created": record["created"],
+        "verdict": record["verdict"],
+        "version": subject["version"],
+        "fingerprint": subject["fingerprint"],
+    }
+
+
+def _claims(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Claims whose status or limit is not what it was, and those that only one run has."""
+    old, new = ({c["id"]: c for c in record["claims"]} for record in (before, after))
+    found = []
+    for name in [*old, *(n for n in new if n not in old)]:
+        a, b = old.get(name), new.get(name)
+        if a is None or b is None or (a["status"], a["limit"]) != (b["status"], b["limit"]):
+            found.append(
+                {
+                    "id": name,
+                    "text": (b or a or {}).get("text", ""),
+                    "first": a and a["status"],
+                    "second": b and b["status"],
+                    "first_limit": a and a["limit"],
+                    "second_limit": b and b["limit"],
+                }
+            )
+    return found
+
+
+def _print(content: dict[str, Any], clear: Sequence[Change], out: Console) -> None:
+    from rich.markup import escape
+
+    for side in ("first", "second"):
+        head = content[side]
+        version = f", version {head['version']}" if head["version"] else ""
+        out.print(f"{side:<7} {escape(head['folder'])}: {head['verdict']}{escape(version)}", soft_wrap=True)
+    same = content["first"]["fingerprint"] == content["second"]["fingerprint"]
+    out.print("The subject is the same in both." if same else "The subject differs.")
+    _rows(out, "Spec", ["Field", "First", "Second"], [[d["field"], d["first"], d["second"]] for d in content["spec"]])
+    claims = [[c["id"], c["text"], c["first"] or "–", c["second"] or "–"] for c in content["claims"]]
+    _rows(out, "Claims that changed", ["Id", "Claim", "First", "Second"], claims)
+    found = [
+        [
+            f"{c.quantity} | {c.about}",
+            f"{c.first:.4g}",
+            f"{c.second:.4g}",
+            f"{c.second - c.first:+.4g} [{c.interval.low:+.4g}, {c.interval.high:+.4g}]",
+            c.direction,
+        ]
+        for c in clear
+    ]
+    _rows(out, "Clear changes", ["Finding", "First", "Second", "Difference", ""], found)
+    out.print(f"{len(clear):,} findings changed clearly, {content['no_clear_change']:,} show no clear change.")
+    if content["only_in_one"]:
+        out.print(f"{content['only_in_one']:,} findings stand in only one of the runs.")
+
+
+def _rows(out: Console, title: str, columns: list[str], rows: list[list[Any]]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        out.print(f"{title}: none.")
+        return
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    out.print(table)

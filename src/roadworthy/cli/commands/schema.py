@@ -1,0 +1,25 @@
+"""``roadworthy schema``: JSON schemas of the files, for editors and other programs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from roadworthy.cli import showing
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make it a command."""
+    app.command("schema")(schema)
+
+
+def schema(
+    of: Annotated[Literal["assessment", "report"], typer.Argument(help="Which file.")] = "assessment",
+) -> None:
+    """Print the JSON schema of the assessment file or of report.json."""
+    if of == "report":
+        from roadworthy.report.json_report import schema as made
+    else:
+        from roadworthy.spec import schema as made
+    showing.print_json(made())

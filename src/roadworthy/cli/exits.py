@@ -1,0 +1,62 @@
+"""Exit codes, and which error ends with which.
+
+>>> VERDICTS["breached"], code_of(KeyboardInterrupt())
+(1, 4)
+"""
+
+from __future__ import annotations
+
+MET, BREACHED, USAGE, INCONCLUSIVE, UNFINISHED = 0, 1, 2, 3, 4
+CRASHED = 70
+"""An error of the program's own (EX_SOFTWARE of sysexits.h), so that it is never taken for a verdict."""
+
+VERDICTS = {"met": MET, "no claims": MET, "breached": BREACHED, "inconclusive": INCONCLUSIVE}
+"""A run's verdict -> the exit code of `roadworthy assess`."""
+
+INTERRUPTED = 130
+"""What a shell, and typer, call a program that was stopped by the keyboard."""
+
+_REFUSED = {
+    "DataError",
+    "FileExistsError",
+    "FileNotFoundError",
+    "IsADirectoryError",
+    "NotADirectoryError",
+    "PermissionError",
+    "RegistryError",
+    "ReportError",
+    "SpecError",
+    "StoreError",
+    "SubjectError",
+}
+"""Errors that say what the user can correct. By name: importing their rooms would slow every start down."""
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code of an error."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & {"Unfinished", "KeyboardInterrupt", "Abort"}:
+        return UNFINISHED
+    return USAGE if names & _REFUSED or hasattr(error, "format_message") else CRASHED
+
+
+def message_of(error: BaseException) -> str:
+    """What to tell of it, in one block."""
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return "stopped by the keyboard before any case was run; the same command starts again"
+    if hasattr(error, "format_message"):
+        return _usage(error)
+    if code_of(error) == CRASHED:
+        return (
+            f"{type(error).__name__}: {error}\n"
+            "This is a fault of roadworthy, not of your files; set ROADWORTHY_DEBUG=1 to see where it happened"
+        )
+    if isinstance(error, OSError) and error.strerror and not type(error).__module__.startswith("roadworthy"):
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error)
+
+
+def _usage(error: BaseException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "roadworthy"
+    return f"{error.format_message()}\n`{path} --help` shows what it takes"  # type: ignore[attr-defined]
