@@ -58,6 +58,8 @@ class Member:
     n: int
     cases_to_settle: int | None = None
     why: str = ""
+    bound: float = math.nan
+    """The one-sided bound that decided: pessimistic for what is met, optimistic for what is breached."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -69,6 +71,7 @@ class Member:
             "n": self.n,
             "cases_to_settle": self.cases_to_settle,
             "why": self.why,
+            "bound": self.bound if math.isfinite(self.bound) else None,
         }
 
 
@@ -164,13 +167,15 @@ def _member(claim: Claim, e: Evidence, breached: bool, places: int) -> Member:
     if e.reason:
         return Member(about, e.value, None, "inconclusive", e.n, None, e.reason)
     status: Status = "breached" if breached else "inconclusive"
-    if not breached and not _beyond(claim, _pessimistic(claim, e, claim.confidence)):
-        status = "met"
+    bound = _optimistic(claim, e, simultaneous(claim.confidence, places)) if breached else math.nan
+    if not breached:
+        bound = _pessimistic(claim, e, claim.confidence)
+        status = "inconclusive" if _beyond(claim, bound) else "met"
     # A two-sided interval whose each side is the claim's one-sided bound, so that reader and verdict see the same ends.
     per_side = simultaneous(claim.confidence, places)
     shown = e.interval(1 - 2 * (1 - per_side), "two") if per_side > 0.5 else e.interval(per_side, "two")
     settle = _settle(claim, e) if status == "inconclusive" else None
-    return Member(about, e.value, shown, status, e.n, settle)
+    return Member(about, e.value, shown, status, e.n, settle, bound=bound)
 
 
 def _settle(claim: Claim, e: Evidence) -> int | None:
@@ -201,21 +206,23 @@ def _text(claim: Claim) -> str:
 
 
 def _why(claim: Claim, status: Status, decided: Member, places: int) -> str:
-    side = "at least" if claim.direction == "min" else "at most"
-    at = f" ({decided.about})" if places > 1 or decided.about != "clean" else ""
     if decided.why:
         return f"{decided.about}: {decided.why}"
-    value = f"{decided.value:.4g}{at}"
+    at_least = claim.direction == "min"
+    side = "at least" if at_least else "at most"
+    at = f" at {decided.about}" if places > 1 else ""
+    value, bound = f"{decided.value:.4g}", f"{decided.bound:.4g}"
     if status == "met":
-        each = f"in all {places} places " if places > 1 else ""
-        return (
-            f"{each}the bound at {claim.confidence:.4g} confidence keeps {side} {claim.limit:g}; lowest margin {value}"
-        )
+        near, end = ("lowest", "lower") if at_least else ("highest", "upper")
+        first = f"{near} of {places}: {value}{at}" if places > 1 else value
+        return f"{first}; its {end} bound {bound} keeps {side} {claim.limit:g}"
     if status == "breached":
-        return f"{value} misses {side} {claim.limit:g}, and the bound on the other side does too"
+        end = "upper" if at_least else "lower"
+        return f"{value}{at}; even its {end} bound {bound} misses {side} {claim.limit:g}"
     settle = (
         f"about {decided.cases_to_settle:,} cases would settle it"
         if decided.cases_to_settle
-        else "the value is too near the limit for more cases to settle it"
+        else "it is too near the limit for any number of cases to settle"
     )
-    return f"{value} is not clear of {side} {claim.limit:g}: {settle}"
+    end = "lower" if at_least else "upper"
+    return f"{value}{at}, but its {end} bound {bound} does not keep {side} {claim.limit:g}: {settle}"

@@ -335,7 +335,10 @@ def _gallery(
         }  # fmt: skip
         if variant == "text":
             said = "I need a train to Cambridge on Friday, arriving before nine in the morning."
-            return record | {"original_text": said, "made_text": said.replace("a", "").replace("Friday", HOSTILE)}
+            return record | {
+                "original_text": said,
+                "made_text": said.replace("train", "trian").replace("Friday", HOSTILE),
+            }
         if variant == "detection":
             scene = np.full((120, 200, 3), 90, np.uint8)
             scene[40:90, 30:70] = (190, 160, 90)

@@ -66,4 +66,4 @@ class Observed:
 
     def failed(self) -> Scored:
         """The failure criterion as a measure of its own: the share of cases that fail."""
-        return Scored.proportion(self.failure.astype(np.float64), better="lower")
+        return Scored.proportion(1.0 - self.failure.astype(np.float64), better="lower")

@@ -34,7 +34,9 @@ def build() -> typer.Typer:
 
     @app.callback()
     def whole(
-        version: Annotated[bool, typer.Option("--version", help="Show the version and end.", callback=_version)] = False,
+        version: Annotated[
+            bool, typer.Option("--version", help="Show the version and end.", callback=_version)
+        ] = False,
         debug: Annotated[bool, typer.Option("--debug", hidden=True)] = False,
     ) -> None:
         """Is this AI system fit for the road, and is it still?"""

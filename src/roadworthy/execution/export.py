@@ -98,7 +98,9 @@ def export(spec: Assessment, out: Path, *, format: Format = "png", progress: Pro
                 if case.problem:
                     failed[case.id] = case.problem
                 else:
-                    file = store.write(_place(order[case.condition.name or case.condition.role], case), case.id, case.input)
+                    file = store.write(
+                        _place(order[case.condition.name or case.condition.role], case), case.id, case.input
+                    )
                     level = "" if case.condition.level is None else f"{case.condition.level:g}"
                     table.writerow([case.id, file, case.sample, case.condition.circumstance, level, case.group])
                     written += 1

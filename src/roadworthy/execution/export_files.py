@@ -140,7 +140,11 @@ class Pack(Store):
         """The rows behind a header that says how many there are, and the ids."""
         self._rows.close()
         shape, dtype = self._shape or ((), np.dtype(np.uint8))
-        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (len(self._ids), *shape)}
+        header = {
+            "descr": np.lib.format.dtype_to_descr(dtype),
+            "fortran_order": False,
+            "shape": (len(self._ids), *shape),
+        }
         rows = self.folder / ".rows"
         with zipfile.ZipFile(self.folder / self.name, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             with archive.open("input.npy", "w", force_zip64=True) as stream, rows.open("rb") as source:

@@ -59,7 +59,9 @@ def readme(spec: Assessment, kind: Kind, *, format: str, cases: int, failed: Map
     ]
     if failed:
         first = next(iter(failed))
-        lines.append(f"{len(failed)} cases could not be made and count as failed, the first is {first}: {failed[first]}")
+        lines.append(
+            f"{len(failed)} cases could not be made and count as failed, the first is {first}: {failed[first]}"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -38,9 +38,7 @@ def assess(
         from roadworthy.execution.assess import assess as run_assessment
         from roadworthy.report.run_view import RunView
 
-        run = run_assessment(
-            file, runs=runs, workers=workers, progress=progress, command=_command(file, runs, workers)
-        )
+        run = run_assessment(file, runs=runs, workers=workers, progress=progress, command=_command(file, runs, workers))
     view = RunView.open(run.folder)
     # A reader who has seen enough (`| head`) does not change the verdict.
     with contextlib.suppress(BrokenPipeError, SystemExit):

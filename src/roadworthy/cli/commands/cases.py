@@ -21,9 +21,7 @@ def add_to(app: typer.Typer) -> None:
 def export(
     file: Annotated[Path, typer.Argument(help="The assessment file.")],
     out: Annotated[Path, typer.Option(help="A new folder.")],
-    format: Annotated[
-        Literal["png", "npz"], typer.Option(help="png: one file a case; npz: one file for all.")
-    ] = "png",
+    format: Annotated[Literal["png", "npz"], typer.Option(help="png: one file a case; npz: one file for all.")] = "png",
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Write every case as a file, to be answered on other hardware or by another team.

@@ -72,7 +72,7 @@ def significance_chart(points: Sequence[SignificancePoint], *, title: str, width
     across, up = Scale(0, HIGHEST, left, right), Scale(low, high, bottom, top)
     body = [
         horizontal_axis(across, top, bottom, "plain"),
-        vertical_axis(up, left, right, "percent"),
+        vertical_axis(up, left, right, "percent", count=6),
         line(left, up(0), right, up(0), "edge"),
         label("Relative loss at the worst level", 0, 14, class_="muted", font=SMALL),
         label(
