@@ -13,10 +13,9 @@ from typing import Any
 
 from roadworthy.finding import Finding
 
-from . import charts, numbers
+from . import charts, numbers, wording
 from .run_parts import Circumstance, Claim, Supervisor
 from .run_view import RunView
-from .wording import plural
 
 WIDE, NARROW = 920.0, 336.0
 MOST_ROWS = 60
@@ -70,7 +69,10 @@ def circumstances(view: RunView) -> Figure | None:
     rows = [
         _forest_row(view, _place(c.name, c.worst_level), c.worst) for c in view.circumstances if c.worst is not None
     ]
-    caption = f"Performance ({view.measure}) under each circumstance at its worst level, worst first. Dashed: the clean test data.{_confidence(view)}"
+    caption = (
+        f"Performance ({view.measure}) under each circumstance at its worst level, worst first. "
+        f"Dashed: the clean test data.{wording.intervals_at(view)}"
+    )
     return _forest(view, "figure-circumstances", rows, caption, f"{view.measure} by circumstance", "clean")
 
 
@@ -80,8 +82,8 @@ def slices(view: RunView) -> Figure | None:
     rows = [_forest_row(view, s.name, s.performance) for s in judged if s.performance]
     left_out = sum(s.too_small for s in view.slices)
     caption = (
-        f"Performance ({view.measure}) by slice of the clean test data, worst first. Dashed: all of it.{_confidence(view)}"
-        + (f" {plural(left_out, 'slice')} with too few cases only in the table." if left_out else "")
+        f"Performance ({view.measure}) by slice of the clean test data, worst first. Dashed: all of it.{wording.intervals_at(view)}"
+        + (f" {wording.plural(left_out, 'slice')} with too few cases only in the table." if left_out else "")
     )
     return _forest(view, "figure-slices", rows, caption, f"{view.measure} by slice", "overall")
 
@@ -97,7 +99,7 @@ def levels(view: RunView) -> Figure | None:
         return None
     caption = (
         f"Performance ({view.measure}) against level, with intervals; all panels share one scale, "
-        f"circumstances in the order of their significance. Dashed: the clean test data.{_confidence(view)}"
+        f"circumstances in the order of their significance. Dashed: the clean test data.{wording.intervals_at(view)}"
     )
     return _figure(
         "figure-levels",
@@ -137,12 +139,6 @@ def supervisors(view: RunView) -> Figure | None:
         charts.heat(drawn, columns, cells, title=title, width=WIDE),
         charts.heat(drawn, columns, cells, title=title, width=NARROW),
     )
-
-
-def _confidence(view: RunView) -> str:
-    """At which confidence the measure's intervals are drawn."""
-    found = {f.interval.confidence for f in view.findings if f.quantity == view.measure and f.interval}
-    return f" Intervals at {' and '.join(numbers.confidence(c) for c in sorted(found))}." if found else ""
 
 
 def _figure(id: str, caption: str, draw: Callable[..., str], content: list[Any], **options: Any) -> Figure:

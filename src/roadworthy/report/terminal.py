@@ -14,7 +14,7 @@ from roadworthy.finding import Finding
 from . import numbers
 from .run_parts import Claim
 from .run_view import RunView
-from .wording import MARKS, settle
+from .wording import MARKS, intervals_at, settle
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,6 +45,7 @@ def circumstances_table(view: RunView) -> Table:
             n += f"\n{c.worst.failed:,} failed"
         cells = [_found(view, c.worst), _found(view, c.difference.get(c.worst_level))]
         table.add_row(_plain(place), significance, *cells, n)
+    table.caption = intervals_at(view).strip()
     return table
 
 
@@ -54,8 +55,9 @@ def slices_table(view: RunView, *, most: int = 30) -> Table:
     for s in view.slices[:most]:
         remark = "too few cases" if s.too_small else ""
         table.add_row(_plain(s.name), _found(view, s.performance), numbers.count(s.n), remark)
+    table.caption = intervals_at(view).strip()
     if len(view.slices) > most:
-        table.caption = f"the worst {most} of {len(view.slices)}"
+        table.caption = f"The worst {most} of {len(view.slices)}. {table.caption}"
     return table
 
 
@@ -64,7 +66,13 @@ def _table(title: str, texts: list[str], figures: list[str] | None = None) -> Ta
     from rich.table import Table
 
     table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1)
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_lines=False,
+        padding=(0, 1),
     )
     for name in texts:
         table.add_column(name, overflow="fold", ratio=1)
@@ -94,13 +102,14 @@ def _found(view: RunView, finding: Finding | None) -> Text:
     if finding is None:
         return _plain(numbers.NONE)
     style = view.style_of(finding.quantity)
-    return _two_lines(numbers.estimate(finding.value, finding.interval, finding.n, style))
+    return _two_lines(numbers.estimate(finding.value, finding.interval, finding.n, style), confidence=False)
 
 
-def _two_lines(shown: numbers.Shown) -> Text:
+def _two_lines(shown: numbers.Shown, *, confidence: bool = True) -> Text:
+    """The value with its interval under it; the confidence beside it, where the table's caption does not give it."""
     from rich.text import Text
 
-    ends = f"{shown.interval} ({shown.confidence})" if shown.confidence else "no interval"
+    ends = shown.interval + (f" ({shown.confidence})" if confidence else "") if shown.confidence else "no interval"
     return Text.assemble(shown.value, "\n", (ends, "dim"))
 
 

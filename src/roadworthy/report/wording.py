@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from . import numbers
 from .run_parts import Claim
 from .run_view import RunView
 
@@ -38,6 +39,12 @@ def settle(cases: int | None) -> str:
     ('needs about 14,200 cases in all', 'more cases would not settle it')
     """
     return "more cases would not settle it" if cases is None else f"needs about {plural(cases, 'case')} in all"
+
+
+def intervals_at(view: RunView) -> str:
+    """At which confidence the measure's intervals stand, as a sentence with a blank before it."""
+    found = {f.interval.confidence for f in view.findings if f.quantity == view.measure and f.interval}
+    return f" Intervals at {' and '.join(numbers.confidence(c) for c in sorted(found))}." if found else ""
 
 
 def plural(n: int, noun: str) -> str:
