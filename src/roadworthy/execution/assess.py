@@ -7,7 +7,7 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from typing import Any
 from roadworthy import registry
 from roadworthy.analysis import performance, supervision
 from roadworthy.analysis.observed import Observed
+from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement, overall
 from roadworthy.data.samples import Dataset
 from roadworthy.execution import gallery
@@ -25,7 +26,7 @@ from roadworthy.execution.judging import check_claims, judge_claims
 from roadworthy.execution.observing import Seen, case_table, filtered, fit_supervisors, observe
 from roadworthy.execution.plan import Plan, code_version, resolve
 from roadworthy.execution.progress import Progress, Silent
-from roadworthy.execution.work import Unfinished
+from roadworthy.execution.work import Done, Unfinished
 from roadworthy.finding import Finding
 from roadworthy.spec import Assessment
 from roadworthy.store import ChunkCache, RunFolder, RunIndex
@@ -33,8 +34,10 @@ from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
 
 FORMAT = 1
-SMALL_WORK = 4_000
-"""Cases up to which starting worker processes costs more than it saves."""
+PROBED = 2
+"""Chunks that are run here before deciding whether worker processes are worth their start; the last one's time counts."""
+WORTH_PROCESSES = 8.0
+"""Seconds of work from which several processes finish earlier than one, their start included."""
 
 
 @dataclass(frozen=True)
@@ -119,12 +122,9 @@ def _run_chunks(plan: Plan, cache: ChunkCache, show: Progress, workers: int | No
     waiting = sum(len(chunks[i]) for i in todo)
     show.stage("running the subject", total)
     show.advance(total - waiting)
-    count = _worker_count(plan, workers, waiting, len(todo))
-    executor = registry.get("executors", "processes" if count > 1 and not in_process else "inline")
-    failed = 0
-    for done in executor.build(plan, cache, todo, workers=count) if todo else ():
-        failed += done.failed
-        if done.failed == done.cases and chunks[done.index].start == 0 and not chunks[done.index].condition.name:
+    for done in _executed(plan, cache, todo, workers or plan.spec.execution.workers, in_process):
+        chunk = chunks[done.index]
+        if done.failed == done.cases and chunk.start == 0 and chunk.condition == Condition():
             raise SubjectError(
                 f"the subject gave no answer to any of the first {done.cases} cases, so it is stopped here. "
                 f"The first error: {done.first_error}"
@@ -133,11 +133,24 @@ def _run_chunks(plan: Plan, cache: ChunkCache, show: Progress, workers: int | No
     return {"total": total, "computed": waiting, "from_cache": total - waiting}
 
 
-def _worker_count(plan: Plan, asked: int | None, cases: int, chunks: int) -> int:
-    wanted = asked or plan.spec.execution.workers
-    if wanted is None:
-        wanted = 1 if cases <= SMALL_WORK else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    return max(1, min(wanted, chunks))
+def _executed(plan: Plan, cache: ChunkCache, todo: list[int], workers: int | None, in_process: bool) -> Iterator[Done]:
+    """Chunks as they are done: in this process, or in several where asked, or where two chunks show that it pays."""
+    inline = registry.get("executors", "inline").build
+    if workers is None and not in_process:
+        for done in inline(plan, cache, todo[:PROBED]):
+            yield done
+            seconds = done.seconds / done.cases
+        todo = todo[PROBED:]
+        left = sum(len(plan.chunks[i]) for i in todo)
+        workers = _cores() if left and seconds * left > WORTH_PROCESSES else 1
+    if workers and workers > 1 and not in_process and len(todo) > 1:
+        yield from registry.get("executors", "processes").build(plan, cache, todo, workers=workers)
+    else:
+        yield from inline(plan, cache, todo)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _conclude(

@@ -1,8 +1,8 @@
 """Cases written out as files, to be answered elsewhere: on the target hardware, by another team, by a system that cannot be loaded.
 
-What is written is what the subject would get in a run here: every condition of the plan, transformed with the same seeds, under the
-same case ids. The subject itself is not needed. Answers come back as a file of predictions (`subject: {predictions: FILE}`), and give
-the same findings as a run in which the subject is here; a case that is not answered counts as failed.
+What is written is what the subject would get in a run here: every condition of the plan, transformed with the same seeds,
+under the same case ids. The subject itself is not needed. Answers come back as a file of predictions
+(`subject: {predictions: FILE}`), and give the findings of a run with the subject here; a case without an answer counts as failed.
 """
 
 from __future__ import annotations

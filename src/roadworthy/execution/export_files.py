@@ -1,5 +1,5 @@
-"""How exported inputs stand in files: images as PNG without loss (floats as .npy), frames as a folder of them, recordings as float32
-wav, texts, goals and vectors as JSON lines, or all of them as arrays of one npz.
+"""How exported inputs stand in files: images as PNG without loss (floats as .npy), frames as a folder of them, recordings
+as float32 wav, texts, goals and vectors as JSON lines, or all of them as arrays of one npz.
 
 >>> import tempfile
 >>> from roadworthy.data.values import TEXT

@@ -50,7 +50,7 @@ def readme(spec: Assessment, kind: Kind, *, format: str, cases: int, failed: Map
         "cases.csv lists them: id, file, sample, circumstance (empty: unchanged), level, group. Use the ids exactly as they stand.",
         f"Answer as JSON lines (answers.jsonl), one line a case: {example}",
         f"  {MEANING[output]}.",
-        f"  Where there is no answer: {json.dumps({'id': 'CASE ID', 'error': 'why'})}; a case that is left out counts as failed too.",
+        f"  No answer: {json.dumps({'id': 'CASE ID', 'error': 'why'})}; a case that is left out counts as failed too.",
         _table(output),
         _npz(output),
         "Inputs are as the system would get them: do not augment, select or reorder by label; preprocess as in use.",

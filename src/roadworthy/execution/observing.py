@@ -11,7 +11,7 @@ import numpy as np
 from roadworthy.analysis.observed import Observed
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.samples import Dataset
-from roadworthy.data.values import Boxes, Episode, Tracks
+from roadworthy.data.values import LABEL, Boxes, Episode, Tracks
 from roadworthy.execution.plan import Plan, Supervision
 from roadworthy.measures.failure import failures
 from roadworthy.store import ChunkCache
@@ -125,6 +125,9 @@ def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
         "prediction": np.array(display(system.output, data, data.classes), dtype=object),
         "seconds": system.seconds.astype(np.float32),
     }
+    if plan.spec.media == "none" and data.target_kind is not LABEL:
+        # Transcripts, goals and boxes say what the inputs were; class names do not.
+        columns["truth"] = columns["prediction"] = np.full(n, "", dtype=object)
     for name, scores in observed.scores.items():
         columns[f"score.{name}"] = scores
     for column in plan.spec.slices:
