@@ -59,6 +59,8 @@ def significance(view: RunView) -> Figure | None:
         "Where to work first: how much a circumstance matters (exposure × likelihood × severity, 1 to 125) against how "
         "much performance it costs at its worst level, relative to the clean data. Bars are intervals."
     )
+    if len(points) > 12:
+        caption += " Where dots are too close for a name, it is in the tooltip and in the table below."
     return _figure(
         "figure-significance", caption, charts.significance_chart, points, title="Significance against relative loss"
     )
