@@ -1,0 +1,67 @@
+"""Loaders: forms of data. They take a path, the folder it is relative to, a name, and what every data set may say.
+
+>>> from roadworthy.registry import get
+>>> list(takes_what_every_data_set_may_say(get("loaders", "npz")))
+[]
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from roadworthy.conformance.rule import Rule
+from roadworthy.data.samples import DataError
+from roadworthy.data.values import KINDS
+from roadworthy.registry import REQUIRED, Component
+
+GIVEN = ("path", "base", "name", "group", "classes")
+"""Execution gives base and name; group and classes may stand once for all data sets of a file."""
+
+
+def takes_what_every_data_set_may_say(component: Component) -> Iterator[str]:
+    """The same keys in every form of data."""
+    missing = [name for name in GIVEN if name not in component.parameters]
+    if missing:
+        yield f"it does not take {' and '.join(missing)}; a loader is load(*, path, base, name, group, classes, …)"
+    required = [n for n in GIVEN[1:] if n in component.parameters and component.parameters[n].default is REQUIRED]
+    if required:
+        yield f"{' and '.join(required)} must have a default"
+
+
+def says_which_kinds_it_gives(component: Component) -> Iterator[str]:
+    """`gives={"inputs": (…), "targets": (…)}`, so that a list of loaders can say what they are for."""
+    gives = component.traits.get("gives", {})
+    for part in ("inputs", "targets"):
+        kinds = gives.get(part, ())
+        unknown = [k for k in kinds if k not in KINDS]
+        if not kinds or unknown:
+            yield f"gives[{part!r}] is {kinds!r}; names of kinds were expected: {', '.join(KINDS)}"
+
+
+def a_missing_file_is_named(component: Component) -> Iterator[str]:
+    """Bad data is a DataError that names what is missing."""
+    with tempfile.TemporaryDirectory() as folder:
+        missing = "no-such-data"
+        filled = {
+            name: missing
+            for name, p in component.parameters.items()
+            if p.default is REQUIRED and p.annotation is str and name != "path"
+        }
+        try:
+            model = component.model()(path=missing, base=Path(folder), **filled)
+        except ValueError:
+            return  # needs more than texts: nothing can be tried without knowing it
+        try:
+            component.build(**{name: getattr(model, name) for name in component.parameters})
+        except DataError as error:
+            if missing not in str(error):
+                yield f"the error on a missing file does not name it: {error}"
+        except Exception as error:
+            yield f"a missing file raised {type(error).__name__} instead of DataError: {error}"
+        else:
+            yield "a missing file was not refused"
+
+
+RULES: tuple[Rule, ...] = (takes_what_every_data_set_may_say, says_which_kinds_it_gives, a_missing_file_is_named)
