@@ -34,7 +34,7 @@ ROWS = 200
 """Rows of a table in the page; the rest stand in ``findings.json``, and the page says so."""
 
 
-@register("reports", "html", suffix=".html")
+@register("reports", "html", file="report.html")
 def html(view: RunView, *, embed_media: bool = True) -> str:
     """One HTML file for readers: claims, circumstances, slices, curves, gallery, supervisors, method; works offline."""
     shown = embed_media and view.run.get("media") != "none"

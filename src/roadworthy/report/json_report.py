@@ -151,7 +151,7 @@ def schema() -> dict[str, Any]:
     return copy.deepcopy(SCHEMA)
 
 
-@register("reports", "json", suffix=".json")
+@register("reports", "json", file="report.json")
 def json_report(view: RunView, *, indent: int = 2) -> str:
     """One JSON document for machines: run, claims and findings, with a published schema."""
     document = {

@@ -23,7 +23,7 @@ from .wording import settle
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@register("reports", "junit", suffix=".xml")
+@register("reports", "junit", file="junit.xml")
 def junit(view: RunView) -> str:
     """JUnit XML for CI servers: one test case a claim, and one a place of an ``every`` claim."""
     suite = ElementTree.Element("testsuite", name=_clean(view.name), timestamp=_clean(str(view.run.get("created", ""))))
