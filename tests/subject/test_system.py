@@ -7,7 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.data.values import AUDIO, CLASS_SCORES, EPISODE, FRAMES, GOAL, IMAGE, LABEL, TEXT, VECTOR, Episode, Unreadable
+from roadworthy.data.values import (
+    AUDIO,
+    CLASS_SCORES,
+    EPISODE,
+    FRAMES,
+    GOAL,
+    IMAGE,
+    LABEL,
+    TEXT,
+    VECTOR,
+    Episode,
+    Unreadable,
+)
 from roadworthy.subject import Cases, SubjectError, System, function_module, single
 
 
@@ -73,7 +85,9 @@ def test_recorded_values_hold_a_modules_input(batched):
 
 
 def test_a_change_at_a_port_that_is_not_there_is_refused_with_the_nearest():
-    with pytest.raises(SubjectError, match=r"no port 'add\.w'.*did you mean 'add\.[xy]'.*input, twice\.x, add\.x, add\.y"):
+    with pytest.raises(
+        SubjectError, match=r"no port 'add\.w'.*did you mean 'add\.[xy]'.*input, twice\.x, add\.x, add\.y"
+    ):
         pipeline().run(cases(1.0), at={"add.w": lambda v, c, s: v})
 
 
@@ -185,7 +199,13 @@ def test_a_turn_stands_in_the_modules_trace_as_an_episode_of_one_turn():
 def test_a_change_inside_the_loop_changes_what_follows():
     at = {"echo.text": lambda value, case, step: str(int(value) + 1)}
     trace = loop().run(Cases(["g"], [{}]), at=at)
-    assert trace["system"].output[0].turns == ({"text": "2"}, {"text": "4"}, {"text": "6"}, {"text": "8"}, {"text": "10"})
+    assert trace["system"].output[0].turns == (
+        {"text": "2"},
+        {"text": "4"},
+        {"text": "6"},
+        {"text": "8"},
+        {"text": "10"},
+    )
 
 
 def test_a_whole_episode_where_a_turn_was_expected_fails_the_case_with_a_reason():

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,8 @@ import numpy as np
 from roadworthy.data.values import Audio, Boxes, Episode, Tracks
 
 
-@functools.cache
 def of_kind(name: str) -> tuple[Any, ...]:
-    """Several items: for images grey and colour, 8 and 16 bit and float, as small as 8 x 8."""
+    """Several items, made anew: for images grey and colour, 8 and 16 bit and float, as small as 8 x 8."""
     return tuple(_MAKE[name]())
 
 

@@ -34,7 +34,7 @@ class Violation:
 def broken(rule: Rule, component: Component) -> list[Violation]:
     """What a rule has against a component; a component that raises where it must not breaks the rule too."""
     title = getattr(rule, "__name__", str(rule))
-    found = []
+    found: list[Violation] = []
     try:
         found.extend(Violation(component.room, component.name, title, text) for text in rule(component))
     except Exception as error:

@@ -68,7 +68,11 @@ def values_stay_in_range(component: Component) -> Iterator[str]:
         if isinstance(made, Audio):
             low, values = -1.0, made.wave
         floats = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.size > 0
-        if component.traits["of"] in ("image", "audio") and floats and not (low <= values.min() <= values.max() <= high):
+        if (
+            component.traits["of"] in ("image", "audio")
+            and floats
+            and not (low <= values.min() <= values.max() <= high)
+        ):
             yield f"{_at(transform)}: values from {values.min():g} to {values.max():g}; {low:g} to {high:g} was expected"
 
 
