@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,7 @@ def _page(view: RunView, pictures: media.Media | None) -> str:
         claims_by_urgency=sorted(view.claims, key=_urgency),
         assumptions=_tally(view, lambda f: f.assumptions),
         corrections=_tally(view, lambda f: (f.corrected,) if f.corrected else ()),
-        methods=_tally(view, lambda f: (f.interval.method,) if f.interval else ()),
+        methods=_tally(view, lambda f: (_family(f.interval.method),) if f.interval else ()),
         reasons=_tally(view, lambda f: (f.reason,) if f.reason else ()),
         shown=lambda f: numbers.estimate(f.value, f.interval, f.n, view.style_of(f.quantity)),
         rows=ROWS,
@@ -65,6 +66,11 @@ def _page(view: RunView, pictures: media.Media | None) -> str:
         script=script,
         script_hash=f"sha256-{digest}",
     )
+
+
+def _family(method: str) -> str:
+    """A method without its numbers: "n = 812.4" and "n = 90.1" are one way to make an interval."""
+    return re.sub(r"\d+(\.\d+)?", "…", method)
 
 
 def _urgency(claim: Claim) -> int:

@@ -36,8 +36,10 @@ def assess(
     with showing.shown(quiet=quiet or json) as progress:
         progress.stage("starting", 0)
         from roadworthy.execution.assess import assess as run_assessment
+        from roadworthy.execution.memory import keep_freed_memory
         from roadworthy.report.run_view import RunView
 
+        keep_freed_memory()
         run = run_assessment(file, runs=runs, workers=workers, progress=progress, command=_command(file, runs, workers))
     view = RunView.open(run.folder)
     # A reader who has seen enough (`| head`) does not change the verdict.

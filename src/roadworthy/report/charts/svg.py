@@ -164,7 +164,7 @@ def horizontal_axis(scale: Scale, top: float, bottom: float, style: str) -> Svg:
     return group(*grid, *numbers)
 
 
-def vertical_axis(scale: Scale, left: float, right: float, style: str, *, numbers: bool = True, count: int = 4) -> Svg:
+def vertical_axis(scale: Scale, left: float, right: float, style: str, *, numbers: bool = True, count: int = 5) -> Svg:
     """Grid lines from left to right, and the numbers left of them."""
     places = ticks(scale.low, scale.high, count)
     grid = [line(left, scale(p), right, scale(p), "grid") for p in places]
