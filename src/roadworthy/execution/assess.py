@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +15,14 @@ from roadworthy import registry
 from roadworthy.analysis import performance, supervision
 from roadworthy.analysis.observed import Observed
 from roadworthy.cases.circumstance import Condition
-from roadworthy.claims import Judgement, overall
+from roadworthy.claims import Judgement
 from roadworthy.data.samples import Dataset
 from roadworthy.execution import gallery
 from roadworthy.execution.judging import check_claims, judge_claims
 from roadworthy.execution.observing import Seen, case_table, filtered, fit_supervisors, observe
-from roadworthy.execution.plan import Plan, code_version, resolve
+from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.progress import Progress, Silent
+from roadworthy.execution.recording import record_of
 from roadworthy.execution.work import Done, Unfinished
 from roadworthy.finding import Finding
 from roadworthy.spec import Assessment
@@ -33,7 +30,6 @@ from roadworthy.store import ChunkCache, RunFolder, RunIndex
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
 
-FORMAT = 1
 PROBED = 2
 """Chunks that are run here before deciding whether worker processes are worth their start; the last one's time counts."""
 WORTH_PROCESSES = 8.0
@@ -196,7 +192,7 @@ def _conclude(
             import json
 
             folder.write_text("media/gallery.json", json.dumps(gallery.make_gallery(plan, folder, seen)))
-    record = _record(plan, seen, judgements, counts, command)
+    record = record_of(plan, seen, judgements, counts, command)
     record["timings"] = clock.seconds
     folder.write_record(record)
     with clock.stage("report"):
@@ -248,163 +244,3 @@ def _progress(plan: Plan, cache: ChunkCache) -> str:
 
 def _slug(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip("-.") or "run"
-
-
-def _record(
-    plan: Plan, seen: Sequence[Seen], judgements: Sequence[Judgement], counts: dict[str, int], command: str
-) -> dict[str, Any]:
-    spec = plan.spec
-    scored = seen[0].observed.scored
-    failed = sum(int(s.observed.unanswered.sum()) for s in seen)
-    return {
-        "format": FORMAT,
-        "key": plan.key,
-        "name": spec.title,
-        "status": "finished",
-        "verdict": overall(judgements),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": _versions(),
-        "seed": spec.seed,
-        "confidence": spec.confidence,
-        "command": command or f"roadworthy assess {spec.document.path.name}",
-        "spec": spec.model_dump(mode="json"),
-        "spec_text": spec.document.text,
-        "intended_use": spec.intended_use,
-        "not_tested": [*spec.not_tested, *_not_tested(plan)],
-        "media": spec.media,
-        "subject": _subject_record(plan),
-        "data": {role: _data_record(d) for role, d in plan.data.items()},
-        "measure": {
-            "name": spec.measure_name,
-            "parameters": spec.measure_parameters,
-            "better": scored.better,
-            "shape": scored.shape,
-            "failure": spec.failure or {},
-        },
-        "circumstances": [_circumstance_record(c) for c in plan.circumstances],
-        "slices": _slice_records(plan, seen[0].observed),
-        "cases": {**counts, "failed": failed},
-        "supervisors": [
-            {
-                "name": s.name,
-                "module": s.module,
-                "applicable": s.applicable,
-                "because": s.because,
-                "parameters": dict(s.parameters),
-            }
-            for s in plan.supervisions
-        ],
-        "claims": [j.to_dict() for j in judgements],
-        "notes": _notes(plan, seen, failed),
-    }
-
-
-def _not_tested(plan: Plan) -> list[str]:
-    """What follows from the plan itself."""
-    found = []
-    if not plan.circumstances:
-        found.append("No circumstance besides the clean test data was tried")
-    if plan.data["test"].groups is None:
-        found.append("Dependence between cases: the data names no groups, so cases are taken as independent")
-    if not plan.spec.slices:
-        found.append("Differences between parts of the data: the file names no slices")
-    return found
-
-
-def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
-    notes = []
-    if failed:
-        first = next(e for s in seen for e in s.system.error if e is not None)
-        notes.append(f"{failed} cases gave no answer and are counted as wrong; the first reason: {first}")
-    observed = seen[0].observed
-    for column, values in observed.slices.items():
-        for content in sorted(set(values.tolist()), key=str):
-            n = int((values == content).sum())
-            if n < plan.spec.smallest_slice:
-                notes.append(
-                    f"slice {column}={content} has {n} cases, too few to be judged ({plan.spec.smallest_slice})"
-                )
-    for s in plan.supervisions:
-        if not s.applicable:
-            notes.append(f"supervisor {s.name} is not applicable, because {s.because}")
-    return notes
-
-
-def _versions() -> dict[str, str]:
-    found = {"roadworthy": code_version(), "python": platform.python_version()}
-    for name in ("numpy", "scipy", "torch", "onnxruntime", "opencv-python-headless"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _subject_record(plan: Plan) -> dict[str, Any]:
-    system = plan.subject
-    files: dict[Path, None] = {}
-    for module in system.modules.values():
-        files.update(dict.fromkeys(getattr(module, "files", ())))
-    return {
-        "task": plan.spec.subject.get("task", ""),
-        "adapter": plan.spec.adapter,
-        "version": system.version or str(plan.spec.subject.get("version", "")),
-        "fingerprint": system.fingerprint,
-        "modules": [
-            {
-                "name": name,
-                "outputs": {p: k.name for p, k in m.outputs.items()},
-                "assessed": name not in system.unassessed,
-                "fingerprint": m.fingerprint,
-            }
-            for name, m in system.modules.items()
-        ],
-        "files": [_file_record(Path(f), plan.spec.base) for f in files],
-    }
-
-
-def _file_record(path: Path, base: Path) -> dict[str, Any]:
-    content = path.read_bytes() if path.is_file() else b""
-    shown = os.path.relpath(path, base)
-    return {"path": shown, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-
-
-def _data_record(data: Dataset) -> dict[str, Any]:
-    return {
-        "name": data.name,
-        "n": len(data),
-        "groups": None if data.groups is None else len(set(data.groups.tolist())),
-        "classes": list(data.classes) if data.classes else None,
-        "fingerprint": data.fingerprint,
-        "source": data.source,
-        "licence": data.licence,
-    }
-
-
-def _circumstance_record(c: Any) -> dict[str, Any]:
-    transforms = c.transforms() if c.kind == "transform" else []
-    return {
-        "name": c.name,
-        "kind": c.kind,
-        "transform": c.transform,
-        "table": transforms[0].table if transforms else None,
-        "levels": [t.level for t in transforms if t.level is not None],
-        "parameters": {("" if t.level is None else f"{t.level:g}"): dict(t.parameters) for t in transforms},
-        "port": c.port,
-        "where": c.where,
-        "probability": c.probability,
-        "exposure": c.exposure,
-        "likelihood": c.likelihood,
-        "severity": c.severity,
-        "significance": c.significance,
-        "description": c.description,
-    }
-
-
-def _slice_records(plan: Plan, clean: Observed) -> list[dict[str, Any]]:
-    found = []
-    for column, values in clean.slices.items():
-        for content in sorted(set(values.tolist()), key=str):
-            n = int((values == content).sum())
-            found.append({"column": column, "value": str(content), "n": n, "too_small": n < plan.spec.smallest_slice})
-    return found
