@@ -1,5 +1,6 @@
 """A tiny assessment on disk, for rules that need a plan or a run.
 
+>>> import tempfile
 >>> plan_in(Path(tempfile.mkdtemp())).spec.title
 'example'
 """
