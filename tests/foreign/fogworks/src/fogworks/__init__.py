@@ -1,0 +1,1 @@
+"""Components of another party, found through entry points."""

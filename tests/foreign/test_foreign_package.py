@@ -1,0 +1,164 @@
+"""Another party's package: found through its entry points, run in an assessment, checked by conformance."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PACKAGE = Path(__file__).parent / "fogworks"
+
+
+def install(source: Path, target: Path) -> Path:
+    """What an installer leaves behind: the modules, and a dist-info folder with metadata and entry points."""
+    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    target.mkdir(parents=True)
+    if (source / "src").is_dir():
+        shutil.copytree(source / "src" / project["name"], target / project["name"])
+    info = target / f"{project['name']}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    groups = project["entry-points"].items()
+    lines = [line for group, points in groups for line in [f"[{group}]", *(f"{k} = {v}" for k, v in points.items())]]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return target
+
+
+def python(code: str, target: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter in which the package is installed."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(target), *filter(None, sys.path)])}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install(PACKAGE, tmp_path_factory.mktemp("site") / "packages")
+
+
+def test_its_components_are_found_by_name_with_their_origin_and_traits(installed):
+    code = """
+import json
+from roadworthy import registry
+found = [registry.get("transforms", "light_fog"), registry.get("measures", "close_call"),
+         registry.get("supervisors", "second_best")]
+print(json.dumps([[c.name, c.origin, c.summary, sorted(c.traits)] for c in found]))
+"""
+    done = python(code, installed)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [
+        ["light_fog", "fogworks", "Every row of pixels moves towards white.", ["draw", "of", "tables"]],
+        [
+            "close_call",
+            "fogworks",
+            "Share of cases whose true class is among the two highest scores.",
+            ["better", "of"],
+        ],
+        ["second_best", "fogworks", "The second highest class probability.", []],
+    ]
+
+
+def test_its_components_conform(installed):
+    code = """
+from roadworthy import conformance
+named = conformance.all_components(origin="fogworks")
+print(len(named), [str(v) for room, name in named for v in conformance.check(room, name)])
+"""
+    done = python(code, installed)
+    assert done.stdout.strip() == "3 []", done.stdout + done.stderr
+
+
+ASSESSMENT = """
+subject: {task: classification, python: subject.py:predict}
+data: {test: {npz: test.npz}}
+measure: close_call
+circumstances:
+  fog: {transform: light_fog, levels: [1, 2]}
+supervisors: [second_best]
+claims:
+  - {id: NEAR, close_call: {min: 0.8}}
+execution: {chunk: 10}
+"""
+
+
+def test_they_run_in_an_assessment_with_two_workers(installed, tmp_path):
+    light = np.linspace(10, 250, 40)
+    images = np.broadcast_to(light[:, None, None], (40, 8, 8)).astype(np.uint8)
+    np.savez(tmp_path / "test.npz", images=images, labels=np.digitize(light, [90, 170]))
+    (tmp_path / "subject.py").write_text(
+        "def predict(image):\n    x = float(image.mean())\n    return [-abs(x - c) / 40 for c in (50, 130, 210)]\n"
+    )
+    (tmp_path / "assessment.yaml").write_text(ASSESSMENT)
+    code = """
+import json, sys
+from roadworthy.execution.assess import assess
+run = assess(sys.argv[1], workers=2)
+values = [run.finding("close_call").value, *(run.finding("close_call", circumstance="fog", level=l).value for l in (1, 2))]
+print(json.dumps([run.verdict, values, run.record["supervisors"][0]["applicable"]]))
+"""
+    done = python(code, installed, str(tmp_path / "assessment.yaml"))
+    assert done.returncode == 0, done.stderr
+    verdict, values, applicable = json.loads(done.stdout)
+    assert verdict == "met"
+    assert applicable
+    assert values[0] == 1.0 > values[2]
+
+
+def test_the_command_line_lists_them(installed):
+    cli = pytest.importorskip("roadworthy.cli")
+    if not hasattr(cli, "main"):
+        pytest.skip("the command line is not there")
+    done = python("from roadworthy.cli import main; main()", installed, "list", "transforms")
+    assert done.returncode == 0, done.stderr
+    assert "light_fog" in done.stdout
+    assert "fogworks" in done.stdout
+
+
+def test_an_entry_point_that_cannot_be_imported_names_its_package_and_the_reason(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "pyproject.toml").write_text(
+        '[project]\nname = "rustyworks"\nversion = "0.1"\n'
+        '[project.entry-points."roadworthy.transforms"]\nrust = "rustyworks.rust:rust"\n'
+    )
+    target = install(source, tmp_path / "packages")
+    code = """
+from roadworthy import registry
+try:
+    registry.components("transforms")
+except registry.RegistryError as error:
+    print(error.args[0])
+"""
+    done = python(code, target)
+    assert done.stdout.strip() == (
+        "the package rustyworks offers 'rustyworks.rust:rust' for transforms, which cannot be loaded: "
+        "No module named 'rustyworks'"
+    )
+
+
+def test_a_name_that_is_taken_is_refused_and_both_places_are_named(installed, tmp_path):
+    source = tmp_path / "copyworks"
+    (source / "src" / "copyworks").mkdir(parents=True)
+    (source / "src" / "copyworks" / "__init__.py").write_text(
+        "from roadworthy.registry import register\n"
+        "@register('transforms', 'contrast', of='image', tables={}, draw='step')\n"
+        "def contrast(image, rng):\n    '''Again.'''\n    return image\n"
+    )
+    (source / "pyproject.toml").write_text(
+        '[project]\nname = "copyworks"\nversion = "0.1"\n'
+        '[project.entry-points."roadworthy.transforms"]\ncontrast = "copyworks:contrast"\n'
+    )
+    done = python(
+        "from roadworthy import registry; registry.components('transforms')", install(source, tmp_path / "packages")
+    )
+    assert done.returncode != 0
+    assert "two transforms are called 'contrast'" in done.stderr
+    assert "copyworks.contrast" in done.stderr
