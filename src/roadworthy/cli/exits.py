@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import errno
+
 MET, BREACHED, USAGE, INCONCLUSIVE, UNFINISHED = 0, 1, 2, 3, 4
 CRASHED = 70
 """An error of the program's own (EX_SOFTWARE of sysexits.h), so that it is never taken for a verdict."""
@@ -18,11 +20,8 @@ INTERRUPTED = 130
 
 _REFUSED = {
     "DataError",
-    "FileExistsError",
-    "FileNotFoundError",
-    "IsADirectoryError",
-    "NotADirectoryError",
-    "PermissionError",
+    "ModuleNotFoundError",
+    "OSError",
     "RegistryError",
     "ReportError",
     "SpecError",
@@ -31,11 +30,13 @@ _REFUSED = {
 }
 """Errors that say what the user can correct. By name: importing their rooms would slow every start down."""
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
 
 def code_of(error: BaseException) -> int:
     """The exit code of an error."""
     names = {kind.__name__ for kind in type(error).__mro__}
-    if names & {"Unfinished", "KeyboardInterrupt", "Abort"}:
+    if names & {"Unfinished", "KeyboardInterrupt", "Abort"} or getattr(error, "errno", None) in _FULL:
         return UNFINISHED
     return USAGE if names & _REFUSED or hasattr(error, "format_message") else CRASHED
 

@@ -24,15 +24,16 @@ def runs(
 
     if not folder.is_dir():
         raise StoreError(f"there is no folder {folder}; name the one that `roadworthy assess` kept its runs in")
-    found = [{**row, "folder": str(folder / row["folder"])} for row in RunIndex(folder).runs()]
+    found = RunIndex(folder).runs()
     if json:
-        showing.print_json([{k: v for k, v in row.items() if k != "headline"} for row in found])
+        rows = [{**row, "folder": str(folder / row["folder"])} for row in found]
+        showing.print_json([{k: v for k, v in row.items() if k != "headline"} for row in rows])
         return
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, title=Text(f"Runs in {folder}"), title_justify="left")
     for name in ("Run", "Created", "Verdict", "Version"):
         table.add_column(name, overflow="fold")
     table.add_column("Cases", justify="right")

@@ -1,0 +1,193 @@
+"""`roadworthy assess`: the exit code is the verdict, errors name what to correct, and what is done is kept."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from roadworthy.cli import exits
+
+
+def test_claims_that_hold_end_with_0_and_the_report_is_there(tiny, cli):
+    answer = cli("assess", tiny.file)
+    assert answer.code == 0
+    assert "✓ met" in answer.out and "90.0%" in answer.out
+    assert "600 cases: 600 computed, 0 from the cache" in answer.out
+    report = next(line for line in answer.out.splitlines() if line.startswith("Report: ")).removeprefix("Report: ")
+    assert Path(report).is_file()
+    again = cli("assess", tiny.file)
+    assert "600 cases: 0 computed, 600 from the cache" in again.out
+
+
+def test_no_claims_is_no_failure(tiny, cli):
+    text = tiny.file.read_text().replace("claims:\n  - {id: A-1, accuracy: {min: 0.8}}\n", "")
+    tiny.file.write_text(text)
+    assert cli("assess", tiny.file).code == 0
+
+
+def test_a_claim_that_is_breached_ends_with_1(tiny, cli):
+    answer = cli("assess", tiny.spec(limit=0.97))
+    assert answer.code == 1
+    assert "✗ breached" in answer.out
+
+
+def test_a_claim_that_cannot_be_decided_ends_with_3_and_says_how_many_cases_would(tiny, cli):
+    answer = cli("assess", tiny.spec(limit=0.89))
+    assert answer.code == 3
+    assert "inconclusive" in answer.out
+    settle = json.loads(cli("assess", tiny.file, "--json").out)["claims"][0]["cases_to_settle"]
+    assert settle > 200
+    assert f"{settle:,}" in answer.out
+
+
+def test_a_typo_names_file_line_field_and_what_was_meant(tiny, cli):
+    answer = cli("assess", tiny.spec(gaussian_noise="gausian_noise"))
+    assert answer.code == 2
+    assert f"{tiny.file}:7: circumstances.noise.transform: " in answer.err
+    assert "did you mean 'gaussian_noise'?" in answer.err
+    assert "Traceback" not in answer.err + answer.out
+    answer = cli("assess", tiny.spec(circumstances="circumstance"))
+    assert answer.code == 2
+    assert f"{tiny.file}:6: circumstance" in answer.err and "'circumstances'" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"subject.py:predict": "subject.py:predcit"}, "did you mean 'predict'?"),
+        ({"test.npz": "tset.npz"}, "tset.npz"),
+        ({"[site]\nsup": "[sit]\nsup"}, "did you mean 'site'?"),
+        ({"{min: 0.8}": "{mn: 0.8}"}, "it takes min or max"),
+    ],
+)
+def test_what_a_user_can_correct_ends_with_2_in_one_sentence(tiny, cli, change, said):
+    answer = cli("assess", tiny.spec(**change))
+    assert answer.code == 2
+    assert said in answer.err
+    assert answer.err.count("error: ") == 1 and "Traceback" not in answer.err
+
+
+def test_a_subject_that_answers_nothing_ends_with_2(tiny, cli):
+    (tiny.folder / "subject.py").write_text("def predict(image):\n    raise RuntimeError('no licence')\n")
+    answer = cli("assess", tiny.file)
+    assert answer.code == 2
+    assert "no licence" in answer.err
+
+
+def test_a_full_disk_is_unfinished_and_a_fault_of_ours_is_no_verdict():
+    full, ours = OSError(errno.ENOSPC, "No space left on device", "cases"), ZeroDivisionError("division by zero")
+    assert (exits.code_of(full), exits.message_of(full)) == (4, "cases: No space left on device")
+    assert exits.code_of(ours) not in exits.VERDICTS.values()
+    assert "ROADWORTHY_DEBUG=1" in exits.message_of(ours)
+
+
+def test_usage_errors_end_with_2(cli):
+    assert cli("asess").code == 2
+    assert cli("assess", "a.yaml", "--worker", "2").code == 2
+    missing = cli("assess", "nowhere.yaml")
+    assert missing.code == 2 and "roadworthy init" in missing.err
+
+
+def test_debug_shows_where_an_error_was_raised(cli, monkeypatch):
+    assert "Traceback" in cli("--debug", "assess", "nowhere.yaml").err
+    monkeypatch.setenv("ROADWORTHY_DEBUG", "1")
+    assert "Traceback" in cli("assess", "nowhere.yaml").err
+
+
+def test_json_is_json_and_nothing_else(tiny, cli):
+    import jsonschema
+
+    answer = cli("assess", tiny.file, "--json")
+    content = json.loads(answer.out)
+    assert answer.err == ""
+    assert content["run"]["verdict"] == "met"
+    assert content["claims"][0]["value"] == pytest.approx(0.9)
+    jsonschema.validate(content, json.loads(cli("schema", "report").out))
+    error = cli("assess", tiny.spec(limit=2), "--runs", tiny.file, "--json")
+    assert set(json.loads(error.out)) == {"error", "kind", "exit_code"}
+    error = cli("assess", "nowhere.yaml", "--json")
+    assert json.loads(error.out)["exit_code"] == error.code == 2
+    assert error.err == ""
+
+
+def test_a_log_gets_plain_lines_with_stages_and_seconds(tiny, cli):
+    answer = cli("assess", tiny.file)
+    assert "\x1b" not in answer.err + answer.out
+    stages = [line.split("] ")[1] for line in answer.err.splitlines()]
+    assert "running the subject (600)" in stages
+    assert cli("assess", tiny.file, "--quiet").err == ""
+
+
+def test_cases_without_an_answer_are_noted(tiny, cli):
+    source = (tiny.folder / "subject.py").read_text()
+    refuses = "    if (images[:, 0, 0] % 7 == 0).any():\n        raise ValueError('odd corner')\n    left ="
+    (tiny.folder / "subject.py").write_text(source.replace("    left =", refuses, 1))
+    answer = cli("assess", tiny.file)
+    assert "gave no answer and are counted as wrong" in answer.out and "odd corner" in answer.out
+
+
+def wait_for_chunks(runs: Path, n: int) -> None:
+    until = time.monotonic() + 20
+    while len([p for p in runs.glob(".cache/??/*") if ".partial" not in p.name]) < n:
+        assert time.monotonic() < until, "no chunks were written"
+        time.sleep(0.01)
+
+
+def run_of(folder: Path) -> Path:
+    (found,) = [p.parent for p in folder.glob("*/run.json")]
+    return found
+
+
+def test_ctrl_c_ends_with_4_says_what_is_kept_and_the_next_run_goes_on(tiny):
+    process = tiny.start("assess", "assessment.yaml", PAUSE="0.15")
+    wait_for_chunks(tiny.folder / "runs", 3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 4, err
+    assert "unfinished: stopped by the keyboard" in err
+    assert "of 30 chunks are done and kept" in err and "Traceback" not in err
+    again = tiny.start("assess", "assessment.yaml", "--json")
+    out, err = again.communicate(timeout=30)
+    assert again.returncode == 0, err
+    cases = json.loads(out)["run"]["cases"]
+    assert cases["from_cache"] >= 60 and cases["computed"] + cases["from_cache"] == 600
+
+
+def test_ctrl_c_with_json_is_json(tiny):
+    process = tiny.start("assess", "assessment.yaml", "--json", PAUSE="0.15")
+    wait_for_chunks(tiny.folder / "runs", 1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert json.loads(out)["exit_code"] == process.returncode == 4
+    assert err == ""
+
+
+def test_after_a_kill_the_findings_are_those_of_an_uninterrupted_run(tiny):
+    process = tiny.start("assess", "assessment.yaml", PAUSE="0.15")
+    wait_for_chunks(tiny.folder / "runs", 4)
+    process.kill()
+    process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGKILL
+    both = [tiny.start("assess", "assessment.yaml", "--runs", name) for name in ("runs", "whole")]
+    for started in both:
+        _, err = started.communicate(timeout=40)
+        assert started.returncode == 0, err
+    resumed, whole = (run_of(tiny.folder / name) for name in ("runs", "whole"))
+    assert (resumed / "findings.json").read_bytes() == (whole / "findings.json").read_bytes()
+    counts = [json.loads((folder / "run.json").read_text())["cases"] for folder in (resumed, whole)]
+    assert counts[0]["computed"] <= 600 - 4 * 20
+    assert counts[1]["computed"] == 600
+
+
+def test_workers_do_not_change_a_finding(tiny):
+    both = [tiny.start("assess", "assessment.yaml", "--runs", f"r{n}", "--workers", n) for n in ("1", "2")]
+    for started in both:
+        _, err = started.communicate(timeout=60)
+        assert started.returncode == 0, err
+    one, two = (run_of(tiny.folder / f"r{n}") / "findings.json" for n in (1, 2))
+    assert one.read_bytes() == two.read_bytes()

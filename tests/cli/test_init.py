@@ -1,0 +1,193 @@
+"""`roadworthy init`: whatever it writes is valid, for every way in and every form of data."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import wavfile
+
+from roadworthy.cli.guessing import data_at
+from roadworthy.data.png import encode
+from roadworthy.spec import Assessment
+
+EXAMPLE = Path(__file__).parents[2] / "examples/fashion"
+PICTURE = encode(np.zeros((8, 8), np.uint8))
+
+
+def picture(file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(PICTURE)
+
+
+@pytest.mark.parametrize(
+    ("subject", "adapter", "value"),
+    [
+        ("subject.py", "python", "subject.py:predict"),
+        ("subject.py:predict", "python", "subject.py:predict"),
+        ("fashion/model.py", "torch", "fashion/model.py:build"),
+        ("fashion/weights.safetensors", "torch", "fashion/model.py:build"),
+        ("fashion/model.onnx", "onnx", "fashion/model.onnx"),
+        ("http://127.0.0.1:8000", "server", "http://127.0.0.1:8000"),
+        ("answers.jsonl", "predictions", "answers.jsonl"),
+        ("answers", "predictions", "answers"),
+    ],
+)
+def test_every_way_in_gives_a_valid_file(tiny, cli, subject, adapter, value):
+    shutil.copytree(EXAMPLE, tiny.folder / "fashion", ignore=shutil.ignore_patterns("runs"))
+    (tiny.folder / "answers").mkdir()
+    (tiny.folder / "answers/part.csv").write_text("id,scores_0,scores_1\n0,0,1\n")
+    (tiny.folder / "answers.jsonl").write_text('{"id": "0", "scores": [0, 1]}\n')
+    file = tiny.folder / "new.yaml"
+    answer = cli("init", file, "--subject", subject, "--data", "test.npz", "--yes")
+    assert answer.code == 0, answer.err
+    spec = Assessment.parse(file.read_text(), file)
+    assert (spec.adapter, spec.subject[adapter], spec.task.name) == (adapter, value, "classification")
+    assert len(spec.claims) == 2
+    assert bool(spec.circumstances) == (adapter != "predictions")
+    if adapter == "torch":
+        assert spec.subject["weights"] == "fashion/weights.safetensors"
+    assert f"next: roadworthy assess {file}" in answer.out
+
+
+def test_what_it_wrote_is_assessed(tiny, cli):
+    file = tiny.folder / "new.yaml"
+    cli("init", file, "--subject", "subject.py", "--data", "test.npz", "--yes")
+    report = json.loads(cli("assess", file, "--json").out)
+    assert report["run"]["verdict"] in ("met", "breached", "inconclusive")
+    assert report["run"]["cases"]["total"] == 2000
+
+
+def test_predictions_that_are_not_there_yet_lead_to_an_export(tiny, cli):
+    file = tiny.folder / "new.yaml"
+    answer = cli("init", file, "--subject", tiny.folder / "later.jsonl", "--data", "test.npz", "--yes")
+    assert "roadworthy cases export" in answer.out
+    spec = Assessment.read(file)
+    assert spec.subject["predictions"] == "later.jsonl"
+    assert len(spec.circumstances) == 3
+    assert cli("cases", "export", file, "--out", tiny.folder / "cases", "--format", "npz").code == 0
+
+
+def test_what_is_there_is_found_when_nothing_is_said(tiny, cli):
+    tiny.file.unlink()
+    answer = cli("init", tiny.file, "--yes")
+    assert answer.code == 0, answer.err
+    spec = Assessment.read(tiny.file)
+    assert (spec.subject["python"], spec.data.test) == ("subject.py:predict", {"npz": "test.npz"})
+
+
+def test_a_file_that_is_there_is_not_replaced_unless_forced(tiny, cli):
+    before = tiny.file.read_text()
+    answer = cli("init", tiny.file, "--yes")
+    assert answer.code == 2 and "--force" in answer.err
+    assert tiny.file.read_text() == before
+    assert cli("init", tiny.file, "--yes", "--force").code == 0
+    assert tiny.file.read_text() != before
+
+
+def test_nothing_to_go_by_is_said(tmp_path, cli):
+    answer = cli("init", tmp_path / "a.yaml", "--yes")
+    assert answer.code == 2 and "--subject" in answer.err
+    assert not (tmp_path / "a.yaml").exists()
+    answer = cli("init", tmp_path / "a.yaml", "--subject", "model.xyz", "--data", "fashion-mnist")
+    assert answer.code == 2 and "no subject that can be recognised" in answer.err
+    answer = cli("init", tmp_path / "a.yaml", "--task", "clasification")
+    assert answer.code == 2 and "classification" in answer.err
+
+
+def test_paths_are_those_seen_from_the_file(tiny, cli, monkeypatch):
+    (tiny.folder / "deep").mkdir()
+    monkeypatch.chdir(tiny.folder)
+    assert cli("init", "deep/a.yaml", "--subject", "subject.py", "--data", "test.npz", "--yes").code == 0
+    spec = Assessment.read(Path("deep/a.yaml"))
+    assert (spec.subject["python"], spec.data.test["npz"]) == ("../subject.py:predict", "../test.npz")
+    assert cli("data", "show", "deep/a.yaml").code == 0
+
+
+def forms(folder: Path) -> None:
+    """One small set of data of every form."""
+    picture(folder / "classes/cat/1.png")
+    picture(folder / "classes/dog/2.png")
+    picture(folder / "img/1.png")
+    coco = {
+        "images": [{"id": 1, "file_name": "1.png", "width": 8, "height": 8}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 3, 3]}],
+        "categories": [{"id": 1, "name": "car"}],
+    }
+    (folder / "test.json").write_text(json.dumps(coco))
+    (folder / "drive.csv").write_text("image,steering\nimg/1.png,0.5\n")
+    (folder / "table.csv").write_text("a,b,label\n1,2,x\n3,4,y\n")
+    (folder / "clips").mkdir()
+    wavfile.write(folder / "clips/a.wav", 8000, np.ones(80, np.int16))
+    (folder / "clips/a.txt").write_text("hello")
+    (folder / "goals.jsonl").write_text('{"id": "1", "goal": {"area": "north"}}\n')
+    picture(folder / "video/one/img1/000001.png")
+    (folder / "video/one/gt").mkdir()
+    (folder / "video/one/gt/gt.txt").write_text("1,1,1,1,3,3,1,1,1\n")
+    (folder / "idx").mkdir()
+    header = bytes([0, 0, 8, 3]) + b"".join(n.to_bytes(4, "big") for n in (2, 4, 4))
+    (folder / "idx/t10k-images-idx3-ubyte").write_bytes(header + bytes(32))
+    (folder / "idx/t10k-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1]) + (2).to_bytes(4, "big") + bytes([0, 1]))
+    np.savez(folder / "rows.npz", x=np.zeros((4, 3), np.float32), y=np.arange(4) % 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "loader", "task"),
+    [
+        ("classes", "image_folder", "classification"),
+        ("test.json", "coco", "detection"),
+        ("drive.csv", "csv", "regression"),
+        ("table.csv", "csv", "classification"),
+        ("clips", "audio", "speech"),
+        ("goals.jsonl", "dialogue", "dialogue"),
+        ("video", "frames", "tracking"),
+        ("idx", "idx", "classification"),
+        ("idx/t10k-images-idx3-ubyte", "idx", "classification"),
+        ("rows.npz", "npz", "classification"),
+        ("fashion-mnist", "bundled", "classification"),
+    ],
+)
+def test_every_form_of_data_gives_a_file_whose_data_can_be_read(tmp_path, cli, data, loader, task):
+    forms(tmp_path)
+    file = tmp_path / "assessment.yaml"
+    answer = cli("init", file, "--subject", tmp_path / "later.jsonl", "--data", data, "--yes")
+    assert answer.code == 0, answer.err
+    spec = Assessment.read(file)
+    assert (next(iter(spec.data.test)), spec.task.name) == (loader, task)
+    shown = cli("data", "show", file)
+    assert shown.code == 0, shown.err
+    listed = cli("cases", "list", file)
+    assert listed.code == 0, listed.err
+
+
+def test_data_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(ValueError, match="there is no data at nowhere"):
+        data_at("nowhere", tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="asks only on a terminal")
+def test_on_a_terminal_it_asks_and_offers_what_it_found(tiny):
+    import subprocess
+    import sys
+
+    tiny.file.unlink()
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "roadworthy.cli", "init"],
+        cwd=tiny.folder,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.write(ours, b"\n\n\n")
+    _, err = process.communicate(timeout=30)
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == 0, err
+    assert "Where is the subject? [subject.py]" in err and "What is the task? [classification]" in err
+    assert Assessment.read(tiny.file).adapter == "python"
