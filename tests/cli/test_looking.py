@@ -47,6 +47,14 @@ def test_compare_shows_what_differs_largest_clear_change_first(two_runs, cli):
     assert clean["direction"] == "worse" and clean["interval"]["high"] < 0
 
 
+def test_a_changed_limit_is_one_difference(tiny, cli, tmp_path):
+    first = run_folder(cli, tiny.file, tmp_path / "first")
+    second = run_folder(cli, tiny.spec(limit=0.97), tmp_path / "second")
+    content = json.loads(cli("compare", first, second, "--json").out)
+    assert content["spec"] == [{"field": "claims.A-1.min", "first": 0.8, "second": 0.97}]
+    assert [(c["first"], c["second"]) for c in content["claims"]] == [("met", "breached")]
+
+
 def test_a_run_compared_with_itself_shows_no_change(two_runs, cli):
     content = json.loads(cli("compare", two_runs[0], two_runs[0], "--json").out)
     assert content["spec"] == content["claims"] == content["changes"] == []

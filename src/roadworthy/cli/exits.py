@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 _REFUSED = {
     "DataError",
-    "ModuleNotFoundError",
+    "ImportError",
     "OSError",
     "RegistryError",
     "ReportError",

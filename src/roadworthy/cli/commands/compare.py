@@ -42,7 +42,7 @@ def compare(
         "second": _head(second, after.record),
         "spec": [
             {"field": f, "first": a, "second": b}
-            for f, a, b in spec_differences(before.record["spec"], after.record["spec"])
+            for f, a, b in spec_differences(_by_id(before.record["spec"]), _by_id(after.record["spec"]))
         ],
         "claims": _claims(before.record, after.record),
         "changes": [c.to_dict() for c in clear],
@@ -53,6 +53,11 @@ def compare(
         showing.print_json(content)
     else:
         _print(content, clear, showing.console())
+
+
+def _by_id(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with claims by their id, so that one changed limit is one difference."""
+    return {**spec, "claims": {c["id"]: {k: v for k, v in c.items() if k != "id"} for c in spec.get("claims", [])}}
 
 
 def _size(change: Change) -> tuple[bool, float]:
