@@ -14,6 +14,7 @@ from roadworthy.data.samples import Dataset
 from roadworthy.data.values import LABEL, Boxes, Episode, Tracks
 from roadworthy.execution.plan import Plan, Supervision
 from roadworthy.measures.failure import failures
+from roadworthy.measures.scored import Scored
 from roadworthy.store import ChunkCache
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, concatenate
 from roadworthy.supervisors.supervisor import reduce_steps
@@ -45,10 +46,7 @@ def observe(plan: Plan, cache: ChunkCache, condition: Condition) -> Seen:
     traces = _traces(plan, cache, condition)
     system = concatenate([t[SYSTEM] for t in traces])
     outputs = _with_none(system)
-    assert data.targets is not None
-    scored = plan.measure(outputs, data.targets)
-    criterion = plan.spec.failure or {"wrong": True}
-    failed = failures(scored, outputs, data.targets, criterion, classes=data.classes, metadata=data.metadata)
+    scored, failed = _scored(plan, condition, outputs)
     applicable = [s for s in plan.supervisions if s.applicable]
     observed = Observed(
         condition.circumstance,
@@ -63,6 +61,21 @@ def observe(plan: Plan, cache: ChunkCache, condition: Condition) -> Seen:
         _significance(plan, condition.circumstance),
     )
     return Seen(condition, observed, system)
+
+
+def _scored(plan: Plan, condition: Condition, outputs: Any) -> tuple[Scored, np.ndarray]:
+    """The measure, and which cases fail; truth that does not go with the outputs is an error in the file's data."""
+    data, circumstance = plan.data[condition.role], condition.role.removeprefix("circumstance:")
+    assert data.targets is not None
+    criterion = plan.spec.failure or {"wrong": True}
+    try:
+        scored = plan.measure(outputs, data.targets)
+        failed = failures(scored, outputs, data.targets, criterion, classes=data.classes, metadata=data.metadata)
+    except ValueError as error:
+        own = condition.role != circumstance
+        place = ("circumstances", circumstance, "data") if own else ("data", condition.role)
+        raise plan.spec.error(place, str(error)) from error
+    return scored, failed
 
 
 def filtered(plan: Plan, clean: Observed) -> list[tuple[Observed, Observed]]:
