@@ -121,6 +121,8 @@ def _run_chunks(plan: Plan, cache: ChunkCache, show: Progress, workers: int | No
     for done in _executed(plan, cache, todo, workers or plan.spec.execution.workers, in_process):
         chunk = chunks[done.index]
         if done.failed == done.cases and chunk.start == 0 and chunk.condition == Condition():
+            # Kept, it would be taken for work that is done, and the same command would go on without a word.
+            cache.drop(chunk.key)
             raise SubjectError(
                 f"the subject gave no answer to any of the first {done.cases} cases, so it is stopped here. "
                 f"The first error: {done.first_error}"

@@ -30,8 +30,12 @@ class ChunkCache:
             return False
         if is_whole(folder):
             return True
-        shutil.rmtree(folder, ignore_errors=True)
+        self.drop(key)
         return False
+
+    def drop(self, key: str) -> None:
+        """Forget a chunk, so that it is computed again."""
+        shutil.rmtree(self.folder(key), ignore_errors=True)
 
     def write(self, key: str, trace: Trace) -> None:
         """Keep a chunk, whole or not at all."""
