@@ -13,7 +13,7 @@ from roadworthy.analysis.observed import Observed
 from roadworthy.claims import Claim, Judgement, judge
 from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import Assessment, ClaimSpec
+from roadworthy.spec import Assessment, ClaimSpec, supervisor_name
 from roadworthy.store import RunFolder, StoreError
 
 COMPARED = ("difference", "relative_drop", "auc_shift")
@@ -65,6 +65,29 @@ def check_claims(spec: Assessment, quantity: str) -> None:
                 ("claims", i),
                 f"{content.quantity} compares with clean data; add circumstance: NAME or every: circumstances",
             )
+        _check_place(spec, i, content)
+
+
+def _check_place(spec: Assessment, i: int, content: ClaimSpec) -> None:
+    """Level, slice and supervisor of a claim are among those of the file."""
+    if content.level is not None:
+        if not content.circumstance:
+            raise spec.error(("claims", i, "level"), "a level is of a circumstance; add circumstance: NAME")
+        levels = spec.circumstances[content.circumstance].levels
+        if content.level not in levels:
+            known = ", ".join(map(str, levels)) or "none"
+            raise spec.error(("claims", i, "level"), f"{content.circumstance} is run at the levels {known}")
+    for column in content.slice:
+        if column not in spec.slices:
+            hint = did_you_mean(column, spec.slices)
+            raise spec.error(("claims", i, "slice"), f"{column!r} is not among the slices{hint}; add it to slices")
+    named = [supervisor_name(entry) for entry in spec.supervisors]
+    if content.supervisor and content.supervisor not in named:
+        raise spec.error(
+            ("claims", i, "supervisor"),
+            f"{content.supervisor!r} is not among the supervisors{did_you_mean(content.supervisor, named)}; "
+            "add it to supervisors",
+        )
 
 
 def recorded(folder: RunFolder) -> comparison.Recorded:
@@ -113,9 +136,6 @@ def _places(
     if content.circumstance:
         wanted = [(o, r) for o, r in zip(others, references, strict=True) if o.circumstance == content.circumstance]
         pairs = [(o, r) for o, r in wanted if content.level is None or o.level == content.level]
-        if not pairs:
-            levels = ", ".join(f"{o.level:g}" for o, _ in wanted if o.level is not None)
-            raise spec.error(("claims", i, "level"), f"{content.circumstance} was run at the levels {levels or 'none'}")
     elif content.every == "circumstances":
         pairs = list(zip(others, references, strict=True))
     if content.slice:
@@ -135,11 +155,6 @@ def _places(
 def _cut(spec: Assessment, i: int, observed: Observed, content: ClaimSpec) -> Observed:
     keep = np.ones(len(observed), dtype=bool)
     for column, wanted in content.slice.items():
-        if column not in observed.slices:
-            raise spec.error(
-                ("claims", i, "slice"),
-                f"{column!r} is not among the slices{did_you_mean(column, observed.slices)}; add it to slices",
-            )
         keep &= observed.slices[column].astype(str) == str(wanted)
     if not keep.any():
         raise spec.error(("claims", i, "slice"), f"no case has {content.slice}")
