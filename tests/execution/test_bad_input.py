@@ -91,12 +91,7 @@ def test_a_truncated_image_fails_its_case_alone_and_is_counted_as_wrong(user):
 
 def test_an_image_that_disappears_after_loading_fails_its_case_alone(user):
     file = picture_folder(user)
-    vanish = "from pathlib import Path
-
-Path(__file__).parent.joinpath('pictures/light/15.png').unlink(missing_ok=True)
-
-
-"
+    vanish = "from pathlib import Path\n\nPath(__file__).parent.joinpath('pictures/light/15.png').unlink(missing_ok=True)\n\n\n"
     edited(user, "def predict", f"{vanish}def predict", "subject.py")
     run = assess(file)
     ((_, reason),) = failed_cases(run).items()
@@ -248,9 +243,7 @@ def test_a_manifest_that_is_no_json_is_computed_again(user):
 
 
 def test_the_keyboard_stops_the_run_and_what_is_done_stays(user):
-    stop = "    if x > 0.6 and not Path(__file__).with_name('go').exists():
-        raise KeyboardInterrupt
-"
+    stop = "    if x > 0.6 and not Path(__file__).with_name('go').exists():\n        raise KeyboardInterrupt\n"
     edited(user, "    return", f"{stop}    return", "subject.py")
     edited(user, "def predict", "from pathlib import Path\n\n\ndef predict", "subject.py")
     with pytest.raises(

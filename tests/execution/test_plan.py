@@ -181,8 +181,12 @@ def keys(plan: Plan) -> list[str]:
 def test_chunks_keep_their_keys_where_nothing_they_depend_on_changed(user):
     first = keys(plan_of(user))
     assert len(set(first)) == len(first)
-    changes = {"min: 0.5": "min: 0.6", "slices: [site]
-": "", "name: judge": "name: jury", "exposure: 2": "exposure: 3"}
+    changes = {
+        "min: 0.5": "min: 0.6",
+        "slices: [site]\n": "",
+        "name: judge": "name: jury",
+        "exposure: 2": "exposure: 3",
+    }
     for old, new in changes.items():
         assert keys(plan_of(user, FILE.replace(old, new, 1))) == first
 
