@@ -75,7 +75,7 @@ def confidence(level: float | None) -> str:
     >>> confidence(0.95), confidence(0.975)
     ('95%', '97.5%')
     """
-    return NONE if level is None else f"{100 * level:.6g}%"
+    return NONE if level is None else f"{100 * level:.4g}%"
 
 
 def count(n: float | None) -> str:

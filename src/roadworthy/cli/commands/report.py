@@ -7,9 +7,6 @@ from typing import Annotated
 
 import typer
 
-FILES = {"html": "report.html", "json": "report.json", "junit": "junit.xml"}
-"""The names that `roadworthy assess` gives the reports."""
-
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
@@ -31,6 +28,6 @@ def report(
     if str(out) == "-":
         print(text, end="")
         return
-    target = out or run / FILES.get(format, f"report{component.traits.get('suffix', '')}")
+    target = out or run / component.traits.get("file", f"report.{format}")
     RunFolder(target.parent).write_text(target.name, text)
     print(target)
