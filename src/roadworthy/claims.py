@@ -138,7 +138,7 @@ def overall(judgements: Sequence[Judgement]) -> str:
 
 def _breached(claim: Claim, evidence: Sequence[Evidence]) -> set[int]:
     """Holm's step-down, by bounds: at each step the remaining places share what is left of the error rate."""
-    remaining = {i for i, e in enumerate(evidence) if not e.reason}
+    remaining = {i for i, e in enumerate(evidence) if not _undefined(e)}
     found: set[int] = set()
     while remaining:
         confidence = 1 - (1 - claim.confidence) / len(remaining)
@@ -148,6 +148,11 @@ def _breached(claim: Claim, evidence: Sequence[Evidence]) -> set[int]:
         found |= beyond
         remaining -= beyond
     return found
+
+
+def _undefined(e: Evidence) -> str:
+    """Why nothing can be judged here, else empty."""
+    return e.reason or ("the quantity is not defined on these cases" if math.isnan(e.value) else "")
 
 
 def _optimistic(claim: Claim, e: Evidence, confidence: float) -> float:
@@ -164,18 +169,22 @@ def _beyond(claim: Claim, bound: float) -> bool:
 
 def _member(claim: Claim, e: Evidence, breached: bool, places: int) -> Member:
     about = str(e.about)
-    if e.reason:
-        return Member(about, e.value, None, "inconclusive", e.n, None, e.reason)
+    if _undefined(e):
+        return Member(about, e.value, None, "inconclusive", e.n, None, _undefined(e))
     status: Status = "breached" if breached else "inconclusive"
     bound = _optimistic(claim, e, simultaneous(claim.confidence, places)) if breached else math.nan
     if not breached:
         bound = _pessimistic(claim, e, claim.confidence)
         status = "inconclusive" if _beyond(claim, bound) else "met"
-    # A two-sided interval whose each side is the claim's one-sided bound, so that reader and verdict see the same ends.
-    per_side = simultaneous(claim.confidence, places)
-    shown = e.interval(1 - 2 * (1 - per_side), "two") if per_side > 0.5 else e.interval(per_side, "two")
+    shown = _both_bounds(e, simultaneous(claim.confidence, places))
     settle = _settle(claim, e) if status == "inconclusive" else None
     return Member(about, e.value, shown, status, e.n, settle, bound=bound)
+
+
+def _both_bounds(e: Evidence, confidence: float) -> Interval:
+    """From one-sided bound to one-sided bound, so that reader and verdict see the same ends."""
+    lower, upper = e.interval(confidence, "lower"), e.interval(confidence, "upper")
+    return Interval(lower.low, upper.high, 1 - 2 * (1 - confidence), upper.method)
 
 
 def _settle(claim: Claim, e: Evidence) -> int | None:
@@ -183,7 +192,7 @@ def _settle(claim: Claim, e: Evidence) -> int | None:
         return None
     if e.proportion:
         return cases_to_settle(
-            e.value, claim.limit, n=e.n, effective_n=e.effective_n, confidence=claim.confidence, method="wilson"
+            e.value, claim.limit, n=e.n, effective_n=e.effective_n, confidence=claim.confidence, method="clopper_pearson"
         )
     below = e.value < claim.limit
     sided: Sided = "upper" if below else "lower"
