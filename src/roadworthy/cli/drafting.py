@@ -9,7 +9,7 @@ from typing import Any
 
 from roadworthy import registry
 from roadworthy.cli.guessing import Guess
-from roadworthy.data.values import TASKS
+from roadworthy.data.values import CLASS_SCORES, GOAL, TASKS
 
 PREFERRED = ("gaussian_noise", "motion_blur", "contrast", "pixelate", "background_noise")
 """Transforms that make sense for most subjects; others of the right kind fill up."""
@@ -67,7 +67,7 @@ def text(draft: Draft) -> str:
         "",
         *(["slices: [label]            # label, or columns of metadata"] if _labelled(draft) else ["# slices: [site]"]),
         "",
-        *(["supervisors: [max_softmax]"] if draft.task == "classification" else ["# supervisors: []"]),
+        *(["supervisors: [max_softmax]"] if TASKS[draft.task].output is CLASS_SCORES else ["# supervisors: []"]),
         "",
         "# Examples; put your own limits. Each is met, breached, or inconclusive with the number of cases that would settle it.",
         "claims:",
@@ -77,7 +77,7 @@ def text(draft: Draft) -> str:
 
 
 def _labelled(draft: Draft) -> bool:
-    return draft.task == "classification"
+    return TASKS[draft.task].output is CLASS_SCORES
 
 
 def _circumstances(draft: Draft) -> dict[str, dict[str, Any]]:
@@ -110,7 +110,9 @@ def _circumstance_lines(draft: Draft, found: Mapping[str, Mapping[str, Any]], ac
         ]
         return [*why, "# circumstances:", *(f"# {line}" for line in lines)]
     where = (
-        "  # typing: {transform: swap_characters, levels: [1], port: nlu.utterance}" if draft.task == "dialogue" else ""
+        "  # typing: {transform: swap_characters, levels: [1], port: nlu.utterance}"
+        if TASKS[draft.task].input is GOAL
+        else ""
     )
     return ["# circumstances:", "#   site_b: {where: {site: B}}", *([f"# {where}"] if where else [])]
 
