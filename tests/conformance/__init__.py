@@ -1,0 +1,1 @@
+"""A package, so that its conftest has a name of its own."""
