@@ -257,6 +257,20 @@ def test_the_keyboard_stops_the_run_and_what_is_done_stays(user):
     assert run.finding("accuracy").value == 1.0
 
 
+def test_a_worker_that_is_killed_is_unfinished_work_and_the_same_command_goes_on(user):
+    die = "    if x > 0.6 and not Path(__file__).with_name('go').exists():\n        os.kill(os.getpid(), 9)\n"
+    edited(user, "    return", f"{die}    return", "subject.py")
+    edited(user, "def predict", "import os\nfrom pathlib import Path\n\n\ndef predict", "subject.py")
+    with pytest.raises(
+        Unfinished, match=r"a worker process ended by signal 9 \(SIGKILL\).*fewer workers; \d of 8 chunks are done"
+    ):
+        assess(user / "assessment.yaml", workers=2)
+    (user / "go").write_text("")
+    run = assess(user / "assessment.yaml", workers=2)
+    assert run.finding("accuracy").value == 1.0
+    assert not list((user / "runs").glob("**/*.partial"))
+
+
 def test_a_full_disk_is_unfinished_work_and_what_is_done_stays(user, monkeypatch):
     save, chunks = np.save, set()
 
