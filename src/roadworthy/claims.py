@@ -192,7 +192,12 @@ def _settle(claim: Claim, e: Evidence) -> int | None:
         return None
     if e.proportion:
         return cases_to_settle(
-            e.value, claim.limit, n=e.n, effective_n=e.effective_n, confidence=claim.confidence, method="clopper_pearson"
+            e.value,
+            claim.limit,
+            n=e.n,
+            effective_n=e.effective_n,
+            confidence=claim.confidence,
+            method="clopper_pearson",
         )
     below = e.value < claim.limit
     sided: Sided = "upper" if below else "lower"

@@ -205,6 +205,4 @@ def _scan_entry_points(room: str) -> None:
         if known is None and callable(loaded):
             add(Component(room, point.name, loaded, {}, point.dist.name if point.dist else "?"))
         elif known is not None and point.dist is not None:
-            _components[room][point.name] = Component(
-                room, known.name, known.build, known.traits, point.dist.name
-            )
+            _components[room][point.name] = Component(room, known.name, known.build, known.traits, point.dist.name)

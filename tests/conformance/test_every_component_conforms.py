@@ -6,16 +6,9 @@ import pytest
 
 from roadworthy import conformance, registry
 
-KNOWN = {
-    ("measures", "mae"): "the default tolerance is infinite, which JSON cannot hold",
-    ("measures", "rmse"): "the default tolerance is infinite, which JSON cannot hold",
-}
-
 
 @pytest.mark.parametrize(("room", "name"), conformance.all_components())
-def test_component_conforms(room: str, name: str, request: pytest.FixtureRequest) -> None:
-    if (room, name) in KNOWN:
-        request.applymarker(pytest.mark.xfail(reason=KNOWN[room, name], strict=True))
+def test_component_conforms(room: str, name: str) -> None:
     assert [str(v) for v in conformance.check(room, name)] == []
 
 

@@ -1,7 +1,8 @@
 """Freed memory is kept for the next batch instead of being handed back to the system after each.
 
-A forward pass takes and frees tens of megabytes; glibc returns them each time, and the next batch faults every page in again: 15% of
-an assessment of small images. Only processes of our own do this (the command line, the workers), never a program that imports us.
+A forward pass takes and frees tens of megabytes; glibc returns them each time, and the next batch faults every page in again:
+15% of an assessment of small images. Only processes of our own do this (the command line, the workers), never a program that
+imports us.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def rmse(
     outputs: Sequence[Any] | np.ndarray,
     targets: Sequence[Any] | np.ndarray,
     *,
-    tolerance: float = math.inf,
+    tolerance: float | None = None,
     worst: float | None = None,
 ) -> Scored:
     """Root of the mean square error (seed 000, eq. 1)."""
@@ -41,7 +41,7 @@ def rmse(
         error**2,
         np.ones(len(error)),
         error=error,
-        failure=(error > tolerance) | ~found.answered,
+        failure=_beyond(error, tolerance) | ~found.answered,
         better="lower",
         scale=math.sqrt,
     )
@@ -52,13 +52,13 @@ def mae(
     outputs: Sequence[Any] | np.ndarray,
     targets: Sequence[Any] | np.ndarray,
     *,
-    tolerance: float = math.inf,
+    tolerance: float | None = None,
     worst: float | None = None,
 ) -> Scored:
     """Mean absolute error."""
     found, truth = _checked(outputs, targets)
     error = _charged(np.mean(np.abs(_difference(found, truth)), axis=1), found, truth, worst)
-    failure = (error > tolerance) | ~found.answered
+    failure = _beyond(error, tolerance) | ~found.answered
     return Scored.ratio(error, np.ones(len(error)), error=error, failure=failure, better="lower")
 
 
@@ -95,3 +95,8 @@ def _checked(outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.nd
         found = Rows(values, found.answered & np.isfinite(values).all(axis=1))
         values = np.where(found.answered[:, None], values, 0.0)
     return Rows(values, found.answered), truth.values.astype(np.float64)
+
+
+def _beyond(error: np.ndarray, tolerance: float | None) -> np.ndarray:
+    """Which errors are too large; none where nothing was said."""
+    return error > (math.inf if tolerance is None else tolerance)

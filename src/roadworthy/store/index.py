@@ -20,8 +20,8 @@ from roadworthy.store.runs import RUN
 
 _TABLE = """
 create table if not exists runs (
-    folder text primary key, key text, name text, created text, status text, verdict text, subject text, version text, cases integer,
-    headline text
+    folder text primary key, key text, name text, created text, status text, verdict text,
+    subject text, version text, cases integer
 )
 """
 
@@ -86,6 +86,5 @@ def _put(db: sqlite3.Connection, folder: str, record: dict[str, Any]) -> None:
         subject.get("fingerprint", ""),
         subject.get("version", ""),
         record.get("cases", {}).get("total", 0),
-        json.dumps(record.get("headline", {})),
     )
     db.execute(f"insert or replace into runs values ({','.join('?' * len(row))})", row)

@@ -1,6 +1,7 @@
 """A run folder: the record of one assessment. It can be moved, and it re-creates itself.
 
-``run.json`` (spec, versions, hashes, seeds, timings, claims), ``findings.json``, ``tables/cases.parquet``, ``media/``, ``trace/``, reports.
+``run.json`` (spec, versions, hashes, seeds, timings, claims), ``findings.json``, ``tables/cases.parquet``, ``media/``, ``trace/``,
+and the reports.
 """
 
 from __future__ import annotations

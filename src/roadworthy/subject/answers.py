@@ -20,9 +20,7 @@ def checked(
     columns: dict[str, Any] = {}
     for port, kind in module.outputs.items():
         if port not in answers.outputs:
-            raise SubjectError(
-                f"module {name!r} gave no output {port!r}; it gave: {', '.join(answers.outputs)}"
-            )
+            raise SubjectError(f"module {name!r} gave no output {port!r}; it gave: {', '.join(answers.outputs)}")
         column = answers.outputs[port]
         if len(column) != n:
             raise SubjectError(

@@ -46,9 +46,7 @@ def run_batch(
         spent = spent + seconds
         port = system.traced_port(name)
         extras = {request.column: array for request, array in answers.extras.items()}
-        traces[name] = _module_trace(
-            cases, error, seconds, module.outputs[port], answers.outputs[port], extras
-        )
+        traces[name] = _module_trace(cases, error, seconds, module.outputs[port], answers.outputs[port], extras)
     final = values[system.output]
     traces[SYSTEM] = _module_trace(cases, error, spent, system.output_kind, final, {})
     return Trace(traces)
@@ -66,9 +64,7 @@ def _module_trace(
     return ModuleTrace(ids, np.zeros(len(ids), np.int32), error.copy(), seconds, kind, output, extras)
 
 
-def _arriving(
-    column: Any, change: AtPort | None, ids: Sequence[str], error: np.ndarray
-) -> tuple[Any, np.ndarray]:
+def _arriving(column: Any, change: AtPort | None, ids: Sequence[str], error: np.ndarray) -> tuple[Any, np.ndarray]:
     """What arrives at a port after `change`; unreadable and failed rows become errors and None."""
     whole = isinstance(column, np.ndarray) and column.dtype != object
     if change is None:

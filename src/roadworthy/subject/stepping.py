@@ -198,9 +198,7 @@ def _ask(
         return _Answered(state=state, error=sentence(problem))
     missing = set(module.outputs) - set(outputs)
     if missing:
-        raise SubjectError(
-            f"module {name!r} gave no output {sorted(missing)[0]!r}; it gave: {', '.join(outputs)}"
-        )
+        raise SubjectError(f"module {name!r} gave no output {sorted(missing)[0]!r}; it gave: {', '.join(outputs)}")
     for port, kind in module.outputs.items():
         reason = "is missing" if outputs[port] is None else kind.problem(outputs[port])
         if reason:

@@ -75,9 +75,7 @@ class System:
                     f"{did_you_mean(source, self._sources())}; there are: {', '.join(self._sources())}"
                 )
         if self.output not in self._sources():
-            raise SubjectError(
-                f"the output {self.output!r} is no port; there are: {', '.join(self._sources())}"
-            )
+            raise SubjectError(f"the output {self.output!r} is no port; there are: {', '.join(self._sources())}")
 
     @property
     def output_kind(self) -> Kind:
