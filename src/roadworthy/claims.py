@@ -105,7 +105,7 @@ class Judgement:
             "cases_to_settle": decided.cases_to_settle if decided else None,
             "why": self.why,
             "corrected": self.corrected,
-            "members": [m.to_dict() for m in self.members] if self.claim.every else [],
+            "members": [m.to_dict() for m in self.members] if len(self.members) > 1 else [],
         }
 
 
@@ -115,7 +115,8 @@ def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
         why = "there is nothing to judge it on: no place matches the claim"
         return Judgement(claim, "inconclusive", (), why)
     breached = _breached(claim, evidence)
-    members = tuple(_member(claim, e, i in breached, len(evidence)) for i, e in enumerate(evidence))
+    judged = max(1, sum(not _undefined(e) for e in evidence))
+    members = tuple(_member(claim, e, breached.get(i), judged) for i, e in enumerate(evidence))
     status: Status = "breached" if breached else "met" if all(m.status == "met" for m in members) else "inconclusive"
     deciding = _deciding(claim, members, status)
     corrected = ""
@@ -136,16 +137,19 @@ def overall(judgements: Sequence[Judgement]) -> str:
     return "no claims"
 
 
-def _breached(claim: Claim, evidence: Sequence[Evidence]) -> set[int]:
-    """Holm's step-down, by bounds: at each step the remaining places share what is left of the error rate."""
+def _breached(claim: Claim, evidence: Sequence[Evidence]) -> dict[int, float]:
+    """Holm's step-down, by bounds: at each step the remaining places share what is left of the error rate.
+
+    Returns the places that are breached, each with the confidence of the bound by which it was.
+    """
     remaining = {i for i, e in enumerate(evidence) if not _undefined(e)}
-    found: set[int] = set()
+    found: dict[int, float] = {}
     while remaining:
-        confidence = 1 - (1 - claim.confidence) / len(remaining)
+        confidence = simultaneous(claim.confidence, len(remaining))
         beyond = {i for i in remaining if _beyond(claim, _optimistic(claim, evidence[i], confidence))}
         if not beyond:
             break
-        found |= beyond
+        found.update(dict.fromkeys(beyond, confidence))
         remaining -= beyond
     return found
 
@@ -167,17 +171,18 @@ def _beyond(claim: Claim, bound: float) -> bool:
     return bound < claim.limit if claim.direction == "min" else bound > claim.limit
 
 
-def _member(claim: Claim, e: Evidence, breached: bool, places: int) -> Member:
+def _member(claim: Claim, e: Evidence, breached: float | None, places: int) -> Member:
     about = str(e.about)
     if _undefined(e):
         return Member(about, e.value, None, "inconclusive", e.n, None, _undefined(e))
-    status: Status = "breached" if breached else "inconclusive"
-    bound = _optimistic(claim, e, simultaneous(claim.confidence, places)) if breached else math.nan
-    if not breached:
+    status: Status = "breached"
+    if breached is not None:
+        bound = _optimistic(claim, e, breached)
+    else:
         bound = _pessimistic(claim, e, claim.confidence)
         status = "inconclusive" if _beyond(claim, bound) else "met"
     shown = _both_bounds(e, simultaneous(claim.confidence, places))
-    settle = _settle(claim, e) if status == "inconclusive" else None
+    settle = _settle(claim, e, places) if status == "inconclusive" else None
     return Member(about, e.value, shown, status, e.n, settle, bound=bound)
 
 
@@ -187,21 +192,21 @@ def _both_bounds(e: Evidence, confidence: float) -> Interval:
     return Interval(lower.low, upper.high, 1 - 2 * (1 - confidence), upper.method)
 
 
-def _settle(claim: Claim, e: Evidence) -> int | None:
-    if math.isnan(e.value):
-        return None
+def _settle(claim: Claim, e: Evidence, places: int) -> int | None:
+    """Towards met at the claim's confidence; towards breached at the corrected one."""
+    confidence = simultaneous(claim.confidence, places) if _beyond(claim, e.value) else claim.confidence
     if e.proportion:
         return cases_to_settle(
             e.value,
             claim.limit,
             n=e.n,
             effective_n=e.effective_n,
-            confidence=claim.confidence,
+            confidence=confidence,
             method="clopper_pearson",
         )
     below = e.value < claim.limit
     sided: Sided = "upper" if below else "lower"
-    interval = e.interval(claim.confidence, sided)
+    interval = e.interval(confidence, sided)
     half_width = abs((interval.high if below else interval.low) - e.value)
     return cases_to_settle_mean(e.value, claim.limit, half_width, e.n) if math.isfinite(half_width) else None
 
@@ -236,7 +241,7 @@ def _why(claim: Claim, status: Status, decided: Member, places: int) -> str:
     settle = (
         f"about {decided.cases_to_settle:,} cases would settle it"
         if decided.cases_to_settle
-        else "it is too near the limit for any number of cases to settle"
+        else "it lies at the limit, or too little varies to say how many cases would settle it"
     )
     end = "lower" if at_least else "upper"
     return f"{value}{at}, but its {end} bound {bound} does not keep {side} {claim.limit:g}: {settle}"

@@ -164,7 +164,7 @@ def test_the_conditions_are_clean_first_and_then_every_level(user):
         ("noise@0", 0, 8),
     ]
     assert sum(len(c) for c in plan.chunks) == 80
-    check_claims(plan.spec, "accuracy")
+    check_claims(plan)
 
 
 def test_level_0_gives_exactly_what_clean_gives(user):

@@ -30,9 +30,13 @@ class Observed:
     scores: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Supervisors' scores."""
     slices: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Slice columns: a value a case."""
+    """Slice columns: a label a case, "missing" where the data has none."""
     significance: int | None = None
     versus: str = "clean"
+    role: str = "test"
+    """The data role of its samples: ids of two roles have nothing to do with each other."""
+    slice: str = ""
+    """``column=value`` where it is only that part of a condition."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -40,7 +44,7 @@ class Observed:
     @property
     def about(self) -> About:
         """As the subject matter of a finding."""
-        return About(circumstance=self.circumstance, level=self.level)
+        return About(circumstance=self.circumstance, level=self.level, slice=self.slice)
 
     @property
     def name(self) -> str:
@@ -60,9 +64,25 @@ class Observed:
             slices={k: v[rows] for k, v in self.slices.items()},
         )
 
+    def cut(self, column: str, content: str) -> Observed:
+        """One slice."""
+        return replace(self.take(self.slices[column] == content), slice=f"{column}={content}")
+
+    def contents(self, column: str) -> list[str]:
+        """The values of a slice column, in order."""
+        return sorted(set(self.slices[column].tolist()))
+
     def paired_with(self, other: Observed) -> bool:
-        """Whether both hold the same samples in the same order."""
-        return len(self) == len(other) and bool((self.samples == other.samples).all())
+        """Whether both hold the same samples of the same role in the same order."""
+        same = self.role == other.role and len(self) == len(other)
+        return same and bool((self.samples == other.samples).all())
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """What is resampled together when conditions are pooled: the group, else the sample of its role."""
+        if self.groups is not None:
+            return np.asarray(self.groups).astype(str).astype(object)
+        return np.array([f"{self.role}:{s}" for s in self.samples], dtype=object)
 
     def failed(self) -> Scored:
         """The failure criterion as a measure of its own: the share of cases that fail."""

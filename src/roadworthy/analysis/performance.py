@@ -89,17 +89,16 @@ def relative_drop(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence
 
 def slices(observed: Observed, column: str, *, smallest: int, quantity: str, seed: int = 0) -> list[Evidence]:
     """The measure on each slice of a column; a slice with too few cases is shown but not judged."""
-    found = []
-    for content in sorted(set(observed.slices[column].tolist()), key=str):
-        part = observed.take(observed.slices[column] == content)
-        about = replace(part.about, slice=f"{column}={content}")
-        scored = part.failed() if quantity == "failure_rate" else part.scored
-        evidence = _evidence(scored, part, quantity, about, seed)
-        if len(part) < smallest:
-            reason = f"the slice has {len(part)} cases, fewer than the {smallest} that are judged (smallest_slice)"
-            evidence = replace(evidence, reason=reason)
-        found.append(evidence)
-    return found
+    parts = [observed.cut(column, content) for content in observed.contents(column)]
+    return [judged_if_large(value(part, quantity, seed=seed), smallest) for part in parts]
+
+
+def judged_if_large(evidence: Evidence, smallest: int) -> Evidence:
+    """The same evidence, with the reason why it is not judged if it rests on too few cases."""
+    if evidence.n >= smallest:
+        return evidence
+    reason = f"the slice has {evidence.n} cases, fewer than the {smallest} that are judged (smallest_slice)"
+    return replace(evidence, reason=reason)
 
 
 def findings(
@@ -149,7 +148,7 @@ def _slice_findings(
     parts = slices(clean, column, smallest=smallest, quantity=quantity, seed=seed)
     judged = sum(not e.reason for e in parts)
     for e in parts:
-        part = clean.take(clean.slices[column] == _slice_value(clean, column, e.about))
+        part = clean.cut(column, e.about.slice.removeprefix(f"{column}="))
         if e.reason:
             yield Finding(
                 quantity,
@@ -166,11 +165,6 @@ def _slice_findings(
         details = {"simultaneous_low": wide.low, "simultaneous_high": wide.high, "slices": judged}
         corrected = f"details give the interval that holds for all {judged} slices of {column} together (Bonferroni)"
         yield _finding(e, part, confidence, details=details, corrected=corrected)
-
-
-def _slice_value(clean: Observed, column: str, about: About) -> Any:
-    wanted = about.slice.removeprefix(f"{column}=")
-    return next(v for v in set(clean.slices[column].tolist()) if str(v) == wanted)
 
 
 def _finding(

@@ -1,6 +1,7 @@
 """How well a supervisor tells failures from successes, and shifted cases from clean ones: AUC-ROC with its interval.
 
-The same sample stands among the clean and the shifted cases, so shift is judged with samples (or groups) as clusters.
+The same sample stands among the clean and the shifted cases, so shift is judged with samples (or groups) as clusters. A case
+that gave no answer has no score; it is counted against the supervisor, as if it had scored the wrong way: silence never helps.
 """
 
 from __future__ import annotations
@@ -27,9 +28,7 @@ def detects_shift(here: Observed, clean: Observed, supervisor: str) -> Evidence:
     about = replace(here.about, supervisor=supervisor, versus=here.versus)
     scores = np.concatenate([here.scores[supervisor], clean.scores[supervisor]])
     shifted = np.r_[np.ones(len(here), bool), np.zeros(len(clean), bool)]
-    groups = np.concatenate([_clusters(here), _clusters(clean)]) if here.versus == "clean" else None
-    if groups is None and here.groups is not None and clean.groups is not None:
-        groups = np.concatenate([here.groups, clean.groups])
+    groups = np.concatenate([here.clusters, clean.clusters])
     return _area("auc_shift", about, scores, shifted, groups, "shifted cases")
 
 
@@ -53,16 +52,16 @@ def _finding(evidence: Evidence, confidence: float) -> Finding:
         evidence.n,
         about=evidence.about,
         reason=evidence.reason,
-        assumptions=("cases that gave no answer have no score and are left out",),
+        assumptions=("cases that gave no answer have no score and count against the supervisor",),
     )
 
 
 def _area(
     quantity: str, about: About, scores: np.ndarray, positive: np.ndarray, groups: np.ndarray | None, what: str
 ) -> Evidence:
-    sound = np.isfinite(scores)
-    scores, positive = scores[sound], positive[sound]
-    groups = None if groups is None else groups[sound]
+    # Rank-based, so an infinite score is merely the riskiest or the safest.
+    scores = np.where(np.isnan(scores), np.where(positive, -np.inf, np.inf), scores)
+    scores = np.clip(scores, -np.finfo(float).max, np.finfo(float).max)
     n, positives = len(scores), int(positive.sum())
     if positives == 0 or positives == n:
         reason = f"all {n} cases are {what}" if n and positives else f"there are no {what} among the {n} cases"
@@ -76,7 +75,3 @@ def _area(
 
 def _nothing(confidence: float, sided: Any) -> Interval:
     return Interval(0.0, 1.0, confidence, "nothing observed")
-
-
-def _clusters(observed: Observed) -> np.ndarray:
-    return observed.samples if observed.groups is None else observed.groups

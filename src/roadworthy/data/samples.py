@@ -126,6 +126,10 @@ class Dataset:
             f"it has: {', '.join(known) or 'none'}"
         )
 
+    def has_column(self, name: str) -> bool:
+        """Whether `column` would find it."""
+        return name in self.metadata or (name in ("label", "class") and self.target_kind is LABEL)
+
     def where(self, conditions: Mapping[str, Any]) -> np.ndarray:
         """Which rows meet all conditions: a value, a list of values, or ``{min: , max: }``."""
         keep = np.ones(len(self), dtype=bool)

@@ -97,7 +97,8 @@ def assess(
         show.stage("loading subject and data", 0)
         spec = assessment if isinstance(assessment, Assessment) else Assessment.read(Path(assessment))
         plan = resolve(spec, subject=subject, data=data)
-        check_claims(spec, spec.measure_name)
+        plan.check_case_ids()
+        check_claims(plan)
         root = Path(runs) if runs is not None else spec.base / "runs"
         cache = ChunkCache(root / ".cache")
         folder = RunFolder(root / f"{_slug(spec.title)}-{plan.key[:8]}")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
-
-import numpy as np
+from typing import Any, Literal
 
 from roadworthy.analysis import comparison, performance, supervision
 from roadworthy.analysis.observed import Observed
 from roadworthy.claims import Claim, Judgement, judge
+from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import Assessment, ClaimSpec, supervisor_name
+from roadworthy.spec import Assessment, ClaimSpec
 from roadworthy.store import RunFolder, StoreError
 
 COMPARED = ("difference", "relative_drop", "auc_shift")
@@ -27,7 +27,7 @@ def judge_claims(
     found = []
     for i, content in enumerate(spec.claims):
         if content.no_worse_than:
-            claim, evidence = _against_run(spec, i, content, quantity, clean)
+            claim, evidence = _against_run(spec, content, quantity, clean, others)
         else:
             claim = _claim(content)
             evidence = _places(spec, i, content, quantity, clean, others, references)
@@ -35,14 +35,13 @@ def judge_claims(
     return found
 
 
-def check_claims(spec: Assessment, quantity: str) -> None:
-    """Refuse, before any work, a claim on a quantity that nothing measures."""
-    known = [quantity, *QUANTITIES]
+def check_claims(plan: Plan) -> None:
+    """Refuse, before any work, a claim that could not be judged, or would be judged on something else than it says."""
+    spec = plan.spec
+    known = [spec.measure_name, *QUANTITIES]
     for i, content in enumerate(spec.claims):
         if content.no_worse_than:
-            folder = spec.base / content.no_worse_than
-            if not (folder / "run.json").is_file():
-                raise spec.error(("claims", i, "no_worse_than"), f"{folder} is not a run folder")
+            _check_against_run(plan, i, content)
             continue
         if content.quantity not in known:
             raise spec.error(
@@ -56,20 +55,48 @@ def check_claims(spec: Assessment, quantity: str) -> None:
                 ("claims", i, "every"),
                 f"{content.every!r} is not known{did_you_mean(content.every, options)}; it takes: {', '.join(options)}",
             )
-        if content.every in ("slices",) and not spec.slices:
+        if content.every == "slices" and not spec.slices:
             raise spec.error(("claims", i, "every"), "the file names no slices; add slices: [label]")
-        if content.quantity in ("auc_failure", "auc_shift") and not content.supervisor:
+        if content.every == "circumstances" and content.circumstance:
+            raise spec.error(("claims", i, "every"), "says every circumstance and names one; leave one of them out")
+        if content.every == "circumstances" and not plan.circumstances:
+            raise spec.error(("claims", i, "every"), "the file names no circumstances")
+        of_supervisor = content.quantity in ("auc_failure", "auc_shift")
+        if of_supervisor and not content.supervisor:
             raise spec.error(("claims", i), f"{content.quantity} is about a supervisor; add supervisor: max_softmax")
+        if content.supervisor and not of_supervisor:
+            raise spec.error(("claims", i, "supervisor"), f"{content.quantity} is not about a supervisor")
         if content.quantity in COMPARED and not (content.circumstance or content.every == "circumstances"):
             raise spec.error(
                 ("claims", i),
                 f"{content.quantity} compares with clean data; add circumstance: NAME or every: circumstances",
             )
-        _check_place(spec, i, content)
+        _check_place(plan, i, content)
 
 
-def _check_place(spec: Assessment, i: int, content: ClaimSpec) -> None:
-    """Level, slice and supervisor of a claim are among those of the file."""
+def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:
+    spec = plan.spec
+    for key in ("slice", "every", "supervisor", "quantity"):
+        if getattr(content, key):
+            raise spec.error(
+                ("claims", i, key), "does not go with no_worse_than, which takes circumstance, level and by"
+            )
+    folder = spec.base / content.no_worse_than
+    try:
+        record = RunFolder.open(folder).record()
+    except StoreError as error:
+        raise spec.error(("claims", i, "no_worse_than"), str(error)) from error
+    refused = comparison.incomparable(record, measured_by(plan)).refused
+    if refused:
+        raise spec.error(
+            ("claims", i, "no_worse_than"), f"{content.no_worse_than} cannot be compared: {'; '.join(refused)}"
+        )
+    _check_place(plan, i, content)
+
+
+def _check_place(plan: Plan, i: int, content: ClaimSpec) -> None:
+    """Level, slice and supervisor of a claim are among those of the file, and its data has the slices."""
+    spec = plan.spec
     if content.level is not None:
         if not content.circumstance:
             raise spec.error(("claims", i, "level"), "a level is of a circumstance; add circumstance: NAME")
@@ -81,13 +108,36 @@ def _check_place(spec: Assessment, i: int, content: ClaimSpec) -> None:
         if column not in spec.slices:
             hint = did_you_mean(column, spec.slices)
             raise spec.error(("claims", i, "slice"), f"{column!r} is not among the slices{hint}; add it to slices")
-    named = [supervisor_name(entry) for entry in spec.supervisors]
-    if content.supervisor and content.supervisor not in named:
+    columns = {*content.slice, *(spec.slices if content.every == "slices" else {content.every} & set(spec.slices))}
+    for c in plan.circumstances:
+        wanted = content.circumstance == c.name or content.every == "circumstances"
+        missing = [column for column in columns if wanted and not plan.data[c.role].has_column(column)]
+        if missing:
+            raise spec.error(("claims", i), f"the data of {c.name} has no {missing[0]!r}, by which the claim is sliced")
+    supervisors = {s.label: s for s in plan.supervisions}
+    if content.supervisor and content.supervisor not in supervisors:
         raise spec.error(
             ("claims", i, "supervisor"),
-            f"{content.supervisor!r} is not among the supervisors{did_you_mean(content.supervisor, named)}; "
+            f"{content.supervisor!r} is not among the supervisors{did_you_mean(content.supervisor, supervisors)}; "
             "add it to supervisors",
         )
+    if content.supervisor and not supervisors[content.supervisor].applicable:
+        because = supervisors[content.supervisor].because
+        raise spec.error(("claims", i, "supervisor"), f"{content.supervisor} is not applicable, because {because}")
+
+
+def measured_by(plan: Plan) -> dict[str, Any]:
+    """What a record says of how and on what a run was measured."""
+    spec = plan.spec
+    return {
+        "measure": {
+            "name": spec.measure_name,
+            "parameters": spec.measure_parameters,
+            "failure": spec.failure or {},
+        },
+        "subject": {"task": spec.subject.get("task", "")},
+        "data": {role: {"fingerprint": d.fingerprint} for role, d in plan.data.items()},
+    }
 
 
 def recorded(folder: RunFolder) -> comparison.Recorded:
@@ -112,9 +162,7 @@ def _claim(content: ClaimSpec) -> Claim:
 
 def _text(content: ClaimSpec, direction: str, limit: float) -> str:
     side = "at least" if direction == "min" else "at most"
-    place = ""
-    if content.circumstance:
-        place = f" under {content.circumstance}" + ("" if content.level is None else f" at level {content.level}")
+    place = _under(content)
     if content.slice:
         place += " for " + ", ".join(f"{k} = {v}" for k, v in content.slice.items())
     every = {"": "", "slices": ", in every slice", "circumstances": ", under every circumstance"}
@@ -132,71 +180,66 @@ def _places(
     others: Sequence[Observed],
     references: Sequence[Observed],
 ) -> list[Evidence]:
+    """The evidence at every place that the claim speaks of, each with what it is compared with."""
     pairs = [(clean, clean)]
-    if content.circumstance:
-        wanted = [(o, r) for o, r in zip(others, references, strict=True) if o.circumstance == content.circumstance]
-        pairs = [(o, r) for o, r in wanted if content.level is None or o.level == content.level]
-    elif content.every == "circumstances":
-        pairs = list(zip(others, references, strict=True))
-    if content.slice:
-        pairs = [(_cut(spec, i, o, content), _cut(spec, i, r, content)) for o, r in pairs]
-    if content.every in ("", "circumstances"):
-        return [_evidence(spec, i, content, quantity, o, r) for o, r in pairs]
-    columns = spec.slices if content.every == "slices" else [content.every]
-    seed, smallest = spec.seed, spec.smallest_slice
-    return [
-        e
-        for o, _ in pairs
-        for column in columns
-        for e in performance.slices(o, column, smallest=smallest, quantity=content.quantity, seed=seed)
-    ]
-
-
-def _cut(spec: Assessment, i: int, observed: Observed, content: ClaimSpec) -> Observed:
-    keep = np.ones(len(observed), dtype=bool)
+    if content.circumstance or content.every == "circumstances":
+        pairs = [
+            (o, r)
+            for o, r in zip(others, references, strict=True)
+            if content.circumstance in ("", o.circumstance) and content.level in (None, o.level)
+        ]
     for column, wanted in content.slice.items():
-        keep &= observed.slices[column].astype(str) == str(wanted)
-    if not keep.any():
-        raise spec.error(("claims", i, "slice"), f"no case has {content.slice}")
-    return observed.take(keep)
+        pairs = [(o.cut(column, str(wanted)), r.cut(column, str(wanted))) for o, r in pairs]
+        if not all(len(o) for o, _ in pairs):
+            known = ", ".join(clean.contents(column)[:8])
+            raise spec.error(("claims", i, "slice"), f"no case has {column} = {wanted}; there are: {known}")
+    if content.every in ("", "circumstances"):
+        return [_evidence(content, quantity, o, r, spec.seed) for o, r in pairs]
+    columns = spec.slices if content.every == "slices" else [content.every]
+    parts = [
+        (o.cut(column, label), r.cut(column, label))
+        for o, r in pairs
+        for column in columns
+        for label in o.contents(column)
+    ]
+    smallest = spec.smallest_slice
+    return [performance.judged_if_large(_evidence(content, quantity, o, r, spec.seed), smallest) for o, r in parts]
 
 
-def _evidence(
-    spec: Assessment, i: int, content: ClaimSpec, quantity: str, here: Observed, reference: Observed
-) -> Evidence:
-    seed = spec.seed
-    if content.quantity in ("auc_failure", "auc_shift"):
-        if content.supervisor not in here.scores:
-            raise spec.error(
-                ("claims", i, "supervisor"),
-                f"{content.supervisor!r} gave no scores{did_you_mean(content.supervisor, here.scores)}; "
-                f"there are: {', '.join(here.scores) or 'none'}",
-            )
-        if content.quantity == "auc_failure":
-            return supervision.detects_failure(here, content.supervisor)
-        return supervision.detects_shift(here, reference, content.supervisor)
+def _evidence(content: ClaimSpec, quantity: str, here: Observed, reference: Observed, seed: int) -> Evidence:
+    if content.quantity == "auc_failure":
+        return supervision.detects_failure(here, content.supervisor)
     if content.quantity == "failure_rate":
         return performance.failure_rate(here, seed=seed)
-    if content.quantity == "difference":
-        return performance.difference(here, reference, seed=seed)
-    if content.quantity == "relative_drop":
-        return performance.relative_drop(here, reference, seed=seed)
-    return performance.value(here, quantity, seed=seed)
+    if content.quantity == quantity:
+        return performance.value(here, quantity, seed=seed)
+    if len(reference) == 0:
+        reason = f"there is nothing to compare it with: no case of {here.versus} is in this slice"
+        nothing = supervision.detects_failure if content.supervisor else None
+        empty = nothing(here, content.supervisor) if nothing else performance.value(here, quantity, seed=seed)
+        return replace(empty, quantity=content.quantity, value=float("nan"), reason=reason)
+    if content.quantity == "auc_shift":
+        return supervision.detects_shift(here, reference, content.supervisor)
+    compared = {"difference": performance.difference, "relative_drop": performance.relative_drop}
+    return compared[content.quantity](here, reference, seed=seed)
 
 
 def _against_run(
-    spec: Assessment, i: int, content: ClaimSpec, quantity: str, clean: Observed
+    spec: Assessment, content: ClaimSpec, quantity: str, clean: Observed, others: Sequence[Observed]
 ) -> tuple[Claim, list[Evidence]]:
-    folder = Path(spec.base / content.no_worse_than)
-    try:
-        earlier = recorded(RunFolder.open(folder))
-    except StoreError as error:
-        raise spec.error(("claims", i, "no_worse_than"), str(error)) from error
-    if earlier.quantity != quantity:
-        raise spec.error(("claims", i, "no_worse_than"), f"{folder} measured {earlier.quantity}, this run {quantity}")
-    evidence = comparison.change(clean, earlier, seed=spec.seed)
+    earlier = recorded(RunFolder.open(Path(spec.base / content.no_worse_than)))
+    here = [clean]
+    if content.circumstance:
+        here = [o for o in others if o.circumstance == content.circumstance and content.level in (None, o.level)]
+    evidence = [comparison.change(o, earlier, seed=spec.seed) for o in here]
     higher = clean.scored.better == "higher"
-    text = f"{quantity} no worse than {content.no_worse_than} by more than {content.by:g}"
+    text = f"{quantity} no worse than {content.no_worse_than} by more than {content.by:g}{_under(content)}"
     limit, direction = (-content.by, "min") if higher else (content.by, "max")
     claim = Claim(content.id, "difference", limit, direction, content.confidence, "", text)  # type: ignore[arg-type]
-    return claim, [evidence]
+    return claim, evidence
+
+
+def _under(content: ClaimSpec) -> str:
+    if not content.circumstance:
+        return ""
+    return f" under {content.circumstance}" + ("" if content.level is None else f" at level {content.level}")

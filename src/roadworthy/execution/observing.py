@@ -56,9 +56,10 @@ def observe(plan: Plan, cache: ChunkCache, condition: Condition) -> Seen:
         scored,
         failed,
         ~system.ok,
-        {s.name: _case_scores(s, traces, system.case) for s in applicable},
-        {c: data.column(c) for c in plan.spec.slices if condition.role == "test"},
+        {s.label: _case_scores(s, traces, system.case) for s in applicable},
+        {c: _labels(data.column(c)) for c in plan.spec.slices if data.has_column(c)},
         _significance(plan, condition.circumstance),
+        role=condition.role,
     )
     return Seen(condition, observed, system)
 
@@ -166,7 +167,7 @@ def _with_none(system: ModuleTrace) -> Any:
     if isinstance(system.output, np.ndarray):
         if ok.all():
             return system.output
-        outputs = np.array(system.output, dtype=np.float32)
+        outputs = np.array(system.output)
         outputs[~ok] = np.nan
         return outputs
     return [o if sound else None for o, sound in zip(system.output, ok, strict=True)]
@@ -175,6 +176,17 @@ def _with_none(system: ModuleTrace) -> Any:
 def _case_scores(s: Supervision, traces: Sequence[Trace], cases: np.ndarray) -> np.ndarray:
     rows = concatenate([t[s.module] for t in traces])
     return reduce_steps(rows, s.supervisor.score(rows), cases, getattr(s.supervisor, "reduce", "max"))
+
+
+def _labels(column: np.ndarray) -> np.ndarray:
+    """A slice column as labels: 61 for 61.0, and "missing" where there is no value."""
+    return np.array([_label(v) for v in np.asarray(column).tolist()], dtype=object)
+
+
+def _label(content: Any) -> str:
+    if content is None or content == "" or content != content:
+        return "missing"
+    return str(int(content)) if isinstance(content, float) and content.is_integer() else str(content)
 
 
 def _significance(plan: Plan, name: str) -> int | None:

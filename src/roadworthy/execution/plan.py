@@ -21,7 +21,7 @@ from roadworthy.data.samples import DataError, Dataset, check_roles
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import ROLES, Assessment, SpecError, supervisor_name, supervisor_parameters
+from roadworthy.spec import ROLES, Assessment, SpecError, supervisor_label, supervisor_name, supervisor_parameters
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Input, Output, Request
 from roadworthy.subject.system import System
@@ -51,6 +51,8 @@ class Supervision:
     supervisor: Supervisor
     parameters: Mapping[str, Any] = field(default_factory=dict)
     because: str = ""
+    label: str = ""
+    """Its name in tables and claims: the bare name, or with module and parameters where one name is used twice."""
 
     @property
     def applicable(self) -> bool:
@@ -78,6 +80,21 @@ class Plan:
         if any(s.applicable and s.supervisor.fitted for s in self.supervisions):
             found.append(Condition(role="reference"))
         return found
+
+    def check_case_ids(self) -> None:
+        """Refuse sample ids that make two cases share an id: 4~snow@2 is sample 4 under snow at level 2."""
+        odd = [i for d in self.data.values() for i in d.ids if "~" in str(i) or ":" in str(i)]
+        if not odd:
+            return
+        seen: set[str] = set()
+        for condition in self.conditions:
+            for sample in self.data[condition.role].ids:
+                case = condition.case_id(sample)
+                if case in seen:
+                    raise self.spec.error(
+                        ("data",), f"two cases have the id {case!r}; sample ids must not look like case ids"
+                    )
+                seen.add(case)
 
     @functools.cached_property
     def requests(self) -> dict[str, frozenset[Request]]:
@@ -194,7 +211,7 @@ def load_data(
 
 def _load(spec: Assessment, content: Mapping[str, Any], name: str, place: tuple[str | int, ...]) -> Dataset:
     filled = dict(content)
-    if spec.data.group and place[0] == "data":
+    if spec.data.group:
         filled.setdefault("group", spec.data.group)
     if spec.data.classes:
         filled.setdefault("classes", tuple(spec.data.classes))
@@ -222,7 +239,11 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
                 "things; name all classes, in the subject's order, under data: classes",
             )
     try:
-        check_roles(sets)
+        chosen_on = {role: d for role, d in sets.items() if not role.startswith("circumstance:")}
+        check_roles(chosen_on)
+        for role in sets.keys() - chosen_on.keys():
+            # A circumstance's own data is judged, like the test data, and may hold the same patients.
+            check_roles({**{r: d for r, d in chosen_on.items() if r != "test"}, role: sets[role]})
     except DataError as error:
         raise spec.error(("data",), str(error)) from error
 
@@ -312,7 +333,7 @@ def _checked_column(spec: Assessment, data: Dataset, column: str, place: tuple[s
 
 
 def _supervisions(spec: Assessment, system: System, sets: Mapping[str, Dataset]) -> list[Supervision]:
-    found = []
+    found: list[Supervision] = []
     for i, entry in enumerate(spec.supervisors):
         name, parameters = supervisor_name(entry), supervisor_parameters(entry)
         module = parameters.pop("module", system.output.split(".", 1)[0])
@@ -327,7 +348,10 @@ def _supervisions(spec: Assessment, system: System, sets: Mapping[str, Dataset])
         except ValueError as error:
             raise spec.error(("supervisors", i), str(error)) from error
         because = _why_not(supervisor, system, module, sets)
-        found.append(Supervision(name, module, supervisor, parameters, because))
+        label = supervisor_label(entry, spec.supervisors)
+        if label in {s.label for s in found}:
+            raise spec.error(("supervisors", i), f"{label} is named twice")
+        found.append(Supervision(name, module, supervisor, parameters, because, label))
     return found
 
 

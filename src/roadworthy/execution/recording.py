@@ -57,7 +57,7 @@ def record_of(
         "cases": {**counts, "failed": failed},
         "supervisors": [
             {
-                "name": s.name,
+                "name": s.label,
                 "module": s.module,
                 "applicable": s.applicable,
                 "because": s.because,
@@ -97,7 +97,7 @@ def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
                 )
     for s in plan.supervisions:
         if not s.applicable:
-            notes.append(f"supervisor {s.name} is not applicable, because {s.because}")
+            notes.append(f"supervisor {s.label} is not applicable, because {s.because}")
     return notes
 
 

@@ -7,6 +7,7 @@ from roadworthy.spec.assessment import (
     ClaimSpec,
     DataSpec,
     schema,
+    supervisor_label,
     supervisor_name,
     supervisor_parameters,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "Document",
     "SpecError",
     "schema",
+    "supervisor_label",
     "supervisor_name",
     "supervisor_parameters",
 ]

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -238,6 +238,7 @@ class Assessment(_Strict):
         self._check_subject()
         self._check_registered("measures", self.measure_name, ("measure",))
         for name, circumstance in self.circumstances.items():
+            self._check_circumstance_name(name, circumstance)
             if circumstance.transform:
                 self._check_registered("transforms", circumstance.transform, ("circumstances", name, "transform"))
         for i, entry in enumerate(self.supervisors):
@@ -252,6 +253,16 @@ class Assessment(_Strict):
                     ("claims", i, "circumstance"),
                     f"there is no circumstance {claim.circumstance!r}{did_you_mean(claim.circumstance, self.circumstances)}",
                 )
+
+    def _check_circumstance_name(self, name: str, circumstance: CircumstanceSpec) -> None:
+        """Names are parts of case ids and of findings, and must not be mistaken for something else."""
+        odd = [c for c in "@~:|/" if c in name]
+        if odd or name in ("", "clean", "rest") or name != name.strip():
+            what = f"holds {odd[0]!r}" if odd else "is taken"
+            raise self.error(("circumstances", name), f"the name {name!r} {what}; use letters, digits, - and _")
+        twice = sorted({level for level in circumstance.levels if circumstance.levels.count(level) > 1})
+        if twice:
+            raise self.error(("circumstances", name, "levels"), f"level {twice[0]} is given twice")
 
     def _check_subject(self) -> None:
         task = self.subject.get("task")
@@ -288,6 +299,18 @@ class Assessment(_Strict):
 def supervisor_name(entry: str | Mapping[str, Any]) -> str:
     """``knn`` for ``knn`` and for ``{knn: {k: 5}}``."""
     return entry if isinstance(entry, str) else next(iter(entry))
+
+
+def supervisor_label(entry: str | Mapping[str, Any], entries: Sequence[str | Mapping[str, Any]]) -> str:
+    """The name by which tables and claims know a supervisor; with its settings where the same name is there twice.
+
+    >>> supervisor_label({"knn": {"k": 5}}, ["knn", {"knn": {"k": 5}}])
+    'knn(k=5)'
+    """
+    name, settings = supervisor_name(entry), supervisor_parameters(entry)
+    if sum(supervisor_name(e) == name for e in entries) == 1 or not settings:
+        return name
+    return f"{name}({', '.join(f'{k}={v}' for k, v in settings.items())})"
 
 
 def supervisor_parameters(entry: str | Mapping[str, Any]) -> dict[str, Any]:

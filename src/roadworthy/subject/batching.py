@@ -82,7 +82,7 @@ def _arriving(column: Any, change: AtPort | None, ids: Sequence[str], error: np.
             continue
         try:
             changed[row] = change(item, ids[row], 0)
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             error[row] = f"the transform failed: {sentence(problem)}"
     if whole and all(isinstance(c, np.ndarray) and c.shape == column.shape[1:] for c in changed):
         return np.stack(changed), error
@@ -109,7 +109,7 @@ def _answer(
         columns, extras, problems = checked(name, module, answers, rows.size)
     except SubjectError:
         raise
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         if rows.size == 1:
             columns, extras, problems = {p: [None] for p in module.outputs}, {}, {0: sentence(problem)}
         else:
@@ -146,7 +146,7 @@ def _one_by_one(
             columns, found, problems = checked(name, module, answers, 1)
         except SubjectError:
             raise
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             error[row] = sentence(problem)
             continue
         if problems:

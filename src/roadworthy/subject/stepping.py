@@ -142,7 +142,7 @@ def _joined(kind: Kind, steps: list[Any]) -> Any:
     """The value of a case; a step that is no part of one (a whole episode where a turn was expected) fails the case."""
     try:
         return kind.join(steps)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise _CaseFailed(f"what it gave step by step does not join to {kind.name}: {sentence(problem)}") from problem
 
 
@@ -169,7 +169,7 @@ def _arriving(
 def _changed(change: AtPort, value: Any, case: str, step: int) -> Any:
     try:
         return change(value, case, step)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise _CaseFailed(f"the transform failed: {sentence(problem)}") from problem
 
 
@@ -194,7 +194,7 @@ def _ask(
             outputs, state = module.step(given, state, rng)
     except SubjectError:
         raise
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         return _Answered(state=state, error=sentence(problem))
     missing = set(module.outputs) - set(outputs)
     if missing:

@@ -124,7 +124,7 @@ def concatenate(parts: Sequence[ModuleTrace]) -> ModuleTrace:
     first = parts[0]
     outputs: Any
     if all(isinstance(p.output, np.ndarray) for p in parts):
-        outputs = np.concatenate([p.output for p in parts])
+        outputs = np.concatenate(_of_one_width([p.output for p in parts]))
     else:
         outputs = [item for p in parts for item in p.output]
     shared = set.intersection(*(set(p.columns) for p in parts))
@@ -137,6 +137,16 @@ def concatenate(parts: Sequence[ModuleTrace]) -> ModuleTrace:
         outputs,
         {name: np.concatenate([p.columns[name] for p in parts]) for name in sorted(shared)},
     )
+
+
+def _of_one_width(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """A chunk in which nobody answered does not know how wide an answer is; its rows are NaN, as wide as the others."""
+    width = max((c.shape[1:] for c in columns), default=())
+    if not width:
+        return list(columns)
+    return [
+        np.full((len(c), *width), np.nan, dtype=np.float32) if c.shape[1:] != width and not c.size else c for c in columns
+    ]
 
 
 def _write_module(folder: Path, name: str, module: ModuleTrace, *, output_of: str) -> dict[str, Any]:
