@@ -99,6 +99,7 @@ class Judgement:
             "interval": decided.interval.to_dict() if decided and decided.interval else None,
             "n": decided.n if decided else 0,
             "about": decided.about if decided else "",
+            "bound": decided.bound if decided and math.isfinite(decided.bound) else None,
             "limit": self.claim.limit,
             "direction": self.claim.direction,
             "confidence": self.claim.confidence,

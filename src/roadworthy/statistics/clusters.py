@@ -9,6 +9,10 @@ where the variance itself is poorly known: 2 (G - 1) / (kurtosis + skewness^2 - 
 groups' influences, and Kish's number of groups less one for unequal sizes. What remains open: with six
 groups and rates near 0.2 at an intraclass correlation of 0.3, an upper 95% bound covers about 94%.
 
+Where one group of many holds all the failures, the variance is so poorly known that t alone would say nothing. A group cannot
+count for less than one case, though, since correlation is at most 1: the interval is never wider than the exact one that
+takes each group as one case.
+
 Where all outcomes are equal no correlation can be seen. The whole group is then taken as one case
 (correlation 1), so that zero failures in 50 patients bound the rate as 50 cases do, never as 1,500.
 
@@ -213,5 +217,11 @@ def clustered_proportion(
     else:
         size = discounted_size(design.effective_n, design.freedom, tail)
         detail = f", {count} groups, effective n {design.effective_n:.1f}, t with {design.freedom:.1f} df"
-    low, high = proportion_bounds(min(design.mean, 1.0) * size, size, confidence=confidence, sided=sided, method=method)
+    share = min(design.mean, 1.0)
+    low, high = proportion_bounds(share * size, size, confidence=confidence, sided=sided, method=method)
+    whole = kish_size(np.bincount(codes, minlength=count).astype(np.float64))
+    if not design.distinct and size < whole:
+        floor = proportion_bounds(share * whole, whole, confidence=confidence, sided=sided, method="clopper_pearson")
+        low, high = max(low, floor[0]), min(high, floor[1])
+        detail += f", no wider than {whole:.1f} whole groups as one case each (clopper_pearson)"
     return Interval(float(low), float(high), float(confidence), method + detail)
