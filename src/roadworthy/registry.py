@@ -20,11 +20,13 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 ROOMS: dict[str, str] = {
@@ -38,6 +40,8 @@ ROOMS: dict[str, str] = {
 }
 """Room of components -> the package whose modules are scanned for them."""
 
+_CHECKOUT = Path(__file__).parents[2]
+"""The folder of the project, where the package is used from its sources."""
 REQUIRED = inspect.Parameter.empty
 
 
@@ -178,6 +182,25 @@ def did_you_mean(word: str, known: typing.Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(str(word), [str(k) for k in known], n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def install(extra: str) -> str:
+    """How to install one of the package's extras: from a checkout with its constraints, else by name.
+
+    >>> install("audio")  # doctest: +ELLIPSIS
+    'pip install ...[audio]"'
+    """
+    if (_CHECKOUT / "constraints.txt").is_file() and (_CHECKOUT / "pyproject.toml").is_file():
+        return f'pip install -c constraints.txt -e ".[{extra}]"'
+    return f'pip install "roadworthy[{extra}]"'
+
+
+def missing(component: Component) -> str:
+    """What to install before a component can work, else empty; its trait `extra` is (module, name of the extra)."""
+    module, extra = component.traits.get("extra", ("", ""))
+    if not module or importlib.util.find_spec(module) is not None:
+        return ""
+    return f"{component.name} needs {module}, which is not installed: {install(extra)}"
 
 
 def _place(build: Callable[..., Any]) -> str:

@@ -6,6 +6,7 @@ With ``--json`` standard output is JSON and nothing else, errors too: ``{"error"
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -56,14 +57,31 @@ def run(arguments: Sequence[str]) -> int:
             raise KeyboardInterrupt
         showing.flush()
         return int(code or 0)
-    except SystemExit:
-        # typer and rich end so when whoever read the output has seen enough; no command ends so itself.
-        showing.flush()
-        return 0
+    except SystemExit as ended:
+        if _reader_left(ended):
+            showing.flush()
+            return 0
+        if debug:
+            traceback.print_exc()
+        return _told(_ended_by_subject(ended), as_json="--json" in given)
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             traceback.print_exc()
         return _told(error, as_json="--json" in given)
+
+
+def _reader_left(ended: SystemExit) -> bool:
+    """Whether typer or rich ended the program since whoever read the output (`| head`) has seen enough."""
+    cause = ended.__cause__ or ended.__context__
+    return isinstance(cause, OSError) and cause.errno == errno.EPIPE
+
+
+def _ended_by_subject(ended: SystemExit) -> Exception:
+    """No command ends so itself: it was code that the user's files name, and that is no verdict."""
+    from roadworthy.subject.module import SubjectError
+
+    said = "" if ended.code is None else f"({ended.code!r})"
+    return SubjectError(f"the subject ended the program by sys.exit{said or '()'}; it must raise an error, or return")
 
 
 def _told(error: BaseException, *, as_json: bool) -> int:

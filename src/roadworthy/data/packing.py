@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,3 +56,17 @@ def unpack_arrays(parts: dict[str, Any]) -> Any:
             offsets[:-1], offsets[1:], parts["shapes"], parts["types"].tolist(), strict=True
         )
     ]
+
+
+def offsets_of(lengths: Sequence[int]) -> np.ndarray:
+    """Where each of several items begins and ends among the values of all.
+
+    >>> offsets_of([2, 0, 1]).tolist()
+    [0, 2, 2, 3]
+    """
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def spans(offsets: np.ndarray) -> list[slice]:
+    """Where each item lies among the values."""
+    return [slice(a, b) for a, b in itertools.pairwise(np.asarray(offsets).tolist())]

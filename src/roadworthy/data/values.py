@@ -15,7 +15,6 @@ item has one shape, values and offsets where not. ``None`` stands for "no answer
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,9 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.data import reading
 from roadworthy.data.items import Audio, Boxes, Episode, Tracks
 from roadworthy.data.items import Unreadable as Unreadable
-from roadworthy.data.packing import pack_arrays, unpack_arrays
+from roadworthy.data.packing import offsets_of, pack_arrays, spans, unpack_arrays
+from roadworthy.data.scores import probabilities as probabilities
 
 Parts = dict[str, Any]
 """Packed items: numpy arrays, or lists of ``str | None`` for text."""
@@ -40,6 +41,10 @@ class Kind:
 
     name: str = ""
     dense = False
+
+    def read(self, item: Any) -> Any:
+        """The item in this kind's own form, where it comes in another that can be read; else as it is."""
+        return item
 
     def problem(self, item: Any) -> str | None:
         """What is wrong with this item, as the end of a sentence, or None."""
@@ -65,13 +70,19 @@ class _Dense(Kind):
     """Items of one shape: an array with one row an item, NaN rows for None."""
 
     dense = True
+    least = 1
+    right = "one row of numbers was expected"
 
     def problem(self, item: Any) -> str | None:
-        array = np.asarray(item)
+        try:
+            array = np.asarray(item)
+        except ValueError:
+            return f"{reading.described(item)} of different lengths; {self.right}"
         if array.dtype.kind not in "fiub":
-            return f"is of type {array.dtype}, not a number"
-        if array.ndim != 1 or array.size == 0:
-            return f"has the shape {array.shape}; one row of numbers was expected"
+            what = reading.described(item) if array.dtype == object else f"is of type {array.dtype}"
+            return f"{what}, not numbers; {self.right}"
+        if array.ndim != 1 or array.size < self.least:
+            return f"has the shape {array.shape}; {self.right}"
         bad = int(np.count_nonzero(~np.isfinite(array))) if array.dtype.kind == "f" else 0
         return f"has {bad} NaN or infinite value{'s' * (bad > 1)} among {array.size}" if bad else None
 
@@ -95,6 +106,9 @@ class _Labels(Kind):
     name = "label"
     dense = True
 
+    def read(self, item: Any) -> Any:
+        return reading.whole(item)
+
     def problem(self, item: Any) -> str | None:
         if not isinstance(item, int | np.integer):
             return f"is {item!r}, not a class index"
@@ -111,27 +125,30 @@ class _Labels(Kind):
 
 class _ClassScores(_Dense):
     name = "class_scores"
+    least = 2
+    right = "class scores are one row with a number for every class, two at least: probabilities or logits"
+
+    def read(self, item: Any) -> Any:
+        return reading.row(item)
 
 
 class _Vector(_Dense):
     name = "vector"
 
-
-def _offsets(lengths: Sequence[int]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-
-
-def _spans(offsets: np.ndarray) -> list[slice]:
-    """Where each item lies among the values."""
-    return [slice(a, b) for a, b in itertools.pairwise(np.asarray(offsets).tolist())]
+    def read(self, item: Any) -> Any:
+        return reading.vector(item)
 
 
 class _Boxes(Kind):
     name = "boxes"
 
+    def read(self, item: Any) -> Any:
+        return reading.boxes(item)
+
     def problem(self, item: Any) -> str | None:
         if not isinstance(item, Boxes):
-            return f"is {type(item).__name__}, not Boxes"
+            right = "boxes are a dict with boxes (x1 y1 x2 y2), labels, scores, or roadworthy.Boxes"
+            return f"{reading.described(item)}; {right}"
         if not len(item.xyxy) == len(item.labels) == len(item.scores):
             return f"has {len(item.xyxy)} boxes, {len(item.labels)} labels and {len(item.scores)} scores"
         if not (np.isfinite(item.xyxy).all() and np.isfinite(item.scores).all()):
@@ -144,23 +161,27 @@ class _Boxes(Kind):
         known = [Boxes.of(np.zeros((0, 4))) if i is None else i for i in items]
         empty = Boxes.of(np.zeros((0, 4)))
         return {
-            "offsets": _offsets([len(b) for b in known]),
+            "offsets": offsets_of([len(b) for b in known]),
             "xyxy": np.concatenate([b.xyxy for b in [empty, *known]]),
             "labels": np.concatenate([b.labels for b in [empty, *known]]),
             "scores": np.concatenate([b.scores for b in [empty, *known]]),
         }
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        spans = _spans(parts["offsets"])
-        return [Boxes(parts["xyxy"][s], parts["labels"][s], parts["scores"][s]) for s in spans]
+        places = spans(parts["offsets"])
+        return [Boxes(parts["xyxy"][s], parts["labels"][s], parts["scores"][s]) for s in places]
 
 
 class _Tracks(Kind):
     name = "tracks"
 
+    def read(self, item: Any) -> Any:
+        return reading.tracks(item)
+
     def problem(self, item: Any) -> str | None:
         if not isinstance(item, Tracks):
-            return f"is {type(item).__name__}, not Tracks"
+            right = "tracks are rows of id x1 y1 x2 y2, a dict with ids and boxes, or roadworthy.Tracks"
+            return f"{reading.described(item)}; {right}"
         if not len(item.step) == len(item.ids) == len(item.xyxy):
             return f"has {len(item.step)} steps, {len(item.ids)} ids and {len(item.xyxy)} boxes"
         return None if np.isfinite(item.xyxy).all() else "has a NaN or infinite corner"
@@ -169,15 +190,15 @@ class _Tracks(Kind):
         empty = Tracks.of([], [], [])
         known = [empty if i is None else i for i in items]
         return {
-            "offsets": _offsets([len(t) for t in known]),
+            "offsets": offsets_of([len(t) for t in known]),
             "step": np.concatenate([t.step for t in [empty, *known]]),
             "ids": np.concatenate([t.ids for t in [empty, *known]]),
             "xyxy": np.concatenate([t.xyxy for t in [empty, *known]]),
         }
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        spans = _spans(parts["offsets"])
-        return [Tracks(parts["step"][s], parts["ids"][s], parts["xyxy"][s]) for s in spans]
+        places = spans(parts["offsets"])
+        return [Tracks(parts["step"][s], parts["ids"][s], parts["xyxy"][s]) for s in places]
 
     def join(self, steps: Sequence[Any]) -> Any:
         """The steps one after the other, numbered from 0."""
@@ -194,8 +215,11 @@ class _Tracks(Kind):
 class _Text(Kind):
     name = "text"
 
+    def read(self, item: Any) -> Any:
+        return reading.text(item)
+
     def problem(self, item: Any) -> str | None:
-        return None if isinstance(item, str) else f"is {type(item).__name__}, not text"
+        return None if isinstance(item, str) else f"{reading.described(item)}; a text (str) was expected"
 
     def pack(self, items: Sequence[Any]) -> Parts:
         return {"text": [None if i is None else str(i) for i in items]}
@@ -225,7 +249,8 @@ class _Episode(Kind):
     def problem(self, item: Any) -> str | None:
         if isinstance(item, Episode | Mapping):
             return None
-        return f"is {type(item).__name__}, not an Episode"
+        right = "a step gives a dict of what happened in it, with what was reached under outcome"
+        return f"{reading.described(item)}; {right}"
 
     def pack(self, items: Sequence[Any]) -> Parts:
         return {"text": [None if i is None else _episode_json(i) for i in items]}
@@ -237,6 +262,8 @@ class _Episode(Kind):
     def join(self, steps: Sequence[Any]) -> Any:
         """The turns in order; the outcome is the last one said."""
         turns = [s for s in steps if s is not None]
+        if any(isinstance(t, Episode) for t in turns):
+            raise ValueError("a step is a whole Episode; a dict of what happened in this step was expected")
         last: Mapping[str, Any] = next((s["outcome"] for s in reversed(turns) if "outcome" in s), {})
         return Episode(tuple({k: v for k, v in t.items() if k != "outcome"} for t in turns), last)
 
@@ -289,11 +316,11 @@ class _Frames(_Image):
         steps = [[] if i is None else list(i) for i in items]
         frames = pack_arrays([frame for item in steps for frame in item])
         known = np.array([i is not None for i in items], dtype=bool)
-        return {"cases": _offsets([len(s) for s in steps]), "known": known} | frames
+        return {"cases": offsets_of([len(s) for s in steps]), "known": known} | frames
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
         frames = unpack_arrays(parts)
-        cases = zip(_spans(parts["cases"]), parts["known"], strict=True)
+        cases = zip(spans(parts["cases"]), parts["known"], strict=True)
         return [list(frames[span]) if known else None for span, known in cases]
 
 
@@ -310,13 +337,13 @@ class _Audio(Kind):
     def pack(self, items: Sequence[Any]) -> Parts:
         waves = [np.zeros(0, np.float32) if i is None else i.wave for i in items]
         return {
-            "offsets": _offsets([len(w) for w in waves]),
+            "offsets": offsets_of([len(w) for w in waves]),
             "wave": np.concatenate([np.zeros(0, np.float32), *waves]),
             "rate": np.array([0 if i is None else i.rate for i in items], dtype=np.int64),
         }
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        rows = zip(_spans(parts["offsets"]), parts["rate"].tolist(), strict=True)
+        rows = zip(spans(parts["offsets"]), parts["rate"].tolist(), strict=True)
         # no recording has the rate 0, so it stands for None
         return [Audio(parts["wave"][span], rate) if rate else None for span, rate in rows]
 
@@ -360,18 +387,3 @@ TASKS: dict[str, Task] = {
         Task("dialogue", GOAL, EPISODE, GOAL, "success_rate"),
     )
 }
-
-
-def probabilities(scores: np.ndarray) -> np.ndarray:
-    """Class probabilities from rows of scores: a row that is one already is kept, any other is read as logits.
-
-    >>> probabilities(np.array([[0.25, 0.75], [0.0, 0.0]])).tolist()
-    [[0.25, 0.75], [0.5, 0.5]]
-    """
-    scores = np.asarray(scores, dtype=np.float64)
-    is_distribution = (scores >= 0).all(axis=1) & (np.abs(scores.sum(axis=1) - 1) < 1e-3)
-    if is_distribution.all():
-        return scores
-    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
-    softmax = shifted / shifted.sum(axis=1, keepdims=True)
-    return np.where(is_distribution[:, None], scores, softmax)

@@ -3,8 +3,8 @@
 WER is equation 3 of Wang et al. (seed 000), ``(S + D + I) / N``, summed over all cases before it is divided.
 With `normalise` texts are compared in lower case and without punctuation (an apostrophe inside a word stays).
 A case fails when its own rate is above `tolerance`: with the default 0, when one word is wrong. A case
-without answer counts as if nothing had been heard: all its words are deleted (or as the rate of the answers,
-should that be above 1).
+without answer has all its words deleted, one where nothing was said, or as many errors as the worst answer
+would have there, whichever is more (see `silence`).
 
 >>> scored = wer(["the cat sat", None], ["The cat sat.", "Hello there"])
 >>> scored.value(), scored.failure.tolist()
@@ -19,9 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.measures.answers import answered, charge, refuse_unknown_truth, same_length
+from roadworthy.measures.answers import answered, refuse_unknown_truth, same_length
 from roadworthy.measures.scored import Scored
-from roadworthy.registry import register
+from roadworthy.measures.silence import edits, of_ratio
+from roadworthy.registry import install, register
+
+EXTRA = ("rapidfuzz", "audio")
+"""What counts the edits, and the extra that brings it."""
 
 _PUNCTUATION = re.compile(r"(?<!\w)'|'(?!\w)|[^\w\s']|_")
 
@@ -35,7 +39,7 @@ def words(text: str, *, normalise: bool = True) -> list[str]:
     return (_PUNCTUATION.sub(" ", text.replace("’", "'").lower()) if normalise else text).split()
 
 
-@register("measures", "wer", of=("text", "text"), better="lower")
+@register("measures", "wer", of=("text", "text"), better="lower", extra=EXTRA)
 def wer(
     outputs: Sequence[str | None],
     targets: Sequence[str],
@@ -43,11 +47,14 @@ def wer(
     normalise: bool = True,
     tolerance: float = 0.0,
 ) -> Scored:
-    """Word error rate: words to substitute, delete and insert, over words said (seed 000, eq. 3)."""
-    return _edits(outputs, targets, lambda text: words(text, normalise=normalise), tolerance)
+    """Word error rate: words to substitute, delete and insert, over words said (seed 000, eq. 3).
+
+    No answer costs all words, one at least, at the rate of the worst answer if that is above 1.
+    """
+    return _error_rate(outputs, targets, lambda text: words(text, normalise=normalise), tolerance)
 
 
-@register("measures", "cer", of=("text", "text"), better="lower")
+@register("measures", "cer", of=("text", "text"), better="lower", extra=EXTRA)
 def cer(
     outputs: Sequence[str | None],
     targets: Sequence[str],
@@ -55,11 +62,14 @@ def cer(
     normalise: bool = True,
     tolerance: float = 0.0,
 ) -> Scored:
-    """Character error rate; words are joined by one space, which counts as a character."""
-    return _edits(outputs, targets, lambda text: " ".join(words(text, normalise=normalise)), tolerance)
+    """Character error rate; words are joined by one space, which counts as a character.
+
+    No answer costs all characters, one at least, at the rate of the worst answer if that is above 1.
+    """
+    return _error_rate(outputs, targets, lambda text: " ".join(words(text, normalise=normalise)), tolerance)
 
 
-def _edits(
+def _error_rate(
     outputs: Sequence[str | None],
     targets: Sequence[str],
     units: Callable[[str], Sequence[Hashable]],
@@ -70,19 +80,17 @@ def _edits(
     distance = _levenshtein()
     has_answer = answered(outputs)
     said = [units(text) for text in targets]
-    edits = np.array(
+    errors = np.array(
         [0 if o is None else distance(s, units(o)) for s, o in zip(said, outputs, strict=True)],
         dtype=np.float64,
     )
     lengths = np.array([len(s) for s in said], dtype=np.float64)
-    errors, rate = charge(edits, lengths, has_answer)
-    failure = (rate > tolerance) | ~has_answer
-    return Scored.ratio(errors, lengths, error=rate, failure=failure, better="lower")
+    return of_ratio((errors, lengths), has_answer, edits, better="lower", tolerance=tolerance)
 
 
 def _levenshtein() -> Callable[[Any, Any], int]:
     try:
         from rapidfuzz.distance import Levenshtein
     except ImportError as error:
-        raise ImportError('word and character error rates need rapidfuzz: pip install "roadworthy[audio]"') from error
+        raise ImportError(f"word and character error rates need rapidfuzz: {install('audio')}") from error
     return Levenshtein.distance

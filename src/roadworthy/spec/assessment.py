@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from roadworthy import registry
 from roadworthy.data.values import TASKS, Task
 from roadworthy.registry import did_you_mean
+from roadworthy.spec import limits
 from roadworthy.spec.document import Document, SpecError
 
 ROLES = ("test", "calibration", "reference", "operational")
@@ -75,9 +76,7 @@ class ClaimSpec(_Strict):
     min: float | None = None
     max: float | None = None
     confidence: float = Field(0.95, gt=0.5, lt=1, description="One-sided, of the bound that the claim is judged on")
-    every: Literal["slices", "circumstances", "levels", ""] | str = Field(
-        "", description="slices, circumstances, or the name of one slice column"
-    )
+    every: str = Field("", description="slices, circumstances, or the name of one slice column")
     circumstance: str = Field("", description="Judge it under this circumstance instead of on the clean data")
     level: int | None = None
     slice: dict[str, Any] = Field(default_factory=dict, description="Judge it on one slice: {site: B}")
@@ -97,12 +96,15 @@ class ClaimSpec(_Strict):
         bounds = [k for k in named if isinstance(claim[k], Mapping)]
         if len(bounds) > 1:
             raise ValueError(f"names several quantities ({', '.join(bounds)}); write one claim for each")
+        bare = [k for k in named if limits.meant(k, claim[k], cls.model_fields)]
+        if bare and not bounds:
+            raise ValueError(f"{bare[0]} needs min or max, such as {limits.example(bare[0], claim[bare[0]])}")
         if bounds:
-            limits = claim.pop(bounds[0])
-            unknown = set(limits) - {"min", "max"}
+            sides = claim.pop(bounds[0])
+            unknown = set(sides) - {"min", "max"}
             if unknown:
                 raise ValueError(f"{bounds[0]}: {sorted(unknown)[0]!r} is not known; it takes min or max")
-            claim.update(quantity=bounds[0], **limits)
+            claim.update(quantity=bounds[0], **sides)
         return claim
 
     @model_validator(mode="after")
@@ -248,11 +250,18 @@ class Assessment(_Strict):
             if claim.id in seen:
                 raise self.error(("claims", i, "id"), f"{claim.id!r} is the id of two claims; ids must be unique")
             seen.add(claim.id)
+            self._check_limit(i, claim)
             if claim.circumstance and claim.circumstance not in self.circumstances:
                 raise self.error(
                     ("claims", i, "circumstance"),
                     f"there is no circumstance {claim.circumstance!r}{did_you_mean(claim.circumstance, self.circumstances)}",
                 )
+
+    def _check_limit(self, i: int, claim: ClaimSpec) -> None:
+        for side, limit in (("min", claim.min), ("max", claim.max)):
+            refused = "" if limit is None else limits.refusal(claim.quantity, side, limit, measure=self.measure_name)
+            if refused:
+                raise self.error(("claims", i, claim.quantity), refused)
 
     def _check_circumstance_name(self, name: str, circumstance: CircumstanceSpec) -> None:
         """Names are parts of case ids and of findings, and must not be mistaken for something else."""
@@ -336,7 +345,16 @@ def schema() -> dict[str, Any]:
 def _first_error(document: Document, error: ValidationError) -> SpecError:
     """One error, in words; how many more there are is said."""
     details = error.errors()
-    first = min(details, key=lambda d: document.line_of(_place(d["loc"])))
+    missing = [_place(d["loc"]) for d in details if d["type"] == "missing"]
+
+    def rank(detail: Any) -> tuple[bool, int]:
+        """A required key that was misspelt comes first: what else is wrong may follow from it."""
+        place = _place(detail["loc"])
+        sought = [str(m[-1]) for m in missing if m[:-1] == place[:-1]]
+        misspelt = detail["type"] == "extra_forbidden" and bool(did_you_mean(str(place[-1]), sought))
+        return not misspelt, document.line_of(place)
+
+    first = min(details, key=rank)
     place = _place(first["loc"])
     message = _in_words(first, document, place)
     more = f" ({len(details) - 1} more)" if len(details) > 1 else ""

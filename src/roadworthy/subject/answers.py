@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.data.reading import plain
 from roadworthy.data.values import Kind
 from roadworthy.subject.module import Answers, Module, SubjectError
 from roadworthy.subject.needs import Request
@@ -21,19 +22,30 @@ def checked(
     for port, kind in module.outputs.items():
         if port not in answers.outputs:
             raise SubjectError(f"module {name!r} gave no output {port!r}; it gave: {', '.join(answers.outputs)}")
-        column = answers.outputs[port]
+        column = plain(answers.outputs[port])
         if len(column) != n:
             raise SubjectError(
                 f"module {name!r} gave {len(column)} values at {port!r} for {n} cases; it must give one a case"
             )
-        columns[port] = dense_if_possible(kind, column)
+        columns[port] = dense_if_possible(kind, read(kind, column))
         for row, reason in _unsound(kind, columns[port]):
             problems.setdefault(row, f"the {kind.name} it gave {reason}")
     return columns, dict(answers.extras), problems
 
 
+def read(kind: Kind, column: Any) -> Any:
+    """Every value in its kind's own form; a table of numbers is in it already."""
+    if kind.dense and isinstance(column, np.ndarray) and column.dtype != object:
+        return column
+    return [None if item is None else kind.read(item) for item in column]
+
+
 def _unsound(kind: Kind, column: Any) -> Iterator[tuple[int, str]]:
     if isinstance(column, np.ndarray) and column.dtype.kind == "f" and column.ndim == 2:
+        shape = kind.problem(np.zeros(column.shape[1]))
+        if shape is not None:
+            yield from ((row, shape) for row in range(len(column)))
+            return
         for row in np.flatnonzero(~np.isfinite(column).all(axis=1)).tolist():
             yield row, kind.problem(column[row]) or "is not finite"
         return

@@ -199,6 +199,7 @@ def _ask(
     missing = set(module.outputs) - set(outputs)
     if missing:
         raise SubjectError(f"module {name!r} gave no output {sorted(missing)[0]!r}; it gave: {', '.join(outputs)}")
+    outputs = {p: None if outputs[p] is None else kind.read(outputs[p]) for p, kind in module.outputs.items()}
     for port, kind in module.outputs.items():
         reason = "is missing" if outputs[port] is None else kind.problem(outputs[port])
         if reason:

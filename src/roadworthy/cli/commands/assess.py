@@ -26,12 +26,14 @@ def assess(
     file: Annotated[Path, typer.Argument(help="The assessment file.")] = Path("assessment.yaml"),
     runs: Annotated[Path | None, typer.Option(help="Where runs are kept; by default runs/ beside the file.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one for small work.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Compute everything again, whatever is kept.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress, and only the claims.")] = False,
 ) -> int:
     """Run an assessment: the exit code is the verdict (0 met, 1 breached, 3 inconclusive).
 
-    What is done is kept: after an interruption, or a change of claims, the same command goes on from there.
+    What is done is kept: after an interruption, or a change of claims, the same command goes on from there. Cases that failed
+    for a reason that may pass, such as a server that did not answer, are computed again the next time.
     """
     with showing.shown(quiet=quiet or json) as progress:
         progress.stage("starting", 0)
@@ -40,7 +42,9 @@ def assess(
         from roadworthy.report.run_view import RunView
 
         keep_freed_memory()
-        run = run_assessment(file, runs=runs, workers=workers, progress=progress, command=_command(file, runs, workers))
+        run = run_assessment(
+            file, runs=runs, workers=workers, progress=progress, command=_command(file, runs, workers), fresh=fresh
+        )
     view = RunView.open(run.folder)
     # A reader who has seen enough (`| head`) does not change the verdict.
     with contextlib.suppress(BrokenPipeError, SystemExit):

@@ -44,11 +44,13 @@ def audio(
     place = base / path
     if place.is_dir():
         source, ids, said = _folder(place)
-        files, columns = [source / f"{i}.wav" for i in ids], {}
+        files, columns, hint = [source / f"{i}.wav" for i in ids], {}, ""
     else:
         table = Table.read(located(path, base=base, what="audio"))
         source = place.parent if folder is None else located(folder, base=base, what="folder", folder=True)
         files, said = [source / f for f in table["audio"]], table["transcript"]
+        hint = "recordings are sought beside the table" if folder is None else f"recordings are sought in folder: {folder}"
+        hint += "; folder: PATH says where they lie, seen from the assessment file"
         ids = table.columns.get("id", table["audio"])
         # a recording is the same sample in every table, but ids of a table's own may start again in the next
         source = table.file if "id" in table else source
@@ -57,7 +59,7 @@ def audio(
         name=name,
         source=source,
         input_kind=AUDIO,
-        inputs=Files(tuple(files), read_wav),
+        inputs=Files(tuple(files), read_wav, hint),
         target_kind=TEXT,
         targets=said,
         ids=ids,

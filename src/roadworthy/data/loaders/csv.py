@@ -1,7 +1,8 @@
 """A table with one line a sample: an image file or feature columns, a label or numbers to predict, and metadata.
 
 ``{csv: cases.csv, images: img/}`` reads the columns `image` and `label`; ``target: [steering]`` predicts numbers instead;
-``features: [a, b]`` takes columns of the table as the input. Every other column is metadata.
+``features: [a, b]`` takes columns of the table as the input. Every other column is metadata, and features are too: a
+circumstance may speak of the age that the subject is given.
 
 >>> import tempfile
 >>> file = Path(tempfile.mkdtemp()) / "cases.csv"
@@ -9,6 +10,8 @@
 >>> data = csv(path=file.name, features=["a", "b"], base=file.parent)
 >>> data.inputs.tolist(), data.targets.tolist(), data.metadata["site"].tolist()
 ([[1.0, 2.0], [3.0, 4.0]], [0, 1], ['B', 'A'])
+>>> data.where({"a": {"min": 2}}).tolist()
+[False, True]
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ def csv(
 ) -> Dataset:
     """A CSV or TSV table of images (or features) with a label or numbers to predict; other columns are metadata."""
     table = Table.read(located(path, base=base, what="csv"))
-    used = [*(features or [image]), "id"]
+    used = [*([] if features else [image]), "id"]
     inputs: Inputs
     if features:
         kind: Kind = VECTOR

@@ -67,4 +67,11 @@ def _labels(
         )
     words = [i.split("/")[0] for i in ids]
     known = classes or tuple(sorted(d.name for d in folder.iterdir() if d.is_dir() and not d.name.startswith(".")))
+    empty = sorted(set(known) - set(words)) if classes is None else []
+    if empty:
+        # Left out without a word it would shift the number of every later class.
+        raise DataError(
+            f"{folder}: the class folder {empty[0]!r} holds no images ({len(empty)} such); fill or remove it, or name all "
+            f"classes of the subject, in its order: classes: [{', '.join(known)}]"
+        )
     return known, label_indices(words, known, where=lambda row: str(folder / ids[row]))

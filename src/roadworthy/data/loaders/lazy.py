@@ -28,6 +28,8 @@ class Files:
 
     paths: tuple[Path, ...]
     read: Callable[[Path], Any]
+    hint: str = ""
+    """What to do about a file that is not there, besides restoring it."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -44,7 +46,7 @@ class Files:
 
     def pick(self, rows: Sequence[int] | np.ndarray) -> Files:
         """Some of the files, in the order given, still unread."""
-        return Files(tuple(self.paths[i] for i in row_numbers(rows)), self.read)
+        return Files(tuple(self.paths[i] for i in row_numbers(rows)), self.read, self.hint)
 
     def fingerprint(self) -> str:
         """A hash of names, sizes and contents, computed once."""
@@ -54,7 +56,8 @@ class Files:
         try:
             return self.read(path)
         except FileNotFoundError:
-            return Unreadable(f"{path}: does not exist; restore the file or leave the sample out")
+            hint = f" ({self.hint})" if self.hint else ""
+            return Unreadable(f"{path}: does not exist; restore the file or leave the sample out{hint}")
         except (DataError, OSError) as error:
             return Unreadable(str(error))
 

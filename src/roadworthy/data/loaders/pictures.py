@@ -13,11 +13,15 @@ copy it again
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from roadworthy.data.samples import DataError
+from roadworthy.registry import install
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff"})
 
@@ -27,10 +31,11 @@ def read_image(file: Path) -> np.ndarray:
     try:
         import cv2
     except ImportError as error:
-        raise ImportError("reading image files needs OpenCV: pip install 'roadworthy[vision]'") from error
+        raise ImportError(f"reading image files needs OpenCV: {install('vision')}") from error
     data = file.read_bytes()
     try:
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED) if data else None
+        with _silent(cv2):
+            pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED) if data else None
     except cv2.error as error:
         raise DataError(f"{file}: OpenCV refuses it ({error.err or error}); convert the file to PNG") from error
     if pixels is None:
@@ -41,6 +46,19 @@ def read_image(file: Path) -> np.ndarray:
         # OpenCV stores blue first; alpha, where there is one, stays last
         pixels = pixels[:, :, [2, 1, 0, *range(3, pixels.shape[2])]]
     return np.ascontiguousarray(pixels)
+
+
+@contextmanager
+def _silent(cv2: Any) -> Iterator[None]:
+    """OpenCV tells standard error of a broken file; the case that failed says it already, by its name."""
+    before = cv2.getLogLevel() if hasattr(cv2, "getLogLevel") else None
+    if before is not None:
+        cv2.setLogLevel(0)
+    try:
+        yield
+    finally:
+        if before is not None:
+            cv2.setLogLevel(before)
 
 
 def image_files(folder: Path) -> list[Path]:

@@ -18,7 +18,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
@@ -27,6 +27,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from roadworthy.registry import did_you_mean
+from roadworthy.subject.adapters.sources import NOT_SOURCES, everything_in, reached
+from roadworthy.subject.captured import is_installed
 from roadworthy.subject.module import SubjectError
 
 
@@ -40,8 +42,8 @@ class Found:
 
     @property
     def digest(self) -> str:
-        """A hash of the name and of the files' contents, wherever they lie."""
-        return digest_of(self.name, *(f.read_bytes() for f in self.files))
+        """A hash of the name and of the files' names and contents, wherever they lie."""
+        return digest_of(self.name, *digest_parts(self.files))
 
 
 def digest_of(*parts: str | bytes) -> str:
@@ -52,6 +54,25 @@ def digest_of(*parts: str | bytes) -> str:
         digest.update(len(content).to_bytes(8, "little"))
         digest.update(content)
     return digest.hexdigest()
+
+
+def digest_parts(files: Iterable[Path]) -> Iterator[str]:
+    """The name of each file and the hash of its content."""
+    for file in files:
+        with file.open("rb") as content:
+            yield f"{file.name} {hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16)).hexdigest()}"
+
+
+def named_files(paths: Sequence[str], base: Path) -> tuple[Path, ...]:
+    """The files that `paths` name, seen from `base`; a folder stands for all files in it."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        folder = base / Path(path).expanduser()
+        if folder.is_dir():
+            found.update(dict.fromkeys(p for p in sorted(folder.rglob("*")) if p.is_file()))
+        else:
+            found[existing_file(path, base, what="file")] = None
+    return tuple(found)
 
 
 def existing_file(path: str, base: Path, *, what: str) -> Path:
@@ -121,10 +142,10 @@ def _load_file(file: Path) -> tuple[ModuleType, tuple[Path, ...]]:
         sys.modules[name] = module
         try:
             loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             sys.modules.pop(name, None)
             raise _import_error(file, file.parent, error) from error
-    return module, (file, *helpers)
+    return module, _depended_on([file, *helpers], file.parent)
 
 
 def _load_package(name: str, base: Path) -> tuple[ModuleType, tuple[Path, ...]]:
@@ -138,10 +159,24 @@ def _load_package(name: str, base: Path) -> tuple[ModuleType, tuple[Path, ...]]:
                     "for a file write its name with .py, as in subject.py:predict"
                 ) from error
             raise _import_error(None, base, error) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _import_error(None, base, error) from error
-    own = Path(module.__file__) if module.__file__ else None
-    return module, tuple(dict.fromkeys([*([own] if own else []), *helpers]))
+    own = [Path(module.__file__)] if module.__file__ else []
+    if own and not is_installed(str(own[0])):
+        return module, _depended_on([*own, *helpers], own[0].resolve().parents[name.count(".")])
+    return module, tuple(dict.fromkeys([*own, *_package_of(module, name), *_depended_on(helpers, base)]))
+
+
+def _depended_on(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
+    """The files, first the one that was named, then all that they import, now or when they are called."""
+    first = files[:1]
+    return tuple(dict.fromkeys([*(f.resolve() for f in first), *reached(files, folder)]))
+
+
+def _package_of(module: ModuleType, name: str) -> list[Path]:
+    """All files of the installed package that a module belongs to."""
+    top = sys.modules.get(name.split(".")[0], module)
+    return [file for place in getattr(top, "__path__", ()) for file in everything_in(Path(place))]
 
 
 @contextmanager
@@ -149,38 +184,47 @@ def _importable(folder: Path) -> Iterator[list[Path]]:
     """Make a folder's files importable, load them afresh, and list them afterwards; others' modules are put back."""
     helpers: list[Path] = []
     own = {n for p in folder.iterdir() if (n := _import_name(p))} - sys.stdlib_module_names - {"roadworthy"}
+    # A folder of data called torch hides no installed torch, so that one stays.
+    own -= {n for n in own if not _lies_in(sys.modules.get(n), folder) and not _is_regular(folder, n) and n in sys.modules}
     aside = {n: m for n, m in sys.modules.items() if n.split(".")[0] in own}
     for name in aside:
         del sys.modules[name]
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
-    writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    # From now on: what functions import when they are called must not be taken from a byte code file either.
+    sys.dont_write_bytecode = True
     try:
         yield helpers
     finally:
-        sys.dont_write_bytecode = writing
         sys.path.remove(str(folder))
         if str(folder) not in sys.path:
             sys.path.append(str(folder))  # for imports that the user's functions make when they are called
         loaded = {n: m for n, m in sys.modules.items() if n.split(".")[0] in own}
-        helpers.extend(sorted(Path(f) for m in loaded.values() if (f := getattr(m, "__file__", None))))
+        inside = [m for m in loaded.values() if _lies_in(m, folder)]
+        helpers.extend(sorted(Path(f) for m in inside if (f := getattr(m, "__file__", None))))
         for name, module in aside.items():
-            if name not in loaded or not _lies_in(module, folder):
+            # One of this folder's that was not loaded again is imported when a function asks for it: then as it is now.
+            if not _lies_in(module, folder):
                 sys.modules[name] = module
 
 
 def _import_name(path: Path) -> str | None:
     if path.suffix == ".py" and path.stem.isidentifier():
         return path.stem
-    return path.name if path.name.isidentifier() and (path / "__init__.py").is_file() else None
+    holds_code = path.is_dir() and path.name.isidentifier() and path.name not in NOT_SOURCES
+    return path.name if holds_code and any(p.suffix == ".py" or p.is_dir() for p in path.iterdir()) else None
 
 
-def _lies_in(module: ModuleType, folder: Path) -> bool:
-    file = getattr(module, "__file__", None)
-    return bool(file) and Path(file or "").is_relative_to(folder)
+def _is_regular(folder: Path, name: str) -> bool:
+    return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
 
 
-def _import_error(file: Path | None, folder: Path, error: Exception) -> SubjectError:
+def _lies_in(module: ModuleType | None, folder: Path) -> bool:
+    places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
+    return any(place and Path(place).resolve().is_relative_to(folder) for place in places)
+
+
+def _import_error(file: Path | None, folder: Path, error: Exception | SystemExit) -> SubjectError:
     """The last line of the user's own code that was reached, and what went wrong there."""
     place = str(file or folder)
     if isinstance(error, SyntaxError) and error.filename:
@@ -191,4 +235,5 @@ def _import_error(file: Path | None, folder: Path, error: Exception) -> SubjectE
         if own:
             place = f"{own[-1].filename}, line {own[-1].lineno}"
     reason = str(error).split("\n")[0]
-    return SubjectError(f"{place}: importing the subject raised {type(error).__name__}: {reason}")
+    raised = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+    return SubjectError(f"{place}: importing the subject raised {raised}")
