@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -224,11 +225,13 @@ def test_what_the_server_does_not_have_is_told(tmp_path):
         build("localhost:8000", tmp_path)
 
 
-def test_the_fingerprint_is_of_the_model_and_not_of_the_address(tmp_path):
-    prints = []
-    for version in ("1", "1", "2"):
-        with serving(version=version) as (address, _):
-            prints.append(build(address, tmp_path).fingerprint)
-    assert prints[0] == prints[1] != prints[2]
-    with serving() as (address, _):
-        assert build(address, tmp_path, input={"scale": 1.0}).fingerprint != prints[0]
+def test_the_fingerprint_is_of_the_address_the_model_the_version_and_the_preparation(tmp_path):
+    with serving() as (address, _), serving() as (elsewhere, _):
+        first = build(address, tmp_path).fingerprint
+        assert build(address, tmp_path).fingerprint == first
+        assert build(elsewhere, tmp_path).fingerprint != first
+        for other in ({"version": "2"}, {"input": {"scale": 1.0}}, {"batch": 3}):
+            assert build(address, tmp_path, **other).fingerprint != first, other
+        module = build(address, tmp_path).modules["model"]
+        told = replace(module, metadata={**module.metadata, "versions": ["another"]})
+        assert told.fingerprint != module.fingerprint

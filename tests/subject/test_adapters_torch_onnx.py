@@ -230,7 +230,9 @@ def test_weights_change_the_answers_and_the_fingerprint(folder, net, images):
     plain = torch_system(folder, "build")
     systems = [torch_system(folder, "build", weights=f"new.{end}") for end in ("safetensors", "pt")]
     assert systems[0].fingerprint == systems[1].fingerprint != plain.fingerprint
-    assert plain.fingerprint == torch_system(folder, "build", batch=3, threads=2).fingerprint
+    assert plain.fingerprint == torch_system(folder, "build").fingerprint
+    for how in ({"batch": 3}, {"threads": 2}, {"device": "cpu:0"}, {"version": "2"}):
+        assert plain.fingerprint != torch_system(folder, "build", **how).fingerprint, how
     assert plain.fingerprint != torch_system(folder, "build", input={"mean": 0.5}).fingerprint
     first, second = (s.run(Cases(ids(64), images))["system"].output for s in systems)
     np.testing.assert_array_equal(first, second)
@@ -320,7 +322,9 @@ def test_onnx_layers_need_onnx(folder, exported, monkeypatch):
 def test_onnx_fingerprints_follow_file_and_preparation(folder, net, exported):
     name = exported("net.onnx", 1, True)
     first = onnx_system(folder, name).fingerprint
-    assert onnx_system(folder, name, batch=3).fingerprint == first
+    assert onnx_system(folder, name).fingerprint == first
+    assert onnx_system(folder, name, batch=3).fingerprint != first
+    assert onnx_system(folder, name, threads=2).fingerprint != first
     assert onnx_system(folder, name, input={"std": 0.5}).fingerprint != first
     model = onnx.load(str(folder / name))
     weight = model.graph.initializer[0]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -154,7 +154,7 @@ class Dataset:
 
     def _content(self) -> Iterator[bytes]:
         yield f"{self.input_kind.name}|{len(self)}|{self.classes}".encode()
-        yield "\x1f".join(map(str, self.ids)).encode()
+        yield _words(self.ids)
         own = getattr(self.inputs, "fingerprint", None)
         if own is not None:
             yield str(own() if callable(own) else own).encode()
@@ -163,9 +163,11 @@ class Dataset:
         if self.targets is not None and self.target_kind is not None:
             yield from _bytes_of(self.target_kind, self.targets)
         for name in sorted(self.metadata):
-            yield f"{name}={'|'.join(map(str, self.metadata[name]))}".encode()
+            yield b"metadata " + name.encode()
+            yield _words(self.metadata[name])
         if self.groups is not None:
-            yield "\x1f".join(map(str, self.groups)).encode()
+            yield b"groups"
+            yield _words(self.groups)
 
     def _check_labels(self) -> None:
         if self.target_kind is not LABEL or self.targets is None or self.classes is None or len(self) == 0:
@@ -204,7 +206,7 @@ class _Picked:
             return f"{own() if callable(own) else own}|{self.rows.tolist()}"
         digest = hashlib.blake2b(digest_size=16)
         for row in self.rows:
-            digest.update(_item_bytes(self.inputs[int(row)]))
+            digest.update(_sized(_item_bytes(self.inputs[int(row)])))
         return digest.hexdigest()
 
 
@@ -282,12 +284,35 @@ def _bytes_of(kind: Kind, items: Any) -> Iterator[bytes]:
 
 
 def _item_bytes(item: Any) -> bytes:
-    if isinstance(item, np.ndarray):
+    """An item as bytes: no two items that differ, in type or in content, have the same."""
+    if isinstance(item, np.ndarray) and item.dtype != object:
         return f"{item.dtype}{item.shape}".encode() + np.ascontiguousarray(item).tobytes()
     if hasattr(item, "__dataclass_fields__"):
-        return b"|".join(_item_bytes(getattr(item, f)) for f in item.__dataclass_fields__)
-    if isinstance(item, list | tuple):
-        return b"[" + b",".join(_item_bytes(i) for i in item) + b"]"
+        parts = [_item_bytes(getattr(item, f)) for f in item.__dataclass_fields__]
+        return type(item).__name__.encode() + b"".join(map(_sized, parts))
+    if isinstance(item, list | tuple | np.ndarray):
+        return b"list" + b"".join(_sized(_item_bytes(i)) for i in item)
     if isinstance(item, Mapping):
-        return repr(sorted((str(k), str(v)) for k, v in item.items())).encode()
-    return repr(item).encode()
+        pairs = sorted((_item_bytes(k), _item_bytes(v)) for k, v in item.items())
+        return b"mapping" + b"".join(_sized(k) + _sized(v) for k, v in pairs)
+    return _word(item).encode()
+
+
+def _sized(content: bytes) -> bytes:
+    return len(content).to_bytes(8, "little") + content
+
+
+def _words(values: Iterable[Any]) -> bytes:
+    """A column of words and numbers, each with its type and length: "a|b" and "c" are not "a" and "b|c"."""
+    return "".join(f"{len(word)}:{word}" for word in map(_word, values)).encode(errors="surrogatepass")
+
+
+def _word(value: Any) -> str:
+    """4 and "4" are not one word; 4 of numpy and 4 of Python are."""
+    if isinstance(value, str):
+        return f"text {value}"
+    if isinstance(value, bool | np.bool_):
+        return f"truth {value}"
+    if isinstance(value, int | float | np.number):
+        return f"number {value}"
+    return f"{type(value).__name__} {value!r}"

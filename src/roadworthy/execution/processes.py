@@ -35,7 +35,7 @@ def processes(plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int
     try:
         for worker in pool:
             threading.Thread(target=worker.listen, args=(answers,), daemon=True).start()
-            busy += worker.give(next(todo, None))
+            busy += worker.give(next(todo, None), plan)
         while busy:
             worker, answer = answers.get()
             busy -= 1
@@ -44,7 +44,7 @@ def processes(plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int
             if "error" in answer:
                 raise _raised(answer)
             yield Done(**answer)
-            busy += worker.give(next(todo, None))
+            busy += worker.give(next(todo, None), plan)
     finally:
         for worker in pool:
             worker.end()
@@ -74,12 +74,15 @@ class _Worker:
             # Its end is noticed by the listener, which has the reason.
             return
 
-    def give(self, chunk: int | None) -> int:
-        """Hand it a chunk; 1 if there was one."""
+    def give(self, chunk: int | None, plan: Plan) -> int:
+        """Hand it a chunk; 1 if there was one.
+
+        The key goes with it: a subject whose fingerprint holds in one process only would have another one there.
+        """
         self.chunk = chunk
         if chunk is None:
             return 0
-        self._say(chunk)
+        self._say([chunk, plan.chunks[chunk].key])
         return 1
 
     def listen(self, answers: queue.Queue[tuple[_Worker, dict[str, Any] | None]]) -> None:
@@ -134,7 +137,8 @@ def _serve() -> None:
         plan = resolve(Assessment.parse(first["text"], first["path"]))
         cache = ChunkCache(_path(first["cache"]))
         for line in sys.stdin:
-            _answer(out, vars(work(plan, cache, int(line))))
+            index, key = json.loads(line)
+            _answer(out, vars(work(plan, cache, index, key=key)))
     except Exception as error:
         message: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
         if isinstance(error, OSError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import re
 import time
 from dataclasses import dataclass
 
@@ -13,6 +15,18 @@ from roadworthy.subject.trace import SYSTEM, Trace
 
 class Unfinished(RuntimeError):
     """The work stopped before its end; what is done is kept, and the same command goes on from there."""
+
+
+PASSING = frozenset(
+    [
+        name
+        for name, kind in vars(builtins).items()
+        if isinstance(kind, type) and issubclass(kind, OSError | MemoryError)
+    ]
+    + ["OutOfMemoryError", "RemoteDisconnected", "ServerFailed", "URLError"]
+)
+"""Errors of a subject that may be gone the next time: an outage, a full memory, a file that was away."""
+_RAISED = re.compile(r"(?:^|: )([A-Za-z_]\w*)(?=:|$)")
 
 
 @dataclass(frozen=True)
@@ -34,11 +48,25 @@ def compute(plan: Plan, chunk: Chunk) -> Trace:
     return plan.subject.run(cases, plan.requests, plan.at(chunk.condition))
 
 
-def work(plan: Plan, cache: ChunkCache, index: int) -> Done:
-    """Compute a chunk and keep it."""
+def may_pass(error: str) -> bool:
+    """Whether a case's error may be gone the next time, so that the answer is not kept.
+
+    >>> may_pass("TimeoutError: no answer within 3 s"), may_pass("detector, step 3: ConnectionResetError")
+    (True, True)
+    >>> may_pass("ValueError: the OSError module is missing"), may_pass("img.png: does not exist; restore the file")
+    (False, False)
+    """
+    named = [name for name in _RAISED.findall(error) if name.endswith(("Error", "Timeout", "Failed", "Disconnected"))]
+    return bool(named) and (named[0] in PASSING or "Timeout" in named[0] or "Connection" in named[0])
+
+
+def work(plan: Plan, cache: ChunkCache, index: int, *, key: str | None = None) -> Done:
+    """Compute a chunk and keep it under its key, or under the one that was given with the work."""
     chunk = plan.chunks[index]
     started = time.perf_counter()
     trace = compute(plan, chunk)
-    cache.write(chunk.key, trace)
     errors = [e for e in trace[SYSTEM].error if e is not None]
+    # Answers from a file stay as they are until the file changes, and with it the key.
+    by_id = all(getattr(m, "whole_case", False) for m in plan.subject.modules.values())
+    cache.write(key or chunk.key, trace, passing=0 if by_id else sum(map(may_pass, errors)))
     return Done(index, len(chunk), len(errors), time.perf_counter() - started, errors[0] if errors else "")

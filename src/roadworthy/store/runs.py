@@ -72,11 +72,9 @@ class RunFolder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        path = self.path / CASES
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        pq.write_table(pa.table(dict(columns)), partial, compression="zstd")
-        os.replace(partial, path)
+        content = pa.BufferOutputStream()
+        pq.write_table(pa.table(dict(columns)), content, compression="zstd")
+        self.write_bytes(CASES, content.getvalue().to_pybytes())
 
     def write_text(self, name: str, text: str) -> Path:
         """Replace a file, whole or not at all."""

@@ -11,16 +11,18 @@ function becomes a module by `function_module`.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from roadworthy.data.values import VECTOR, Kind
+from roadworthy.subject.captured import Opaque, content_of
 from roadworthy.subject.needs import Input, Output, Request
 
 __all__ = ["VECTOR", "Answers", "Context", "FunctionModule", "Module", "SubjectError", "function_module"]
@@ -101,15 +103,27 @@ class FunctionModule:
     stateful: bool = False
     wants_rng: bool = False
     mark: str = ""
-    """What else its answers depend on (weights, settings): goes into the fingerprint."""
+    """What else its answers depend on (weights, settings): goes into the fingerprint, and vouches for what cannot be read."""
 
     @property
     def fingerprint(self) -> str:
-        """The hash of the file the function stands in (or of its code), and of the mark."""
+        """The hash of the function's file and code, of the values it holds (closure, defaults, globals), and of the mark.
+
+        A value that cannot be hashed makes the fingerprint this object's own, so that nothing is taken from an earlier
+        run, unless there is a mark.
+        """
         digest = hashlib.blake2b(digest_size=16)
-        digest.update(_source_of(self.function))
+        try:
+            digest.update(content_of(self.function, vouched=bool(self.mark)).encode())
+        except Opaque:
+            digest.update((_name_of(self.function) if self.mark else self._once).encode())
         digest.update(self.mark.encode())
+        digest.update(repr([self.inputs, sorted((p, k.name) for p, k in self.outputs.items()), self.batched]).encode())
         return digest.hexdigest()
+
+    @functools.cached_property
+    def _once(self) -> str:
+        return uuid.uuid4().hex
 
     def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
         """Call the function with its inputs by name, its state if it keeps one, its generator if it asks for it."""
@@ -172,16 +186,3 @@ def function_module(
 
 def _name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", type(function).__name__)
-
-
-def _source_of(function: Callable[..., Any]) -> bytes:
-    """The whole file, since a function depends on what stands beside it; its code where there is no file."""
-    target = function if hasattr(function, "__code__") else type(function)
-    try:
-        path = inspect.getsourcefile(target)
-        if path and Path(path).is_file():
-            return Path(path).read_bytes() + _name_of(function).encode()
-    except TypeError:
-        pass
-    code = getattr(function, "__code__", None)
-    return (code.co_code + repr(code.co_consts).encode()) if code else _name_of(function).encode()

@@ -60,6 +60,9 @@ class System:
     unassessed: frozenset[str] = frozenset()
     """Modules that are there to make the case run, such as a simulated user."""
     version: str = ""
+    """What its makers call it; another version is another subject."""
+    mark: str = ""
+    """What else its answers depend on, such as the files it was built from: goes into the fingerprint."""
 
     def __post_init__(self) -> None:
         for module, port in self._input_ports():
@@ -85,11 +88,12 @@ class System:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when any module, wire or setting does."""
+        """Changes when any module, wire or setting does, and with the version and the mark."""
         digest = hashlib.blake2b(digest_size=16)
         for name, module in self.modules.items():
             digest.update(f"{name}={module.fingerprint};".encode())
         shape = [sorted(self.wires.items()), self.output, self.done, self.max_steps, self.input_kind.name]
+        shape += [self.version, self.mark]
         digest.update(repr(shape).encode())
         return digest.hexdigest()
 

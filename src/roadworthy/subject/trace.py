@@ -6,6 +6,7 @@ A chunk is a folder, written under a temporary name and renamed, so that it is t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -23,6 +24,9 @@ from roadworthy.data.values import KINDS, Kind
 SYSTEM = "system"
 """The name under which a case's final output stands, beside the modules' own traces."""
 FORMAT = 1
+MANIFEST = "chunk.json"
+TRIES = 5
+"""How often a chunk is put in place of another one, while other processes do the same."""
 
 
 @dataclass
@@ -60,21 +64,18 @@ class Trace:
     def __contains__(self, name: str) -> bool:
         return name in self.modules
 
-    def write(self, folder: Path, *, about: Mapping[str, Any] | None = None) -> None:
-        """Write a chunk, whole or not at all."""
+    def write(self, folder: Path, *, about: Mapping[str, Any] | None = None, replace: bool = False) -> None:
+        """Write a chunk, whole or not at all; one that is there already stays, unless it is to be replaced."""
         partial = _partial(folder)
         partial.mkdir(parents=True)
         try:
             manifest = {name: self._write(partial, name) for name in self.modules}
             sizes = {p.name: p.stat().st_size for p in partial.iterdir()}
-            content = {"format": FORMAT, "modules": manifest, "sizes": sizes, "about": dict(about or {})}
-            (partial / "chunk.json").write_text(json.dumps(content))
-            try:
-                partial.rename(folder)
-            except OSError:
-                if not (folder / "chunk.json").is_file():
-                    raise
-                shutil.rmtree(partial)
+            hashes = {p.name: _hash_of(p) for p in partial.iterdir()}
+            about = dict(about or {})
+            content = {"format": FORMAT, "modules": manifest, "sizes": sizes, "hashes": hashes, "about": about}
+            (partial / MANIFEST).write_text(json.dumps(content))
+            _put_in_place(partial, folder, replace=replace)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -92,28 +93,33 @@ class Trace:
         return _write_module(folder, name, module, output_of=owner)
 
     @classmethod
-    def read(cls, folder: Path) -> Trace:
-        """Read a chunk; a missing or shortened file is an error, which execution answers by computing it again."""
-        content = read_manifest(folder)["modules"]
+    def read(cls, folder: Path, *, check: bool = True) -> Trace:
+        """Read a chunk; a missing, shortened or changed file is an error, which execution answers by computing it again."""
+        content = read_manifest(folder, check=check)["modules"]
         return cls({name: _read_module(folder, name, m) for name, m in content.items()})
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """What stands in a chunk; raises ValueError where a file is missing or has another size than was written."""
-    content: dict[str, Any] = json.loads((folder / "chunk.json").read_text())
+def read_manifest(folder: Path, *, check: bool = False) -> dict[str, Any]:
+    """What stands in a chunk; raises ValueError where a file is missing or has another size than was written.
+
+    With `check`, also where a file has another content.
+    """
+    content: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
     if content.get("format") != FORMAT:
         raise ValueError(f"{folder} was written in the format {content.get('format')}, not {FORMAT}")
     for name, size in content["sizes"].items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size:
             raise ValueError(f"{path} is missing or has not the {size} bytes that were written")
+        if check and _hash_of(path) != content.get("hashes", {}).get(name):
+            raise ValueError(f"{path} has not the content that was written")
     return content
 
 
-def is_whole(folder: Path) -> bool:
-    """Whether a chunk is there and complete."""
+def is_whole(folder: Path, *, check: bool = False) -> bool:
+    """Whether a chunk is there and complete, and with `check` also as it was written."""
     try:
-        read_manifest(folder)
+        read_manifest(folder, check=check)
     except (OSError, ValueError, KeyError):
         return False
     return True
@@ -221,16 +227,53 @@ def _read_module(folder: Path, name: str, manifest: Mapping[str, Any]) -> Module
 
 def link_chunk(source: Path, target: Path) -> None:
     """Put a chunk into another folder: by hard links where the file system allows, else by copying."""
-    if target.exists():
+    if _same(source, target):
         return
     partial = _partial(target)
     partial.mkdir(parents=True)
-    for path in source.iterdir():
+    try:
+        for path in source.iterdir():
+            try:
+                os.link(path, partial / path.name)
+            except OSError:
+                shutil.copy2(path, partial / path.name)
+        _put_in_place(partial, target, replace=True)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two folders hold the same chunk, by what their manifests say of the contents."""
+    try:
+        return is_whole(other) and (one / MANIFEST).read_bytes() == (other / MANIFEST).read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def _put_in_place(partial: Path, folder: Path, *, replace: bool) -> None:
+    """Give a finished chunk its name. If another process was first, its chunk stays, unless ours is to replace it."""
+    for _ in range(TRIES):
         try:
-            os.link(path, partial / path.name)
+            partial.rename(folder)
+            return
         except OSError:
-            shutil.copy2(path, partial / path.name)
-    partial.rename(target)
+            if not folder.exists():
+                raise
+        if _same(partial, folder) or (not replace and is_whole(folder)):
+            break
+        old = _partial(folder)
+        try:
+            folder.rename(old)
+        except FileNotFoundError:
+            continue
+        shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def _hash_of(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _partial(folder: Path) -> Path:

@@ -42,6 +42,10 @@ class ServerRefused(RuntimeError):
     """The server answered that it cannot serve this request."""
 
 
+class ServerFailed(ServerRefused):
+    """The server could not serve this request now; another time it may."""
+
+
 class MalformedAnswer(RuntimeError):
     """The server's answer is not what the protocol asks for."""
 
@@ -100,7 +104,7 @@ class Server:
         if reply is not None:
             return reply
         if isinstance(lost, LOST) and self._answers():
-            raise ServerRefused(f"{self.address} closed the connection without an answer")
+            raise ServerFailed(f"{self.address} closed the connection without an answer")
         raise SubjectError(
             f"there is no server at {self.address} ({lost}); start it, or correct the address in the assessment file"
         )
@@ -141,7 +145,8 @@ class Server:
         """The output tensors of one request."""
         reply = self.ask("POST", f"{path}/infer", body, headers)
         if reply.status != 200:
-            raise ServerRefused(f"the server answered {_reason(reply)}")
+            passing = reply.status >= 500 or reply.status in (*BUSY, 408)
+            raise (ServerFailed if passing else ServerRefused)(f"the server answered {_reason(reply)}")
         return decode(reply.body, reply.headers)
 
 

@@ -49,8 +49,7 @@ def onnx_model(
     if batch < 1 or threads < 1:
         raise SubjectError(f"batch is {batch} and threads {threads}; both must be at least 1")
     file = existing_file(path, base, what="ONNX file")
-    # Weights too large for the file itself stand beside it, under a name that starts with its own.
-    beside = sorted(p for p in file.parent.glob(f"{file.name}?*") if p.is_file())
+    beside = _beside(file)
     session = _session(str(file), threads, file.name)
     module = OnnxModule(
         session,
@@ -99,8 +98,9 @@ class OnnxModule:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the model's files, the output that is read, and the preparation."""
-        return digest_of(*(f.read_bytes() for f in self.files), self.output, repr(self.prepare), self.kind.name)
+        """A hash of the model's files, the output that is read, the preparation, and of batch and threads."""
+        run = f"batch {self.batch_size} threads {self.threads}"
+        return digest_of(*(f.read_bytes() for f in self.files), self.output, repr(self.prepare), self.kind.name, run)
 
     @cached_property
     def layers(self) -> tuple[str, ...]:
@@ -234,6 +234,13 @@ def _refuse_shape(port: Any, prepared: np.ndarray, name: str) -> None:
             f"{name} takes ({shown}), and the image is prepared to {prepared.shape[1:]}; "
             "set input.channels or input.layout, or give images of that size"
         )
+
+
+def _beside(file: Path) -> list[Path]:
+    """Weights too large for the file itself stand beside it, in files that it names."""
+    content = file.read_bytes()
+    others = sorted(p for p in file.parent.iterdir() if p.is_file() and p != file)
+    return [p for p in others if p.name.startswith(file.name) or p.name.encode() in content]
 
 
 def _has_onnx() -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from roadworthy.data.values import Task
 from roadworthy.registry import register
-from roadworthy.subject.adapters.loading import resolve
+from roadworthy.subject.adapters.loading import digest_of, digest_parts, named_files, resolve
 from roadworthy.subject.module import FunctionModule, Module, SubjectError, function_module
 from roadworthy.subject.system import System, single
 
@@ -32,25 +32,48 @@ class LoadedFunction(FunctionModule):
 
 
 @register("adapters", "python")
-def python(*, path: str, base: Path, task: Task, version: str = "", batched: bool | None = None) -> System:
+def python(
+    *,
+    path: str,
+    base: Path,
+    task: Task,
+    version: str = "",
+    batched: bool | None = None,
+    files: list[str] = [],  # noqa: B006  a default that the file's schema shows; it is never changed
+) -> System:
     """A Python function: ``subject.py:predict``, or ``package.module:predict``.
 
     The function takes one input and returns one output; with `batched` (or an attribute ``predict.batched = True``) it
     takes all inputs of a chunk and returns as many outputs. An argument ``state`` is what it returned a step earlier
     (it then returns ``answer, state``), an argument ``rng`` a random generator of the case's own.
+
+    Answers are kept and used again as long as the function's file, all files of yours that it imports, and `files` stay as
+    they are. List there what else the answers depend on, such as weights and tables that it reads itself (a folder stands
+    for all files in it); installed packages, and what lies behind a network, are told apart by `version`.
     """
     found = resolve(path, base)
     if not callable(found.target):
         raise SubjectError(f"{path} is {type(found.target).__name__}, not a function; name a function of one input")
     whole = bool(getattr(found.target, "batched", False)) if batched is None else batched
-    module = function_module(found.target, outputs={"output": task.output}, batched=whole, mark=found.digest)
-    known = {f.name: getattr(module, f.name) for f in dataclasses.fields(module)}
-    return single(LoadedFunction(**known, files=found.files), task.input, version=version)
+    more = named_files(files, base)
+    mark = digest_of(found.digest, *digest_parts(more))
+    module = function_module(found.target, outputs={"output": task.output}, batched=whole, mark=mark)
+    return single(_loaded(module, (*found.files, *more)), task.input, version=version)
 
 
 @register("adapters", "system")
-def system(*, path: str, base: Path, task: Task, version: str = "") -> System:
-    """A function of no arguments that returns a `System` of several modules, or a `Module`: ``subject.py:build``."""
+def system(
+    *,
+    path: str,
+    base: Path,
+    task: Task,
+    version: str = "",
+    files: list[str] = [],  # noqa: B006  a default that the file's schema shows; it is never changed
+) -> System:
+    """A function of no arguments that returns a `System` of several modules, or a `Module`: ``subject.py:build``.
+
+    `files` lists what the answers depend on besides the Python files that are imported: weights, tables, or folders of them.
+    """
     found = resolve(path, base)
     if not callable(found.target):
         raise SubjectError(f"{path} is {type(found.target).__name__}, not a function that builds a system")
@@ -69,4 +92,22 @@ def system(*, path: str, base: Path, task: Task, version: str = "") -> System:
             f"{path} built a system from {built.input_kind} to {built.output_kind}; the task {task.name} goes from "
             f"{task.input} to {task.output}"
         )
-    return dataclasses.replace(built, version=version or built.version)
+    more = named_files(files, base)
+    mark = digest_of(found.digest, *digest_parts(more))
+    modules = {n: _of_files(m, (*found.files, *more), mark) for n, m in built.modules.items()}
+    return dataclasses.replace(
+        built, modules=modules, version=version or built.version, mark=digest_of(built.mark, mark)
+    )
+
+
+def _of_files(module: Module, files: tuple[Path, ...], mark: str) -> Module:
+    """A function with the files it came from, which vouch for what it holds; any other module tells its own."""
+    if not isinstance(module, FunctionModule):
+        return module
+    vouched = dataclasses.replace(module, mark=digest_of(module.mark, mark))
+    return vouched if isinstance(module, LoadedFunction) else _loaded(vouched, files)
+
+
+def _loaded(module: FunctionModule, files: tuple[Path, ...]) -> LoadedFunction:
+    known = {f.name: getattr(module, f.name) for f in dataclasses.fields(module)}
+    return LoadedFunction(**known, files=files)

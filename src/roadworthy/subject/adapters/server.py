@@ -106,9 +106,13 @@ class ServerModule:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of what the server says the model is, wherever the server is, and of the preparation."""
+        """A hash of the server's address, of what it says the model is, of the preparation, and of the batch.
+
+        A server can change its model without a word: `version` in the file tells such subjects apart.
+        """
         told = {key: self.metadata.get(key) for key in ("name", "versions", "platform", "inputs", "outputs")}
-        return digest_of(self.model, repr(told), str(self.asked), repr(self.prepare), self.kind.name)
+        parts = [self.server.address, self.model, repr(told), str(self.asked), repr(self.prepare), self.kind.name]
+        return digest_of(*parts, f"batch {self.batch_size}")
 
     def offers(self, request: Request) -> str | None:
         """Its input and its output."""

@@ -99,10 +99,14 @@ class TorchModule:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the model's source, of its weights as they were loaded, and of the preparation."""
+        """A hash of the model's source, of its weights as they were loaded, of the preparation, and of how it is run.
+
+        Device, batch and threads change the last bits; and a run on a GPU must not consist of a CPU's answers.
+        """
         import torch
 
         parts: list[str | bytes] = [self.source, repr(self.prepare), self.kind.name]
+        parts += [_device_name(self.device), f"batch {self.batch_size}", f"threads {self.threads}"]
         for name, tensor in self.model.state_dict().items():
             values = tensor.detach().cpu().contiguous()
             parts += [f"{name} {values.dtype} {tuple(values.shape)}"]
@@ -231,6 +235,13 @@ def _steady() -> Iterator[None]:
         return
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):  # type: ignore[no-untyped-call]
         yield
+
+
+def _device_name(device: str) -> str:
+    import torch
+
+    known = torch.device(device)
+    return f"{device} {torch.cuda.get_device_name(known)}" if known.type == "cuda" else device
 
 
 def _torch() -> Any:
