@@ -20,6 +20,7 @@ from roadworthy.data.seeds import generator
 from roadworthy.finding import About, Evidence, Finding
 from roadworthy.measures.interval import difference as measured_difference
 from roadworthy.measures.interval import interval as measured_interval
+from roadworthy.measures.interval import quotient as measured_quotient
 from roadworthy.measures.scored import Scored
 from roadworthy.statistics import (
     Interval,
@@ -29,7 +30,6 @@ from roadworthy.statistics import (
     p_value_from_bound,
     simultaneous,
 )
-from roadworthy.statistics import ratio as ratio_of_sums
 
 INDEPENDENT = "cases are independent of each other"
 GROUPED = "cases of one group may depend on each other, groups do not"
@@ -47,7 +47,10 @@ def failure_rate(observed: Observed, *, seed: int = 0) -> Evidence:
 
 
 def difference(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
-    """The measure here minus the measure on the clean data (or on the rest, for a filter)."""
+    """The measure here minus the measure on the clean data (or on the rest, for a filter).
+
+    A group that stands inside and outside of a filter is one group, not two that are independent.
+    """
     paired = here.paired_with(clean)
     rng = functools.partial(generator, seed, "difference", here.name)
 
@@ -58,6 +61,7 @@ def difference(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
             here.groups,
             paired=paired,
             second_groups=clean.groups,
+            joined=_share_groups(here, clean),
             confidence=confidence,
             sided=sided,
             rng=rng(),
@@ -254,7 +258,8 @@ def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def _drop(after: float, before: float, better: str) -> float:
-    if before == 0 or np.isnan(before):
+    """Not defined unless the clean value is above 0: a MOTA below 0 has nothing to lose a share of."""
+    if np.isnan(before) or before <= 0:
         return float("nan")
     return 1 - after / before if better == "higher" else after / before - 1
 
@@ -262,30 +267,25 @@ def _drop(after: float, before: float, better: str) -> float:
 def _drop_interval(
     here: Observed, clean: Observed, confidence: float, sided: Any, rng: Callable[[], np.random.Generator]
 ) -> Interval:
-    """Linearised where both are means of the same cases; a bootstrap of the ratio of values elsewhere."""
-    from roadworthy.statistics import bootstrap
-
-    better = here.scored.better
-    paired = here.paired_with(clean)
-    now, before = here.scored.numerator, clean.scored.numerator
-    if paired and here.scored.shape == "proportion" and better == "higher" and now is not None and before is not None:
-        mirrored = {"two": "two", "lower": "upper", "upper": "lower"}[sided]
-        kept = ratio_of_sums(now, before, here.groups, confidence=confidence, sided=mirrored)  # type: ignore[arg-type]
-        return Interval(1 - kept.high, 1 - kept.low, confidence, kept.method)
-    split = len(here)
-    groups: Any = here.groups
-    if not paired:
-        groups = _labels(here, "a") + _labels(clean, "b")
-
-    def drop(weights: np.ndarray) -> float:
-        first, second = (weights, weights) if paired else (weights[:split], weights[split:])
-        return _drop(here.scored.value(first), clean.scored.value(second), better)
-
-    n = split if paired else split + len(clean)
-    return bootstrap(drop, n, groups, confidence=confidence, sided=sided, rng=rng())
+    """That of the quotient here / clean, mirrored where higher is better."""
+    higher = here.scored.better == "higher"
+    kept = measured_quotient(
+        here.scored,
+        clean.scored,
+        here.groups,
+        paired=here.paired_with(clean),
+        second_groups=clean.groups,
+        joined=_share_groups(here, clean),
+        confidence=confidence,
+        sided={"lower": "upper", "upper": "lower"}.get(sided, sided) if higher else sided,
+        rng=rng(),
+    )
+    low, high = (1 - kept.high, 1 - kept.low) if higher else (kept.low - 1, kept.high - 1)
+    return Interval(low, high, confidence, kept.method)
 
 
-def _labels(observed: Observed, mark: str) -> list[str]:
-    labels = observed.samples if observed.groups is None else observed.groups
-    # A group that stands on both sides (one patient in and out of a filter) is resampled as one.
-    return [f"{mark if observed.groups is None else ''}{label}" for label in labels]
+def _share_groups(here: Observed, clean: Observed) -> bool:
+    """Whether a group stands on both sides of a filter."""
+    if here.versus != "rest" or here.groups is None or clean.groups is None:
+        return False
+    return bool(set(here.groups.tolist()) & set(clean.groups.tolist()))

@@ -1,9 +1,10 @@
 """The interval of a measure, and of the difference of two: the method follows from the measure's shape.
 
-A proportion gets the interval of a proportion, a ratio the jackknife over groups (mapped through its scale,
-so the ends of MOTA and RMSE are those of the ratio under it), a free measure the BCa bootstrap over groups.
-The interval's method says which. Where a ratio of parts to a whole does not vary at all (every object found),
-its cases are counted as one trial each.
+A proportion gets the interval of a proportion, a ratio that of a share (recall), of a count (word errors) or of
+real numbers (squared errors), over groups and mapped through its scale, so that the ends of MOTA and RMSE are
+those of the ratio under it; a free measure gets the BCa bootstrap over groups. The interval's method says which.
+Shares and counts have bounds that hold with few events and with none; their differences and quotients on the
+same cases use what each case gained and lost where there are fewer than `FEW` such events, a bootstrap elsewhere.
 
 >>> from roadworthy.measures.regression import rmse
 >>> scored = rmse(np.array([1.0, 2.0, 3.0, 5.0]), np.array([1.5, 2.0, 2.0, 3.0]))
@@ -14,17 +15,23 @@ its cases are counted as one trial each.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from roadworthy.measures.scored import Scored
+from roadworthy.measures.scored import Scored, complement
 from roadworthy.statistics import Interval
 
 if TYPE_CHECKING:
     from roadworthy.statistics.arguments import Sided
+    from roadworthy.statistics.mean import RatioKind
 
 RESAMPLES = 2000
+FEW = 30
+"""Effective events below which a bootstrap of a rate is not believed."""
 _MIRRORED: dict[str, Sided] = {"two": "two", "lower": "upper", "upper": "lower"}
 
 
@@ -72,12 +79,15 @@ def difference(
     *,
     paired: bool,
     second_groups: Any = None,
+    joined: bool = False,
     confidence: float = 0.95,
     sided: Sided = "two",
     rng: np.random.Generator | None = None,
     resamples: int = RESAMPLES,
 ) -> Difference:
     """First minus second with its interval: on the same cases in the same order (`paired`), or on different ones.
+
+    With `joined`, groups of one label on both sides are one group (a patient inside and outside of a filter).
 
     >>> right = np.array([1.0, 1.0, 1.0, 0.0])
     >>> difference(Scored.proportion(right), Scored.proportion(right[::-1]), paired=True).value
@@ -96,21 +106,136 @@ def difference(
         found = (
             statistics.paired_difference(*parts, groups, **options)
             if paired
-            else statistics.difference(*parts, groups, second_groups, **options)
+            else statistics.difference(*parts, groups, second_groups, joined=joined, **options)
         )
         return Difference(value, found)
-    options |= {"resamples": resamples, "rng": _needed(rng)}
-    if paired:
-        found = statistics.bootstrap(lambda w: first.value(w) - second.value(w), len(first), groups, **options)
-        return Difference(value, _within(_renamed(found, f"paired {found.method}"), limits))
-    split = len(first)
-    found = statistics.bootstrap(
-        lambda w: first.value(w[:split]) - second.value(w[split:]),
-        split + len(second),
-        _apart(first, groups, second, second_groups),
-        **options,
-    )
-    return Difference(value, _within(_renamed(found, f"two samples, {found.method}"), limits))
+    if paired and _few(first, second, groups):
+        return Difference(value, _within(_of_changes(first, second, groups, confidence, sided), limits))
+    samples = _Samples(first, second, groups, second_groups, paired, joined, resamples, rng)
+    found = samples.bootstrap(lambda a, b: a - b, confidence, sided)
+    if _is_open(found, sided):
+        found = samples.combined(confidence, sided)
+    return Difference(value, _within(found, limits))
+
+
+def quotient(
+    first: Scored,
+    second: Scored,
+    groups: Any = None,
+    *,
+    paired: bool,
+    second_groups: Any = None,
+    joined: bool = False,
+    confidence: float = 0.95,
+    sided: Sided = "two",
+    rng: np.random.Generator | None = None,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """The interval of first over second, as `difference` takes them; the whole line where second is not above 0.
+
+    >>> right = np.array([1.0, 1.0, 1.0, 0.0])
+    >>> quotient(Scored.proportion(right), Scored.proportion(right), paired=True).contains(1.0)
+    True
+    """
+    from roadworthy.statistics.arguments import open_sides
+    from roadworthy.statistics.quotient import kept_share
+
+    _check_alike(first, second, paired)
+    if not (second.value() > 0 and np.isfinite(first.value())):
+        return Interval(-math.inf, math.inf, confidence, "none: a quotient needs a value above 0 to divide by")
+    least = 0.0 if first.limits[0] >= 0 else -math.inf
+    samples = _Samples(first, second, groups, second_groups, paired, joined, resamples, rng)
+    if first.shape == "proportion" and paired:
+        found = kept_share(_counted(first), _counted(second), groups, confidence=confidence, sided=sided)
+    elif paired and _few(first, second, groups):
+        found = _kept_of_changes(first, second, groups, confidence, sided)
+    elif first.shape == "proportion" or (first.shape == "ratio" and not paired and not joined):
+        found = samples.divided(confidence, sided)
+    else:
+        found = samples.bootstrap(lambda a, b: a / b if b > 0 else math.nan, confidence, sided)
+        if _is_open(found, sided):
+            found = samples.divided(confidence, sided)
+    low, high = open_sides(found.low, found.high, sided, least=least, most=math.inf)
+    return _within(Interval(low, high, confidence, found.method), (least, math.inf))
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Two scored samples and how their groups hang together."""
+
+    first: Scored
+    second: Scored
+    groups: Any
+    second_groups: Any
+    paired: bool
+    joined: bool
+    resamples: int
+    rng: np.random.Generator | None
+
+    def bootstrap(self, statistic: Callable[[float, float], float], confidence: float, sided: Sided) -> Interval:
+        """Groups drawn for both at once: the same weights where paired, one weight a joined group."""
+        from roadworthy.statistics import bootstrap
+
+        split = len(self.first)
+
+        def of(weights: np.ndarray) -> float:
+            ours, theirs = (weights, weights) if self.paired else (weights[:split], weights[split:])
+            return statistic(self.first.value(ours), self.second.value(theirs))
+
+        n = split if self.paired else split + len(self.second)
+        labels = self.groups if self.paired else self._labels()
+        options: dict[str, Any] = {"confidence": confidence, "sided": sided, "resamples": self.resamples}
+        found = bootstrap(of, n, labels, rng=_needed(self.rng), **options)
+        kind = "paired" if self.paired else "joined groups," if self.joined else "two samples,"
+        return _renamed(found, f"{kind} {found.method}")
+
+    def combined(self, confidence: float, sided: Sided) -> Interval:
+        """The difference, from the interval of each."""
+        from roadworthy.statistics.paired import mover
+
+        low, high = mover(self._values(), *self._intervals(confidence, sided))
+        return Interval(low, high, confidence, "two intervals combined (MOVER) as if independent")
+
+    def divided(self, confidence: float, sided: Sided) -> Interval:
+        """The quotient, from the interval of each."""
+        from roadworthy.statistics.paired import joined_correlation
+        from roadworthy.statistics.quotient import quotient as divide
+
+        correlation = 0.0
+        if self.joined and self.first.shape == "proportion":
+            parts = _counted(self.first), _counted(self.second)
+            correlation = joined_correlation(*parts, self.groups, self.second_groups)
+        low, high = divide(self._values(), *self._intervals(confidence, sided), correlation=correlation)
+        return Interval(low, high, confidence, f"quotient of two intervals (MOVER), correlation {correlation:.2f}")
+
+    def _values(self) -> tuple[float, float]:
+        return self.first.value(), self.second.value()
+
+    def _intervals(self, confidence: float, sided: Sided) -> tuple[Interval, Interval]:
+        from roadworthy.statistics import clustered_proportion
+        from roadworthy.statistics.paired import two_sided_level
+
+        level = two_sided_level(confidence, sided)
+        labels = self.groups, self.groups if self.paired else self.second_groups
+        found = []
+        for scored, group in zip((self.first, self.second), labels, strict=True):
+            if scored.shape == "proportion":
+                # Exact, since claims on drops are judged by these.
+                part = clustered_proportion(_counted(scored), group, confidence=level, method="clopper_pearson")
+            else:
+                part = interval(scored, group, confidence=level, rng=self.rng, resamples=self.resamples)
+            found.append(part)
+        return found[0], found[1]
+
+    def _labels(self) -> np.ndarray:
+        """Group labels of both samples, told apart unless they are joined."""
+        if self.joined:
+            return np.array([str(label) for labels in (self.groups, self.second_groups) for label in labels])
+        columns = [
+            (mark, np.arange(len(scored)) if labels is None else np.asarray(labels))
+            for mark, scored, labels in (("1", self.first, self.groups), ("2", self.second, self.second_groups))
+        ]
+        return np.array([f"{mark}:{label}" for mark, labels in columns for label in labels])
 
 
 def _counted(scored: Scored) -> np.ndarray:
@@ -119,22 +244,73 @@ def _counted(scored: Scored) -> np.ndarray:
     return scored.numerator
 
 
+def kind_of(scored: Scored) -> RatioKind:
+    """What a ratio sums: a share of its denominators, counts of events, or real numbers."""
+    above, below = scored.numerator, scored.denominator
+    assert above is not None and below is not None
+    if scored.limits == (0.0, 1.0) and bool(((above >= 0) & (above <= below)).all()):
+        return "share"
+    whole = bool((above == np.floor(above)).all() and (below == np.floor(below)).all())
+    return "count" if whole and bool((above >= 0).all()) else "real"
+
+
 def _of_ratio(scored: Scored, groups: Any, confidence: float, sided: Sided) -> Interval:
     from roadworthy import statistics
 
     above, below = scored.numerator, scored.denominator
     assert above is not None and below is not None
-    is_share = scored.scale is None and scored.limits == (0.0, 1.0)
-    if is_share and ((above == below).all() or not above.any()):
-        exposed = below > 0
-        labels = None if groups is None else np.asarray(groups)[exposed]
-        outcomes = (above[exposed] > 0).astype(np.float64)
-        found = statistics.clustered_proportion(outcomes, labels, confidence=confidence, sided=sided)
-        return _renamed(found, f"ratio that does not vary, each case as one trial: {found.method}")
     falling = scored.scale is not None and scored.scale(1.0) < scored.scale(0.25)
     inner = _MIRRORED[sided] if falling else sided
-    found = statistics.ratio(above, below, groups, confidence=confidence, sided=inner)
+    found = statistics.ratio(above, below, groups, confidence=confidence, sided=inner, kind=kind_of(scored))
     return _within(_scaled(found, scored, falling), scored.limits)
+
+
+def _few(first: Scored, second: Scored, groups: Any) -> bool:
+    """Whether two rates of the same exposure differ by, or rest on, so few events that a bootstrap errs."""
+    from roadworthy.statistics.rates import effective_events
+
+    if first.shape != "ratio" or first.scale not in (None, complement) or first.scale is not second.scale:
+        return False
+    (above, below), (before, exposure) = _columns(first), _columns(second)
+    if "real" in (kind_of(first), kind_of(second)) or not np.array_equal(below, exposure):
+        return False
+    rests = effective_events(before, groups) if first.scale is None else math.inf
+    return min(effective_events(above - before, groups), rests) < FEW
+
+
+def _of_changes(first: Scored, second: Scored, groups: Any, confidence: float, sided: Sided) -> Interval:
+    """The paired difference of two rates from what the cases gained and lost."""
+    from roadworthy.statistics.quotient import paired_rate_difference
+
+    (above, below), (before, _) = _columns(first), _columns(second)
+    kind: Literal["count", "share"] = "share" if kind_of(first) == kind_of(second) == "share" else "count"
+    falling = first.scale is not None
+    inner = _MIRRORED[sided] if falling else sided
+    found = paired_rate_difference(above, before, below, groups, kind=kind, confidence=confidence, sided=inner)
+    if not falling:
+        return found
+    return Interval(-found.high, -found.low, confidence, f"{found.method}, mapped to the measure")
+
+
+def _kept_of_changes(first: Scored, second: Scored, groups: Any, confidence: float, sided: Sided) -> Interval:
+    """First over second = 1 + change / second, each end with the end of second that makes it farther."""
+    from roadworthy.statistics.paired import two_sided_level
+    from roadworthy.statistics.quotient import over
+
+    change = _of_changes(first, second, groups, confidence, sided)
+    base = interval(second, groups, confidence=two_sided_level(confidence, sided))
+    low, high = over(change.low, base)[0], over(change.high, base)[1]
+    return Interval(1.0 + low, 1.0 + high, confidence, f"1 + change / clean: {change.method}")
+
+
+def _columns(scored: Scored) -> tuple[np.ndarray, np.ndarray]:
+    assert scored.numerator is not None and scored.denominator is not None
+    return scored.numerator, scored.denominator
+
+
+def _is_open(found: Interval, sided: Sided) -> bool:
+    """Whether an end that was asked for is missing."""
+    return (sided != "upper" and math.isinf(found.low)) or (sided != "lower" and math.isinf(found.high))
 
 
 def _scaled(found: Interval, scored: Scored, falling: bool) -> Interval:
@@ -153,15 +329,6 @@ def _within(found: Interval, limits: tuple[float, float]) -> Interval:
 
 def _renamed(found: Interval, method: str) -> Interval:
     return Interval(found.low, found.high, found.confidence, method)
-
-
-def _apart(first: Scored, groups: Any, second: Scored, second_groups: Any) -> np.ndarray:
-    """Group labels of both samples, told apart: the samples are independent of each other."""
-    columns = [
-        (mark, np.arange(len(scored)) if labels is None else np.asarray(labels))
-        for mark, scored, labels in (("1", first, groups), ("2", second, second_groups))
-    ]
-    return np.array([f"{mark}:{label}" for mark, labels in columns for label in labels])
 
 
 def _needed(rng: np.random.Generator | None) -> np.random.Generator:

@@ -2,7 +2,8 @@
 
 The mean uses Student's t with the design effect of `clusters`; the ratio (Cochran 1977, section 6) uses the
 delete-one-group jackknife of sum(numerators) / sum(denominators). Neither variance is taken below that of
-independent cases. Where nothing varies there is no t interval: the answer is the whole line, not a point.
+independent cases. Where nothing varies there is no t interval: the answer is the whole line, not a point
+(counts and shares, which `rates` bounds, still have an end).
 
 >>> interval = mean([1.0, 2.0, 3.0, 4.0])
 >>> round(interval.low, 3), round(interval.high, 3)
@@ -15,11 +16,22 @@ True
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arguments import Floats, Sided, group_codes, open_sides, real_values, same_length, tail_probability
+from .arguments import (
+    Floats,
+    Sided,
+    check_choice,
+    group_codes,
+    open_sides,
+    real_values,
+    same_length,
+    tail_probability,
+)
 from .clusters import (
     cluster_design,
     group_sums,
@@ -28,6 +40,8 @@ from .clusters import (
     jackknife_variance,
 )
 from .interval import Interval
+
+RatioKind = Literal["real", "count", "share"]
 
 
 def whole_line(confidence: float, method: str) -> Interval:
@@ -71,6 +85,44 @@ def mean(
     return student_interval(float(numbers.mean()), variance, freedom, confidence=confidence, sided=sided, method=method)
 
 
+@dataclass(frozen=True)
+class RatioDesign:
+    """A ratio of sums, and how well its groups know it."""
+
+    estimate: float
+    variance: float
+    """0 where the ratio is the same in all cases."""
+    freedom: float
+    groups: int
+    distinct: bool
+    """Every case is a group of its own."""
+    influences: Floats
+    sums: Floats
+    """Denominators by group."""
+
+
+def ratio_design(above: Floats, below: Floats, groups: ArrayLike | None) -> RatioDesign | None:
+    """Estimate, jackknife variance and degrees of freedom; None where a single group has all the exposure."""
+    same_length(above, below, "numerators and denominators")
+    if np.any(below < 0.0) or below.sum() <= 0.0:
+        raise ValueError("denominators must not be negative and must not all be 0; they count exposure")
+    codes, count = group_codes(groups, len(above))
+    sizes = group_sums(below, codes, count)
+    if np.count_nonzero(sizes) < 2:
+        return None
+    estimate = float(above.sum() / below.sum())
+    residuals = above - estimate * below
+    influences = jackknife_influences(group_sums(residuals, codes, count), sizes)
+    distinct = count == len(above)
+    if np.abs(residuals).max() <= 1e-12 * max(float(np.abs(above).max()), 1e-300):
+        return RatioDesign(estimate, 0.0, math.inf, count, distinct, influences, sizes)
+    # Groups that happen to balance each other do not make the cases better than independent ones.
+    single = np.where(below < below.sum(), below, 0.0)
+    variance = max(jackknife_variance(influences), jackknife_variance(jackknife_influences(residuals, single)))
+    freedom = float(count - 1) if distinct else grouped_freedom(influences, sizes)
+    return RatioDesign(estimate, variance, freedom, count, distinct, influences, sizes)
+
+
 def ratio(
     numerators: ArrayLike,
     denominators: ArrayLike,
@@ -78,26 +130,29 @@ def ratio(
     *,
     confidence: float = 0.95,
     sided: Sided = "two",
+    kind: RatioKind = "real",
 ) -> Interval:
-    """The interval for sum(numerators) / sum(denominators)."""
+    """The interval for sum(numerators) / sum(denominators).
+
+    `kind` says what is summed: real numbers (Student's t), counts of events, or a share of the denominators; the
+    bounds of the last two (`rates`) hold with few events and with none.
+    """
+    from .rates import count_interval, share_interval
+
     tail_probability(confidence, sided)
+    check_choice("kind", kind, ("real", "count", "share"))
     above = real_values(numerators, "numerators")
     below = real_values(denominators, "denominators")
-    same_length(above, below, "numerators and denominators")
-    if np.any(below < 0.0) or below.sum() <= 0.0:
-        raise ValueError("denominators must not be negative and must not all be 0; they count exposure")
-    codes, count = group_codes(groups, len(above))
-    sizes = group_sums(below, codes, count)
-    if np.count_nonzero(sizes) < 2:
+    if kind == "share":
+        return share_interval(above, below, groups, confidence=confidence, sided=sided)
+    if kind == "count":
+        return count_interval(above, below, groups, confidence=confidence, sided=sided)
+    design = ratio_design(above, below, groups)
+    if design is None:
         return whole_line(confidence, "ratio, one group with exposure: the variance is unknown")
-    estimate = float(above.sum() / below.sum())
-    residuals = above - estimate * below
-    if np.abs(residuals).max() <= 1e-12 * max(float(np.abs(above).max()), 1e-300):
+    if design.variance == 0.0:
         return whole_line(confidence, "ratio, equal ratios in all cases: the variance is unknown")
-    influences = jackknife_influences(group_sums(residuals, codes, count), sizes)
-    # Groups that happen to balance each other do not make the cases better than independent ones.
-    single = np.where(below < below.sum(), below, 0.0)
-    variance = max(jackknife_variance(influences), jackknife_variance(jackknife_influences(residuals, single)))
-    freedom = float(count - 1) if count == len(above) else grouped_freedom(influences, sizes)
-    method = f"ratio, jackknife over {count} groups, t with {freedom:.1f} df"
-    return student_interval(estimate, variance, freedom, confidence=confidence, sided=sided, method=method)
+    method = f"ratio, jackknife over {design.groups} groups, t with {design.freedom:.1f} df"
+    return student_interval(
+        design.estimate, design.variance, design.freedom, confidence=confidence, sided=sided, method=method
+    )
