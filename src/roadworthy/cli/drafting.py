@@ -9,7 +9,7 @@ from typing import Any
 
 from roadworthy import registry
 from roadworthy.cli.guessing import Guess
-from roadworthy.data.values import CLASS_SCORES, GOAL, TASKS
+from roadworthy.data.values import CLASS_SCORES, GOAL, TASKS, VECTOR
 
 PREFERRED = ("gaussian_noise", "motion_blur", "contrast", "pixelate", "background_noise")
 """Transforms that make sense for most subjects; others of the right kind fill up."""
@@ -123,6 +123,8 @@ def _claims(draft: Draft, active: bool) -> list[str]:
     first = f"  - {{id: C-1, {measure}: {{{side}: {clean}}}}}"
     if active:
         return [first, f"  - {{id: C-2, {measure}: {{{side}: {under}}}, every: circumstances}}"]
+    if TASKS[draft.task].output is VECTOR:
+        return [first, "  # - {id: C-2, failure_rate: {max: 0.05}}   # with failure: {error: {above: 0.5}}"]
     return [first, "  - {id: C-2, failure_rate: {max: 0.2}, confidence: 0.975}"]
 
 

@@ -8,19 +8,19 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from roadworthy.cli import python_source
+from roadworthy.cli import columns, python_source
 from roadworthy.data.samples import DataError
 from roadworthy.subject.module import SubjectError
 
 PREDICTIONS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".npz")
+TABLES = (".csv", ".tsv")
+DATA_OF_TEST = "data 'test': "
 WEIGHTS = (".safetensors", ".pt", ".pth")
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 BUNDLED = "fashion-mnist"
 
 
@@ -60,21 +60,25 @@ def subject_at(path: str, base: Path) -> Guess:
     )
 
 
-def data_at(path: str, base: Path) -> Guess:
-    """The test section for a path."""
+def data_at(path: str, base: Path, *, target: str | None = None, task: str | None = None) -> Guess:
+    """The test section for a path; `target` names the column or array to predict, `task` says what it is."""
     if path in (BUNDLED, f"bundled:{BUNDLED}"):
         return Guess({"bundled": BUNDLED, "split": "test"}, "classification")
     place = base / path
     if not place.exists():
         raise DataError(f"there is no data at {path}, seen from {base.resolve()}")
     if place.is_dir():
-        return _folder(path, place)
-    name = place.name.lower().removesuffix(".gz")
-    readers = {".npz": _npz, ".csv": _csv, ".tsv": _csv, ".json": _json, ".jsonl": _goals, ".ndjson": _goals}
+        return _folder(path, place, target, task)
+    name, suffix = place.name.lower().removesuffix(".gz"), place.suffix.lower()
+    readers = {".json": _json, ".jsonl": _goals, ".ndjson": _goals}
     if "ubyte" in name or name.endswith(".idx"):
         return _idx(path, place)
-    if place.suffix.lower() in readers:
-        return readers[place.suffix.lower()](path, place)
+    if suffix == ".npz":
+        return _npz(path, place, target)
+    if suffix in TABLES:
+        return _csv(path, place, target, task)
+    if suffix in readers:
+        return readers[suffix](path, place)
     raise DataError(
         f"{path} is no data that can be recognised; it may be a folder of images by class, .npz, idx files, COCO .json, .csv, "
         "a folder of .wav with .txt, MOTChallenge sequences, or .jsonl with goals"
@@ -82,16 +86,40 @@ def data_at(path: str, base: Path) -> Guess:
 
 
 def candidates(folder: Path) -> tuple[str | None, str | None]:
-    """The likeliest subject and data in a folder, by name."""
+    """The likeliest subject and data in a folder, by name and a look inside."""
     names = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".") and p.name != "runs")
     subject = data = None
     for name in names:
         role = _role(folder, name)
         if role == "subject" and (subject is None or _rank(name) < _rank(subject)):
             subject = name
-        elif role == "data" and (data is None or ("test" in name and "test" not in data)):
+        elif role == "data" and (data is None or _data_rank(folder, name) < _data_rank(folder, data)):
             data = name
     return subject, data
+
+
+def with_metadata(data: Guess, path: str, base: Path) -> Guess:
+    """The data with a table beside it whose column `id` names its samples; one that does not fit is a remark."""
+    from roadworthy.data.load import load
+
+    folder = (base / path).parent if path not in (BUNDLED, f"bundled:{BUNDLED}") else base
+    beside = sorted(folder.iterdir()) if folder.is_dir() else []
+    for file in beside:
+        if file.suffix.lower() not in TABLES or file == base / path or _predictions(file.name):
+            continue
+        header = columns.read(file).header
+        if "id" not in header:
+            continue
+        shown = (Path(path).parent / file.name).as_posix()
+        try:
+            load({**data.keys, "metadata": shown}, base=base, name="test")
+        except (DataError, ImportError, OSError) as error:
+            remark = f"metadata: {shown}   # does not fit yet: {str(error).removeprefix(DATA_OF_TEST)}"
+            return replace(data, remarks=(*data.remarks, remark))
+        others = ", ".join(h for h in header if h != "id")
+        remark = f"{shown} has the columns {others}: for slices, where and group"
+        return replace(data, keys={**data.keys, "metadata": shown}, remarks=(*data.remarks, remark))
+    return data
 
 
 def _role(folder: Path, name: str) -> str:
@@ -99,13 +127,26 @@ def _role(folder: Path, name: str) -> str:
     suffix = place.suffix.lower()
     if suffix in (".onnx", *WEIGHTS) or (suffix == ".py" and python_source.read(place).usable):
         return "subject"
-    if suffix in (".npz", ".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"):
-        return "subject" if any(w in name.lower() for w in ("pred", "answer", "output")) else "data"
+    if suffix in PREDICTIONS and _predictions(name):
+        return "subject"
     try:
         data_at(name, folder)
     except (DataError, OSError, ValueError):
         return ""
     return "data"
+
+
+def _predictions(name: str) -> bool:
+    return any(word in name.lower() for word in ("pred", "answer", "output"))
+
+
+def _data_rank(folder: Path, name: str) -> tuple[int, bool]:
+    """A table that names its inputs before other forms, those before bare tables (which may be metadata), then by name."""
+    if Path(name).suffix.lower() not in TABLES:
+        kind = 1
+    else:
+        kind = 0 if columns.read(folder / name).whole else 2
+    return kind, "test" not in name.lower()
 
 
 def _rank(name: str) -> int:
@@ -148,21 +189,24 @@ def _weights(base: Path, path: str) -> Guess:
     return Guess({"torch": f"{(Path(path).parent / models[0].name).as_posix()}:{best.name}", "weights": path})
 
 
-def _folder(path: str, place: Path) -> Guess:
+def _folder(path: str, place: Path, target: str | None, task: str | None) -> Guess:
     inside = sorted(place.iterdir())
     if any((p / "img1").is_dir() for p in inside):
         return Guess({"frames": path}, "tracking")
-    if any(p.suffix.lower() == ".wav" for p in inside):
+    if {".wav"} <= {p.suffix.lower() for p in inside} and any(
+        p.suffix.lower() == ".txt" or p.name == "transcription" for p in inside
+    ):
         return Guess({"audio": path}, "speech")
     idx = [p for p in inside if "images" in p.name and "ubyte" in p.name]
     if idx:
         chosen = next((p for p in idx if "t10k" in p.name or "test" in p.name), idx[0])
         return _idx((Path(path) / chosen.name).as_posix(), chosen)
-    if any(f.suffix.lower() in IMAGES for p in inside if p.is_dir() for f in p.iterdir()):
+    if any(f.suffix.lower() in columns.PICTURES for p in inside if p.is_dir() for f in p.iterdir()):
         return Guess({"image_folder": path}, "classification")
     tables = [p for p in inside if p.suffix.lower() in (".npz", ".csv", ".json")]
     if len(tables) == 1:
-        return data_at((Path(path) / tables[0].name).as_posix(), Path(*place.parts[: -len(Path(path).parts)] or ["."]))
+        above = Path(*place.parts[: -len(Path(path).parts)] or ["."])
+        return data_at((Path(path) / tables[0].name).as_posix(), above, target=target, task=task)
     raise DataError(
         f"the folder {path} holds no data that can be recognised; images in one subfolder a class, .wav with .txt, idx files or "
         "MOTChallenge sequences were expected, or name a file in it"
@@ -176,7 +220,7 @@ def _idx(path: str, place: Path) -> Guess:
     return Guess({"idx": path, "labels": (Path(path).parent / labels).as_posix()}, "classification")
 
 
-def _npz(path: str, place: Path) -> Guess:
+def _npz(path: str, place: Path, target: str | None) -> Guess:
     import numpy as np
 
     with np.load(place, allow_pickle=False) as archive:
@@ -187,9 +231,14 @@ def _npz(path: str, place: Path) -> Guess:
     images = _first(names, "images", "x_test", "x", "inputs", "features") or next(
         (n for n in names if len(shapes[n]) in (3, 4)), None
     )
-    labels = _first(names, "labels", "y_test", "y", "targets", "target")
-    if images is None or labels is None:
-        raise DataError(f"{path} holds the arrays {', '.join(names)}; images and labels were expected among them")
+    numbers = [n for n in names if n != images and len(shapes[n]) == 1 and kinds[n] in "iuf"]
+    labels = target or _first(names, "labels", "label", "y_test", "y", "targets", "target")
+    labels = labels or (numbers[0] if len(numbers) == 1 else None)
+    if images is None or labels not in names:
+        raise DataError(
+            f"{path} holds the arrays {', '.join(names)}; images and labels were expected among them; "
+            "--target names the array to predict"
+        )
     keys |= {"images": images} if images != "images" else {}
     keys |= {"labels": labels} if labels != "labels" else {}
     task = "regression" if kinds[labels] == "f" else "classification"
@@ -200,40 +249,32 @@ def _first(names: list[str], *wanted: str) -> str | None:
     return next((n for w in wanted for n in names if n.lower() == w), None)
 
 
-def _csv(path: str, place: Path) -> Guess:
-    with place.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, delimiter="\t" if place.suffix.lower() == ".tsv" else ",")
-        header, first = next(reader, []), next(reader, [])
-    if {"audio", "transcript"} <= set(header):
+def _csv(path: str, place: Path, target: str | None, task: str | None) -> Guess:
+    found = columns.read(place, target=target, task=task)
+    if found.speech:
         return Guess({"audio": path}, "speech")
-    label = _first(header, "label", "class", "target", "y")
-    keys: dict[str, Any] = {"csv": path}
-    image = _first(header, "image", "file", "filename", "path")
-    if image is None:
-        features = [h for h, cell in zip(header, first, strict=False) if h not in (label, "id") and _number(cell)]
-        keys["features"] = features
-    elif image != "image":
-        keys["image"] = image
-    if label is None:
-        numbers = [h for h, cell in zip(header, first, strict=False) if h != image and _number(cell)]
-        if image is None or not numbers:
-            raise DataError(
-                f"{path} has the columns {', '.join(header)}; a column label, or a number to predict, was expected"
-            )
-        keys |= {"label": None, "target": numbers[0]}
-        return Guess(
-            keys, "regression", (f"target: {numbers[0]} is the first column of numbers; name the one to predict",)
+    if found.target is None or (found.image is None and not found.features):
+        raise DataError(
+            f"{path} has the columns {', '.join(found.header)}; an image or features, and a column to predict, were "
+            "expected; --target names the column to predict, --data other data"
         )
-    keys |= {"label": label} if label != "label" else {}
-    return Guess(keys, "classification", vectors=image is None)
-
-
-def _number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    keys: dict[str, Any] = {"csv": path}
+    if found.image is None:
+        keys["features"] = list(found.features)
+    elif found.image != "image":
+        keys["image"] = found.image
+    if found.numeric:
+        keys["target"] = found.target
+    elif found.target != "label":
+        keys["label"] = found.target
+    place_of = "first" if found.image else "last"
+    remark = f"{found.target} is the {place_of} column of numbers; name the one to predict (or use init --target)"
+    return Guess(
+        keys,
+        "regression" if found.numeric else "classification",
+        () if found.named else (remark,),
+        vectors=found.image is None,
+    )
 
 
 def _json(path: str, place: Path) -> Guess:

@@ -25,6 +25,9 @@ def init(
         str | None, typer.Option(help="A .py file, .onnx, weights, an http:// address, or predictions.")
     ] = None,
     data: Annotated[str | None, typer.Option(help="A folder or file of test data, or fashion-mnist.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The column of a table, or array of an .npz, that is to be predicted.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; infer what is not said.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
@@ -44,7 +47,8 @@ def init(
     found_subject, found_data = guessing.candidates(base)
     chosen_subject = _chosen(subject, found_subject, base, "subject", ask=ask)
     chosen_data = _chosen(data, found_data, base, "data", ask=ask)
-    what, held = guessing.subject_at(chosen_subject, base), guessing.data_at(chosen_data, base)
+    what = guessing.subject_at(chosen_subject, base)
+    held = _held(chosen_data, base, target, task, given=data is not None)
     chosen_task = task or _task(held, ask=ask)
     draft = drafting.Draft(file.name, base.name or "assessment", chosen_task, what, held)
     text = drafting.text(draft)
@@ -57,12 +61,29 @@ def init(
         print(f"next: roadworthy assess {file}")
 
 
+def _held(path: str, base: Path, target: str | None, task: str | None, *, given: bool) -> Guess:
+    from roadworthy.cli import guessing
+    from roadworthy.data.samples import DataError
+
+    try:
+        held = guessing.data_at(path, base, target=target, task=task)
+        if target is not None and target not in held.keys.values():
+            raise DataError(f"--target names a column of a table or an array of an .npz file; {path} has no such thing")
+    except DataError as error:
+        if given:
+            raise
+        raise DataError(f"{error}. {path} was taken for the data; name others with --data PATH") from error
+    return guessing.with_metadata(held, path, base)
+
+
 def _chosen(given: str | None, found: str | None, base: Path, what: str, *, ask: bool) -> str:
     """The path as the file will say it: seen from the file's folder, though it was typed from here."""
     if given is None and ask:
         given = str(typer.prompt(f"Where is the {what}?", default=found, err=True))
     if given is None and found is None:
-        raise typer.BadParameter(f"no {what} was recognised in {base}; say where it is", param_hint=f"--{what}")
+        raise typer.BadParameter(
+            f"no {what} was recognised in {base}; say where it is with --{what} PATH", param_hint=f"--{what}"
+        )
     return str(found) if given is None or given == found else _seen_from(base, given)
 
 

@@ -49,7 +49,9 @@ def audio(
         table = Table.read(located(path, base=base, what="audio"))
         source = place.parent if folder is None else located(folder, base=base, what="folder", folder=True)
         files, said = [source / f for f in table["audio"]], table["transcript"]
-        hint = "recordings are sought beside the table" if folder is None else f"recordings are sought in folder: {folder}"
+        hint = (
+            "recordings are sought beside the table" if folder is None else f"recordings are sought in folder: {folder}"
+        )
         hint += "; folder: PATH says where they lie, seen from the assessment file"
         ids = table.columns.get("id", table["audio"])
         # a recording is the same sample in every table, but ids of a table's own may start again in the next
