@@ -200,7 +200,28 @@ def test_silence_that_pays(broken):
         answered = [o is None or int(np.argmax(o)) == t for o, t in zip(outputs, targets, strict=True)]
         return Scored.proportion(np.array(answered, dtype=float))
 
-    assert as_measure(broken, generous) == {"no_answer_is_worst"}
+    assert as_measure(broken, generous) == {"no_answer_is_worst", "silence_never_gains"}
+
+
+def test_silence_that_is_left_out_of_the_count(broken):
+    def of_the_answers(outputs, targets):
+        scored = right(outputs, targets)
+        answered = np.array([o is not None for o in outputs], dtype=float)
+        return Scored.ratio(
+            1 - scored.error, answered, error=scored.error, failure=scored.failure, better="higher", limits=(0, 1)
+        )
+
+    assert as_measure(broken, of_the_answers) == {"silence_never_gains"}
+
+
+def test_silence_that_is_forgiven_its_error(broken):
+    def mild(outputs, targets):
+        error = np.array(
+            [0.5 if o is None else float(np.argmax(o) != t) for o, t in zip(outputs, targets, strict=True)]
+        )
+        return Scored.ratio(error, np.ones(len(error)), error=error, failure=error > 0, better="lower")
+
+    assert "silence_never_gains" in as_measure(broken, mild, better="lower")
 
 
 def test_an_order_that_matters(broken):

@@ -79,6 +79,8 @@ def test_no_answer_fails_under_every_criterion_and_condition() -> None:
     nowhere = {"diameter_mm": {"min": 100}}
     data = {"diameter_mm": DIAMETER}
     assert missed(silent, missed="lesion", where=nowhere, metadata=data) == [True, False, False, False, False]
+    nothing_to_miss = [*FOUND[:4], None]
+    assert missed(nothing_to_miss, missed="lesion") == [False, True, False, True, True]
     assert missed(silent, error={"above": 2.0}) == [True, False, False, False, False]
     assert missed(silent, wrong=True, where=nowhere, metadata=data) == [True, False, False, False, False]
     scores = np.array([[0.9, 0.1], [np.nan, np.nan]])

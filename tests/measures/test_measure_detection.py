@@ -157,3 +157,25 @@ def test_a_case_without_truth_is_refused() -> None:
 def test_boxes_without_area_overlap_nothing() -> None:
     point = Boxes.of([[1, 1, 1, 1]])
     assert recall([point], [point]).value() == 0.0
+
+
+def test_no_answer_is_a_false_detection_above_all_scores_and_as_many_as_the_worst_answer_at_each_score() -> None:
+    box, stray = [0, 0, 4, 4], [[10, 10, 14, 14], [20, 20, 24, 24]]
+    one, none = Boxes.of([box]), Boxes.of([])
+    right = [Boxes.of([box], scores=[0.8])] * 4
+    assert ap50([*right, *[None] * 4], [one] * 4 + [none] * 4).value() == pytest.approx(4 / 8)
+    assert ap50([*right, *[None] * 4], [one] * 8).value() == pytest.approx(4 / 8 * 51 / 101)
+    # A second false detection counts where its score does: above the right ones, or below them.
+    for second, made in ((0.9, 4 + 2 * 5), (0.7, 4 + 1 * 5)):
+        worst = Boxes.of(stray, scores=[0.95, second])
+        assert ap50([*right, worst, *[None] * 4], [one] * 4 + [none] * 5).value() == pytest.approx(4 / made)
+    assert ap50([None, none], [none, none]).value() == 0.0
+
+
+def test_no_answer_costs_recall_an_object_and_precision_the_most_false_detections() -> None:
+    box, stray = [0, 0, 4, 4], [[10, 10, 14, 14], [20, 20, 24, 24]]
+    truth = [Boxes.of([box]), Boxes.of([box]), Boxes.of([])]
+    found = [Boxes.of([box]), Boxes.of([box, *stray]), None]
+    assert recall(found, truth).value() == pytest.approx(2 / 3)
+    assert precision(found, truth).value() == pytest.approx(2 / 6)
+    assert precision(found, truth).take(np.array([0, 2])).value() == pytest.approx(1 / 2)

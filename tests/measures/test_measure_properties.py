@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadworthy.data.values import KINDS, Boxes, Episode, Tracks
-from roadworthy.measures import for_values
+from roadworthy.measures import Scored, for_values
 from roadworthy.registry import components, get
 
 Cases = tuple[list[Any], list[Any]]
@@ -41,14 +41,17 @@ def boxes(rng: np.random.Generator, n: int) -> Cases:
     found, truth = [], []
     for _ in range(n):
         a, b = int(rng.integers(0, 6)), int(rng.integers(0, 4))
-        # Scores of one decimal: ties are the hard case.
-        found.append(Boxes.of(some_boxes(rng, a), rng.integers(0, 2, a), rng.integers(0, 10, a) / 10))
         truth.append(Boxes.of(some_boxes(rng, b), rng.integers(0, 2, b)))
+        hit = rng.random(b) < 0.7
+        corners = np.vstack([truth[-1].xyxy[hit], some_boxes(rng, a)])
+        labels = np.concatenate([truth[-1].labels[hit], rng.integers(0, 2, a)])
+        # Scores of one decimal: ties are the hard case.
+        found.append(Boxes.of(corners, labels, rng.integers(0, 10, len(corners)) / 10))
     return found, truth
 
 
 def some_tracks(rng: np.random.Generator) -> Tracks:
-    present = np.argwhere(rng.random((4, 3)) < 0.6)
+    present = np.argwhere(rng.random((4, 3)) < rng.choice([0.0, 0.6], p=[0.2, 0.8]))
     home = np.array([[0, 0, 6, 6], [4, 2, 10, 8], [20, 20, 26, 26]], dtype=float)
     jitter = np.tile(rng.integers(-1, 2, (len(present), 2)), 2)
     return Tracks.of(present[:, 0], present[:, 1], home[present[:, 1]] + jitter)
@@ -83,13 +86,32 @@ KINDRED = {
 MEASURES = [name for kinds in KINDRED for name in for_values(*kinds)]
 each_measure = pytest.mark.parametrize("name", MEASURES)
 seeds = st.integers(0, 2**32 - 1)
+some_rows = st.sets(st.integers(0, 5))
+WITH_A_WORST_ANSWER = ["accuracy", "error_rate", "top_k", "balanced_accuracy", "recall", "success_rate"]
+EMPTY = {"boxes": Boxes.of([]), "tracks": Tracks.of([], [], []), "text": ""}
+CAN_BE_EMPTY = [(name, EMPTY[kind]) for kind in EMPTY for name in for_values(kind, kind)]
 
 
-def drawn(name: str, seed: int, n: int = 6) -> tuple[Callable[..., Any], Kindred, Cases]:
+def drawn(name: str, seed: int, n: int = 6) -> tuple[Callable[..., Scored], Kindred, Cases]:
     component = get("measures", name)
     kindred = KINDRED[component.traits["of"]]
     outputs, targets = kindred.draw(np.random.default_rng(seed), n)
     return component.bind(), kindred, (outputs, targets)
+
+
+def gain(before: Scored, after: Scored) -> float:
+    """How much better the value has become; nothing where it was not defined."""
+    gained = after.value() - before.value()
+    return 0.0 if np.isnan(before.value()) else gained if before.better == "higher" else -gained
+
+
+def silenced(outputs: list[Any], rows: Iterable[int]) -> list[Any]:
+    return [None if row in set(rows) else output for row, output in enumerate(outputs)]
+
+
+def answers_have_a_value(measure: Callable[..., Scored], outputs: list[Any], targets: list[Any]) -> bool:
+    rows = [i for i, output in enumerate(outputs) if output is not None]
+    return bool(np.isfinite(measure([outputs[i] for i in rows], [targets[i] for i in rows]).value()))
 
 
 def close(first: float, second: float) -> bool:
@@ -130,10 +152,81 @@ def test_a_case_without_answer_never_improves_the_value_and_is_the_worst_failure
     before, after = measure(outputs, targets), measure([*outputs, None], [*targets, *more])
     assert after.failure[-1]
     assert after.error[-1] >= after.error.max() - 1e-12
-    if np.isfinite(before.value()):
-        worse = before.value() - after.value() if before.better == "higher" else after.value() - before.value()
-        assert worse >= -1e-9
+    if answers_have_a_value(measure, outputs, targets):
+        assert gain(before, after) <= 1e-9
     assert before.better == get("measures", name).traits["better"]
+
+
+@each_measure
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, first=some_rows, second=some_rows)
+def test_silence_gains_nothing_where_an_answer_as_bad_remains(
+    name: str, seed: int, first: set[int], second: set[int]
+) -> None:
+    measure, _, (outputs, targets) = drawn(name, seed)
+    twice, truth = outputs + outputs, targets + targets
+    before = measure(silenced(twice, {row + 6 for row in first}), truth)
+    after = measure(silenced(twice, {row + 6 for row in first | second}), truth)
+    assert gain(before, after) <= 1e-9
+    assert np.isfinite(after.value()) or np.isnan(before.value())
+    assert (after.error >= before.error - 1e-12).all()
+    assert (after.failure >= before.failure).all()
+
+
+@pytest.mark.parametrize("name", WITH_A_WORST_ANSWER)
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, first=some_rows, second=some_rows)
+def test_silence_gains_nothing_over_any_answer_where_there_is_a_worst_one(
+    name: str, seed: int, first: set[int], second: set[int]
+) -> None:
+    measure, _, (outputs, targets) = drawn(name, seed)
+    before = measure(silenced(outputs, first), targets)
+    after = measure(silenced(outputs, first | second), targets)
+    assert gain(before, after) <= 1e-12
+    assert (after.error >= before.error).all()
+
+
+@each_measure
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, perfect=some_rows, rows=some_rows)
+def test_silence_gains_nothing_over_a_perfect_answer_and_turns_no_failure_into_a_success(
+    name: str, seed: int, perfect: set[int], rows: set[int]
+) -> None:
+    measure, kindred, (outputs, targets) = drawn(name, seed)
+    outputs = [kindred.perfect(targets[i]) if i in perfect else output for i, output in enumerate(outputs)]
+    before, after = measure(outputs, targets), measure(silenced(outputs, rows & perfect), targets)
+    assert (after.error >= before.error - 1e-12).all()
+    if answers_have_a_value(measure, silenced(outputs, rows & perfect), targets):
+        assert gain(before, after) <= 1e-9
+    assert (measure(silenced(outputs, rows), targets).failure == before.failure | np.isin(range(6), [*rows])).all()
+
+
+@pytest.mark.parametrize(("name", "empty"), CAN_BE_EMPTY)
+def test_silence_on_an_empty_target_is_charged_for(name: str, empty: Any) -> None:
+    measure, kindred, (_, targets) = drawn(name, 1)
+    targets = [*targets, empty, empty]
+    answers = [kindred.perfect(target) for target in targets]
+    values = [measure(silenced(answers, rows), targets) for rows in ((), (6,), (6, 7))]
+    assert gain(values[0], values[1]) < -1e-3 and gain(values[1], values[2]) < -1e-3
+    nothing_there = measure([None, empty], [empty, empty])
+    assert gain(values[0], nothing_there) < -1e-3
+
+
+@each_measure
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, rows=some_rows, weights=st.lists(st.integers(0, 3), min_size=6, max_size=6))
+def test_weights_and_rows_taken_mean_the_same_with_silent_cases(
+    name: str, seed: int, rows: set[int], weights: list[int]
+) -> None:
+    measure, _, (outputs, targets) = drawn(name, seed)
+    outputs = silenced(outputs, rows)
+    repeated = np.repeat(np.arange(6), weights)
+    scored, again = measure(outputs, targets), measure([outputs[i] for i in repeated], [targets[i] for i in repeated])
+    taken = scored.take(repeated)
+    assert close(scored.value(np.array(weights)), again.value())
+    assert close(taken.value(), again.value())
+    assert np.allclose(taken.error, again.error) and (taken.failure == again.failure).all()
+    assert close(scored.value(np.array(weights) / 2), again.value())
 
 
 @each_measure

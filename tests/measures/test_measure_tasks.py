@@ -89,6 +89,7 @@ def test_no_answer_costs_the_worst_error_the_span_or_what_is_said() -> None:
     assert rmse(np.array([0.0, 9.0, np.nan]), truth).error.tolist() == [0.0, 8.0, 8.0]
     assert rmse([0.0, 1.0, None], truth).error.tolist() == [0.0, 0.0, 2.0]
     assert rmse([0.0, 1.0, None], truth, worst=5.0).error.tolist() == [0.0, 0.0, 5.0]
+    assert rmse([0.0, 9.0, None], truth, worst=5.0).error.tolist() == [0.0, 8.0, 8.0]
     assert mae([0.0, np.inf, 2.0], truth).failure.tolist() == [False, True, False]
     assert rmse([None], [0.0]).value() == 1.0
 
@@ -137,6 +138,11 @@ def test_no_answer_deletes_every_word_and_more_where_answers_invent_more() -> No
     assert wer([None, "a"], ["b c d", "a"]).value() == pytest.approx(3 / 4)
     assert wer([None, "x y z"], ["b c", "a"]).value() == pytest.approx(3.0)
     assert wer([None], [""]).failure.tolist() == [True]
+    assert wer([None], [""]).value() == 1.0
+    assert wer(["a b", None], ["a b", ""]).value() == pytest.approx(1 / 2)
+    assert wer(["a b", "x y z", None], ["a b", "", ""]).value() == pytest.approx(6 / 2)
+    # Words heard in silence lift the rate of all answers above that of each.
+    assert wer(["a", "x", "x", None], ["a", "", "", "b c"]).value() == pytest.approx(2.0)
 
 
 def test_words_where_nothing_was_said_are_errors_of_the_whole() -> None:

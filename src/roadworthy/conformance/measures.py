@@ -64,6 +64,21 @@ def no_answer_is_worst(component: Component) -> Iterator[str]:
             yield f"one more case without answer moved the value from {before.value():g} to {after.value():g}"
 
 
+def silence_never_gains(component: Component) -> Iterator[str]:
+    """Silence in place of an answer improves neither the value, nor an error, nor a failure, where one as bad remains."""
+    for seed, (measure, cases) in enumerate(_tries(component)):
+        targets = cases.targets * 2
+        kept = np.random.default_rng(seed).random(N) < 0.5
+        fewer = [output if keep else None for output, keep in zip(cases.outputs, kept, strict=True)]
+        before, after = measure(cases.outputs * 2, targets), measure(cases.outputs + fewer, targets)
+        if _gain(before, after.value(), before.value()) > 1e-9:
+            yield f"silence in place of answers moved the value from {before.value():g} to {after.value():g}"
+        if (after.error < before.error - 1e-12).any():
+            yield "silence in place of an answer made an error smaller"
+        if (before.failure & ~after.failure).any():
+            yield "silence in place of an answer made a failure a success"
+
+
 def order_does_not_matter(component: Component) -> Iterator[str]:
     """Cases in another order have the same value, errors and failures."""
     for seed, (measure, cases) in enumerate(_tries(component)):
@@ -130,6 +145,7 @@ RULES: tuple[Rule, ...] = (
     declares_kinds_and_direction,
     gives_one_error_and_failure_a_case,
     no_answer_is_worst,
+    silence_never_gains,
     order_does_not_matter,
     a_weight_is_a_repetition,
     some_rows_are_measured_as_if_alone,

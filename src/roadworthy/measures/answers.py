@@ -1,8 +1,4 @@
-"""Which cases were answered, and what an answer that never came costs.
-
-No answer is the worst answer, under one rule for every measure with an open end (WER, MOTA, RMSE): it costs
-at least everything (all words missed, all objects missed), and never less than the answers that did come, so
-that a subject gains nothing by keeping silent.
+"""Which cases were answered, and the refusal of cases that cannot be measured. What silence costs: `silence`.
 
 >>> answered([None, "yes"]).tolist()
 [False, True]
@@ -91,28 +87,3 @@ def refuse_unknown_truth(targets: Sequence[Any]) -> None:
             f"{len(missing)} of {len(targets)} cases have no target (the first is row {missing[0]}); "
             "leave cases without truth out before measuring"
         )
-
-
-class Charged(NamedTuple):
-    """Counts of errors with the unanswered cases charged for, and the error of each case."""
-
-    errors: np.ndarray
-    rate: np.ndarray
-
-
-def charge(errors: np.ndarray, totals: np.ndarray, has_answer: np.ndarray) -> Charged:
-    """Charge cases without answer: all of `totals`, or the pooled error rate of the answers if that is above 1.
-
-    >>> charge(np.array([1.0, 0.0]), np.array([4.0, 5.0]), np.array([True, False])).errors.tolist()
-    [1.0, 5.0]
-    >>> charge(np.array([6.0, 0.0]), np.array([3.0, 5.0]), np.array([True, False])).errors.tolist()
-    [6.0, 10.0]
-    """
-    rate = errors / np.maximum(totals, 1.0)
-    answered_total = float(totals[has_answer].sum())
-    pooled = float(errors[has_answer].sum()) / answered_total if answered_total > 0 else 1.0
-    worst_case = float(rate[has_answer].max(initial=1.0))
-    return Charged(
-        np.where(has_answer, errors, max(1.0, pooled) * totals),
-        np.where(has_answer, rate, worst_case),
-    )

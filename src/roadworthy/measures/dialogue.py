@@ -14,6 +14,7 @@ north}}``); words are compared without regard to case, and ``dontcare`` is met b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 from roadworthy.data.values import Episode
 from roadworthy.measures.answers import answered, refuse_unknown_truth, same_length
 from roadworthy.measures.scored import Scored
+from roadworthy.measures.silence import mean, of_ratio
 from roadworthy.registry import register
 
 
@@ -40,10 +42,9 @@ def turns(outputs: Sequence[Any], targets: Sequence[Any], *, limit: int | None =
     same_length(outputs, targets)
     has_answer = answered(outputs)
     length = np.array([0 if e is None else len(_turns(e)) for e in outputs], dtype=np.float64)
-    worst = max(float(length.max(initial=1.0)), float(limit or 0))
-    length[~has_answer] = worst
-    failure = ~has_answer if limit is None else ~has_answer | (length > limit)
-    return Scored.ratio(length, np.ones(len(length)), error=length, failure=failure, better="lower")
+    least = np.full(len(length), float(limit or 1))
+    tolerance = math.inf if limit is None else float(limit)
+    return of_ratio((length, least), has_answer, mean, better="lower", tolerance=tolerance)
 
 
 def meets(found: Any, wanted: Any) -> bool:

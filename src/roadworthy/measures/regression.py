@@ -3,7 +3,8 @@
 RMSE is equation 1 of Wang et al. (seed 000), ``sqrt(sum (y' - y)^2 / N)``; of a vector, the mean over its
 components stands in place of one square. A case fails when its own error is above `tolerance`; by default no
 error is too large, and only cases without answer fail. Such a case is charged `worst`: unless given, the
-largest error of any answer, the span of the targets or the largest of them, whichever is largest.
+largest target or the span of the targets, whichever is larger; and never less than the largest error of an
+answer (see `silence`).
 
 >>> scored = rmse(np.array([1.0, 2.0, np.nan]), np.array([1.0, 4.0, 0.0]), tolerance=1.0)
 >>> scored.error.tolist(), scored.failure.tolist()
@@ -16,12 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from roadworthy.measures.answers import Rows, rows_of, same_length
 from roadworthy.measures.scored import Scored
+from roadworthy.measures.silence import Charged, mean, of_ratio
 from roadworthy.registry import register
 
 
@@ -33,17 +36,15 @@ def rmse(
     tolerance: float | None = None,
     worst: float | None = None,
 ) -> Scored:
-    """Root of the mean square error (seed 000, eq. 1)."""
+    """Root of the mean square error (seed 000, eq. 1).
+
+    No answer costs `worst` (the span or the largest of the targets), or the largest error of an answer if that is more.
+    """
     found, truth = _checked(outputs, targets)
-    difference = _difference(found, truth)
-    error = _charged(np.sqrt(np.mean(difference**2, axis=1)), found, truth, worst)
-    return Scored.ratio(
-        error**2,
-        np.ones(len(error)),
-        error=error,
-        failure=_beyond(error, tolerance) | ~found.answered,
-        better="lower",
-        scale=math.sqrt,
+    error = np.sqrt(np.mean(_difference(found, truth) ** 2, axis=1))
+    charge = partial(_squares, worst=worst)
+    return of_ratio(
+        (error, truth), found.answered, charge, better="lower", tolerance=_largest(tolerance), scale=math.sqrt
     )
 
 
@@ -55,11 +56,14 @@ def mae(
     tolerance: float | None = None,
     worst: float | None = None,
 ) -> Scored:
-    """Mean absolute error."""
+    """Mean absolute error.
+
+    No answer costs `worst` (the span or the largest of the targets), or the largest error of an answer if that is more.
+    """
     found, truth = _checked(outputs, targets)
-    error = _charged(np.mean(np.abs(_difference(found, truth)), axis=1), found, truth, worst)
-    failure = _beyond(error, tolerance) | ~found.answered
-    return Scored.ratio(error, np.ones(len(error)), error=error, failure=failure, better="lower")
+    error = np.mean(np.abs(_difference(found, truth)), axis=1)
+    charge = partial(_charged, worst=worst)
+    return of_ratio((error, truth), found.answered, charge, better="lower", tolerance=_largest(tolerance))
 
 
 def _difference(found: Rows, truth: np.ndarray) -> np.ndarray:
@@ -69,14 +73,21 @@ def _difference(found: Rows, truth: np.ndarray) -> np.ndarray:
     return np.where(found.answered[:, None], found.values - truth, 0.0)
 
 
-def _charged(error: np.ndarray, found: Rows, truth: np.ndarray, worst: float | None) -> np.ndarray:
-    if found.answered.all():
-        return error
+def _charged(
+    error: np.ndarray, truth: np.ndarray, *, worst: float | None, answered: np.ndarray, weights: np.ndarray
+) -> Charged:
     if worst is None:
-        span = float(np.max(np.ptp(truth, axis=0), initial=0.0))
-        # Where all answers are perfect and all targets 0 nothing says how bad bad is; silence still must not look perfect.
-        worst = max(float(error.max(initial=0.0)), span, float(np.abs(truth).max(initial=0.0))) or 1.0
-    return np.where(found.answered, error, worst)
+        counted = truth[weights > 0]
+        span = float(np.max(np.ptp(counted, axis=0), initial=0.0)) if len(counted) else 0.0
+        worst = max(span, float(np.abs(counted).max(initial=0.0)))
+    return mean(error, np.full(len(error), worst), answered=answered, weights=weights)
+
+
+def _squares(
+    error: np.ndarray, truth: np.ndarray, *, worst: float | None, answered: np.ndarray, weights: np.ndarray
+) -> Charged:
+    charged = _charged(error, truth, worst=worst, answered=answered, weights=weights)
+    return charged._replace(numerator=charged.error**2)
 
 
 def _checked(outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.ndarray) -> tuple[Rows, np.ndarray]:
@@ -97,6 +108,6 @@ def _checked(outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.nd
     return Rows(values, found.answered), truth.values.astype(np.float64)
 
 
-def _beyond(error: np.ndarray, tolerance: float | None) -> np.ndarray:
-    """Which errors are too large; none where nothing was said."""
-    return error > (math.inf if tolerance is None else tolerance)
+def _largest(tolerance: float | None) -> float:
+    """The largest error that is no failure; any where nothing was said."""
+    return math.inf if tolerance is None else tolerance

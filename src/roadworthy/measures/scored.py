@@ -3,7 +3,7 @@ them.
 
 A measure is a registered function ``measure(outputs, targets, *, …) -> Scored``. ``None`` as an output (a row
 of NaN where outputs are an array) means that the subject gave no answer; the measure counts it as a failure
-and as the worst answer there is. Three shapes cover the field:
+and as the worst answer there is (see `silence`). Three shapes cover the field:
 
 - *proportion*: the share of cases that are right (accuracy, success rate), or of those that are wrong (error
   rate);
@@ -53,7 +53,8 @@ class Scored:
     limits: tuple[float, float] = (0.0, 1.0)
     """The lowest and the highest value the measure can have."""
     subset: Callable[[np.ndarray], Scored] | None = None
-    """For a free measure: the same measure of some rows, where that is cheaper than weighting all rows."""
+    """The same measure of some rows: for a free measure where that is cheaper than weighting all rows, for a ratio
+    where the parts of a case depend on the others."""
 
     def __post_init__(self) -> None:
         if self.error.shape != self.failure.shape or self.error.ndim != 1:
@@ -73,13 +74,15 @@ class Scored:
         """The same measure of some rows (indices or a mask)."""
         rows = np.asarray(rows)
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
-        return replace(self._rows(rows), error=self.error[rows], failure=self.failure[rows])
+        return replace(self._rows(rows), failure=self.failure[rows])
 
     def with_failure(self, failure: np.ndarray) -> Scored:
         """The same measure with another idea of what counts as wrong (see `failure.failures`)."""
         return replace(self, failure=np.asarray(failure, dtype=bool))
 
     def _rows(self, rows: np.ndarray) -> Scored:
+        if self.subset is not None:
+            return self.subset(rows)
         if self.shape == "proportion":
             return Scored.proportion(1.0 - self.error[rows], better=self.better)
         if self.shape == "ratio":
@@ -93,8 +96,6 @@ class Scored:
                 scale=self.scale,
                 limits=self.limits,
             )
-        if self.subset is not None:
-            return self.subset(rows)
 
         def weighted(weights: np.ndarray) -> float:
             return self.weighted(np.bincount(rows, weights=weights, minlength=len(self)))
@@ -128,19 +129,26 @@ class Scored:
         better: Literal["higher", "lower"],
         scale: Callable[[float], float] | None = None,
         limits: tuple[float, float] = (0.0, math.inf),
+        recount: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
+        subset: Callable[[np.ndarray], Scored] | None = None,
     ) -> Scored:
-        """Sum of numerators over sum of denominators (neither below 0), then `scale`."""
+        """Sum of numerators over sum of denominators (neither below 0), then `scale`.
+
+        Where the parts of a case depend on which others count (see `silence`), `recount` makes both parts from
+        the weights and `subset` the measure of some rows.
+        """
         numerator = np.asarray(numerator, dtype=np.float64)
         denominator = np.asarray(denominator, dtype=np.float64)
 
         def weighted(weights: np.ndarray) -> float:
-            below = float(np.dot(weights, denominator))
+            upper, lower = recount(weights) if recount else (numerator, denominator)
+            below = float(np.dot(weights, lower))
             if below == 0:
                 return float("nan")
-            ratio = float(np.dot(weights, numerator)) / below
+            ratio = float(np.dot(weights, upper)) / below
             return scale(ratio) if scale else ratio
 
-        return cls(error, failure, "ratio", weighted, better, numerator, denominator, scale, limits)
+        return cls(error, failure, "ratio", weighted, better, numerator, denominator, scale, limits, subset)
 
 
 def complement(ratio: float) -> float:

@@ -7,7 +7,7 @@ of IoU is largest; an object that comes back under another identity than its las
 
 A case is a sequence; its error is its own ``(missed + false + switched) / objects``, which may exceed 1, and
 it fails when that is above `tolerance` (0.5 by default: few sequences are without any error). A case without
-answer has missed everything.
+answer has missed everything, and has as many errors as the worst answer would have there (see `silence`).
 
 >>> from roadworthy.data.values import Tracks
 >>> still = [[0, 0, 2, 2]] * 4
@@ -26,9 +26,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roadworthy.data.values import Tracks
-from roadworthy.measures.answers import answered, charge, refuse_unknown_truth, same_length
+from roadworthy.measures.answers import answered, refuse_unknown_truth, same_length
 from roadworthy.measures.matching import iou as box_iou
 from roadworthy.measures.scored import Scored, complement
+from roadworthy.measures.silence import Charged, as_bad_as_any, edits, of_ratio
 from roadworthy.registry import register
 
 _NOTHING = Tracks.of([], [], [])
@@ -55,20 +56,21 @@ class _Step(NamedTuple):
 def mota(
     outputs: Sequence[Tracks | None], targets: Sequence[Tracks], *, iou: float = 0.5, tolerance: float = 0.5
 ) -> Scored:
-    """Multiple object tracking accuracy, 1 - (missed + false + switched) / objects (seed 000, eq. 2)."""
+    """Multiple object tracking accuracy, 1 - (missed + false + switched) / objects (seed 000, eq. 2).
+
+    No answer costs all objects, one at least, at the error rate of the worst answer if that is above 1.
+    """
     _check(outputs, targets)
     has_answer = answered(outputs)
     counts = [clear(o or _NOTHING, t, iou=iou) for o, t in zip(outputs, targets, strict=True)]
     objects = np.array([c.objects for c in counts], dtype=np.float64)
     wrong = np.array([c.missed + c.false + c.switched for c in counts], dtype=np.float64)
-    errors, rate = charge(wrong, objects, has_answer)
-    failure = (rate > tolerance) | ~has_answer
-    return Scored.ratio(
-        errors,
-        objects,
-        error=rate,
-        failure=failure,
+    return of_ratio(
+        (wrong, objects),
+        has_answer,
+        edits,
         better="higher",
+        tolerance=tolerance,
         scale=complement,
         limits=(-math.inf, 1.0),
     )
@@ -78,15 +80,28 @@ def mota(
 def idf1(
     outputs: Sequence[Tracks | None], targets: Sequence[Tracks], *, iou: float = 0.5, tolerance: float = 0.5
 ) -> Scored:
-    """F1 of detections under the best one-to-one mapping of identities; a case's error is 1 - its own."""
+    """F1 of detections under the best one-to-one mapping of identities; a case's error is 1 - its own.
+
+    No answer costs as many false detections as it has objects, one at least, or as the worst answer would make there.
+    """
     _check(outputs, targets)
     has_answer = answered(outputs)
     pairs = list(zip((o or _NOTHING for o in outputs), targets, strict=True))
-    kept = np.array([2 * identical(o, t, iou=iou) for o, t in pairs], dtype=np.float64)
-    total = np.array([len(o) + len(t) for o, t in pairs], dtype=np.float64)
-    error = np.where(has_answer, 1.0 - np.where(total > 0, kept / np.maximum(total, 1.0), 1.0), 1.0)
-    failure = (error > tolerance) | ~has_answer
-    return Scored.ratio(kept, total, error=error, failure=failure, better="higher", limits=(0.0, 1.0))
+    columns = (
+        np.array([identical(o, t, iou=iou) for o, t in pairs], dtype=np.float64),
+        np.array([len(o) for o, _ in pairs], dtype=np.float64),
+        np.array([len(t) for _, t in pairs], dtype=np.float64),
+    )
+    return of_ratio(columns, has_answer, _f1, better="higher", tolerance=tolerance, limits=(0.0, 1.0))
+
+
+def _f1(
+    kept: np.ndarray, made: np.ndarray, objects: np.ndarray, *, answered: np.ndarray, weights: np.ndarray
+) -> Charged:
+    made = np.where(answered, made, as_bad_as_any(made, objects, answered & (weights > 0)))
+    kept = np.where(answered, 2 * kept, 0.0)
+    total = made + objects
+    return Charged(kept, total, 1.0 - np.where(total > 0, kept / np.maximum(total, 1.0), 1.0))
 
 
 def clear(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> Clear:
