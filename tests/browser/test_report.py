@@ -130,6 +130,20 @@ def test_every_figure_and_claim_can_be_seen_and_read(browser: Browser, reports: 
         page.context.close()
 
 
+def test_a_table_that_goes_on_to_the_right_says_so_until_its_end(browser: Browser, reports: dict[str, Path]) -> None:
+    page, _ = opened(browser, reports["plain"], "phone")
+    try:
+        table = page.locator("#circumstances .scroll")
+        hint = "(b) => getComputedStyle(b, '::before').content"
+        page.wait_for_function("document.querySelector('#circumstances .scroll').hasAttribute('data-more')")
+        assert "scroll" in table.evaluate(hint)
+        table.evaluate("(b) => { b.scrollLeft = b.scrollWidth; }")
+        page.wait_for_function("!document.querySelector('#circumstances .scroll').hasAttribute('data-more')")
+        assert "scroll" not in table.evaluate(hint)
+    finally:
+        page.context.close()
+
+
 def test_the_page_is_complete_without_script(browser: Browser, reports: dict[str, Path]) -> None:
     page, troubles = opened(browser, reports["plain"], "desk", java_script_enabled=False)
     try:

@@ -210,23 +210,34 @@ def _claims(
     at = {f.id: f for f in findings}
     first, second, *_ = circumstances
 
+    def bound(found: Finding, direction: str, status: str) -> float | None:
+        if found.interval is None:
+            return None
+        return found.interval.low if (direction == "min") != (status == "breached") else found.interval.high
+
     def claim(id: str, text: str, found: Finding, limit: float, status: str, why: str, **more: Any) -> dict[str, Any]:
         direction = "max" if found.better == "lower" else "min"
         return {
             "id": id, "text": text, "quantity": found.quantity, "status": status, "value": found.value, "n": found.n,
             "about": str(found.about), "interval": found.interval.to_dict() if found.interval else None, "limit": limit,
             "direction": direction, "confidence": 0.95, "cases_to_settle": None, "why": why, "corrected": "", "members": [],
+            "bound": bound(found, direction, status),
         } | more  # fmt: skip
 
     side = "at most" if lower else "at least"
     members = [
         {
             "about": f"label={c}", "value": f.value, "interval": f.interval.to_dict() if f.interval else None, "n": f.n,
-            "status": "breached" if c in ("Shirt", HOSTILE) else "met", "cases_to_settle": None,
+            "status": status, "cases_to_settle": None, "bound": bound(f, "max" if lower else "min", status),
         }
         for c in classes
         for f in [at[f"{name} | label={c}"]]
+        for status in ["breached" if c in ("Shirt", HOSTILE) else "met"]
     ]  # fmt: skip
+    members.append(
+        {"about": "brightness=unknown", "value": 0.8, "interval": None, "n": 7, "status": "inconclusive", "bound": None,
+         "cases_to_settle": None, "why": "the slice has 7 cases, fewer than the 30 that are judged (smallest_slice)"}
+    )  # fmt: skip
     clean, rate = at[f"{name} | clean"], at["failure_rate | clean"]
     shirt = at[f"{name} | label={classes[6]}"]
     fog, blur = at[f"{name} | {first}@1"], at[f"{name} | {second}@2"]
@@ -234,9 +245,9 @@ def _claims(
     return [
         claim("REL-01", f"{name} {side} {clean.value + step:.2f} on clean data", clean, clean.value + step, "met",
               "the bound at 0.95 confidence keeps the limit"),
-        claim("HAZ-07", f"{name} {side} {shirt.value - 4 * step:.2f} in every slice of label", shirt, shirt.value - 4 * step,
+        claim("HAZ-07", f"{name} {side} {shirt.value - 4 * step:.2f} in every slice", shirt, shirt.value - 4 * step,
               "breached", "misses the limit in one place, and the bound on the other side does too", members=members,
-              corrected="over 10 places: met needs every one, a breach is corrected by Holm"),
+              corrected="over 11 places: met needs every one, a breach is corrected by Holm"),
         claim("HAZ-09", f"{name} {side} {fog.value:.2f} in light {first}", fog, fog.value + step / 5, "inconclusive",
               "is not clear of the limit: about 14,200 cases would settle it", cases_to_settle=14200),
         claim("HAZ-10", f"{name} {side} {blur.value + step:.2f} in medium {second}", blur, blur.value + step, "met",
@@ -262,7 +273,7 @@ def _run(
         "created": "2026-03-01T14:05:09+00:00",
         "versions": {"roadworthy": "0.1.0", "python": "3.11.9", "numpy": "2.1.0", "torch": "2.13.0"}, "seed": 20260301,
         "command": "roadworthy assess assessment.yaml",
-        "spec": {"subject": {"task": "classification"}},
+        "spec": {"subject": {"task": "classification"}, "smallest_slice": 30},
         "spec_text": "subject: {task: classification, torch: model.pt, version: cnn-1.4.0}\n"
         "data:\n  test: {bundled: fashion-mnist}\n"
         "circumstances:\n  fog: {transform: fog, levels: [1, 2, 3], exposure: 4, likelihood: 3, severity: 5}\n",

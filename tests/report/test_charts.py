@@ -152,6 +152,23 @@ def test_a_fitted_text_is_no_wider_than_its_place(text: str, width: float) -> No
     assert text_width(fit(text, width)) <= width
 
 
+@given(st.floats(0.001, 0.999), st.floats(-1e-3, 1e-3))
+def test_a_bound_never_reads_on_the_other_side_of_its_limit(limit: float, off: float) -> None:
+    limit = round(limit, 3)
+    bound = limit + off
+    read = [float(text.rstrip("%").replace(numbers.MINUS, "-")) for text in
+            (numbers.bound(bound, limit, "percent"), numbers.limit(limit, "percent"))]  # fmt: skip
+    assert (read[0] - read[1]) * off >= 0
+    assert abs(off) < 1e-7 or read[0] != read[1]
+
+
+@given(st.integers(1000, 100_000), st.floats(0, 1))
+def test_a_share_of_many_cases_and_its_complement_add_up(n: int, share: float) -> None:
+    k = round(share * n)
+    shown = [numbers.estimate(x, None, n, "percent").value for x in (k / n, 1 - k / n)]
+    assert abs(sum(float(s.rstrip("%")) for s in shown) - 100) < 0.0101
+
+
 @given(st.floats(0, 1))
 def test_a_share_is_never_rounded_up_to_all_or_down_to_none(x: float) -> None:
     shown = numbers.value(x, "percent")
@@ -161,6 +178,11 @@ def test_a_share_is_never_rounded_up_to_all_or_down_to_none(x: float) -> None:
 
 
 def test_numbers_are_written_as_a_reader_expects() -> None:
+    assert numbers.value(0.9285, "percent") == "92.9%" and numbers.value(0.0715, "percent") == "7.2%"
+    right, wrong = (numbers.estimate(x, None, 2000, "percent").value for x in (0.9285, 1 - 0.9285))
+    assert (right, wrong) == ("92.85%", "7.15%")
+    assert numbers.value(0.9995, "percent") == "99.95%"
+    assert numbers.bound(0.8999, 0.9, "percent") == "89.99%" and numbers.bound(0.9, 0.9, "percent") == "90.0%"
     assert numbers.value(0.0031, "percent") == "0.31%"
     assert numbers.value(5.04, "percent") == "504%"
     assert numbers.value(math.nan) == numbers.NONE == numbers.value(None, "percent")

@@ -15,7 +15,7 @@ import pytest
 import sample_run
 
 from roadworthy.registry import components, get
-from roadworthy.report import ReportError, RunView
+from roadworthy.report import ReportError, RunView, numbers, wording
 from roadworthy.report.html import LIMIT, html
 from roadworthy.report.json_report import json_report, schema
 from roadworthy.report.junit import junit
@@ -109,7 +109,110 @@ def test_failed_cases_are_counted_in_sight(views: dict[str, RunView]) -> None:
 
 
 def test_inconclusive_claims_say_how_many_cases_would_settle_them(views: dict[str, RunView]) -> None:
-    assert "needs about 14,200 cases in all" in html(views["plain"])
+    content = html(views["plain"])
+    assert "needs about 14,200 cases under fog@1" in content
+    assert "needs about 3,100 cases<" in content
+    assert "7 of 30 cases needed to judge" in content
+    for view in views.values():
+        assert not re.search("in all<|more won't settle|would not settle", html(view))
+
+
+def test_what_is_needed_names_the_slice_that_a_claim_was_made_for(tmp_path: Path) -> None:
+    def ask(run: dict[str, Any]) -> None:
+        open_ = next(c for c in run["claims"] if c["id"] == "REL-03")
+        run["claims"] = [open_]
+        run["verdict"] = "inconclusive"
+        run["spec"]["claims"] = [{"id": "REL-03", "slice": {"label": "Shirt"}}]
+
+    view = changed(tmp_path, ask)
+    assert wording.settle(view, view.claims[0]) == "needs about 3,100 cases of label=Shirt"
+    assert wording.verdict(view).reason.startswith("The only claim cannot be decided")
+    assert wording.verdict(view).reason.endswith("; about 3,100 cases of label=Shirt would settle it.")
+
+
+def test_the_bound_that_decided_stands_beside_the_limit(views: dict[str, RunView]) -> None:
+    content = html(views["plain"])
+    assert "met when even the pessimistic one-sided bound keeps the limit" in content
+    for claim in views["plain"].claims:
+        row = content.split(f'<b class="id">{claim.id}</b>')[1].split("</tr>")[0]
+        style = views["plain"].style_of(claim.quantity)
+        shown = numbers.bound(claim.bound, claim.limit, style)
+        assert re.search(rf'data-label="Bound"><b>{re.escape(shown)}</b>', row)
+        assert f"{claim.bound_side(claim.status)} bound at {numbers.confidence(claim.confidence)}" in row
+    breached = content.split('<b class="id">HAZ-07</b>')[1].split("</tr>")[0]
+    assert "upper bound at 95%,<br>over 11 places" in breached
+
+
+def test_a_claim_met_in_every_place_shows_no_bound_beyond_its_limit(tmp_path: Path) -> None:
+    """The simultaneous interval crosses the limit; the place's own bound does not."""
+    wide = {"low": 0.58, "high": 0.9, "confidence": 0.99, "method": "clopper_pearson"}
+    member = {"about": "label=Shirt", "value": 0.77, "interval": wide, "n": 90, "status": "met", "bound": 0.6004}
+
+    def one(run: dict[str, Any]) -> None:
+        first = run["claims"][0] | member | {"limit": 0.6, "members": [member, member | {"about": "label=Bag"}]}
+        del first["bound"]
+        run["claims"] = [first]
+
+    view = changed(tmp_path, one)
+    assert view.claims[0].bound == 0.6004
+    assert "<b>60.04%</b>" in html(view)
+
+
+def test_records_without_a_bound_take_it_from_the_interval_only_where_it_is_one(tmp_path: Path) -> None:
+    def old(run: dict[str, Any]) -> None:
+        for claim in run["claims"]:
+            del claim["bound"]
+        run["claims"][0]["interval"] |= {"confidence": 0.9}
+
+    met, _, open_, *_ = changed(tmp_path, old).claims
+    assert met.interval is not None and met.bound == met.interval.low
+    assert open_.interval is not None and open_.interval.confidence == 0.95 and open_.bound is None
+
+
+def test_notes_of_one_pattern_are_one_line_and_the_rest_can_be_opened(tmp_path: Path) -> None:
+    small = [f"slice age={a} has {a % 29} cases, too few to be judged (30)" for a in range(20, 90)]
+    other = [f"note of its own, {word}" for word in ("one", "two", "three", "four", "five")]
+    view = changed(tmp_path, lambda run: run.update(notes=[*small, *other]))
+    aside = html(view).split('<aside class="notes"')[1].split("</aside>")[0]
+    seen, folded = aside.split("<details>")[:2]
+    assert seen.count("<li>") == 4
+    assert "70 slices of age have too few cases to be judged (fewer than 30)" in seen and "and 67 more" in seen
+    assert "All 75 notes" in folded and folded.count("<li>") == 75
+
+
+def test_no_absolute_path_of_a_machine_is_shown(tmp_path: Path) -> None:
+    def moved(run: dict[str, Any]) -> None:
+        run["data"]["test"]["source"] = "/srv/secret/place/test.npz"
+        run["data"]["calibration"]["source"] = "sets/cal.npz"
+        run["subject"]["files"][0]["path"] = "C:\\secret\\model.pt"
+
+    content = html(changed(tmp_path, moved))
+    assert "secret" not in content
+    assert ">test.npz<" in content and ">model.pt<" in content and 'title="sets/cal.npz">cal.npz<' in content
+
+
+def test_the_quantities_that_occur_are_explained(views: dict[str, RunView]) -> None:
+    wer, bare = Page(html(views["wer"])).text, Page(html(views["bare"])).text
+    assert "wer: Word error rate" in wer and "auc failure: AUC for failures" in wer
+    assert "auc failure:" not in bare and "accuracy: Share of cases" in bare
+
+
+def test_figure_and_table_of_circumstances_have_one_order(views: dict[str, RunView]) -> None:
+    content = html(views["plain"])
+    figure = content.split('id="figure-circumstances"')[1].split("</svg>")[0]
+    names = [c.name for c in views["plain"].circumstances]
+    places = [figure.index(f">{name} @ ") for name in names]
+    assert places == sorted(places)
+    assert "most significant first" in content
+
+
+def changed(folder: Path, change: Any) -> RunView:
+    """The plain run with something else in its record."""
+    made = sample_run.build(folder / "run")
+    run = json.loads((made / "run.json").read_text())
+    change(run)
+    (made / "run.json").write_text(json.dumps(run))
+    return RunView.open(made)
 
 
 def test_an_unfinished_run_says_so(views: dict[str, RunView]) -> None:
@@ -142,10 +245,10 @@ def test_junit_has_a_case_for_each_claim_and_each_place(views: dict[str, RunView
     suite = ElementTree.fromstring(junit(view)).find("testsuite")
     assert suite is not None
     cases = suite.findall("testcase")
-    assert len(cases) == len(view.claims) + sum(len(c.members) for c in view.claims) == 16
+    assert len(cases) == len(view.claims) + sum(len(c.members) for c in view.claims) == 17
     types = [f.get("type") for f in suite.iter("failure")]
-    assert sorted(types) == ["breached", "breached", "inconclusive", "inconclusive"]
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("16", "4", "0")
+    assert sorted(types) == ["breached", "breached", "inconclusive", "inconclusive", "inconclusive"]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("17", "5", "0")
     assert ElementTree.fromstring(junit(views["hostile"])) is not None
 
 
@@ -161,7 +264,8 @@ def test_terminal_tables_fit_80_columns_without_cutting(views: dict[str, RunView
     assert max(len(row) for row in printed.splitlines()) <= 80
     assert "…" not in printed
     if views[variant].claims:
-        assert "✗ breached" in printed and "? inconclusive" in printed and "needs ~14,200 cases" in printed
+        assert "✗ breached" in printed and "? inconclusive" in printed and "at 95%" in printed
+        assert "needs about 14,200 cases under fog@1" in " ".join(printed.split()) or variant != "plain"
 
 
 def test_reports_are_found_by_name() -> None:

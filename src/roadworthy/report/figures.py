@@ -44,8 +44,9 @@ def claims(view: RunView) -> Figure | None:
     if not rows:
         return None
     caption = (
-        "Each claim's value and interval against its limit (thick tick; the small arrow points to the side that "
-        "holds). Disc: met. Diamond: breached. Ring: inconclusive. Small grey rings: the places of an “every” claim."
+        "Each claim's value, and the bound that decided (one-sided at the claim's confidence; thick bar from the value to "
+        "its end), against the limit (tick; the small arrow points to the side that holds). Disc: met. Diamond: breached. "
+        "Ring: inconclusive. Thin grey bar: the interval. Small grey rings: the places of an “every” claim."
     )
     return _figure("figure-claims", caption, charts.claims_chart, rows, title="Claims against their limits")
 
@@ -71,11 +72,12 @@ def circumstances(view: RunView) -> Figure | None:
     rows = [
         _forest_row(view, _place(c.name, c.worst_level), c.worst) for c in view.circumstances if c.worst is not None
     ]
+    order = "most significant first" if any(c.significance is not None for c in view.circumstances) else "worst first"
     caption = (
-        f"Performance ({view.measure}) under each circumstance at its worst level, worst first. "
+        f"Performance ({view.measure}) under each circumstance at its worst level, {order}. "
         f"Dashed: the clean test data.{wording.intervals_at(view)}"
     )
-    return _forest(view, "figure-circumstances", rows, caption, f"{view.measure} by circumstance", "clean")
+    return _forest(view, "figure-circumstances", rows, caption, f"{view.measure} by circumstance", "clean", order)
 
 
 def slices(view: RunView) -> Figure | None:
@@ -148,22 +150,31 @@ def _figure(id: str, caption: str, draw: Callable[..., str], content: list[Any],
 
 
 def _forest(
-    view: RunView, id: str, rows: list[charts.ForestRow], caption: str, title: str, reference: str
+    view: RunView,
+    id: str,
+    rows: list[charts.ForestRow],
+    caption: str,
+    title: str,
+    reference: str,
+    order: str = "worst first",
 ) -> Figure | None:
     if not rows:
         return None
     if len(rows) > MOST_ROWS:
-        sign = 1 if view.better == "higher" else -1
-        rows = sorted(rows, key=lambda r: sign * (r.value if r.value is not None else float("inf")))[:MOST_ROWS]
-        caption += f" Only the worst {MOST_ROWS} are drawn; the table has the rest."
+        # The view hands out circumstances by significance and slices by value: the first are those that matter.
+        rows = rows[:MOST_ROWS]
+        caption += f" Only the first {MOST_ROWS} are drawn; the table has the rest."
+    clean = view.clean
     return _figure(
         id,
         caption,
         charts.forest,
         rows,
         title=title,
-        reference=view.clean.value if view.clean else None,
+        reference=clean.value if clean else None,
         reference_label=reference,
+        reference_shown=numbers.estimate(clean.value, None, clean.n, view.style).value if clean else "",
+        order=order,
         style=view.style,
         better=view.better,
     )
@@ -185,6 +196,7 @@ def _forest_row(view: RunView, name: str, found: Finding) -> charts.ForestRow:
 def _claim_row(view: RunView, claim: Claim) -> charts.ClaimRow:
     style = view.style_of(claim.quantity)
     shown = numbers.estimate(claim.value, claim.interval, claim.n, style)
+    bound = numbers.bound(claim.bound, claim.limit, style)
     return charts.ClaimRow(
         claim.id,
         claim.text,
@@ -197,7 +209,10 @@ def _claim_row(view: RunView, claim: Claim) -> charts.ClaimRow:
         claim.status,
         style,
         tuple(m.value for m in claim.members if m.value is not None),
-        f"{claim.id}, {claim.text}: {claim.status}; {shown.title}; limit {numbers.value(claim.limit, style)}",
+        f"{claim.id}, {claim.text}: {claim.status}; {shown.value}, {wording.bound_note(claim, claim)} {bound}, limit "
+        f"{numbers.limit(claim.limit, style)}; {shown.title}",
+        claim.bound,
+        shown.value,
     )
 
 

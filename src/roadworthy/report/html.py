@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from roadworthy.registry import register
 
-from . import media, numbers, wording
+from . import glossary, media, notes, numbers, wording
 from .charts import palette
 from .figures import figures
 from .run_parts import STATUSES, Claim
@@ -55,6 +55,10 @@ def _page(view: RunView, pictures: media.Media | None) -> str:
         verdict=wording.verdict(view),
         figures=figures(view),
         media=pictures,
+        notes=notes.brief(view.run.get("notes") or ()),
+        most_notes=notes.MOST,
+        glossary=glossary.explained(view),
+        settle=functools.partial(wording.settle, view),
         claims_by_urgency=sorted(view.claims, key=_urgency),
         assumptions=_tally(view, lambda f: f.assumptions),
         corrections=_tally(view, lambda f: (f.corrected,) if f.corrected else ()),
@@ -88,6 +92,20 @@ def _tally(view: RunView, of: Any) -> list[tuple[str, int, list[str]]]:
     return [(sentence, n, list(quantities[sentence])) for sentence, n in counts.most_common(40)]
 
 
+def _file_name(path: str) -> str:
+    """The last part of a path: a report travels, and where the files lay on one machine helps nobody elsewhere.
+
+    >>> _file_name("/home/me/data/test.npz"), _file_name("bundled/fashion-mnist"), _file_name("D:\\\\data\\\\a.csv")
+    ('test.npz', 'fashion-mnist', 'a.csv')
+    """
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+
+
+def _relative(path: str) -> str:
+    """The whole path, if it is not that of one machine: neither absolute nor with a drive, nor of somebody's home."""
+    return "" if re.match(r"[/\\~]|[A-Za-z]:[/\\]|file:", path) else path
+
+
 @functools.cache
 def _template() -> jinja2.Template:
     import jinja2
@@ -104,7 +122,9 @@ def _template() -> jinja2.Template:
         estimate=numbers.estimate,
         NONE=numbers.NONE,
         marks=wording.MARKS,
-        settle=wording.settle,
+        bound=numbers.bound,
+        bound_note=wording.bound_note,
+        limit=numbers.limit,
         plural=wording.plural,
     )
     environment.filters.update(
@@ -115,6 +135,8 @@ def _template() -> jinja2.Template:
         seconds=numbers.seconds,
         p_value=numbers.p_value,
         moment=numbers.moment,
+        file_name=_file_name,
+        relative=_relative,
     )
     return environment.get_template("report.html.j2")
 

@@ -35,6 +35,7 @@ _JUDGED = {
     "status": _STATUS,
     "value": _NUMBER,
     "interval": _INTERVAL,
+    "bound": {"type": ["number", "null"], "description": "The one-sided bound that decided."},
     "cases_to_settle": _COUNT,
     "n": _COUNT,
     "about": {"type": "string"},

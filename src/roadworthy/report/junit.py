@@ -18,7 +18,7 @@ from roadworthy.registry import register
 from . import numbers
 from .run_parts import Claim, Member
 from .run_view import RunView
-from .wording import settle
+from .wording import bound_note, settle
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -70,9 +70,11 @@ def _case(
     style = view.style_of(claim.quantity)
     shown = numbers.estimate(judged.value, judged.interval, judged.n, style)
     side = "at least" if claim.direction == "min" else "at most"
-    message = f"{judged.status}: {shown.value}, limit {side} {numbers.value(claim.limit, style)}"
+    message = f"{judged.status}: {shown.value}, limit {side} {numbers.limit(claim.limit, style)}"
+    if judged.bound is not None:
+        message = f"{message}, {bound_note(claim, judged)} {numbers.bound(judged.bound, claim.limit, style)}"
     if judged.status == "inconclusive":
-        message += f"; {settle(judged.cases_to_settle)}"
+        message += f"; {settle(view, claim, judged if isinstance(judged, Member) else None)}"
     failure = ElementTree.SubElement(case, "failure", type=judged.status, message=_clean(message))
     failure.text = _clean(f"{claim.text}\n{shown.title}\n{judged.why}".strip())
     return 1

@@ -2,10 +2,12 @@
 
 >>> value(0.9124, "percent"), value(0.9996, "percent"), value(-0.123, "points"), value(12.3456, "plain")
 ('91.2%', '99.96%', '−12.3 pp', '12.3')
+>>> value(0.9285, "percent"), limit(0.9, "percent"), bound(0.8996, 0.9, "percent")
+('92.9%', '90%', '89.96%')
 >>> from roadworthy.statistics import Interval
->>> shown = estimate(0.9124, Interval(0.898, 0.9241, 0.95, "wilson"), 2000, "percent")
+>>> shown = estimate(0.9125, Interval(0.898, 0.9241, 0.95, "wilson"), 2000, "percent")
 >>> shown.value, shown.interval, shown.confidence, shown.n
-('91.2%', '89.8 to 92.4%', '95%', '2,000')
+('91.25%', '89.8 to 92.4%', '95%', '2,000')
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Literal
 
 from roadworthy.statistics.interval import Interval
@@ -23,6 +26,8 @@ Style = Literal["percent", "points", "plain", "change"]
 MINUS = "−"
 NONE = "–"
 """What stands where there is no number."""
+MANY = 1000
+"""From so many cases on, a share of them has two decimals: it and its complement then add up to 100%."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,28 @@ def value(x: float | None, style: Style = "plain") -> str:
     return _with_unit(_digits(x, style, _places([x], style)), style)
 
 
+def limit(x: float | None, style: Style = "plain") -> str:
+    """The limit of a claim: as exact as it was set, up to six decimals.
+
+    >>> limit(0.9255, "percent"), limit(0.85), limit(1925.0), limit(-0.01, "points")
+    ('92.55%', '0.85', '1,925', '−1 pp')
+    """
+    if x is None or not math.isfinite(x):
+        return value(x, style)
+    exact = round(Decimal(repr(float(x))) * (100 if style in ("percent", "points") else 1), 6).normalize()
+    return _with_unit(_digits(x, style, max(0, -int(exact.as_tuple().exponent))), style)
+
+
+def bound(x: float | None, against: float | None, style: Style = "plain") -> str:
+    """The bound that decided, with enough decimals to be told from the limit: 89.96% must not read as 90%."""
+    if x is None or against is None or not (math.isfinite(x) and math.isfinite(against)):
+        return value(x, style)
+    places = _places([x], style)
+    while x != against and places < 8 and _digits(x, style, places) == _digits(against, style, places):
+        places += 1
+    return _with_unit(_digits(x, style, places), style)
+
+
 def interval(found: Interval | None, style: Style = "plain") -> str:
     """Both ends with the same number of decimals, the unit once."""
     if found is None:
@@ -61,6 +88,8 @@ def _interval(found: Interval, style: Style, places: int) -> str:
 def estimate(x: float | None, found: Interval | None, n: int | None, style: Style = "plain") -> Shown:
     """A value with its interval, confidence and number of cases."""
     shown, ends, cases = value(x, style), interval(found, style), count(n)
+    if style == "percent" and x is not None and n is not None and n >= MANY and _is_count(x, n):
+        shown = _with_unit(_digits(x, style, max(2, _decimals(x, style))), style)
     if found and x is not None and math.isfinite(x) and style in ("plain", "change"):
         # A number in its own unit and its interval are read together: as many decimals, from the largest of them.
         places = _places([x, found.low, found.high], style)
@@ -140,6 +169,11 @@ def moment(iso: str) -> str:
     return f"{when.day} {when:%B %Y, %H:%M}" + (f" {zone}" if zone else "")
 
 
+def _is_count(x: float, n: int) -> bool:
+    """Whether a value is a share of n cases, and neither none nor all of them."""
+    return 0 < x < 1 and abs(x * n - round(x * n)) < 1e-6
+
+
 def _places(together: list[float], style: Style) -> int:
     """How many decimals numbers get that stand together: three significant digits of the largest, or what shares need."""
     finite = [x for x in together if math.isfinite(x)]
@@ -158,17 +192,19 @@ def _decimals(x: float, style: Style) -> int:
         small, rest = abs(x), abs(1 - x)
         if small > 1:
             return 0
-        if min(small, rest) < 1e-12 or (small >= 0.01 and rest >= 0.0005):
+        if min(small, rest) < 1e-12 or (small >= 0.01 and rest > 0.00051):
             return 1
-        return 2 if small >= 0.0001 and rest >= 0.00005 else 3
+        return 2 if small >= 0.0001 and rest > 0.000051 else 3
     return 0 if abs(x) >= 100 or x == 0 else min(6, max(0, 2 - math.floor(math.log10(abs(x)))))
 
 
 def _digits(x: float, style: Style, places: int) -> str:
     if not math.isfinite(x):
         return ("" if x > 0 else MINUS) + "∞"
-    scaled = 100 * x if style in ("percent", "points") else x
-    text = f"{abs(scaled):,.{places}f}"
+    # The shortest decimal that names the float is rounded half up: 0.9285 is 92.9%, though its binary value lies below.
+    scaled = Decimal(repr(float(x))) * (100 if style in ("percent", "points") else 1)
+    far = abs(scaled) >= Decimal(10) ** 15
+    text = f"{abs(scaled) if far else abs(scaled).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):,.{places}f}"
     negative = scaled < 0 and float(text.replace(",", "")) != 0
     return (MINUS if negative else "+" if style in ("points", "change") and scaled > 0 else "") + text
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roadworthy.finding import Finding
@@ -119,6 +119,8 @@ class Member:
     n: int | None
     cases_to_settle: int | None
     why: str = ""
+    bound: float | None = None
+    """The one-sided bound that decided, where the run has it."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,12 @@ class Claim:
     n: int | None = None
     about: str = ""
     members: tuple[Member, ...] = ()
+    bound: float | None = None
+    """The one-sided bound that decided: at the claim's confidence, and corrected over the places for a breach."""
+
+    def bound_side(self, status: str) -> str:
+        """Which end of the value a verdict rests on: the pessimistic one, and the optimistic one for a breach."""
+        return "lower" if (self.direction == "min") != (status == "breached") else "upper"
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Claim:
@@ -153,10 +161,11 @@ class Claim:
                 m.get("n"),
                 m.get("cases_to_settle"),
                 str(m.get("why") or ""),
+                number(m.get("bound")),
             )
             for m in record.get("members") or ()
         )
-        return cls(
+        known = cls(
             id=str(record["id"]),
             text=str(record.get("text", "")),
             quantity=str(record.get("quantity", "")),
@@ -172,7 +181,19 @@ class Claim:
             n=record.get("n"),
             about=str(record.get("about") or ""),
             members=members,
+            bound=number(record.get("bound")),
         )
+        return known if known.bound is not None else replace(known, bound=known._bound_elsewhere())
+
+    def _bound_elsewhere(self) -> float | None:
+        """For records without a bound of their own: that of the place that decided, or the interval's end where it is one."""
+        if self.members:
+            return next((m.bound for m in self.members if m.about == self.about), None)
+        if self.interval is None or self.confidence is None:
+            return None
+        if not math.isclose(self.interval.confidence, 1 - 2 * (1 - self.confidence), abs_tol=1e-9):
+            return None
+        return number(self.interval.low if self.bound_side(self.status) == "lower" else self.interval.high)
 
 
 @dataclass(frozen=True)

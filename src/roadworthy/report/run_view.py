@@ -104,6 +104,17 @@ class RunView:
             return "points" if share else "change"
         return "plain"
 
+    @property
+    def smallest_slice(self) -> int:
+        """How many cases a slice needs to be judged; 0 where the run does not say."""
+        return int((self.run.get("spec") or {}).get("smallest_slice") or 0)
+
+    def slice_of(self, claim: Claim) -> str:
+        """The slice that a claim was made for, as the assessment file has it; empty for all data or for every slice."""
+        asked = (self.run.get("spec") or {}).get("claims") or ()
+        made = next((c for c in asked if isinstance(c, dict) and str(c.get("id")) == claim.id), {})
+        return ", ".join(f"{column}={content}" for column, content in (made.get("slice") or {}).items())
+
     @functools.cached_property
     def findings(self) -> tuple[Finding, ...]:
         """All findings."""
@@ -137,7 +148,7 @@ class RunView:
     def circumstances(self) -> tuple[Circumstance, ...]:
         """By significance, then by loss, the gravest first; those without a significance come last."""
         found = [self._circumstance(record) for record in self.run.get("circumstances") or ()]
-        return tuple(sorted(found, key=lambda c: (-(c.significance or 0), -(c.loss or -math.inf))))
+        return tuple(sorted(found, key=lambda c: (-(c.significance or 0), -(-math.inf if c.loss is None else c.loss))))
 
     @functools.cached_property
     def slices(self) -> tuple[Slice, ...]:

@@ -24,13 +24,18 @@ COLOURS = {"met": "green", "breached": "red", "inconclusive": "yellow"}
 
 
 def claims_table(view: RunView) -> Table:
-    """Every claim: id and text, status, value with interval, limit, and what would settle an inconclusive one."""
-    table = _table("Claims", ["Claim"], ["Status", "Value", "Limit"])
+    """Every claim: id and text, what would settle an open one, status, value with interval, deciding bound, limit."""
+    table = _table("Claims", ["Claim"], ["Status", "Value", "Bound", "Limit"])
     for claim in view.claims:
         style = view.style_of(claim.quantity)
         shown = numbers.estimate(claim.value, claim.interval, claim.n, style)
-        limit = f"{'≥' if claim.direction == 'min' else '≤'} {numbers.value(claim.limit, style)}"
-        table.add_row(_claim_text(claim), _status(claim), _two_lines(shown), _plain(limit))
+        limit = f"{'≥' if claim.direction == 'min' else '≤'} {numbers.limit(claim.limit, style)}"
+        cells = [_two_lines(shown), _bound(claim, style), _plain(limit)]
+        table.add_row(_claim_text(view, claim), _status(claim), *cells)
+    table.caption = (
+        "Bound: one-sided at the claim's confidence; it decides. Under the value: its interval, over several places "
+        "simultaneous, so wider than the bound that decides."
+    )
     return table
 
 
@@ -81,35 +86,40 @@ def _table(title: str, texts: list[str], figures: list[str] | None = None) -> Ta
     return table
 
 
-def _claim_text(claim: Claim) -> Text:
+def _claim_text(view: RunView, claim: Claim) -> Text:
     from rich.text import Text
 
-    return Text.assemble((claim.id, "bold"), " ", claim.text)
+    needs = f"\n{settle(view, claim)}" if claim.status == "inconclusive" else ""
+    return Text.assemble((claim.id, "bold"), " ", claim.text, (needs, "dim"))
+
+
+def _bound(claim: Claim, style: numbers.Style) -> Text:
+    from rich.text import Text
+
+    if claim.bound is None:
+        return _plain(numbers.NONE)
+    at = f"at {numbers.confidence(claim.confidence)}"
+    return Text.assemble((numbers.bound(claim.bound, claim.limit, style), "bold"), "\n", (at, "dim"))
 
 
 def _status(claim: Claim) -> Text:
     from rich.text import Text
 
-    text = Text(f"{MARKS.get(claim.status, '-')} {claim.status}", style=COLOURS.get(claim.status, ""))
-    if claim.status == "inconclusive":
-        needs = settle(claim.cases_to_settle).removeprefix("needs about ").removesuffix(" in all")
-        words = f"needs ~{needs}" if claim.cases_to_settle is not None else "more won't settle"
-        text.append(f"\n{words}", style="dim")
-    return text
+    return Text(f"{MARKS.get(claim.status, '-')} {claim.status}", style=COLOURS.get(claim.status, ""))
 
 
 def _found(view: RunView, finding: Finding | None) -> Text:
     if finding is None:
         return _plain(numbers.NONE)
     style = view.style_of(finding.quantity)
-    return _two_lines(numbers.estimate(finding.value, finding.interval, finding.n, style), confidence=False)
+    return _two_lines(numbers.estimate(finding.value, finding.interval, finding.n, style))
 
 
-def _two_lines(shown: numbers.Shown, *, confidence: bool = True) -> Text:
-    """The value with its interval under it; the confidence beside it, where the table's caption does not give it."""
+def _two_lines(shown: numbers.Shown) -> Text:
+    """The value with its interval under it; the table's caption says at which confidence."""
     from rich.text import Text
 
-    ends = shown.interval + (f" ({shown.confidence})" if confidence else "") if shown.confidence else "no interval"
+    ends = shown.interval if shown.confidence else "no interval"
     return Text.assemble(shown.value, "\n", (ends, "dim"))
 
 

@@ -1,6 +1,7 @@
-"""Claims at a glance: one row a claim, dot and interval against the tick of its limit; one axis for each quantity.
+"""Claims at a glance: one row a claim, value and deciding bound against the tick of its limit; one axis for each quantity.
 
-Claims of different quantities share no scale, so each quantity has a panel. The arrow at the limit points to where it holds.
+The thick bar runs from the value to the one-sided bound that decided, the thin one is the interval. Claims of
+different quantities share no scale, so each quantity has a panel. The arrow at the limit points to where it holds.
 
 >>> row = ClaimRow("HAZ-07", "accuracy at least 0.85", "accuracy", 0.91, 0.90, 0.92, 0.85, "min", "met")
 >>> "HAZ-07" in claims_chart([row], title="Claims")
@@ -35,11 +36,14 @@ class ClaimRow:
     style: numbers.Style = "percent"
     members: tuple[float, ...] = ()
     note: str = ""
+    bound: float | None = None
+    shown: str = ""
+    """The value as text; as usual by default."""
 
 
 def claims_chart(rows: Sequence[ClaimRow], *, title: str, width: float = 920) -> str:
     """The picture, in the order of the claims, quantities together."""
-    layout = Layout.of(width, label=0.36)
+    layout = Layout.of(width, label=0.34, number=0.28, stacked_number=0.7)
     body: list[Svg] = []
     top = 2.0
     for quantity in dict.fromkeys(r.quantity for r in rows):
@@ -51,7 +55,7 @@ def claims_chart(rows: Sequence[ClaimRow], *, title: str, width: float = 920) ->
         body,
         name="claims",
         title=title,
-        description=f"{len(rows)} claims: {counts}. Each a value with its interval against its limit.",
+        description=f"{len(rows)} claims: {counts}. Each a value with the bound that decided and its interval against its limit.",
         width=width,
         height=top,
         grow=1.4 if layout.stacked else 1,
@@ -64,14 +68,14 @@ def _height(panel: Sequence[ClaimRow], layout: Layout) -> float:
 
 def _panel(panel: Sequence[ClaimRow], layout: Layout, top: float) -> Svg:
     style = panel[0].style
-    everything = [v for r in panel for v in (r.value, r.low, r.high, r.limit, *r.members)]
+    everything = [v for r in panel for v in (r.value, r.low, r.high, r.bound, r.limit, *r.members)]
     low, high = domain(everything, bounded=style == "percent", pad=0.1)
     scale = Scale(low, high, layout.left, layout.right)
     start = top + 26
     bottom = start + layout.row * len(panel)
     return group(
         label(
-            panel[0].quantity,
+            panel[0].quantity.replace("_", " "),
             layout.left,
             top + 16,
             class_="muted strong",
@@ -91,10 +95,15 @@ def _row(row: ClaimRow, layout: Layout, scale: Scale, top: float) -> Svg:
     if known(row.limit) and row.limit is not None:
         parts.append(_limit(scale(row.limit), y, row.direction))
     parts += [element("circle", cx=scale(m), cy=y, r=3, class_="member") for m in row.members if known(m)]
-    parts += whisker(scale, y, row.low, row.high, row.status)
+    decided = known(row.bound) and known(row.value)
+    parts += whisker(scale, y, row.low, row.high, "interval" if decided else row.status)
+    if decided and row.bound is not None and row.value is not None:
+        parts += whisker(scale, y, min(row.value, row.bound), max(row.value, row.bound), row.status)
+        parts.append(line(scale(row.bound), y - 5, scale(row.bound), y + 5, f"whisker {row.status}"))
     if known(row.value) and row.value is not None:
         parts.append(dot(scale(row.value), y, row.status))
-    shown = f"{numbers.value(row.value, row.style)}  {MARKS.get(row.status, '')} {row.status}"
+    bound = f", bound {numbers.bound(row.bound, row.limit, row.style)}" if decided else ""
+    shown = f"{row.shown or numbers.value(row.value, row.style)}{bound}  {MARKS.get(row.status, '')} {row.status}"
     parts.append(
         label(
             shown,

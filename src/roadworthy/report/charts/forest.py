@@ -1,4 +1,4 @@
-"""A forest plot: one row a slice or circumstance, value with interval, worst first, the overall value as a dashed line.
+"""A forest plot: one row a slice or circumstance, value with interval, worst first or as given, the overall value as a dashed line.
 
 >>> drawn = forest([ForestRow("Shirt", 0.71, 0.64, 0.77, "n = 200")], title="Accuracy by class", reference=0.91)
 >>> 'role="img"' in drawn and "Shirt" in drawn
@@ -36,10 +36,12 @@ def forest(
     reference_label: str = "clean",
     style: numbers.Style = "percent",
     better: str = "higher",
+    reference_shown: str = "",
+    order: str = "worst first",
     width: float = 920,
 ) -> str:
-    """The picture, worst row first."""
-    ordered = sorted(rows, key=lambda r: _badness(r.value, better))
+    """The picture, worst row first, or in the order of the rows if `order` names another one."""
+    ordered = sorted(rows, key=lambda r: _badness(r.value, better)) if order == "worst first" else list(rows)
     layout = Layout.of(width)
     everything = [v for r in ordered for v in (r.value, r.low, r.high)] + [reference]
     low, high = domain(everything, bounded=style == "percent")
@@ -48,16 +50,17 @@ def forest(
     bottom = top + layout.row * len(ordered) + 4
     body = [horizontal_axis(scale, top, bottom, style)]
     if known(reference) and reference is not None:
-        words = f"{reference_label} {numbers.value(reference, style)}"
+        words = f"{reference_label} {reference_shown or numbers.value(reference, style)}"
         body += _reference(scale, reference, words, layout, top, len(ordered))
     body += [_row(row, i, layout, scale, top + i * layout.row, style) for i, row in enumerate(ordered)]
     direction = f"{'Higher' if better == 'higher' else 'Lower'} is better."
-    worst = f" Worst: {ordered[0].label}, {numbers.value(ordered[0].value, style)}." if ordered else ""
+    lowest = min(ordered, key=lambda r: _badness(r.value, better), default=None)
+    worst = f" Worst: {lowest.label}, {numbers.value(lowest.value, style)}." if lowest else ""
     return chart(
         body,
         name="forest",
         title=title,
-        description=f"{len(ordered)} rows, worst first, each a value with its interval. {direction}{worst}",
+        description=f"{len(ordered)} rows, {order}, each a value with its interval. {direction}{worst}",
         width=width,
         height=bottom + 24,
         grow=1.4 if layout.stacked else 1,

@@ -102,6 +102,7 @@ _CLASSES = """\
 .rw-chart .reference{stroke:var(--rw-muted);stroke-width:1.25;stroke-dasharray:4 3;fill:none}
 .rw-chart .limit{stroke:var(--rw-ink);stroke-width:2.5}
 .rw-chart .whisker{stroke:var(--rw-accent);stroke-width:2.5;stroke-linecap:round;fill:none}
+.rw-chart .whisker.interval{stroke:var(--rw-muted);stroke-width:1.5;stroke-opacity:.6}
 .rw-chart .whisker.thin{stroke-width:1.5;stroke-opacity:.55}
 .rw-chart .dot{fill:var(--rw-accent)}
 .rw-chart .curve{stroke:var(--rw-accent);stroke-width:2;stroke-linejoin:round;fill:none}

@@ -24,13 +24,15 @@ class Layout:
     left: float
     right: float
     row: float
+    number_share: float = 0.46
+    """Of the width on a phone."""
 
     @classmethod
-    def of(cls, width: float, *, label: float = 0.26) -> Layout:
-        """The layout for a width; `label` is the share of it that labels get at a desk."""
+    def of(cls, width: float, *, label: float = 0.26, number: float = 0.22, stacked_number: float = 0.46) -> Layout:
+        """The layout for a width; `label` and `number` are the shares of it that these get at a desk."""
         if width < NARROW:
-            return cls(width, True, 14, width - 14, 46)
-        return cls(width, False, round(width * label), round(width * 0.78), 28)
+            return cls(width, True, 14, width - 14, 46, stacked_number)
+        return cls(width, False, round(width * label), round(width * (1 - number)), 28)
 
     def text_at(self, top: float) -> float:
         """Baseline of a row's label."""
@@ -43,12 +45,12 @@ class Layout:
     @property
     def label_width(self) -> float:
         """The room that a label has."""
-        return self.width * 0.5 if self.stacked else self.left - 16
+        return self.width * (0.96 - self.number_share) if self.stacked else self.left - 16
 
     @property
     def number_width(self) -> float:
         """The room that the number at the right has."""
-        return self.width * 0.46 if self.stacked else self.width - self.right - 10
+        return self.width * self.number_share if self.stacked else self.width - self.right - 10
 
 
 def whisker(scale: Scale, y: float, low: float | None, high: float | None, status: str = "") -> list[Svg]:
