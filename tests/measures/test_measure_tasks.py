@@ -160,7 +160,7 @@ def test_a_missing_rapidfuzz_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
         return load(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r'pip install "roadworthy\[audio\]"'):
+    with pytest.raises(ImportError, match=r"pip install .*\[audio\]"):
         wer(["a"], ["a"])
 
 
