@@ -16,9 +16,11 @@ from .mean import mean
 
 if TYPE_CHECKING:
     from .clusters import clustered_proportion, design_effect, effective_size, intraclass_correlation
+    from .density import Covariance, KernelDensity, mahalanobis_squared
     from .interval import Interval
     from .mean import ratio
     from .multiplicity import benjamini_hochberg, holm, simultaneous
+    from .neighbours import Neighbours, nearest
     from .paired import difference, paired_difference
     from .planning import cases_to_settle, cases_to_settle_mean
     from .proportion import (
@@ -33,7 +35,10 @@ if TYPE_CHECKING:
     from .ranking import auc, delong, delong_difference
 
 _HOME = {
+    "Covariance": "density",
     "Interval": "interval",
+    "KernelDensity": "density",
+    "Neighbours": "neighbours",
     "auc": "ranking",
     "benjamini_hochberg": "multiplicity",
     "cases_to_settle": "planning",
@@ -50,6 +55,8 @@ _HOME = {
     "intraclass_correlation": "clusters",
     "jeffreys": "proportion",
     "jeffreys_bounds": "proportion",
+    "mahalanobis_squared": "density",
+    "nearest": "neighbours",
     "p_value_from_bound": "pvalue",
     "paired_difference": "paired",
     "proportion_p_value": "pvalue",
@@ -60,7 +67,10 @@ _HOME = {
 }
 
 __all__ = [
+    "Covariance",
     "Interval",
+    "KernelDensity",
+    "Neighbours",
     "auc",
     "benjamini_hochberg",
     "bootstrap",
@@ -78,7 +88,9 @@ __all__ = [
     "intraclass_correlation",
     "jeffreys",
     "jeffreys_bounds",
+    "mahalanobis_squared",
     "mean",
+    "nearest",
     "p_value_from_bound",
     "paired_difference",
     "proportion_p_value",

@@ -1,0 +1,232 @@
+"""What supervisors of activations share: reading a layer's rows and classes, and keeping what was learned as arrays and JSON.
+
+A supervisor of this kind learns a dictionary of arrays from reference rows. Rows without an answer are left out of fitting and
+have no score; so have rows whose activations are not finite, which fitting refuses.
+
+>>> rows = np.array([[3.0, 0.0], [1.0, 0.0], [2.0, 0.0]])
+>>> found = ByClass.of(rows, np.array([7, 4, 7]))
+>>> found.labels.tolist(), found.rows(1).tolist()
+([4, 7], [[3.0, 0.0], [2.0, 0.0]])
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from roadworthy.data.values import CLASS_SCORES, Kind
+from roadworthy.statistics.neighbours import chunk_rows
+from roadworthy.subject.needs import Layer, Output, Request
+from roadworthy.subject.trace import ModuleTrace
+
+FORMAT = 1
+_MACHINE = ("device", "memory_mb")
+"""Parameters that change how fast, not what."""
+
+
+@dataclass(frozen=True)
+class ByClass:
+    """Rows sorted by class, so that a class is a slice."""
+
+    points: np.ndarray
+    labels: np.ndarray
+    """The classes, ascending."""
+    starts: np.ndarray
+    """Where each begins, and where the last ends."""
+
+    @classmethod
+    def of(cls, points: np.ndarray, classes: np.ndarray) -> ByClass:
+        """Sort rows by class; rows of one class stay in order."""
+        order = np.argsort(classes, kind="stable")
+        labels, first = np.unique(classes[order], return_index=True)
+        return cls(points[order], labels, np.append(first, len(order)))
+
+    def rows(self, i: int) -> np.ndarray:
+        """The rows of the i-th class."""
+        return self.points[self.starts[i] : self.starts[i + 1]]
+
+    def classes(self) -> np.ndarray:
+        """Every row's class, as its position in `labels`."""
+        return np.repeat(np.arange(len(self.labels)), np.diff(self.starts))
+
+    def means(self) -> np.ndarray:
+        """The mean of each class, in float64."""
+        return np.stack([self.rows(i).mean(axis=0, dtype=np.float64) for i in range(len(self.labels))])
+
+
+class ActivationSupervisor:
+    """The contract's methods; a method adds what it learns from activations (`_learn`) and the risk it sees in them (`_risk`)."""
+
+    name: ClassVar[str]
+    fitted = True
+
+    def __init__(
+        self,
+        *,
+        layer: str = "penultimate",
+        pool: Literal["mean", "max", "none"] = "mean",
+        device: str = "cpu",
+        memory_mb: int = 512,
+    ) -> None:
+        chunk_rows(1, memory_mb)
+        self.layer, self.pool, self.device, self.memory_mb = layer, pool, device, memory_mb
+        self.needs: tuple[Request, ...] = (Output(), Layer(layer, pool))
+        self.notes: list[str] = []
+        """What was done about data that the method's formula does not cover."""
+        self.meta: dict[str, Any] = {}
+        """What the caller wants to find again beside the arrays, such as the subject's fingerprint."""
+        self._learned: dict[str, np.ndarray] = {}
+
+    def applies_to(self, kind: Kind) -> str | None:
+        """Any output: it reads activations alone."""
+        return None
+
+    def fit(self, trace: ModuleTrace, truth: Any) -> None:
+        """Learn from the rows that have an answer; NaN or infinite activations among them are refused."""
+        rows = np.flatnonzero(trace.ok & self._readable(trace))
+        if not len(rows):
+            raise ValueError(f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one")
+        activations = self._activations(trace)[rows]
+        broken = int((~np.isfinite(activations).all(axis=1)).sum())
+        if broken:
+            raise ValueError(
+                f"{self.name} cannot be fitted: the layer {self.layer!r} has NaN or infinite activations in {broken} of "
+                f"{len(rows)} rows; leave those cases out of the reference data, or choose another layer"
+            )
+        self.notes = []
+        self._learned = self._learn(activations, self._classes(trace, truth)[rows])
+        self._forget()
+
+    def score(self, trace: ModuleTrace) -> np.ndarray:
+        """NaN where there is no answer or the activations are not finite."""
+        if not self._learned:
+            raise ValueError(f"{self.name} has not been fitted: call fit, or load what was saved")
+        result = np.full(len(trace), np.nan)
+        sound = trace.ok & self._readable(trace)
+        # Where nobody answered, nobody knows how wide an answer would be.
+        if not sound.any():
+            return result
+        column = self._activations(trace)
+        expected = int(self._learned["width"])
+        if column.shape[1] != expected:
+            raise ValueError(
+                f"{self.name} was fitted on {expected} activations a row of the layer {self.layer!r}, "
+                f"and {column.shape[1]} were found; score the module it was fitted on, with the same pooling"
+            )
+        predicted = self._predicted(trace)
+        size = chunk_rows(expected, self.memory_mb, bytes_each=8)
+        for start in range(0, len(trace), size):
+            rows = start + np.flatnonzero(sound[start : start + size])
+            activations = column[rows]
+            finite = np.isfinite(activations).all(axis=1)
+            rows, activations = rows[finite], activations[finite]
+            if len(rows):
+                result[rows] = self._risk(activations, predicted[rows])
+        return result
+
+    def save(self, folder: Path) -> None:
+        """Write ``supervisor.npz`` and ``supervisor.json``, the second last."""
+        if not self._learned:
+            raise ValueError(f"{self.name} has not been fitted: there is nothing to save")
+        folder.mkdir(parents=True, exist_ok=True)
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **self._learned)  # type: ignore[arg-type]
+        content = buffer.getvalue()
+        about = {
+            "format": FORMAT,
+            "supervisor": self.name,
+            "parameters": self._parameters(),
+            "notes": self.notes,
+            "meta": self.meta,
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        text = json.dumps(about, indent=1)
+        (folder / "supervisor.npz").write_bytes(content)
+        (folder / "supervisor.json").write_text(text)
+
+    def load(self, folder: Path) -> None:
+        """Read what `save` wrote; refuses another supervisor's, another layer's, a shortened or a changed file."""
+        about = self._read_about(folder / "supervisor.json")
+        path = folder / "supervisor.npz"
+        content = path.read_bytes() if path.is_file() else b""
+        if hashlib.sha256(content).hexdigest() != about.get("sha256"):
+            raise ValueError(f"{path} is missing, shortened or not the file that was saved; fit and save again")
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+                self._learned = {key: arrays[key] for key in arrays.files}
+        except (ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{path} holds no arrays that can be read: {error}") from error
+        self.notes, self.meta = list(about.get("notes", [])), dict(about.get("meta", {}))
+        self._forget()
+
+    def _read_about(self, path: Path) -> dict[str, Any]:
+        try:
+            about = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path} cannot be read as the description of a saved supervisor: {error}") from error
+        if not isinstance(about, dict) or about.get("format") != FORMAT:
+            raise ValueError(f"{path} is not a supervisor saved in the format {FORMAT}")
+        if about.get("supervisor") != self.name:
+            raise ValueError(f"{path} holds the supervisor {about.get('supervisor')!r}, not {self.name!r}")
+        kept, own = dict(about.get("parameters", {})), self._parameters()
+        if kept != own:
+            other = ", ".join(f"{k}={kept.get(k)!r} (here {v!r})" for k, v in own.items() if kept.get(k) != v)
+            raise ValueError(f"{path} was fitted with {other or 'other parameters'}; make {self.name} with the same")
+        return about
+
+    def _parameters(self) -> dict[str, Any]:
+        """What it was made with, but for what concerns the machine alone."""
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names if name not in _MACHINE}
+
+    def _activations(self, trace: ModuleTrace) -> np.ndarray:
+        """One row of float32 (float64 where the layer gives it) for every row of the trace."""
+        column = self.needs[1].column
+        if column not in trace.columns:
+            raise ValueError(
+                f"{self.name} reads {column!r}, and the trace has {', '.join(trace.columns) or 'no columns'}"
+            )
+        values = np.asarray(trace.columns[column])
+        values = values.reshape(len(trace), -1)
+        return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
+
+    def _predicted(self, trace: ModuleTrace) -> np.ndarray:
+        """The predicted class of every row; one and the same where the output is no class."""
+        if trace.kind is not CLASS_SCORES:
+            return np.zeros(len(trace), dtype=np.int64)
+        predicted: np.ndarray = _scores(trace).argmax(axis=1)
+        return predicted
+
+    def _classes(self, trace: ModuleTrace, truth: Any) -> np.ndarray:
+        """The class of every reference row: as the module predicts it."""
+        return self._predicted(trace)
+
+    def _readable(self, trace: ModuleTrace) -> np.ndarray:
+        """Which rows have a class, where the output is one."""
+        if trace.kind is not CLASS_SCORES or not len(trace):
+            return np.ones(len(trace), dtype=bool)
+        readable: np.ndarray = np.isfinite(_scores(trace)).all(axis=1)
+        return readable
+
+    def _forget(self) -> None:
+        """Drop what was derived from an earlier fit."""
+
+    def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
+        """Arrays by name; ``width`` is the number of activations a row."""
+        raise NotImplementedError
+
+    def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        """One number a row of finite activations; higher is riskier."""
+        raise NotImplementedError
+
+
+def _scores(trace: ModuleTrace) -> np.ndarray:
+    return np.asarray(trace.output, dtype=np.float64).reshape(len(trace), -1)

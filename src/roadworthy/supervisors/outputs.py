@@ -1,0 +1,105 @@
+"""Supervisors that read the logits: the largest one, and the energy (seed 003, table 2; Liu et al. 2020, eq. 4).
+
+Probabilities have lost a constant of every row's logits. A row that is a distribution already is read as log p, for the energy
+with that constant chosen so that the logits have mean zero: the energy of log p itself is 0 at temperature 1, whatever p.
+Give a subject's logits where they can be had.
+
+>>> trace = ModuleTrace(*[np.array([0])] * 2, np.array([None]), np.zeros(1), CLASS_SCORES, np.array([[4.0, 1.0, -2.0]]))
+>>> [round(float(s.score(trace)[0]), 3) for s in (MaxLogit(), Energy(), Energy(temperature=10.0))]
+[-4.0, -4.051, -12.284]
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadworthy.data.values import CLASS_SCORES, Kind, probabilities
+from roadworthy.registry import register
+from roadworthy.subject.needs import Output, Request
+from roadworthy.subject.trace import ModuleTrace
+
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""A probability that float32 rounded to 0 has a logarithm all the same."""
+
+
+def logits(scores: np.ndarray, *, centred: bool = False) -> np.ndarray:
+    """Rows of scores as logits: a row that is a distribution is read as log p, `centred` around its mean where asked.
+
+    >>> logits(np.array([[3.0, 1.0], [0.5, 0.5]])).round(3).tolist()
+    [[3.0, 1.0], [-0.693, -0.693]]
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    # A row that `probabilities` leaves as it is, is one; what it makes of others never equals them.
+    given = (probabilities(scores) == scores).all(axis=1)
+    logarithms = np.log(np.maximum(scores, SMALLEST))
+    if centred:
+        logarithms = logarithms - logarithms.mean(axis=1, keepdims=True)
+    return np.where(given[:, None], logarithms, scores)
+
+
+def free_energy(z: np.ndarray, temperature: float) -> np.ndarray:
+    """-T log Σ exp(z / T)."""
+    largest = z.max(axis=1)
+    sums = np.exp((z - largest[:, None]) / temperature).sum(axis=1)
+    energies: np.ndarray = -(largest + temperature * np.log(sums))
+    return energies
+
+
+class _FromScores:
+    """A supervisor that is a pure function of the class scores."""
+
+    needs: tuple[Request, ...] = (Output(),)
+    fitted = False
+
+    def applies_to(self, kind: Kind) -> str | None:
+        """Class scores only."""
+        return None if kind is CLASS_SCORES else f"it reads class scores, and the module gives {kind.name}"
+
+    def fit(self, trace: ModuleTrace, truth: Any) -> None:
+        """There is nothing to learn."""
+
+    def risk(self, scores: np.ndarray) -> np.ndarray:
+        """One number a row of finite scores; higher is riskier."""
+        raise NotImplementedError
+
+    def score(self, trace: ModuleTrace) -> np.ndarray:
+        """NaN where there is no answer."""
+        scores = np.asarray(trace.output, dtype=np.float64).reshape(len(trace), -1)
+        sound = np.isfinite(scores).all(axis=1) & trace.ok
+        result = np.full(len(trace), np.nan)
+        if sound.any():
+            result[sound] = self.risk(scores[sound])
+        return result
+
+    def save(self, folder: Path) -> None:
+        """There is nothing to keep."""
+
+    def load(self, folder: Path) -> None:
+        """There is nothing to read."""
+
+
+@register("supervisors", "max_logit")
+class MaxLogit(_FromScores):
+    """Minus the largest logit (Hendrycks et al. 2022); of probabilities, minus log of the largest."""
+
+    def risk(self, scores: np.ndarray) -> np.ndarray:
+        """Minus the largest."""
+        largest: np.ndarray = logits(scores).max(axis=1)
+        return -largest
+
+
+@register("supervisors", "energy")
+class Energy(_FromScores):
+    """Free energy of the logits; of probabilities, that of logits with mean zero."""
+
+    def __init__(self, *, temperature: float = 1.0) -> None:
+        if not (temperature > 0 and np.isfinite(temperature)):
+            raise ValueError(f"temperature is {temperature}; a positive number was expected")
+        self.temperature = temperature
+
+    def risk(self, scores: np.ndarray) -> np.ndarray:
+        """-T logsumexp(z / T): low where some class is strongly favoured."""
+        return free_energy(logits(scores, centred=True), self.temperature)
