@@ -188,3 +188,16 @@ def test_the_interval_of_average_precision_covers_as_often_as_it_says() -> None:
     trials = 200
     hits = sum(interval(images(150), rng=draws, resamples=300).contains(true_value) for _ in range(trials))
     assert covered(hits, trials, 0.95), hits / trials
+
+
+def test_a_detector_that_finds_nothing_or_everything_gets_a_bound_that_decides() -> None:
+    rng = np.random.default_rng(0)
+    truth = [Boxes.of(rng.random((2, 4)).cumsum(axis=1)) for _ in range(80)]
+    nothing = ap50([Boxes.of(np.zeros((0, 4)))] * 80, truth)
+    unlike = 1 - 0.025 ** (1 / 80)
+    found = interval(nothing, rng=rng)
+    assert (found.low, found.high) == pytest.approx((0.0, 1 - (1 - unlike) ** 2))
+    perfect = interval(ap50(truth, truth), rng=rng, sided="lower")
+    assert perfect.low == pytest.approx(0.05 ** (2 / 80)) and perfect.high == 1.0
+    in_groups = interval(nothing, np.repeat(np.arange(8), 10), rng=rng)
+    assert in_groups.high > found.high

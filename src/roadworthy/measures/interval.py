@@ -69,6 +69,8 @@ def interval(
         resamples=resamples,
         rng=_needed(rng),
     )
+    if "does not vary" in found.method and scored.limits == (0.0, 1.0) and scored.value() in scored.limits:
+        return _of_extreme(scored, groups, confidence, sided)
     return _within(found, scored.limits)
 
 
@@ -252,6 +254,28 @@ def kind_of(scored: Scored) -> RatioKind:
         return "share"
     whole = bool((above == np.floor(above)).all() and (below == np.floor(below)).all())
     return "count" if whole and bool((above >= 0).all()) else "real"
+
+
+def _of_extreme(scored: Scored, groups: Any, confidence: float, sided: Sided) -> Interval:
+    """A free measure that is 0 or 1 on every resample: a bootstrap cannot see what it has not seen.
+
+    The share u of cases unlike all those seen is bounded as zero events in as many (groups of) cases are. Such a case can cost its
+    own objects and as many false ones again, so the measure moves by a factor of (1 - u)^2 at the most.
+    """
+    from roadworthy import statistics
+
+    unlike = statistics.clustered_proportion(
+        np.zeros(len(scored)),
+        groups,
+        confidence=confidence,
+        sided="two" if sided == "two" else "upper",
+        method="clopper_pearson",
+    ).high
+    kept = (1.0 - unlike) ** 2
+    method = f"no variation: at most {unlike:.3g} of the cases are unlike those seen"
+    if scored.value() == 1.0:
+        return Interval(0.0 if sided == "upper" else kept, 1.0, confidence, method)
+    return Interval(0.0, 1.0 if sided == "lower" else 1.0 - kept, confidence, method)
 
 
 def _of_ratio(scored: Scored, groups: Any, confidence: float, sided: Sided) -> Interval:
