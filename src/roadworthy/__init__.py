@@ -13,8 +13,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roadworthy.data.items import Audio, Boxes, Episode, Tracks
     from roadworthy.data.load import load
     from roadworthy.data.samples import DataError, Dataset
+    from roadworthy.data.values import (
+        AUDIO,
+        BOXES,
+        CLASS_SCORES,
+        EPISODE,
+        FRAMES,
+        GOAL,
+        IMAGE,
+        LABEL,
+        TEXT,
+        TRACKS,
+        VECTOR,
+    )
     from roadworthy.execution.assess import Run, assess
     from roadworthy.execution.work import Unfinished
     from roadworthy.finding import Finding
@@ -27,14 +41,29 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "AUDIO": "data.values",
+    "BOXES": "data.values",
+    "CLASS_SCORES": "data.values",
+    "EPISODE": "data.values",
+    "FRAMES": "data.values",
+    "GOAL": "data.values",
+    "IMAGE": "data.values",
+    "LABEL": "data.values",
+    "TEXT": "data.values",
+    "TRACKS": "data.values",
+    "VECTOR": "data.values",
+    "Audio": "data.items",
+    "Boxes": "data.items",
     "DataError": "data.samples",
     "Dataset": "data.samples",
+    "Episode": "data.items",
     "Finding": "finding",
     "Interval": "statistics.interval",
     "Run": "execution.assess",
     "SpecError": "spec",
     "SubjectError": "subject.module",
     "System": "subject.system",
+    "Tracks": "data.items",
     "Unfinished": "execution.work",
     "assess": "execution.assess",
     "function_module": "subject.module",
@@ -44,14 +73,29 @@ _HOME = {
 """Public name -> the module in which it lives."""
 
 __all__ = [
+    "AUDIO",
+    "BOXES",
+    "CLASS_SCORES",
+    "EPISODE",
+    "FRAMES",
+    "GOAL",
+    "IMAGE",
+    "LABEL",
+    "TEXT",
+    "TRACKS",
+    "VECTOR",
+    "Audio",
+    "Boxes",
     "DataError",
     "Dataset",
+    "Episode",
     "Finding",
     "Interval",
     "Run",
     "SpecError",
     "SubjectError",
     "System",
+    "Tracks",
     "Unfinished",
     "__version__",
     "assess",

@@ -18,6 +18,8 @@ from roadworthy.execution.observing import Seen
 from roadworthy.execution.plan import Plan, code_version
 
 FORMAT = 1
+UNANSWERED, UNUSED = "gave no answer", "fit no case"
+"""Words of the notes that nobody should miss."""
 
 
 def record_of(
@@ -86,7 +88,8 @@ def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
     notes = []
     if failed:
         first = next(e for s in seen for e in s.system.error if e is not None)
-        notes.append(f"{failed} cases gave no answer and are counted as wrong; the first reason: {first}")
+        notes.append(f"{failed} cases {UNANSWERED} and are counted as wrong; the first reason: {first}")
+    notes += _unused(plan, seen)
     observed = seen[0].observed
     for column, values in observed.slices.items():
         for content in sorted(set(values.tolist()), key=str):
@@ -98,6 +101,18 @@ def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
     for s in plan.supervisions:
         if not s.applicable:
             notes.append(f"supervisor {s.label} is not applicable, because {s.because}")
+    return notes
+
+
+def _unused(plan: Plan, seen: Sequence[Seen]) -> list[str]:
+    """Answers that were given for no case of this run: misspelt, or of other data."""
+    notes = []
+    cases = [case for s in seen for case in s.system.case.tolist()]
+    for name, module in plan.subject.modules.items():
+        found = module.unused(cases) if hasattr(module, "unused") else []
+        if found:
+            which = getattr(module, "name", name)
+            notes.append(f"{len(found)} ids in {which} {UNUSED}, such as {found[0]!r}; cases have ids such as {cases[0]!r}")
     return notes
 
 

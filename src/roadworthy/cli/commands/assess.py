@@ -28,7 +28,9 @@ def assess(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one for small work.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Compute everything again, whatever is kept.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress, and only the claims.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Show no progress, and only the claims and what went unanswered.")
+    ] = False,
 ) -> int:
     """Run an assessment: the exit code is the verdict (0 met, 1 breached, 3 inconclusive).
 
@@ -68,6 +70,7 @@ def _command(file: Path, runs: Path | None, workers: int | None) -> str:
 def _print(view: RunView, out: Console, *, quiet: bool) -> None:
     from rich.markup import escape
 
+    from roadworthy.execution.recording import UNANSWERED, UNUSED
     from roadworthy.report import terminal, wording
 
     if view.claims:
@@ -77,8 +80,10 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
             out.print(terminal.circumstances_table(view))
         if view.slices:
             out.print(terminal.slices_table(view, most=8))
-        for note in view.run.get("notes", []):
+    for note in view.run.get("notes", []):
+        if not quiet or UNANSWERED in note or UNUSED in note:
             out.print(f"note: {escape(note)}", soft_wrap=True)
+    if not quiet:
         cases = view.run["cases"]
         out.print(f"{cases['total']:,} cases: {cases['computed']:,} computed, {cases['from_cache']:,} from the cache")
     verdict = wording.verdict(view)
@@ -87,7 +92,8 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
 
 
 def _shown(path: Path) -> str:
-    """A path as short as it can be typed from here."""
+    """A path as short as it can be typed from here; from the root it keeps its slash, so that it holds anywhere."""
     here = Path.cwd().resolve()
     whole = path.resolve()
-    return str(whole.relative_to(here)) if whole.is_relative_to(here) else str(whole)
+    near = whole.is_relative_to(here) and here != Path(here.anchor)
+    return str(whole.relative_to(here)) if near else str(whole)

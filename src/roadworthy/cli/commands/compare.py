@@ -30,19 +30,25 @@ def compare(
 ) -> None:
     """Compare two runs: what differs in the files, in the claims, and in the findings (second minus first)."""
     from roadworthy.analysis.comparison import compare as changes_between
-    from roadworthy.analysis.comparison import spec_differences
+    from roadworthy.analysis.comparison import incomparable, spec_differences
     from roadworthy.execution.judging import recorded
-    from roadworthy.store import RunFolder
+    from roadworthy.store import RunFolder, StoreError
 
     before, after = (recorded(RunFolder.open(f)) for f in (first, second))
-    changes = sorted(changes_between(before, after, confidence=confidence), key=_size, reverse=True)
+    comparable = incomparable(before.record, after.record)
+    if comparable.refused:
+        raise StoreError(f"{first} and {second} cannot be compared: {'; '.join(comparable.refused)}")
+    changes = _once(changes_between(before, after, confidence=confidence), after.quantity)
+    changes = sorted(changes, key=_size, reverse=True)
     clear = [c for c in changes if c.direction != "no clear change"]
     content = {
         "first": _head(first, before.record),
         "second": _head(second, after.record),
+        "notes": list(comparable.notes),
         "spec": [
             {"field": f, "first": a, "second": b}
             for f, a, b in spec_differences(_by_id(before.record["spec"]), _by_id(after.record["spec"]))
+            if _said(f, a) or _said(f, b)
         ],
         "claims": _claims(before.record, after.record),
         "changes": [c.to_dict() for c in clear],
@@ -58,6 +64,31 @@ def compare(
 def _by_id(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec with claims by their id, so that one changed limit is one difference."""
     return {**spec, "claims": {c["id"]: {k: v for k, v in c.items() if k != "id"} for c in spec.get("claims", [])}}
+
+
+def _said(field: str, content: Any) -> bool:
+    """Whether a field says something: it is there, not empty, and not what it would be if nobody had written it."""
+    from roadworthy.spec import Assessment, CircumstanceSpec, ClaimSpec
+
+    if content is None or content in ("", [], {}):
+        return False
+    models = {"claims": ClaimSpec, "circumstances": CircumstanceSpec}
+    known = models.get(field.split(".")[0], Assessment).model_fields
+    name = field.rsplit(".", 1)[-1]
+    return name not in known or content != known[name].default
+
+
+def _once(changes: Sequence[Change], measure: str) -> list[Change]:
+    """Without failure rates that say the same as the measure: one is what the other lacks to 1."""
+    of_measure = {str(c.about): c for c in changes if c.quantity == measure}
+
+    def said_already(change: Change) -> bool:
+        other = of_measure.get(str(change.about))
+        if change.quantity != "failure_rate" or other is None:
+            return False
+        return all(math.isclose(a + b, 1) for a, b in ((change.first, other.first), (change.second, other.second)))
+
+    return [c for c in changes if not said_already(c)]
 
 
 def _size(change: Change) -> tuple[bool, float]:
@@ -100,6 +131,8 @@ def _claims(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[st
 def _print(content: dict[str, Any], clear: Sequence[Change], out: Console) -> None:
     from rich.markup import escape
 
+    for note in content["notes"]:
+        out.print(f"note: {escape(note)}", soft_wrap=True)
     for side in ("first", "second"):
         head = content[side]
         version = f", version {head['version']}" if head["version"] else ""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import re
+import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,7 +58,29 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     required = parameter.default is inspect.Parameter.empty
     annotation = parameter.annotation
     kind = "" if annotation is inspect.Parameter.empty else inspect.formatannotation(annotation)
-    return {"type": kind, "required": required, **({} if required else {"default": _plain(parameter.default)})}
+    fields = _fields(annotation)
+    return {
+        "type": kind,
+        "required": required,
+        **({} if required else {"default": _plain(parameter.default)}),
+        **({"fields": fields} if fields else {}),
+    }
+
+
+def _fields(annotation: Any) -> dict[str, str]:
+    """The keys of a parameter that is a mapping of its own, such as ``input: {mean: 0.5}``, with type and default."""
+    found: dict[str, str] = {}
+    for kind in (annotation, *typing.get_args(annotation)):
+        for field in dataclasses.fields(kind) if inspect.isclass(kind) and dataclasses.is_dataclass(kind) else ():
+            default = "" if field.default is dataclasses.MISSING else f" = {field.default!r}"
+            hint = field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
+            found[field.name] = f"{hint}{default}"
+    return found
+
+
+def _short(kind: str) -> str:
+    """A type without the place where it is defined."""
+    return re.sub(r"\broadworthy(\.\w+)*\.", "", kind)
 
 
 def _plain(value: Any) -> Any:
@@ -84,7 +109,8 @@ def _print(room: str, components: list[dict[str, Any]], out: Console, *, whole: 
 def _details(component: dict[str, Any]) -> list[str]:
     lines = []
     for name, p in component["parameters"].items():
-        lines.append(f"{name}: {p['type']}" + ("" if p["required"] else f" = {p['default']!r}"))
+        lines.append(f"{name}: {_short(p['type'])}" + ("" if p["required"] else f" = {p['default']!r}"))
+        lines += [f"  {name}.{field}: {what}" for field, what in p.get("fields", {}).items()]
     for trait, content in component["traits"].items():
         if trait == "tables":
             for table, rows in content.items():
