@@ -191,3 +191,10 @@ def test_workers_do_not_change_a_finding(tiny):
         assert started.returncode == 0, err
     one, two = (run_of(tiny.folder / f"r{n}") / "findings.json" for n in (1, 2))
     assert one.read_bytes() == two.read_bytes()
+
+
+def test_fresh_computes_everything_again(tiny, cli):
+    assert "600 computed, 0 from the cache" in cli("assess", tiny.file).out
+    assert "0 computed, 600 from the cache" in cli("assess", tiny.file).out
+    again = cli("assess", tiny.file, "--fresh")
+    assert again.code == 0 and "600 computed, 0 from the cache" in again.out
