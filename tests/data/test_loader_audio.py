@@ -117,3 +117,12 @@ def test_no_recordings_and_no_such_place_are_refused(folder: Path) -> None:
         load({"audio": "empty"}, base=folder, name="test")
     with pytest.raises(DataError, match="clip does not exist"):
         load({"audio": "clip"}, base=folder, name="test")
+
+
+@pytest.mark.parametrize("given", [{}, {"folder": "other"}])
+def test_a_recording_that_is_not_there_says_where_it_was_sought(tmp_path, given):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "clips.csv").write_text("audio,transcript\na.wav,hello\n")
+    data = load({"audio": "clips.csv", **given}, base=tmp_path, name="test")
+    assert "folder: PATH says where they lie" in data.inputs[0].reason
+    assert "does not exist" in data.take([0]).inputs[0].reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from pathlib import Path
 
@@ -185,3 +186,32 @@ def test_a_table_that_is_not_text_is_refused(folder: Path) -> None:
     (folder / "cases.csv").write_bytes(b"image,label\n\xff\xfe,0\n")
     with pytest.raises(DataError, match=r"cases\.csv: is not UTF-8 text"):
         load({"csv": "cases.csv"}, base=folder, name="test")
+
+
+def test_an_empty_class_folder_is_named_and_not_counted_as_a_class(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        cv2.imwrite(str(tmp_path / name / "1.png"), np.zeros((4, 4), np.uint8))
+    (tmp_path / "cow").mkdir()
+    with pytest.raises(DataError, match=r"the class folder 'cow' holds no images .*classes: \[cat, cow, dog\]"):
+        load({"image_folder": str(tmp_path)}, base=tmp_path, name="test")
+    named = load({"image_folder": str(tmp_path), "classes": ["cat", "cow", "dog"]}, base=tmp_path, name="test")
+    assert named.targets.tolist() == [0, 2]
+
+
+def test_a_truncated_image_says_so_by_its_case_and_not_on_standard_error(tmp_path, capfd):
+    whole = cv2.imencode(".png", np.random.default_rng(0).integers(0, 255, (64, 64), np.uint8))[1].tobytes()
+    file = tmp_path / "cut.png"
+    for cut in (20, 60, len(whole) // 2):
+        file.write_bytes(whole[:cut])
+        with contextlib.suppress(DataError):
+            read_image(file)
+    assert capfd.readouterr().err == ""
+
+
+def test_features_of_a_table_are_metadata_too(tmp_path):
+    (tmp_path / "people.csv").write_text("age,height,label\n61,1.7,a\n20,1.8,b\n70,1.6,a\n")
+    data = load({"csv": "people.csv", "features": ["age", "height"]}, base=tmp_path, name="test")
+    assert data.where({"age": {"min": 60}}).tolist() == [True, False, True]
+    assert data.column("height").tolist() == [1.7, 1.8, 1.6]
+    assert data.inputs.shape == (3, 2)

@@ -51,14 +51,16 @@ def read_image(file: Path) -> np.ndarray:
 @contextmanager
 def _silent(cv2: Any) -> Iterator[None]:
     """OpenCV tells standard error of a broken file; the case that failed says it already, by its name."""
-    before = cv2.getLogLevel() if hasattr(cv2, "getLogLevel") else None
-    if before is not None:
-        cv2.setLogLevel(0)
+    logging = getattr(cv2.utils, "logging", None)
+    if logging is None:
+        yield
+        return
+    before = logging.getLogLevel()
+    logging.setLogLevel(logging.LOG_LEVEL_SILENT)
     try:
         yield
     finally:
-        if before is not None:
-            cv2.setLogLevel(before)
+        logging.setLogLevel(before)
 
 
 def image_files(folder: Path) -> list[Path]:

@@ -1,0 +1,90 @@
+"""Mistakes in the assessment file: the message names the one that matters, and what would be right."""
+
+from __future__ import annotations
+
+import pytest
+
+from roadworthy import registry
+from roadworthy.spec import Assessment, SpecError, schema
+from roadworthy.spec.limits import AT_LEAST_0, SHARES
+
+TEXT = "subject: {task: classification, predictions: a.csv}\ndata: {test: {npz: a.npz}}\n"
+CIRCUMSTANCES = "circumstances: {dim: {transform: contrast, levels: [1]}}\n"
+
+
+def refused(text: str) -> str:
+    with pytest.raises(SpecError) as caught:
+        Assessment.parse(text, "a.yaml")
+    return str(caught.value)
+
+
+def claim(content: str) -> str:
+    return f"{TEXT}{CIRCUMSTANCES}claims:\n  - {{id: A, {content}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "right"),
+    [
+        ("accuracy: 0.9", "accuracy: {min: 0.9}"),
+        ("failure_rate: 0.1", "failure_rate: {max: 0.1}"),
+        ("wer: 0.1", "wer: {max: 0.1}"),
+        ("accuracy: [0.5, 0.9]", "accuracy: {min: 0.9}"),
+        ("accuracy: null", "accuracy: {min: 0.9}"),
+    ],
+)
+def test_a_limit_without_its_side_is_told_how_to_write_it(content, right):
+    name = content.split(":")[0]
+    assert refused(claim(content)) == f"a.yaml:5: claims[0]: {name} needs min or max, such as {right}"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("accuracy: {min: 90}", "accuracy lies between 0 and 1, but the limit is 90 (did you mean 0.9?)"),
+        ("failure_rate: {max: -0.1}", "failure_rate lies between 0 and 1, but the limit is -0.1"),
+        ("auc_failure: {min: 80}, supervisor: max_softmax", "(did you mean 0.8?)"),
+        ("difference: {min: -5}, circumstance: dim", "(did you mean -0.05?)"),
+        (
+            "relative_drop: {max: 10}, circumstance: dim",
+            "relative_drop is 1 or less, but the limit is 10 (did you mean 0.1?)",
+        ),
+        ("relative_drop: {min: 0.1}, circumstance: dim", "limits it from above: relative_drop: {max: 0.1}"),
+        ("accuracy: {min: .nan}", "but the limit is nan"),
+    ],
+)
+def test_a_limit_that_the_quantity_cannot_reach_is_refused(content, said):
+    message = refused(claim(content))
+    assert said in message and message.startswith("a.yaml:5: claims[0].")
+
+
+@pytest.mark.parametrize(
+    "content", ["accuracy: {min: 0}", "accuracy: {min: 1}", "relative_drop: {max: -0.1}, circumstance: dim"]
+)
+def test_limits_within_reach_stand(content):
+    assert Assessment.parse(claim(content), "a.yaml").claims
+
+
+def test_every_measure_has_a_range_and_every_range_a_quantity():
+    known = {*registry.components("measures"), "failure_rate", "auc_failure", "auc_shift"}
+    assert {*SHARES, *AT_LEAST_0} <= known
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (TEXT.replace("subject", "subjct"), "a.yaml:1: subjct: this key is not known (did you mean 'subject'?)"),
+        (TEXT.replace("test:", "tset:"), "a.yaml:2: data.tset: this key is not known (did you mean 'test'?)"),
+        (
+            "claims: [{id: A, accuracy: {min: high}}]\n" + TEXT.replace("data", "dta"),
+            "a.yaml:3: dta: this key is not known (did you mean 'data'?)",
+        ),
+        (claim("accuracy: {min: 0.9}, confidnce: 0.9"), "did you mean 'confidence'?"),
+    ],
+)
+def test_a_misspelt_key_that_is_required_is_the_one_shown(text, said):
+    assert said in refused(text)
+
+
+def test_the_schema_offers_nothing_that_is_refused():
+    every = schema()["$defs"]["ClaimSpec"]["properties"]["every"]
+    assert every["type"] == "string" and "levels" not in str(every)
