@@ -89,8 +89,12 @@ def assess(
     workers: int | None = None,
     progress: Progress | None = None,
     command: str = "",
+    fresh: bool = False,
 ) -> Run:
-    """Assess a system as an assessment file says; `subject` and `data` may be handed in instead of being loaded."""
+    """Assess a system as an assessment file says; `subject` and `data` may be handed in instead of being loaded.
+
+    With `fresh` everything is computed again, and what was kept of it is replaced.
+    """
     show = progress or Silent()
     clock = _Clock()
     with clock.stage("plan"):
@@ -105,7 +109,10 @@ def assess(
     in_process = subject is not None or data is not None
     with _kept(plan, cache):
         folder.path.mkdir(parents=True, exist_ok=True)
-        cache.sweep()
+        cache.sweep(folder.path / "trace")
+        for chunk in plan.chunks if fresh else ():
+            # At the start, so that after an interruption the same command without `fresh` goes on with the new ones.
+            cache.drop(chunk.key)
         with clock.stage("run"):
             counts = _run_chunks(plan, cache, show, workers, in_process)
         return _conclude(plan, cache, folder, root, counts, show, clock, command)

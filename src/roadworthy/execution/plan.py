@@ -10,14 +10,13 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-import roadworthy
 from roadworthy import registry
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.load import load
 from roadworthy.data.samples import DataError, Dataset, check_roles
+from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
@@ -124,7 +123,8 @@ class Plan:
     def key(self) -> str:
         """Names the run: changes with the spec, the subject, the data, the seed and the code."""
         spec = self.spec.model_dump(mode="json", exclude={"execution"})
-        content = [spec, self.subject.fingerprint, {r: d.fingerprint for r, d in self.data.items()}, code_version()]
+        data = {r: d.fingerprint for r, d in self.data.items()}
+        content = [spec, self._subject_print, data, code_version(), libraries()]
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def at(self, condition: Condition) -> dict[str, Callable[[Any, str, int], Any]]:
@@ -137,15 +137,22 @@ class Plan:
         seed = self.spec.seed
         return {condition.port: lambda value, case, step: transform.at_step(value, seed, case, step)}
 
+    @functools.cached_property
+    def _subject_print(self) -> str:
+        """The subject as it is before it runs; read once, since weights are long and a function may change what it holds."""
+        return self.subject.fingerprint
+
     def _key_of(self, condition: Condition) -> str:
         made: Any = None
         if condition.transform is not None:
             component = condition.transform.component
-            made = [condition.transform.name, dict(condition.transform.parameters), condition.port, _source(component)]
+            made = [condition.transform.name, dict(condition.transform.parameters), condition.port, source_of(component)]
         requests = {m: sorted(r.column for r in rs) for m, rs in self.requests.items()}
         content = [
-            code_version(),
-            self.subject.fingerprint,
+            trace_version(),
+            libraries(),
+            self._subject_print,
+            str(self.spec.subject.get("version", "")),
             self.data[condition.role].fingerprint,
             condition.name,
             condition.role,
@@ -154,27 +161,6 @@ class Plan:
             self.spec.seed,
         ]
         return hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
-
-
-@functools.cache
-def code_version() -> str:
-    """The package's version and a hash of the code that a trace depends on."""
-    root = Path(roadworthy.__file__).parent
-    digest = hashlib.blake2b(digest_size=8)
-    files = [*root.glob("subject/**/*.py"), *root.glob("data/*.py"), root / "cases/transform.py"]
-    for path in sorted(files):
-        digest.update(path.read_bytes())
-    return f"{roadworthy.__version__}+{digest.hexdigest()}"
-
-
-def _source(component: registry.Component) -> str:
-    import inspect
-
-    try:
-        text = inspect.getsource(inspect.getmodule(component.build) or component.build)
-    except (OSError, TypeError):
-        text = component.name
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None) -> Plan:
@@ -380,6 +366,9 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
             f"{spec.measure_name} compares {wanted[0]} with {wanted[1]}, but the subject gives {system.output_kind.name} and the "
             f"data has {target}; measures that fit: {', '.join(fitting) or 'none'}",
         )
+    needed = registry.missing(component)
+    if needed:
+        raise spec.error(("measure",) if spec.measure else ("subject", "task"), needed)
     if spec.failure:
         try:
             failure_criteria.check(spec.failure)
@@ -391,4 +380,4 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
         raise spec.error(("measure",), str(error)) from error
 
 
-__all__ = ["Chunk", "Plan", "SpecError", "Supervision", "code_version", "load_data", "resolve"]
+__all__ = ["Chunk", "Plan", "SpecError", "Supervision", "code_version", "load_data", "resolve", "trace_version"]

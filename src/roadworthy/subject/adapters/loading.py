@@ -31,6 +31,9 @@ from roadworthy.subject.adapters.sources import NOT_SOURCES, everything_in, reac
 from roadworthy.subject.captured import is_installed
 from roadworthy.subject.module import SubjectError
 
+_SUBJECTS: set[str] = set()
+"""Folders of subjects that stay importable."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -185,7 +188,9 @@ def _importable(folder: Path) -> Iterator[list[Path]]:
     helpers: list[Path] = []
     own = {n for p in folder.iterdir() if (n := _import_name(p))} - sys.stdlib_module_names - {"roadworthy"}
     # A folder of data called torch hides no installed torch, so that one stays.
-    own -= {n for n in own if not _lies_in(sys.modules.get(n), folder) and not _is_regular(folder, n) and n in sys.modules}
+    own -= {
+        n for n in own if not _lies_in(sys.modules.get(n), folder) and not _is_regular(folder, n) and n in sys.modules
+    }
     aside = {n: m for n, m in sys.modules.items() if n.split(".")[0] in own}
     for name in aside:
         del sys.modules[name]
@@ -197,15 +202,26 @@ def _importable(folder: Path) -> Iterator[list[Path]]:
         yield helpers
     finally:
         sys.path.remove(str(folder))
-        if str(folder) not in sys.path:
-            sys.path.append(str(folder))  # for imports that the user's functions make when they are called
+        _keep_importable(folder)
         loaded = {n: m for n, m in sys.modules.items() if n.split(".")[0] in own}
         inside = [m for m in loaded.values() if _lies_in(m, folder)]
         helpers.extend(sorted(Path(f) for m in inside if (f := getattr(m, "__file__", None))))
         for name, module in aside.items():
-            # One of this folder's that was not loaded again is imported when a function asks for it: then as it is now.
-            if not _lies_in(module, folder):
+            # One of this folder's that was not loaded again is imported when a function asks for it, as it is then; one of
+            # another subject's must not be found in its place.
+            if not any(_lies_in(module, Path(place)) for place in [str(folder), *_SUBJECTS]):
                 sys.modules[name] = module
+
+
+def _keep_importable(folder: Path) -> None:
+    """For imports that functions make when they are called: after all else, the subject that was loaded last first."""
+    if str(folder) in sys.path and str(folder) not in _SUBJECTS:
+        return
+    if str(folder) in sys.path:
+        sys.path.remove(str(folder))
+    others = [sys.path.index(place) for place in _SUBJECTS if place in sys.path]
+    sys.path.insert(min(others, default=len(sys.path)), str(folder))
+    _SUBJECTS.add(str(folder))
 
 
 def _import_name(path: Path) -> str | None:
