@@ -24,6 +24,8 @@ CROWD = 64
 """So many candidates beyond 8 k are a sign that float32 cannot tell the points of a row apart."""
 PAIRS_AT_ONCE = 2**18
 """Differences refined at once, in numbers: as many as a processor's cache holds."""
+LARGEST = 1e150
+"""Squares of larger numbers are no float64."""
 
 
 class Neighbours(NamedTuple):
@@ -74,11 +76,7 @@ def nearest(
     rows = np.arange(len(queries))
     crowded = _search(found, queries, points, rows, np.float32, device, memory_mb, exclude_self)
     if len(crowded):
-        crowded = _search(found, queries, points, crowded, np.float64, device, memory_mb, exclude_self)
-    if len(crowded):
-        raise ValueError(
-            f"squared distances of {len(crowded)} queries are too large for float64; scale the values down"
-        )
+        _search(found, queries, points, crowded, np.float64, device, memory_mb, exclude_self)
     return found
 
 
@@ -99,12 +97,16 @@ def _checked(values: np.ndarray, name: str) -> np.ndarray:
         raise ValueError(f"{name} have the shape {values.shape}; one row each was expected: (n, columns)")
     if values.dtype != np.float32:
         values = values.astype(np.float32 if values.dtype == np.float16 else np.float64, copy=False)
-    # A sum is finite only if all are; the exact look is for the rare sum that overflows.
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = bool(np.isfinite(values.sum()))
-    if not finite and not np.isfinite(values).all():
-        raise ValueError(f"{name} hold NaN or infinite values in {int((~np.isfinite(values).all(axis=1)).sum())} rows")
+    if not _extent(values) < LARGEST:
+        broken = int((~np.isfinite(values).all(axis=1)).sum())
+        found = f"NaN or infinite values in {broken} rows" if broken else f"values above {LARGEST:g}"
+        raise ValueError(f"{name} hold {found}; finite numbers whose squares are finite were expected")
     return values
+
+
+def _extent(values: np.ndarray) -> float:
+    """The largest absolute value; NaN where there is one."""
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0))) if not np.isnan(values.sum()) else np.nan
 
 
 def _search(
@@ -120,16 +122,18 @@ def _search(
     """Fill in the answer of these rows; gives back those that this precision cannot tell."""
     k = found.indices.shape[1]
     centre = points.mean(axis=0, dtype=np.float64)
-    product = _Product(points, centre, dtype, device)
+    # Around 1, so that no square of float32 overflows or vanishes.
+    scale = 1 / (2 * max(_extent(points), _extent(queries)) or 1.0)
+    product = _Product(points, centre, scale, dtype, device)
     most = 8 * k + CROWD if dtype is np.float32 else len(points)
     size = chunk_rows(len(points), memory_mb, bytes_each=np.dtype(dtype).itemsize)
     crowded = []
     for start in range(0, len(rows), size):
         chunk = rows[start : start + size]
-        centred = (queries[chunk] - centre).astype(dtype)
+        centred = _moved(queries[chunk], centre, scale, dtype)
         candidates = product.candidates(centred, k, chunk if exclude_self else None)
         count = np.bincount(candidates.rows, minlength=len(chunk))
-        usable = (count <= most) & (count >= k)
+        usable = count <= most
         crowded.append(chunk[~usable])
         keep = usable[candidates.rows]
         if not usable.all():
@@ -141,13 +145,15 @@ def _search(
 class _Product:
     """The points, ready for products on a device, and how far such a product can be wrong."""
 
-    def __init__(self, points: np.ndarray, centre: np.ndarray, dtype: type[np.floating[Any]], device: str) -> None:
-        centred = (points - centre).astype(dtype) if dtype is np.float64 else _shifted(points, centre)
-        with np.errstate(over="ignore"):
-            squares = np.einsum("ij,ij->i", centred, centred)
+    def __init__(
+        self, points: np.ndarray, centre: np.ndarray, scale: float, dtype: type[np.floating[Any]], device: str
+    ) -> None:
+        centred = _moved(points, centre, scale, dtype)
+        squares = np.einsum("ij,ij->i", centred, centred)
         # Rounding of a dot product of d terms is at most d eps |q||p| (Higham, Accuracy and Stability, eq. 3.5); the rest is for
         # the norms, the sum and the cast of the centred values.
         self.error = (2 * points.shape[1] + 16) * float(np.finfo(dtype).eps)
+        self.smallest = 4 * points.shape[1] * float(np.finfo(dtype).tiny)
         self.largest = float(np.sqrt(squares.max(initial=0.0)))
         self.torch = None if device == "cpu" else _torch_on(device)
         self.device = device
@@ -160,11 +166,9 @@ class _Product:
     def candidates(self, queries: np.ndarray, k: int, own: np.ndarray | None) -> _Candidates:
         """All pairs that may be among the k nearest of their query; `own` are columns that a query must not find."""
         norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
-        slack = 2 * self.error * (norms + self.largest) ** 2
-        with np.errstate(over="ignore", invalid="ignore"):
-            pick = _pick_numpy if self.torch is None else _pick_torch
-            rows, columns = pick(self, queries, slack.astype(queries.dtype), k, own)
-        return _Candidates(rows, columns)
+        slack = 2 * self.error * (norms + self.largest) ** 2 + self.smallest
+        pick = _pick_numpy if self.torch is None else _pick_torch
+        return _Candidates(*pick(self, queries, slack.astype(queries.dtype), k, own))
 
 
 def _pick_numpy(
@@ -213,11 +217,13 @@ def _groups(n: int, k: int) -> int:
     return groups if n >= 4 * groups else 0
 
 
-def _shifted(points: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Points around their centre in float32; the difference is taken in float64, a block at a time."""
-    moved = np.empty(points.shape, dtype=np.float32)
-    for start in range(0, len(points), 4096):
-        moved[start : start + 4096] = points[start : start + 4096] - centre
+def _moved(values: np.ndarray, centre: np.ndarray, scale: float, dtype: type[np.floating[Any]]) -> np.ndarray:
+    """(values - centre) * scale; the difference is taken in float64, a block at a time."""
+    moved = np.empty(values.shape, dtype=dtype)
+    for start in range(0, len(values), 1024):
+        block = values[start : start + 1024] - centre
+        block *= scale
+        moved[start : start + 1024] = block
     return moved
 
 

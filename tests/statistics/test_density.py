@@ -1,0 +1,97 @@
+"""Kernel densities and Mahalanobis distances against scipy, and covariances that would have no inverse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.spatial.distance import cdist
+
+from roadworthy.statistics import Covariance, KernelDensity, mahalanobis_squared
+from roadworthy.statistics.density import ledoit_wolf, scott
+
+ORACLE = np.load(Path(__file__).parents[1] / "supervisors" / "oracle" / "surprise.npz")
+
+
+def mixed(n: int, d: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) @ (np.eye(d) + 0.4 * rng.normal(size=(d, d))) + 5
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 1), (200, 5), (300, 40)])
+def test_log_density_is_that_of_scipy(n, d):
+    points, queries = mixed(n, d), mixed(25, d, seed=1)
+    wanted = stats.gaussian_kde(points.T).logpdf(queries.T)
+    np.testing.assert_allclose(KernelDensity.fit(points).log_density(queries), wanted, rtol=1e-9)
+
+
+def test_a_density_below_the_smallest_float_has_a_logarithm():
+    points = mixed(400, 300)
+    far = points[:3] + 500
+    kernels = stats.gaussian_kde(points.T)
+    assert (kernels.pdf(far.T) == 0).all()
+    found = KernelDensity.fit(points).log_density(far)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found, kernels.logpdf(far.T), rtol=1e-6)
+
+
+def test_diagonal_kernels_are_a_mean_of_products_of_normals():
+    points, queries = mixed(50, 3), mixed(8, 3, seed=2)
+    widths = points.std(axis=0, ddof=1) * scott(50, 3)
+    each = stats.norm.pdf(queries[:, None], points[None], widths).prod(axis=2)
+    found = KernelDensity.fit(points, covariance="diagonal").log_density(queries)
+    np.testing.assert_allclose(found, np.log(each.mean(axis=1)), rtol=1e-10)
+    with pytest.raises(np.linalg.LinAlgError, match="constant"):
+        KernelDensity.fit(points * [1, 0, 1], covariance="diagonal")
+
+
+def test_chunks_and_torch_change_nothing():
+    pytest.importorskip("torch")
+    points, queries = mixed(3000, 4), mixed(200, 4, seed=3)
+    kernels = KernelDensity.fit(points)
+    whole = kernels.log_density(queries)
+    np.testing.assert_allclose(kernels.log_density(queries, memory_mb=1), whole, rtol=1e-12)
+    np.testing.assert_allclose(kernels.log_density(queries, memory_mb=1, device="cpu:0"), whole, rtol=1e-10)
+
+
+def test_mahalanobis_distance_is_that_of_scipy():
+    points, queries = mixed(200, 7), mixed(20, 7, seed=4)
+    fitted = Covariance.fit(points, ddof=1)
+    centre = points.mean(axis=0)
+    wanted = cdist(queries, centre[None], "mahalanobis", VI=np.linalg.inv(np.cov(points.T)))[:, 0]
+    assert fitted.shrinkage == 0
+    np.testing.assert_allclose(fitted.factor @ fitted.factor.T, np.cov(points.T), rtol=1e-10)
+    np.testing.assert_allclose(np.sqrt(mahalanobis_squared(queries, centre, fitted.factor)), wanted, rtol=1e-9)
+
+
+def test_a_singular_covariance_is_shrunk_and_says_by_how_much():
+    constant = np.concatenate([mixed(500, 4), np.full((500, 1), 2.0)], axis=1)
+    fitted = Covariance.fit(constant)
+    assert 1 / 500 <= fitted.shrinkage < 0.1
+    matrix = fitted.factor @ fitted.factor.T
+    biased = np.cov(constant.T, ddof=0)
+    target = np.trace(biased) / 5 * np.eye(5)
+    np.testing.assert_allclose(
+        matrix, (1 - fitted.shrinkage) * biased + fitted.shrinkage * target, rtol=1e-10, atol=1e-12
+    )
+    wide = Covariance.fit(mixed(10, 50))
+    assert wide.shrinkage >= 0.1
+    assert np.linalg.eigvalsh(wide.factor @ wide.factor.T).min() > 0
+
+
+def test_two_points_are_shrunk_by_half():
+    assert Covariance.fit(np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0]])).shrinkage == pytest.approx(0.5)
+
+
+def test_shrinkage_is_that_of_scikit_learn():
+    few = ORACLE["few"]
+    centred = few - few.mean(axis=0)
+    found = ledoit_wolf(centred, centred.T @ centred / len(few))
+    assert found == pytest.approx(float(ORACLE["ledoit_wolf_of_few"]), rel=1e-9)
+
+
+def test_points_without_spread_have_no_covariance():
+    with pytest.raises(np.linalg.LinAlgError, match="all the same"):
+        Covariance.fit(np.ones((5, 3)))
