@@ -145,8 +145,8 @@ class Plan:
     def _key_of(self, condition: Condition) -> str:
         made: Any = None
         if condition.transform is not None:
-            component = condition.transform.component
-            made = [condition.transform.name, dict(condition.transform.parameters), condition.port, source_of(component)]
+            transform = condition.transform
+            made = [transform.name, dict(transform.parameters), condition.port, source_of(transform.component)]
         requests = {m: sorted(r.column for r in rs) for m, rs in self.requests.items()}
         content = [
             trace_version(),
