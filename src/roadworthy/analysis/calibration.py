@@ -294,7 +294,7 @@ def batch_threshold(
     The mean compares with nothing and draws from all rows, by Pólya's urn, so that batches vary as new ones do and not
     merely as batches of these very rows: resampling gives 7% false alarms instead of 5% for batches of 64 from 272
     rows. The distance compares with one random half and resamples the other, whose own distance from the first is
-    enough (2 to 4% of 5).
+    enough (3 to 5% where 5% is asked for).
     """
     if how not in ("mean", "ks") or size < 1:
         raise ValueError(f"how must be 'mean' or 'ks' and size at least 1, found {how!r} and {size!r}")
