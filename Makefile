@@ -1,4 +1,4 @@
-# make demo   what roadworthy does, on bundled data (about two minutes after installation)
+# make demo   what roadworthy does, on bundled data (well under a minute after installation)
 # make test   everything that must hold          make test-slow   simulations of coverage, and studies
 # make check  lint, types, doctests: seconds     make bench       speed, as ratios to peers
 # make docs   pages made from the code           make clean       remove what was made

@@ -10,6 +10,8 @@ from roadworthy import registry
 from roadworthy.spec import schema
 
 HERE = Path(__file__).parent
+GIVEN = ("base", "task")
+"""Parameters that the program fills in, not the file."""
 
 
 def components() -> str:
@@ -18,7 +20,9 @@ def components() -> str:
     for room in registry.ROOMS:
         lines += [f"## {room}", "", "| name | what it does | parameters |", "| --- | --- | --- |"]
         for name, component in registry.components(room).items():
-            given = ", ".join(_parameter(n, p.default) for n, p in component.parameters.items()) or "none"
+            given = (
+                ", ".join(_parameter(n, p.default) for n, p in component.parameters.items() if n not in GIVEN) or "none"
+            )
             lines.append(f"| `{name}` | {_cell(component.summary)} | {_cell(given)} |")
         lines.append("")
     return "\n".join(lines)
