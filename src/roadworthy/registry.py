@@ -196,8 +196,11 @@ def install(extra: str) -> str:
 
 
 def missing(component: Component) -> str:
-    """What to install before a component can work, else empty; its trait `extra` is (module, name of the extra)."""
-    module, extra = component.traits.get("extra", ("", ""))
+    """What to install before a component can work, else empty.
+
+    A component declares it as (module, name of the extra), by its trait `extra` or by an attribute of that name.
+    """
+    module, extra = component.traits.get("extra") or getattr(component.build, "extra", ("", ""))
     if not module or importlib.util.find_spec(module) is not None:
         return ""
     return f"{component.name} needs {module}, which is not installed: {install(extra)}"

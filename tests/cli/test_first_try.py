@@ -142,6 +142,23 @@ def test_a_missing_extra_is_said_before_any_case(tmp_path, cli, monkeypatch):
     assert "wer needs rapidfuzz" in answer.err and "[audio]" in answer.err and "constraints.txt" in answer.err
 
 
+def test_a_transform_that_cannot_be_made_is_refused_before_every_case_fails(tiny, cli, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    answer = cli("assess", tiny.file)
+    assert answer.code == 2
+    assert "circumstances.noise.transform: gaussian_noise needs cv2" in answer.err and "[vision]" in answer.err
+
+
+def test_outside_a_checkout_extras_are_installed_by_name(monkeypatch, tmp_path):
+    from roadworthy import registry
+
+    assert registry.install("audio") == 'pip install -c constraints.txt -e ".[audio]"'
+    monkeypatch.setattr(registry, "_CHECKOUT", tmp_path)
+    assert registry.install("audio") == 'pip install "roadworthy[audio]"'
+
+
 def test_the_fields_of_the_preparation_are_listed(cli):
     out = cli("list", "adapters").out
     assert "input.mean: float" in out and "input.layout" in out

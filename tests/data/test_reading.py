@@ -106,7 +106,7 @@ def test_texts_labels_and_episodes():
         (CLASS_SCORES, {"cat": 0.5}, "is dict with the keys cat, not numbers; class scores are"),
         (CLASS_SCORES, "cat", "not numbers; class scores are"),
         (CLASS_SCORES, [[1, 2], [3]], "is list of 2 items of different lengths; class scores are"),
-        (TEXT, ["hello"], "is list of 1 items; a text (str) was expected"),
+        (TEXT, ["hello"], "is list of 1 items, not text"),
         (EPISODE, "done", "is str; a step gives a dict"),
     ],
 )

@@ -219,7 +219,7 @@ class _Text(Kind):
         return reading.text(item)
 
     def problem(self, item: Any) -> str | None:
-        return None if isinstance(item, str) else f"{reading.described(item)}; a text (str) was expected"
+        return None if isinstance(item, str) else f"{reading.described(item)}, not text"
 
     def pack(self, items: Sequence[Any]) -> Parts:
         return {"text": [None if i is None else str(i) for i in items]}

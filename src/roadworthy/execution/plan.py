@@ -268,8 +268,13 @@ def _circumstances(spec: Assessment) -> list[Circumstance]:
         circumstance = Circumstance(name, **values)
         try:
             for transform in circumstance.transforms() if content.transform else ():
+                needed = registry.missing(transform.component)
+                if needed:
+                    raise spec.error(("circumstances", name, "transform"), needed)
                 if not transform.identity:
                     transform.component.check(transform.parameters)
+        except SpecError:
+            raise
         except ValueError as error:
             key = "parameters" if content.parameters else "levels"
             raise spec.error(("circumstances", name, key), str(error)) from error

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from roadworthy.data.values import IMAGE
+from roadworthy.registry import install
 
 _WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0, np.dtype("f4"): 1.0, np.dtype("f8"): 1.0}
 _STRIP = 30_000
@@ -36,7 +37,7 @@ def opencv() -> Any:
     try:
         import cv2
     except ImportError as error:
-        raise ImportError("transforms of images need OpenCV: pip install 'roadworthy[vision]'") from error
+        raise ImportError(f"transforms of images need OpenCV: {install('vision')}") from error
     return cv2
 
 
@@ -90,6 +91,7 @@ def on_pixels(paint: _F) -> _F:
         colours = paint(np.ascontiguousarray(plain[:, :, :3]), rng, **parameters)
         return np.concatenate([colours, plain[:, :, 3:]], axis=2)
 
+    make.extra = ("cv2", "vision")  # type: ignore[attr-defined]
     return make  # type: ignore[return-value]
 
 
