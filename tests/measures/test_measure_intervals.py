@@ -13,6 +13,7 @@ from roadworthy.data.values import Boxes, Tracks
 from roadworthy.measures import Scored, difference, interval
 from roadworthy.measures.classification import accuracy, balanced_accuracy, error_rate
 from roadworthy.measures.detection import ap50, recall
+from roadworthy.measures.interval import quotient
 from roadworthy.measures.regression import rmse
 from roadworthy.measures.speech import wer
 from roadworthy.measures.tracking import mota
@@ -67,7 +68,7 @@ def test_a_ratio_is_the_one_of_statistics_mapped_through_its_scale() -> None:
 
 def test_the_ends_of_a_falling_scale_are_swapped_and_so_are_the_sides() -> None:
     scored = tracked(20, [3, 8, 15])
-    plain = statistics.ratio(scored.numerator, scored.denominator, confidence=0.95)
+    plain = statistics.ratio(scored.numerator, scored.denominator, confidence=0.95, kind="count")
     both = interval(scored)
     assert both.low == pytest.approx(1 - plain.high)
     assert both.high == pytest.approx(min(1 - plain.low, 1.0))
@@ -78,23 +79,30 @@ def test_the_ends_of_a_falling_scale_are_swapped_and_so_are_the_sides() -> None:
 
 def test_ends_stay_within_what_the_measure_can_be() -> None:
     found = interval(seen(12, [4]))
-    assert found.high == 1.0 and 0.7 < found.low < seen(12, [4]).value()
-    assert interval(wer(["a b", "a c", "a b"], ["a b"] * 3)).low == 0.0
+    assert found.high <= 1.0 and 0.5 < found.low < seen(12, [4]).value()
+    assert 0.0 < interval(wer(["a b", "a c", "a b"], ["a b"] * 3)).low < 0.01
     assert interval(rmse(np.array([0.0, 0.0, 9.0]), np.zeros(3))).low == 0.0
 
 
 def test_a_perfect_recall_still_has_a_lower_bound() -> None:
     found = interval(seen(40, []))
-    assert (found.low, found.high) == pytest.approx((statistics.wilson(40, 40).low, 1.0))
+    assert (found.low, found.high) == pytest.approx((0.025 ** (1 / 40), 1.0))
     assert "does not vary" in found.method
-    grouped = interval(seen(40, []), np.repeat(np.arange(8), 5))
-    assert grouped.low == pytest.approx(statistics.wilson(8, 8).low)
+    grouped = interval(seen(40, []), np.repeat(np.arange(8), 5), sided="lower")
+    assert grouped.low == pytest.approx(0.05 ** (1 / 8))
 
 
-def test_perfect_tracks_have_no_bound_from_below_and_the_method_says_why() -> None:
-    found = interval(tracked(20, []))
-    assert (found.low, found.high) == (-math.inf, 1.0)
-    assert "variance is unknown" in found.method
+def test_perfect_tracks_have_a_bound_from_the_number_of_sequences() -> None:
+    found = interval(tracked(20, []), sided="lower")
+    assert (found.low, found.high) == pytest.approx((0.05 ** (1 / 20), 1.0))
+    assert "each of 20 cases as one trial of rate at most 1" in found.method
+
+
+def test_no_word_wrong_bounds_the_rate_by_utterances_not_by_words() -> None:
+    found = interval(wer(["a b c d e"] * 300, ["a b c d e"] * 300), sided="upper")
+    assert found.high == pytest.approx(1 - 0.05 ** (1 / 300))
+    grouped = interval(wer(["a b c d e"] * 300, ["a b c d e"] * 300), np.repeat(np.arange(30), 10), sided="upper")
+    assert grouped.high == pytest.approx(1 - 0.05 ** (1 / 30))
 
 
 def test_a_free_measure_is_bootstrapped_over_groups() -> None:
@@ -136,6 +144,36 @@ def test_a_paired_difference_of_ratios_uses_what_the_cases_share() -> None:
     assert paired.interval.contains(paired.value) and apart.interval.contains(apart.value)
     assert paired.interval.method.startswith("paired bootstrap bca, 12 groups")
     assert apart.interval.method.startswith("two samples, bootstrap bca, 24 groups")
+
+
+def test_a_change_of_few_words_is_bounded_and_none_too() -> None:
+    said = ["a b c d e f g h i j"] * 400
+    first = wer(["a b c d e f g h i x"] * 6 + said[6:], said)
+    second = wer(said[:3] + ["a b c d e f g h i x"] * 6 + said[9:], said)
+    found = difference(first, second, paired=True)
+    assert found.value == 0.0 and found.interval.low == pytest.approx(-found.interval.high)
+    assert 3 / 4000 < found.interval.high < 0.01
+    same = difference(first, first, paired=True, sided="upper")
+    assert same.interval.high == pytest.approx(1 - 0.05 ** (1 / 400))
+    kept = quotient(first, first, paired=True)
+    assert kept.low < 1 < kept.high < math.inf
+
+
+def test_a_root_mean_square_error_that_does_not_change_has_a_finite_quotient() -> None:
+    scored = rmse(np.random.default_rng(0).normal(size=60), np.zeros(60))
+    kept = quotient(scored, scored, paired=True, rng=rng())
+    gap = difference(scored, scored, paired=True, rng=rng()).interval
+    assert 0.5 < kept.low < 1 < kept.high < 2
+    assert -1 < gap.low < 0 < gap.high < 1
+
+
+def test_nothing_is_a_share_of_a_value_that_is_not_above_zero() -> None:
+    bad = Scored.ratio(
+        np.full(9, 2.0), np.ones(9), error=np.ones(9), failure=np.ones(9, bool), better="higher",
+        scale=lambda r: 1 - r, limits=(-math.inf, 1.0),
+    )  # fmt: skip
+    found = quotient(bad, bad, paired=True, rng=rng())
+    assert math.isinf(found.low) and math.isinf(found.high) and "above 0" in found.method
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

@@ -114,6 +114,8 @@ def difference(
     if paired and _few(first, second, groups):
         return Difference(value, _within(_of_changes(first, second, groups, confidence, sided), limits))
     samples = _Samples(first, second, groups, second_groups, paired, joined, resamples, rng)
+    if not paired and not joined and _are_rates(first, second):
+        return Difference(value, _within(samples.combined(confidence, sided), limits))
     found = samples.bootstrap(lambda a, b: a - b, confidence, sided)
     if _is_open(found, sided):
         found = samples.combined(confidence, sided)
@@ -193,9 +195,11 @@ class _Samples:
 
     def combined(self, confidence: float, sided: Sided) -> Interval:
         """The difference, from the interval of each."""
+        from roadworthy.statistics.arguments import open_sides
         from roadworthy.statistics.paired import mover
 
         low, high = mover(self._values(), *self._intervals(confidence, sided))
+        low, high = open_sides(low, high, sided, least=-math.inf, most=math.inf)
         return Interval(low, high, confidence, "two intervals combined (MOVER) as if independent")
 
     def divided(self, confidence: float, sided: Sided) -> Interval:
@@ -252,8 +256,10 @@ def kind_of(scored: Scored) -> RatioKind:
     assert above is not None and below is not None
     if scored.limits == (0.0, 1.0) and bool(((above >= 0) & (above <= below)).all()):
         return "share"
-    whole = bool((above == np.floor(above)).all() and (below == np.floor(below)).all())
-    return "count" if whole and bool((above >= 0).all()) else "real"
+    whole = bool((above == np.floor(above)).all() and (below == np.floor(below)).all() and (above >= 0).all())
+    # A mean of whole numbers (turns, errors in whole degrees) has no trials that its events could fill.
+    trials = scored.scale is complement or (scored.scale is None and bool((below != 1).any()))
+    return "count" if whole and trials else "real"
 
 
 def _of_extreme(scored: Scored, groups: Any, confidence: float, sided: Sided) -> Interval:
@@ -289,6 +295,11 @@ def _of_ratio(scored: Scored, groups: Any, confidence: float, sided: Sided) -> I
     return _within(_scaled(found, scored, falling), scored.limits)
 
 
+def _are_rates(first: Scored, second: Scored) -> bool:
+    """Whether both are shares or counts, whose bounds hold with few events too."""
+    return first.shape == "ratio" and "real" not in (kind_of(first), kind_of(second))
+
+
 def _few(first: Scored, second: Scored, groups: Any) -> bool:
     """Whether two rates of the same exposure differ by, or rest on, so few events that a bootstrap errs."""
     from roadworthy.statistics.rates import effective_events
@@ -296,7 +307,7 @@ def _few(first: Scored, second: Scored, groups: Any) -> bool:
     if first.shape != "ratio" or first.scale not in (None, complement) or first.scale is not second.scale:
         return False
     (above, below), (before, exposure) = _columns(first), _columns(second)
-    if "real" in (kind_of(first), kind_of(second)) or not np.array_equal(below, exposure):
+    if not _are_rates(first, second) or not np.array_equal(below, exposure):
         return False
     rests = effective_events(before, groups) if first.scale is None else math.inf
     return min(effective_events(above - before, groups), rests) < FEW

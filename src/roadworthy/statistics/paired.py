@@ -30,7 +30,7 @@ from .arguments import (
     same_length,
     tail_probability,
 )
-from .clusters import cluster_design, clustered_proportion, discounted_size, group_sums, jackknife_influences
+from .clusters import cluster_design, clustered_proportion, discounted_size, group_sums, jackknife_influences, kish_size
 from .interval import Interval
 from .mean import mean, mean_variance, student_interval, whole_line
 from .proportion import ProportionMethod, clopper_pearson
@@ -93,7 +93,9 @@ def _paired_binary(
     exact = sided != "two" and tail < 0.5
     size, label = design.effective_n, "exact gains and losses (MOVER)" if exact else "tango"
     if not design.distinct and not design.constant:
-        size = discounted_size(size, design.freedom, tail)
+        # A group is worth a case, whatever its correlation: the discount must not say less.
+        whole = min(size, kish_size(np.bincount(codes, minlength=count).astype(np.float64)))
+        size = max(discounted_size(size, design.freedom, tail), whole)
         label += f", {count} groups, effective n {design.effective_n:.1f}, t with {design.freedom:.1f} df"
     elif not design.distinct:
         label += f", {count} groups, equal differences: each group counts as one case"

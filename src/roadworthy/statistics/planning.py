@@ -8,7 +8,7 @@ and large numbers, use the normal approximation with a correction for continuity
 >>> cases_to_settle(0.95, 0.92, n=200, confidence=0.975, method="wilson")
 572
 >>> cases_to_settle_mean(1.8, 2.0, half_width=0.4, n=100)
-914
+915
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .arguments import Floats, Sided, binary_values, group_codes, open_sides, same_length, tail_probability
-from .clusters import cluster_design, discounted_size
+from .clusters import cluster_design, discounted_size, kish_size
 from .interval import Interval
 from .mean import ratio_design
 from .paired import correlation_of, mover, two_sided_level
@@ -57,7 +57,8 @@ def kept_share(
     if not design.distinct:
         size = design.effective_n
         if not design.constant:
-            size = discounted_size(size, design.freedom, tail)
+            whole = min(size, kish_size(np.bincount(codes, minlength=count).astype(np.float64)))
+            size = max(discounted_size(size, design.freedom, tail), whole)
         label += f", {count} groups, effective n {design.effective_n:.1f}"
     shrink = size / len(now)
     lost, gained = float(np.sum((then == 1) & (now == 0))), float(np.sum((then == 0) & (now == 1)))

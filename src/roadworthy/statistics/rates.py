@@ -17,7 +17,7 @@ most `worst` (1: every word wrong). What remains open: strong correlation in few
 0.006
 >>> found = share_interval(np.r_[np.full(98, 2.0), 1.0, 1.0], np.full(100, 2.0), None, confidence=0.95, sided="lower")
 >>> round(found.low, 3)
-0.937
+0.953
 """
 
 from __future__ import annotations
@@ -48,11 +48,14 @@ def share_interval(
     if design.variance == 0.0 or p in (0.0, 1.0):
         size = kish_size(design.sums)
         label = f"share that does not vary, each of {_units(design)} as one trial: clopper_pearson"
+    elif design.distinct and _one_trial_each(parts, wholes):
+        size, label = float(len(parts)), "share, one trial a case: clopper_pearson"
     else:
         rare = parts if p <= 0.5 else wholes - parts
         freedom = _freedom(design, rare, groups)
         effective = min(p * (1.0 - p) / design.variance, float(wholes.sum()))
-        size = discounted_size(effective, freedom, tail)
+        # Whatever the correlation, a group is worth a trial: the discount must not say less.
+        size = max(discounted_size(effective, freedom, tail), min(effective, kish_size(design.sums)))
         label = f"share, {_units(design)}, clopper_pearson with effective n {effective:.1f}, t with {freedom:.1f} df"
     found = clopper_pearson(p * size, size, confidence=confidence, sided=sided)
     return Interval(found.low, found.high, float(confidence), label)
@@ -85,7 +88,9 @@ def count_interval(
         return Interval(0.0, math.inf, float(confidence), "count, equal ratios in all cases: the variance is unknown")
     rate, freedom = design.estimate, _freedom(design, events, groups)
     effective = rate**2 / design.variance
-    size = discounted_size(effective, freedom, tail)
+    # Events that come all together, a group's every trial at once, are still worth rate * groups / worst.
+    least = min(effective, rate / worst * kish_size(design.sums))
+    size = max(discounted_size(effective, freedom, tail), least)
     low = rate * float(gammaincinv(size, tail)) / size
     high = rate * float(gammaincinv(size + 1.0, 1.0 - tail)) / size
     low, high = open_sides(low, high, sided, least=0.0, most=math.inf)
@@ -104,6 +109,10 @@ def _freedom(design: RatioDesign, events: Floats, groups: ArrayLike | None) -> f
     if design.distinct:
         return known
     return max(1.0, min(known, effective_events(events, groups) - 1.0))
+
+
+def _one_trial_each(parts: Floats, wholes: Floats) -> bool:
+    return bool(np.all(wholes == wholes[0]) and np.all((parts == 0.0) | (parts == wholes)))
 
 
 def _units(design: RatioDesign) -> str:
