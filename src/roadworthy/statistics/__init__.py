@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .interval import Interval
     from .mean import ratio
     from .multiplicity import benjamini_hochberg, holm, simultaneous
-    from .neighbours import Neighbours, nearest
+    from .neighbours import Neighbours, Points, nearest
     from .paired import difference, paired_difference
     from .planning import cases_to_settle, cases_to_settle_mean
     from .proportion import (
@@ -39,6 +39,7 @@ _HOME = {
     "Interval": "interval",
     "KernelDensity": "density",
     "Neighbours": "neighbours",
+    "Points": "neighbours",
     "auc": "ranking",
     "benjamini_hochberg": "multiplicity",
     "cases_to_settle": "planning",
@@ -71,6 +72,7 @@ __all__ = [
     "Interval",
     "KernelDensity",
     "Neighbours",
+    "Points",
     "auc",
     "benjamini_hochberg",
     "bootstrap",

@@ -26,6 +26,8 @@ PAIRS_AT_ONCE = 2**18
 """Differences refined at once, in numbers: as many as a processor's cache holds."""
 LARGEST = 1e150
 """Squares of larger numbers are no float64."""
+FAR = 1e15
+"""Queries this much farther out than the points are compared in float64 alone, where their squares are numbers."""
 
 
 class Neighbours(NamedTuple):
@@ -35,13 +37,6 @@ class Neighbours(NamedTuple):
     """float64, (queries, k)."""
     indices: np.ndarray
     """int64, (queries, k)."""
-
-
-class _Candidates(NamedTuple):
-    """Pairs that may be among the nearest, in the order of the queries."""
-
-    rows: np.ndarray
-    columns: np.ndarray
 
 
 def nearest(
@@ -58,26 +53,118 @@ def nearest(
     `device` is numpy's processor or a torch device for the products. With `exclude_self` the queries are the points themselves,
     and none is its own neighbour. `memory_mb` bounds the products held at once, not the answer.
     """
-    queries, points = _checked(queries, "queries"), _checked(points, "points")
-    available = len(points) - exclude_self
-    if queries.shape[1] != points.shape[1]:
-        raise ValueError(
-            f"queries have {queries.shape[1]} columns and points {points.shape[1]}; the same number was expected"
-        )
-    if exclude_self and len(queries) != len(points):
-        raise ValueError(
-            f"exclude_self takes the points as queries, but there are {len(queries)} and {len(points)} of them"
-        )
-    if not 1 <= k <= available:
-        raise ValueError(f"k is {k}; from 1 to {available} was expected, as many as there are points to choose from")
-    found = Neighbours(np.empty((len(queries), k)), np.empty((len(queries), k), dtype=np.int64))
-    if not len(queries):
+    return Points(points, device=device, memory_mb=memory_mb).nearest(queries, k=k, exclude_self=exclude_self)
+
+
+class Points:
+    """Points made ready once, for many searches: among all of them, or among a slice.
+
+    >>> points = Points(np.array([[0.0], [1.0], [5.0], [6.0]]))
+    >>> points.nearest(np.array([[0.9]]), start=2).indices.tolist()
+    [[2]]
+    """
+
+    def __init__(self, points: np.ndarray, *, device: str = "cpu", memory_mb: int = 512) -> None:
+        self._points = _checked(points, "points")
+        self._device, self._memory_mb = device, memory_mb
+        self._torch = None if device == "cpu" else _torch_on(device)
+        chunk_rows(1, memory_mb)
+        # A power of two is exact, and around 1 no square of float32 overflows or vanishes.
+        most = 120 if self._points.dtype == np.float32 else 1000
+        self._scale = 2.0 ** -np.clip(np.ceil(np.log2(2 * _extent(self._points) or 1.0)), -most, most)
+        # Any centre will do, as queries are moved along; one that is a float32 makes the difference of two float32 exact enough.
+        mean = self._points.mean(axis=0, dtype=np.float64) if len(self._points) else np.zeros(self._points.shape[1])
+        self._centre = (mean * self._scale).astype(np.float32)
+        self._moved = self._ready(self._points, np.float32)
+        self._squares = np.einsum("ij,ij->i", self._moved, self._moved)
+        if self._torch is not None:
+            self._moved, self._squares = self._there(self._moved), self._there(self._squares)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+    def nearest(
+        self,
+        queries: np.ndarray,
+        *,
+        k: int = 1,
+        start: int = 0,
+        stop: int | None = None,
+        exclude_self: bool = False,
+    ) -> Neighbours:
+        """The k nearest of the points from `start` to `stop`; indices count from the first point of all."""
+        queries = _checked(queries, "queries")
+        stop = len(self) if stop is None else stop
+        available = stop - start - exclude_self
+        if queries.shape[1] != self._points.shape[1]:
+            raise ValueError(
+                f"queries have {queries.shape[1]} columns and points {self._points.shape[1]}; "
+                "the same number was expected"
+            )
+        if exclude_self and (len(queries) != len(self) or available < len(self) - 1):
+            raise ValueError(
+                f"exclude_self takes the points as queries, but there are {len(queries)} and {stop - start} of them"
+            )
+        if not 1 <= k <= available:
+            raise ValueError(
+                f"k is {k}; from 1 to {available} was expected, as many as there are points to choose from"
+            )
+        found = Neighbours(np.empty((len(queries), k)), np.empty((len(queries), k), dtype=np.int64))
+        if not len(queries):
+            return found
+        far = np.abs(queries).max(axis=1) * self._scale > FAR
+        crowded = self._search(found, queries, np.flatnonzero(~far), slice(start, stop), exclude_self, np.float32)
+        again = np.sort(np.append(crowded, np.flatnonzero(far)))
+        if len(again):
+            self._search(found, queries, again, slice(start, stop), exclude_self, np.float64)
         return found
-    rows = np.arange(len(queries))
-    crowded = _search(found, queries, points, rows, np.float32, device, memory_mb, exclude_self)
-    if len(crowded):
-        _search(found, queries, points, crowded, np.float64, device, memory_mb, exclude_self)
-    return found
+
+    def _search(
+        self,
+        found: Neighbours,
+        queries: np.ndarray,
+        rows: np.ndarray,
+        among: slice,
+        exclude_self: bool,
+        dtype: type[np.floating[Any]],
+    ) -> np.ndarray:
+        """Fill in the answer of these rows; gives back those that this precision cannot tell."""
+        k, width = found.indices.shape[1], among.stop - among.start
+        product = self._product(among, dtype)
+        size = chunk_rows(width, self._memory_mb, bytes_each=np.dtype(dtype).itemsize)
+        crowded = [np.zeros(0, dtype=np.int64)]
+        for start in range(0, len(rows), size):
+            chunk = rows[start : start + size]
+            picked, columns = product.candidates(self._ready(queries[chunk], dtype), k, chunk if exclude_self else None)
+            count = np.bincount(picked, minlength=len(chunk))
+            if dtype is np.float32 and count.max() > 8 * k + CROWD:
+                usable = count <= 8 * k + CROWD
+                crowded.append(chunk[~usable])
+                picked, columns = picked[usable[picked]], columns[usable[picked]]
+            _refine(found, queries, self._points, chunk[picked], columns + among.start)
+        return np.concatenate(crowded)
+
+    def _product(self, among: slice, dtype: type[np.floating[Any]]) -> _Product:
+        if dtype is np.float32:
+            return _Product(self._moved[among], self._squares[among], dtype, self)
+        moved = self._ready(self._points[among], dtype)
+        squares = np.einsum("ij,ij->i", moved, moved)
+        if self._torch is not None:
+            moved, squares = self._there(moved), self._there(squares)
+        return _Product(moved, squares, dtype, self)
+
+    def _ready(self, values: np.ndarray, dtype: type[np.floating[Any]]) -> np.ndarray:
+        """Scaled and moved, in blocks, in the precision of the values; then as `dtype`."""
+        moved = np.empty(values.shape, dtype=dtype)
+        for start in range(0, len(values), 1024):
+            block = values[start : start + 1024] * values.dtype.type(self._scale)
+            block -= self._centre
+            moved[start : start + 1024] = block
+        return moved
+
+    def _there(self, values: np.ndarray) -> Any:
+        assert self._torch is not None
+        return self._torch.from_numpy(np.ascontiguousarray(values)).to(self._device)
 
 
 def chunk_rows(width: int, memory_mb: int, *, bytes_each: int = 4) -> int:
@@ -109,66 +196,27 @@ def _extent(values: np.ndarray) -> float:
     return float(max(values.max(initial=0.0), -values.min(initial=0.0))) if not np.isnan(values.sum()) else np.nan
 
 
-def _search(
-    found: Neighbours,
-    queries: np.ndarray,
-    points: np.ndarray,
-    rows: np.ndarray,
-    dtype: type[np.floating[Any]],
-    device: str,
-    memory_mb: int,
-    exclude_self: bool,
-) -> np.ndarray:
-    """Fill in the answer of these rows; gives back those that this precision cannot tell."""
-    k = found.indices.shape[1]
-    centre = points.mean(axis=0, dtype=np.float64)
-    # Around 1, so that no square of float32 overflows or vanishes.
-    scale = 1 / (2 * max(_extent(points), _extent(queries)) or 1.0)
-    product = _Product(points, centre, scale, dtype, device)
-    most = 8 * k + CROWD if dtype is np.float32 else len(points)
-    size = chunk_rows(len(points), memory_mb, bytes_each=np.dtype(dtype).itemsize)
-    crowded = []
-    for start in range(0, len(rows), size):
-        chunk = rows[start : start + size]
-        centred = _moved(queries[chunk], centre, scale, dtype)
-        candidates = product.candidates(centred, k, chunk if exclude_self else None)
-        count = np.bincount(candidates.rows, minlength=len(chunk))
-        usable = count <= most
-        crowded.append(chunk[~usable])
-        keep = usable[candidates.rows]
-        if not usable.all():
-            candidates = _Candidates(candidates.rows[keep], candidates.columns[keep])
-        _refine(found, queries, points, chunk, candidates)
-    return np.concatenate(crowded)
-
-
 class _Product:
-    """The points, ready for products on a device, and how far such a product can be wrong."""
+    """Points for products in one precision, and how far such a product can be wrong."""
 
-    def __init__(
-        self, points: np.ndarray, centre: np.ndarray, scale: float, dtype: type[np.floating[Any]], device: str
-    ) -> None:
-        centred = _moved(points, centre, scale, dtype)
-        squares = np.einsum("ij,ij->i", centred, centred)
+    def __init__(self, points: Any, squares: Any, dtype: type[np.floating[Any]], owner: Points) -> None:
+        self.points, self.squares = points, squares
+        self.torch, self.there = owner._torch, owner._there
         # Rounding of a dot product of d terms is at most d eps |q||p| (Higham, Accuracy and Stability, eq. 3.5); the rest is for
-        # the norms, the sum and the cast of the centred values.
+        # the norms, the sum and the cast of the moved values, and what vanishes below the smallest number.
         self.error = (2 * points.shape[1] + 16) * float(np.finfo(dtype).eps)
         self.smallest = 4 * points.shape[1] * float(np.finfo(dtype).tiny)
-        self.largest = float(np.sqrt(squares.max(initial=0.0)))
-        self.torch = None if device == "cpu" else _torch_on(device)
-        self.device = device
-        if self.torch is not None:
-            self.points: Any = self.torch.from_numpy(centred).to(device)
-            self.squares: Any = self.torch.from_numpy(squares).to(device)
-        else:
-            self.points, self.squares = centred, squares
+        self.largest = float(squares.max()) ** 0.5
 
-    def candidates(self, queries: np.ndarray, k: int, own: np.ndarray | None) -> _Candidates:
-        """All pairs that may be among the k nearest of their query; `own` are columns that a query must not find."""
+    def candidates(self, queries: np.ndarray, k: int, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and columns of all pairs that may be among the k nearest of their query, in the order of the queries.
+
+        `own` are columns that a query must not find.
+        """
         norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
         slack = 2 * self.error * (norms + self.largest) ** 2 + self.smallest
         pick = _pick_numpy if self.torch is None else _pick_torch
-        return _Candidates(*pick(self, queries, slack.astype(queries.dtype), k, own))
+        return pick(self, queries, slack.astype(queries.dtype), k, own)
 
 
 def _pick_numpy(
@@ -195,10 +243,10 @@ def _pick_torch(
     product: _Product, queries: np.ndarray, slack: np.ndarray, k: int, own: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     torch: Any = product.torch
-    here = torch.from_numpy(queries).to(product.device)
+    here = product.there(queries)
     values = torch.addmm(product.squares[None, :], here, product.points.T, alpha=-2)
     if own is not None:
-        values[torch.arange(len(own), device=product.device), torch.from_numpy(own).to(product.device)] = torch.inf
+        values[product.there(np.arange(len(own))), product.there(own)] = torch.inf
     n = values.shape[1]
     groups = _groups(n, k)
     if groups:
@@ -207,7 +255,7 @@ def _pick_torch(
     else:
         values_of_groups = values
     bound = torch.kthvalue(values_of_groups, k, dim=1).values
-    chosen = torch.nonzero(values <= (bound + torch.from_numpy(slack).to(product.device))[:, None]).cpu().numpy()
+    chosen = torch.nonzero(values <= (bound + product.there(slack))[:, None]).cpu().numpy()
     return chosen[:, 0], chosen[:, 1]
 
 
@@ -217,35 +265,23 @@ def _groups(n: int, k: int) -> int:
     return groups if n >= 4 * groups else 0
 
 
-def _moved(values: np.ndarray, centre: np.ndarray, scale: float, dtype: type[np.floating[Any]]) -> np.ndarray:
-    """(values - centre) * scale; the difference is taken in float64, a block at a time."""
-    moved = np.empty(values.shape, dtype=dtype)
-    for start in range(0, len(values), 1024):
-        block = values[start : start + 1024] - centre
-        block *= scale
-        moved[start : start + 1024] = block
-    return moved
-
-
-def _refine(
-    found: Neighbours, queries: np.ndarray, points: np.ndarray, chunk: np.ndarray, candidates: _Candidates
-) -> None:
+def _refine(found: Neighbours, queries: np.ndarray, points: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> None:
     """Distances of the candidates from their differences in float64; the k best of each row, equal ones by index."""
-    if not len(candidates.rows):
+    if not len(rows):
         return
     k = found.indices.shape[1]
-    squared = np.empty(len(candidates.rows))
-    step = max(1, PAIRS_AT_ONCE // points.shape[1])
+    squared = np.empty(len(rows))
+    step = max(1, PAIRS_AT_ONCE // max(points.shape[1], 1))
     for start in range(0, len(squared), step):
         part = slice(start, start + step)
-        difference = points[candidates.columns[part]].astype(np.float64)
-        difference -= queries[chunk[candidates.rows[part]]]
+        difference = points[columns[part]].astype(np.float64)
+        difference -= queries[rows[part]]
         squared[part] = np.einsum("ij,ij->i", difference, difference)
-    order = np.lexsort((candidates.columns, squared, candidates.rows))
-    rows, first = np.unique(candidates.rows, return_index=True)
+    order = np.lexsort((columns, squared, rows))
+    answered, first = np.unique(rows, return_index=True)
     best = order[first[:, None] + np.arange(k)]
-    found.distances[chunk[rows]] = np.sqrt(squared[best])
-    found.indices[chunk[rows]] = candidates.columns[best]
+    found.distances[answered] = np.sqrt(squared[best])
+    found.indices[answered] = columns[best]
 
 
 def _torch_on(device: str) -> Any:

@@ -26,7 +26,7 @@ import numpy as np
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.registry import register
 from roadworthy.statistics.density import Covariance, KernelDensity, whitened
-from roadworthy.statistics.neighbours import nearest
+from roadworthy.statistics.neighbours import Points, nearest
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.activations import ActivationSupervisor, ByClass
 
@@ -114,6 +114,10 @@ class Neighbourhood(ActivationSupervisor):
         if k < 1:
             raise ValueError(f"k is {k}; at least 1 was expected")
         self.k, self.normalise = k, normalise
+        self._points: Points | None = None
+
+    def _forget(self) -> None:
+        self._points = None
 
     def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
         if self.k > len(activations):
@@ -121,10 +125,9 @@ class Neighbourhood(ActivationSupervisor):
         return {"width": np.array(activations.shape[1]), "points": self._ready(activations)}
 
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        points = self._learned["points"]
-        k = min(self.k, len(points))
-        found = nearest(self._ready(activations), points, k=k, device=self.device, memory_mb=self.memory_mb)
-        return found.distances[:, -1]
+        points = self._points or Points(self._learned["points"], device=self.device, memory_mb=self.memory_mb)
+        self._points = points
+        return points.nearest(self._ready(activations), k=min(self.k, len(points))).distances[:, -1]
 
     def _ready(self, activations: np.ndarray) -> np.ndarray:
         """Rows of length 1, in their own precision; a row of zeros stays one."""

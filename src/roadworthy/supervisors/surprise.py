@@ -27,7 +27,7 @@ import numpy as np
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register
 from roadworthy.statistics.density import Covariance, KernelDensity, mahalanobis_squared
-from roadworthy.statistics.neighbours import Neighbours, nearest
+from roadworthy.statistics.neighbours import Points
 from roadworthy.supervisors.activations import ActivationSupervisor, ByClass
 
 
@@ -196,6 +196,7 @@ class DistanceSurprise(_OfPredictedClass):
         if not 0 < share <= 1:
             raise ValueError(f"share is {share}; above 0 and up to 1 was expected")
         self.share = share
+        self._points: Points | None = None
         self._to_others = np.zeros(0)
 
     def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
@@ -222,37 +223,37 @@ class DistanceSurprise(_OfPredictedClass):
         }
 
     def _forget(self) -> None:
+        self._points = None
         # Distances from a reference activation to the other classes, worked out when a first input asks for them.
         self._to_others = np.full(len(self._learned["points"]), np.nan)
 
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        known = ByClass(self._learned["points"], self._learned["labels"], self._learned["starts"])
-        position = np.searchsorted(known.labels, predicted)
-        unseen = ~np.isin(predicted, known.labels)
+        labels, starts = self._learned["labels"], self._learned["starts"]
+        points = self._points or Points(self._learned["points"], device=self.device, memory_mb=self.memory_mb)
+        self._points = points
+        position = np.searchsorted(labels, predicted)
+        unseen = ~np.isin(predicted, labels)
         if unseen.any():
-            at = self._nearest(activations[unseen], known.points).indices[:, 0]
-            position[unseen] = np.searchsorted(known.starts, at, side="right") - 1
+            at = points.nearest(activations[unseen]).indices[:, 0]
+            position[unseen] = np.searchsorted(starts, at, side="right") - 1
         result = np.empty(len(activations))
         for i in np.unique(position):
             rows = position == i
-            found = self._nearest(activations[rows], known.rows(i))
-            winners = known.starts[i] + found.indices[:, 0]
-            self._measure_to_others(known, i, np.unique(winners))
+            found = points.nearest(activations[rows], start=starts[i], stop=starts[i + 1])
+            winners = found.indices[:, 0]
+            self._measure_to_others(points, starts[i], starts[i + 1], np.unique(winners))
             result[rows] = found.distances[:, 0] / self._to_others[winners]
         return result
 
-    def _measure_to_others(self, known: ByClass, i: int, winners: np.ndarray) -> None:
-        """Fill in the distance of these activations of class i to the nearest one of another class."""
+    def _measure_to_others(self, points: Points, start: int, stop: int, winners: np.ndarray) -> None:
+        """Fill in the distance of these activations, of the class from `start` to `stop`, to the nearest of another class."""
         new = winners[np.isnan(self._to_others[winners])]
         if not len(new):
             return
-        points = known.points[new]
+        activations = self._learned["points"][new]
         # The other classes are what stands before and after: two slices, nothing is copied.
-        sides = (known.points[: known.starts[i]], known.points[known.starts[i + 1] :])
-        distance = np.min([self._nearest(points, side).distances[:, 0] for side in sides if len(side)], axis=0)
-        norms = np.sqrt(np.einsum("ij,ij->i", points, points, dtype=np.float64))
+        sides = [(a, b) for a, b in ((0, start), (stop, len(points))) if b > a]
+        distance = np.min([points.nearest(activations, start=a, stop=b).distances[:, 0] for a, b in sides], axis=0)
+        norms = np.sqrt(np.einsum("ij,ij->i", activations, activations, dtype=np.float64))
         resolution = np.finfo(np.float32).eps * norms + np.finfo(np.float32).tiny
         self._to_others[new] = np.maximum(distance, resolution)
-
-    def _nearest(self, queries: np.ndarray, points: np.ndarray) -> Neighbours:
-        return nearest(queries, points, device=self.device, memory_mb=self.memory_mb)
