@@ -72,8 +72,8 @@ def _said(field: str, content: Any) -> bool:
 
     if content is None or content in ("", [], {}):
         return False
-    models = {"claims": ClaimSpec, "circumstances": CircumstanceSpec}
-    known = models.get(field.split(".")[0], Assessment).model_fields
+    fields = {"claims": ClaimSpec.model_fields, "circumstances": CircumstanceSpec.model_fields}
+    known = fields.get(field.split(".")[0], Assessment.model_fields)
     name = field.rsplit(".", 1)[-1]
     return name not in known or content != known[name].default
 
