@@ -200,7 +200,7 @@ def missing(component: Component) -> str:
 
     A component declares it as (module, name of the extra), by its trait `extra` or by an attribute of that name.
     """
-    declared: tuple[str, str] = component.traits.get("extra") or getattr(component.build, "extra", ("", ""))
+    declared: Any = component.traits.get("extra") or getattr(component.build, "extra", ("", ""))
     module, extra = declared
     if not module or importlib.util.find_spec(module) is not None:
         return ""

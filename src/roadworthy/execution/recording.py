@@ -112,7 +112,9 @@ def _unused(plan: Plan, seen: Sequence[Seen]) -> list[str]:
         found = module.unused(cases) if hasattr(module, "unused") else []
         if found:
             which = getattr(module, "name", name)
-            notes.append(f"{len(found)} ids in {which} {UNUSED}, such as {found[0]!r}; cases have ids such as {cases[0]!r}")
+            notes.append(
+                f"{len(found)} ids in {which} {UNUSED}, such as {found[0]!r}; cases have ids such as {cases[0]!r}"
+            )
     return notes
 
 
