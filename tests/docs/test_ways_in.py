@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
-import subject_data
 import yaml
 
 from roadworthy.execution.assess import assess
 from roadworthy.spec import Assessment
 
+sys.path.append(str(Path(__file__).parents[1] / "subjects"))
+subject_data = importlib.import_module("subject_data")
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "ways-in.md").read_text()
 WHOLE = re.compile(r"```python\n# (?P<file>\w+\.py)\n(?P<code>.*?)```\n```yaml\n(?P<yaml>.*?)```", re.DOTALL)
