@@ -202,6 +202,7 @@ def _settle(claim: Claim, e: Evidence, places: int) -> int | None:
             claim.limit,
             n=e.n,
             effective_n=e.effective_n,
+            groups=e.groups,
             confidence=confidence,
             method="clopper_pearson",
         )
@@ -209,7 +210,9 @@ def _settle(claim: Claim, e: Evidence, places: int) -> int | None:
     sided: Sided = "upper" if below else "lower"
     interval = e.interval(confidence, sided)
     half_width = abs((interval.high if below else interval.low) - e.value)
-    return cases_to_settle_mean(e.value, claim.limit, half_width, e.n) if math.isfinite(half_width) else None
+    if not math.isfinite(half_width):
+        return None
+    return cases_to_settle_mean(e.value, claim.limit, half_width, e.n, confidence=confidence)
 
 
 def _deciding(claim: Claim, members: Sequence[Member], status: Status) -> Member:

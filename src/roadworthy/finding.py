@@ -52,6 +52,7 @@ class Evidence:
     better: str
     interval: Callable[[float, Sided], Interval]
     effective_n: float | None = None
+    groups: int | None = None
     proportion: bool = True
     reason: str = ""
     """Why nothing can be said here (a slice that is too small), else empty."""

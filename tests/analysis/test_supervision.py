@@ -53,11 +53,16 @@ def test_the_area_for_shift_compares_the_same_samples_under_two_conditions():
     assert str(evidence.about) == "snow@2 | s | vs clean"
 
 
-def test_cases_without_a_score_are_left_out():
+def test_a_case_without_a_score_counts_against_the_supervisor():
     scores, wrong = np.array([0.1, 0.9, np.nan, 0.4]), np.array([False, True, True, False])
     evidence = supervision.detects_failure(observed(scores, wrong), "s")
-    assert evidence.value == 1.0
-    assert evidence.n == 3
+    assert evidence.value == pairs(np.array([0.1, 0.9, -1.0, 0.4]), wrong) == 0.5
+    assert evidence.n == 4
+
+
+def test_an_infinite_score_is_the_riskiest():
+    scores, wrong = np.array([0.1, np.inf, 0.3, 0.4]), np.array([False, True, False, False])
+    assert supervision.detects_failure(observed(scores, wrong), "s").value == 1.0
 
 
 def test_correlated_pairs_are_taken_as_clusters():
@@ -66,9 +71,8 @@ def test_correlated_pairs_are_taken_as_clusters():
     clean = rng.normal(0, 1, 80)
     here = observed(clean + 0.5, np.zeros(80), "snow", 1)
     paired = supervision.detects_shift(here, observed(clean, np.zeros(80)), "s").interval(0.95, "two")
-    apart = supervision.detects_shift(
-        Observed(**{**vars(here), "versus": "rest"}), observed(clean, np.zeros(80)), "s"
-    ).interval(0.95, "two")
+    strangers = Observed(**{**vars(here), "role": "circumstance:snow"})
+    apart = supervision.detects_shift(strangers, observed(clean, np.zeros(80)), "s").interval(0.95, "two")
     assert "80 groups" in paired.method
     assert paired.high - paired.low < apart.high - apart.low
 

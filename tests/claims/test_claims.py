@@ -158,17 +158,21 @@ def test_one_more_place_never_turns_a_claim_from_open_or_breached_to_met(rights,
 
 
 @pytest.mark.parametrize(("right", "n", "limit"), [(46, 50, 0.9), (183, 200, 0.9), (88, 100, 0.9), (49, 50, 0.95)])
-def test_the_number_of_cases_that_settles_does_settle_if_the_value_stays(right, n, limit):
+def test_the_number_of_cases_that_settles_does_so_four_times_in_five(right, n, limit):
     judged = judge(claim(limit), [accuracy(right, n)])
     assert judged.status == "inconclusive"
     needed = judged.members[0].cases_to_settle
     assert needed is not None and needed > n
-    share = right / n
-    # whole cases: the next count on the value's own side
-    kept = math.ceil(share * needed) if share > limit else math.floor(share * needed)
-    assert judge(claim(limit), [accuracy(kept, needed)]).status == ("met" if share > limit else "breached")
-    fewer = int(needed * 0.8)
-    assert judge(claim(limit), [accuracy(round(share * fewer), fewer)]).status == "inconclusive"
+    share, wanted = right / n, "met" if right / n > limit else "breached"
+    settled = {
+        size: sum(
+            stats.binom.pmf(k, size, share)
+            for k in range(size + 1)
+            if stats.binom.pmf(k, size, share) > 1e-9 and judge(claim(limit), [accuracy(k, size)]).status == wanted
+        )
+        for size in (needed, needed // 2)
+    }
+    assert settled[needed] > 0.75 > settled[needed // 2]
 
 
 def test_at_the_limit_no_number_of_cases_settles():

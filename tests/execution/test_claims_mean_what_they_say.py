@@ -161,7 +161,7 @@ def test_groups_hold_for_a_circumstances_own_data_too(user: Path) -> None:
 
 
 def test_slices_that_a_circumstances_own_data_lacks_are_said_before_any_work(user: Path) -> None:
-    with pytest.raises(SpecError, match="the data of night has no '(site|age)'"):
+    with pytest.raises(SpecError, match=r"the data of night has no '(site|age)'"):
         run(user, "{id: N, accuracy: {min: 0.5}, circumstance: night, every: slices}", more=other_data(user))
     assert not list((user / "runs").glob("sorter-*"))
 

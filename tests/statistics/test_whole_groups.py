@@ -1,4 +1,4 @@
-"""A group never counts for less than one case: where the failures sit in few groups, the interval stays useful and keeps its coverage."""
+"""A group never counts for less than one case: failures in few groups leave the interval useful, and it keeps its coverage."""
 
 from __future__ import annotations
 

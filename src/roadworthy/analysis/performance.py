@@ -234,6 +234,7 @@ def _evidence(scored: Scored, observed: Observed, quantity: str, about: About, s
         scored.better,
         interval,
         effective_n=effective,
+        groups=None if observed.groups is None else len(set(observed.groups.tolist())),
         proportion=scored.shape == "proportion",
     )
 

@@ -191,7 +191,7 @@ def _conclude(
             seed=spec.seed,
         )
         findings += supervision.findings(clean, others, references, confidence=spec.confidence)
-        judgements = judge_claims(spec, quantity, clean, others, references)
+        judgements = judge_claims(plan, clean, others, references)
     with clock.stage("record"):
         show.stage("writing the record", 0)
         folder.write_cases(case_table(plan, seen))

@@ -21,13 +21,14 @@ QUANTITIES = ("failure_rate", *COMPARED, "auc_failure")
 
 
 def judge_claims(
-    spec: Assessment, quantity: str, clean: Observed, others: Sequence[Observed], references: Sequence[Observed]
+    plan: Plan, clean: Observed, others: Sequence[Observed], references: Sequence[Observed]
 ) -> list[Judgement]:
     """Every claim of the file, judged."""
+    spec, quantity = plan.spec, plan.spec.measure_name
     found = []
     for i, content in enumerate(spec.claims):
         if content.no_worse_than:
-            claim, evidence = _against_run(spec, content, quantity, clean, others)
+            claim, evidence = _against_run(plan, content, clean, others)
         else:
             claim = _claim(content)
             evidence = _places(spec, i, content, quantity, clean, others, references)
@@ -225,13 +226,14 @@ def _evidence(content: ClaimSpec, quantity: str, here: Observed, reference: Obse
 
 
 def _against_run(
-    spec: Assessment, content: ClaimSpec, quantity: str, clean: Observed, others: Sequence[Observed]
+    plan: Plan, content: ClaimSpec, clean: Observed, others: Sequence[Observed]
 ) -> tuple[Claim, list[Evidence]]:
+    spec, quantity = plan.spec, plan.spec.measure_name
     earlier = recorded(RunFolder.open(Path(spec.base / content.no_worse_than)))
     here = [clean]
     if content.circumstance:
         here = [o for o in others if o.circumstance == content.circumstance and content.level in (None, o.level)]
-    evidence = [comparison.change(o, earlier, seed=spec.seed) for o in here]
+    evidence = [comparison.change(o, earlier, record=measured_by(plan), seed=spec.seed) for o in here]
     higher = clean.scored.better == "higher"
     text = f"{quantity} no worse than {content.no_worse_than} by more than {content.by:g}{_under(content)}"
     limit, direction = (-content.by, "min") if higher else (content.by, "max")
