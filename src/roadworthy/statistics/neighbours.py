@@ -75,10 +75,7 @@ class Points:
         # Any centre will do, as queries are moved along; one that is a float32 makes the difference of two float32 exact enough.
         mean = self._points.mean(axis=0, dtype=np.float64) if len(self._points) else np.zeros(self._points.shape[1])
         self._centre = (mean * self._scale).astype(np.float32)
-        self._moved = self._ready(self._points, np.float32)
-        self._squares = np.einsum("ij,ij->i", self._moved, self._moved)
-        if self._torch is not None:
-            self._moved, self._squares = self._there(self._moved), self._there(self._squares)
+        self._operand = self._there(self._with_squares(self._points, np.float32))
 
     def __len__(self) -> int:
         return len(self._points)
@@ -146,25 +143,26 @@ class Points:
 
     def _product(self, among: slice, dtype: type[np.floating[Any]]) -> _Product:
         if dtype is np.float32:
-            return _Product(self._moved[among], self._squares[among], dtype, self)
-        moved = self._ready(self._points[among], dtype)
-        squares = np.einsum("ij,ij->i", moved, moved)
-        if self._torch is not None:
-            moved, squares = self._there(moved), self._there(squares)
-        return _Product(moved, squares, dtype, self)
+            return _Product(self._operand[among], dtype, self)
+        return _Product(self._there(self._with_squares(self._points[among], dtype)), dtype, self)
+
+    def _with_squares(self, points: np.ndarray, dtype: type[np.floating[Any]]) -> np.ndarray:
+        """Points with their squared norm as one more column: times (-2 q, 1) it is |p|² - 2 q·p, in one product."""
+        operand = np.empty((len(points), points.shape[1] + 1), dtype=dtype)
+        for start in range(0, len(points), 1024):
+            block = self._ready(points[start : start + 1024], dtype)
+            operand[start : start + 1024, :-1] = block
+            operand[start : start + 1024, -1] = np.einsum("ij,ij->i", block, block)
+        return operand
 
     def _ready(self, values: np.ndarray, dtype: type[np.floating[Any]]) -> np.ndarray:
-        """Scaled and moved, in blocks, in the precision of the values; then as `dtype`."""
-        moved = np.empty(values.shape, dtype=dtype)
-        for start in range(0, len(values), 1024):
-            block = values[start : start + 1024] * values.dtype.type(self._scale)
-            block -= self._centre
-            moved[start : start + 1024] = block
-        return moved
+        """Scaled and moved in the precision of the values, then as `dtype`."""
+        moved = values * values.dtype.type(self._scale)
+        moved -= self._centre
+        return moved.astype(dtype, copy=False)
 
     def _there(self, values: np.ndarray) -> Any:
-        assert self._torch is not None
-        return self._torch.from_numpy(np.ascontiguousarray(values)).to(self._device)
+        return values if self._torch is None else self._torch.from_numpy(values).to(self._device)
 
 
 def chunk_rows(width: int, memory_mb: int, *, bytes_each: int = 4) -> int:
@@ -199,14 +197,14 @@ def _extent(values: np.ndarray) -> float:
 class _Product:
     """Points for products in one precision, and how far such a product can be wrong."""
 
-    def __init__(self, points: Any, squares: Any, dtype: type[np.floating[Any]], owner: Points) -> None:
-        self.points, self.squares = points, squares
+    def __init__(self, operand: Any, dtype: type[np.floating[Any]], owner: Points) -> None:
+        self.operand = operand
         self.torch, self.there = owner._torch, owner._there
         # Rounding of a dot product of d terms is at most d eps |q||p| (Higham, Accuracy and Stability, eq. 3.5); the rest is for
         # the norms, the sum and the cast of the moved values, and what vanishes below the smallest number.
-        self.error = (2 * points.shape[1] + 16) * float(np.finfo(dtype).eps)
-        self.smallest = 4 * points.shape[1] * float(np.finfo(dtype).tiny)
-        self.largest = float(squares.max()) ** 0.5
+        self.error = (2 * operand.shape[1] + 16) * float(np.finfo(dtype).eps)
+        self.smallest = 4 * operand.shape[1] * float(np.finfo(dtype).tiny)
+        self.largest = float(operand[:, -1].max()) ** 0.5
 
     def candidates(self, queries: np.ndarray, k: int, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns of all pairs that may be among the k nearest of their query, in the order of the queries.
@@ -215,15 +213,16 @@ class _Product:
         """
         norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
         slack = 2 * self.error * (norms + self.largest) ** 2 + self.smallest
+        doubled = np.ones((len(queries), queries.shape[1] + 1), dtype=queries.dtype)
+        np.multiply(queries, -2, out=doubled[:, :-1])
         pick = _pick_numpy if self.torch is None else _pick_torch
-        return pick(self, queries, slack.astype(queries.dtype), k, own)
+        return pick(self, doubled, slack.astype(queries.dtype), k, own)
 
 
 def _pick_numpy(
     product: _Product, queries: np.ndarray, slack: np.ndarray, k: int, own: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    values = (-2 * queries) @ product.points.T
-    values += product.squares
+    values = queries @ product.operand.T
     if own is not None:
         values[np.arange(len(own)), own] = np.inf
     n = values.shape[1]
@@ -243,8 +242,7 @@ def _pick_torch(
     product: _Product, queries: np.ndarray, slack: np.ndarray, k: int, own: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     torch: Any = product.torch
-    here = product.there(queries)
-    values = torch.addmm(product.squares[None, :], here, product.points.T, alpha=-2)
+    values = product.there(queries) @ product.operand.T
     if own is not None:
         values[product.there(np.arange(len(own))), product.there(own)] = torch.inf
     n = values.shape[1]

@@ -134,5 +134,6 @@ class Neighbourhood(ActivationSupervisor):
         if not self.normalise:
             return activations
         norms = np.sqrt(np.einsum("ij,ij->i", activations, activations, dtype=np.float64))
-        scaled: np.ndarray = (activations / np.where(norms > 0, norms, 1.0)[:, None]).astype(activations.dtype)
+        lengths = np.where(norms > 0, norms, 1.0).astype(activations.dtype)
+        scaled: np.ndarray = activations / lengths[:, None]
         return scaled
