@@ -24,6 +24,8 @@ CROWD = 64
 """So many candidates beyond 8 k are a sign that float32 cannot tell the points of a row apart."""
 PAIRS_AT_ONCE = 2**18
 """Differences refined at once, in numbers: as many as a processor's cache holds."""
+BLOCK = 2**24
+"""Products held at once, in numbers, where the memory allows more: fewer are cheaper to look through, far fewer to multiply."""
 LARGEST = 1e150
 """Squares of larger numbers are no float64."""
 FAR = 1e15
@@ -129,6 +131,9 @@ class Points:
         k, width = found.indices.shape[1], among.stop - among.start
         product = self._product(among, dtype)
         size = chunk_rows(width, self._memory_mb, bytes_each=np.dtype(dtype).itemsize)
+        if self._torch is None:
+            size = min(size, max(64, BLOCK // width), max(len(rows), 1))
+            product.values = np.empty((size, width), dtype=dtype)
         crowded = [np.zeros(0, dtype=np.int64)]
         for start in range(0, len(rows), size):
             chunk = rows[start : start + size]
@@ -199,6 +204,8 @@ class _Product:
 
     def __init__(self, operand: Any, dtype: type[np.floating[Any]], owner: Points) -> None:
         self.operand = operand
+        self.values = np.zeros((0, 0))
+        """Room for numpy's products, taken once for all chunks."""
         self.torch, self.there = owner._torch, owner._there
         # Rounding of a dot product of d terms is at most d eps |q||p| (Higham, Accuracy and Stability, eq. 3.5); the rest is for
         # the norms, the sum and the cast of the moved values, and what vanishes below the smallest number.
@@ -222,7 +229,7 @@ class _Product:
 def _pick_numpy(
     product: _Product, queries: np.ndarray, slack: np.ndarray, k: int, own: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    values = queries @ product.operand.T
+    values = np.matmul(queries, product.operand.T, out=product.values[: len(queries)])
     if own is not None:
         values[np.arange(len(own)), own] = np.inf
     n = values.shape[1]

@@ -151,7 +151,8 @@ def _of_one_width(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
     if not width:
         return list(columns)
     return [
-        np.full((len(c), *width), np.nan, dtype=np.float32) if c.shape[1:] != width and not c.size else c for c in columns
+        np.full((len(c), *width), np.nan, dtype=np.float32) if c.shape[1:] != width and not c.size else c
+        for c in columns
     ]
 
 
