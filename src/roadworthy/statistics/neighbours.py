@@ -14,6 +14,8 @@ a loop over all pairs, whatever the chunks; equal distances are ordered by index
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +26,8 @@ CROWD = 64
 """So many candidates beyond 8 k are a sign that float32 cannot tell the points of a row apart."""
 PAIRS_AT_ONCE = 2**18
 """Differences refined at once, in numbers: as many as a processor's cache holds."""
-BLOCK = 2**24
-"""Products held at once, in numbers, where the memory allows more: fewer are cheaper to look through, far fewer to multiply."""
+BLOCK = 2**23
+"""Products held at once, in numbers, where the memory allows more: fewer stay in the cache, far fewer slow the product down."""
 LARGEST = 1e150
 """Squares of larger numbers are no float64."""
 FAR = 1e15
@@ -207,9 +209,9 @@ class _Product:
         self.values = np.zeros((0, 0))
         """Room for numpy's products, taken once for all chunks."""
         self.torch, self.there = owner._torch, owner._there
-        # Rounding of a dot product of d terms is at most d eps |q||p| (Higham, Accuracy and Stability, eq. 3.5); the rest is for
-        # the norms, the sum and the cast of the moved values, and what vanishes below the smallest number.
-        self.error = (2 * operand.shape[1] + 16) * float(np.finfo(dtype).eps)
+        # A dot product of d terms is wrong by d u |q||p| at most (Higham, Accuracy and Stability, eq. 3.5), u half of eps: with
+        # |p|² - 2 q·p, and |p|² itself rounded so, by d eps |p|(|p| + |q|). The second part is for moving and casting the values.
+        self.eps, self.terms = float(np.finfo(dtype).eps), operand.shape[1] + 1
         self.smallest = 4 * operand.shape[1] * float(np.finfo(dtype).tiny)
         self.largest = float(operand[:, -1].max()) ** 0.5
 
@@ -219,7 +221,10 @@ class _Product:
         `own` are columns that a query must not find.
         """
         norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
-        slack = 2 * self.error * (norms + self.largest) ** 2 + self.smallest
+        reach = norms + self.largest
+        error = self.eps * (self.terms * self.largest * reach + 4 * reach**2) + self.smallest
+        # Twice: the bound may be too low by it, and a candidate too high.
+        slack = 2 * error
         doubled = np.ones((len(queries), queries.shape[1] + 1), dtype=queries.dtype)
         np.multiply(queries, -2, out=doubled[:, :-1])
         pick = _pick_numpy if self.torch is None else _pick_torch
@@ -277,11 +282,21 @@ def _refine(found: Neighbours, queries: np.ndarray, points: np.ndarray, rows: np
     k = found.indices.shape[1]
     squared = np.empty(len(rows))
     step = max(1, PAIRS_AT_ONCE // max(points.shape[1], 1))
-    for start in range(0, len(squared), step):
+
+    def measure(start: int) -> None:
         part = slice(start, start + step)
         difference = points[columns[part]].astype(np.float64)
         difference -= queries[rows[part]]
-        squared[part] = np.einsum("ij,ij->i", difference, difference)
+        np.einsum("ij,ij->i", difference, difference, out=squared[part])
+
+    starts = range(0, len(squared), step)
+    if len(starts) < 8:
+        for start in starts:
+            measure(start)
+    else:
+        # numpy lets other threads work meanwhile; each writes into its own part.
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            list(threads.map(measure, starts))
     order = np.lexsort((columns, squared, rows))
     answered, first = np.unique(rows, return_index=True)
     best = order[first[:, None] + np.arange(k)]

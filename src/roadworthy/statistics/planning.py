@@ -102,7 +102,14 @@ def _power(value: float, limit: float, size: float, confidence: float, method: P
 def _edge(limit: float, size: float, confidence: float, method: ProportionMethod, above: bool) -> float | None:
     """The fewest (or, below the limit, the most) successes whose bound clears the limit; None where none does."""
 
+    from scipy.special import betainc, betaincc
+
     def clears(successes: float) -> bool:
+        if method == "clopper_pearson":
+            # The exact bound clears where the limit's own tail is small enough; no need to solve for the bound.
+            if above:
+                return bool(successes > 0 and betainc(successes, size - successes + 1.0, limit) <= 1.0 - confidence)
+            return bool(successes < size and betaincc(successes + 1.0, size - successes, limit) <= 1.0 - confidence)
         sided: Sided = "lower" if above else "upper"
         low, high = proportion_bounds(successes, size, confidence=confidence, sided=sided, method=method)
         return bool(low >= limit) if above else bool(high <= limit)
@@ -110,7 +117,8 @@ def _edge(limit: float, size: float, confidence: float, method: ProportionMethod
     inner, outer = limit * size, size if above else 0.0
     if not clears(outer):
         return None
-    for _ in range(60):
+    # A hundredth of a success is finer than any plan.
+    while abs(outer - inner) > 0.01:
         middle = (inner + outer) / 2.0
         if clears(middle):
             outer = middle
