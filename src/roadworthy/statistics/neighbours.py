@@ -14,8 +14,6 @@ a loop over all pairs, whatever the chunks; equal distances are ordered by index
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -282,21 +280,11 @@ def _refine(found: Neighbours, queries: np.ndarray, points: np.ndarray, rows: np
     k = found.indices.shape[1]
     squared = np.empty(len(rows))
     step = max(1, PAIRS_AT_ONCE // max(points.shape[1], 1))
-
-    def measure(start: int) -> None:
+    for start in range(0, len(squared), step):
         part = slice(start, start + step)
         difference = points[columns[part]].astype(np.float64)
         difference -= queries[rows[part]]
-        np.einsum("ij,ij->i", difference, difference, out=squared[part])
-
-    starts = range(0, len(squared), step)
-    if len(starts) < 8:
-        for start in starts:
-            measure(start)
-    else:
-        # numpy lets other threads work meanwhile; each writes into its own part.
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            list(threads.map(measure, starts))
+        squared[part] = np.einsum("ij,ij->i", difference, difference)
     order = np.lexsort((columns, squared, rows))
     answered, first = np.unique(rows, return_index=True)
     best = order[first[:, None] + np.arange(k)]
