@@ -7,8 +7,8 @@
 Every time is that of fitting on the reference rows and scoring the queries, on all cores; the sides take turns in processes of
 their own and the best round counts. DSA of dnn-tip would take many minutes: it runs once, on every 20th query, and its time is
 taken times 20 (it has no work but that of each query). The floor of DSA is the bare float32 matrix products that its definition
-asks for. The last column is how far the peer's scores are from ours, relative to the largest. faiss keeps float32 distances;
-ours are recomputed in float64, which is what it is ahead by.
+asks for. The last column is how far the peer's scores are from ours, relative to the largest. faiss gives float32
+distances as the products leave them; ours are recomputed from the differences in float64.
 """
 
 from __future__ import annotations
