@@ -71,7 +71,7 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
     from rich.markup import escape
 
     from roadworthy.execution.recording import UNANSWERED, UNUSED
-    from roadworthy.report import terminal, wording
+    from roadworthy.report import notes, terminal, wording
 
     if view.claims:
         out.print(terminal.claims_table(view))
@@ -80,7 +80,7 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
             out.print(terminal.circumstances_table(view))
         if view.slices:
             out.print(terminal.slices_table(view, most=8))
-    for note in view.run.get("notes", []):
+    for note in notes.brief(view.run.get("notes", [])):
         if not quiet or UNANSWERED in note or UNUSED in note:
             out.print(f"note: {escape(note)}", soft_wrap=True)
     if not quiet:
