@@ -175,7 +175,8 @@ def test_offers_say_what_there_is_and_what_there_is_not(folder):
     module = torch_system(folder, "build").modules["model"]
     assert [module.offers(r) for r in (Output(), Input(), Layer("conv"))] == [None, None, None]
     assert (
-        module.offers(Layer("haed")) == "the model has no layer 'haed' (did you mean 'head'?); it has: conv, relu, head"
+        module.offers(Layer("haed"))
+        == "the model has no layer 'haed' (did you mean 'head'?); it has: conv, relu, head, penultimate"
     )
     assert "not offered yet by this adapter" in module.offers(Passes("dropout", 10))
     assert "not offered yet by this adapter" in module.offers(Gradient("norm"))
@@ -409,3 +410,19 @@ def test_another_process_builds_the_same_system_and_gets_the_same_bits(folder, i
     here = get("adapters", name).bind(path=path, base=folder, task=CLASSIFY, batch=16)()
     output = here.run(Cases(ids(64), images))["system"].output
     assert told == [here.fingerprint, output.tobytes().hex()]
+
+
+def test_the_penultimate_activation_is_what_goes_into_the_last_layer(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(
+        "import torch\n\ndef build():\n    torch.manual_seed(0)\n    return torch.nn.Sequential(\n"
+        "        torch.nn.Flatten(), torch.nn.Linear(64, 5), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(5, 3)\n    )\n"
+    )
+    system = get("adapters", "torch").build(path="two.py:build", base=tmp_path, task=TASKS["classification"])
+    images = np.random.default_rng(0).integers(0, 256, (6, 8, 8)).astype(np.uint8)
+    request = Layer("penultimate", "none")
+    assert system.modules["model"].offers(request) is None
+    trace = system.run(Cases([str(i) for i in range(6)], images), {"model": frozenset({request})})
+    flat, first, relu, _, _ = system.modules["model"].model
+    with torch.inference_mode():
+        expected = relu(first(flat(torch.from_numpy(images / 255.0).float()[:, None])))
+    np.testing.assert_allclose(trace["model"].columns[request.column], expected.numpy(), rtol=1e-6)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Pool = Literal["none", "mean", "max"]
+PENULTIMATE = "penultimate"
+"""The name of what goes into a model's last layer with weights, whatever the model calls it."""
 
 
 @dataclass(frozen=True)

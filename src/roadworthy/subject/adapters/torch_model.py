@@ -33,7 +33,7 @@ from roadworthy.subject.adapters.loading import Found, digest_of, existing_file,
 from roadworthy.subject.adapters.preparation import InputPreparation
 from roadworthy.subject.adapters.weights import load_weights
 from roadworthy.subject.module import Answers, Context, SubjectError
-from roadworthy.subject.needs import Input, Layer, Request
+from roadworthy.subject.needs import PENULTIMATE, Input, Layer, Request
 from roadworthy.subject.system import System, single
 
 
@@ -118,9 +118,19 @@ class TorchModule:
         """The model's layers by name, in the order in which they were made."""
         return {name: layer for name, layer in self.model.named_modules() if name}
 
+    @cached_property
+    def head(self) -> Any | None:
+        """The last layer with weights, whose input is the penultimate activation; None where a layer bears that name itself."""
+        if PENULTIMATE in self.layers:
+            return None
+        leaves = [m for m in self.layers.values() if not any(True for _ in m.children())]
+        weighted = [m for m in leaves if getattr(getattr(m, "weight", None), "ndim", 0) >= 2]
+        return weighted[-1] if weighted else None
+
     def offers(self, request: Request) -> str | None:
-        """Its input, its output and its layers."""
-        return refused(request, self.layers, where="the model")
+        """Its input, its output, its layers, and the penultimate activation."""
+        known = [*self.layers, *([PENULTIMATE] if self.head is not None else [])]
+        return refused(request, known, where="the model")
 
     def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
         """One image."""
@@ -149,7 +159,10 @@ class TorchModule:
         hooks = []
         try:
             for name in {r.name for r in wanted}:
-                hooks.append(self.layers[name].register_forward_hook(_keep(raw_layers, name)))
+                if name == PENULTIMATE and self.head is not None:
+                    hooks.append(self.head.register_forward_pre_hook(_keep_input(raw_layers, name)))
+                else:
+                    hooks.append(self.layers[name].register_forward_hook(_keep(raw_layers, name)))
             with torch.inference_mode(), _threads(self.threads), _steady():
                 raw = self.model(torch.from_numpy(prepared).to(self.device))
                 return raw, {r: self._read(raw_layers, r, len(prepared)) for r in wanted}
@@ -165,13 +178,21 @@ class TorchModule:
             found = tuple(tensor.shape) if hasattr(tensor, "shape") else type(tensor).__name__
             raise SubjectError(f"the layer {request.name!r} gave {found} for {n} images; one row an image was expected")
         # Conv1d and its like put out (n, channels, time); every other 3-D layer is read as (n, tokens, features).
-        features_last = not type(self.layers[request.name]).__name__.lower().endswith("1d")
+        layer = self.layers.get(request.name, self.head)
+        features_last = not type(layer).__name__.lower().endswith("1d")
         return pooled(tensor.detach().float().cpu().numpy(), request.pool, features_last=features_last)
 
 
 def _keep(store: dict[str, Any], name: str) -> Callable[..., None]:
     def hook(layer: Any, arguments: Any, output: Any) -> None:
         store[name] = output[0] if isinstance(output, tuple | list) and output else output
+
+    return hook
+
+
+def _keep_input(store: dict[str, Any], name: str) -> Callable[..., None]:
+    def hook(layer: Any, arguments: Any) -> None:
+        store[name] = arguments[0]
 
     return hook
 
