@@ -412,7 +412,7 @@ def test_another_process_builds_the_same_system_and_gets_the_same_bits(folder, i
     assert told == [here.fingerprint, output.tobytes().hex()]
 
 
-def test_the_penultimate_activation_is_what_goes_into_the_last_layer(tmp_path: Path) -> None:
+def test_the_penultimate_activation_is_what_goes_into_the_last_layer(tmp_path) -> None:
     (tmp_path / "two.py").write_text(
         "import torch\n\ndef build():\n    torch.manual_seed(0)\n    return torch.nn.Sequential(\n"
         "        torch.nn.Flatten(), torch.nn.Linear(64, 5), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(5, 3)\n    )\n"
