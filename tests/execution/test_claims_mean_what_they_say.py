@@ -85,7 +85,7 @@ def test_missing_slice_values_are_one_slice_of_their_own(user: Path) -> None:
         ("{id: A, no_worse_than: runs/x, by: 0.1}", "is not a run"),
         ("{id: A, accuracy: {min: 0.5}, supervisor: max_softmax}", "accuracy is not about a supervisor"),
         ("{id: A, accuracy: {min: 0.5}, every: circumstances, circumstance: dark}", "leave one of them out"),
-        ("{id: A, accuracy: {min: 0.5}, slice: {site: C}}", "no case has site = C; there are: A, B"),
+        ("{id: A, accuracy: {min: 0.5}, slice: {site: C}}", "no case has site = C; site has: A, B"),
     ],
 )
 def test_what_a_claim_cannot_use_is_refused(user: Path, claim: str, says: str) -> None:
@@ -201,3 +201,25 @@ def test_a_subject_that_exits_fails_that_case_alone(user: Path) -> None:
     judged = run(user)
     assert judged.finding("accuracy").failed == 1
     assert "SystemExit" in json.dumps(judged.record["notes"])
+
+
+def test_an_earlier_run_with_another_circumstance_of_that_name_is_refused(user: Path) -> None:
+    folder = run(user).folder.relative_to(user)
+    text = FILE.format(claims=f"  - {{id: D, no_worse_than: {folder}, by: 0.1, circumstance: dark}}", more="", group="")
+    weaker = text.replace("levels: [1, 3], table: wang", "levels: [1, 3], table: hendrycks")
+    with pytest.raises(SpecError, match="its dark at level 3 has the parameters") as refused:
+        assess(Assessment.parse(weaker, user / "assessment.yaml"))
+    assert "claims[0].circumstance" in str(refused.value)
+
+
+def test_a_slice_that_one_of_many_places_lacks_leaves_that_place_open(user: Path) -> None:
+    judged = run(user, "{id: S, accuracy: {min: 0.1}, every: circumstances, slice: {site: A}}").claims[0]
+    by_place = {m.about: m for m in judged.members}
+    assert by_place["site_b | site=A"].status == "inconclusive"
+    assert "no case is in this slice" in by_place["site_b | site=A"].why
+    assert by_place["dark@1 | site=A"].n == 80
+
+
+def test_slices_of_a_slice_are_named_by_both(user: Path) -> None:
+    judged = run(user, "{id: S, accuracy: {min: 0.1}, slice: {age: 20.0}, every: site}").claims[0]
+    assert [m.about for m in judged.members] == ["age=20, site=A"]

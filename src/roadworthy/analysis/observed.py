@@ -66,7 +66,8 @@ class Observed:
 
     def cut(self, column: str, content: str) -> Observed:
         """One slice."""
-        return replace(self.take(self.slices[column] == content), slice=f"{column}={content}")
+        name = f"{self.slice}, {column}={content}" if self.slice else f"{column}={content}"
+        return replace(self.take(self.slices[column] == content), slice=name)
 
     def contents(self, column: str) -> list[str]:
         """The values of a slice column, in order."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 from roadworthy.analysis import comparison, performance, supervision
 from roadworthy.analysis.observed import Observed
 from roadworthy.claims import Claim, Judgement, judge
+from roadworthy.execution.observing import slice_label, slice_labels
 from roadworthy.execution.plan import Plan
+from roadworthy.execution.recording import circumstance_record
 from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import Assessment, ClaimSpec
+from roadworthy.statistics import Interval
 from roadworthy.store import RunFolder, StoreError
 
 COMPARED = ("difference", "relative_drop", "auc_shift")
@@ -93,6 +99,38 @@ def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:
             ("claims", i, "no_worse_than"), f"{content.no_worse_than} cannot be compared: {'; '.join(refused)}"
         )
     _check_place(plan, i, content)
+    if content.circumstance:
+        then = next((c for c in record.get("circumstances", []) if c["name"] == content.circumstance), None)
+        differs = _other_circumstance(plan, content, then, record)
+        if differs:
+            raise spec.error(("claims", i, "circumstance"), f"{content.no_worse_than} cannot be compared: {differs}")
+
+
+def _other_circumstance(
+    plan: Plan, content: ClaimSpec, then: Mapping[str, Any] | None, record: Mapping[str, Any]
+) -> str:
+    """How a circumstance of an earlier run differs from the one of that name here; empty where it does not."""
+    name = content.circumstance
+    circumstance = next(c for c in plan.circumstances if c.name == name)
+    now = circumstance_record(circumstance)
+    if then is None:
+        return f"it has no circumstance {name!r}"
+    for key in ("kind", "transform", "port", "where"):
+        if then.get(key) != now[key]:
+            return f"its {name} has {key} {then.get(key)!r}, here {now[key]!r}"
+    levels = (
+        now["parameters"] if content.level is None else {f"{content.level:g}": now["parameters"][f"{content.level:g}"]}
+    )
+    for level, parameters in levels.items():
+        before = then.get("parameters", {}).get(level)
+        if json.loads(json.dumps(parameters)) != before:
+            at = f" at level {level}" if level else ""
+            return f"its {name}{at} has the parameters {before}, here {parameters}"
+    if circumstance.kind == "dataset":
+        before = record.get("data", {}).get(circumstance.role, {}).get("fingerprint")
+        if before != plan.data[circumstance.role].fingerprint:
+            return f"its {name} is another data set"
+    return ""
 
 
 def _check_place(plan: Plan, i: int, content: ClaimSpec) -> None:
@@ -115,6 +153,8 @@ def _check_place(plan: Plan, i: int, content: ClaimSpec) -> None:
         missing = [column for column in columns if wanted and not plan.data[c.role].has_column(column)]
         if missing:
             raise spec.error(("claims", i), f"the data of {c.name} has no {missing[0]!r}, by which the claim is sliced")
+    if content.slice:
+        _check_slice(plan, i, content)
     supervisors = {s.label: s for s in plan.supervisions}
     if content.supervisor and content.supervisor not in supervisors:
         raise spec.error(
@@ -125,6 +165,24 @@ def _check_place(plan: Plan, i: int, content: ClaimSpec) -> None:
     if content.supervisor and not supervisors[content.supervisor].applicable:
         because = supervisors[content.supervisor].because
         raise spec.error(("claims", i, "supervisor"), f"{content.supervisor} is not applicable, because {because}")
+
+
+def _check_slice(plan: Plan, i: int, content: ClaimSpec) -> None:
+    """Refuse a slice that no place of the claim has any case of."""
+    wanted = [c for c in plan.circumstances if content.circumstance == c.name or content.every == "circumstances"]
+    places = [(plan.data[c.role], c.where) for c in wanted] or [(plan.data["test"], None)]
+    for data, where in places:
+        keep = np.ones(len(data), dtype=bool) if where is None else data.where(where)
+        for column, label in content.slice.items():
+            keep &= slice_labels(data.column(column)) == slice_label(label)
+        if keep.any():
+            return
+    data, where = places[0]
+    column = next(iter(content.slice))
+    labels = slice_labels(data.column(column))[data.where(where or {})]
+    said = ", ".join(f"{k} = {v}" for k, v in content.slice.items())
+    known = ", ".join(sorted(set(labels.tolist()))[:8])
+    raise plan.spec.error(("claims", i, "slice"), f"no case has {said}; {column} has: {known}")
 
 
 def measured_by(plan: Plan) -> dict[str, Any]:
@@ -190,10 +248,8 @@ def _places(
             if content.circumstance in ("", o.circumstance) and content.level in (None, o.level)
         ]
     for column, wanted in content.slice.items():
-        pairs = [(o.cut(column, str(wanted)), r.cut(column, str(wanted))) for o, r in pairs]
-        if not all(len(o) for o, _ in pairs):
-            known = ", ".join(clean.contents(column)[:8])
-            raise spec.error(("claims", i, "slice"), f"no case has {column} = {wanted}; there are: {known}")
+        label = slice_label(wanted)
+        pairs = [(o.cut(column, label), r.cut(column, label)) for o, r in pairs]
     if content.every in ("", "circumstances"):
         return [_evidence(content, quantity, o, r, spec.seed) for o, r in pairs]
     columns = spec.slices if content.every == "slices" else [content.every]
@@ -208,6 +264,8 @@ def _places(
 
 
 def _evidence(content: ClaimSpec, quantity: str, here: Observed, reference: Observed, seed: int) -> Evidence:
+    if len(here) == 0:
+        return _nothing(content.quantity, here, "no case is in this slice")
     if content.quantity == "auc_failure":
         return supervision.detects_failure(here, content.supervisor)
     if content.quantity == "failure_rate":
@@ -215,14 +273,22 @@ def _evidence(content: ClaimSpec, quantity: str, here: Observed, reference: Obse
     if content.quantity == quantity:
         return performance.value(here, quantity, seed=seed)
     if len(reference) == 0:
-        reason = f"there is nothing to compare it with: no case of {here.versus} is in this slice"
-        nothing = supervision.detects_failure if content.supervisor else None
-        empty = nothing(here, content.supervisor) if nothing else performance.value(here, quantity, seed=seed)
-        return replace(empty, quantity=content.quantity, value=float("nan"), reason=reason)
+        return _nothing(
+            content.quantity, here, f"no case of {here.versus} is in this slice, so there is nothing to compare"
+        )
     if content.quantity == "auc_shift":
         return supervision.detects_shift(here, reference, content.supervisor)
     compared = {"difference": performance.difference, "relative_drop": performance.relative_drop}
     return compared[content.quantity](here, reference, seed=seed)
+
+
+def _nothing(quantity: str, here: Observed, reason: str) -> Evidence:
+    """A place where nothing can be judged, and why."""
+
+    def interval(confidence: float, sided: Any) -> Interval:
+        return Interval(-math.inf, math.inf, confidence, "nothing observed")
+
+    return Evidence(quantity, here.about, math.nan, len(here), here.scored.better, interval, reason=reason)
 
 
 def _against_run(

@@ -57,7 +57,7 @@ def observe(plan: Plan, cache: ChunkCache, condition: Condition) -> Seen:
         failed,
         ~system.ok,
         {s.label: _case_scores(s, traces, system.case) for s in applicable},
-        {c: _labels(data.column(c)) for c in plan.spec.slices if data.has_column(c)},
+        {c: slice_labels(data.column(c)) for c in plan.spec.slices if data.has_column(c)},
         _significance(plan, condition.circumstance),
         role=condition.role,
     )
@@ -178,12 +178,13 @@ def _case_scores(s: Supervision, traces: Sequence[Trace], cases: np.ndarray) -> 
     return reduce_steps(rows, s.supervisor.score(rows), cases, getattr(s.supervisor, "reduce", "max"))
 
 
-def _labels(column: np.ndarray) -> np.ndarray:
+def slice_labels(column: np.ndarray) -> np.ndarray:
     """A slice column as labels: 61 for 61.0, and "missing" where there is no value."""
-    return np.array([_label(v) for v in np.asarray(column).tolist()], dtype=object)
+    return np.array([slice_label(v) for v in np.asarray(column).tolist()], dtype=object)
 
 
-def _label(content: Any) -> str:
+def slice_label(content: Any) -> str:
+    """One value of a slice column, as the file, the findings and the claims write it."""
     if content is None or content == "" or content != content:
         return "missing"
     return str(int(content)) if isinstance(content, float) and content.is_integer() else str(content)

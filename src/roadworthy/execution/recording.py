@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from roadworthy.analysis.observed import Observed
+from roadworthy.cases.circumstance import Circumstance
 from roadworthy.claims import Judgement, overall
 from roadworthy.data.samples import Dataset
 from roadworthy.execution.observing import Seen
@@ -54,7 +55,7 @@ def record_of(
             "shape": scored.shape,
             "failure": spec.failure or {},
         },
-        "circumstances": [_circumstance_record(c) for c in plan.circumstances],
+        "circumstances": [circumstance_record(c) for c in plan.circumstances],
         "slices": _slice_records(plan, seen[0].observed),
         "cases": {**counts, "failed": failed},
         "supervisors": [
@@ -169,7 +170,8 @@ def _data_record(data: Dataset) -> dict[str, Any]:
     }
 
 
-def _circumstance_record(c: Any) -> dict[str, Any]:
+def circumstance_record(c: Circumstance) -> dict[str, Any]:
+    """What a run says of one circumstance: what makes it, at which levels, and what it matters."""
     transforms = c.transforms() if c.kind == "transform" else []
     return {
         "name": c.name,
