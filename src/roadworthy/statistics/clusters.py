@@ -121,7 +121,8 @@ def grouped_freedom(influences: Floats, sizes: Floats) -> float:
     return max(1.0, min(_freedom(kurtosis + skewness, count), kish_size(np.square(sizes)) - 1.0))
 
 
-def _anova_correlation(values: Floats, codes: Codes, count: int) -> float:
+def anova_correlation(values: Floats, codes: Codes, count: int) -> float:
+    """The intraclass correlation of values that differ, in fewer groups than values and in more than one."""
     n = len(values)
     sizes = np.bincount(codes, minlength=count).astype(np.float64)
     centred = values - values.mean()
@@ -150,7 +151,7 @@ def cluster_design(values: Floats, codes: Codes, count: int) -> ClusterDesign:
     centred = values - average
     influences = jackknife_influences(group_sums(centred, codes, count), sizes)
     independent = float(np.square(centred).sum()) / (n * (n - 1))
-    correlation = max(0.0, _anova_correlation(values, codes, count))
+    correlation = max(0.0, anova_correlation(values, codes, count))
     kish = 1.0 + correlation * (n / kish_size(sizes) - 1.0)
     effect = max(1.0, jackknife_variance(influences) / independent, kish)
     return ClusterDesign(n, count, average, n / effect, grouped_freedom(influences, sizes), False)
@@ -179,7 +180,7 @@ def intraclass_correlation(values: ArrayLike, groups: ArrayLike) -> float:
         return 0.0
     if count == 1 or _is_constant(numbers):
         return 1.0
-    return _anova_correlation(numbers, codes, count)
+    return anova_correlation(numbers, codes, count)
 
 
 def discounted_size(effective_n: float, freedom: float, tail: float) -> float:

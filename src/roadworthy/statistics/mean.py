@@ -1,7 +1,8 @@
 """Intervals for a mean and for a ratio of sums, with whole groups as the independent units.
 
 The mean uses Student's t with the design effect of `clusters`; the ratio (Cochran 1977, section 6) uses the
-delete-one-group jackknife of sum(numerators) / sum(denominators). Neither variance is taken below that of
+delete-one-group jackknife of sum(numerators) / sum(denominators), and Kish's design effect where that says more:
+a few large groups hide the correlation that the small ones show. Neither variance is taken below that of
 independent cases. Where nothing varies there is no t interval: the answer is the whole line, not a point
 (counts and shares, which `rates` bounds, still have an end).
 
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .arguments import (
+    Codes,
     Floats,
     Sided,
     check_choice,
@@ -33,11 +35,13 @@ from .arguments import (
     tail_probability,
 )
 from .clusters import (
+    anova_correlation,
     cluster_design,
     group_sums,
     grouped_freedom,
     jackknife_influences,
     jackknife_variance,
+    kish_size,
 )
 from .interval import Interval
 
@@ -118,9 +122,26 @@ def ratio_design(above: Floats, below: Floats, groups: ArrayLike | None) -> Rati
         return RatioDesign(estimate, 0.0, math.inf, count, distinct, influences, sizes)
     # Groups that happen to balance each other do not make the cases better than independent ones.
     single = np.where(below < below.sum(), below, 0.0)
-    variance = max(jackknife_variance(influences), jackknife_variance(jackknife_influences(residuals, single)))
+    alone = jackknife_variance(jackknife_influences(residuals, single))
+    variance = max(jackknife_variance(influences), alone * _kish_effect(residuals, below, codes))
     freedom = float(count - 1) if distinct else grouped_freedom(influences, sizes)
     return RatioDesign(estimate, variance, freedom, count, distinct, influences, sizes)
+
+
+def _kish_effect(residuals: Floats, below: Floats, codes: Codes) -> float:
+    """1 + icc (sum m^2 / n - 1) for cases of unequal exposure b, M of them in a group; at least 1.
+
+    With icc the mean covariance of two residuals of a group over their mean variance, the variance of their sum is
+    that of independent cases times 1 + icc n (sum M^2 - sum b^2) / (sum b)^2.
+    """
+    counted = (below > 0.0) | (residuals != 0.0)
+    kinds, own = np.unique(codes[counted], return_inverse=True)
+    n, count = len(own), len(kinds)
+    if count in (1, n):
+        return 1.0
+    correlation = max(0.0, anova_correlation(residuals[counted], own, count))
+    exposure = below[counted]
+    return 1.0 + correlation * n * (1.0 / kish_size(group_sums(exposure, own, count)) - 1.0 / kish_size(exposure))
 
 
 def ratio(
