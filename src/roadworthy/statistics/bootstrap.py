@@ -4,7 +4,8 @@
 resample from arrays that never move. BCa is Efron's (1987): bias from the resamples, acceleration from the
 jackknife over groups. Tails are widened from z to sqrt(G / (G - 1)) t (Hesterberg 2015), since a plain
 bootstrap treats the groups' spread as known. A resample where the statistic is undefined counts as lying
-beyond both ends; where nothing varies there is no interval, and the method says so.
+beyond both ends; where nothing varies there is no interval, and where so few resamples differ that an end would
+be the estimate itself, there is no such end; the method says so.
 
 >>> import numpy as np
 >>> errors = np.array([1.0, 2.0, 0.5, 3.0, 1.5, 0.2, 0.9, 2.2])
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -30,6 +32,8 @@ Statistic = Callable[[Weights], float]
 
 # Beyond this many groups the jackknife leaves out blocks of groups: the acceleration is the same, with noise.
 _MOST_JACKKNIFE = 400
+# Where an end with a tail of at most this equals the estimate, the resamples have not seen what lies beyond it.
+_UNLIKELY = 0.25
 
 
 def _resample(statistic: Statistic, codes: Codes, count: int, resamples: int, rng: np.random.Generator) -> Floats:
@@ -94,6 +98,91 @@ def _quantile(values: Floats, undefined: int, level: float, upper: bool) -> floa
     return a + (b - a) * (position - below)
 
 
+@dataclass(frozen=True)
+class Resampled:
+    """A statistic on its cases and on every resample: intervals at any confidence without drawing again."""
+
+    estimate: float
+    values: Floats
+    """Where the statistic is defined."""
+    undefined: int
+    groups: int
+    acceleration: float | None
+    """None for the percentile method."""
+
+    @property
+    def name(self) -> str:
+        """The method and its size."""
+        method = "percentile" if self.acceleration is None else "bca"
+        return f"bootstrap {method}, {self.groups} groups, {len(self.values) + self.undefined} resamples"
+
+    def interval(self, *, confidence: float = 0.95, sided: Sided = "two") -> Interval:
+        """The interval for the statistic; open at an end that the resamples say nothing of."""
+        tail = tail_probability(confidence, sided)
+        reason = self._nothing()
+        if reason:
+            return Interval(-math.inf, math.inf, float(confidence), f"{self.name}: {reason}")
+        levels = [_widened(tail, self.groups), 1.0 - _widened(tail, self.groups)]
+        if self.acceleration is not None:
+            bias = _bias(self.values, self.estimate)
+            levels = [_bca_level(level, bias, self.acceleration) for level in levels]
+        low = _quantile(self.values, self.undefined, levels[0], upper=False)
+        high = _quantile(self.values, self.undefined, levels[1], upper=True)
+        stuck = [tail <= _UNLIKELY and self._is_estimate(end) for end in (low, high)]
+        low, high = -math.inf if stuck[0] else low, math.inf if stuck[1] else high
+        low, high = open_sides(low, high, sided, least=-math.inf, most=math.inf)
+        return Interval(low, high, float(confidence), self.name + self._remarks(low, high, sided, stuck))
+
+    def _nothing(self) -> str:
+        if not math.isfinite(self.estimate):
+            return "undefined on the cases themselves"
+        if self.groups == 1:
+            return "one group, nothing to resample"
+        if len(self.values) == 0 or float(np.ptp(self.values)) <= 1e-12 * float(np.abs(self.values).max()):
+            return "the statistic does not vary"
+        return ""
+
+    def _is_estimate(self, end: float) -> bool:
+        scale = max(abs(self.estimate), float(np.ptp(self.values)))
+        return abs(end - self.estimate) <= 1e-12 * scale
+
+    def _remarks(self, low: float, high: float, sided: Sided, stuck: list[bool]) -> str:
+        said = f", {self.undefined} undefined, counted beyond both ends" if self.undefined else ""
+        asked = [sided != "upper", sided != "lower"]
+        if any(a and s for a, s in zip(asked, stuck, strict=True)):
+            said += ", an end is open: too few resamples differ from the estimate on that side"
+        missing = [a and not s and math.isinf(e) for a, s, e in zip(asked, stuck, (low, high), strict=True)]
+        if any(missing):
+            said += ", an end lies beyond the resamples: draw more of them"
+        return said
+
+
+def resampled(
+    statistic: Statistic,
+    n: int,
+    groups: ArrayLike | None = None,
+    *,
+    method: Literal["bca", "percentile"] = "bca",
+    resamples: int = 2000,
+    rng: np.random.Generator,
+) -> Resampled:
+    """The statistic on resamples of whole groups, drawn with replacement."""
+    check_choice("method", method, ("bca", "percentile"))
+    if n < 1 or resamples < 10:
+        raise ValueError(f"expected n >= 1 and resamples >= 10, found n={n!r} and {resamples!r}")
+    codes, count = group_codes(groups, n)
+    estimate = float(statistic(np.ones(n, dtype=np.int64)))
+    acceleration = 0.0 if method == "bca" else None
+    if not math.isfinite(estimate) or count == 1:
+        return Resampled(estimate, np.zeros(0), resamples, count, acceleration)
+    drawn = _resample(statistic, codes, count, resamples, rng)
+    values = drawn[np.isfinite(drawn)]
+    found = Resampled(estimate, values, resamples - len(values), count, acceleration)
+    if method == "percentile" or found._nothing():
+        return found
+    return replace(found, acceleration=_acceleration(statistic, codes, count, rng))
+
+
 def bootstrap(
     statistic: Statistic,
     n: int,
@@ -106,35 +195,6 @@ def bootstrap(
     rng: np.random.Generator,
 ) -> Interval:
     """The interval for statistic(ones) by drawing whole groups with replacement."""
-    tail = tail_probability(confidence, sided)
-    check_choice("method", method, ("bca", "percentile"))
-    if n < 1 or resamples < 10:
-        raise ValueError(f"expected n >= 1 and resamples >= 10, found n={n!r} and {resamples!r}")
-    codes, count = group_codes(groups, n)
-    name = f"bootstrap {method}, {count} groups, {resamples} resamples"
-
-    def nothing(reason: str) -> Interval:
-        return Interval(-math.inf, math.inf, float(confidence), f"{name}: {reason}")
-
-    estimate = float(statistic(np.ones(n, dtype=np.int64)))
-    if not math.isfinite(estimate):
-        return nothing("undefined on the cases themselves")
-    if count == 1:
-        return nothing("one group, nothing to resample")
-    drawn = _resample(statistic, codes, count, resamples, rng)
-    values = drawn[np.isfinite(drawn)]
-    undefined = resamples - len(values)
-    if len(values) == 0 or float(np.ptp(values)) <= 1e-12 * float(np.abs(values).max()):
-        return nothing("the statistic does not vary")
-    levels = [_widened(tail, count), 1.0 - _widened(tail, count)]
-    if method == "bca":
-        bias, acceleration = _bias(values, estimate), _acceleration(statistic, codes, count, rng)
-        levels = [_bca_level(level, bias, acceleration) for level in levels]
-    low = _quantile(values, undefined, levels[0], upper=False)
-    high = _quantile(values, undefined, levels[1], upper=True)
-    low, high = open_sides(low, high, sided, least=-math.inf, most=math.inf)
-    if undefined:
-        name += f", {undefined} undefined, counted beyond both ends"
-    if (sided != "upper" and math.isinf(low)) or (sided != "lower" and math.isinf(high)):
-        name += ", an end lies beyond the resamples: draw more of them"
-    return Interval(low, high, float(confidence), name)
+    tail_probability(confidence, sided)
+    found = resampled(statistic, n, groups, method=method, resamples=resamples, rng=rng)
+    return found.interval(confidence=confidence, sided=sided)

@@ -167,17 +167,29 @@ def _proportions(
     return Interval(low, high, float(confidence), f"newcombe ({parts[0].method}; {parts[1].method}){shared}")
 
 
-def joined_correlation(first: Floats, second: Floats, first_groups: ArrayLike, second_groups: ArrayLike) -> float:
-    """The correlation of two means whose cases share groups: from the influences of the joined groups."""
+def joined_correlation(
+    first: Floats,
+    second: Floats,
+    first_groups: ArrayLike,
+    second_groups: ArrayLike,
+    *,
+    exposures: tuple[Floats, Floats] | None = None,
+) -> float:
+    """The correlation of two means, or of two ratios to `exposures`, whose cases share groups.
+
+    It follows from the influences of the joined groups.
+    """
     labels = np.concatenate([np.asarray(first_groups).astype(str), np.asarray(second_groups).astype(str)])
     codes, count = group_codes(labels, len(first) + len(second))
     split = len(first)
+    weights = exposures or (np.ones(len(first)), np.ones(len(second)))
     influences = []
-    for values, part in ((first, codes[:split]), (second, codes[split:])):
-        sizes = group_sums(np.ones(len(values)), part, count)
+    for values, exposure, part in ((first, weights[0], codes[:split]), (second, weights[1], codes[split:])):
+        sizes = group_sums(exposure, part, count)
         if np.count_nonzero(sizes) < 2:
             return 0.0
-        influences.append(jackknife_influences(group_sums(values - values.mean(), part, count), sizes))
+        residuals = values - values.sum() / exposure.sum() * exposure
+        influences.append(jackknife_influences(group_sums(residuals, part, count), sizes))
     return correlation_of(influences[0], influences[1])
 
 

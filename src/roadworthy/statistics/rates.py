@@ -3,9 +3,10 @@
 Student's t misses such rates too often: nothing seen says nothing of the variance. A share is bounded as
 Clopper and Pearson (1934) bound a proportion, with the effective size p (1 - p) / variance (Korn and Graubard
 1998); a count as Garwood (1936) bounds a Poisson rate, with the effective number of events R^2 / variance. The
-variance is the jackknife's over groups or Kish's, the larger (`mean.ratio_design`), and both sizes are discounted by (z / t)^2. A case holds many trials
-(the words of an utterance), so the degrees of freedom follow from the moments of the cases even where no groups
-are given; in groups they are also at most Kish's number of groups with events, less one.
+variance is the jackknife's over groups or Kish's, the larger (`mean.ratio_design`), and both sizes are discounted
+by (z / t)^2. A case holds many trials (the words of an utterance), so the degrees of freedom follow from the
+moments of the cases even where no groups are given; in groups they are also at most Kish's number of groups with
+events, less one.
 
 Where nothing varies, a group counts as one trial, as in `clusters`: zero errors in 500 utterances bound the rate
 as zero in 500 do, never as zero in 5,000 words. For counts this takes the rate of a group that fails to be at
