@@ -106,7 +106,8 @@ def test_no_word_wrong_bounds_the_rate_by_utterances_not_by_words() -> None:
 
 
 def test_a_free_measure_is_bootstrapped_over_groups() -> None:
-    scored = balanced_accuracy(SCORES, LABELS)
+    boxes = [[0, 0, 4, 4], [10, 10, 14, 14]]
+    scored = ap50([Boxes.of(boxes[: 1 + (i % 7 > 2)]) for i in range(60)], [Boxes.of(boxes)] * 60)
     found = interval(scored, GROUPS, rng=rng(), resamples=300)
     assert found.method.startswith("bootstrap bca, 12 groups, 300 resamples")
     assert found.low < scored.value() < found.high

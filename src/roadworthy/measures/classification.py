@@ -13,6 +13,7 @@ case without answer (None, or a row with NaN) is wrong.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,21 @@ import numpy as np
 from roadworthy.measures.answers import Rows, rows_of, same_length
 from roadworthy.measures.scored import Scored
 from roadworthy.registry import register
+
+
+@dataclass(frozen=True)
+class OverClasses(Scored):
+    """A free measure that is a mean over classes, and what each class rests on (see `statistics.strata`)."""
+
+    strata: np.ndarray | None = None
+    """The class of each case, where the measure is the mean of the classes' shares of cases without error."""
+    support: tuple[np.ndarray, ...] | None = None
+    """The rows of each class's cases, where a case can belong to several."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.subset is None:
+            raise ValueError("a measure over classes needs `subset`, since some rows need not hold all classes")
 
 
 def predicted(outputs: Sequence[Any] | np.ndarray) -> np.ndarray:
@@ -74,7 +90,7 @@ def _balanced(right: np.ndarray, labels: np.ndarray) -> Scored:
     def subset(rows: np.ndarray) -> Scored:
         return _balanced(right[rows], labels[rows])
 
-    return Scored(1.0 - right, ~right, "free", weighted, "higher", subset=subset)
+    return OverClasses(1.0 - right, ~right, "free", weighted, "higher", subset=subset, strata=labels)
 
 
 def _argmax(scores: Rows) -> np.ndarray:

@@ -2,9 +2,10 @@
 
 A proportion gets the interval of a proportion, a ratio that of a share (recall), of a count (word errors) or of
 real numbers (squared errors), over groups and mapped through its scale, so that the ends of MOTA and RMSE are
-those of the ratio under it; a free measure gets the BCa bootstrap over groups. The interval's method says which.
-Shares and counts have bounds that hold with few events and with none; their differences and quotients on the
-same cases use what each case gained and lost where there are fewer than `FEW` such events, a bootstrap elsewhere.
+those of the ratio under it; a mean over classes combines its classes' bounds; any other free measure gets the BCa
+bootstrap over groups. The interval's method says which. Shares and counts have bounds that hold with few events and
+with none; their differences and quotients combine these on different cases; on the same cases they use what each
+case gained and lost where there are fewer than `FEW` such events, a bootstrap elsewhere.
 
 >>> from roadworthy.measures.regression import rmse
 >>> scored = rmse(np.array([1.0, 2.0, 3.0, 5.0]), np.array([1.5, 2.0, 2.0, 3.0]))
@@ -16,14 +17,15 @@ same cases use what each case gained and lost where there are fewer than `FEW` s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from roadworthy.measures.classification import OverClasses
 from roadworthy.measures.scored import Scored, complement
 from roadworthy.statistics import Interval
+from roadworthy.statistics.bootstrap import Draws
 
 if TYPE_CHECKING:
     from roadworthy.statistics.arguments import Sided
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 FEW = 30
 """Effective events below which a bootstrap of a rate is not believed."""
+_DRAWS = Draws()
 _MIRRORED: dict[str, Sided] = {"two": "two", "lower": "upper", "upper": "lower"}
 
 
@@ -53,6 +56,8 @@ def interval(
 ) -> Interval:
     """The interval of a measure's value; `groups` has one label a case, and `rng` is used by a bootstrap alone."""
     from roadworthy import statistics
+    from roadworthy.statistics.bootstrap import resampled
+    from roadworthy.statistics.strata import extreme_interval, mean_of_proportions
 
     if np.isnan(scored.value()):
         return Interval(*scored.limits, confidence, "none: the measure is not defined on these cases")
@@ -60,17 +65,19 @@ def interval(
         return statistics.clustered_proportion(_counted(scored), groups, confidence=confidence, sided=sided)
     if scored.shape == "ratio":
         return _of_ratio(scored, groups, confidence, sided)
-    found = statistics.bootstrap(
-        scored.value,
-        len(scored),
-        groups,
-        confidence=confidence,
-        sided=sided,
-        resamples=resamples,
-        rng=_needed(rng),
+    if isinstance(scored, OverClasses) and scored.strata is not None:
+        options: dict[str, Any] = {"confidence": confidence, "sided": sided}
+        return mean_of_proportions(1.0 - scored.error, scored.strata, groups, **options)
+    drawn = _DRAWS.of(
+        (scored, groups, resamples),
+        rng := _needed(rng),
+        lambda: resampled(scored.value, len(scored), groups, resamples=resamples, rng=rng),
     )
+    found = drawn.interval(confidence=confidence, sided=sided)
     if "does not vary" in found.method and scored.limits == (0.0, 1.0) and scored.value() in scored.limits:
-        return _of_extreme(scored, groups, confidence, sided)
+        # A bootstrap cannot see what it has not seen.
+        support = (scored.support if isinstance(scored, OverClasses) else None) or (np.arange(len(scored)),)
+        return extreme_interval(scored.value() == 1.0, support, groups, confidence=confidence, sided=sided)
     return _within(found, scored.limits)
 
 
@@ -114,9 +121,9 @@ def difference(
     if paired and _few(first, second, groups):
         return Difference(value, _within(_of_changes(first, second, groups, confidence, sided), limits))
     samples = _Samples(first, second, groups, second_groups, paired, joined, resamples, rng)
-    if not paired and not joined and _are_rates(first, second):
+    if not paired and _are_rates(first, second):
         return Difference(value, _within(samples.combined(confidence, sided), limits))
-    found = samples.bootstrap(lambda a, b: a - b, confidence, sided)
+    found = samples.bootstrap("difference", confidence, sided)
     if _is_open(found, sided):
         found = samples.combined(confidence, sided)
     return Difference(value, _within(found, limits))
@@ -153,10 +160,10 @@ def quotient(
         found = kept_share(_counted(first), _counted(second), groups, confidence=confidence, sided=sided)
     elif paired and _few(first, second, groups):
         found = _kept_of_changes(first, second, groups, confidence, sided)
-    elif first.shape == "proportion" or (first.shape == "ratio" and not paired and not joined):
+    elif first.shape == "proportion" or (not paired and first.shape == "ratio" and not samples.real_and_joined()):
         found = samples.divided(confidence, sided)
     else:
-        found = samples.bootstrap(lambda a, b: a / b if b > 0 else math.nan, confidence, sided)
+        found = samples.bootstrap("quotient", confidence, sided)
         if _is_open(found, sided):
             found = samples.divided(confidence, sided)
     low, high = open_sides(found.low, found.high, sided, least=least, most=math.inf)
@@ -176,20 +183,26 @@ class _Samples:
     resamples: int
     rng: np.random.Generator | None
 
-    def bootstrap(self, statistic: Callable[[float, float], float], confidence: float, sided: Sided) -> Interval:
+    def bootstrap(self, compared: Literal["difference", "quotient"], confidence: float, sided: Sided) -> Interval:
         """Groups drawn for both at once: the same weights where paired, one weight a joined group."""
-        from roadworthy.statistics import bootstrap
+        from roadworthy.statistics.bootstrap import resampled
 
         split = len(self.first)
 
         def of(weights: np.ndarray) -> float:
             ours, theirs = (weights, weights) if self.paired else (weights[:split], weights[split:])
-            return statistic(self.first.value(ours), self.second.value(theirs))
+            a, b = self.first.value(ours), self.second.value(theirs)
+            return a - b if compared == "difference" else a / b if b > 0 else math.nan
 
         n = split if self.paired else split + len(self.second)
-        labels = self.groups if self.paired else self._labels()
-        options: dict[str, Any] = {"confidence": confidence, "sided": sided, "resamples": self.resamples}
-        found = bootstrap(of, n, labels, rng=_needed(self.rng), **options)
+        rng = _needed(self.rng)
+        made_of = self.first, self.second, self.groups, self.second_groups, self.paired, self.joined, self.resamples
+        drawn = _DRAWS.of(
+            (compared, *made_of),
+            rng,
+            lambda: resampled(of, n, self.groups if self.paired else self._labels(), resamples=self.resamples, rng=rng),
+        )
+        found = drawn.interval(confidence=confidence, sided=sided)
         kind = "paired" if self.paired else "joined groups," if self.joined else "two samples,"
         return _renamed(found, f"{kind} {found.method}")
 
@@ -198,21 +211,32 @@ class _Samples:
         from roadworthy.statistics.arguments import open_sides
         from roadworthy.statistics.paired import mover
 
-        low, high = mover(self._values(), *self._intervals(confidence, sided))
+        correlation = self._correlation()
+        low, high = mover(self._values(), *self._intervals(confidence, sided), correlation=correlation)
         low, high = open_sides(low, high, sided, least=-math.inf, most=math.inf)
-        return Interval(low, high, confidence, "two intervals combined (MOVER) as if independent")
+        how = f"joined groups, correlation {correlation:.2f}" if correlation else "as if independent"
+        return Interval(low, high, confidence, f"two intervals combined (MOVER), {how}")
 
     def divided(self, confidence: float, sided: Sided) -> Interval:
         """The quotient, from the interval of each."""
-        from roadworthy.statistics.paired import joined_correlation
         from roadworthy.statistics.quotient import quotient as divide
 
-        correlation = 0.0
-        if self.joined and self.first.shape == "proportion":
-            parts = _counted(self.first), _counted(self.second)
-            correlation = joined_correlation(*parts, self.groups, self.second_groups)
+        correlation = self._correlation()
         low, high = divide(self._values(), *self._intervals(confidence, sided), correlation=correlation)
         return Interval(low, high, confidence, f"quotient of two intervals (MOVER), correlation {correlation:.2f}")
+
+    def real_and_joined(self) -> bool:
+        """Ratios of real numbers whose groups stand on both sides: the bootstrap sees what they share."""
+        return self.joined and not _are_rates(self.first, self.second)
+
+    def _correlation(self) -> float:
+        """That of two proportions or rates whose groups are joined; 0 where the samples are taken as independent."""
+        from roadworthy.statistics.paired import joined_correlation
+
+        if not self.joined or self.first.shape == "free" or self.real_and_joined():
+            return 0.0
+        (above, below), (before, exposure) = _columns(self.first), _columns(self.second)
+        return joined_correlation(above, before, self.groups, self.second_groups, exposures=(below, exposure))
 
     def _values(self) -> tuple[float, float]:
         return self.first.value(), self.second.value()
@@ -260,28 +284,6 @@ def kind_of(scored: Scored) -> RatioKind:
     # A mean of whole numbers (turns, errors in whole degrees) has no trials that its events could fill.
     trials = scored.scale is complement or (scored.scale is None and bool((below != 1).any()))
     return "count" if whole and trials else "real"
-
-
-def _of_extreme(scored: Scored, groups: Any, confidence: float, sided: Sided) -> Interval:
-    """A free measure that is 0 or 1 on every resample: a bootstrap cannot see what it has not seen.
-
-    The share u of cases unlike all those seen is bounded as zero events in as many (groups of) cases are. Such a case can cost its
-    own objects and as many false ones again, so the measure moves by a factor of (1 - u)^2 at the most.
-    """
-    from roadworthy import statistics
-
-    unlike = statistics.clustered_proportion(
-        np.zeros(len(scored)),
-        groups,
-        confidence=confidence,
-        sided="two" if sided == "two" else "upper",
-        method="clopper_pearson",
-    ).high
-    kept = (1.0 - unlike) ** 2
-    method = f"no variation: at most {unlike:.3g} of the cases are unlike those seen"
-    if scored.value() == 1.0:
-        return Interval(0.0 if sided == "upper" else kept, 1.0, confidence, method)
-    return Interval(0.0, 1.0 if sided == "lower" else 1.0 - kept, confidence, method)
 
 
 def _of_ratio(scored: Scored, groups: Any, confidence: float, sided: Sided) -> Interval:

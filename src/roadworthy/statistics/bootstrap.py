@@ -16,10 +16,12 @@ True
 
 from __future__ import annotations
 
+import json
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -181,6 +183,33 @@ def resampled(
     if method == "percentile" or found._nothing():
         return found
     return replace(found, acceleration=_acceleration(statistic, codes, count, rng))
+
+
+class Draws:
+    """The latest resamplings, each kept with the very objects it was made of.
+
+    One result is asked at several confidences, each time from a generator of the same seed. A resampling is found
+    again where the objects are the same ones and the generator stands where it stood; it is left where drawing
+    leaves it, so that keeping changes no number.
+    """
+
+    def __init__(self, size: int = 4) -> None:
+        self._kept: deque[tuple[tuple[object, ...], str, Resampled, Any]] = deque(maxlen=size)
+
+    def of(self, made_of: tuple[object, ...], rng: np.random.Generator, draw: Callable[[], Resampled]) -> Resampled:
+        """What `draw` returns with this generator, drawn only if it is not kept."""
+        state = json.dumps(rng.bit_generator.state, default=lambda part: np.asarray(part).tolist())
+        for parts, before, found, after in tuple(self._kept):
+            if before == state and len(parts) == len(made_of) and all(map(_same, parts, made_of)):
+                rng.bit_generator.state = after
+                return found
+        found = draw()
+        self._kept.append((made_of, state, found, rng.bit_generator.state))
+        return found
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other or (isinstance(one, (str, int)) and isinstance(other, (str, int)) and one == other)
 
 
 def bootstrap(

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,9 +44,7 @@ def mean_of_proportions(
     members = _members(stratum, len(kinds))
     means = np.array([values[rows].mean() for rows in members])
     parts = [
-        clustered_proportion(
-            values[rows], codes[rows], confidence=confidence, sided=sided, method="clopper_pearson"
-        )
+        clustered_proportion(values[rows], codes[rows], confidence=confidence, sided=sided, method="clopper_pearson")
         for rows in members
     ]
     shared = None if count == len(values) else _directions(values, members, codes, count)
@@ -64,27 +61,32 @@ def mean_of_proportions(
     return Interval(low, high, float(confidence), f"mean of {len(kinds)} proportions, clopper_pearson (MOVER){where}")
 
 
-def unseen_share(n: int, groups: ArrayLike | None = None, *, confidence: float, sided: Sided) -> float:
-    """At most this share of all cases is unlike n that were seen: zero events in as many (groups of) cases."""
-    return clustered_proportion(
-        np.zeros(n), groups, confidence=confidence, sided="two" if sided == "two" else "upper", method="clopper_pearson"
-    ).high
+def extreme_interval(
+    highest: bool, support: Sequence[Codes], groups: ArrayLike | None = None, *, confidence: float, sided: Sided
+) -> Interval:
+    """The interval of a measure between 0 and 1 that is 1 (`highest`) or 0 on all cases, a mean over classes.
 
-
-def kept_over_classes(
-    support: Sequence[np.ndarray], groups: Any = None, *, confidence: float, sided: Sided
-) -> float:
-    """The mean over classes of (1 - u)^2, with u the unseen share of each class's own cases.
-
-    Averaging the bounds of all classes at the full confidence is cautious: were the mean of the true shares
-    larger, the smallest class alone would have shown an event with more than that confidence.
+    `support` has the rows of each class's cases. The share u of them unlike all those seen is bounded as zero events
+    in as many (groups of) cases are. Such a case can cost its own objects and as many false ones again, so that the
+    measure of its class moves by a factor of (1 - u)^2 at the most. Averaging the classes' bounds at the full
+    confidence is cautious: were the mean of their true shares larger, the smallest class alone would have shown an
+    event with more than that confidence.
     """
     labels = None if groups is None else np.asarray(groups)
-    kept = [
-        (1.0 - unseen_share(len(rows), None if labels is None else labels[rows], confidence=confidence, sided=sided))
-        for rows in support
-    ]
-    return float(np.mean(np.square(kept)))
+    unlike = [_unseen(len(rows), None if labels is None else labels[rows], confidence, sided) for rows in support]
+    kept = float(np.mean(np.square(1.0 - np.array(unlike))))
+    cases = (
+        "the cases" if len(support) == 1 else f"a class's cases, {np.mean(unlike):.3g} on average over {len(support)},"
+    )
+    method = f"no variation: at most {max(unlike):.3g} of {cases} are unlike those seen"
+    low, high = (kept, 1.0) if highest else (0.0, 1.0 - kept)
+    low, high = open_sides(low, high, sided, least=0.0, most=1.0)
+    return Interval(low, high, float(confidence), method)
+
+
+def _unseen(n: int, groups: ArrayLike | None, confidence: float, sided: Sided) -> float:
+    side: Sided = "two" if sided == "two" else "upper"
+    return clustered_proportion(np.zeros(n), groups, confidence=confidence, sided=side, method="clopper_pearson").high
 
 
 def _members(stratum: Codes, count: int) -> list[Codes]:
