@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+import enum
 import functools
+import re
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -156,3 +161,191 @@ def test_loggers_and_locks_are_no_part_of_the_answer():
 def test_what_is_installed_and_what_is_not():
     assert is_installed(np.__file__) and is_installed(functools.__file__)
     assert not is_installed(__file__) and not is_installed(str(Path(sys.prefix).parent / "subject.py"))
+
+
+@dataclasses.dataclass
+class Loaded:
+    name: str = "net"
+
+    def load(self, weights):
+        self.weights = weights
+        return self
+
+
+class Listed(list):
+    pass
+
+
+class Mapped(dict):
+    pass
+
+
+class Slotted:
+    __slots__ = ("__hidden", "by")
+
+    def __init__(self, by):
+        self.by = by
+        self.__hidden = by
+
+    def __repr__(self):
+        return "Slotted"
+
+
+class Within(Slotted):
+    __slots__ = ("more",)
+
+
+class Wrapper:
+    def __init__(self, function, by):
+        functools.update_wrapper(self, function)
+        self.by = by
+
+    def __call__(self, x):
+        return self.by * x
+
+
+class Number(float):
+    pass
+
+
+class Text(str):
+    __slots__ = ()
+
+
+def bearing(value, weights):
+    value.weights = weights
+    return value
+
+
+Point = collections.namedtuple("Point", "x y")
+
+MAKERS = {
+    "dataclass with weights outside its fields": lambda k: Loaded().load(k),
+    "list with attributes": lambda k: bearing(Listed([1]), k),
+    "dict with attributes": lambda k: bearing(Mapped(a=1), k),
+    "number with attributes": lambda k: bearing(Number(1), k),
+    "ordered dict with attributes": lambda k: bearing(collections.OrderedDict(a=1), k),
+    "function with attributes": lambda k: bearing(holding(1), k),
+    "text": lambda k: Text(k),
+    "slots": Slotted,
+    "slots of a base": Within,
+    "wrapper with state": lambda k: Wrapper(reading_a_global, k),
+    "namespace of an array": lambda k: types.SimpleNamespace(w=np.array([1 + k * 1e-12])),
+    "named tuple": lambda k: Point(k, 0),
+    "deque by its length": lambda k: collections.deque([1], maxlen=k + 5),
+    "dict by its default": lambda k: collections.defaultdict(functools.partial(int, k)),
+    "enum": lambda k: enum.Enum("Level", {"LOW": k}).LOW,
+    "long pattern": lambda k: re.compile("a" * 300 + str(k)),
+    "names of an array's columns": lambda k: np.zeros(1, [(f"c{k}", "f8")]),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+def test_all_that_a_value_holds_counts(make):
+    assert content_of(holding(make(1))) == content_of(holding(make(1))) != content_of(holding(make(2)))
+
+
+def in_a_notebook(monkeypatch, source, *, name="a_notebook"):
+    """A function as a notebook defines it: of a module without a file."""
+    module = types.ModuleType(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    exec(compile(source, "<cell>", "exec"), vars(module))
+    return module.f
+
+
+CELL = """
+class Model:
+    factor = {factor}
+    def predict(self, x):
+        return {body}
+    @property
+    def size(self):
+        return {size}
+    @classmethod
+    def made(cls):
+        return super().__new__(cls)
+model = Model()
+def f(x):
+    return model.predict(x)
+"""
+
+
+def test_a_class_without_a_file_is_read_by_its_methods_and_attributes(monkeypatch):
+    start = {"factor": 1, "body": "x", "size": 1}
+    before = content_of(in_a_notebook(monkeypatch, CELL.format(**start)))
+    assert content_of(in_a_notebook(monkeypatch, CELL.format(**start))) == before
+    for change in ({"factor": 2}, {"body": "x + 1"}, {"size": 2}):
+        assert content_of(in_a_notebook(monkeypatch, CELL.format(**start | change))) != before
+
+
+def test_a_class_made_without_a_module_does_not_pass_as_a_builtin():
+    def made(body):
+        names: dict = {}
+        exec(CELL.format(factor=1, body=body, size=1), names)
+        return names["f"]
+
+    assert content_of(made("x")) == content_of(made("x")) != content_of(made("x + 1"))
+
+
+def test_what_is_replaced_in_a_class_at_run_time_counts(monkeypatch):
+    function = holding(Scale(2))
+    before = content_of(function)
+    with monkeypatch.context() as patch:
+        patch.setattr(Scale, "answer", lambda self, x: 0)
+        assert content_of(function) != before
+    with monkeypatch.context() as patch:
+        patch.setattr(Scale, "extra", 1, raising=False)
+        assert content_of(function) != before
+    assert content_of(function) == before
+
+
+def test_a_global_that_only_a_method_reads_counts(monkeypatch):
+    class Reads:
+        def answer(self, x):
+            return TABLE["k"] * x
+
+    function = holding(Reads())
+    before = content_of(function)
+    monkeypatch.setitem(TABLE, "k", np.arange(4))
+    assert content_of(function) != before
+
+
+def test_a_repr_is_trusted_only_where_it_says_all(tmp_path):
+    class Silent(BaseException):
+        def __repr__(self):
+            return "Silent"
+
+    (tmp_path / "a").write_text("a")
+    with (tmp_path / "a").open() as file:
+        for value in (Silent(1), file, np.frompyfunc(abs, 1, 1)):
+            with pytest.raises(Opaque):
+                content_of(holding(value))
+
+
+def test_modules_sets_and_classes_in_a_ring_end():
+    child, parent = torch.nn.Linear(1, 1), torch.nn.Module()
+    child.weight.data.fill_(1), child.bias.data.fill_(1)
+    parent.child, child.up = child, [parent]
+
+    class Member:
+        kinds: set = set()
+
+        def __init__(self):
+            self.others = {1}
+
+        def kin(self):
+            return super().__init__()
+
+    Member.kinds.add(Member)
+    one = Member()
+    one.others.add(one)
+    for value in (child, one):
+        assert content_of(holding(value)) == content_of(holding(value))
+
+
+def test_copying_an_object_does_not_change_its_class():
+    import copy
+
+    value = Within(1)
+    before = content_of(holding(value))
+    assert content_of(holding(copy.deepcopy(value))) == before == content_of(holding(value))

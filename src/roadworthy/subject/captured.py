@@ -1,8 +1,9 @@
 """What a Python function's answers depend on: its code, and the values that it holds on to.
 
 A function handed in carries more than its source: the model in its closure, its defaults, the object it is a method of, the
-globals it reads. All of them are hashed by content, so that two models wrapped by one closure are two subjects. What cannot be
-read (a handle into a C library, an open session) raises `Opaque`, unless the caller vouches for it.
+globals it reads. All of them are hashed by content, so that two models wrapped by one closure are two subjects. A class of the
+user's own counts as it stands, not as its file says: methods and attributes can be replaced at run time. What cannot be read (a
+handle into a C library, an open session) raises `Opaque`, unless the caller vouches for it.
 
 >>> def scaled(by):
 ...     return lambda x: by * x
@@ -19,14 +20,18 @@ import dataclasses
 import functools
 import hashlib
 import inspect
+import logging
 import re
+import struct
 import sys
 import sysconfig
-from collections import OrderedDict, defaultdict, deque
+import threading
+import types
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path, PurePath
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -36,6 +41,14 @@ MOST_VALUES = 200_000
 """A graph of values larger than this is taken as one that cannot be read."""
 LONGEST_REPR = 10_000
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+_HEAP_TYPE = 1 << 9
+_IN_CELL = vars(types.CellType)["cell_contents"]
+_SHOWN_WHOLE = (sys.stdlib_module_names - {"itertools"}) | {"numpy", "torch"}
+"""Where types come from whose repr says all that they hold (an iterator's shows arrays rounded)."""
+_BOOKKEEPING = frozenset(
+    ["__dict__", "__weakref__", "__module__", "__annotations__", "__slotnames__", "__signature__", "_abc_impl"]
+)
+"""What Python keeps in a class for itself, some of it only once the class was copied or looked at."""
 
 
 class Opaque(ValueError):
@@ -65,8 +78,24 @@ def is_installed(path: str) -> bool:
     return any(file.is_relative_to(place) for place in (own, Path(sysconfig.get_path("stdlib")).resolve()))
 
 
-class _Plain:
-    """What an object looks like that keeps nothing outside its __dict__."""
+_SIZES = {
+    (bool(kind.__dictoffset__), bool(kind.__weakrefoffset__)): kind.__basicsize__
+    for slots in ((), ("__dict__",), ("__weakref__",), ("__dict__", "__weakref__"))
+    for kind in [type("_Layout", (), {"__slots__": slots})]
+}
+"""The size of an object that keeps nothing outside its __dict__ and slots."""
+
+
+def _slots(kind: type) -> list[Any]:
+    owners = [c for c in kind.__mro__ if "__slots__" in vars(c)]
+    return [d for c in owners for _, d in sorted(vars(c).items()) if isinstance(d, types.MemberDescriptorType)]
+
+
+def _is_open(kind: type) -> bool:
+    """Whether all that an object of this type holds lies in its __dict__ and slots, nothing in a structure of C."""
+    slots, has_dict = len(_slots(kind)), bool(kind.__dictoffset__)
+    size = _SIZES[has_dict, bool(kind.__weakrefoffset__)] + slots * struct.calcsize("P")
+    return bool(slots or has_dict) and kind.__basicsize__ == size and not kind.__itemsize__
 
 
 class _Reader:
@@ -78,6 +107,7 @@ class _Reader:
         self.folder = folder
         # Objects are kept here while they are read, so that no address is used twice.
         self.seen: dict[int, tuple[int, Any]] = {}
+        self.files: dict[str, bytes] = {}
 
     def put(self, kind: str, *parts: str | bytes) -> None:
         for part in (kind, *parts):
@@ -86,7 +116,7 @@ class _Reader:
             self.digest.update(content)
 
     def add(self, value: Any) -> None:
-        if isinstance(value, SCALARS):
+        if type(value) in SCALARS:
             self.put(type(value).__name__, value if isinstance(value, bytes) else repr(value))
             return
         if type(value) is str or isinstance(value, PurePath):
@@ -96,11 +126,15 @@ class _Reader:
         if id(value) in self.seen:
             self.put("again", str(self.seen[id(value)][0]))
             return
+        if type(value) is tuple and all(type(v) is str or type(v) in SCALARS for v in value):
+            # Whether equal constants are one object is up to the compiler.
+            self.all("tuple", value)
+            return
         if len(self.seen) > MOST_VALUES:
             raise Opaque(f"the function holds more than {MOST_VALUES:,} values")
         self.seen[id(value)] = (len(self.seen), value)
-        for types, read in READERS:
-            if isinstance(value, types):
+        for kinds, read in READERS:
+            if isinstance(value, kinds):
                 read(self, value)
                 return
         self._object(value)
@@ -111,14 +145,23 @@ class _Reader:
         for value in listed:
             self.add(value)
 
-    def unordered(self, values: Iterable[Any]) -> None:
-        """A set, by the sorted hashes of what is in it."""
-        digests = []
-        for value in values:
-            one = _Reader(self.vouched, self.folder)
-            one.add(value)
-            digests.append(one.digest.digest())
-        self.put("set", *sorted(digests))
+    def apart(self, values: Iterable[Any], vouched: bool) -> bytes:
+        """The hash of values by themselves; what leads back to a value being read is still known, so that rings end."""
+        one = _Reader(vouched, self.folder)
+        one.seen, one.files = self.seen, self.files
+        before = len(self.seen)
+        try:
+            one.all("apart", values)
+        finally:
+            while len(self.seen) > before:
+                self.seen.popitem()
+        return one.digest.digest()
+
+    def state(self, value: Any) -> None:
+        """What an object holds by its type, in its __dict__ and in its slots."""
+        self.add(type(value))
+        self.add(getattr(value, "__dict__", None) or None)
+        self.all("slots", [_slot(d, value) for d in _slots(type(value))])
 
     def file_of(self, thing: Any) -> bool:
         """The whole file a thing is written in, since it depends on what stands beside it; False if it is installed."""
@@ -127,7 +170,9 @@ class _Reader:
             return True
         if is_installed(path):
             return False
-        self.put("file", Path(path).read_bytes())
+        if path not in self.files:
+            self.files[path] = hashlib.blake2b(Path(path).read_bytes()).digest()
+        self.put("file", self.files[path])
         return True
 
     def _object(self, value: Any) -> None:
@@ -135,26 +180,21 @@ class _Reader:
         tensor = getattr(sys.modules.get("torch"), "Tensor", ())
         if tensor and isinstance(value, tensor):
             self.put("tensor", *_tensor_parts(value))
-        elif hasattr(value, "__wrapped__"):
+            self.state(value)
+        elif hasattr(value, "__wrapped__") and (_is_open(kind) or _root(kind) in _SHOWN_WHOLE):
             self.all("wrapped", [value.__wrapped__])
+            self.state(value)
         elif callable(getattr(value, "state_dict", None)):
             self._with_state(value)
-        elif dataclasses.is_dataclass(kind):
-            self.add(kind)
-            self.all("fields", [getattr(value, f.name, None) for f in dataclasses.fields(kind)])
-        elif kind.__basicsize__ == _Plain.__basicsize__ and hasattr(value, "__dict__"):
-            self.add(kind)
-            self.add(vars(value))
+        elif _is_open(kind) or dataclasses.is_dataclass(kind):
+            self.state(value)
         else:
             self._shown(value)
 
     def _with_state(self, value: Any) -> None:
         """A torch module or its like: all its attributes, or at least its weights and what it prints."""
-        whole = _Reader(False, self.folder)
         try:
-            whole.add(type(value))
-            whole.add(vars(value))
-            self.put("module", whole.digest.digest())
+            self.put("module", self.apart([type(value), vars(value)], False))
         except (Opaque, TypeError):
             self.add(type(value))
             self.put("module", _ADDRESS.sub("", repr(value)))
@@ -162,8 +202,9 @@ class _Reader:
 
     def _shown(self, value: Any) -> None:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
-        text = repr(value)
-        if not _ADDRESS.search(text) and "..." not in text and len(text) <= LONGEST_REPR:
+        # A repr in angle brackets names a thing (an open file, a memory map) and does not say what is in it.
+        text = repr(value) if _root(type(value)) in _SHOWN_WHOLE else "<"
+        if text[:1] != "<" and not _ADDRESS.search(text) and "..." not in text and len(text) <= LONGEST_REPR:
             self.put("shown", kind, text)
         elif self.vouched:
             self.put("unread", kind)
@@ -177,10 +218,10 @@ def _function(reader: _Reader, function: FunctionType) -> None:
     reader.add(function.__code__)
     reader.add(function.__defaults__)
     reader.add(function.__kwdefaults__)
-    reader.all("closure", [_cell(c) for c in function.__closure__ or ()])
+    reader.all("closure", [_slot(_IN_CELL, c) for c in function.__closure__ or ()])
+    reader.add(vars(function) or None)
     if own:
-        names = set(_names(function.__code__))
-        _read_names(reader, names, function.__globals__)
+        _read_names(reader, set(_names(function.__code__)), function.__globals__)
 
 
 def _read_names(reader: _Reader, names: set[str], known: dict[str, Any]) -> None:
@@ -194,10 +235,10 @@ def _read_names(reader: _Reader, names: set[str], known: dict[str, Any]) -> None
             _read_names(reader, names, vars(value))
 
 
-def _cell(cell: Any) -> Any:
+def _slot(descriptor: Any, value: Any) -> Any:
     try:
-        return cell.cell_contents
-    except ValueError:
+        return descriptor.__get__(value)
+    except (AttributeError, ValueError):
         return "not set yet"
 
 
@@ -215,10 +256,38 @@ def _code(reader: _Reader, code: CodeType) -> None:
 
 def _class(reader: _Reader, kind: type) -> None:
     reader.put("class", kind.__qualname__)
-    if reader.file_of(kind):
-        reader.all("bases", [b for b in kind.__bases__ if b is not object])
-    else:
-        reader.put("of", kind.__module__)
+    if not _is_users(kind):
+        return reader.put("of", kind.__module__)
+    reader.file_of(kind)
+    reader.all("bases", [type(kind), *(b for b in kind.__bases__ if b is not object)])
+    for name, value in sorted(vars(kind).items()):
+        if name in _BOOKKEEPING or name.startswith("__pydantic_"):
+            continue
+        reader.put("attribute", name)
+        if name.startswith("__") and name.endswith("__") and not callable(value):
+            # What a framework leaves in a class of the user's is made from the rest of it.
+            try:
+                reader.put("read", reader.apart([value], reader.vouched))
+            except Opaque:
+                reader.put("unread", type(value).__qualname__)
+        else:
+            reader.add(value)
+
+
+def _root(kind: type) -> str:
+    """The package of a type; of one made by `exec` without a module, which calls itself a builtin, none."""
+    module = str(kind.__module__)
+    return "" if module == "builtins" and kind.__flags__ & _HEAP_TYPE else module.partition(".")[0]
+
+
+def _is_users(kind: type) -> bool:
+    """Whether a class is neither of Python nor of an installed package; one without a file (of a notebook) is the user's."""
+    root = _root(kind)
+    for name in (str(kind.__module__), root):
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if root and path:
+            return not is_installed(path)
+    return root not in sys.stdlib_module_names
 
 
 def _module(reader: _Reader, module: ModuleType) -> None:
@@ -231,49 +300,78 @@ def _array(reader: _Reader, array: Any) -> None:
     if array.dtype.hasobject:
         reader.all(f"array {array.shape}", array.ravel().tolist())
     else:
-        reader.put("array", f"{array.dtype.str}{array.shape}", np.ascontiguousarray(array).tobytes())
+        reader.put("array", f"{array.dtype!r}{array.shape}", np.ascontiguousarray(array).tobytes())
+    if isinstance(array, np.ndarray) and type(array) not in (np.ndarray, np.memmap):
+        reader.state(array)
 
 
-def _mapping(reader: _Reader, mapping: dict[Any, Any]) -> None:
-    reader.all(type(mapping).__name__, [part for item in mapping.items() for part in item])
-
-
-def _partial(reader: _Reader, part: functools.partial[Any]) -> None:
-    reader.all("partial", [part.func, part.args, part.keywords])
+def _contents(reader: _Reader, value: Any) -> None:
+    """A container, or a subclass of one or of a number or text: what the base holds, and what the subclass adds."""
+    base: Any = next(t for t in BASES if isinstance(value, t))
+    # The base's own methods: what a subclass makes of its contents follows from its class, which is read too.
+    if base in (set, frozenset):
+        reader.put("set", *sorted(reader.apart([v], reader.vouched) for v in base.__iter__(value)))
+    elif base in (list, tuple, deque):
+        reader.all(base.__name__, base.__iter__(value))
+    elif hasattr(base, "items"):
+        reader.all(base.__name__, [part for item in base.items(value) for part in item])
+    else:
+        reader.put(base.__name__, base.__repr__(value))
+    if base in (deque, defaultdict):
+        reader.add(value.maxlen if base is deque else value.default_factory)
+    if type(value) is not base or base is OrderedDict:
+        reader.state(value)
 
 
 def _builtin(reader: _Reader, function: Any) -> None:
-    reader.put("builtin", function.__qualname__)
+    reader.put("builtin", str(function.__module__), function.__qualname__)
     if not isinstance(function.__self__, ModuleType):
         reader.add(function.__self__)
 
 
-def _silent(reader: _Reader, value: Any) -> None:
-    """A logger or a lock: no answer depends on it."""
-    reader.put(type(value).__name__)
+def _ufunc(reader: _Reader, function: Any) -> None:
+    if "(vectorized)" in function.__name__:
+        raise Opaque("a function made by numpy.frompyfunc cannot be hashed by its content; hand in the Python function")
+    reader.put("ufunc", function.__name__)
 
 
-def _silent_types() -> tuple[type, ...]:
-    import logging
-    import threading
+def _by(*names: str, state: bool = False) -> Callable[[_Reader, Any], None]:
+    def read(reader: _Reader, value: Any) -> None:
+        reader.all(type(value).__name__, [getattr(value, name) for name in names])
+        if state:
+            reader.state(value)
 
-    return (logging.Logger, type(threading.Lock()), type(threading.RLock()))
+    return read
 
 
+BASES = (
+    *(list, tuple, deque, OrderedDict, defaultdict, dict, MappingProxyType, set, frozenset),
+    *(int, float, complex, bytes, bytearray, str),
+)
 READERS: tuple[tuple[Any, Callable[[_Reader, Any], None]], ...] = (
     (FunctionType, _function),
-    (MethodType, lambda reader, m: reader.all("method", [m.__func__, m.__self__])),
+    (MethodType, _by("__func__", "__self__")),
     (CodeType, _code),
     (type, _class),
     (ModuleType, _module),
+    (Enum, _by("name", "_value_", state=True)),
     ((np.ndarray, np.generic), _array),
-    ((list, tuple, deque), lambda reader, v: reader.all(type(v).__name__, v)),
-    ((dict, OrderedDict, defaultdict), _mapping),
-    ((set, frozenset), lambda reader, v: reader.unordered(v)),
-    (functools.partial, _partial),
+    (np.ufunc, _ufunc),
+    (BASES, _contents),
+    (functools.partial, _by("func", "args", "keywords", state=True)),
     (BuiltinFunctionType, _builtin),
-    (Enum, lambda reader, v: reader.put("enum", type(v).__qualname__, v.name)),
-    (_silent_types(), _silent),
+    (property, _by("fget", "fset", "fdel")),
+    ((classmethod, staticmethod), _by("__func__")),
+    (dataclasses.Field, _by("name", "default", "default_factory", "metadata")),
+    (types.SimpleNamespace, _by(state=True)),
+    (slice, _by("start", "stop", "step")),
+    (re.Pattern, _by("pattern", "flags")),
+    # A slot or a method written in C is known by its name.
+    ((types.MemberDescriptorType, types.GetSetDescriptorType), _by("__qualname__")),
+    ((types.WrapperDescriptorType, types.MethodDescriptorType), _by("__qualname__")),
+    (type(namedtuple("_Pair", "one").one), _by()),  # type: ignore[attr-defined]
+    # No answer depends on a logger or a lock.
+    ((logging.Logger, type(threading.Lock()), type(threading.RLock())), _by()),
 )
 """How a value is read, by its type; the first that fits."""
 
