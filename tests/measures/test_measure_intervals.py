@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 from roadworthy import statistics
 from roadworthy.data.values import Boxes, Tracks
 from roadworthy.measures import Scored, difference, interval
-from roadworthy.measures.classification import accuracy, balanced_accuracy, error_rate
+from roadworthy.measures.classification import OverClasses, accuracy, balanced_accuracy, error_rate
 from roadworthy.measures.detection import ap50, recall
 from roadworthy.measures.interval import quotient
 from roadworthy.measures.regression import rmse
@@ -240,3 +240,62 @@ def test_a_detector_that_finds_nothing_or_everything_gets_a_bound_that_decides()
     assert perfect.low == pytest.approx(0.05 ** (2 / 80)) and perfect.high == 1.0
     in_groups = interval(nothing, np.repeat(np.arange(8), 10), rng=rng)
     assert in_groups.high > found.high
+
+
+def test_balanced_accuracy_is_bounded_by_its_smallest_class() -> None:
+    labels = np.repeat([0, 1], [990, 10])
+    perfect = balanced_accuracy(np.eye(2)[labels], labels)
+    found = interval(perfect, sided="lower")
+    assert found.low == pytest.approx(1 - (1 - 0.05 ** (1 / 10)) / 2, abs=1e-4)
+    assert interval(perfect.take(labels == 1), sided="lower").low == pytest.approx(0.05 ** (1 / 10))
+    same = difference(perfect, perfect, paired=True, sided="lower", rng=rng(), resamples=50)
+    assert same.interval.low < -0.1 and "MOVER" in same.interval.method
+
+
+def test_an_average_precision_over_classes_at_its_extreme_rests_on_each_class() -> None:
+    def scored(weights: np.ndarray) -> float:
+        return 1.0
+
+    none = np.zeros(500)
+    support = (np.arange(495), np.arange(495, 500))
+    perfect = OverClasses(none, none > 0, "free", scored, subset=lambda rows: perfect, support=support)
+    found = interval(perfect, rng=rng(), resamples=50, sided="lower")
+    assert found.low == pytest.approx((0.05 ** (2 / 495) + 0.05 ** (2 / 5)) / 2)
+    with pytest.raises(ValueError, match="subset"):
+        OverClasses(none, none > 0, "free", scored)
+
+
+def recalled(draws: np.random.Generator, n: int, rate: float) -> Scored:
+    objects = draws.integers(1, 4, n).astype(float)
+    found = draws.binomial(objects.astype(int), rate).astype(float)
+    missed = objects - found
+    return Scored.ratio(
+        found, objects, error=missed / objects, failure=missed > 0, better="higher", limits=(0.0, 1.0)
+    )  # fmt: skip
+
+
+def test_rates_in_joined_groups_combine_the_bounds_of_both_sides() -> None:
+    draws = np.random.default_rng(2)
+    inside, outside = recalled(draws, 60, 0.95), recalled(draws, 540, 0.99)
+    groups, others = np.arange(60) % 30, np.arange(540) % 30
+    options = {"paired": False, "second_groups": others, "joined": True}
+    found = difference(inside, outside, groups, **options)  # type: ignore[arg-type]
+    assert "MOVER" in found.interval.method and "joined groups" in found.interval.method
+    assert found.interval.contains(found.value)
+    kept = quotient(inside, outside, groups, **options)  # type: ignore[arg-type]
+    assert kept.contains(inside.value() / outside.value()) and "MOVER" in kept.method
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sided", ["lower", "upper"])
+@pytest.mark.parametrize("rate, n, m, groups", [(0.99, 60, 540, 30), (0.98, 40, 160, 20), (0.9, 200, 200, 20)])
+def test_a_difference_of_rates_over_joined_groups_covers(rate, n, m, groups, sided) -> None:
+    draws = np.random.default_rng(29)
+    held = 0
+    for _ in range(500):
+        found = difference(
+            recalled(draws, n, rate), recalled(draws, m, rate), np.arange(n) % groups,
+            second_groups=np.arange(m) % groups, paired=False, joined=True, sided=sided,
+        ).interval  # fmt: skip
+        held += found.contains(0.0)
+    assert covered(held, 500, 0.95), held / 500

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from roadworthy.statistics import bootstrap
-from roadworthy.statistics.bootstrap import _acceleration, _widened
+from roadworthy.statistics.bootstrap import Draws, _acceleration, _widened, resampled
 
 SKEWED = np.random.default_rng(0).lognormal(size=80)
 
@@ -133,3 +133,43 @@ def test_bad_input_is_refused_with_what_to_do() -> None:
         bootstrap(weighted_mean, 80, method="basic", rng=rng)
     with pytest.raises(ValueError, match="one label per case"):
         bootstrap(weighted_mean, 80, [1, 2], rng=rng)
+
+
+def test_an_end_that_would_be_the_estimate_is_open_and_says_so() -> None:
+    hit = np.zeros(400)
+    hit[:3] = 1
+
+    def loss(weights) -> float:
+        """Differs from 0 only where the three cases are drawn nine times or more: in 1 or 2 of 100 resamples."""
+        return -max(float(weights @ hit) - 8.0, 0.0)
+
+    found = bootstrap(loss, 400, confidence=0.9, rng=np.random.default_rng(1))
+    assert (found.low, found.high) == (-math.inf, math.inf)
+    assert "too few resamples differ from the estimate" in found.method
+    upper = bootstrap(loss, 400, sided="upper", rng=np.random.default_rng(1))
+    assert upper.high == math.inf
+
+
+def test_draws_are_made_once_for_all_confidences_and_change_no_number() -> None:
+    calls = []
+
+    def statistic(weights) -> float:
+        calls.append(1)
+        return weighted_mean(weights)
+
+    draws, groups = Draws(), np.arange(80) // 4
+
+    def kept(seed: int, confidence: float):
+        rng = np.random.Generator(np.random.Philox(seed))
+        made = draws.of((groups, 300), rng, lambda: resampled(statistic, 80, groups, resamples=300, rng=rng))
+        return made.interval(confidence=confidence), rng.random()
+
+    first, again = kept(1, 0.95), kept(1, 0.9)
+    once = len(calls)
+    rng = np.random.Generator(np.random.Philox(1))
+    assert again[0] == bootstrap(weighted_mean, 80, groups, confidence=0.9, resamples=300, rng=rng)
+    assert first[1] == again[1] == rng.random()
+    assert kept(2, 0.95)[0] != first[0] and len(calls) == 2 * once
+    groups = groups.copy()
+    kept(1, 0.95)
+    assert len(calls) == 3 * once

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2, multinomial
 
-from roadworthy.statistics import Interval, clopper_pearson, difference, paired_difference, ratio
+from roadworthy.statistics import (
+    Interval,
+    clopper_pearson,
+    difference,
+    intraclass_correlation,
+    paired_difference,
+    ratio,
+)
+from roadworthy.statistics.mean import ratio_design
 from roadworthy.statistics.paired import mover
 from roadworthy.statistics.quotient import kept_share, paired_rate_difference, quotient
 
@@ -217,3 +225,48 @@ def test_the_difference_over_joined_groups_covers() -> None:
         right, inside, groups = shared_groups(rng)
         held += difference(right[inside], right[~inside], groups[inside], groups[~inside], joined=True).contains(0.0)
     assert nominal(1500 - held, 1500, 0.95), held / 1500
+
+
+UNEQUAL = [[60] * 8 + [2] * 40, [40] * 10 + [5] * 20, [80, 60, 40, 30, 20, 15, 10, 8, 6, 5, 4, 3, 2, 2, 1, 1]]
+
+
+def test_small_groups_show_the_correlation_that_large_ones_hide() -> None:
+    groups = np.repeat(np.arange(48), UNEQUAL[0])
+    events = np.zeros(len(groups))
+    events[:4] = 1
+    # Both cases of four small groups: a correlation the jackknife, ruled by eight large groups, hardly sees.
+    events[480:488] = 1
+    n = len(groups)
+    rate, sizes = events.mean(), np.array(UNEQUAL[0], float)
+    kish = 1 + intraclass_correlation(events, groups) * (np.square(sizes).sum() / n - 1)
+    design = ratio_design(events * 3, np.full(n, 3.0), groups)
+    assert design is not None and kish > 1.5
+    assert design.variance == pytest.approx(rate * (1 - rate) / n * kish, rel=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["share", "count"])
+@pytest.mark.parametrize("sizes", UNEQUAL)
+@pytest.mark.parametrize("rate, icc", [(0.05, 0.3), (0.05, 0.1), (0.1, 0.2)])
+def test_rates_cover_in_groups_of_unequal_size(sizes, rate, icc, kind) -> None:
+    rng = np.random.default_rng(26)
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    trials = np.full(len(groups), 3.0)
+    miss = 0
+    for _ in range(1000):
+        p = rng.beta(rate * (1 / icc - 1), (1 - rate) * (1 / icc - 1), len(sizes))[groups]
+        miss += ratio(rng.binomial(3, p), trials, groups, kind=kind, sided="upper").high < rate
+    assert nominal(miss, 1000, 0.95), miss / 1000
+
+
+@pytest.mark.slow
+def test_a_paired_change_covers_in_groups_of_unequal_size() -> None:
+    rng = np.random.default_rng(27)
+    groups = np.repeat(np.arange(48), UNEQUAL[0])
+    words = np.full(len(groups), 3.0)
+    miss = 0
+    for _ in range(1000):
+        new = rng.binomial(3, rng.beta(0.05 / 0.3 * 0.7, 0.95 / 0.3 * 0.7, 48)[groups]).astype(float)
+        found = paired_rate_difference(new, np.zeros(len(groups)), words, groups, kind="count", sided="upper")
+        miss += found.high < 0.05
+    assert nominal(miss, 1000, 0.95), miss / 1000

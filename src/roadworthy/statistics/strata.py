@@ -95,12 +95,17 @@ def _members(stratum: Codes, count: int) -> list[Codes]:
 
 
 def _directions(values: Floats, members: list[Codes], codes: Codes, count: int) -> Floats:
-    """A unit vector a stratum: how far each group moves its proportion."""
-    rows = np.zeros((len(members), count))
+    """A unit vector a stratum: how far each group moves its proportion, apart from those of strata that do not vary.
+
+    What a group does to a stratum that varies says nothing of how it would move one that does not.
+    """
+    rows = np.zeros((len(members), 2 * count))
     for row, own in zip(rows, members, strict=True):
         part, sizes = values[own], group_sums(np.ones(len(own)), codes[own], count)
-        varies = part.min() < part.max() and np.count_nonzero(sizes) > 1
-        row[:] = jackknife_influences(group_sums(part - part.mean(), codes[own], count), sizes) if varies else sizes
+        if part.min() < part.max() and np.count_nonzero(sizes) > 1:
+            row[:count] = jackknife_influences(group_sums(part - part.mean(), codes[own], count), sizes)
+        else:
+            row[count:] = sizes
         length = math.sqrt(float(row @ row))
         row /= length if length > 0.0 else 1.0
     return rows
