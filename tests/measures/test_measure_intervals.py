@@ -299,3 +299,10 @@ def test_a_difference_of_rates_over_joined_groups_covers(rate, n, m, groups, sid
         ).interval  # fmt: skip
         held += found.contains(0.0)
     assert covered(held, 500, 0.95), held / 500
+
+
+def test_a_perfect_ap_knows_no_more_of_a_rare_class_than_its_few_cases_tell() -> None:
+    truth = [Boxes.of([[0, 0, 4, 4]], labels=[0])] * 495 + [Boxes.of([[0, 0, 4, 4]], labels=[1])] * 5
+    common = interval(ap50(truth[:495], truth[:495]), rng=np.random.default_rng(0), sided="lower").low
+    both = interval(ap50(truth, truth), rng=np.random.default_rng(0), sided="lower").low
+    assert common > 0.98 and both < 0.75

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadworthy.data.values import Boxes
+from roadworthy.measures.classification import OverClasses
 from roadworthy.measures.matching import Matched, match
 from roadworthy.measures.scored import Scored
 from roadworthy.measures.silence import Charged, of_ratio
@@ -113,13 +114,14 @@ def _average_precision(matched: Matched, min_score: float) -> Scored:
     objects, found, false = matched.counts(min_score)
     wrong = objects - found + false
     error = np.where(matched.answered, wrong / np.maximum(wrong + 2 * found, 1.0), 1.0)
-    return Scored(
+    return OverClasses(
         error,
         (wrong > 0) | ~matched.answered,
         "free",
         weighted,
         "higher",
         subset=lambda rows: _average_precision(matched.take(rows), min_score),
+        support=tuple(np.unique(curve.truth_case) for curve in curves),
     )
 
 
