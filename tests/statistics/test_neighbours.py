@@ -136,3 +136,11 @@ def test_bad_arguments_are_refused_with_a_reason():
     with pytest.raises(ValueError, match=r"values above 1e\+150"):
         nearest(np.array([[1e200, 0.0]]), np.array([[-1e200, 0.0], [1.0, 0.0]]))
     assert nearest(np.zeros((0, 2)), points).distances.shape == (0, 1)
+
+
+@pytest.mark.parametrize(("dtype", "tiny"), [(np.float32, 1e-37), (np.float64, 1e-150)])
+def test_vanishing_points_beside_ordinary_queries_are_found(dtype: type, tiny: float) -> None:
+    points = np.array([[tiny, tiny], [0.0, 0.0], [tiny, 0.0]], dtype=dtype)
+    found = nearest(np.array([[1.0, 1.0], [tiny, 0.0]], dtype=dtype), points, k=1)
+    assert found.distances[:, 0].tolist() == [pytest.approx(2**0.5), 0.0]
+    assert found.indices[1, 0] == 2

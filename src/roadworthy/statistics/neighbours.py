@@ -72,8 +72,9 @@ class Points:
         self._torch = None if device == "cpu" else _torch_on(device)
         chunk_rows(1, memory_mb)
         # A power of two is exact, and around 1 no square of float32 overflows or vanishes.
-        most = 120 if self._points.dtype == np.float32 else 1000
-        self._scale = 2.0 ** -np.clip(np.ceil(np.log2(2 * _extent(self._points) or 1.0)), -most, most)
+        # Vanishing points are not magnified without limit, or ordinary queries would overflow beside them.
+        least, most = (-40, 120) if self._points.dtype == np.float32 else (-400, 1000)
+        self._scale = 2.0 ** -np.clip(np.ceil(np.log2(2 * _extent(self._points) or 1.0)), least, most)
         # Any centre will do, as queries are moved along; one that is a float32 makes the difference of two float32 exact enough.
         mean = self._points.mean(axis=0, dtype=np.float64) if len(self._points) else np.zeros(self._points.shape[1])
         self._centre = (mean * self._scale).astype(np.float32)
