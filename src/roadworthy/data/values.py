@@ -16,6 +16,7 @@ item has one shape, values and offsets where not. ``None`` stands for "no answer
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,7 @@ Parts = dict[str, Any]
 """Packed items: numpy arrays, or lists of ``str | None`` for text."""
 
 
-class Kind:
+class Kind(ABC):
     """A kind of value. `problem` says what is wrong with an item, `pack` and `unpack` are inverse to each other.
 
     None comes back as the kind's empty item where it has one: NaN scores, the label -1, no boxes, no tracks. Which rows
@@ -46,17 +47,17 @@ class Kind:
         """The item in this kind's own form, where it comes in another that can be read; else as it is."""
         return item
 
+    @abstractmethod
     def problem(self, item: Any) -> str | None:
         """What is wrong with this item, as the end of a sentence, or None."""
-        raise NotImplementedError(f"{type(self).__name__} defines problem()")  # pragma: no cover
 
+    @abstractmethod
     def pack(self, items: Sequence[Any]) -> Parts:
         """Arrays that hold the items, None included."""
-        raise NotImplementedError(f"{type(self).__name__} defines pack()")  # pragma: no cover
 
+    @abstractmethod
     def unpack(self, parts: Parts) -> Sequence[Any]:
         """The items again."""
-        raise NotImplementedError(f"{type(self).__name__} defines unpack()")  # pragma: no cover
 
     def join(self, steps: Sequence[Any]) -> Any:
         """The value of a case, from the values of its steps: the last one, unless a kind says otherwise."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+from abc import abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -34,9 +35,9 @@ class Store(AbstractContextManager["Store"]):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @abstractmethod
     def write(self, place: str, case: str, item: Any) -> str:
         """Write one input; the name of its file, seen from the folder."""
-        raise NotImplementedError(f"{type(self).__name__} defines write()")  # pragma: no cover
 
     def close(self) -> None:
         """All cases are there."""

@@ -16,6 +16,7 @@ import inspect
 import io
 import json
 import zipfile
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -62,7 +63,7 @@ class ByClass:
         return np.stack([self.rows(i).mean(axis=0, dtype=np.float64) for i in range(len(self.labels))])
 
 
-class ActivationSupervisor:
+class ActivationSupervisor(ABC):
     """The contract's methods; a method adds what it learns from activations (`_learn`) and the risk it sees in them (`_risk`)."""
 
     name: ClassVar[str]
@@ -219,13 +220,13 @@ class ActivationSupervisor:
     def _forget(self) -> None:
         """Drop what was derived from an earlier fit."""
 
+    @abstractmethod
     def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
         """Arrays by name; ``width`` is the number of activations a row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """One number a row of finite activations; higher is riskier."""
-        raise NotImplementedError
 
 
 def _scores(trace: ModuleTrace) -> np.ndarray:

@@ -11,6 +11,7 @@ Give a subject's logits where they can be had.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def free_energy(z: np.ndarray, temperature: float) -> np.ndarray:
     return energies
 
 
-class _FromScores:
+class _FromScores(ABC):
     """A supervisor that is a pure function of the class scores."""
 
     needs: tuple[Request, ...] = (Output(),)
@@ -61,9 +62,9 @@ class _FromScores:
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
         """There is nothing to learn."""
 
+    @abstractmethod
     def risk(self, scores: np.ndarray) -> np.ndarray:
         """One number a row of finite scores; higher is riskier."""
-        raise NotImplementedError
 
     def score(self, trace: ModuleTrace) -> np.ndarray:
         """NaN where there is no answer."""
