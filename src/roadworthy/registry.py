@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, TypeVar
 
 ROOMS: dict[str, str] = {
     "loaders": "roadworthy.data.loaders",
+    "distances": "roadworthy.distances",
     "measures": "roadworthy.measures",
     "adapters": "roadworthy.subject.adapters",
     "transforms": "roadworthy.cases",

@@ -105,7 +105,7 @@ def _answer(
         return Answers({port: spread([], rows, n) for port in module.outputs}), error
     try:
         asked = given if rows.size == n else pick(given, rows)
-        answers = module.batch(asked, Context([cases.ids[i] for i in rows.tolist()], requests, cases.seed))
+        answers = module.batch(asked, Context([cases.ids[i] for i in rows.tolist()], requests, cases.seed, name))
         columns, extras, problems = checked(name, module, answers, rows.size)
     except SubjectError:
         raise
@@ -142,7 +142,7 @@ def _one_by_one(
     for row in rows:
         one = np.array([row])
         try:
-            answers = module.batch(pick(given, one), Context([cases.ids[row]], requests, cases.seed))
+            answers = module.batch(pick(given, one), Context([cases.ids[row]], requests, cases.seed, name))
             columns, found, problems = checked(name, module, answers, 1)
         except SubjectError:
             raise

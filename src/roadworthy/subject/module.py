@@ -41,6 +41,8 @@ class Context:
     requests: frozenset[Request] = frozenset()
     """What supervisors ask for beyond the output."""
     seed: int = 0
+    module: str = ""
+    """The module's name in its system: masks and draws are its own."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@
 'layer.fc1'
 >>> Passes("dropout", n=10, rate=0.1).column
 'passes.dropout.10.0.1'
+>>> Passes("own", n=10, distance="iou").column
+'passes.own.10.iou'
 >>> Layer("fc1") in {Layer("fc1"), Output()}
 True
 """
@@ -16,6 +18,8 @@ from typing import Literal
 Pool = Literal["none", "mean", "max"]
 PENULTIMATE = "penultimate"
 """The name of what goes into a model's last layer with weights, whatever the model calls it."""
+EARLY, MIDDLE, LATE = "early", "middle", "late"
+"""The layers with weights a quarter, a half and three quarters of the way through a model, whatever it calls them."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +51,23 @@ class Layer:
 
 @dataclass(frozen=True)
 class Passes:
-    """Several stochastic passes through the module, summarised."""
+    """Several stochastic passes through the module, summarised.
+
+    Kinds: "dropout" (masks in the model), "ensemble" (one pass a member; n is 0), "own" (the module draws from its `rng`).
+    Without a distance the summary is that of class probabilities; with one it is how far the passes lie from each other and
+    from the module's answer.
+    """
 
     kind: str
     n: int
     rate: float | None = None
+    distance: str | None = None
 
     @property
     def column(self) -> str:
         """Its name in the trace."""
-        return f"passes.{self.kind}.{self.n}" + ("" if self.rate is None else f".{self.rate}")
+        parts = ["passes", self.kind, self.n, self.rate, self.distance]
+        return ".".join(str(p) for p in parts if p is not None)
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,8 @@ def _one_case(
             given = _arriving(system, name, present, previous, at, case, step)
             began = time.perf_counter()
             rng = generator(seed, case, name, step)
-            answered = _ask(name, module, given, states[name], rng, case, requests.get(name, frozenset()))
+            context = Context([case], requests.get(name, frozenset()), seed, name)
+            answered = _ask(name, module, given, states[name], rng, context)
             port = system.traced_port(name)
             # A step's row stands for a case of one step: a turn becomes an episode of one turn, as the trace keeps it.
             seen = _joined(module.outputs[port], [answered.outputs[port]]) if answered.error is None else None
@@ -179,13 +180,12 @@ def _ask(
     given: Mapping[str, Any],
     state: Any,
     rng: np.random.Generator,
-    case: str,
-    requests: frozenset[Request],
+    context: Context,
 ) -> _Answered:
     extras: dict[str, np.ndarray] = {}
     try:
         if module.batched:
-            answers = module.batch({k: [v] for k, v in given.items()}, Context([case], requests))
+            answers = module.batch({k: [v] for k, v in given.items()}, context)
             if answers.errors:
                 return _Answered(state=state, error=next(iter(answers.errors.values())))
             outputs: Mapping[str, Any] = {port: column[0] for port, column in answers.outputs.items()}

@@ -11,15 +11,9 @@ have no score; so have rows whose activations are not finite, which fitting refu
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-import io
-import json
-import zipfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,10 +21,7 @@ from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.statistics.neighbours import chunk_rows
 from roadworthy.subject.needs import Layer, Output, Request
 from roadworthy.subject.trace import ModuleTrace
-
-FORMAT = 1
-_MACHINE = ("device", "memory_mb")
-"""Parameters that change how fast, not what."""
+from roadworthy.supervisors.keeping import LearnedSupervisor
 
 
 @dataclass(frozen=True)
@@ -63,11 +54,8 @@ class ByClass:
         return np.stack([self.rows(i).mean(axis=0, dtype=np.float64) for i in range(len(self.labels))])
 
 
-class ActivationSupervisor(ABC):
+class ActivationSupervisor(LearnedSupervisor, ABC):
     """The contract's methods; a method adds what it learns from activations (`_learn`) and the risk it sees in them (`_risk`)."""
-
-    name: ClassVar[str]
-    fitted = True
 
     def __init__(
         self,
@@ -77,14 +65,10 @@ class ActivationSupervisor(ABC):
         device: str = "cpu",
         memory_mb: int = 512,
     ) -> None:
+        super().__init__()
         chunk_rows(1, memory_mb)
         self.layer, self.pool, self.device, self.memory_mb = layer, pool, device, memory_mb
         self.needs: tuple[Request, ...] = (Output(), Layer(layer, pool))
-        self.notes: list[str] = []
-        """What was done about data that the method's formula does not cover."""
-        self.meta: dict[str, Any] = {}
-        """What the caller wants to find again beside the arrays, such as the subject's fingerprint."""
-        self._learned: dict[str, np.ndarray] = {}
 
     def applies_to(self, kind: Kind) -> str | None:
         """Any output: it reads activations alone."""
@@ -133,61 +117,6 @@ class ActivationSupervisor(ABC):
                 result[rows] = self._risk(activations, predicted[rows])
         return result
 
-    def save(self, folder: Path) -> None:
-        """Write ``supervisor.npz`` and ``supervisor.json``, the second last."""
-        if not self._learned:
-            raise ValueError(f"{self.name} has not been fitted: there is nothing to save")
-        folder.mkdir(parents=True, exist_ok=True)
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **self._learned)  # type: ignore[arg-type]
-        content = buffer.getvalue()
-        about = {
-            "format": FORMAT,
-            "supervisor": self.name,
-            "parameters": self._parameters(),
-            "notes": self.notes,
-            "meta": self.meta,
-            "sha256": hashlib.sha256(content).hexdigest(),
-        }
-        text = json.dumps(about, indent=1)
-        (folder / "supervisor.npz").write_bytes(content)
-        (folder / "supervisor.json").write_text(text)
-
-    def load(self, folder: Path) -> None:
-        """Read what `save` wrote; refuses another supervisor's, another layer's, a shortened or a changed file."""
-        about = self._read_about(folder / "supervisor.json")
-        path = folder / "supervisor.npz"
-        content = path.read_bytes() if path.is_file() else b""
-        if hashlib.sha256(content).hexdigest() != about.get("sha256"):
-            raise ValueError(f"{path} is missing, shortened or not the file that was saved; fit and save again")
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                self._learned = {key: arrays[key] for key in arrays.files}
-        except (ValueError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} holds no arrays that can be read: {error}") from error
-        self.notes, self.meta = list(about.get("notes", [])), dict(about.get("meta", {}))
-        self._forget()
-
-    def _read_about(self, path: Path) -> dict[str, Any]:
-        try:
-            about = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path} cannot be read as the description of a saved supervisor: {error}") from error
-        if not isinstance(about, dict) or about.get("format") != FORMAT:
-            raise ValueError(f"{path} is not a supervisor saved in the format {FORMAT}")
-        if about.get("supervisor") != self.name:
-            raise ValueError(f"{path} holds the supervisor {about.get('supervisor')!r}, not {self.name!r}")
-        kept, own = dict(about.get("parameters", {})), self._parameters()
-        if kept != own:
-            other = ", ".join(f"{k}={kept.get(k)!r} (here {v!r})" for k, v in own.items() if kept.get(k) != v)
-            raise ValueError(f"{path} was fitted with {other or 'other parameters'}; make {self.name} with the same")
-        return about
-
-    def _parameters(self) -> dict[str, Any]:
-        """What it was made with, but for what concerns the machine alone."""
-        names = inspect.signature(type(self)).parameters
-        return {name: getattr(self, name) for name in names if name not in _MACHINE}
-
     def _activations(self, trace: ModuleTrace) -> np.ndarray:
         """One row of float32 (float64 where the layer gives it) for every row of the trace."""
         column = self.needs[1].column
@@ -216,9 +145,6 @@ class ActivationSupervisor(ABC):
             return np.ones(len(trace), dtype=bool)
         readable: np.ndarray = np.isfinite(_scores(trace)).all(axis=1)
         return readable
-
-    def _forget(self) -> None:
-        """Drop what was derived from an earlier fit."""
 
     @abstractmethod
     def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:

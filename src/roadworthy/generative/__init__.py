@@ -1,0 +1,1 @@
+"""Models that learn what inputs look like: used by cases, supervisors and reliability."""
