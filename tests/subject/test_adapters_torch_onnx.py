@@ -176,7 +176,7 @@ def test_offers_say_what_there_is_and_what_there_is_not(folder):
     assert [module.offers(r) for r in (Output(), Input(), Layer("conv"))] == [None, None, None]
     assert (
         module.offers(Layer("haed"))
-        == "the model has no layer 'haed' (did you mean 'head'?); it has: conv, relu, head, penultimate"
+        == "the model has no layer 'haed' (did you mean 'head'?); it has: conv, relu, head, penultimate, early, middle, late"
     )
     assert "not offered yet by this adapter" in module.offers(Passes("dropout", 10))
     assert "not offered yet by this adapter" in module.offers(Gradient("norm"))

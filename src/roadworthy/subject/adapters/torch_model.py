@@ -29,6 +29,7 @@ import numpy as np
 from roadworthy.data.values import Boxes, Kind, Task
 from roadworthy.registry import register
 from roadworthy.subject.adapters.batches import numbers, pooled, refused, spans, takes_images
+from roadworthy.subject.adapters.depths import by_depth
 from roadworthy.subject.adapters.loading import Found, digest_of, existing_file, resolve
 from roadworthy.subject.adapters.preparation import InputPreparation
 from roadworthy.subject.adapters.weights import load_weights
@@ -123,13 +124,22 @@ class TorchModule:
         """The last layer with weights, whose input is the penultimate activation; None where a layer bears that name itself."""
         if PENULTIMATE in self.layers:
             return None
-        leaves = [m for m in self.layers.values() if not any(True for _ in m.children())]
-        weighted = [m for m in leaves if getattr(getattr(m, "weight", None), "ndim", 0) >= 2]
-        return weighted[-1] if weighted else None
+        return self.layers[self.weighted[-1]] if self.weighted else None
+
+    @cached_property
+    def weighted(self) -> list[str]:
+        """The layers with weights, in order: those whose weight is a matrix or a kernel, which a normalisation's is not."""
+        leaves = {name: m for name, m in self.layers.items() if not any(True for _ in m.children())}
+        return [name for name, m in leaves.items() if getattr(getattr(m, "weight", None), "ndim", 0) >= 2]
+
+    @cached_property
+    def depths(self) -> dict[str, str]:
+        """The layers that "early", "middle" and "late" stand for."""
+        return by_depth(self.weighted, taken=self.layers)
 
     def offers(self, request: Request) -> str | None:
-        """Its input, its output, its layers, and the penultimate activation."""
-        known = [*self.layers, *([PENULTIMATE] if self.head is not None else [])]
+        """Its input, its output, its layers, also by depth, and the penultimate activation."""
+        known = [*self.layers, *([PENULTIMATE] if self.head is not None else []), *self.depths]
         return refused(request, known, where="the model")
 
     def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
@@ -162,7 +172,8 @@ class TorchModule:
                 if name == PENULTIMATE and self.head is not None:
                     hooks.append(self.head.register_forward_pre_hook(_keep_input(raw_layers, name)))
                 else:
-                    hooks.append(self.layers[name].register_forward_hook(_keep(raw_layers, name)))
+                    layer = self.layers[self.depths.get(name, name)]
+                    hooks.append(layer.register_forward_hook(_keep(raw_layers, name)))
             with torch.inference_mode(), _threads(self.threads), _steady():
                 raw = self.model(torch.from_numpy(prepared).to(self.device))
                 return raw, {r: self._read(raw_layers, r, len(prepared)) for r in wanted}
@@ -178,7 +189,7 @@ class TorchModule:
             found = tuple(tensor.shape) if hasattr(tensor, "shape") else type(tensor).__name__
             raise SubjectError(f"the layer {request.name!r} gave {found} for {n} images; one row an image was expected")
         # Conv1d and its like put out (n, channels, time); every other 3-D layer is read as (n, tokens, features).
-        layer = self.layers.get(request.name, self.head)
+        layer = self.layers.get(self.depths.get(request.name, request.name), self.head)
         features_last = not type(layer).__name__.lower().endswith("1d")
         return pooled(tensor.detach().float().cpu().numpy(), request.pool, features_last=features_last)
 
