@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from roadworthy import conformance, registry
 from roadworthy.data.samples import DataError
-from roadworthy.data.values import CLASS_SCORES
+from roadworthy.data.values import BOXES, CLASS_SCORES
 from roadworthy.execution.work import Done, work
-from roadworthy.subject.needs import Output
+from roadworthy.subject.needs import Gradient, Input, Layer, Output, Passes, Score
+from roadworthy.subject.passes import Summary
 
 GIVES = {"inputs": ("image",), "targets": ("label",)}
 
@@ -127,7 +129,7 @@ class Learning(Supervising):
     mean = 0.0
 
     def fit(self, trace, truth):
-        self.mean = float(np.asarray(trace.output).max(axis=1).mean())
+        self.mean = float(np.asarray(trace.output)[trace.ok].max(axis=1).mean())
 
     def score(self, trace):
         return self.mean - np.asarray(trace.output, dtype=np.float64).max(axis=1)
@@ -146,6 +148,59 @@ def test_a_sound_supervisor_that_learns_breaks_nothing(broken):
 def test_what_was_learned_is_lost(broken):
     lost = type("Lost", (Learning,), {"__doc__": "Forgets.", "load": lambda self, folder: None})
     assert broken("supervisors", lost) == {"comes_back_from_disk"}
+
+
+def test_what_was_learned_from_rows_that_failed(broken):
+    def fit(self, trace, truth):
+        self.mean = float(np.nan_to_num(np.asarray(trace.output)).max(axis=1).mean())
+
+    careless = type("Careless", (Learning,), {"__doc__": "Learns from anything.", "fit": fit})
+    assert broken("supervisors", careless) == {"failed_rows_teach_nothing"}
+
+
+def of_column(request: Any, read: Any) -> type:
+    def score(self, trace):
+        return np.where(trace.ok, read(np.asarray(trace.columns[request.column], dtype=np.float64)), np.nan)
+
+    return variant(needs=(request,), score=score, applies_to=lambda self, kind: None)
+
+
+READERS = {
+    "passes": (Passes("dropout", 10), lambda c: Summary.unpack(c).mean_entropy),
+    "apart": (Passes("own", 10, distance="cosine"), lambda c: c[:, 0]),
+    "score": (Score("knn"), lambda c: c),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_passes_and_scores_are_made_up_and_their_direction_is_checked(broken, name):
+    request, read = READERS[name]
+    assert broken("supervisors", of_column(request, read)) == set()
+    assert broken("supervisors", of_column(request, lambda c: -read(c)), "turned") == {"higher_is_riskier"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "read"),
+    [
+        (Input(), lambda c: c.std(axis=(1, 2))),
+        (Gradient("ones_input"), lambda c: c),
+        (Layer("early", "max"), lambda c: c[:, 0]),
+    ],
+)
+def test_inputs_gradients_and_layers_are_made_up(broken, request_, read):
+    assert broken("supervisors", of_column(request_, read)) == set()
+    noisy = of_column(request_, lambda c: read(c) + np.arange(len(c)))
+    assert broken("supervisors", noisy, "noisy") == {"order_does_not_matter", "chunks_do_not_matter"}
+
+
+def test_a_supervisor_of_boxes_is_tried_on_boxes(broken):
+    def score(self, trace):
+        return np.array([np.nan if b is None else float(len(b.labels)) for b in trace.output], dtype=np.float32)
+
+    def applies_to(self, kind):
+        return None if kind is BOXES else f"it counts boxes, and the module gives {kind.name}"
+
+    assert broken("supervisors", variant(score=score, applies_to=applies_to)) == {"gives_one_float64_a_row"}
 
 
 def test_what_was_learned_is_pickled(broken):

@@ -1,6 +1,6 @@
 """Supervisors: one float64 score a row, higher is riskier, whatever the order and the chunks; saved without pickle.
 
-Those that read passes or other supervisors' scores are checked for what they declare only.
+Every supervisor is tried, on rows that are made up for what it needs (`rows`).
 
 >>> from roadworthy.registry import get
 >>> list(higher_is_riskier(get("supervisors", "deep_gini")))
@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from roadworthy.conformance.rows import drawn, failing, some_rows, trace_of
 from roadworthy.conformance.rule import Rule
-from roadworthy.data.values import CLASS_SCORES, KINDS
+from roadworthy.data.values import CLASS_SCORES, KINDS, VECTOR
 from roadworthy.registry import Component
-from roadworthy.subject.needs import Gradient, Input, Layer, Output, Passes, Request, Score
+from roadworthy.subject.needs import Output, Passes, Request, Score
 from roadworthy.subject.trace import ModuleTrace, concatenate
 from roadworthy.supervisors.supervisor import Supervisor
 
-CLASSES, WIDTH = 4, 6
 FAILED = (3, 17)
 """Rows that gave no answer."""
 
@@ -69,14 +70,14 @@ def order_does_not_matter(component: Component) -> Iterator[str]:
     """A row's score is its own."""
     for supervisor, trace in _tries(component):
         order = np.random.default_rng(1).permutation(len(trace))
-        if not _close(supervisor.score(_rows(trace, order)), np.asarray(supervisor.score(trace))[order]):
+        if not _close(supervisor.score(some_rows(trace, order)), np.asarray(supervisor.score(trace))[order]):
             yield "rows in another order have other scores"
 
 
 def chunks_do_not_matter(component: Component) -> Iterator[str]:
     """Scoring in two parts gives what scoring at once gives."""
     for supervisor, trace in _tries(component):
-        parts = [_rows(trace, np.arange(0, 11)), _rows(trace, np.arange(11, len(trace)))]
+        parts = [some_rows(trace, np.arange(0, 11)), some_rows(trace, np.arange(11, len(trace)))]
         separate = np.concatenate([np.asarray(supervisor.score(part)) for part in parts])
         if not _close(separate, supervisor.score(concatenate(parts))):
             yield "rows scored in two chunks have other scores than at once"
@@ -87,21 +88,32 @@ def the_trace_is_never_changed(component: Component) -> Iterator[str]:
     for supervisor, trace in _tries(component):
         before = copy.deepcopy(trace)
         supervisor.score(trace)
-        if not _close(before.output, trace.output) or any(
-            not _close(before.columns[c], trace.columns[c]) for c in before.columns
+        if not _same_output(before, trace) or any(
+            not np.array_equal(before.columns[c], trace.columns[c], equal_nan=True) for c in before.columns
         ):
             yield "scoring changed the trace"
 
 
 def higher_is_riskier(component: Component) -> Iterator[str]:
-    """Of those that read class scores alone: a row that cannot decide scores above one that is sure."""
-    for supervisor, _ in _tries(component):
-        if set(supervisor.needs) != {Output()}:
+    """Of those that read class scores, passes or other scores: a row that cannot decide scores above one that is sure."""
+    for supervisor, trace in _tries(component):
+        # Which activations, which gradients and which answers of other kinds are risky is the method's own claim.
+        read = all(isinstance(need, Output | Passes | Score) for need in supervisor.needs)
+        if not read or (Output() in supervisor.needs and trace.kind is not CLASS_SCORES):
             continue
         sure, torn = [0.97, 0.01, 0.01, 0.01], [0.26, 0.25, 0.25, 0.24]
-        scores = supervisor.score(_trace(np.array([sure, torn]), supervisor.needs, errors=()))
+        scores = supervisor.score(trace_of(np.log([sure, torn]), supervisor.needs, kind=trace.kind))
         if not scores[1] > scores[0]:
             yield f"{torn} scores {scores[1]:g} and {sure} scores {scores[0]:g}; the first is riskier"
+
+
+def failed_rows_teach_nothing(component: Component) -> Iterator[str]:
+    """Fitting again, with rows among the others that gave no answer, gives the same scores."""
+    for i, (supervisor, trace) in enumerate(_tries(component)):
+        again = component.bind()
+        _fit(again, _forms(again)[i], failed=FAILED)
+        if not _close(again.score(trace), supervisor.score(trace)):
+            yield "fitted again, with rows that gave no answer among the others, it gives other scores"
 
 
 def comes_back_from_disk(component: Component) -> Iterator[str]:
@@ -118,60 +130,41 @@ def comes_back_from_disk(component: Component) -> Iterator[str]:
 
 
 def _tries(component: Component) -> Iterator[tuple[Supervisor, ModuleTrace]]:
-    """The supervisor, fitted on reference rows, and rows to score; nothing where its input cannot be made up."""
-    supervisor = component.bind()
-    if any(isinstance(n, Passes | Score) for n in supervisor.needs) or supervisor.applies_to(CLASS_SCORES):
+    """The supervisor, fitted on reference rows, and rows to score, for each form of answer that it may meet."""
+    for i in range(len(_forms(component.bind()))):
+        supervisor, form = _fitted(component.build, i)
+        yield supervisor, trace_of(drawn(3, 24)[0], supervisor.needs, failed=FAILED, **form)
+
+
+def _forms(supervisor: Supervisor) -> list[dict[str, Any]]:
+    """Class scores as probabilities and as logits, and one other kind; one of them where the answer is not read."""
+    forms: list[dict[str, Any]] = []
+    if not supervisor.applies_to(CLASS_SCORES):
+        forms += [{"kind": CLASS_SCORES}, {"kind": CLASS_SCORES, "as_logits": True}]
+    others = [k for k in KINDS.values() if k is not CLASS_SCORES and not supervisor.applies_to(k)]
+    # A vector is what most modules give; the order of kinds is no order of importance.
+    forms += [{"kind": VECTOR if VECTOR in others else others[0]}] if others else []
+    return forms if Output() in supervisor.needs else forms[:1]
+
+
+@lru_cache(maxsize=4)
+def _fitted(build: Callable[..., Supervisor], i: int) -> tuple[Supervisor, dict[str, Any]]:
+    """Fitting may take its time, and a component is checked by rule after rule."""
+    supervisor = build()
+    form = _forms(supervisor)[i]
+    _fit(supervisor, form, failed=())
+    return supervisor, form
+
+
+def _fit(supervisor: Supervisor, form: Mapping[str, Any], *, failed: Sequence[int] = ()) -> None:
+    """On 60 rows that answered, with others before and between them that did not."""
+    if not supervisor.fitted:
         return
-    if supervisor.fitted:
-        logits, truth = _logits(2, 60)
-        supervisor.fit(_trace(_probabilities(logits), supervisor.needs, errors=()), truth)
-    yield supervisor, _trace(_probabilities(_logits(3, 24)[0]), supervisor.needs, errors=FAILED)
-
-
-def _logits(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    truth = np.arange(n) % CLASSES
-    return rng.normal(0, 1, (n, CLASSES)) + 2 * np.eye(CLASSES)[truth], truth
-
-
-def _probabilities(logits: np.ndarray) -> np.ndarray:
-    shifted = np.exp(logits)
-    return shifted / shifted.sum(axis=1, keepdims=True)
-
-
-def _trace(probabilities: np.ndarray, needs: tuple[Request, ...], *, errors: tuple[int, ...]) -> ModuleTrace:
-    n = len(probabilities)
-    output = probabilities.astype(np.float32)
-    error = np.full(n, None, dtype=object)
-    output[list(errors)] = np.nan
-    error[list(errors)] = "gave no answer"
-    rng = np.random.default_rng(4)
-    columns = {need.column: _column(need, rng, output, n) for need in needs if not isinstance(need, Output)}
-    case = np.array([f"c{i}" for i in range(n)], dtype=object)
-    return ModuleTrace(case, np.zeros(n, np.int32), error, np.zeros(n), CLASS_SCORES, output, columns)
-
-
-def _column(need: Request, rng: np.random.Generator, output: np.ndarray, n: int) -> np.ndarray:
-    """Activations that go with the answer, NaN where there is none."""
-    lost = np.where(np.isnan(output[:, 0]), np.nan, 0.0).astype(np.float32)
-    if isinstance(need, Gradient):
-        return np.abs(rng.normal(size=n)).astype(np.float32) + lost
-    assert isinstance(need, Layer | Input)
-    mixed = np.nan_to_num(output) @ rng.normal(size=(CLASSES, WIDTH)) + rng.normal(0, 0.1, (n, WIDTH))
-    return mixed.astype(np.float32) + lost[:, None]
-
-
-def _rows(trace: ModuleTrace, rows: np.ndarray) -> ModuleTrace:
-    columns = {name: column[rows] for name, column in trace.columns.items()}
-    return ModuleTrace(
-        trace.case[rows],
-        trace.step[rows],
-        trace.error[rows],
-        trace.seconds[rows],
-        trace.kind,
-        trace.output[rows],
-        columns,
-    )
+    z, truth = drawn(2, 60)
+    trace = trace_of(z, supervisor.needs, **form)
+    rows = np.insert(np.arange(60), list(failed), 0)
+    lost = np.array(failed, dtype=int) + np.arange(len(failed))
+    supervisor.fit(failing(some_rows(trace, rows), lost.tolist()), truth[rows])
 
 
 def _pickled(folder: Path) -> Iterator[str]:
@@ -184,6 +177,11 @@ def _pickled(folder: Path) -> Iterator[str]:
                 list(found.values()) if path.suffix == ".npz" else None
             except ValueError:
                 yield f"{path.name} holds Python objects, which need pickle"
+
+
+def _same_output(first: ModuleTrace, second: ModuleTrace) -> bool:
+    one, other = (trace.kind.pack(trace.output) for trace in (first, second))
+    return all(_close(one[p], other[p]) if isinstance(one[p], np.ndarray) else one[p] == other[p] for p in one)
 
 
 def _close(first: Any, second: Any) -> bool:
@@ -202,5 +200,6 @@ RULES: tuple[Rule, ...] = (
     chunks_do_not_matter,
     the_trace_is_never_changed,
     higher_is_riskier,
+    failed_rows_teach_nothing,
     comes_back_from_disk,
 )
