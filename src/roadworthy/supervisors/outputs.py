@@ -4,6 +4,8 @@ Probabilities have lost a constant of every row's logits. A row that is a distri
 with that constant chosen so that the logits have mean zero: the energy of log p itself is 0 at temperature 1, whatever p.
 Give a subject's logits where they can be had.
 
+>>> from roadworthy.data.values import CLASS_SCORES
+>>> from roadworthy.subject.trace import ModuleTrace
 >>> trace = ModuleTrace(*[np.array([0])] * 2, np.array([None]), np.zeros(1), CLASS_SCORES, np.array([[4.0, 1.0, -2.0]]))
 >>> [round(float(s.score(trace)[0]), 3) for s in (MaxLogit(), Energy(), Energy(temperature=10.0))]
 [-4.0, -4.051, -12.284]
@@ -11,16 +13,11 @@ Give a subject's logits where they can be had.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
-from roadworthy.data.values import CLASS_SCORES, Kind, probabilities
+from roadworthy.data.values import probabilities
 from roadworthy.registry import register
-from roadworthy.subject.needs import Output, Request
-from roadworthy.subject.trace import ModuleTrace
+from roadworthy.supervisors.plain import PlainSupervisor
 
 SMALLEST = float(np.finfo(np.float32).tiny)
 """A probability that float32 rounded to 0 has a logarithm all the same."""
@@ -49,41 +46,8 @@ def free_energy(z: np.ndarray, temperature: float) -> np.ndarray:
     return energies
 
 
-class _FromScores(ABC):
-    """A supervisor that is a pure function of the class scores."""
-
-    needs: tuple[Request, ...] = (Output(),)
-    fitted = False
-
-    def applies_to(self, kind: Kind) -> str | None:
-        """Class scores only."""
-        return None if kind is CLASS_SCORES else f"it reads class scores, and the module gives {kind.name}"
-
-    def fit(self, trace: ModuleTrace, truth: Any) -> None:
-        """There is nothing to learn."""
-
-    @abstractmethod
-    def risk(self, scores: np.ndarray) -> np.ndarray:
-        """One number a row of finite scores; higher is riskier."""
-
-    def score(self, trace: ModuleTrace) -> np.ndarray:
-        """NaN where there is no answer."""
-        scores = np.asarray(trace.output, dtype=np.float64).reshape(len(trace), -1)
-        sound = np.isfinite(scores).all(axis=1) & trace.ok
-        result = np.full(len(trace), np.nan)
-        if sound.any():
-            result[sound] = self.risk(scores[sound])
-        return result
-
-    def save(self, folder: Path) -> None:
-        """There is nothing to keep."""
-
-    def load(self, folder: Path) -> None:
-        """There is nothing to read."""
-
-
 @register("supervisors", "max_logit")
-class MaxLogit(_FromScores):
+class MaxLogit(PlainSupervisor):
     """Minus the largest logit (Hendrycks et al. 2022); of probabilities, minus log of the largest."""
 
     def risk(self, scores: np.ndarray) -> np.ndarray:
@@ -93,7 +57,7 @@ class MaxLogit(_FromScores):
 
 
 @register("supervisors", "energy")
-class Energy(_FromScores):
+class Energy(PlainSupervisor):
     """Free energy of the logits; of probabilities, that of logits with mean zero."""
 
     def __init__(self, *, temperature: float = 1.0) -> None:

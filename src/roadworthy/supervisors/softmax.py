@@ -2,6 +2,8 @@
 
 All take class probabilities; a row of scores that is no distribution is read as logits. Each is turned so that higher is riskier.
 
+>>> from roadworthy.data.values import CLASS_SCORES
+>>> from roadworthy.subject.trace import ModuleTrace
 >>> trace = ModuleTrace(*[np.array([0])] * 2, np.array([None]), np.zeros(1), CLASS_SCORES, np.array([[0.7, 0.2, 0.1]]))
 >>> [round(float(s().score(trace)[0]), 3) for s in (MaxSoftmax, PredictionConfidence, DeepGini, SoftmaxEntropy)]
 [0.3, 0.5, 0.46, 0.802]
@@ -10,15 +12,12 @@ All take class probabilities; a row of scores that is no distribution is read as
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from roadworthy.data.values import CLASS_SCORES, Kind, probabilities
+from roadworthy.data.values import probabilities
 from roadworthy.registry import register
-from roadworthy.subject.needs import Output, Request
-from roadworthy.subject.trace import ModuleTrace
+from roadworthy.supervisors.plain import PlainSupervisor
 
 
 def max_softmax(p: np.ndarray) -> np.ndarray:
@@ -44,34 +43,14 @@ def softmax_entropy(p: np.ndarray) -> np.ndarray:
     return -np.einsum("ij,ij->i", p, np.log(np.where(p > 0, p, 1.0)))
 
 
-class _FromProbabilities:
-    """A supervisor that is a pure function of class probabilities."""
+class _FromProbabilities(PlainSupervisor):
+    """A supervisor that is a function of class probabilities alone."""
 
-    needs: tuple[Request, ...] = (Output(),)
-    fitted = False
     quantify: Callable[[np.ndarray], np.ndarray]
 
-    def applies_to(self, kind: Kind) -> str | None:
-        """Class scores only."""
-        return None if kind is CLASS_SCORES else f"it reads class scores, and the module gives {kind.name}"
-
-    def fit(self, trace: ModuleTrace, truth: Any) -> None:
-        """There is nothing to learn."""
-
-    def score(self, trace: ModuleTrace) -> np.ndarray:
-        """NaN where there is no answer."""
-        scores = np.asarray(trace.output, dtype=np.float64).reshape(len(trace), -1)
-        sound = np.isfinite(scores).all(axis=1) & trace.ok
-        result = np.full(len(trace), np.nan)
-        if sound.any():
-            result[sound] = type(self).quantify(probabilities(scores[sound]))
-        return result
-
-    def save(self, folder: Path) -> None:
-        """There is nothing to keep."""
-
-    def load(self, folder: Path) -> None:
-        """There is nothing to read."""
+    def risk(self, scores: np.ndarray) -> np.ndarray:
+        """The function of the probabilities that the scores are, or stand for."""
+        return type(self).quantify(probabilities(scores))
 
 
 @register("supervisors", "max_softmax")
