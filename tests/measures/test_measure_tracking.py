@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from roadworthy.data.values import Tracks
-from roadworthy.measures.tracking import Clear, clear, idf1, mota
+from roadworthy.distances.clear import Clear, clear
+from roadworthy.measures.tracking import idf1, mota
 
 ORACLE = json.loads(Path(__file__).with_name("oracle").joinpath("tracking.json").read_text())
 A, B, FAR = [0, 0, 10, 10], [20, 0, 30, 10], [90, 90, 99, 99]

@@ -7,11 +7,22 @@
 from __future__ import annotations
 
 from roadworthy import registry
-from roadworthy.conformance import adapters, declared, executors, loaders, measures, reports, supervisors, transforms
+from roadworthy.conformance import (
+    adapters,
+    declared,
+    distances,
+    executors,
+    loaders,
+    measures,
+    reports,
+    supervisors,
+    transforms,
+)
 from roadworthy.conformance.rule import Rule, Violation, broken
 
 _OWN: dict[str, tuple[Rule, ...]] = {
     "adapters": adapters.RULES,
+    "distances": distances.RULES,
     "executors": executors.RULES,
     "loaders": loaders.RULES,
     "measures": measures.RULES,

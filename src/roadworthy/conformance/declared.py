@@ -19,6 +19,7 @@ from roadworthy.registry import REQUIRED, Component
 SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 POSITIONAL: dict[str, tuple[str, ...]] = {
     "transforms": ("value", "rng"),
+    "distances": ("first", "second"),
     "measures": ("outputs", "targets"),
     "executors": ("plan", "cache", "indices"),
     "reports": ("view",),

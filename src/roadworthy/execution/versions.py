@@ -22,7 +22,7 @@ import roadworthy
 from roadworthy.registry import Component
 
 ROOT = Path(roadworthy.__file__).parent
-BEHIND_TRACES = ("cases", "data", "subject")
+BEHIND_TRACES = ("cases", "data", "distances", "subject")
 """Rooms whose code a trace depends on."""
 LIBRARIES = (
     "numpy",
@@ -35,6 +35,8 @@ LIBRARIES = (
     "opencv-contrib-python-headless",
     "opencv-contrib-python",
     "pillow",
+    "rapidfuzz",
+    "sacrebleu",
 )
 """Distributions whose version changes the last bits of a case or of an answer."""
 MOST_FILES = 1000

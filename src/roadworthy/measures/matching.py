@@ -20,21 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roadworthy.data.values import BOXES, Boxes, Parts
+from roadworthy.distances.overlap import box_iou
 from roadworthy.measures.answers import answered, refuse_unknown_truth, same_length
 
 _PAIRS_AT_ONCE = 2_000_000
-
-
-def iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over union of boxes x1 y1 x2 y2 along the last axis, broadcast over the others; 0 for two empty boxes.
-
-    >>> iou(np.array([0.0, 0.0, 2.0, 2.0]), np.array([[0.0, 0.0, 1.0, 2.0], [3.0, 3.0, 4.0, 4.0]])).tolist()
-    [0.5, 0.0]
-    """
-    corner = np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(first[..., :2], second[..., :2])
-    shared = np.prod(np.maximum(corner, 0.0), axis=-1)
-    union = _area(first) + _area(second) - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
 
 
 @dataclass(frozen=True)
@@ -119,10 +108,6 @@ def match(
     )
 
 
-def _area(boxes: np.ndarray) -> np.ndarray:
-    return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
-
-
 def _cases(parts: Parts) -> np.ndarray:
     lengths = np.diff(parts["offsets"])
     return np.repeat(np.arange(len(lengths)), lengths)
@@ -162,7 +147,7 @@ def _candidates(found: Parts, case: np.ndarray, truth: Parts, truth_case: np.nda
     for block in _blocks(lengths):
         detection = np.repeat(np.arange(block.start, block.stop), lengths[block])
         object_ = by_key[_ranges(start[block], lengths[block])]
-        overlap = iou(found["xyxy"][detection], truth["xyxy"][object_])
+        overlap = box_iou(found["xyxy"][detection], truth["xyxy"][object_])
         near = overlap >= least
         kept.append(_Pairs(detection[near], object_[near], overlap[near]))
     return _Pairs(*(np.concatenate(column) for column in zip(*kept, strict=True)))

@@ -20,36 +20,18 @@ answer has missed everything, and has as many errors as the worst answer would h
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
 from roadworthy.data.values import Tracks
+from roadworthy.distances.clear import ROUNDING, clear, steps
 from roadworthy.measures.answers import answered, refuse_unknown_truth, same_length
-from roadworthy.measures.matching import iou as box_iou
 from roadworthy.measures.scored import Scored, complement
 from roadworthy.measures.silence import Charged, as_bad_as_any, edits, of_ratio
 from roadworthy.registry import register
 
 _NOTHING = Tracks.of([], [], [])
-# An IoU of exactly the threshold counts; so does one that rounding put a bit below.
-_ROUNDING = float(np.finfo(np.float64).eps)
-
-
-class Clear(NamedTuple):
-    """Counts of one sequence: objects over all steps, and the three errors of MOTA."""
-
-    objects: int
-    missed: int
-    false: int
-    switched: int
-
-
-class _Step(NamedTuple):
-    truth_ids: np.ndarray
-    found_ids: np.ndarray
-    overlap: np.ndarray
 
 
 @register("measures", "mota", of=("tracks", "tracks"), better="higher")
@@ -64,7 +46,7 @@ def mota(
     has_answer = answered(outputs)
     counts = [clear(o or _NOTHING, t, iou=iou) for o, t in zip(outputs, targets, strict=True)]
     objects = np.array([c.objects for c in counts], dtype=np.float64)
-    wrong = np.array([c.missed + c.false + c.switched for c in counts], dtype=np.float64)
+    wrong = np.array([c.errors for c in counts], dtype=np.float64)
     return of_ratio(
         (wrong, objects),
         has_answer,
@@ -104,24 +86,6 @@ def _f1(
     return Charged(kept, total, 1.0 - np.where(total > 0, kept / np.maximum(total, 1.0), 1.0))
 
 
-def clear(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> Clear:
-    """The CLEAR-MOT counts of one sequence."""
-    missed = false = switched = 0
-    last: dict[int, int] = {}
-    current: dict[int, int] = {}
-    for step in _steps(found, truth):
-        if len(step.truth_ids) and len(step.found_ids):
-            pairs = _assign(step, current, iou)
-            current = {int(step.truth_ids[i]): int(step.found_ids[j]) for i, j in pairs}
-            switched += sum(last.get(o, h) != h for o, h in current.items())
-            last.update(current)
-        else:
-            pairs = []
-        missed += len(step.truth_ids) - len(pairs)
-        false += len(step.found_ids) - len(pairs)
-    return Clear(len(truth), missed, false, switched)
-
-
 def identical(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> int:
     """Most detections that can lie on their object when each identity is mapped to at most one other."""
     if not len(found) or not len(truth):
@@ -130,45 +94,14 @@ def identical(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> int:
 
     truth_names, found_names = np.unique(truth.ids), np.unique(found.ids)
     together = np.zeros((len(truth_names), len(found_names)))
-    for step in _steps(found, truth):
-        rows, columns = np.nonzero(step.overlap >= iou - _ROUNDING)
+    for step in steps(found, truth):
+        rows, columns = np.nonzero(step.overlap >= iou - ROUNDING)
         at = (
             np.searchsorted(truth_names, step.truth_ids[rows]),
             np.searchsorted(found_names, step.found_ids[columns]),
         )
         np.add.at(together, at, 1.0)
     return int(together[linear_sum_assignment(together, maximize=True)].sum())
-
-
-def _assign(step: _Step, current: dict[int, int], iou: float) -> list[tuple[int, int]]:
-    """Pairs (object, detection) of one step, as positions: correspondences that still hold, then the best of the rest."""
-    allowed = step.overlap >= iou - _ROUNDING
-    column = {int(h): j for j, h in enumerate(step.found_ids)}
-    held = [(i, column.get(current[int(o)], -1)) for i, o in enumerate(step.truth_ids) if int(o) in current]
-    pairs = [(i, j) for i, j in held if j >= 0 and allowed[i, j]]
-    gain = np.where(allowed, step.overlap, 0.0)
-    for i, j in pairs:
-        gain[i, :] = 0.0
-        gain[:, j] = 0.0
-    if gain.any():
-        from scipy.optimize import linear_sum_assignment
-
-        rows, columns = linear_sum_assignment(gain, maximize=True)
-        pairs += [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if gain[i, j] > 0]
-    return pairs
-
-
-def _steps(found: Tracks, truth: Tracks) -> Iterator[_Step]:
-    """Objects and detections of each step that has any, with their IoU."""
-    found_order, truth_order = np.argsort(found.step, kind="stable"), np.argsort(truth.step, kind="stable")
-    steps = np.union1d(found.step, truth.step)
-    found_at = np.searchsorted(found.step[found_order], [steps, steps + 1])
-    truth_at = np.searchsorted(truth.step[truth_order], [steps, steps + 1])
-    for k in range(len(steps)):
-        rows = truth_order[truth_at[0, k] : truth_at[1, k]]
-        columns = found_order[found_at[0, k] : found_at[1, k]]
-        overlap = box_iou(truth.xyxy[rows][:, None, :], found.xyxy[columns][None, :, :])
-        yield _Step(truth.ids[rows], found.ids[columns], overlap)
 
 
 def _check(outputs: Sequence[Tracks | None], targets: Sequence[Tracks]) -> None:

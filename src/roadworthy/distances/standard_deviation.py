@@ -1,0 +1,38 @@
+"""The standard deviation of two vectors: the distance under which VR is the standard deviation over passes (seed 000, table 3).
+
+Half the squared difference of two numbers is their variance, and the mean of that over all pairs of T numbers is the (unbiased)
+variance of the T: ``sum_{i != j} |p_i - p_j|^2 / (2 T (T - 1)) = sum_i |p_i - mean|^2 / (T - 1)``. Hence the quadratic mean:
+VR is exactly the standard deviation (of a vector, the root of the sum of its variances). VRO is that of a pass and the answer
+around the middle of the two, ``sqrt(sum_i |p_i - p|^2 / (2 T))``. Neither has an upper end.
+
+>>> round(standard_deviation(np.array([1.0]), np.array([3.0])), 9), round(float(np.std([1.0, 3.0], ddof=1)), 9)
+(1.414213562, 1.414213562)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from roadworthy.registry import register
+
+
+def _ratios(passes: np.ndarray, original: np.ndarray) -> np.ndarray:
+    """(T, n, d) and (n, d) to VR and VRO, (n, 2)."""
+    spread = np.square(passes - passes.mean(axis=0)).sum(axis=(0, 2)) / max(len(passes) - 1, 1)
+    off = np.square(passes - original).sum(axis=2).mean(axis=0) / 2
+    return np.sqrt(np.stack([spread, off], axis=1))
+
+
+@register(
+    "distances",
+    "standard_deviation",
+    of=("vector", "class_scores"),
+    default=("vector",),
+    mean="quadratic",
+    ratios=_ratios,
+)
+def standard_deviation(first: Any, second: Any) -> float:
+    """Euclidean distance over the root of two: the standard deviation of the two values."""
+    return float(np.linalg.norm(np.subtract(first, second, dtype=np.float64)) / np.sqrt(2.0))
