@@ -46,6 +46,16 @@ def free_energy(z: np.ndarray, temperature: float) -> np.ndarray:
     return energies
 
 
+def log_softmax(z: np.ndarray, temperature: float = 1.0) -> np.ndarray:
+    """log softmax(z / T).
+
+    >>> log_softmax(np.array([[0.0, 1000.0]])).tolist()
+    [[-1000.0, 0.0]]
+    """
+    logarithms: np.ndarray = (z + free_energy(z, temperature)[:, None]) / temperature
+    return logarithms
+
+
 @register("supervisors", "max_logit")
 class MaxLogit(PlainSupervisor):
     """Minus the largest logit (Hendrycks et al. 2022); of probabilities, minus log of the largest."""
