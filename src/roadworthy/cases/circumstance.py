@@ -45,9 +45,10 @@ class Condition:
 
     def case_id(self, sample_id: str) -> str:
         """The id of the case made from a sample under this condition."""
-        if self.name:
-            return f"{sample_id}~{self.name}"
-        return str(sample_id) if self.role == "test" else f"{self.role}:{sample_id}"
+        # Sample 4 of the test data and sample 4 of the calibration data are two samples, under a circumstance too.
+        judged = self.role == "test" or self.role.startswith("circumstance:")
+        sample = str(sample_id) if judged and (self.name or self.role == "test") else f"{self.role}:{sample_id}"
+        return f"{sample}~{self.name}" if self.name else sample
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from .multiplicity import benjamini_hochberg, holm, simultaneous
     from .neighbours import Neighbours, Points, nearest
     from .paired import difference, paired_difference
+    from .operating_point import fpr_at_tpr, fpr_at_tpr_interval
     from .planning import cases_to_settle, cases_to_settle_mean
+    from .precision import average_precision, average_precision_interval
     from .proportion import (
         clopper_pearson,
         clopper_pearson_bounds,
@@ -41,6 +43,8 @@ _HOME = {
     "Neighbours": "neighbours",
     "Points": "neighbours",
     "auc": "ranking",
+    "average_precision": "precision",
+    "average_precision_interval": "precision",
     "benjamini_hochberg": "multiplicity",
     "cases_to_settle": "planning",
     "cases_to_settle_mean": "planning",
@@ -52,6 +56,8 @@ _HOME = {
     "design_effect": "clusters",
     "difference": "paired",
     "effective_size": "clusters",
+    "fpr_at_tpr": "operating_point",
+    "fpr_at_tpr_interval": "operating_point",
     "holm": "multiplicity",
     "intraclass_correlation": "clusters",
     "jeffreys": "proportion",
@@ -74,6 +80,8 @@ __all__ = [
     "Neighbours",
     "Points",
     "auc",
+    "average_precision",
+    "average_precision_interval",
     "benjamini_hochberg",
     "bootstrap",
     "cases_to_settle",
@@ -86,6 +94,8 @@ __all__ = [
     "design_effect",
     "difference",
     "effective_size",
+    "fpr_at_tpr",
+    "fpr_at_tpr_interval",
     "holm",
     "intraclass_correlation",
     "jeffreys",

@@ -2,19 +2,26 @@
 
 A supervisor says what it needs of a module's trace, may be fitted on reference rows, and scores rows. Scores of a case's steps
 are reduced to the case. It is saved as arrays and JSON, never as pickle.
+
+One that needs the scores of others (`Score`) is fitted after them, on cases that they have scored: clean calibration cases
+where there are some, else the reference ones. If it says `contrasts = True` it also gets calibration cases under the
+circumstances, and its `truth` is then, case by case, whether it is one of these.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from roadworthy import registry
 from roadworthy.data.values import Kind
 from roadworthy.subject.needs import Request
 from roadworthy.subject.trace import ModuleTrace
+from roadworthy.supervisors.keeping import ABOUT
 
 
 @runtime_checkable
@@ -47,19 +54,52 @@ class Supervisor(Protocol):
 
 
 def reduce_steps(trace: ModuleTrace, scores: np.ndarray, cases: np.ndarray, how: str = "max") -> np.ndarray:
-    """From rows (steps) to cases, in the order of `cases`: the riskiest step, or the mean; NaN where a case has no row."""
+    """From rows (steps) to cases, in the order of `cases`: the riskiest step, or the mean.
+
+    Only NaN is "no score": such rows are left out, and a case has none if all its rows have none. An infinite step is an
+    infinitely risky (or safe) step.
+    """
     if len(trace) == len(cases) and (trace.case == cases).all():
         return scores
     position = {case: i for i, case in enumerate(cases)}
-    rows = np.array([position[c] for c in trace.case])
-    sound = np.isfinite(scores)
+    rows = np.array([position[c] for c in trace.case], dtype=np.intp)
+    given = ~np.isnan(scores)
+    count = np.bincount(rows[given], minlength=len(cases))
     if how == "mean":
-        total = np.bincount(rows[sound], weights=scores[sound], minlength=len(cases))
-        count = np.bincount(rows[sound], minlength=len(cases))
+        total = np.zeros(len(cases))
+        with np.errstate(invalid="ignore"):  # +inf and -inf in one case: nobody can say
+            np.add.at(total, rows[given], scores[given])
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
     reduced = np.full(len(cases), -np.inf)
-    np.maximum.at(reduced, rows[sound], scores[sound])
-    return np.where(np.isfinite(reduced), reduced, np.nan)
+    np.maximum.at(reduced, rows[given], scores[given])
+    return np.where(count > 0, reduced, np.nan)
+
+
+def load_supervisor(folder: Path, subject_fingerprint: str) -> Supervisor:
+    """A fitted supervisor from the folder that it was saved in, for the module of this fingerprint.
+
+    Another subject's, a shortened or a changed file is refused with what to do.
+    """
+    path = Path(folder) / ABOUT
+    try:
+        about = json.loads(path.read_text())
+        name, parameters = str(about["supervisor"]), dict(about["parameters"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} cannot be read as the description of a saved supervisor ({type(error).__name__}: {error}); "
+            "name a folder that an assessment wrote under supervisors/"
+        ) from error
+    try:
+        supervisor: Any = registry.get("supervisors", name).bind(**parameters)
+    except registry.RegistryError as error:
+        raise ValueError(f"{path}: {error.args[0]}") from error
+    if not subject_fingerprint:
+        raise ValueError(
+            "give the fingerprint of the module that is to be supervised; a run's record has it under subject"
+        )
+    supervisor.meta["subject"] = subject_fingerprint
+    supervisor.load(Path(folder))
+    return supervisor  # type: ignore[no-any-return]
 
 
 def parameters_of(supervisor: Any) -> Mapping[str, Any]:
