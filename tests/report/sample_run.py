@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sample_supervisors import supervise
 
 from roadworthy.finding import About, Finding
 from roadworthy.statistics import Interval, wilson
@@ -50,6 +51,7 @@ def build(folder: Path, variant: str = "plain") -> Path:
         "detection": lambda: None,
         "text": lambda: None,
         "large_media": lambda: None,
+        "supervised": lambda: supervise(run, findings, _circumstances(variant)),
         "bare": lambda: _bare(run, findings),
     }[variant]()
     write(folder, run, findings, None if run["media"] == "none" else gallery, cases)
@@ -113,6 +115,8 @@ def _circumstances(variant: str) -> dict[str, tuple[float, float, float, float |
             f"circumstance_number_{i:02d}": (*sorted(rng.uniform(0.3, 0.9, 3))[::-1], float(rng.integers(1, 126)))
             for i in range(40)
         }
+    if variant == "supervised":
+        return known | {"snowfall_in_headlights": (0.8, 0.6, 0.5, None)}
     return known
 
 

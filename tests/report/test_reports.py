@@ -27,7 +27,7 @@ SECTIONS = [
 ]
 VARIANTS = [
     *("plain", "no_claims", "no_supervisors", "media_none", "unfinished", "wer", "mota"),
-    *("many", "hostile", "detection", "text", "large_media", "bare"),
+    *("many", "hostile", "detection", "text", "large_media", "bare", "supervised"),
 ]
 
 
@@ -323,10 +323,13 @@ def complaints(content: Any, rule: dict[str, Any], place: str = "$") -> Any:
     """What a document breaks of the part of JSON schema that ours uses."""
     kinds = {
         "object": dict, "array": list, "string": str, "number": (int, float), "integer": int, "null": type(None),
+        "boolean": bool,
     }  # fmt: skip
     wanted = rule.get("type")
     allowed = [wanted] if isinstance(wanted, str) else wanted or []
-    if allowed and not any(isinstance(content, kinds[k]) and not isinstance(content, bool) for k in allowed):
+    if allowed and not any(
+        isinstance(content, kinds[k]) and isinstance(content, bool) == (k == "boolean") for k in allowed
+    ):
         yield f"{place}: {content!r} is no {wanted}"
         return
     if "enum" in rule and content not in rule["enum"]:

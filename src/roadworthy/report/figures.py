@@ -1,40 +1,27 @@
 """The figures of a report: which numbers of a run go into which chart, each drawn once for a desk and once for a phone.
 
->>> figure = Figure("figure-x", "A caption.", "<svg>wide</svg>", "<svg>narrow</svg>")
->>> figure.id
-'figure-x'
+>>> from roadworthy.statistics import Interval
+>>> _ends(Finding("accuracy", 0.9, Interval(0.8, 0.95, 0.95, "wilson"), 50))
+(0.8, 0.95)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from roadworthy.finding import Finding
 
-from . import charts, numbers, wording
-from .run_parts import Circumstance, Claim, Supervisor
+from . import charts, numbers, supervisor_figures, wording
+from .figure import MOST_ROWS, NARROW, WIDE, Figure, place_name
+from .run_parts import Circumstance, Claim
 from .run_view import RunView
-
-WIDE, NARROW = 920.0, 336.0
-MOST_ROWS = 60
-"""A chart with more rows is no longer looked at; the worst are drawn, the table has the rest."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A chart with its caption, in two widths."""
-
-    id: str
-    caption: str
-    wide: str
-    narrow: str
 
 
 def figures(view: RunView) -> dict[str, Figure]:
     """All figures that the run has numbers for, by id."""
-    drawn = [claims(view), significance(view), circumstances(view), slices(view), levels(view), supervisors(view)]
+    drawn = [claims(view), significance(view), circumstances(view), slices(view), levels(view)]
+    drawn += [supervisor_figures.missed(view), supervisor_figures.ranking(view)]
     return {f.id: f for f in drawn if f}
 
 
@@ -70,7 +57,7 @@ def significance(view: RunView) -> Figure | None:
 def circumstances(view: RunView) -> Figure | None:
     """Each circumstance at its worst level."""
     rows = [
-        _forest_row(view, _place(c.name, c.worst_level), c.worst) for c in view.circumstances if c.worst is not None
+        _forest_row(view, place_name(c.name, c.worst_level), c.worst) for c in view.circumstances if c.worst is not None
     ]
     order = "most significant first" if any(c.significance is not None for c in view.circumstances) else "worst first"
     caption = (
@@ -114,34 +101,6 @@ def levels(view: RunView) -> Figure | None:
         clean=view.clean.value if view.clean else None,
         style=view.style,
         better=view.better,
-    )
-
-
-def supervisors(view: RunView) -> Figure | None:
-    """How well each supervisor ranks failures above successes, under each circumstance."""
-    judged = [s for s in view.supervisors if s.applicable and s.auc_failure]
-    if not judged:
-        return None
-    rows: dict[str, tuple[str, float | None]] = {"clean": ("", None)}
-    rows |= {_place(c.name, _strongest(c)): (c.name, _strongest(c)) for c in view.circumstances}
-    cells = {
-        (row, s.label): charts.HeatCell(s.auc_failure[place].value, _auc_note(row, s, s.auc_failure[place]))
-        for row, place in rows.items()
-        for s in judged
-        if place in s.auc_failure
-    }
-    caption = (
-        "How well each supervisor ranks failures above successes (AUC: 0.5 is chance, 1 is perfect), on the clean data and "
-        "under each circumstance at its highest level. A dash: not measurable there, for want of failures or successes."
-    )
-    drawn = [r for r in rows if any((r, s.label) in cells for s in judged)]
-    columns = [s.label for s in judged]
-    title = "AUC of each supervisor for failures"
-    return Figure(
-        "figure-supervisors",
-        caption,
-        charts.heat(drawn, columns, cells, title=title, width=WIDE),
-        charts.heat(drawn, columns, cells, title=title, width=NARROW),
     )
 
 
@@ -220,29 +179,15 @@ def _significance_point(c: Circumstance) -> charts.SignificancePoint:
     found = c.drop.get(c.worst_level)
     low, high = _ends(found) if found else (None, None)
     shown = numbers.estimate(c.loss, found.interval if found else None, found.n if found else None, "percent")
-    note = f"{_place(c.name, c.worst_level)}: significance {c.significance:g}, relative loss {shown.title}"
+    note = f"{place_name(c.name, c.worst_level)}: significance {c.significance:g}, relative loss {shown.title}"
     return charts.SignificancePoint(c.name, c.significance, c.loss, low, high, note)
 
 
 def _level_point(view: RunView, c: Circumstance, level: float) -> charts.LevelPoint:
     found = c.performance[level]
     shown = numbers.estimate(found.value, found.interval, found.n, view.style)
-    return charts.LevelPoint(level, found.value, *_ends(found), f"{_place(c.name, level)}: {shown.title}")
-
-
-def _auc_note(row: str, s: Supervisor, found: Finding) -> str:
-    return f"{row}, {s.label}: AUC {numbers.estimate(found.value, found.interval, found.n).title}" + (
-        f"; {found.reason}" if found.reason else ""
-    )
-
-
-def _strongest(c: Circumstance) -> float | None:
-    return c.levels[-1] if c.levels else None
+    return charts.LevelPoint(level, found.value, *_ends(found), f"{place_name(c.name, level)}: {shown.title}")
 
 
 def _ends(found: Finding) -> tuple[float | None, float | None]:
     return (found.interval.low, found.interval.high) if found.interval else (None, None)
-
-
-def _place(name: str, level: float | None) -> str:
-    return name if level is None else f"{name} @ {numbers.level(level)}"

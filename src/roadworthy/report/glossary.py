@@ -21,8 +21,23 @@ QUANTITIES = {
     "1 is perfect.",
     "auc_shift": "AUC for the shift itself, the chance that a supervisor scores a case of the circumstance above a clean one; "
     "it says nothing about failures.",
+    "aupr_failure": "AUPR for failures, the area under the curve of precision against recall (average precision): the mean "
+    "share of real failures among the riskiest cases, at every depth. Guessing gives the failure rate, 1 is perfect; so "
+    "compare it only where the failure rate is the same.",
+    "aupr_shift": "AUPR for the shift itself, with the cases of the circumstance to be found among the clean ones; guessing "
+    "gives their share.",
+    "fpr95_failure": "FPR@95 for failures, the share of right cases that would raise an alarm if the threshold were so low "
+    "that 95% of the failures do: 0% is perfect, guessing gives 95%.",
+    "fpr95_shift": "FPR@95 for the shift itself: the same with the cases of the circumstance to be found among the clean ones.",
+    "miss_rate": "the share of the failures that raise no alarm; what is missed goes on unnoticed.",
+    "false_alarm_rate": "false alarms: the share of clean cases with a right answer that raise an alarm all the same.",
+    "alarm_rate": "the share of all cases, right or wrong, that raise an alarm.",
 }
 """The quantities that every run may have; a measure explains itself."""
+VERDICT = (
+    "a supervisor's score against its threshold: above it is an alarm, at or below it is none; a case without a score is "
+    "an alarm."
+)
 
 
 def explained(view: RunView) -> list[tuple[str, str]]:
@@ -30,7 +45,8 @@ def explained(view: RunView) -> list[tuple[str, str]]:
     occurring = {f.quantity for f in view.findings} | {c.quantity for c in view.claims}
     direction = f" {view.better.capitalize()} is better."
     entries = [(view.measure, measured(view.measure) + direction)] if measured(view.measure) else []
-    return entries + [(q.replace("_", " "), text) for q, text in QUANTITIES.items() if q in occurring]
+    entries += [(q.replace("_", " "), text) for q, text in QUANTITIES.items() if q in occurring]
+    return entries + ([("verdict", VERDICT)] if occurring & {"miss_rate", "false_alarm_rate", "alarm_rate"} else [])
 
 
 def measured(name: str) -> str:

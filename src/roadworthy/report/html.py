@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from roadworthy.registry import register
 
-from . import glossary, media, notes, numbers, wording
+from . import glossary, media, notes, numbers, supervisor_tables, supervisor_wording, wording
 from .charts import palette
+from .figure import place_name
 from .figures import figures
 from .run_parts import STATUSES, Claim
 from .run_view import RunView
@@ -66,6 +67,8 @@ def _page(view: RunView, pictures: media.Media | None) -> str:
         reasons=_tally(view, lambda f: (f.reason,) if f.reason else ()),
         shown=lambda f: numbers.estimate(f.value, f.interval, f.n, view.style_of(f.quantity)),
         rows=ROWS,
+        supervisor_words=supervisor_wording,
+        supervisor_tables=supervisor_tables,
         style=palette.css() + _asset("report.css"),
         script=script,
         script_hash=f"sha256-{digest}",
@@ -126,6 +129,7 @@ def _template() -> jinja2.Template:
         bound_note=wording.bound_note,
         limit=numbers.limit,
         plural=wording.plural,
+        place_name=place_name,
     )
     environment.filters.update(
         count=numbers.count,

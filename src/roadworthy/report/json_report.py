@@ -41,6 +41,44 @@ _JUDGED = {
     "about": {"type": "string"},
     "why": {"type": "string"},
 }
+_SUPERVISOR = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string"},
+        "module": {"type": ["string", "null"]},
+        "applicable": {"type": "boolean"},
+        "because": {"type": "string", "description": "Why it is not applicable."},
+        "parameters": {"type": "object"},
+        "fit_seconds": _NUMBER,
+        "score_seconds": _NUMBER,
+        "kept_bytes": {"type": ["number", "null"], "description": "What it has to keep in memory to score."},
+        "notes": {"type": "array", "items": {"type": "string"}},
+        "threshold": {
+            "type": ["object", "null"],
+            "description": "A score above the value is an alarm; null where there are no verdicts.",
+            "properties": {
+                "value": {"type": ["number", "string", "null"], "description": "The word inf where nothing alarms."},
+                "rule": {"type": "string"},
+                "expected_rate": _NUMBER,
+                "parameters": {"type": "object"},
+            },
+        },
+    },
+}
+_RECOMMENDED = {
+    "type": ["object", "null"],
+    "description": "A small set of supervisors that together cover all circumstances.",
+    "required": ["supervisors"],
+    "properties": {
+        "supervisors": {"type": "array", "items": {"type": "string"}},
+        "why": {"type": "string"},
+        "covers": {"type": "object", "description": "By circumstance: who of the set catches most, and what share."},
+        "miss_rate": {"type": "object", "description": "Of the set as a whole, by place: value and interval."},
+        "false_alarm_rate": {"type": "object", "description": "Of the set as a whole: value and interval."},
+        "chosen_on": {"type": "string"},
+    },
+}
 
 SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -75,6 +113,8 @@ SCHEMA: dict[str, Any] = {
                 },
                 "circumstances": {"type": "array", "items": {"type": "object", "required": ["name"]}},
                 "slices": {"type": "array", "items": {"type": "object", "required": ["column", "value", "n"]}},
+                "supervisors": {"type": "array", "items": _SUPERVISOR},
+                "recommended": _RECOMMENDED,
                 "cases": {
                     "type": "object",
                     "required": ["total", "failed"],

@@ -123,13 +123,14 @@ def level(x: float | None) -> str:
     return "" if x is None or math.isnan(x) else f"{x:g}".replace("-", MINUS)
 
 
-def size(n: int | None) -> str:
+def size(n: float | None) -> str:
     """
     >>> size(812), size(1_640_000)
     ('812 B', '1.64 MB')
     """
     if n is None:
         return NONE
+    n = round(n)
     for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n >= step:
             return f"{n / step:.3g} {unit}"
@@ -138,9 +139,11 @@ def size(n: int | None) -> str:
 
 def seconds(x: float) -> str:
     """
-    >>> seconds(0.42), seconds(12.0), seconds(4000)
-    ('0.42 s', '12 s', '1 h 7 min')
+    >>> seconds(0.42), seconds(12.0), seconds(4000), seconds(0.00124)
+    ('0.42 s', '12 s', '1 h 7 min', '1.2 ms')
     """
+    if 0 < x < 0.1:
+        return f"{max(1000 * x, 0.01):.2g} ms"
     if x >= 3600:
         return f"{int(x // 3600)} h {round(x % 3600 / 60)} min"
     return f"{int(x // 60)} min {round(x % 60)} s" if x >= 100 else f"{x:.3g} s"

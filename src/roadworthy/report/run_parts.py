@@ -1,4 +1,4 @@
-"""What a run is made of, as a report sees it: circumstances, slices, supervisors, claims, pairs, each with its findings.
+"""What a run is made of, as a report sees it: circumstances, slices, claims, pairs, each with its findings.
 
 >>> pair = Pair.read({"sample": "17", "circumstance": "fog", "level": 2, "truth": "Shirt", "prediction": "Coat", "failure": True})
 >>> pair.circumstance, pair.failure, pair.original
@@ -88,24 +88,6 @@ class Slice:
     def name(self) -> str:
         """``column=value``"""
         return f"{self.column}={self.value}"
-
-
-@dataclass(frozen=True)
-class Supervisor:
-    """A supervisor, with how well it separates failures from successes and shifted from clean, by (circumstance, level)."""
-
-    name: str
-    module: str
-    applicable: bool
-    because: str
-    parameters: Mapping[str, Any]
-    auc_failure: Mapping[tuple[str, float | None], Finding]
-    auc_shift: Mapping[tuple[str, float | None], Finding]
-
-    @property
-    def label(self) -> str:
-        """Name, and the module where there are several."""
-        return f"{self.name} ({self.module})" if self.module else self.name
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 from roadworthy.finding import Finding
 
 from .numbers import Style
-from .run_parts import Circumstance, Claim, FailedCase, Pair, Slice, Supervisor, number
+from .run_parts import Circumstance, Claim, FailedCase, Pair, Slice, number
+from .supervisor_parts import Recommendation, Supervisor
 
 if TYPE_CHECKING:
     import pyarrow
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 FORMAT = 1
 COMPARED = ("difference", "relative_drop")
 """Quantities that compare a place with another one; all others are about one place alone."""
+
+SHARES = (
+    *("failure_rate", "relative_drop", "miss_rate", "false_alarm_rate", "alarm_rate"),
+    *("fpr95_failure", "fpr95_shift"),
+)
+"""Quantities that are written as percentages, whatever the measure."""
 
 
 class ReportError(ValueError):
@@ -98,7 +105,7 @@ class RunView:
     def style_of(self, quantity: str) -> Style:
         """How a quantity's values are written: shares as percentages, their differences in points."""
         share = self.run["measure"].get("shape") == "proportion"
-        if quantity in ("failure_rate", "relative_drop") or (quantity == self.measure and share):
+        if quantity in SHARES or (quantity == self.measure and share):
             return "percent"
         if quantity == "difference":
             return "points" if share else "change"
@@ -174,10 +181,18 @@ class RunView:
 
     @functools.cached_property
     def supervisors(self) -> tuple[Supervisor, ...]:
-        """In the order of the assessment file; those that could not be applied last."""
-        several = len({s.get("module") for s in self.run.get("supervisors") or ()}) > 1
-        found = [self._supervisor(record, several) for record in self.run.get("supervisors") or ()]
-        return tuple(sorted(found, key=lambda s: not s.applicable))
+        """The best AUC for failures on the clean data first, else as in the assessment file; those not applicable last."""
+        records = self.run.get("supervisors") or ()
+        several = len({s.get("module") for s in records}) > 1
+        about = [f for f in self.findings if f.about.supervisor] if records else []
+        return tuple(
+            sorted((Supervisor.read(r, about, several_modules=several) for r in records), key=lambda s: s.rank)
+        )
+
+    @functools.cached_property
+    def recommended(self) -> Recommendation | None:
+        """The set of supervisors that the run recommends, if it does."""
+        return Recommendation.read(self.run.get("recommended"), float(self.run.get("confidence") or 0.95))
 
     @functools.cached_property
     def claims(self) -> tuple[Claim, ...]:
@@ -251,26 +266,6 @@ class RunView:
 
         return Circumstance(
             record, of(self.measure), of("failure_rate"), of("difference"), of("relative_drop"), self.better
-        )
-
-    def _supervisor(self, record: Mapping[str, Any], several: bool) -> Supervisor:
-        name, module = str(record["name"]), str(record.get("module") or "")
-
-        def of(quantity: str) -> dict[tuple[str, float | None], Finding]:
-            return {
-                (f.about.circumstance, f.about.level): f
-                for f in self.findings
-                if f.quantity == quantity and f.about.supervisor == name and f.about.module in ("", module)
-            }
-
-        return Supervisor(
-            name,
-            module if several else "",
-            bool(record.get("applicable", True)),
-            str(record.get("because") or ""),
-            record.get("parameters") or {},
-            of("auc_failure"),
-            of("auc_shift"),
         )
 
 

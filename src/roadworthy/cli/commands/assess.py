@@ -71,7 +71,7 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
     from rich.markup import escape
 
     from roadworthy.execution.recording import UNANSWERED, UNUSED
-    from roadworthy.report import notes, terminal, wording
+    from roadworthy.report import notes, supervisor_terminal, supervisor_wording, terminal, wording
 
     if view.claims:
         out.print(terminal.claims_table(view))
@@ -80,7 +80,12 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
             out.print(terminal.circumstances_table(view))
         if view.slices:
             out.print(terminal.slices_table(view, most=8))
-    for note in notes.brief(view.run.get("notes", [])):
+        if any(s.applicable for s in view.supervisors):
+            out.print(supervisor_terminal.supervisors_table(view, out.width))
+        for words in supervisor_terminal.supervisors_words(view):
+            out.print(words)
+    told = [n for n in view.run.get("notes", []) if not supervisor_wording.said_elsewhere(view, n)]
+    for note in notes.brief(told):
         if not quiet or UNANSWERED in note or UNUSED in note:
             out.print(f"note: {escape(note)}", soft_wrap=True)
     if not quiet:

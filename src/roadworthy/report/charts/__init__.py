@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from .claims import ClaimRow, claims_chart
 from .forest import ForestRow, forest
-from .heat import HeatCell, heat
+from .heat import MISSED, RANKING, HeatCell, Ramp, heat
 from .levels import LevelPanel, LevelPoint, levels_chart
 from .significance import SignificancePoint, significance_chart
 
 __all__ = [
+    "MISSED",
+    "RANKING",
     "ClaimRow",
     "ForestRow",
     "HeatCell",
     "LevelPanel",
     "LevelPoint",
+    "Ramp",
     "SignificancePoint",
     "claims_chart",
     "forest",

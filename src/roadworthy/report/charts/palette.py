@@ -47,14 +47,17 @@ DARK: dict[str, str] = {
 }
 RAMP_LIGHT = ("#eef4fa", "#d6e6f4", "#b5d3eb", "#8cbbdd", "#5c9dcb", "#2877ad", "#0f6099", "#07477a")
 RAMP_DARK = ("#1a2632", "#1c354a", "#1d4666", "#225c86", "#3a78a8", "#5f98c6", "#8bbbe2", "#bcdcf5")
+LOSS_LIGHT = ("#fdf3ec", "#fae0d0", "#f6c5a9", "#eea37c", "#de7f4e", "#bd5214", "#994000", "#732e00")
+LOSS_DARK = ("#2b201b", "#412619", "#5a2f19", "#7a3d1c", "#a35527", "#cb7640", "#ee9d69", "#ffc7a3")
+"""A second ramp, for what is lost: strong is bad, and must not look like the ramp on which strong is good."""
 STEPS = len(RAMP_LIGHT)
 
 
 def css() -> str:
     """The custom properties, light by default and in print, dark where the reader asks for it, and the charts' classes."""
     return (
-        f":root{{color-scheme:light dark;{_properties(LIGHT, RAMP_LIGHT)}}}\n"
-        f"@media screen and (prefers-color-scheme:dark){{:root{{{_properties(DARK, RAMP_DARK)}}}}}\n"
+        f":root{{color-scheme:light dark;{_properties(LIGHT, RAMP_LIGHT, LOSS_LIGHT)}}}\n"
+        f"@media screen and (prefers-color-scheme:dark){{:root{{{_properties(DARK, RAMP_DARK, LOSS_DARK)}}}}}\n"
         + _CLASSES
         + _ramp()
     )
@@ -78,15 +81,17 @@ def ink_on(colour: str) -> str:
     return max(("#10161d", "#ffffff"), key=lambda ink: contrast(ink, colour))
 
 
-def _properties(colours: dict[str, str], ramp: tuple[str, ...]) -> str:
-    steps = {f"ramp{i}": c for i, c in enumerate(ramp)} | {f"ramp{i}-ink": ink_on(c) for i, c in enumerate(ramp)}
-    return "".join(f"--rw-{name}:{colour};" for name, colour in (colours | steps).items())
+def _properties(colours: dict[str, str], ramp: tuple[str, ...], loss: tuple[str, ...]) -> str:
+    steps = {f"{name}{i}": c for name, shades in (("ramp", ramp), ("loss", loss)) for i, c in enumerate(shades)}
+    inks = {f"{name}-ink": ink_on(c) for name, c in steps.items()}
+    return "".join(f"--rw-{name}:{colour};" for name, colour in (colours | steps | inks).items())
 
 
 def _ramp() -> str:
     return "".join(
-        f".rw-chart .ramp{i}{{fill:var(--rw-ramp{i})}}.rw-chart .ramp{i}-ink{{fill:var(--rw-ramp{i}-ink)}}\n"
-        for i in range(STEPS)
+        f".rw-chart .{step}{{fill:var(--rw-{step})}}.rw-chart .{step}-ink{{fill:var(--rw-{step}-ink)}}"
+        f".rw-chart .{step}-line{{stroke:var(--rw-{step}-ink)}}\n"
+        for step in (f"{name}{i}" for name in ("ramp", "loss") for i in range(STEPS))
     )
 
 
@@ -110,6 +115,8 @@ _CLASSES = """\
 .rw-chart .member{fill:none;stroke:var(--rw-muted);stroke-width:1.1}
 .rw-chart .blank{fill:var(--rw-raised)}
 .rw-chart .stripe{fill:var(--rw-raised)}
+.rw-chart .chosen{fill:none;stroke:var(--rw-ink);stroke-width:1.75;stroke-linejoin:round}
+.rw-chart .picked{fill:none;stroke-width:1.5}
 .rw-chart .met{fill:var(--rw-met)}.rw-chart .breached{fill:var(--rw-breached)}
 .rw-chart .inconclusive{fill:var(--rw-inconclusive)}
 .rw-chart .whisker.met{stroke:var(--rw-met)}.rw-chart .whisker.breached{stroke:var(--rw-breached)}
