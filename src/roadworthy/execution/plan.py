@@ -24,6 +24,7 @@ from roadworthy.spec import ROLES, Assessment, SpecError, supervisor_label, supe
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Input, Output, Request
 from roadworthy.subject.system import System
+from roadworthy.subject.trace import SYSTEM
 from roadworthy.supervisors.supervisor import Supervisor
 
 
@@ -328,7 +329,7 @@ def _supervisions(spec: Assessment, system: System, sets: Mapping[str, Dataset])
     for i, entry in enumerate(spec.supervisors):
         name, parameters = supervisor_name(entry), supervisor_parameters(entry)
         module = parameters.pop("module", system.output.split(".", 1)[0])
-        if module not in system.modules:
+        if module not in system.modules and module != SYSTEM:
             raise spec.error(
                 ("supervisors", i),
                 f"the subject has no module {module!r}{did_you_mean(module, system.modules)}; "
@@ -347,12 +348,13 @@ def _supervisions(spec: Assessment, system: System, sets: Mapping[str, Dataset])
 
 
 def _why_not(supervisor: Supervisor, system: System, module: str, sets: Mapping[str, Dataset]) -> str:
-    kind = system.modules[module].outputs[system.traced_port(module)]
+    whole = module == SYSTEM
+    kind = system.output_kind if whole else system.modules[module].outputs[system.traced_port(module)]
     reason = supervisor.applies_to(kind)
     if reason:
         return reason
     for request in supervisor.needs:
-        refusal = system.modules[module].offers(request)
+        refusal = system.offers(request) if whole else system.modules[module].offers(request)
         if refusal:
             return refusal
     if supervisor.fitted and "reference" not in sets:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from roadworthy.data.values import Kind, Unreadable
 from roadworthy.subject.answers import checked, dense_if_possible, pick, sentence, spread
 from roadworthy.subject.module import Answers, Context, Module, SubjectError
-from roadworthy.subject.needs import Request
+from roadworthy.subject.needs import Passes, Request
+from roadworthy.subject.own_passes import PASS, numbers, split, summarised, without_failed
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace
 
 if TYPE_CHECKING:
@@ -39,13 +41,19 @@ def run_batch(
         for port in module.inputs:
             column = values[system.wires[f"{name}.{port}"]]
             given[port], error = _arriving(column, at.get(f"{name}.{port}"), cases.ids, error)
-        answers, error = _answer(name, module, given, cases, requests.get(name, frozenset()), error)
+        own, others = split(requests.get(name, frozenset()))
+        asked = replace(cases, drawn=()) if name in system.unassessed else cases
+        before = error.copy()
+        answers, error = _answer(name, module, given, asked, others, error)
         for port, column in answers.outputs.items():
             values[f"{name}.{port}"] = column
-        seconds = np.full(n, (time.perf_counter() - began) / max(n, 1))
-        spent = spent + seconds
         port = system.traced_port(name)
         extras = {request.column: array for request, array in answers.extras.items()}
+        if own:
+            answer = without_failed(answers.outputs[port], error)
+            extras |= _own_passes(name, module, given, asked, own, port, answer, before)
+        seconds = np.full(n, (time.perf_counter() - began) / max(n, 1))
+        spent = spent + seconds
         traces[name] = _module_trace(cases, error, seconds, module.outputs[port], answers.outputs[port], extras)
     final = values[system.output]
     traces[SYSTEM] = _module_trace(cases, error, spent, system.output_kind, final, {})
@@ -105,7 +113,7 @@ def _answer(
         return Answers({port: spread([], rows, n) for port in module.outputs}), error
     try:
         asked = given if rows.size == n else pick(given, rows)
-        answers = module.batch(asked, Context([cases.ids[i] for i in rows.tolist()], requests, cases.seed, name))
+        answers = module.batch(asked, _context(name, cases, rows.tolist(), requests))
         columns, extras, problems = checked(name, module, answers, rows.size)
     except SubjectError:
         raise
@@ -127,6 +135,30 @@ def _answer(
     )
 
 
+def _own_passes(
+    name: str,
+    module: Module,
+    given: Mapping[str, Any],
+    cases: Cases,
+    requests: frozenset[Passes],
+    port: str,
+    answer: Any,
+    error: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """The module asked again for the same inputs, with other generators."""
+    passes = []
+    for i in numbers(requests):
+        again = replace(cases, drawn=(*cases.drawn, PASS, i))
+        answers, failed = _answer(name, module, given, again, frozenset(), error.copy())
+        passes.append(without_failed(answers.outputs[port], failed))
+    found = summarised(name, module.outputs[port], requests, answer, passes)
+    return {request.column: array for request, array in found.items()}
+
+
+def _context(name: str, cases: Cases, rows: Sequence[int], requests: frozenset[Request]) -> Context:
+    return Context([cases.ids[i] for i in rows], requests, cases.seed, name, drawn=cases.drawn)
+
+
 def _one_by_one(
     name: str,
     module: Module,
@@ -142,7 +174,7 @@ def _one_by_one(
     for row in rows:
         one = np.array([row])
         try:
-            answers = module.batch(pick(given, one), Context([cases.ids[row]], requests, cases.seed, name))
+            answers = module.batch(pick(given, one), _context(name, cases, [row], requests))
             columns, found, problems = checked(name, module, answers, 1)
         except SubjectError:
             raise

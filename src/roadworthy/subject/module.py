@@ -21,9 +21,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from roadworthy.data.seeds import generator
 from roadworthy.data.values import VECTOR, Kind
 from roadworthy.subject.captured import Opaque, content_of
-from roadworthy.subject.needs import Input, Output, Request
+from roadworthy.subject.needs import Input, Output, Passes, Request
 
 __all__ = ["VECTOR", "Answers", "Context", "FunctionModule", "Module", "SubjectError", "function_module"]
 
@@ -43,6 +44,13 @@ class Context:
     seed: int = 0
     module: str = ""
     """The module's name in its system: masks and draws are its own."""
+    step: int = 0
+    drawn: tuple[str | int, ...] = ()
+    """What else names the generators: which pass this is, and nothing for the answer itself."""
+
+    def generators(self) -> list[np.random.Generator]:
+        """One a case, of its own, whatever else is in the batch."""
+        return [generator(self.seed, case, self.module, self.step, *self.drawn) for case in self.ids]
 
 
 @dataclass(frozen=True)
@@ -131,8 +139,8 @@ class FunctionModule:
         """Call the function with its inputs by name, its state if it keeps one, its generator if it asks for it."""
         given = {name: inputs[name] for name in self.inputs}
         if self.batched:
-            answers = self.batch({k: [v] for k, v in given.items()}, Context(ids=("",)))
-            return {port: column[0] for port, column in answers.outputs.items()}, state
+            columns = self._on_columns({k: [v] for k, v in given.items()}, [rng])
+            return {port: column[0] for port, column in columns.items()}, state
         if self.wants_rng:
             given["rng"] = rng
         if self.stateful:
@@ -143,17 +151,36 @@ class FunctionModule:
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The function on whole columns, if it takes them; else case by case, stateless ones only."""
+        generators: Sequence[Any] = context.generators() if self.wants_rng else [None] * len(context.ids)
         if self.batched:
-            return Answers(self._by_port(self.function(**{name: inputs[name] for name in self.inputs})))
-        rows = range(len(context.ids))
-        steps = [self.step({k: v[i] for k, v in inputs.items()}, None, None)[0] for i in rows]
+            return Answers(self._on_columns(inputs, generators))
+        rows = enumerate(generators)
+        steps = [self.step({k: v[i] for k, v in inputs.items()}, None, rng)[0] for i, rng in rows]
         return Answers({port: [s[port] for s in steps] for port in self.outputs})
 
     def offers(self, request: Request) -> str | None:
-        """Output and input; nothing inside can be seen."""
+        """Output, input, and passes of a function that draws from `rng`; nothing inside can be seen."""
         if isinstance(request, Output | Input):
             return None
+        if isinstance(request, Passes):
+            return self._why_no_passes(request)
         return f"a Python function shows no {type(request).__name__.lower()}s"
+
+    def _why_no_passes(self, request: Passes) -> str | None:
+        if not self.wants_rng:
+            return (
+                f"{_name_of(self.function)} takes no rng, so that every pass would be the same; give it an argument rng from "
+                "which all its randomness comes, or use a torch model with dropout"
+            )
+        if request.kind != "own":
+            return f"a Python function has no {request.kind} that could be seen; ask for its own randomness (kind: own)"
+        return None
+
+    def _on_columns(self, inputs: Mapping[str, Sequence[Any]], generators: Sequence[Any]) -> Mapping[str, Any]:
+        given = {name: inputs[name] for name in self.inputs}
+        if self.wants_rng:
+            given["rng"] = generators
+        return self._by_port(self.function(**given))
 
     def _by_port(self, answer: Any) -> Mapping[str, Any]:
         if len(self.outputs) == 1:
@@ -171,7 +198,10 @@ class FunctionModule:
 def function_module(
     function: Callable[..., Any], *, outputs: Mapping[str, Kind], batched: bool = False, mark: str = ""
 ) -> FunctionModule:
-    """A module from a function: its arguments are its input ports; `state` and `rng` among them mean what they say."""
+    """A module from a function: its arguments are its input ports; `state` and `rng` among them mean what they say.
+
+    `rng` is a random generator of the case's own; where the function is batched, a list of them, one a case.
+    """
     names = [
         name
         for name, p in inspect.signature(function).parameters.items()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.data.seeds import generator
 from roadworthy.data.values import FRAMES, Kind, Unreadable
 from roadworthy.subject.answers import dense_if_possible, sentence, spread
 from roadworthy.subject.module import Context, Module, SubjectError
-from roadworthy.subject.needs import Request
+from roadworthy.subject.needs import Passes, Request
+from roadworthy.subject.own_passes import PASS, kept, numbers, split, summarised
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def run_steps(
     for case, value in zip(cases.ids, cases.inputs, strict=True):
         began = time.perf_counter()
         try:
-            steps = _one_case(system, case, value, cases.seed, requests, at, rows)
+            steps = _one_case(system, cases, case, value, requests, at, rows)
             output, error = _joined(system.output_kind, steps), None
         except _CaseFailed as failed:
             output, error = None, str(failed)
@@ -98,9 +98,9 @@ class _CaseFailed(Exception):
 
 def _one_case(
     system: System,
+    cases: Cases,
     case: str,
     value: Any,
-    seed: int,
     requests: Mapping[str, frozenset[Request]],
     at: Mapping[str, AtPort],
     rows: Mapping[str, _Rows],
@@ -121,12 +121,17 @@ def _one_case(
         for name, module in system.modules.items():
             given = _arriving(system, name, present, previous, at, case, step)
             began = time.perf_counter()
-            rng = generator(seed, case, name, step)
-            context = Context([case], requests.get(name, frozenset()), seed, name)
-            answered = _ask(name, module, given, states[name], rng, context)
+            own, others = split(requests.get(name, frozenset()))
+            drawn = () if name in system.unassessed else cases.drawn
+            context = Context([case], others, cases.seed, name, step, drawn)
+            before = kept(name, states[name]) if own else None
+            answered = _ask(name, module, given, states[name], context)
             port = system.traced_port(name)
             # A step's row stands for a case of one step: a turn becomes an episode of one turn, as the trace keeps it.
             seen = _joined(module.outputs[port], [answered.outputs[port]]) if answered.error is None else None
+            if own and answered.error is None:
+                more = _own_passes(name, module, given, before, context, own, port, seen)
+                answered = replace(answered, extras={**answered.extras, **more})
             rows[name].add(case, step, answered, time.perf_counter() - began, seen)
             if answered.error is not None:
                 raise _CaseFailed(f"{name}, step {step}: {answered.error}")
@@ -137,6 +142,26 @@ def _one_case(
             break
         previous = present
     return outputs
+
+
+def _own_passes(
+    name: str,
+    module: Module,
+    given: Mapping[str, Any],
+    state: Any,
+    context: Context,
+    requests: frozenset[Passes],
+    port: str,
+    answer: Any,
+) -> dict[str, np.ndarray]:
+    """This step of the module again, from the same state, with other generators; where it ends is forgotten."""
+    kind, passes = module.outputs[port], []
+    for i in numbers(requests):
+        other = replace(context, requests=frozenset(), drawn=(*context.drawn, PASS, i))
+        again = _ask(name, module, given, kept(name, state), other)
+        passes.append([_joined(kind, [again.outputs[port]]) if again.error is None else None])
+    found = summarised(name, kind, requests, [answer], passes)
+    return {request.column: array[0] for request, array in found.items()}
 
 
 def _joined(kind: Kind, steps: list[Any]) -> Any:
@@ -179,7 +204,6 @@ def _ask(
     module: Module,
     given: Mapping[str, Any],
     state: Any,
-    rng: np.random.Generator,
     context: Context,
 ) -> _Answered:
     extras: dict[str, np.ndarray] = {}
@@ -191,6 +215,7 @@ def _ask(
             outputs: Mapping[str, Any] = {port: column[0] for port, column in answers.outputs.items()}
             extras = {request.column: np.asarray(array)[0] for request, array in answers.extras.items()}
         else:
+            (rng,) = context.generators()
             outputs, state = module.step(given, state, rng)
     except SubjectError:
         raise

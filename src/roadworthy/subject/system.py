@@ -26,8 +26,8 @@ import numpy as np
 from roadworthy.data.values import FRAMES, GOAL, Kind
 from roadworthy.registry import did_you_mean
 from roadworthy.subject.module import Module, SubjectError
-from roadworthy.subject.needs import Request
-from roadworthy.subject.trace import Trace
+from roadworthy.subject.needs import Output, Passes, Request
+from roadworthy.subject.trace import SYSTEM, Trace
 
 INPUT = "input"
 AtPort = Callable[[Any, str, int], Any]
@@ -41,6 +41,8 @@ class Cases:
     ids: Sequence[str]
     inputs: Sequence[Any] | np.ndarray
     seed: int = 0
+    drawn: tuple[str | int, ...] = ()
+    """What else names the generators of the modules that are assessed: which pass this is, and nothing for the answers."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -65,6 +67,8 @@ class System:
     """What else its answers depend on, such as the files it was built from: goes into the fingerprint."""
 
     def __post_init__(self) -> None:
+        if SYSTEM in self.modules:
+            raise SubjectError(f"a module is called {SYSTEM!r}, which stands for all of them together; rename it")
         for module, port in self._input_ports():
             if f"{module}.{port}" not in self.wires:
                 raise SubjectError(
@@ -130,6 +134,31 @@ class System:
                 raise SubjectError(
                     f"there is no port {port!r}{did_you_mean(port, self.ports)}; there are: {', '.join(self.ports)}"
                 )
+        trace = self._run(cases, requests, at)
+        if requests.get(SYSTEM):
+            from roadworthy.subject.own_passes import system_passes
+
+            answered = trace[SYSTEM]
+            answered.columns.update(system_passes(self, cases, requests[SYSTEM], at, answered))
+        return trace
+
+    def offers(self, request: Request) -> str | None:
+        """What the system as a whole can be asked for: its output, and passes where some module draws from its `rng`.
+
+        None if the request can be met, else the reason why not, as the end of "not applicable, because …".
+        """
+        if isinstance(request, Output):
+            return None
+        assessed = {name: module for name, module in self.modules.items() if name not in self.unassessed}
+        if not isinstance(request, Passes) or request.kind != "own":
+            asked = f"{request.kind} passes" if isinstance(request, Passes) else f"{type(request).__name__.lower()}s"
+            return f"the system as a whole has no {asked}; name one of its modules: {', '.join(assessed)}"
+        refused = [module.offers(request) for module in assessed.values()]
+        if not all(refused):
+            return None
+        return f"no module of the system can be asked again with other generators: {refused[0]}"
+
+    def _run(self, cases: Cases, requests: Mapping[str, frozenset[Request]], at: Mapping[str, AtPort]) -> Trace:
         if self.stepwise or not all(m.batched for m in self.modules.values()):
             from roadworthy.subject.stepping import run_steps
 
