@@ -79,7 +79,9 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
         rows = np.flatnonzero(trace.ok & self._readable(trace))
         if not len(rows):
             raise ValueError(f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one")
-        activations = self._activations(trace)[rows]
+        column = self._activations(trace)
+        # What is learned is made from these rows and never they themselves: they may be the caller's, or a file.
+        activations = column if len(rows) == len(trace) else column[rows]
         broken = int((~np.isfinite(activations).all(axis=1)).sum())
         if broken:
             raise ValueError(
@@ -109,11 +111,11 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
         predicted = self._predicted(trace)
         size = chunk_rows(expected, self.memory_mb, bytes_each=8)
         for start in range(0, len(trace), size):
-            rows = start + np.flatnonzero(sound[start : start + size])
-            activations = column[rows]
-            finite = np.isfinite(activations).all(axis=1)
-            rows, activations = rows[finite], activations[finite]
+            activations = column[start : start + size]
+            usable = sound[start : start + size] & np.isfinite(activations).all(axis=1)
+            rows = start + np.flatnonzero(usable)
             if len(rows):
+                activations = activations if usable.all() else activations[usable]
                 result[rows] = self._risk(activations, predicted[rows])
         return result
 

@@ -30,6 +30,9 @@ from roadworthy.statistics.neighbours import Points, nearest
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.activations import ActivationSupervisor, ByClass
 
+ROWS_AT_ONCE = 128
+"""Rows brought to length 1 at once, so that they stay in a processor's cache."""
+
 
 @register("supervisors", "mahalanobis")
 class Mahalanobis(ActivationSupervisor):
@@ -127,13 +130,16 @@ class Neighbourhood(ActivationSupervisor):
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         points = self._points or Points(self._learned["points"], device=self.device, memory_mb=self.memory_mb)
         self._points = points
-        return points.nearest(self._ready(activations), k=min(self.k, len(points))).distances[:, -1]
+        return points.kth_distances(self._ready(activations), k=min(self.k, len(points)))
 
     def _ready(self, activations: np.ndarray) -> np.ndarray:
-        """Rows of length 1, in their own precision; a row of zeros stays one."""
+        """A copy with rows of length 1, in their own precision; a row of zeros stays one."""
         if not self.normalise:
-            return activations
-        norms = np.sqrt(np.einsum("ij,ij->i", activations, activations, dtype=np.float64))
-        lengths = np.where(norms > 0, norms, 1.0).astype(activations.dtype)
-        scaled: np.ndarray = activations / lengths[:, None]
+            return activations.copy()
+        scaled = np.empty_like(activations)
+        for start in range(0, len(activations), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            block = activations[part].astype(np.float64)
+            norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+            np.divide(block, np.where(norms > 0, norms, 1.0)[:, None], out=scaled[part], casting="same_kind")
         return scaled

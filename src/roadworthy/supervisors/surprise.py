@@ -236,24 +236,23 @@ class DistanceSurprise(_OfPredictedClass):
         if unseen.any():
             at = points.nearest(activations[unseen]).indices[:, 0]
             position[unseen] = np.searchsorted(starts, at, side="right") - 1
-        result = np.empty(len(activations))
+        nearest, winners = np.empty(len(activations)), np.empty(len(activations), dtype=np.int64)
         for i in np.unique(position):
             rows = position == i
-            found = points.nearest(activations[rows], start=starts[i], stop=starts[i + 1])
-            winners = found.indices[:, 0]
-            self._measure_to_others(points, starts[i], starts[i + 1], np.unique(winners))
-            result[rows] = found.distances[:, 0] / self._to_others[winners]
+            found = points.nearest(activations[rows], start=int(starts[i]), stop=int(starts[i + 1]))
+            nearest[rows], winners[rows] = found.distances[:, 0], found.indices[:, 0]
+        self._measure_to_others(points, np.unique(winners))
+        result: np.ndarray = nearest / self._to_others[winners]
         return result
 
-    def _measure_to_others(self, points: Points, start: int, stop: int, winners: np.ndarray) -> None:
-        """Fill in the distance of these activations, of the class from `start` to `stop`, to the nearest of another class."""
+    def _measure_to_others(self, points: Points, winners: np.ndarray) -> None:
+        """Fill in the distance of these reference activations to the nearest one of another class."""
         new = winners[np.isnan(self._to_others[winners])]
         if not len(new):
             return
-        activations = self._learned["points"][new]
-        # The other classes are what stands before and after: two slices, nothing is copied.
-        sides = [(a, b) for a, b in ((0, start), (stop, len(points))) if b > a]
-        distance = np.min([points.nearest(activations, start=a, stop=b).distances[:, 0] for a, b in sides], axis=0)
+        activations, starts = self._learned["points"][new], self._learned["starts"]
+        own = np.searchsorted(starts, new, side="right") - 1
+        distance = points.nearest(activations, without=np.stack([starts[own], starts[own + 1]], axis=1)).distances[:, 0]
         norms = np.sqrt(np.einsum("ij,ij->i", activations, activations, dtype=np.float64))
         resolution = np.finfo(np.float32).eps * norms + np.finfo(np.float32).tiny
         self._to_others[new] = np.maximum(distance, resolution)
