@@ -62,20 +62,23 @@ def activations(rows: int, queries: int) -> Activations:
     return Activations(*draw(rows, 1.0), *draw(queries, 1.2))
 
 
-def ours(data: Activations) -> dict[str, Callable[[], Any]]:
-    """Our supervisors, and the products that DSA cannot do without."""
+def trace_of(values: np.ndarray, classes: np.ndarray) -> Any:
+    """The trace of a classifier that is sure of these classes."""
     from roadworthy.data.values import CLASS_SCORES
-    from roadworthy.registry import get
-    from roadworthy.statistics import nearest
     from roadworthy.subject.trace import ModuleTrace
 
-    def trace(values: np.ndarray, classes: np.ndarray) -> ModuleTrace:
-        n = np.arange(len(values))
-        output = np.eye(CLASSES, dtype=np.float32)[classes]
-        none = np.full(len(values), None, dtype=object)
-        return ModuleTrace(n, n, none, n, CLASS_SCORES, output, {"layer.penultimate": values})
+    n = np.arange(len(values))
+    output = np.eye(CLASSES, dtype=np.float32)[classes]
+    none = np.full(len(values), None, dtype=object)
+    return ModuleTrace(n, n, none, n, CLASS_SCORES, output, {"layer.penultimate": values})
 
-    reference, queries = trace(*data[:2]), trace(*data[2:])
+
+def ours(data: Activations) -> dict[str, Callable[[], Any]]:
+    """Our supervisors, and the products that DSA cannot do without."""
+    from roadworthy.registry import get
+    from roadworthy.statistics import nearest
+
+    reference, queries = trace_of(*data[:2]), trace_of(*data[2:])
     import scipy.linalg  # noqa: F401  loaded on first use, which is not what is measured
 
     get("supervisors", "dsa")

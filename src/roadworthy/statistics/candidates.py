@@ -139,22 +139,21 @@ def hide(products: Any, without: np.ndarray) -> None:
         products[first:last, bounds[first, 0] : bounds[first, 1]] = np.inf
 
 
-def groups_of(n: int, k: int) -> tuple[int, int]:
+def groups_of(n: int, *, at_least: int) -> tuple[int, int]:
     """Into how many groups of how many points n points are split, the rest smaller than a group; (0, 0) if that saves nothing.
 
-    >>> groups_of(20_000, 50), groups_of(500, 1)
+    >>> groups_of(20_000, at_least=256), groups_of(500, at_least=256)
     ((256, 78), (0, 0))
     """
-    groups = max(GROUPS * k, 256)
-    if n < 4 * groups:
+    if n < 4 * at_least:
         return 0, 0
-    size = n // groups
+    size = n // at_least
     return n // size, size
 
 
 def _pick(products: np.ndarray, slack: np.ndarray, k: int) -> Candidates:
     n = products.shape[1]
-    groups, size = groups_of(n, k)
+    groups, size = groups_of(n, at_least=max(GROUPS * k, 256))
     # The k smallest of the groups' minima are k different points: the largest of them bounds the k-th distance from above.
     minima = products
     if groups:

@@ -15,12 +15,12 @@ one matrix product of whitened points. Scott's bandwidth n^(-1/(d+4)) scales the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
-from .neighbours import chunk_rows
+from .candidates import chunk_rows
 
 SINGULAR = 1e-10
 """A pivot of the Cholesky factor of this share of the largest variance, or less, is rounding error and no variance."""
@@ -36,22 +36,30 @@ class Covariance:
     """0: as estimated; above: the share of the mean variance times the identity (Ledoit and Wolf)."""
 
     @classmethod
-    def fit(cls, points: np.ndarray, *, ddof: int = 0, centre: np.ndarray | None = None) -> Covariance:
+    def fit(
+        cls, points: np.ndarray, *, ddof: int = 0, centre: np.ndarray | None = None, device: str = "cpu"
+    ) -> Covariance:
         """The covariance of the points; one that is singular is shrunk by Ledoit and Wolf's rule, at least by 1/n, and only then.
 
-        `centre` is one row for every point (or one for all) where the points have several means; `ddof` as in `np.cov`.
+        `centre` is one row for every point (or one for all) where the points have several means; `ddof` as in `np.cov`. The
+        product of the points is taken on `device`.
         """
-        points = np.asarray(points, dtype=np.float64)
-        moved = points - (points.mean(axis=0) if centre is None else centre)
-        n, d = moved.shape
-        product = moved.T @ moved
+        n, d = points.shape
+        centre = points.mean(axis=0, dtype=np.float64) if centre is None else centre
+        if device == "cpu":
+            moved = points - centre
+            product = moved.T @ moved
+        else:
+            from .on_device import gram_on
+
+            product = gram_on(points, centre, device)
         if n > d:
             factor = cholesky(product / max(n - ddof, 1))
             if factor is not None:
                 return cls(factor, 0.0)
         biased = product / n
         # As if one more point spoke for it: of two points Ledoit and Wolf's estimate is 0, whatever the dimension.
-        share = max(ledoit_wolf(moved, biased), 1 / n)
+        share = max(ledoit_wolf(points - centre, biased), 1 / n)
         mean_variance = float(np.trace(biased)) / d
         if mean_variance <= np.finfo(np.float64).tiny:
             raise np.linalg.LinAlgError(f"the {n} points are all the same and have no covariance")
@@ -88,8 +96,13 @@ def ledoit_wolf(centred: np.ndarray, covariance: np.ndarray) -> float:
     return float(np.clip(noise / spread, 0.0, 1.0))
 
 
-def whitened(points: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np.ndarray:
+def whitened(points: np.ndarray, centre: np.ndarray, factor: np.ndarray, *, device: str = "cpu") -> np.ndarray:
     """L⁻¹(x - centre), one row a point: in these coordinates the Mahalanobis distance is the Euclidean one."""
+    if device != "cpu":
+        from .on_device import whitened_on
+
+        there: np.ndarray = whitened_on(points, centre, factor, device).cpu().numpy()
+        return there
     from scipy.linalg import solve_triangular
 
     moved = np.asarray(points, dtype=np.float64) - centre
@@ -97,8 +110,15 @@ def whitened(points: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np.n
     return solved
 
 
-def mahalanobis_squared(points: np.ndarray, centre: np.ndarray, factor: np.ndarray) -> np.ndarray:
+def mahalanobis_squared(
+    points: np.ndarray, centre: np.ndarray, factor: np.ndarray, *, device: str = "cpu"
+) -> np.ndarray:
     """(x - centre)ᵀ (L Lᵀ)⁻¹ (x - centre), one number a point, from the Cholesky factor L."""
+    if device != "cpu":
+        from .on_device import whitened_on
+
+        there: np.ndarray = whitened_on(points, centre, factor, device).square().sum(dim=1).cpu().numpy()
+        return there
     white = whitened(points, centre, factor)
     squares: np.ndarray = np.einsum("ij,ij->i", white, white)
     return squares
@@ -114,6 +134,8 @@ class KernelDensity:
     factor: np.ndarray
     """Cholesky factor of the kernel's covariance."""
     shrinkage: float = 0.0
+    _there: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By device: the points and half their squares, moved there when first asked for."""
 
     @classmethod
     def fit(
@@ -122,29 +144,37 @@ class KernelDensity:
         *,
         covariance: Literal["full", "diagonal"] = "full",
         factor: np.ndarray | None = None,
+        device: str = "cpu",
     ) -> KernelDensity:
         """Kernels with Scott's bandwidth; `factor` replaces the points' own covariance where they are too few to have one."""
-        points = np.asarray(points, dtype=np.float64)
         n, d = points.shape
         share = 0.0
         if factor is None and covariance == "diagonal":
-            variances = points.var(axis=0, ddof=min(1, n - 1))
+            variances = points.var(axis=0, ddof=min(1, n - 1), dtype=np.float64)
             if variances.min() <= SINGULAR * variances.max():
                 raise np.linalg.LinAlgError("a column is constant; leave it out, or use the full covariance")
             factor = np.diag(np.sqrt(variances))
         elif factor is None:
-            fitted = Covariance.fit(points, ddof=1)
+            fitted = Covariance.fit(points, ddof=1, device=device)
             factor, share = fitted.factor, fitted.shrinkage
-        centre = points.mean(axis=0)
+        centre = points.mean(axis=0, dtype=np.float64)
         kernel = factor * scott(n, d)
-        return cls(whitened(points, centre, kernel), centre, kernel, share)
+        return cls(whitened(points, centre, kernel, device=device), centre, kernel, share)
 
     def log_density(self, queries: np.ndarray, *, memory_mb: int = 512, device: str = "cpu") -> np.ndarray:
         """log f, one float64 a query."""
-        white = whitened(queries, self.centre, self.factor)
         n, d = self.points.shape
         constant = np.log(n) + float(np.log(np.diagonal(self.factor)).sum()) + d / 2 * LOG_2PI
-        return log_kernel_sums(white, self.points, memory_mb=memory_mb, device=device) - constant
+        if device == "cpu":
+            white = whitened(queries, self.centre, self.factor)
+            return log_kernel_sums(white, self.points, memory_mb=memory_mb) - constant
+        from .on_device import log_kernel_sums_on, to_device, whitened_on
+
+        if device not in self._there:
+            points = to_device(self.points, device)
+            self._there[device] = points, 0.5 * points.square().sum(dim=1)
+        white = whitened_on(queries, self.centre, self.factor, device)
+        return log_kernel_sums_on(white, *self._there[device], chunk_rows(n, memory_mb, bytes_each=8)) - constant
 
 
 def scott(n: int, d: int) -> float:
@@ -156,12 +186,8 @@ def scott(n: int, d: int) -> float:
     return float(n) ** (-1 / (d + 4))
 
 
-def log_kernel_sums(
-    queries: np.ndarray, points: np.ndarray, *, memory_mb: int = 512, device: str = "cpu"
-) -> np.ndarray:
+def log_kernel_sums(queries: np.ndarray, points: np.ndarray, *, memory_mb: int = 512) -> np.ndarray:
     """log Σ_i exp(-|q - p_i|²/2), one number a query, by matrix products in chunks of queries."""
-    if device != "cpu":
-        return _log_kernel_sums_torch(queries, points, memory_mb, device)
     sums = np.empty(len(queries))
     halves = 0.5 * np.einsum("ij,ij->i", points, points)
     size = chunk_rows(len(points), memory_mb, bytes_each=8)
@@ -173,22 +199,4 @@ def log_kernel_sums(
         exponents -= largest[:, None]
         np.exp(exponents, out=exponents)
         sums[start : start + size] = largest + np.log(exponents.sum(axis=1)) - 0.5 * np.einsum("ij,ij->i", part, part)
-    return sums
-
-
-def _log_kernel_sums_torch(queries: np.ndarray, points: np.ndarray, memory_mb: int, device: str) -> np.ndarray:
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(f"device {device!r} needs torch, which is not installed; use device='cpu'") from error
-
-    there = torch.from_numpy(np.ascontiguousarray(points)).to(device)
-    halves = 0.5 * (there * there).sum(dim=1)
-    sums = np.empty(len(queries))
-    size = chunk_rows(len(points), memory_mb, bytes_each=8)
-    for start in range(0, len(queries), size):
-        part = torch.from_numpy(np.ascontiguousarray(queries[start : start + size])).to(device)
-        exponents = torch.addmm(-halves[None, :], part, there.T)
-        of_part = torch.logsumexp(exponents, dim=1) - 0.5 * (part * part).sum(dim=1)
-        sums[start : start + size] = of_part.cpu().numpy()
     return sums

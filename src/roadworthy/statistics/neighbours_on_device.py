@@ -69,7 +69,8 @@ class PointsOnDevice:
         """The smallest products of every row, ascending, and their columns."""
         torch = self._torch
         n = products.shape[1]
-        groups, size = groups_of(n, count)
+        # As many minima to sort through as products of the groups that they choose.
+        groups, size = groups_of(n, at_least=max(int((n * count) ** 0.5), 2 * count))
         if not groups:
             found = torch.topk(products, count, dim=1, largest=False)
             return found.values, found.indices

@@ -54,7 +54,7 @@ class Mahalanobis(ActivationSupervisor):
         sorted_rows = ByClass.of(activations, classes)
         means, (n, width) = sorted_rows.means(), activations.shape
         try:
-            shared = Covariance.fit(sorted_rows.points, centre=means[sorted_rows.classes()])
+            shared = Covariance.fit(sorted_rows.points, centre=means[sorted_rows.classes()], device=self.device)
         except np.linalg.LinAlgError:
             self.notes.append(f"{n} rows without spread within their classes; distances are Euclidean")
             shared = Covariance(np.eye(width), 0.0)
@@ -66,7 +66,7 @@ class Mahalanobis(ActivationSupervisor):
         return {"width": np.array(width), "centre": centre, "means": white, "factor": shared.factor}
 
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        white = whitened(activations, self._learned["centre"], self._learned["factor"])
+        white = whitened(activations, self._learned["centre"], self._learned["factor"], device=self.device)
         return nearest(white, self._learned["means"], device=self.device, memory_mb=self.memory_mb).distances[:, 0]
 
 
@@ -75,13 +75,17 @@ class Kernels(ActivationSupervisor):
     """Minus the log of one kernel density of all reference activations, with their covariance and Scott's bandwidth."""
 
     name = "kde"
+    _kernels: KernelDensity | None = None
+
+    def _forget(self) -> None:
+        self._kernels = None
 
     def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
         n, width = activations.shape
         same = n < 2 or np.ptp(activations, axis=0).max() == 0
         if same:
             self.notes.append(f"{n} rows without spread; the kernels have unit variance")
-        kernels = KernelDensity.fit(activations, factor=np.eye(width) if same else None)
+        kernels = KernelDensity.fit(activations, factor=np.eye(width) if same else None, device=self.device)
         if kernels.shrinkage:
             text = f"the covariance of {width} activations from {n} rows is singular; shrunk by {kernels.shrinkage:.3g}"
             self.notes.append(text)
@@ -93,8 +97,9 @@ class Kernels(ActivationSupervisor):
         }
 
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        kernels = KernelDensity(self._learned["points"], self._learned["centre"], self._learned["factor"])
-        return -kernels.log_density(activations, memory_mb=self.memory_mb, device=self.device)
+        if self._kernels is None:
+            self._kernels = KernelDensity(self._learned["points"], self._learned["centre"], self._learned["factor"])
+        return -self._kernels.log_density(activations, memory_mb=self.memory_mb, device=self.device)
 
 
 @register("supervisors", "knn")

@@ -66,7 +66,7 @@ class _OfPredictedClass(ActivationSupervisor):
         moved = sorted_rows.points - sorted_rows.means()[sorted_rows.classes()]
         moved = moved if columns is None else moved[:, columns]
         try:
-            shared = Covariance.fit(moved, centre=np.zeros(moved.shape[1]))
+            shared = Covariance.fit(moved, centre=np.zeros(moved.shape[1]), device=self.device)
         except np.linalg.LinAlgError:
             self.notes.append(
                 f"class {label}: {n} rows without spread, nor has another class any; distances are Euclidean"
@@ -98,7 +98,7 @@ class MahalanobisSurprise(_OfPredictedClass):
         for i, label in enumerate(sorted_rows.labels):
             factor = self._factor(sorted_rows, i)
             if factor is None:
-                own = Covariance.fit(sorted_rows.rows(i))
+                own = Covariance.fit(sorted_rows.rows(i), device=self.device)
                 self._note_shrinkage(label, len(sorted_rows.rows(i)), width, own.shrinkage)
                 factor = own.factor
             factors[i] = factor
@@ -107,7 +107,9 @@ class MahalanobisSurprise(_OfPredictedClass):
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         means, factors = self._learned["means"], self._learned["factors"]
         squared = self._by_class(
-            activations, predicted, lambda i, rows: mahalanobis_squared(rows, means[i], factors[i])
+            activations,
+            predicted,
+            lambda i, rows: mahalanobis_squared(rows, means[i], factors[i], device=self.device),
         )
         distances: np.ndarray = np.sqrt(squared)
         return distances
@@ -135,6 +137,10 @@ class LikelihoodSurprise(_OfPredictedClass):
         if features < 1:
             raise ValueError(f"features is {features}; at least 1 was expected")
         self.features = features
+        self._kernels: dict[int, KernelDensity] = {}
+
+    def _forget(self) -> None:
+        self._kernels = {}
 
     def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
         sorted_rows = ByClass.of(activations, classes)
@@ -148,7 +154,8 @@ class LikelihoodSurprise(_OfPredictedClass):
             variance = rows.var(axis=0, dtype=np.float64)
             variance = variance if variance.any() else activations.var(axis=0, dtype=np.float64)
             columns[i] = np.sort(np.argsort(variance, kind="stable")[width - kept :])
-            kernels = KernelDensity.fit(rows[:, columns[i]], factor=self._factor(sorted_rows, i, columns[i]))
+            factor = self._factor(sorted_rows, i, columns[i])
+            kernels = KernelDensity.fit(rows[:, columns[i]], factor=factor, device=self.device)
             self._note_shrinkage(label, len(rows), kept, kernels.shrinkage)
             points[sorted_rows.starts[i] : sorted_rows.starts[i + 1]] = kernels.points
             centres[i], factors[i] = kernels.centre, kernels.factor
@@ -167,8 +174,10 @@ class LikelihoodSurprise(_OfPredictedClass):
 
     def _surprise(self, i: int, rows: np.ndarray) -> np.ndarray:
         known = self._learned
-        points = known["points"][known["starts"][i] : known["starts"][i + 1]]
-        kernels = KernelDensity(points, known["centres"][i], known["factors"][i])
+        if i not in self._kernels:
+            points = known["points"][known["starts"][i] : known["starts"][i + 1]]
+            self._kernels[i] = KernelDensity(points, known["centres"][i], known["factors"][i])
+        kernels = self._kernels[i]
         return -kernels.log_density(rows[:, known["columns"][i]], memory_mb=self.memory_mb, device=self.device)
 
 
