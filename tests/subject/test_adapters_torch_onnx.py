@@ -178,8 +178,7 @@ def test_offers_say_what_there_is_and_what_there_is_not(folder):
         module.offers(Layer("haed"))
         == "the model has no layer 'haed' (did you mean 'head'?); it has: conv, relu, head, penultimate, early, middle, late"
     )
-    assert "not offered yet by this adapter" in module.offers(Passes("dropout", 10))
-    assert "not offered yet by this adapter" in module.offers(Gradient("norm"))
+    assert module.offers(Passes("dropout", 10, 0.1)) is None and module.offers(Gradient("ones_input")) is None
 
 
 def test_the_model_is_in_evaluation_mode(folder, images):
@@ -306,6 +305,8 @@ def test_onnx_layers_are_the_inner_tensors(folder, net, images, exported):
     request = Layer("/relu/Relu_output_0")
     assert module.offers(request) is None and module.offers(Output()) is None
     assert "did you mean '/relu/Relu_output_0'?" in module.offers(Layer("/relu/Relu_output_1"))
+    assert "the adapter torch can do" in module.offers(Passes("dropout", 10))
+    assert "the adapter torch can do" in module.offers(Gradient("ones_input"))
     columns = system.run(Cases(ids(64), images), {"model": frozenset({request, Input()})})["model"].columns
     with torch.inference_mode():
         want = torch.relu(net.conv(torch.from_numpy(images[:, None] / np.float32(255)))).mean((2, 3)).numpy()

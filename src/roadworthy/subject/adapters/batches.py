@@ -18,7 +18,7 @@ import numpy as np
 from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, VECTOR, Kind, Task
 from roadworthy.registry import did_you_mean
 from roadworthy.subject.module import SubjectError
-from roadworthy.subject.needs import Input, Output, Pool, Request
+from roadworthy.subject.needs import Gradient, Input, Layer, Output, Passes, Pool, Request
 
 
 def spans(n: int, size: int) -> Iterator[slice]:
@@ -49,14 +49,24 @@ def refused(request: Request, layers: Iterable[str], *, where: str) -> str | Non
     """Why an image model does not grant a request: None for its input, its output and the layers it has."""
     if isinstance(request, Output | Input):
         return None
-    name = getattr(request, "name", None)
-    if type(request).__name__ != "Layer" or name is None:
-        return f"{type(request).__name__.lower()} is not offered yet by this adapter"
-    known = list(layers)
+    if not isinstance(request, Layer):
+        return _unseen(request)
+    name, known = request.name, list(layers)
     if name in known:
         return None
     shown = ", ".join(known[:30]) + (f" and {len(known) - 30} more" if len(known) > 30 else "")
     return f"{where} has no layer {name!r}{did_you_mean(name, known)}; it has: {shown or 'none'}"
+
+
+def _unseen(request: Request) -> str:
+    """Why what happens inside a model is not to be had from outside."""
+    if isinstance(request, Passes) and request.kind == "dropout":
+        return "dropout is switched on inside a model, which the adapter torch can do and this one cannot"
+    if isinstance(request, Passes):
+        return f"it makes no passes of the kind {request.kind}"
+    if isinstance(request, Gradient):
+        return "gradients are taken inside a model, which the adapter torch can do and this one cannot"
+    return f"{request.column} is not what a model gives"
 
 
 def takes_images(task: Task, adapter: str) -> None:

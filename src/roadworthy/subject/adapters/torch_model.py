@@ -1,7 +1,8 @@
 """A torch model: a function (or class) that builds it, and its weights from safetensors or a ``weights_only`` file.
 
 The model runs in evaluation mode and without gradients. Its answers are the same to the last bit whenever the batches are cut
-at the same places; `batch` cuts them, inside the chunk that the plan gives (see `batches`).
+at the same places; `batch` cuts them, inside the chunk that the plan gives (see `batches`). Passes with dropout and gradients are
+made beside the answers, and change no bit of them (see `torch_passes`, `torch_gradients`).
 
 >>> import tempfile
 >>> import numpy as np
@@ -18,7 +19,7 @@ at the same places; `batch` cuts them, inside the chunk that the plan gives (see
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,9 +33,14 @@ from roadworthy.subject.adapters.batches import numbers, pooled, refused, spans,
 from roadworthy.subject.adapters.depths import by_depth
 from roadworthy.subject.adapters.loading import Found, digest_of, existing_file, resolve
 from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.adapters.torch_gradients import Gradients, scores_of
+from roadworthy.subject.adapters.torch_gradients import refusal as gradient_refusal
+from roadworthy.subject.adapters.torch_passes import Dropout, sites
+from roadworthy.subject.adapters.torch_passes import refusal as dropout_refusal
 from roadworthy.subject.adapters.weights import load_weights
 from roadworthy.subject.module import Answers, Context, SubjectError
-from roadworthy.subject.needs import PENULTIMATE, Input, Layer, Request
+from roadworthy.subject.needs import PENULTIMATE, Gradient, Input, Layer, Passes, Request
+from roadworthy.subject.passes import reduced
 from roadworthy.subject.system import System, single
 
 
@@ -94,6 +100,8 @@ class TorchModule:
     inputs: tuple[str, ...] = ("image",)
     batched: bool = True
     outputs: Mapping[str, Kind] = field(default_factory=dict)
+    with_dropout: dict[float | None, Dropout] = field(default_factory=dict, repr=False, compare=False)
+    """The model with dropout switched on, by the rate that was asked for."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "outputs", {"output": self.kind})
@@ -137,8 +145,25 @@ class TorchModule:
         """The layers that "early", "middle" and "late" stand for."""
         return by_depth(self.weighted, taken=self.layers)
 
+    @cached_property
+    def last(self) -> tuple[str, Any] | None:
+        """The last layer with weights, and its name."""
+        return (self.weighted[-1], self.layers[self.weighted[-1]]) if self.weighted else None
+
+    @cached_property
+    def gradients(self) -> Gradients:
+        """The model's gradients; those by its last weights where they are parameters as they stand."""
+        name = f"{self.last[0]}.weight" if self.last else ""
+        names = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
+        return Gradients(self.model, name if name in names else None)
+
     def offers(self, request: Request) -> str | None:
-        """Its input, its output, its layers, also by depth, and the penultimate activation."""
+        """Its input, its output, its layers, also by depth, the penultimate activation, passes with dropout, and gradients."""
+        if isinstance(request, Passes):
+            return dropout_refusal(request, self.kind, self.model, self.last)
+        if isinstance(request, Gradient):
+            parameters = sum(1 for _ in self.model.parameters())
+            return gradient_refusal(request.definition, self.kind, self.prepare.dtype, self.gradients.head, parameters)
         known = [*self.layers, *([PENULTIMATE] if self.head is not None else []), *self.depths]
         return refused(request, known, where="the model")
 
@@ -148,21 +173,52 @@ class TorchModule:
         return {"output": answers.outputs["output"][0]}, state
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
-        """The answers for the images, and the layers that are asked for, from one forward pass."""
+        """The answers for the images, and the layers that are asked for, from one forward pass; passes and gradients beside it."""
         images = inputs["image"]
         answers: list[Any] = []
-        granted = [r for r in context.requests if isinstance(r, Layer | Input)]
+        granted = [r for r in context.requests if isinstance(r, Layer | Input | Passes | Gradient)]
+        wanted = [r for r in granted if isinstance(r, Layer)]
         extras: dict[Request, list[np.ndarray]] = {r: [] for r in granted}
         for span in spans(len(context.ids), self.batch_size):
             prepared = self.prepare(images[span])
-            wanted = [r for r in granted if isinstance(r, Layer)]
-            raw, seen = self._forward(prepared, wanted)
+            # The model gets a copy where the images are needed once more: it may work in place.
+            raw, seen = self._forward(prepared.copy() if len(granted) > len(wanted) else prepared, wanted)
             answers.append(ANSWERS[self.kind.name](raw, len(prepared), self.kind))
+            found = self._passes(prepared, answers[-1], context) | self._norms(prepared, context) | seen
             for request in granted:
-                extras[request].append(prepared if isinstance(request, Input) else seen[request])
+                extras[request].append(prepared if isinstance(request, Input) else found[request])
         return Answers({"output": _joined(answers)}, {r: np.concatenate(parts) for r, parts in extras.items()})
 
-    def _forward(self, prepared: np.ndarray, wanted: Sequence[Layer]) -> tuple[Any, dict[Layer, np.ndarray]]:
+    def _passes(self, prepared: np.ndarray, answer: Any, context: Context) -> dict[Request, np.ndarray]:
+        """What is asked of passes. Requests of the same number and rate read the same ones."""
+        import torch
+
+        asked: dict[tuple[int, float | None], list[Passes]] = {}
+        for request in context.requests:
+            if isinstance(request, Passes):
+                asked.setdefault((request.n, request.rate), []).append(request)
+        found: dict[Request, np.ndarray] = {}
+        for (n, rate), requests in asked.items():
+            if rate not in self.with_dropout:
+                self.with_dropout[rate] = Dropout(self.model, sites(self.model, rate, self.last))
+            batch = torch.from_numpy(prepared).to(self.device)
+            raws = self.with_dropout[rate].passes(batch, n, seed=context.seed, module=context.module)
+            with closing(raws), _threads(self.threads), _steady():
+                read = (ANSWERS[self.kind.name](raw, len(prepared), self.kind) for raw in raws)
+                columns = read if len(requests) == 1 else list(read)
+                found.update({r: reduced(r, self.kind, answer, columns) for r in requests})
+        return found
+
+    def _norms(self, prepared: np.ndarray, context: Context) -> dict[Request, np.ndarray]:
+        """The norms of gradients that are asked for."""
+        import torch
+
+        asked = [r for r in context.requests if isinstance(r, Gradient)]
+        with _threads(self.threads), _steady():
+            batch = torch.from_numpy(prepared).to(self.device)
+            return {r: self.gradients.norms(r.definition, batch) for r in asked}
+
+    def _forward(self, prepared: np.ndarray, wanted: Sequence[Layer]) -> tuple[Any, dict[Request, np.ndarray]]:
         import torch
 
         raw_layers: dict[str, Any] = {}
@@ -209,13 +265,7 @@ def _keep_input(store: dict[str, Any], name: str) -> Callable[..., None]:
 
 
 def _numbers(raw: Any, n: int, kind: Kind) -> np.ndarray:
-    if isinstance(raw, Mapping) and "logits" in raw:
-        raw = raw["logits"]
-    if isinstance(raw, tuple | list) and raw and hasattr(raw[0], "detach"):
-        raw = raw[0]
-    if not hasattr(raw, "detach"):
-        raise SubjectError(f"the model returned {type(raw).__name__}; a tensor of shape ({n}, k) was expected")
-    return numbers(raw.detach().float().cpu().numpy(), n, kind)
+    return numbers(scores_of(raw).detach().float().cpu().numpy(), n, kind)
 
 
 def _boxes(raw: Any, n: int, kind: Kind) -> list[Boxes]:
