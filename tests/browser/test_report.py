@@ -45,7 +45,8 @@ OVERLAPS = """() => {
 
 SMALLEST = """() => Math.min(...[...document.querySelectorAll("figure svg.rw-chart text")]
   .filter((t) => t.getBoundingClientRect().width > 0)
-  .map((t) => parseFloat(t.getAttribute("font-size")) * t.getScreenCTM().a))"""
+  .map((t) => [t, t.getScreenCTM()])
+  .map(([t, m]) => parseFloat(t.getAttribute("font-size")) * Math.hypot(m.a, m.b)))"""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def browser() -> Iterator[Browser]:
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("reports")
     written = {}
-    for variant in ("plain", "many", "hostile", "mota", "bare", "text"):
+    for variant in ("plain", "many", "hostile", "mota", "bare", "text", "supervised"):
         written[variant] = root / f"{variant}.html"
         view = RunView.open(sample_run.build(root / variant, variant))
         written[variant].write_text(html(view), encoding="utf-8")
@@ -89,7 +90,7 @@ def opened(browser: Browser, report: Path, size: str, **options: Any) -> tuple[P
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("variant", ["plain", "many", "hostile", "mota", "bare", "text"])
+@pytest.mark.parametrize("variant", ["plain", "many", "hostile", "mota", "bare", "text", "supervised"])
 def test_a_report_opens_offline_without_error_and_without_overflow(
     browser: Browser, reports: dict[str, Path], variant: str, size: str
 ) -> None:
@@ -126,6 +127,31 @@ def test_every_figure_and_claim_can_be_seen_and_read(browser: Browser, reports: 
             ".forEach((s) => s.append(s.querySelector('text').cloneNode(true)))"
         )
         assert page.evaluate(OVERLAPS) != []  # the check above can fail
+    finally:
+        page.context.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_recommended_set_and_what_each_supervisor_misses_can_be_read(
+    browser: Browser, reports: dict[str, Path], size: str
+) -> None:
+    page, troubles = opened(browser, reports["supervised"], size)
+    try:
+        box = page.locator("#recommended")
+        assert box.is_visible() and "max_softmax, knn(k=5) and autoencoder" in box.inner_text()
+        within = "(e) => { const b = e.getBoundingClientRect(); return b.left >= 0 && b.right <= window.innerWidth; }"
+        for name in ("missed", "supervisors"):
+            seen = [c for c in page.locator(f"#figure-{name} svg.rw-chart").all() if c.is_visible()]
+            assert len(seen) == 1
+            assert seen[0].locator("text").evaluate_all(f"(all) => all.every({within})")
+            assert page.evaluate(SMALLEST) >= 10.9
+        cells = page.locator("#figure-missed svg.rw-chart:visible rect")
+        assert cells.count() == 19 * 26
+        assert min(cells.evaluate_all("(all) => all.map((e) => e.getBoundingClientRect().width)")) >= 24
+        starred = page.locator("#figure-missed svg.rw-chart:visible text", has_text="★")
+        assert {t.strip("★ ") for t in starred.all_text_contents()} >= {"max_softmax", "knn(k=5)", "autoencoder"}
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert troubles == []
     finally:
         page.context.close()
 

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from roadworthy.report import numbers
 from roadworthy.report.charts import (
+    MISSED,
+    RANKING,
     ClaimRow,
     ForestRow,
     HeatCell,
     LevelPanel,
     LevelPoint,
+    Ramp,
     SignificancePoint,
     claims_chart,
     forest,
@@ -114,6 +117,42 @@ def test_a_heat_table_has_a_cell_for_every_pair_and_breaks_many_columns_into_ban
         assert [t.text for t in root.iter(f"{SVG}text")].count("–") == 20
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(NAMES, max_size=7, unique=True),
+    st.lists(NAMES, max_size=28, unique=True),
+    st.lists(AWKWARD, min_size=1, max_size=9),
+    WIDTHS,
+    st.sampled_from([RANKING, MISSED]),
+)
+def test_a_heat_table_is_drawn_for_any_values(
+    rows: list, columns: list, values: list, width: float, ramp: Ramp
+) -> None:
+    places = [(r, c) for r in rows for c in columns]
+    cells = {p: HeatCell(values[i % len(values)], picked=i % 3 == 0) for i, p in enumerate(places)}
+    root = parsed(heat(rows, columns, cells, title="t", width=width, ramp=ramp, starred=columns[:3]))
+    rects = root.findall(f".//{SVG}rect")
+    assert len(rects) == len(places)
+    assert all(float(r.get("x", 0)) + float(r.get("width", 0)) <= width for r in rects)
+
+
+def test_a_phone_gets_the_table_turned_where_it_is_shorter_so() -> None:
+    few, many = [f"c{i}" for i in range(9)], [f"s{i}" for i in range(25)]
+    for rows, columns in ((few, many), (many, few)):
+        drawn = heat(rows, columns, {(r, c): HeatCell(0.3) for r in rows for c in columns}, title="t", width=336.0)
+        texts = [t.text for t in parsed(drawn).iter(f"{SVG}text")]
+        assert all(texts.count(name) == 1 for name in (*few, *many))  # one band: no name is repeated
+
+
+def test_a_chosen_column_has_a_star_and_a_frame_not_colour_alone() -> None:
+    cells = {("clean", c): HeatCell(0.3, picked=c == "b") for c in "abc"}
+    for width in (336.0, 920.0):
+        root = parsed(heat(["clean"], list("abc"), cells, title="t", width=width, ramp=MISSED, starred=["b"]))
+        assert [t.text for t in root.iter(f"{SVG}text") if (t.text or "").startswith("★")] == ["★ b"]
+        classes = [p.get("class", "") for p in root.iter(f"{SVG}path")]
+        assert classes.count("chosen") == 1 and sum(c.startswith("picked") for c in classes) == 1
+
+
 def test_every_colour_is_readable_on_its_ground() -> None:
     for theme in (palette.LIGHT, palette.DARK):
         for ground in ("surface", "page", "raised"):
@@ -121,14 +160,14 @@ def test_every_colour_is_readable_on_its_ground() -> None:
                 assert palette.contrast(theme[ink], theme[ground]) >= 4.5, (ink, ground)
         for status in ("met", "breached", "inconclusive"):
             assert palette.contrast(theme[status], theme[f"{status}-soft"]) >= 4.5
-    for ramp in (palette.RAMP_LIGHT, palette.RAMP_DARK):
+    for ramp in (palette.RAMP_LIGHT, palette.RAMP_DARK, palette.LOSS_LIGHT, palette.LOSS_DARK):
         assert all(palette.contrast(palette.ink_on(c), c) >= 4.5 for c in ramp)
 
 
-def test_the_ramp_survives_greyscale() -> None:
-    light = [palette.luminance(c) for c in palette.RAMP_LIGHT]
-    dark = [palette.luminance(c) for c in palette.RAMP_DARK]
-    assert light == sorted(light, reverse=True) and dark == sorted(dark)
+def test_the_ramps_survive_greyscale() -> None:
+    for light, dark in ((palette.RAMP_LIGHT, palette.RAMP_DARK), (palette.LOSS_LIGHT, palette.LOSS_DARK)):
+        brightness = [palette.luminance(c) for c in light], [palette.luminance(c) for c in dark]
+        assert brightness[0] == sorted(brightness[0], reverse=True) and brightness[1] == sorted(brightness[1])
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 9))

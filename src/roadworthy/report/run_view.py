@@ -184,10 +184,11 @@ class RunView:
         """The best AUC for failures on the clean data first, else as in the assessment file; those not applicable last."""
         records = self.run.get("supervisors") or ()
         several = len({s.get("module") for s in records}) > 1
-        about = [f for f in self.findings if f.about.supervisor] if records else []
-        return tuple(
-            sorted((Supervisor.read(r, about, several_modules=several) for r in records), key=lambda s: s.rank)
-        )
+        about: dict[str, list[Finding]] = {}
+        for f in self.findings if records else ():
+            about.setdefault(f.about.supervisor, []).append(f)
+        found = [Supervisor.read(r, about.get(str(r["name"]), ()), several_modules=several) for r in records]
+        return tuple(sorted(found, key=lambda s: s.rank))
 
     @functools.cached_property
     def recommended(self) -> Recommendation | None:

@@ -35,15 +35,9 @@ def missed(view: RunView) -> Figure | None:
     cells = _cells(judged, rows, "miss_rate", "misses", view) | together
     starred = _starred(view, judged)
     columns = [*([TOGETHER] if together else []), *starred, *(s.label for s in judged if s.label not in starred)]
-    caption = "Failures that raise no alarm, in percent of the failures; the stronger the shade, the more is missed. Rows: the clean data and each circumstance "
-    caption += "at each level. " if len(places) > len(_places(view)) else "at its highest level. "
-    if starred:
-        caption += "★ and a frame: the recommended set, first of all what it misses together"
-        caption += "; a framed number: who of it catches most there. " if _picks(view) else ". "
-    caption += "The others from the best AUC to the worst. A dash: no failures there, or no verdicts."
     return _figure(
         "figure-missed",
-        caption + _cut(places),
+        _missed_caption(view, len(places) > len(_places(view)), bool(starred)) + _cut(places),
         [r for r in rows if any((r, c) in cells for c in columns)],
         columns,
         cells,
@@ -75,6 +69,19 @@ def ranking(view: RunView) -> Figure | None:
         charts.RANKING,
         _starred(view, judged),
     )
+
+
+def _missed_caption(view: RunView, every_level: bool, starred: bool) -> str:
+    rows = "at each level" if every_level else "at its highest level"
+    sentences = [
+        "Failures that raise no alarm, in percent of the failures; the stronger the shade, the more is missed.",
+        f"Rows: the clean data and each circumstance {rows}.",
+    ]
+    if starred:
+        framed = "; a framed number: who of it catches most there" if _picks(view) else ""
+        sentences.append(f"★ and a frame: the recommended set, and first what it misses together{framed}.")
+    sentences.append("From the best AUC to the worst. A dash: no failures there, or no verdicts.")
+    return " ".join(sentences)
 
 
 def _figure(

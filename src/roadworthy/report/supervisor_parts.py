@@ -79,11 +79,11 @@ class Supervisor:
 
     @classmethod
     def read(cls, record: Mapping[str, Any], findings: Iterable[Finding], *, several_modules: bool) -> Supervisor:
-        """From its record in ``run.json`` and the findings of the run."""
+        """From its record in ``run.json`` and the findings about it."""
         name, module = str(record["name"]), str(record.get("module") or "")
         found: dict[str, dict[Place, Finding]] = {q: {} for q in QUANTITIES}
         for f in findings:
-            if f.quantity in found and f.about.supervisor == name and f.about.module in ("", module):
+            if f.quantity in found and f.about.module in ("", module):
                 found[f.quantity][f.about.circumstance, f.about.level] = f
         threshold = record.get("threshold")
         return cls(

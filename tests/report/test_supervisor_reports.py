@@ -1,0 +1,298 @@
+"""What reports say of supervisors: the run's own numbers with their intervals, whatever the width; older runs too."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import sample_run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from sample_supervisors import CLEAN_RIGHT, FAILURES, MARKUP, NAMES, RECOMMENDED, SINGULAR, miss_rate, supervise
+
+from roadworthy.finding import About, Finding
+from roadworthy.report import RunView
+from roadworthy.report.figures import figures
+from roadworthy.report.html import html
+from roadworthy.report.json_report import json_report, schema
+from roadworthy.report.supervisor_parts import Recommendation, Threshold
+from roadworthy.report.supervisor_terminal import supervisors_table, supervisors_words
+from roadworthy.report.supervisor_wording import recommended, recommended_rates, said_elsewhere
+from roadworthy.statistics import wilson
+
+
+@pytest.fixture(scope="module")
+def view(tmp_path_factory: pytest.TempPathFactory) -> RunView:
+    return RunView.open(sample_run.build(tmp_path_factory.mktemp("runs") / "supervised", "supervised"))
+
+
+@pytest.fixture(scope="module")
+def page(view: RunView) -> str:
+    return html(view).split('<section id="supervisors">')[1].split('<section id="use">')[0]
+
+
+class Cells(HTMLParser):
+    """The rows of the tables of a page, cell by cell: the text, and the tooltip."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.rows: list[list[tuple[str, str]]] = []
+        self.inside = False
+        self.feed(content)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.inside = True
+            self.rows[-1].append(("", dict(attributes).get("title") or ""))
+        elif self.inside and tag == "span":
+            self._add(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = self.inside and tag not in ("td", "th")
+
+    def handle_data(self, data: str) -> None:
+        if self.inside:
+            self._add(data)
+
+    def _add(self, text: str) -> None:
+        before, title = self.rows[-1][-1]
+        self.rows[-1][-1] = (before + text, title)
+
+
+def printed(view: RunView, width: int) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=False)
+    console.print(supervisors_table(view, width))
+    for words in supervisors_words(view):
+        console.print(words)
+    return out.getvalue()
+
+
+def changed(view: RunView, folder: Path, change: Any) -> RunView:
+    """The run with something else in its record."""
+    run = json.loads((view.folder / "run.json").read_text())
+    change(run)
+    folder.mkdir()
+    (folder / "findings.json").write_bytes((view.folder / "findings.json").read_bytes())
+    (folder / "run.json").write_text(json.dumps(run | {"media": "none", "cases": run["cases"] | {"failed": 0}}))
+    return RunView.open(folder)
+
+
+def test_supervisors_come_by_their_auc_for_failures_on_clean_data(view: RunView) -> None:
+    values = [s.at("auc_failure").value for s in view.supervisors if s.applicable]
+    known = [v for v in values if not math.isnan(v)]
+    assert len(known) == 24 and known == sorted(known, reverse=True)
+    assert [s.name for s in view.supervisors[-3:]] == ["kde", "vim", "react"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 140, 200])
+def test_the_terminal_table_fits_its_width_and_names_everyone(view: RunView, width: int) -> None:
+    text = printed(view, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    table = text.split("On the clean test data")[0]
+    folded = "".join(re.split(r"\s{2,}", line)[0] for line in table.splitlines())
+    assert all(name in folded for name in NAMES)
+    assert "★ max_softmax" in table and "★ pcs" not in table
+
+
+def test_at_120_columns_nothing_is_left_out_and_at_80_what_is_gone_is_named(view: RunView) -> None:
+    wide, narrow = printed(view, 120), printed(view, 80)
+    head = " ".join(wide.split("────")[0].split())
+    assert all(word in head for word in ("AUC", "AUPR", "FPR@95", "Missed", "alarms", "Fit", "Score", "Kept"))
+    assert "In a wider terminal" not in wide
+    assert all(word in narrow.split("────")[0] for word in ("AUC", "FPR@95", "Missed", "Fit", "Score", "Kept"))
+    assert "In a wider terminal and in the report: AUPR, false alarms." in " ".join(narrow.split())
+
+
+def test_a_row_of_the_terminal_has_the_findings_with_their_intervals(view: RunView) -> None:
+    lines = printed(view, 140).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("pcs"))
+    values, ends = re.split(r"\s{2,}", lines[at]), re.split(r"\s{2,}", lines[at + 1].strip())
+    j = NAMES.index("pcs")
+    worst = max(round(miss_rate(j, i, level) * FAILURES) for i in range(7) for level in ((1, 2, 3) if i else (0,)))
+    missed, alarms = wilson(worst, FAILURES), wilson(80 + j, CLEAN_RIGHT)
+    assert values[4] == f"{100 * worst / FAILURES:.1f}%"
+    assert ends[3] == f"{100 * missed.low:.1f} to {100 * missed.high:.1f}%"
+    assert values[6] == f"{100 * (80 + j) / CLEAN_RIGHT:.2f}%"
+    assert ends[4] == f"{100 * alarms.low:.1f} to {100 * alarms.high:.1f}%"
+    assert values[7:] == ["0", "<.01", "0"]
+
+
+def test_under_the_table_stand_the_set_and_those_who_could_not_be_asked(view: RunView) -> None:
+    text = " ".join(printed(view, 80).split())
+    assert "★ Recommended: max_softmax, knn(k=5) and autoencoder. max_softmax catches most" in text
+    low, high = wilson(25, FAILURES).low, wilson(25, FAILURES).high
+    assert f"miss at most 13.9% ({100 * low:.1f} to {100 * high:.1f}% at 95%) of the failures (under fog @ 3)" in text
+    assert "Chosen on calibration data." in text
+    assert "Thresholds by false positive rate (rate 0.05), chosen on 2,000 rows" in text
+    assert "Not applicable: vim, react (the adapter gives no layer activations)" in text
+    assert f"mdsa, mahalanobis: {SINGULAR}" in text and MARKUP in text
+    notes = [n for n in view.run["notes"] if said_elsewhere(view, n)]
+    assert len(notes) == 2 and all("not applicable" in n for n in notes)
+
+
+def test_the_page_has_every_column_and_the_run_s_numbers(page: str) -> None:
+    rows = Cells(page.split('<table class="supervisors">')[1].split("</table>")[0]).rows
+    heads = [text for text, _ in rows[0]]
+    assert heads == [
+        *("Supervisor", "AUC", "AUPR", "FPR@95", "Missed at worst", "False alarms", "Fit", "Score", "Kept"),
+    ]
+    assert len(rows) == 26
+    row = next(r for r in rows if r[0][0].split() == ["pcs"])
+    j = NAMES.index("pcs")
+    alarms = wilson(80 + j, CLEAN_RIGHT)
+    text, title = row[5]
+    assert text.split() == [
+        f"{100 * (80 + j) / CLEAN_RIGHT:.2f}%",
+        f"{100 * alarms.low:.1f}",
+        "to",
+        f"{100 * alarms.high:.1f}%",
+    ]
+    assert "95% interval" in title and "wilson" in title and f"n = {CLEAN_RIGHT:,}" in title
+    assert [text for text, _ in row[6:]] == ["0 s", "1.2 ms", "0 B"]
+    starred = [r[0][0] for r in rows if "★" in r[0][0]]
+    assert len(starred) == 3 and all(any(name in s for name in RECOMMENDED) for s in starred)
+
+
+def test_the_heat_of_misses_has_every_place_the_set_first_and_intervals_in_tooltips(view: RunView) -> None:
+    figure = figures(view)["figure-missed"]
+    for drawn in (figure.wide, figure.narrow):
+        rects = re.findall(r'<rect [^>]*class="(\w+)"', drawn)
+        assert len(rects) == 19 * 26
+        assert rects.count("blank") == 4  # three levels of typicality, and kde on clean data
+        texts = re.findall(r"<text[^>]*>([^<]*)<", drawn)
+        starred = [t for t in texts if t.startswith("★")]
+        bands = drawn.count(">clean<") if drawn is figure.wide else 3
+        assert starred[:4] == ["★ the set together", *(f"★ {name}" for name in RECOMMENDED)]
+        assert len(starred) == 4 * bands
+    j = NAMES.index("pcs")
+    k = round(miss_rate(j, 1, 3) * FAILURES)
+    first = next(iter(sample_run.CIRCUMSTANCES))
+    found = wilson(k, FAILURES)
+    note = f"{first} @ 3, pcs: misses {100 * k / FAILURES:.1f}%, 95% interval {100 * found.low:.1f} to {100 * found.high:.1f}%"
+    assert note in figure.wide and note in figure.narrow
+    assert "typicality: misses" in figure.wide and "there are no failures here" in figure.wide
+
+
+def test_many_places_are_drawn_at_their_highest_level_and_the_caption_says_so(tmp_path: Path) -> None:
+    circumstances = {f"circumstance_{i}": (0.8, 0.7, 0.6, None) for i in range(8)}
+    run, findings, _, cases = sample_run._plain("plain")
+    supervise(run, findings, circumstances)
+    run["circumstances"] = [{"name": c} for c in circumstances]
+    findings += [
+        Finding("accuracy", 0.7, wilson(70, 100), 100, about=About(circumstance=c, level=level))
+        for c in circumstances
+        for level in (1, 2, 3)
+    ]
+    sample_run.write(tmp_path / "run", run | {"media": "none"}, findings, None, cases)
+    figure = figures(RunView.open(tmp_path / "run"))["figure-missed"]
+    assert "at its highest level" in figure.caption
+    assert len(re.findall("<rect ", figure.wide)) == 9 * 26
+
+
+def test_a_recommendation_chosen_on_the_test_cases_says_that_it_is_optimistic(view: RunView, tmp_path: Path) -> None:
+    other = changed(view, tmp_path / "run", lambda run: run["recommended"].update(chosen_on="test (optimistic)"))
+    assert "optimistic" in recommended_rates(other) and "optimistic" in html(other)
+    assert "optimistic" not in recommended_rates(view)
+
+
+def test_remarks_are_numbered_footnotes_and_escaped(page: str) -> None:
+    assert MARKUP not in page and "scored &lt;b&gt;after&lt;/b&gt; [bold]pooling[/bold] &amp; a rescaling" in page
+    assert page.count('id="supervisor-note-') == 2
+    assert page.count('href="#supervisor-note-1"') == 2 and page.count('href="#supervisor-note-2"') == 1
+
+
+def test_hostile_words_of_a_record_are_escaped_everywhere(view: RunView, tmp_path: Path) -> None:
+    evil = sample_run.HOSTILE
+
+    def poison(run: dict[str, Any]) -> None:
+        run["supervisors"][0] |= {"notes": [evil], "parameters": {evil: evil}}
+        run["supervisors"][0]["threshold"] |= {"rule": evil, "chosen_on": evil, "parameters": {evil: evil}}
+        run["supervisors"][-1]["because"] = evil
+        run["recommended"] |= {"why": evil, "covers": {evil: {"by": evil, "catch_rate": 0.5}}, "chosen_on": evil}
+
+    other = changed(view, tmp_path / "run", poison)
+    assert evil not in html(other)
+    assert evil in printed(other, 200)
+
+
+def test_thresholds_and_their_rule_stand_in_the_page(page: str) -> None:
+    assert "Thresholds by false positive rate (rate 0.05), chosen on 2,000 rows; false alarms to expect: 5.1%." in page
+    table = page.split("Thresholds as a table")[1].split("</table>")[0]
+    assert len(Cells(table).rows) == 26
+
+
+def test_thresholds_by_different_rules_are_told_apart(view: RunView, tmp_path: Path) -> None:
+    def mixed(run: dict[str, Any]) -> None:
+        run["supervisors"][0]["threshold"] |= {"rule": "conformal", "parameters": {"alpha": 0.1}, "value": "inf"}
+
+    content = html(changed(view, tmp_path / "run", mixed))
+    assert "each threshold&#39;s rule stands in the table" in content
+    assert "conformal (alpha 0.1)" in content and ">∞<" in content
+
+
+def test_a_run_of_before_renders_without_verdicts_costs_or_a_set(tmp_path: Path) -> None:
+    old = RunView.open(sample_run.build(tmp_path / "run", "plain"))
+    content = html(old).split('<section id="supervisors">')[1].split('<section id="use">')[0]
+    text = printed(old, 80)
+    assert "figure-missed" not in content and "Recommended" not in content and "Thresholds" not in content
+    heads = [text for text, _ in Cells(content).rows[0]]
+    assert heads == ["Supervisor", "AUC"]
+    assert "Missed" not in text and "Recommended" not in text and "max_softmax" in text
+    assert next(s.name for s in old.supervisors if s.applicable) == "max_softmax"
+
+
+def test_the_json_report_carries_supervisors_and_the_set_and_its_schema_knows_them(view: RunView) -> None:
+    document = json.loads(json_report(view))
+    jsonschema.Draft202012Validator(schema()).validate(document)
+    assert document["run"]["recommended"]["supervisors"] == list(RECOMMENDED)
+    by_name = {s["name"]: s for s in document["run"]["supervisors"]}
+    assert by_name["knn(k=5)"]["threshold"]["rule"] == "at_false_positive_rate"
+    quantities = {f["quantity"] for f in document["findings"] if f["about"]["supervisor"]}
+    assert {"auc_failure", "aupr_failure", "fpr95_failure", "miss_rate", "false_alarm_rate", "alarm_rate"} <= quantities
+    document["run"]["supervisors"][0]["fit_seconds"] = "fast"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(schema()).validate(document)
+
+
+def test_the_words_of_supervision_are_explained(view: RunView) -> None:
+    content = html(view)
+    for term in ("verdict", "miss rate", "false alarm rate", "aupr failure", "fpr95 failure", "alarm rate"):
+        assert f"<b>{term}</b>:" in content
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(JSON, JSON, JSON, st.lists(st.text(max_size=9), max_size=3))
+def test_records_with_odd_parts_are_read_all_the_same(covers: Any, rates: Any, alarms: Any, names: list[str]) -> None:
+    record = {"supervisors": names, "covers": covers, "miss_rate": rates, "false_alarm_rate": alarms}
+    found = Recommendation.read(record, 0.95)
+    assert (found is None) == (not names)
+    if found is not None:
+        assert found.worst is None or found.worst[1].value is not None
+    threshold = Threshold.read({"value": covers, "expected_rate": rates, "chosen_on": alarms})
+    assert threshold.value is None or not math.isnan(threshold.value)
+
+
+def test_a_single_recommended_supervisor_is_an_it(view: RunView, tmp_path: Path) -> None:
+    other = changed(view, tmp_path / "run", lambda run: run["recommended"].update(supervisors=["pcs"], why=""))
+    assert recommended(other) == "Recommended: pcs."
+    assert recommended_rates(other).startswith(
+        "It misses at most 13.9%"
+    ) and "and raises a false alarm" in recommended_rates(other)
