@@ -35,4 +35,5 @@ def _ratios(passes: np.ndarray, original: np.ndarray) -> np.ndarray:
 )
 def standard_deviation(first: Any, second: Any) -> float:
     """Euclidean distance over the root of two: the standard deviation of the two values."""
-    return float(np.linalg.norm(np.subtract(first, second, dtype=np.float64)) / np.sqrt(2.0))
+    pair = np.stack([np.ravel(first), np.ravel(second)]).astype(np.float64)
+    return float(np.linalg.norm(pair[0] - pair[1]) / np.sqrt(2.0))
