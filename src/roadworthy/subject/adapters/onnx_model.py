@@ -1,4 +1,5 @@
-"""An ONNX model, run by onnxruntime on the CPU; its inner tensors can be asked for as layers where `onnx` is installed.
+"""An ONNX model, run by onnxruntime on the CPU; its inner tensors can be asked for as layers where `onnx` is installed, by the
+names they have in the graph or as penultimate, early, middle and late (see `onnx_graph`).
 
 A model whose batch has a fixed size gets batches of that size, the last one filled up with copies of its last image.
 """
@@ -17,6 +18,7 @@ from roadworthy.data.values import Boxes, Kind, Task
 from roadworthy.registry import did_you_mean, register
 from roadworthy.subject.adapters.batches import numbers, padded, pooled, refused, spans, takes_images
 from roadworthy.subject.adapters.loading import digest_of, existing_file
+from roadworthy.subject.adapters.onnx_graph import Layers
 from roadworthy.subject.adapters.preparation import InputPreparation
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Input, Layer, Request
@@ -103,19 +105,17 @@ class OnnxModule:
         return digest_of(*(f.read_bytes() for f in self.files), self.output, repr(self.prepare), self.kind.name, run)
 
     @cached_property
-    def layers(self) -> tuple[str, ...]:
-        """The inner tensors of the graph."""
+    def layers(self) -> Layers:
+        """The inner tensors of the graph, and those that the names of depths stand for."""
         import onnx
 
-        graph = onnx.load(str(self.files[0]), load_external_data=False).graph
-        final = {o.name for o in graph.output}
-        return tuple(name for node in graph.node for name in node.output if name and name not in final)
+        return Layers.of(onnx.load(str(self.files[0]), load_external_data=False).graph, self.output)
 
     def offers(self, request: Request) -> str | None:
-        """Its input, its output, and the inner tensors of the graph where onnx is installed."""
+        """Its input, its output, and where onnx is installed the inner tensors of the graph, by name or by depth."""
         if isinstance(request, Layer) and not _has_onnx():
             return "the inner tensors of an ONNX model can only be read with onnx; pip install onnx"
-        known = self.layers if isinstance(request, Layer) else ()
+        known = self.layers.names if isinstance(request, Layer) else ()
         return refused(request, known, where=self.files[0].name)
 
     def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
@@ -126,7 +126,7 @@ class OnnxModule:
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and the layers that are asked for, from one run of the graph."""
         granted = sorted((r for r in context.requests if isinstance(r, Layer | Input)), key=lambda r: r.column)
-        names = tuple(sorted({r.name for r in granted if isinstance(r, Layer)}))
+        names = tuple(sorted({self.layers.tensor(r.name) for r in granted if isinstance(r, Layer)}))
         session = self._session_with(names)
         answers: list[Any] = []
         extras: dict[Request, list[np.ndarray]] = {r: [] for r in granted}
@@ -135,11 +135,20 @@ class OnnxModule:
             raw = self._run(session, prepared, names)
             answers.append(ANSWERS[self.kind.name](raw, self.output, len(prepared), self.kind))
             for r in granted:
-                extras[r].append(prepared if isinstance(r, Input) else pooled(raw[r.name], r.pool))
+                extras[r].append(prepared if isinstance(r, Input) else self._read(raw, r, len(prepared)))
         column = (
             np.concatenate(answers) if isinstance(answers[0], np.ndarray) else [b for part in answers for b in part]
         )
         return Answers({"output": column}, {r: np.concatenate(parts) for r, parts in extras.items()})
+
+    def _read(self, raw: Mapping[str, np.ndarray], request: Layer, n: int) -> np.ndarray:
+        tensor = self.layers.tensor(request.name)
+        values = raw[tensor]
+        if values.ndim == 0 or len(values) != n:
+            raise SubjectError(
+                f"the layer {request.name!r} gave {values.shape} for {n} images; one row an image was expected"
+            )
+        return pooled(values, request.pool, features_last=tensor not in self.layers.channels_first)
 
     def _size(self) -> int:
         fixed = self.session.get_inputs()[0].shape[0]
@@ -152,11 +161,16 @@ class OnnxModule:
         _refuse_shape(port, prepared, self.files[0].name)
         n, fixed = len(prepared), port.shape[0]
         given = padded(prepared, fixed) if isinstance(fixed, int) else prepared
-        names = [self.output, *layers] if self.kind.name != "boxes" else [*BOXES_PORTS, *layers]
+        answers = BOXES_PORTS if self.kind.name == "boxes" else (self.output,)
+        names = list(dict.fromkeys(name for name in (*answers, *layers) if name != port.name))
         values = dict(zip(names, session.run(names, {port.name: given}), strict=True))
+        # A model of one layer has its input for the penultimate activation, and a graph does not put out its input.
+        values[port.name] = given
         return {k: v[:n] if len(given) > n and v.ndim and len(v) == len(given) else v for k, v in values.items()}
 
     def _session_with(self, names: tuple[str, ...]) -> Any:
+        known = {port.name for port in (*self.session.get_inputs(), *self.session.get_outputs())}
+        names = tuple(name for name in names if name not in known)
         if not names:
             return self.session
         if names not in self.with_layers:
