@@ -83,7 +83,7 @@ class Supervisor:
         name, module = str(record["name"]), str(record.get("module") or "")
         found: dict[str, dict[Place, Finding]] = {q: {} for q in QUANTITIES}
         for f in findings:
-            if f.quantity in found and f.about.module in ("", module):
+            if f.quantity in found and not f.about.slice and f.about.module in ("", module):
                 found[f.quantity][f.about.circumstance, f.about.level] = f
         threshold = record.get("threshold")
         return cls(

@@ -95,8 +95,13 @@ class _Table:
     turned: bool
 
     @property
+    def font(self) -> float:
+        """Of the rows' names."""
+        return SMALL if self.width < NARROW else FONT
+
+    @property
     def left(self) -> float:
-        longest = max((text_width(self.rows.shown(r)) for r in self.rows.names), default=0.0)
+        longest = max((text_width(self.rows.shown(r), self.font) for r in self.rows.names), default=0.0)
         return min(longest + 14, 126.0 if self.width < NARROW else 220.0)
 
     @property
@@ -210,7 +215,7 @@ def _row(
     top: float,
 ) -> Svg:
     ink = "strong" if row in table.rows.starred else "ink"
-    parts = [label(table.rows.shown(row), 0, top + 17, width=table.left - 12, class_=ink)]
+    parts = [label(table.rows.shown(row), 0, top + 17, width=table.left - 12, class_=ink, font=table.font)]
     for i, column in enumerate(band):
         found = cells.get((column, row) if table.turned else (row, column), HeatCell(None, "not measured here"))
         parts.append(_cell(found, f"{row}, {column}", table.left + i * table.cell, top, table.cell, ramp))
