@@ -110,6 +110,14 @@ def test_the_order_of_passes_and_of_rows_does_not_matter(order, passes, distance
     np.testing.assert_allclose(moved, plain[rows], atol=1e-9)
 
 
+@pytest.mark.parametrize("distance", ["cosine", "standard_deviation", "disagreement"])
+def test_blocks_of_rows_give_what_all_rows_give_at_once(distance, monkeypatch):
+    passes = np.random.default_rng(1).normal(size=(4, 11, 3)).astype(np.float32)
+    whole = variation(distance, CLASS_SCORES, passes[0], list(passes))
+    monkeypatch.setattr("roadworthy.subject.variation.VALUES_AT_ONCE", 30)
+    np.testing.assert_array_equal(variation(distance, CLASS_SCORES, passes[0], list(passes)), whole)
+
+
 def test_auto_is_the_distance_that_the_kind_calls_its_own():
     one, other = Boxes.of([[0, 0, 2, 2]]), Boxes.of([[0, 0, 2, 1]])
     assert variation("auto", BOXES, [one], [[one], [other]]).tolist() == [[0.5, 0.25]]

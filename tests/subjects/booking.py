@@ -28,6 +28,18 @@ def understand(utterance: str) -> dict[str, str]:
     return {MEANING[word]: word for word in utterance.split() if word in MEANING}
 
 
+def understand_wavering(utterance: str, rng) -> dict[str, str]:
+    """Slots by keywords that are spelled as they should be, at three of four letters that dropout leaves to look at."""
+    slots = {}
+    for word, slot in MEANING.items():
+        looked_at = [i for i in range(len(word)) if rng.random() < 0.7]
+        for heard in utterance.split():
+            right = [heard[i : i + 1] == word[i] for i in looked_at]
+            if len(heard) == len(word) and right and sum(right) >= 0.75 * len(right):
+                slots[slot] = word
+    return slots
+
+
 def decide(slots, state):
     """Ask for the first slot that is missing; done when none is."""
     known = {**(state or {}), **slots}
@@ -39,10 +51,19 @@ def decide(slots, state):
 
 def build() -> System:
     """user -> nlu -> policy, and the policy's answer back to the user a step later."""
+    return _joined(understand)
+
+
+def build_wavering() -> System:
+    """The same with dropout of letters in the understander."""
+    return _joined(understand_wavering)
+
+
+def _joined(nlu) -> System:
     return System(
         {
             "user": function_module(user, outputs={"utterance": TEXT}),
-            "nlu": function_module(understand, outputs={"slots": GOAL}),
+            "nlu": function_module(nlu, outputs={"slots": GOAL}),
             "policy": function_module(decide, outputs={"turn": EPISODE, "answer": TEXT, "done": LABEL}),
         },
         {

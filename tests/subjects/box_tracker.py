@@ -17,6 +17,15 @@ def detect(frame: np.ndarray) -> Boxes:
     return Boxes.of([[x.start, y.start, x.stop, y.stop] for y, x in ndimage.find_objects(regions)])
 
 
+WAVER = 0.05
+"""Standard deviation of the factor that each pixel is multiplied by: Gaussian dropout."""
+
+
+def detect_wavering(frame: np.ndarray, rng: np.random.Generator) -> Boxes:
+    """The same after Gaussian dropout of the pixels."""
+    return detect(frame * rng.normal(1.0, WAVER, frame.shape))
+
+
 def follow(boxes: Boxes, state):
     """Each box takes the identity whose last centre is nearest and within reach, else a new one."""
     known, unused = state or ({}, 1)
@@ -34,9 +43,18 @@ def follow(boxes: Boxes, state):
 
 def build() -> System:
     """frame -> detector -> boxes -> tracker -> tracks."""
+    return _joined(detect)
+
+
+def build_wavering() -> System:
+    """The same with Gaussian dropout in the detector."""
+    return _joined(detect_wavering)
+
+
+def _joined(detector) -> System:
     return System(
         {
-            "detector": function_module(detect, outputs={"boxes": BOXES}),
+            "detector": function_module(detector, outputs={"boxes": BOXES}),
             "tracker": function_module(follow, outputs={"tracks": TRACKS}),
         },
         {"detector.frame": "input", "tracker.boxes": "detector.boxes"},

@@ -16,11 +16,11 @@ from roadworthy.data.png import encode
 HERE = Path(__file__).parent
 
 
-def place(name: str, folder: Path) -> Path:
+def place(name: str, folder: Path, *, assessment: str = "") -> Path:
     """A folder as a user would have it: subject.py, assessment.yaml and the data. Returns the assessment file."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / f"{name}.py", folder / "subject.py")
-    shutil.copy(HERE / f"{name}.yaml", folder / "assessment.yaml")
+    shutil.copy(HERE / f"{assessment or name}.yaml", folder / "assessment.yaml")
     MAKE[name](folder)
     return folder / "assessment.yaml"
 

@@ -28,6 +28,8 @@ from roadworthy.registry import Component, RegistryError, get, missing
 
 AUTO = "auto"
 """Stands for the distance that a kind of value calls its own."""
+VALUES_AT_ONCE = 4_000_000
+"""How many numbers of all passes together are held in float64, so that many wide passes do not fill the memory twice."""
 
 
 def resolved(distance: str, kind: Kind) -> Component:
@@ -58,12 +60,18 @@ def variation(distance: str, kind: Kind, original: Any, passes: Iterable[Any]) -
     columns = list(passes)
     if not columns:
         raise ValueError("no pass was made; ask for two at least")
-    closed: Callable[..., np.ndarray] | None = component.traits.get("ratios")
-    if closed is not None:
-        dense = _dense(original), [_dense(column) for column in columns]
-        if dense[0] is not None and all(d is not None and d.shape == dense[0].shape for d in dense[1]):
-            return _closed(component, closed, dense[0], np.stack(dense[1]))  # type: ignore[arg-type]
-    return looped(component, _answers(original), [_answers(column) for column in columns])
+    ratios: Callable[..., np.ndarray] | None = component.traits.get("ratios")
+    rows = [_rows(column) for column in (original, *columns)]
+    if ratios is None or any(r is None or r.shape != rows[0].shape for r in rows):  # type: ignore[union-attr]
+        return looped(component, _answers(original), [_answers(column) for column in columns])
+    answer, *made = (r for r in rows if r is not None)
+    found = np.full((len(answer), 2), np.nan)
+    step = max(1, VALUES_AT_ONCE // max(len(made) * answer.shape[1], 1))
+    for start in range(0, len(answer), step):
+        block = slice(start, start + step)
+        passes = np.stack([one[block] for one in made]).astype(np.float64)
+        found[block] = _closed(component, ratios, answer[block].astype(np.float64), passes)
+    return found
 
 
 def looped(component: Component, original: Sequence[Any], passes: Sequence[Sequence[Any]]) -> np.ndarray:
@@ -113,10 +121,10 @@ def _closed(
     return found
 
 
-def _dense(column: Any) -> np.ndarray | None:
-    """A column of rows of numbers, (rows, width) float64, or None where it is no such column."""
+def _rows(column: Any) -> np.ndarray | None:
+    """A column of rows of numbers, (rows, width), or None where it is no such column."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "fiub" and column.ndim in (1, 2):
-        return column.reshape(len(column), -1).astype(np.float64)
+        return column.reshape(len(column), -1)
     return None
 
 

@@ -45,7 +45,8 @@ def python(
 
     The function takes one input and returns one output; with `batched` (or an attribute ``predict.batched = True``) it
     takes all inputs of a chunk and returns as many outputs. An argument ``state`` is what it returned a step earlier
-    (it then returns ``answer, state``), an argument ``rng`` a random generator of the case's own.
+    (it then returns ``answer, state``), an argument ``rng`` a random generator of the case's own (with `batched` a list of
+    them, one a case). What draws from it can be asked several times, which supervisors such as `vr` do.
 
     Answers are kept and used again as long as the function's file, all files of yours that it imports, and `files` stay as
     they are. List there what else the answers depend on, such as weights and tables that it reads itself (a folder stands
