@@ -81,6 +81,13 @@ def test_findings_hold_both_areas_for_every_condition_or_say_why_not():
     clean = observed([0.1, 0.2, 0.3, 0.9], [0, 0, 0, 1])
     here = observed([0.5, 0.6, 0.7, 0.8], [0, 0, 0, 0], "snow", 1)
     found = {f.id: f for f in supervision.findings(clean, [here], [clean], confidence=0.95)}
-    assert set(found) == {"auc_failure | clean | s", "auc_failure | snow@1 | s", "auc_shift | snow@1 | s | vs clean"}
+    curves = ("auc", "aupr", "fpr95")
+    assert set(found) == {
+        f"{curve}_{place}"
+        for curve in curves
+        for place in ("failure | clean | s", "failure | snow@1 | s", "shift | snow@1 | s | vs clean")
+    }
+    assert found["fpr95_failure | clean | s"].value == 0.0 and found["fpr95_failure | clean | s"].better == "lower"
+    assert found["aupr_failure | clean | s"].value == 1.0
     assert found["auc_failure | snow@1 | s"].reason == "there are no failures among the 4 cases"
     assert found["auc_failure | clean | s"].value == 1.0

@@ -65,7 +65,10 @@ def test_limits_within_reach_stand(content):
 
 
 def test_every_measure_has_a_range_and_every_range_a_quantity():
-    known = {*registry.components("measures"), "failure_rate", "auc_failure", "auc_shift"}
+    from roadworthy.analysis.supervision import QUANTITIES
+    from roadworthy.analysis.verdicts import RATES
+
+    known = {*registry.components("measures"), "failure_rate", *QUANTITIES, *RATES}
     assert {*SHARES, *AT_LEAST_0} <= known
 
 

@@ -37,6 +37,8 @@ class Observed:
     """The data role of its samples: ids of two roles have nothing to do with each other."""
     slice: str = ""
     """``column=value`` where it is only that part of a condition."""
+    predicted: np.ndarray | None = None
+    """The class that was answered, -1 where there is none; None where answers are no classes."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -62,6 +64,7 @@ class Observed:
             unanswered=self.unanswered[rows],
             scores={k: v[rows] for k, v in self.scores.items()},
             slices={k: v[rows] for k, v in self.slices.items()},
+            predicted=None if self.predicted is None else self.predicted[rows],
         )
 
     def cut(self, column: str, content: str) -> Observed:

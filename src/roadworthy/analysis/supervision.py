@@ -1,46 +1,104 @@
-"""How well a supervisor tells failures from successes, and shifted cases from clean ones: AUC-ROC with its interval.
+"""How well a supervisor tells failures from successes, and shifted cases from clean ones: AUC-ROC, AUPR and FPR@95TPR.
 
-The same sample stands among the clean and the shifted cases, so shift is judged with samples (or groups) as clusters. A case
-that gave no answer has no score; it is counted against the supervisor, as if it had scored the wrong way: silence never helps.
+Each with its interval. The same sample stands among the clean and the shifted cases, so shift is judged with samples (or
+groups) as clusters. A case that gave no answer has no score; it is counted against the supervisor, as if it had scored the
+wrong way: silence never helps. Only ranks matter, so an infinite score is merely the riskiest or the safest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from roadworthy.analysis.observed import Observed
 from roadworthy.finding import About, Evidence, Finding
-from roadworthy.statistics import Interval, auc, delong
+from roadworthy.statistics import (
+    Interval,
+    auc,
+    average_precision,
+    average_precision_interval,
+    delong,
+    fpr_at_tpr,
+    fpr_at_tpr_interval,
+)
+from roadworthy.statistics.arguments import group_codes
 
 
-def detects_failure(observed: Observed, supervisor: str) -> Evidence:
-    """AUC-ROC of a supervisor's score for the failures under one condition."""
-    about = replace(observed.about, supervisor=supervisor)
-    return _area("auc_failure", about, observed.scores[supervisor], observed.failure, observed.groups, "failures")
+class _Curve(NamedTuple):
+    """One reading of a ranking: its value, its interval, and which way it is better."""
+
+    value: Callable[..., float]
+    interval: Callable[..., Interval]
+    better: str
 
 
-def detects_shift(here: Observed, clean: Observed, supervisor: str) -> Evidence:
-    """AUC-ROC of a supervisor's score for being shifted at all."""
-    about = replace(here.about, supervisor=supervisor, versus=here.versus)
-    scores = np.concatenate([here.scores[supervisor], clean.scores[supervisor]])
-    shifted = np.r_[np.ones(len(here), bool), np.zeros(len(clean), bool)]
-    groups = np.concatenate([here.clusters, clean.clusters])
-    return _area("auc_shift", about, scores, shifted, groups, "shifted cases")
+CURVES = {
+    "auc": _Curve(auc, delong, "higher"),
+    "aupr": _Curve(average_precision, average_precision_interval, "higher"),
+    "fpr95": _Curve(fpr_at_tpr, fpr_at_tpr_interval, "lower"),
+}
+FAILURE = tuple(f"{curve}_failure" for curve in CURVES)
+SHIFT = tuple(f"{curve}_shift" for curve in CURVES)
+QUANTITIES = (*FAILURE, *SHIFT)
+
+
+@dataclass(frozen=True)
+class _Marked:
+    """Cases of which some are to be found, made once for all supervisors."""
+
+    positive: np.ndarray
+    groups: np.ndarray | None
+    what: str
+    designed: bool
+    """Whether the share of positives was chosen, not observed."""
+
+
+def detects_failure(observed: Observed, supervisor: str, quantity: str = "auc_failure") -> Evidence:
+    """How well a supervisor's score finds the failures under one condition."""
+    return _failure(observed, supervisor, quantity, _failures(observed))
+
+
+def detects_shift(here: Observed, clean: Observed, supervisor: str, quantity: str = "auc_shift") -> Evidence:
+    """How well a supervisor's score finds what is shifted at all."""
+    return _shift(here, clean, supervisor, quantity, _shifted(here, clean))
 
 
 def findings(
     clean: Observed, others: Sequence[Observed], references: Sequence[Observed], *, confidence: float
 ) -> list[Finding]:
-    """Both areas for every supervisor and condition."""
+    """Every reading for every supervisor and condition."""
+    places = [(o, _failures(o)) for o in (clean, *others)]
+    pairs = [(o, r, _shifted(o, r)) for o, r in zip(others, references, strict=True)]
     found: list[Evidence] = []
     for supervisor in clean.scores:
-        found.extend(detects_failure(o, supervisor) for o in (clean, *others))
-        found.extend(detects_shift(o, r, supervisor) for o, r in zip(others, references, strict=True))
+        found.extend(_failure(o, supervisor, q, marked) for q in FAILURE for o, marked in places)
+        found.extend(_shift(o, r, supervisor, q, marked) for q in SHIFT for o, r, marked in pairs)
     return [_finding(e, confidence) for e in found]
+
+
+def _failures(observed: Observed) -> _Marked:
+    groups = None if observed.groups is None else group_codes(observed.groups, len(observed))[0]
+    return _Marked(observed.failure.astype(bool), groups, "failures", designed=False)
+
+
+def _shifted(here: Observed, clean: Observed) -> _Marked:
+    positive = np.r_[np.ones(len(here), bool), np.zeros(len(clean), bool)]
+    names = np.concatenate([here.clusters, clean.clusters])
+    return _Marked(positive, group_codes(names, len(names))[0] if len(names) else None, "shifted cases", designed=True)
+
+
+def _failure(observed: Observed, supervisor: str, quantity: str, marked: _Marked) -> Evidence:
+    about = replace(observed.about, supervisor=supervisor)
+    return _evidence(quantity, about, observed.scores[supervisor], marked)
+
+
+def _shift(here: Observed, clean: Observed, supervisor: str, quantity: str, marked: _Marked) -> Evidence:
+    about = replace(here.about, supervisor=supervisor, versus=here.versus)
+    return _evidence(quantity, about, np.concatenate([here.scores[supervisor], clean.scores[supervisor]]), marked)
 
 
 def _finding(evidence: Evidence, confidence: float) -> Finding:
@@ -51,26 +109,30 @@ def _finding(evidence: Evidence, confidence: float) -> Finding:
         interval,
         evidence.n,
         about=evidence.about,
+        better=evidence.better,
         reason=evidence.reason,
         assumptions=("cases that gave no answer have no score and count against the supervisor",),
     )
 
 
-def _area(
-    quantity: str, about: About, scores: np.ndarray, positive: np.ndarray, groups: np.ndarray | None, what: str
-) -> Evidence:
-    # Rank-based, so an infinite score is merely the riskiest or the safest.
-    scores = np.where(np.isnan(scores), np.where(positive, -np.inf, np.inf), scores)
-    scores = np.clip(scores, -np.finfo(float).max, np.finfo(float).max)
+def _evidence(quantity: str, about: About, scores: np.ndarray, marked: _Marked) -> Evidence:
+    curve, positive = CURVES[quantity.split("_")[0]], marked.positive
     n, positives = len(scores), int(positive.sum())
     if positives == 0 or positives == n:
+        what = marked.what
         reason = f"all {n} cases are {what}" if n and positives else f"there are no {what} among the {n} cases"
-        return Evidence(quantity, about, float("nan"), n, "higher", _nothing, proportion=False, reason=reason)
+        return Evidence(quantity, about, float("nan"), n, curve.better, _nothing, proportion=False, reason=reason)
+    scores = np.where(np.isnan(scores), np.where(positive, -np.inf, np.inf), scores)
+    scores = np.clip(scores, -np.finfo(float).max, np.finfo(float).max)
+    bounded = curve.interval
+    if curve.interval is average_precision_interval:
+        bounded = functools.partial(bounded, fixed=marked.designed)
 
     def interval(confidence: float, sided: Any) -> Interval:
-        return delong(scores, positive, groups, confidence=confidence, sided=sided)
+        return bounded(scores, positive, marked.groups, confidence=confidence, sided=sided)
 
-    return Evidence(quantity, about, auc(scores, positive), n, "higher", interval, proportion=False)
+    value = curve.value(scores, positive)
+    return Evidence(quantity, about, value, n, curve.better, interval, proportion=False)
 
 
 def _nothing(confidence: float, sided: Any) -> Interval:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from roadworthy import registry
-from roadworthy.analysis import performance, supervision
+from roadworthy.analysis import performance, supervision, verdicts
 from roadworthy.analysis.observed import Observed
 from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.samples import Dataset
 from roadworthy.execution import gallery
 from roadworthy.execution.judging import check_claims, judge_claims
-from roadworthy.execution.observing import Seen, case_table, filtered, fit_supervisors, observe
+from roadworthy.execution.observing import Seen, case_table, filtered, observe, with_scores
 from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.execution.recording import record_of
+from roadworthy.execution.supervising import AtWork
+from roadworthy.execution.verdicts import TABLE, Calibration, calibrate, recommend, tables
 from roadworthy.execution.work import Done, Unfinished
 from roadworthy.finding import Finding
 from roadworthy.spec import Assessment
 from roadworthy.store import ChunkCache, RunFolder, RunIndex
+from roadworthy.store.runs import CALIBRATION
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
 
@@ -115,7 +119,7 @@ def assess(
             cache.drop(chunk.key)
         with clock.stage("run"):
             counts = _run_chunks(plan, cache, show, workers, in_process)
-        return _conclude(plan, cache, folder, root, counts, show, clock, command)
+        return _conclude(plan, cache, folder, root, counts, show, clock, command, fresh)
 
 
 def _run_chunks(plan: Plan, cache: ChunkCache, show: Progress, workers: int | None, in_process: bool) -> dict[str, int]:
@@ -168,16 +172,12 @@ def _conclude(
     show: Progress,
     clock: _Clock,
     command: str,
+    fresh: bool,
 ) -> Run:
     spec, quantity = plan.spec, plan.spec.measure_name
     with clock.stage("observe"):
         show.stage("supervising", len(plan.conditions))
-        fit_supervisors(plan, cache)
-        seen: list[Seen] = []
-        for condition in plan.conditions:
-            if condition.role != "reference":
-                seen.append(observe(plan, cache, condition))
-            show.advance(1)
+        seen, chosen, at_work = _supervised(plan, cache, show, fresh)
     with clock.stage("analyse"):
         show.stage("analysing", 0)
         clean, others, references = _compared(plan, seen)
@@ -191,18 +191,23 @@ def _conclude(
             seed=spec.seed,
         )
         findings += supervision.findings(clean, others, references, confidence=spec.confidence)
-        judgements = judge_claims(plan, clean, others, references)
+        findings += verdicts.findings(clean, others, chosen.thresholds, confidence=spec.confidence)
+        counted = tables(plan, chosen, [clean, *others])
+        judgements = judge_claims(plan, clean, others, references, chosen.thresholds, at_work.failed)
     with clock.stage("record"):
         show.stage("writing the record", 0)
         folder.write_cases(case_table(plan, seen))
         folder.write_findings(findings)
+        if counted is not None:
+            folder.write_text(TABLE, json.dumps(counted))
+            folder.write_cases(case_table(plan, chosen.seen), name=CALIBRATION)
+        at_work.save(folder.path / "supervisors")
         for chunk in plan.chunks:
             cache.link_into(chunk.key, folder.path / "trace")
         if spec.media == "gallery":
-            import json
-
             folder.write_text("media/gallery.json", json.dumps(gallery.make_gallery(plan, folder, seen)))
-    record = record_of(plan, seen, judgements, counts, command)
+    record = record_of(plan, seen, judgements, counts, command, at_work, chosen)
+    record["recommended"] = recommend(plan, at_work, chosen, clean, others)
     record["timings"] = clock.seconds
     folder.write_record(record)
     with clock.stage("report"):
@@ -211,6 +216,23 @@ def _conclude(
     folder.write_record({**record, "timings": {k: round(v, 3) for k, v in clock.seconds.items()}})
     RunIndex(root).put(folder.path, record)
     return Run(folder.path, record, findings, judgements)
+
+
+def _supervised(plan: Plan, cache: ChunkCache, show: Progress, fresh: bool) -> tuple[list[Seen], Calibration, AtWork]:
+    """What was observed, with all scores; what was chosen on calibration cases; and the supervisors that did it."""
+    at_work = AtWork(plan, cache)
+    at_work.fit(fresh=fresh)
+    chosen = calibrate(plan, at_work, show.advance)
+    seen: list[Seen] = []
+    for condition in plan.conditions:
+        if condition.role not in ("reference", "calibration"):
+            one = observe(plan, cache, condition, at_work)
+            scores = at_work.score_second(one.system, one.observed.scores)
+            seen.append(with_scores(one, scores, at_work.labels))
+            show.advance(1)
+    # One that gave up along the way has scores for some conditions only: it is left out of all.
+    kept = {label: t for label, t in chosen.thresholds.items() if label in at_work.labels}
+    return [with_scores(s, {}, at_work.labels) for s in seen], replace(chosen, thresholds=kept), at_work
 
 
 def _compared(plan: Plan, seen: Sequence[Seen]) -> tuple[Observed, list[Observed], list[Observed]]:

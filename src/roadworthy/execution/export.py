@@ -93,14 +93,13 @@ def export(spec: Assessment, out: Path, *, format: Format = "png", progress: Pro
         with (folder / "cases.csv").open("w", encoding="utf-8", newline="") as stream, store:
             table = csv.writer(stream)
             table.writerow(COLUMNS)
-            order = {c.name or c.role: at for at, c in enumerate(plan.conditions)}
+            order = {(c.role, c.name): at for at, c in enumerate(plan.conditions)}
             for case in made(plan):
                 if case.problem:
                     failed[case.id] = case.problem
                 else:
-                    file = store.write(
-                        _place(order[case.condition.name or case.condition.role], case), case.id, case.input
-                    )
+                    place = _place(order[case.condition.role, case.condition.name], case)
+                    file = store.write(place, case.id, case.input)
                     level = "" if case.condition.level is None else f"{case.condition.level:g}"
                     table.writerow([case.id, file, case.sample, case.condition.circumstance, level, case.group])
                     written += 1
@@ -192,7 +191,10 @@ def _refuse(spec: Assessment, out: Path, format: str) -> None:
 
 def _place(at: int, case: Made) -> str:
     """Where a case's file lies, without its ending; ids may hold what a file's name may not."""
-    shown = case.condition.name or ("clean" if case.condition.role == "test" else case.condition.role)
+    condition = case.condition
+    shown = condition.name or ("clean" if condition.role == "test" else condition.role)
+    if condition.name and condition.role == "calibration":
+        shown = f"calibration-{shown}"
     safe = "".join(c if c.isalnum() or c in "-_.@" else "-" for c in shown)
     return f"inputs/{at:02d}-{safe}/{case.row:06d}"
 

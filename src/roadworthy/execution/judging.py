@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.analysis import comparison, performance, supervision
+from roadworthy.analysis import comparison, performance, supervision, verdicts
+from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.observed import Observed
 from roadworthy.claims import Claim, Judgement, judge
 from roadworthy.execution.observing import slice_label, slice_labels
@@ -22,24 +24,53 @@ from roadworthy.spec import Assessment, ClaimSpec
 from roadworthy.statistics import Interval
 from roadworthy.store import RunFolder, StoreError
 
-COMPARED = ("difference", "relative_drop", "auc_shift")
-QUANTITIES = ("failure_rate", *COMPARED, "auc_failure")
+COMPARED = ("difference", "relative_drop", *supervision.SHIFT)
+OF_SUPERVISORS = (*supervision.QUANTITIES, *verdicts.RATES)
+QUANTITIES = ("failure_rate", *COMPARED, *supervision.FAILURE, *verdicts.RATES)
 
 
 def judge_claims(
-    plan: Plan, clean: Observed, others: Sequence[Observed], references: Sequence[Observed]
+    plan: Plan,
+    clean: Observed,
+    others: Sequence[Observed],
+    references: Sequence[Observed],
+    thresholds: Mapping[str, Threshold] | None = None,
+    given_up: Mapping[str, str] | None = None,
 ) -> list[Judgement]:
-    """Every claim of the file, judged."""
+    """Every claim of the file, judged; `given_up` says why supervisors that were planned have no scores."""
     spec, quantity = plan.spec, plan.spec.measure_name
     found = []
-    for i, content in enumerate(spec.claims):
+    for content in spec.claims:
         if content.no_worse_than:
             claim, evidence = _against_run(plan, content, clean, others)
         else:
             claim = _claim(content)
-            evidence = _places(spec, i, content, quantity, clean, others, references)
+            judged = _OfSupervisors(thresholds or {}, given_up or {})
+            evidence = _places(spec, content, quantity, clean, others, references, judged)
         found.append(judge(claim, evidence))
     return found
+
+
+@dataclass(frozen=True)
+class _OfSupervisors:
+    """Thresholds by supervisor, and who could not work."""
+
+    thresholds: Mapping[str, Threshold]
+    given_up: Mapping[str, str]
+
+    def evidence(self, content: ClaimSpec, here: Observed, reference: Observed) -> Evidence:
+        """What was observed of a supervisor at a place."""
+        name, quantity = content.supervisor, content.quantity
+        if name not in here.scores:
+            because = self.given_up.get(name, "it has no scores")
+            return _nothing(quantity, here, f"{name} is not applicable, because {because}")
+        if quantity in verdicts.RATES:
+            if name not in self.thresholds:
+                return _nothing(quantity, here, f"{name} has no verdicts; the notes say why")
+            return verdicts.rate(quantity, here, verdicts.alarms(self.thresholds[name], here, name), name)
+        if quantity in supervision.FAILURE:
+            return supervision.detects_failure(here, name, quantity)
+        return supervision.detects_shift(here, reference, name, quantity)
 
 
 def check_claims(plan: Plan) -> None:
@@ -68,11 +99,20 @@ def check_claims(plan: Plan) -> None:
             raise spec.error(("claims", i, "every"), "says every circumstance and names one; leave one of them out")
         if content.every == "circumstances" and not plan.circumstances:
             raise spec.error(("claims", i, "every"), "the file names no circumstances")
-        of_supervisor = content.quantity in ("auc_failure", "auc_shift")
+        of_supervisor = content.quantity in OF_SUPERVISORS
         if of_supervisor and not content.supervisor:
             raise spec.error(("claims", i), f"{content.quantity} is about a supervisor; add supervisor: max_softmax")
         if content.supervisor and not of_supervisor:
             raise spec.error(("claims", i, "supervisor"), f"{content.quantity} is not about a supervisor")
+        if content.quantity in verdicts.RATES and "calibration" not in plan.data:
+            raise spec.error(
+                ("claims", i),
+                f"{content.quantity} is about verdicts, and thresholds are chosen on calibration data; add calibration under data",
+            )
+        if content.quantity == "false_alarm_rate" and (content.circumstance or content.every == "circumstances"):
+            raise spec.error(
+                ("claims", i), "false_alarm_rate is that on clean data; alarm_rate goes with a circumstance"
+            )
         if content.quantity in COMPARED and not (content.circumstance or content.every == "circumstances"):
             raise spec.error(
                 ("claims", i),
@@ -232,12 +272,12 @@ def _text(content: ClaimSpec, direction: str, limit: float) -> str:
 
 def _places(
     spec: Assessment,
-    i: int,
     content: ClaimSpec,
     quantity: str,
     clean: Observed,
     others: Sequence[Observed],
     references: Sequence[Observed],
+    judged: _OfSupervisors,
 ) -> list[Evidence]:
     """The evidence at every place that the claim speaks of, each with what it is compared with."""
     pairs = [(clean, clean)]
@@ -251,7 +291,7 @@ def _places(
         label = slice_label(wanted)
         pairs = [(o.cut(column, label), r.cut(column, label)) for o, r in pairs]
     if content.every in ("", "circumstances"):
-        return [_evidence(content, quantity, o, r, spec.seed) for o, r in pairs]
+        return [_evidence(content, quantity, o, r, spec.seed, judged) for o, r in pairs]
     columns = spec.slices if content.every == "slices" else [content.every]
     parts = [
         (o.cut(column, label), r.cut(column, label))
@@ -260,14 +300,17 @@ def _places(
         for label in o.contents(column)
     ]
     smallest = spec.smallest_slice
-    return [performance.judged_if_large(_evidence(content, quantity, o, r, spec.seed), smallest) for o, r in parts]
+    found = [_evidence(content, quantity, o, r, spec.seed, judged) for o, r in parts]
+    return [performance.judged_if_large(e, smallest) for e in found]
 
 
-def _evidence(content: ClaimSpec, quantity: str, here: Observed, reference: Observed, seed: int) -> Evidence:
+def _evidence(
+    content: ClaimSpec, quantity: str, here: Observed, reference: Observed, seed: int, judged: _OfSupervisors
+) -> Evidence:
     if len(here) == 0:
         return _nothing(content.quantity, here, "no case is in this slice")
-    if content.quantity == "auc_failure":
-        return supervision.detects_failure(here, content.supervisor)
+    if content.quantity in OF_SUPERVISORS and content.quantity not in COMPARED:
+        return judged.evidence(content, here, reference)
     if content.quantity == "failure_rate":
         return performance.failure_rate(here, seed=seed)
     if content.quantity == quantity:
@@ -276,8 +319,8 @@ def _evidence(content: ClaimSpec, quantity: str, here: Observed, reference: Obse
         return _nothing(
             content.quantity, here, f"no case of {here.versus} is in this slice, so there is nothing to compare"
         )
-    if content.quantity == "auc_shift":
-        return supervision.detects_shift(here, reference, content.supervisor)
+    if content.quantity in OF_SUPERVISORS:
+        return judged.evidence(content, here, reference)
     compared = {"difference": performance.difference, "relative_drop": performance.relative_drop}
     return compared[content.quantity](here, reference, seed=seed)
 

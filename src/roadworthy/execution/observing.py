@@ -11,13 +11,13 @@ import numpy as np
 from roadworthy.analysis.observed import Observed
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.samples import Dataset
-from roadworthy.data.values import LABEL, Boxes, Episode, Tracks
-from roadworthy.execution.plan import Plan, Supervision
+from roadworthy.data.values import CLASS_SCORES, LABEL, Boxes, Episode, Tracks
+from roadworthy.execution.plan import Plan
+from roadworthy.execution.supervising import AtWork
 from roadworthy.measures.failure import failures
 from roadworthy.measures.scored import Scored
 from roadworthy.store import ChunkCache
-from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, concatenate
-from roadworthy.supervisors.supervisor import reduce_steps
+from roadworthy.subject.trace import SYSTEM, ModuleTrace, concatenate
 
 
 @dataclass(frozen=True)
@@ -29,25 +29,17 @@ class Seen:
     system: ModuleTrace
 
 
-def fit_supervisors(plan: Plan, cache: ChunkCache) -> None:
-    """Fit those that learn, on the reference rows."""
-    fitted = [s for s in plan.supervisions if s.applicable and s.supervisor.fitted]
-    if not fitted:
-        return
-    traces = _traces(plan, cache, Condition(role="reference"))
-    for s in fitted:
-        rows = concatenate([t[s.module] for t in traces])
-        s.supervisor.fit(rows, plan.data["reference"].targets)
-
-
-def observe(plan: Plan, cache: ChunkCache, condition: Condition) -> Seen:
-    """Score one condition's cases."""
-    data = plan.data[condition.role]
-    traces = _traces(plan, cache, condition)
-    system = concatenate([t[SYSTEM] for t in traces])
-    outputs = _with_none(system)
-    scored, failed = _scored(plan, condition, outputs)
-    applicable = [s for s in plan.supervisions if s.applicable]
+def observe(plan: Plan, cache: ChunkCache, condition: Condition, supervisors: AtWork | None = None) -> Seen:
+    """Score one condition's cases: the answers by the measure, and by every supervisor that reads traces."""
+    data, at_work = plan.data[condition.role], supervisors or AtWork(plan, cache)
+    parts: list[ModuleTrace] = []
+    scores: dict[str, list[np.ndarray]] = {}
+    for chunk, trace in at_work.chunks(condition):
+        parts.append(trace[SYSTEM])
+        for label, column in at_work.score_chunk(chunk, trace).items():
+            scores.setdefault(label, []).append(column)
+    system = concatenate(parts)
+    scored, failed = _scored(plan, condition, _with_none(system))
     observed = Observed(
         condition.circumstance,
         condition.level,
@@ -56,12 +48,31 @@ def observe(plan: Plan, cache: ChunkCache, condition: Condition) -> Seen:
         scored,
         failed,
         ~system.ok,
-        {s.label: _case_scores(s, traces, system.case) for s in applicable},
+        {label: np.concatenate(scores[label]) for label in at_work.labels if label in scores},
         {c: slice_labels(data.column(c)) for c in plan.spec.slices if data.has_column(c)},
         _significance(plan, condition.circumstance),
         role=condition.role,
+        predicted=_predicted(system),
     )
     return Seen(condition, observed, system)
+
+
+def with_scores(seen: Seen, scores: Mapping[str, np.ndarray], labels: Sequence[str]) -> Seen:
+    """The same with more scores, in the order of the labels, and without those of supervisors that are not among them."""
+    known = {**seen.observed.scores, **scores}
+    kept = {label: known[label] for label in labels if label in known}
+    return replace(seen, observed=replace(seen.observed, scores=kept))
+
+
+def _predicted(system: ModuleTrace) -> np.ndarray | None:
+    """The class that was answered, -1 where there is none; None where answers are no classes."""
+    if system.kind is not CLASS_SCORES:
+        return None
+    output = np.asarray(system.output, dtype=np.float64).reshape(len(system), -1)
+    sound = system.ok & np.isfinite(output).all(axis=1) if output.shape[1] else np.zeros(len(system), bool)
+    predicted = np.full(len(system), -1, dtype=np.int64)
+    predicted[sound] = output[sound].argmax(axis=1)
+    return predicted
 
 
 def _scored(plan: Plan, condition: Condition, outputs: Any) -> tuple[Scored, np.ndarray]:
@@ -80,11 +91,11 @@ def _scored(plan: Plan, condition: Condition, outputs: Any) -> tuple[Scored, np.
 
 
 def filtered(plan: Plan, clean: Observed) -> list[tuple[Observed, Observed]]:
-    """For each metadata filter: the cases that meet it, and the rest."""
-    found = []
+    """For each metadata filter: the cases that meet it, and the rest; none where data of another role lacks its columns."""
+    found, data = [], plan.data[clean.role]
     for c in plan.circumstances:
-        if c.where is not None:
-            keep = plan.data["test"].where(c.where)
+        if c.where is not None and all(data.has_column(column) for column in c.where):
+            keep = data.where(c.where)
             inside = clean.take(keep)
             inside = replace(inside, circumstance=c.name, significance=c.significance, versus="rest")
             found.append((inside, clean.take(~keep)))
@@ -157,10 +168,6 @@ def _arrow(parts: Sequence[np.ndarray]) -> Any:
     return pa.array(joined.tolist(), pa.string()) if joined.dtype == object else pa.array(joined)
 
 
-def _traces(plan: Plan, cache: ChunkCache, condition: Condition) -> list[Trace]:
-    return [cache.read(c.key) for c in plan.chunks if c.condition == condition]
-
-
 def _with_none(system: ModuleTrace) -> Any:
     """Outputs with "no answer" where a row failed."""
     ok = system.ok
@@ -171,11 +178,6 @@ def _with_none(system: ModuleTrace) -> Any:
         outputs[~ok] = np.nan
         return outputs
     return [o if sound else None for o, sound in zip(system.output, ok, strict=True)]
-
-
-def _case_scores(s: Supervision, traces: Sequence[Trace], cases: np.ndarray) -> np.ndarray:
-    rows = concatenate([t[s.module] for t in traces])
-    return reduce_steps(rows, s.supervisor.score(rows), cases, getattr(s.supervisor, "reduce", "max"))
 
 
 def slice_labels(column: np.ndarray) -> np.ndarray:

@@ -9,23 +9,22 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roadworthy import registry
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.load import load
 from roadworthy.data.samples import DataError, Dataset, check_roles
+from roadworthy.execution.supervisions import Supervision, check_verdicts, supervisions
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import ROLES, Assessment, SpecError, supervisor_label, supervisor_name, supervisor_parameters
+from roadworthy.spec import ROLES, Assessment, SpecError
 from roadworthy.subject.module import SubjectError
-from roadworthy.subject.needs import Input, Output, Request
+from roadworthy.subject.needs import Input, Output, Request, Score
 from roadworthy.subject.system import System
-from roadworthy.subject.trace import SYSTEM
-from roadworthy.supervisors.supervisor import Supervisor
 
 
 @dataclass(frozen=True)
@@ -43,24 +42,6 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Supervision:
-    """A supervisor at a module, or the reason why it cannot be there."""
-
-    name: str
-    module: str
-    supervisor: Supervisor
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    because: str = ""
-    label: str = ""
-    """Its name in tables and claims: the bare name, or with module and parameters where one name is used twice."""
-
-    @property
-    def applicable(self) -> bool:
-        """Whether it will score."""
-        return not self.because
-
-
-@dataclass(frozen=True)
 class Plan:
     """All that an assessment will do."""
 
@@ -73,13 +54,29 @@ class Plan:
 
     @functools.cached_property
     def conditions(self) -> list[Condition]:
-        """Clean first, then every circumstance at every level; reference rows where a supervisor is to be fitted."""
+        """Clean first, then every circumstance at every level; then calibration and reference rows, where supervisors want them."""
         found = [Condition()]
         for circumstance in self.circumstances:
             found.extend(circumstance.conditions())
-        if any(s.applicable and s.supervisor.fitted for s in self.supervisions):
+        found.extend(self.calibrating)
+        if self.fits_on_reference:
             found.append(Condition(role="reference"))
         return found
+
+    @functools.cached_property
+    def calibrating(self) -> list[Condition]:
+        """The calibration rows, clean and under every transform: thresholds are chosen on them. None without supervisors."""
+        if "calibration" not in self.data or not any(s.applicable for s in self.supervisions):
+            return []
+        shifts = [c for circumstance in self.circumstances for c in circumstance.conditions()]
+        shifted = [replace(c, role="calibration") for c in shifts if c.transform and not c.transform.identity]
+        return [Condition(role="calibration"), *shifted]
+
+    @property
+    def fits_on_reference(self) -> bool:
+        """Whether a supervisor learns from the reference rows; those that read scores take calibration rows if there are some."""
+        fitted = [s for s in self.supervisions if s.applicable and s.supervisor.fitted]
+        return any(not s.reads_scores or "calibration" not in self.data for s in fitted)
 
     def check_case_ids(self) -> None:
         """Refuse sample ids that make two cases share an id: 4~snow@2 is sample 4 under snow at level 2."""
@@ -98,11 +95,11 @@ class Plan:
 
     @functools.cached_property
     def requests(self) -> dict[str, frozenset[Request]]:
-        """What all supervisors together ask of each module, beyond its output."""
+        """What all supervisors together ask of each module, beyond its output; inputs and scores are made again, not kept."""
         wanted: dict[str, set[Request]] = {}
         for s in self.supervisions:
             if s.applicable:
-                more = [n for n in s.supervisor.needs if not isinstance(n, Output | Input)]
+                more = [n for n in s.supervisor.needs if not isinstance(n, Output | Input | Score)]
                 wanted.setdefault(s.module, set()).update(more)
         return {module: frozenset(requests) for module, requests in wanted.items() if requests}
 
@@ -172,12 +169,13 @@ def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[st
     _check_circumstances(spec, circumstances, system, sets["test"])
     for i, column in enumerate(spec.slices):
         _checked_column(spec, sets["test"], column, ("slices", i))
+    check_verdicts(spec, system, sets)
     return Plan(
         spec,
         system,
         sets,
         circumstances,
-        _supervisions(spec, system, sets),
+        supervisions(spec, system, sets, circumstances),
         _measure(spec, system, sets["test"]),
     )
 
@@ -322,44 +320,6 @@ def _checked_column(spec: Assessment, data: Dataset, column: str, place: tuple[s
         data.column(column)
     except DataError as error:
         raise spec.error(place, str(error)) from error
-
-
-def _supervisions(spec: Assessment, system: System, sets: Mapping[str, Dataset]) -> list[Supervision]:
-    found: list[Supervision] = []
-    for i, entry in enumerate(spec.supervisors):
-        name, parameters = supervisor_name(entry), supervisor_parameters(entry)
-        module = parameters.pop("module", system.output.split(".", 1)[0])
-        if module not in system.modules and module != SYSTEM:
-            raise spec.error(
-                ("supervisors", i),
-                f"the subject has no module {module!r}{did_you_mean(module, system.modules)}; "
-                f"it has: {', '.join(system.modules)}",
-            )
-        try:
-            supervisor = registry.get("supervisors", name).bind(**parameters)
-        except ValueError as error:
-            raise spec.error(("supervisors", i), str(error)) from error
-        because = _why_not(supervisor, system, module, sets)
-        label = supervisor_label(entry, spec.supervisors)
-        if label in {s.label for s in found}:
-            raise spec.error(("supervisors", i), f"{label} is named twice")
-        found.append(Supervision(name, module, supervisor, parameters, because, label))
-    return found
-
-
-def _why_not(supervisor: Supervisor, system: System, module: str, sets: Mapping[str, Dataset]) -> str:
-    whole = module == SYSTEM
-    kind = system.output_kind if whole else system.modules[module].outputs[system.traced_port(module)]
-    reason = supervisor.applies_to(kind)
-    if reason:
-        return reason
-    for request in supervisor.needs:
-        refusal = system.offers(request) if whole else system.modules[module].offers(request)
-        if refusal:
-            return refusal
-    if supervisor.fitted and "reference" not in sets:
-        return "it is fitted on reference data, and the file names none under data: reference"
-    return ""
 
 
 def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., Any]:

@@ -16,7 +16,9 @@ from roadworthy.cases.circumstance import Circumstance
 from roadworthy.claims import Judgement, overall
 from roadworthy.data.samples import Dataset
 from roadworthy.execution.observing import Seen
-from roadworthy.execution.plan import Plan, code_version
+from roadworthy.execution.plan import Plan, Supervision, code_version
+from roadworthy.execution.supervising import AtWork
+from roadworthy.execution.verdicts import Calibration
 
 FORMAT = 1
 UNANSWERED, UNUSED = "gave no answer", "fit no case"
@@ -24,7 +26,13 @@ UNANSWERED, UNUSED = "gave no answer", "fit no case"
 
 
 def record_of(
-    plan: Plan, seen: Sequence[Seen], judgements: Sequence[Judgement], counts: dict[str, int], command: str
+    plan: Plan,
+    seen: Sequence[Seen],
+    judgements: Sequence[Judgement],
+    counts: dict[str, int],
+    command: str,
+    at_work: AtWork,
+    chosen: Calibration,
 ) -> dict[str, Any]:
     """The record of a finished run; timings are added by whoever measured them."""
     spec = plan.spec
@@ -58,19 +66,46 @@ def record_of(
         "circumstances": [circumstance_record(c) for c in plan.circumstances],
         "slices": _slice_records(plan, seen[0].observed),
         "cases": {**counts, "failed": failed},
-        "supervisors": [
-            {
-                "name": s.label,
-                "module": s.module,
-                "applicable": s.applicable,
-                "because": s.because,
-                "parameters": dict(s.parameters),
-            }
-            for s in plan.supervisions
-        ],
+        "supervisors": [_supervisor_record(s, at_work, chosen) for s in plan.supervisions],
         "claims": [j.to_dict() for j in judgements],
-        "notes": _notes(plan, seen, failed),
+        "notes": [*_notes(plan, seen, failed), *_supervisors_notes(plan, at_work, chosen)],
     }
+
+
+def _supervisor_record(s: Supervision, at_work: AtWork, chosen: Calibration) -> dict[str, Any]:
+    because = s.because or at_work.failed.get(s.label, "")
+    spent, threshold = at_work.time_of(s.label), chosen.thresholds.get(s.label)
+    return {
+        "name": s.label,
+        "module": s.module,
+        "applicable": not because,
+        "because": because,
+        "parameters": dict(s.parameters),
+        "members": list(s.members),
+        "fit_seconds": spent.fit_seconds,
+        "fit_kept": spent.fit_kept,
+        "score_seconds": spent.score_seconds,
+        "kept_bytes": int(getattr(s.supervisor, "kept_bytes", 0)),
+        "notes": [str(n) for n in getattr(s.supervisor, "notes", ())],
+        "threshold": None if threshold is None else threshold.to_dict(),
+    }
+
+
+def _supervisors_notes(plan: Plan, at_work: AtWork, chosen: Calibration) -> list[str]:
+    """Who does not apply and why, what the others had to do about the data, and what became of verdicts."""
+    notes = []
+    for s in plan.supervisions:
+        because = s.because or at_work.failed.get(s.label, "")
+        if because:
+            notes.append(f"supervisor {s.label} is not applicable, because {because}")
+        else:
+            notes += [f"supervisor {s.label}: {note}" for note in getattr(s.supervisor, "notes", ())]
+    notes += chosen.notes
+    if chosen.thresholds:
+        for c in plan.circumstances:
+            if c.kind == "dataset":
+                notes.append(f"{c.name} has data of its own, none of which chose the thresholds")
+    return notes
 
 
 def _not_tested(plan: Plan) -> list[str]:
@@ -99,9 +134,6 @@ def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
                 notes.append(
                     f"slice {column}={content} has {n} cases, too few to be judged ({plan.spec.smallest_slice})"
                 )
-    for s in plan.supervisions:
-        if not s.applicable:
-            notes.append(f"supervisor {s.label} is not applicable, because {s.because}")
     return notes
 
 

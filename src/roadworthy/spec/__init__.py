@@ -7,11 +7,10 @@ from roadworthy.spec.assessment import (
     ClaimSpec,
     DataSpec,
     schema,
-    supervisor_label,
-    supervisor_name,
-    supervisor_parameters,
 )
 from roadworthy.spec.document import Document, SpecError
+from roadworthy.spec.entries import supervisor_label, supervisor_name, supervisor_parameters
+from roadworthy.spec.verdicts import VerdictSpec
 
 __all__ = [
     "ROLES",
@@ -21,6 +20,7 @@ __all__ = [
     "DataSpec",
     "Document",
     "SpecError",
+    "VerdictSpec",
     "schema",
     "supervisor_label",
     "supervisor_name",

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +24,8 @@ from roadworthy.data.values import TASKS, Task
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import limits
 from roadworthy.spec.document import Document, SpecError
+from roadworthy.spec.entries import supervisor_name
+from roadworthy.spec.verdicts import VerdictSpec
 
 ROLES = ("test", "calibration", "reference", "operational")
 _SUBJECT_KEYS = ("task", "version", "name")
@@ -161,6 +163,9 @@ class Assessment(_Strict):
     slices: list[str] = Field(default_factory=list, description="Metadata columns, or label")
     smallest_slice: int = Field(30, ge=1, description="Slices with fewer cases are shown but not judged")
     supervisors: list[str | dict[str, Any]] = Field(default_factory=list)
+    verdicts: VerdictSpec | None = Field(
+        None, description="How scores become verdicts; by default conformal at 0.05, where there is calibration data"
+    )
     claims: list[ClaimSpec] = Field(default_factory=list)
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals in the report")
     seed: int = 0
@@ -245,6 +250,10 @@ class Assessment(_Strict):
                 self._check_registered("transforms", circumstance.transform, ("circumstances", name, "transform"))
         for i, entry in enumerate(self.supervisors):
             self._check_registered("supervisors", supervisor_name(entry), ("supervisors", i))
+        if self.verdicts is not None and not self.supervisors:
+            raise self.error(
+                ("verdicts",), "verdicts are those of supervisors, and the file names none; add supervisors"
+            )
         seen: set[str] = set()
         for i, claim in enumerate(self.claims):
             if claim.id in seen:
@@ -305,28 +314,6 @@ class Assessment(_Strict):
             raise self.error(place, str(error.args[0])) from error
 
 
-def supervisor_name(entry: str | Mapping[str, Any]) -> str:
-    """``knn`` for ``knn`` and for ``{knn: {k: 5}}``."""
-    return entry if isinstance(entry, str) else next(iter(entry))
-
-
-def supervisor_label(entry: str | Mapping[str, Any], entries: Sequence[str | Mapping[str, Any]]) -> str:
-    """The name by which tables and claims know a supervisor; with its settings where the same name is there twice.
-
-    >>> supervisor_label({"knn": {"k": 5}}, ["knn", {"knn": {"k": 5}}])
-    'knn(k=5)'
-    """
-    name, settings = supervisor_name(entry), supervisor_parameters(entry)
-    if sum(supervisor_name(e) == name for e in entries) == 1 or not settings:
-        return name
-    return f"{name}({', '.join(f'{k}={v}' for k, v in settings.items())})"
-
-
-def supervisor_parameters(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """``{k: 5}`` for ``{knn: {k: 5}}``."""
-    return {} if isinstance(entry, str) else dict(next(iter(entry.values())) or {})
-
-
 def schema() -> dict[str, Any]:
     """The JSON schema of the assessment file."""
     content = Assessment.model_json_schema()
@@ -337,7 +324,8 @@ def schema() -> dict[str, Any]:
         "type": "object",
         "properties": {"min": {"type": "number"}, "max": {"type": "number"}},
         "additionalProperties": False,
-        "description": "The quantity that is claimed: a measure, failure_rate, difference, relative_drop, auc_failure, auc_shift",
+        "description": "The quantity that is claimed: a measure, failure_rate, difference, relative_drop; of a supervisor "
+        "auc_failure, auc_shift, aupr_failure, aupr_shift, fpr95_failure, fpr95_shift, miss_rate, false_alarm_rate, alarm_rate",
     }
     return content
 
@@ -385,6 +373,7 @@ def _siblings(place: tuple[str | int, ...]) -> list[str]:
         "claims": ClaimSpec,
         "data": DataSpec,
         "execution": ExecutionSpec,
+        "verdicts": VerdictSpec,
     }
     model = models.get(str(place[0]), Assessment) if len(place) > 1 else Assessment
     extra = list(registry.components("measures")) if model is ClaimSpec else []

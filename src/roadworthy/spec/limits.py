@@ -17,13 +17,20 @@ from roadworthy import registry
 
 SHARES = (
     "accuracy",
+    "alarm_rate",
     "ap50",
     "auc_failure",
     "auc_shift",
+    "aupr_failure",
+    "aupr_shift",
     "balanced_accuracy",
     "error_rate",
     "failure_rate",
+    "false_alarm_rate",
+    "fpr95_failure",
+    "fpr95_shift",
     "idf1",
+    "miss_rate",
     "precision",
     "recall",
     "success_rate",
@@ -31,7 +38,7 @@ SHARES = (
 )
 """Quantities between 0 and 1. A measure of another package says so by its trait `range`."""
 AT_LEAST_0 = ("wer", "cer", "rmse", "mae", "turns")
-AT_MOST = ("failure_rate", "relative_drop")
+AT_MOST = ("failure_rate", "relative_drop", "fpr95_failure", "fpr95_shift", "miss_rate", "false_alarm_rate")
 """Quantities that are worse the higher they are, besides measures that say so themselves."""
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .mean import ratio
     from .multiplicity import benjamini_hochberg, holm, simultaneous
     from .neighbours import Neighbours, Points, nearest
-    from .paired import difference, paired_difference
     from .operating_point import fpr_at_tpr, fpr_at_tpr_interval
+    from .paired import difference, paired_difference
     from .planning import cases_to_settle, cases_to_settle_mean
     from .precision import average_precision, average_precision_interval
     from .proportion import (

@@ -21,6 +21,8 @@ from roadworthy.finding import Finding
 RUN = "run.json"
 FINDINGS = "findings.json"
 CASES = "tables/cases.parquet"
+CALIBRATION = "tables/calibration.parquet"
+"""The calibration cases, in the form of the table of cases."""
 
 
 class StoreError(ValueError):
@@ -67,14 +69,14 @@ class RunFolder:
         """Replace findings.json."""
         self.write_text(FINDINGS, json.dumps([f.to_dict() for f in findings], indent=1, default=_plain))
 
-    def write_cases(self, columns: Mapping[str, Any]) -> None:
-        """Replace the table of cases."""
+    def write_cases(self, columns: Mapping[str, Any], *, name: str = CASES) -> None:
+        """Replace the table of cases, or another of its form."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         content = pa.BufferOutputStream()
         pq.write_table(pa.table(dict(columns)), content, compression="zstd")
-        self.write_bytes(CASES, content.getvalue().to_pybytes())
+        self.write_bytes(name, content.getvalue().to_pybytes())
 
     def write_text(self, name: str, text: str) -> Path:
         """Replace a file, whole or not at all."""

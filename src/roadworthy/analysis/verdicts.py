@@ -1,0 +1,175 @@
+"""From scores to verdicts, and what these are worth: thresholds on calibration rows, rates and counts on test rows.
+
+Nominal are the clean calibration cases that were answered rightly: an alarm on such a case is a false one, so that the rate
+a rule keeps is the false-alarm rate that is reported. Risky are the calibration cases that failed, clean or under any
+circumstance. A case without a score raises an alarm (docs/decisions/0005), and counts as infinitely risky where a
+threshold is chosen.
+
+>>> rule = VerdictRule("false_positive_rate", rate=0.1)
+>>> rule.choose(np.arange(20.0), np.arange(30.0, 50.0)).value
+17.0
+>>> VerdictRule("conformal", rate=0.05).least
+19
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from roadworthy.analysis import calibration
+from roadworthy.analysis.calibration import Threshold
+from roadworthy.analysis.observed import Observed
+from roadworthy.finding import About, Evidence, Finding
+from roadworthy.statistics import Interval, clustered_proportion
+
+RATES = ("miss_rate", "false_alarm_rate", "alarm_rate")
+ASSUMED = (
+    "the threshold was chosen on calibration rows, none of which is judged",
+    "a case without a score counts as an alarm",
+)
+
+
+@dataclass(frozen=True)
+class VerdictRule:
+    """The rule that chooses thresholds, with its parameters."""
+
+    rule: str = "conformal"
+    rate: float = 0.05
+    per_class: bool = False
+    miss: float | None = None
+    false_alarm: float | None = None
+    prevalence: float | None = None
+
+    @property
+    def least(self) -> int:
+        """Nominal rows below which it cannot choose, or never raises an alarm."""
+        inverse = math.ceil(1.0 / self.rate - 1e-9)
+        return {"conformal": inverse - 1, "false_positive_rate": inverse}.get(self.rule, calibration.LEAST)
+
+    def choose(
+        self,
+        nominal: np.ndarray,
+        risky: np.ndarray,
+        classes: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> Threshold:
+        """The threshold; `classes` are those of the nominal and of the risky rows. Raises ValueError where it cannot be chosen."""
+        rows = [_riskiest(nominal)]
+        function: Any = {
+            "conformal": calibration.conformal,
+            "false_positive_rate": calibration.at_false_positive_rate,
+            "balanced_accuracy": calibration.at_balanced_accuracy,
+            "cost": calibration.at_cost,
+        }[self.rule]
+        given: dict[str, Any] = {}
+        if self.rule == "conformal":
+            given = {"alpha": self.rate}
+        elif self.rule == "false_positive_rate":
+            given = {"rate": self.rate}
+        else:
+            rows.append(_riskiest(risky))
+        if self.rule == "cost":
+            given = {"miss": self.miss, "false_alarm": self.false_alarm, "prevalence": self.prevalence}
+        if classes is None:
+            return function(*rows, **given)  # type: ignore[no-any-return]
+        both = (rows[1], classes[1]) if len(rows) > 1 else None
+        return calibration.per_class(function, rows[0], classes[0], risky=both, **given)
+
+
+def choose(
+    rule: VerdictRule, clean: Observed, shifted: Sequence[Observed], supervisor: str, rows: np.ndarray | None = None
+) -> Threshold:
+    """A supervisor's threshold from calibration cases (of the samples in `rows`), clean and under circumstances."""
+    keep = np.ones(len(clean), bool) if rows is None else rows
+    nominal = keep & ~clean.failure
+    if not nominal.any():
+        raise ValueError(f"none of the {int(keep.sum())} clean calibration cases was answered rightly")
+    risky = [(o, keep & o.failure) for o in (clean, *shifted)]
+    classes = None
+    if rule.per_class:
+        assert clean.predicted is not None
+        wrong = [o.predicted[failed] for o, failed in risky if o.predicted is not None]
+        classes = clean.predicted[nominal], np.concatenate(wrong)
+    scores = np.concatenate([o.scores[supervisor][failed] for o, failed in risky])
+    return rule.choose(clean.scores[supervisor][nominal], scores, classes)
+
+
+def alarms(threshold: Threshold, observed: Observed, supervisor: str) -> np.ndarray:
+    """Which cases the supervisor calls risky."""
+    return threshold.verdict(observed.scores[supervisor], observed.predicted if threshold.per_class else None)
+
+
+def together(thresholds: Mapping[str, Threshold], observed: Observed, supervisors: Iterable[str]) -> np.ndarray:
+    """Which cases at least one of several supervisors calls risky."""
+    found = [alarms(thresholds[s], observed, s) for s in supervisors]
+    return np.logical_or.reduce(found)
+
+
+def rate(quantity: str, observed: Observed, raised: np.ndarray, supervisor: str = "") -> Evidence:
+    """One of `RATES` under a condition, from which cases an alarm was raised on."""
+    about = replace(observed.about, supervisor=supervisor)
+    if quantity == "miss_rate":
+        return _share(quantity, about, ~raised, observed.failure, observed.groups, "failed")
+    if quantity == "false_alarm_rate":
+        return _share(quantity, about, raised, ~observed.failure, observed.groups, "was answered rightly")
+    return _share(quantity, about, raised, np.ones(len(observed), bool), observed.groups, "is there")
+
+
+def quantities_at(observed: Observed) -> tuple[str, ...]:
+    """Which rates are reported under a condition: false alarms are those on clean data."""
+    clean = not observed.circumstance and not observed.slice
+    return ("miss_rate", "false_alarm_rate", "alarm_rate") if clean else ("miss_rate", "alarm_rate")
+
+
+def findings(
+    clean: Observed, others: Sequence[Observed], thresholds: Mapping[str, Threshold], *, confidence: float
+) -> list[Finding]:
+    """Miss rates, false-alarm rates and alarm rates of every supervisor that has a threshold."""
+    found = []
+    for supervisor, threshold in thresholds.items():
+        for o in (clean, *others):
+            raised = alarms(threshold, o, supervisor)
+            found += [finding(rate(q, o, raised, supervisor), confidence) for q in quantities_at(o)]
+    return found
+
+
+def finding(evidence: Evidence, confidence: float) -> Finding:
+    """The evidence with its two-sided interval."""
+    return Finding(
+        evidence.quantity,
+        evidence.value,
+        None if evidence.reason else evidence.interval(confidence, "two"),
+        evidence.n,
+        groups=evidence.groups,
+        about=evidence.about,
+        better=evidence.better,
+        reason=evidence.reason,
+        assumptions=ASSUMED,
+    )
+
+
+def _share(
+    quantity: str, about: About, outcome: np.ndarray, among: np.ndarray, groups: np.ndarray | None, what: str
+) -> Evidence:
+    outcomes, n = outcome[among].astype(np.float64), int(among.sum())
+    own = None if groups is None else groups[among]
+
+    def interval(confidence: float, sided: Any) -> Interval:
+        # One-sided bounds judge claims and must not err more often than they say; see `performance`.
+        method: Any = "wilson" if sided == "two" else "clopper_pearson"
+        return clustered_proportion(outcomes, own, confidence=confidence, sided=sided, method=method)
+
+    reason = "" if n else f"no case {what} here"
+    value = float(outcomes.mean()) if n else math.nan
+    count = None if own is None else len(np.unique(own.astype(str)))
+    return Evidence(quantity, about, value, n, "lower", interval, groups=count, reason=reason)
+
+
+def _riskiest(scores: np.ndarray) -> np.ndarray:
+    """A case without a score raises an alarm whatever the threshold: riskier than all."""
+    column = np.asarray(scores, dtype=np.float64)
+    return np.where(np.isnan(column), np.inf, column)

@@ -1,0 +1,256 @@
+"""Supervisors at work: fitted once, scoring chunk by chunk from memory-mapped columns, with the time and memory each takes.
+
+A supervisor that cannot be fitted on these data, or cannot score them, is left out with its reason, and the others go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from roadworthy import registry
+from roadworthy.cases.circumstance import Condition
+from roadworthy.data.seeds import key as seed_key
+from roadworthy.execution.inputs import inputs_of
+from roadworthy.execution.plan import Chunk, Plan
+from roadworthy.execution.supervisions import Supervision
+from roadworthy.execution.versions import code_version, libraries, source_of
+from roadworthy.store import ChunkCache
+from roadworthy.subject.needs import Input, Score
+from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, concatenate
+from roadworthy.supervisors.supervisor import reduce_steps
+
+KEPT_FITS = "fitted"
+"""Where fitted supervisors lie in the cache."""
+SECONDS = "seconds.json"
+REFUSALS = (ValueError, RuntimeError)
+"""What a supervisor raises that cannot work on these data, or on this device."""
+
+
+@dataclass
+class Spent:
+    """What a supervisor took."""
+
+    fit_seconds: float = 0.0
+    score_seconds: float = 0.0
+    fit_kept: bool = False
+    """Whether the fit is that of an earlier run, with its seconds."""
+
+
+@dataclass
+class AtWork:
+    """The supervisors of a plan during a run."""
+
+    plan: Plan
+    cache: ChunkCache
+    spent: dict[str, Spent] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Supervisors that could not be fitted or could not score, and why."""
+    prints: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def first(self) -> list[Supervision]:
+        """Those that read traces."""
+        return [s for s in self._working() if not s.reads_scores]
+
+    @property
+    def second(self) -> list[Supervision]:
+        """Those that read the scores of the others."""
+        return [s for s in self._working() if s.reads_scores]
+
+    @property
+    def labels(self) -> list[str]:
+        """Those that score, in the order of the file."""
+        return [s.label for s in self._working()]
+
+    def time_of(self, label: str) -> Spent:
+        """What a supervisor took so far."""
+        return self.spent.setdefault(label, Spent())
+
+    def chunks(self, condition: Condition) -> Iterator[tuple[Chunk, Trace]]:
+        """A condition's chunks, memory-mapped, one at a time."""
+        for chunk in self.plan.chunks:
+            if chunk.condition == condition:
+                yield chunk, self.cache.read(chunk.key)
+
+    def fit(self, *, fresh: bool = False) -> None:
+        """Fit those that learn from the reference rows, or take what an earlier run kept of the same fit."""
+        wanted = [s for s in self.first if s.supervisor.fitted]
+        for s in wanted:
+            if fresh or not self._fetch(s):
+                self._fit(s)
+
+    def score_chunk(self, chunk: Chunk, trace: Trace) -> dict[str, np.ndarray]:
+        """The scores of a chunk's cases, by supervisor; those that read scores come later."""
+        cases, inputs = trace[SYSTEM].case, {}
+        found: dict[str, np.ndarray] = {}
+        for s in self.first:
+            rows = trace[s.module]
+            if s.reads_inputs:
+                if s.module not in inputs:
+                    inputs[s.module] = inputs_of(self.plan, chunk, s.module, rows)
+                rows = replace(rows, columns={**rows.columns, Input().column: inputs[s.module]})
+            scores = self._scored(s, rows)
+            if scores is not None:
+                found[s.label] = reduce_steps(rows, scores, cases, getattr(s.supervisor, "reduce", "max"))
+        return found
+
+    def fit_second(
+        self, s: Supervision, system: ModuleTrace, scores: Mapping[str, np.ndarray], shifted: np.ndarray
+    ) -> None:
+        """Fit one that reads scores, on cases that its members have scored."""
+        lost = [m for m in s.members if m not in scores]
+        if lost:
+            self.failed[s.label] = (
+                f"its member {lost[0]} is not applicable, because {self.failed.get(lost[0], 'it has no scores')}"
+            )
+            return
+        self._timed_fit(s, _with_scores(system, s, scores), shifted)
+
+    def score_second(self, system: ModuleTrace, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The scores of those that read scores, a row a case."""
+        found = {}
+        for s in self.second:
+            column = self._scored(s, _with_scores(system, s, scores))
+            if column is not None:
+                found[s.label] = column
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Keep the fitted ones under their labels, for the monitor and for people."""
+        shutil.rmtree(folder, ignore_errors=True)
+        for s in self._working():
+            if s.supervisor.fitted:
+                self._mark(s)
+                s.supervisor.save(folder / folder_name(s.label))
+
+    def _working(self) -> list[Supervision]:
+        return [s for s in self.plan.supervisions if s.applicable and s.label not in self.failed]
+
+    def _scored(self, s: Supervision, rows: ModuleTrace) -> np.ndarray | None:
+        started = time.perf_counter()
+        try:
+            scores = np.asarray(s.supervisor.score(rows), dtype=np.float64)
+        except REFUSALS as error:
+            self.failed[s.label] = sentence(error)
+            return None
+        self.time_of(s.label).score_seconds += time.perf_counter() - started
+        return scores
+
+    def _fit(self, s: Supervision) -> None:
+        parts = []
+        wanted = {n.column for n in s.supervisor.needs}
+        for chunk, trace in self.chunks(Condition(role="reference")):
+            rows = trace[s.module]
+            columns = {name: column for name, column in rows.columns.items() if name in wanted}
+            if s.reads_inputs:
+                columns[Input().column] = inputs_of(self.plan, chunk, s.module, rows)
+            parts.append(replace(rows, columns=columns))
+        self._timed_fit(s, concatenate(parts), self.plan.data["reference"].targets)
+        if s.label not in self.failed:
+            self._keep(s)
+
+    def _timed_fit(self, s: Supervision, rows: ModuleTrace, truth: Any) -> None:
+        started = time.perf_counter()
+        try:
+            s.supervisor.fit(rows, truth)
+        except REFUSALS as error:
+            self.failed[s.label] = sentence(error)
+            return
+        self.time_of(s.label).fit_seconds = time.perf_counter() - started
+
+    def _mark(self, s: Supervision) -> None:
+        meta = getattr(s.supervisor, "meta", None)
+        if isinstance(meta, dict):
+            meta.update(subject=self._print_of(s), module=s.module, label=s.label)
+
+    def _print_of(self, s: Supervision) -> str:
+        """The fingerprint of what it supervises, read once: weights are long."""
+        if s.module not in self.prints:
+            system = self.plan.subject
+            self.prints[s.module] = (system if s.module == SYSTEM else system.modules[s.module]).fingerprint
+        return self.prints[s.module]
+
+    def _kept_at(self, s: Supervision) -> Path:
+        """Where a fit lies: under all that it depends on."""
+        reference = [c.key for c in self.plan.chunks if c.condition == Condition(role="reference")]
+        component = registry.get("supervisors", s.name)
+        content = [reference, s.name, s.module, dict(s.parameters), code_version(), source_of(component), libraries()]
+        digest = hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16)
+        return self.cache.root / KEPT_FITS / digest.hexdigest()
+
+    def _keep(self, s: Supervision) -> None:
+        if not _keeps(s):
+            return
+        place = self._kept_at(s)
+        partial = place.with_name(f"{place.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
+        self._mark(s)
+        try:
+            partial.mkdir(parents=True)
+            s.supervisor.save(partial)
+            (partial / SECONDS).write_text(json.dumps(self.time_of(s.label).fit_seconds))
+            shutil.rmtree(place, ignore_errors=True)
+            partial.rename(place)
+        except FileExistsError:
+            shutil.rmtree(partial, ignore_errors=True)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+
+    def _fetch(self, s: Supervision) -> bool:
+        """Take a kept fit; whatever is wrong with it, it is made again."""
+        place = self._kept_at(s)
+        if not _keeps(s) or not place.is_dir():
+            return False
+        self._mark(s)
+        try:
+            seconds = float(json.loads((place / SECONDS).read_text()))
+            s.supervisor.load(place)
+        except (OSError, ValueError, TypeError):
+            return False
+        self.spent[s.label] = Spent(fit_seconds=seconds, fit_kept=True)
+        return True
+
+
+def folder_name(label: str) -> str:
+    """A label as the name of a folder; layers of ONNX graphs hold slashes.
+
+    >>> folder_name("knn(k=5)"), folder_name("knn(layer=/fc/Gemm)")
+    ('knn(k=5)', 'knn(layer=%2Ffc%2FGemm)')
+    """
+    return quote(label, safe="()=,[]' ")
+
+
+def _keeps(s: Supervision) -> bool:
+    """Whether it is one that says what it kept, so that a kept fit can be told from another's."""
+    return isinstance(getattr(s.supervisor, "meta", None), dict)
+
+
+def sentence(error: Exception) -> str:
+    """The error's message, or its name where it says nothing."""
+    return str(error).strip() or type(error).__name__
+
+
+def _with_scores(system: ModuleTrace, s: Supervision, scores: Mapping[str, np.ndarray]) -> ModuleTrace:
+    return replace(system, columns={Score(m).column: scores[m] for m in s.members if m in scores})
+
+
+def halves(clusters: np.ndarray, seed: int) -> np.ndarray:
+    """Which rows belong to the first half of the clusters, in an order that depends on the seed and their names alone."""
+    names, own = np.unique(clusters.astype(str), return_inverse=True)
+    order = np.array(sorted(range(len(names)), key=lambda i: seed_key(seed, "half", str(names[i]))))
+    first = np.zeros(len(names), dtype=bool)
+    first[order[: (len(names) + 1) // 2]] = True
+    chosen: np.ndarray = first[own]
+    return chosen
