@@ -176,7 +176,7 @@ def test_offers_say_what_there_is_and_what_there_is_not(folder):
     assert [module.offers(r) for r in (Output(), Input(), Layer("conv"))] == [None, None, None]
     assert (
         module.offers(Layer("haed"))
-        == "the model has no layer 'haed' (did you mean 'head'?); it has: conv, relu, head, penultimate, early, middle, late"
+        == "the model has no layer 'haed' (did you mean 'head'?); it has: penultimate, early, middle, late, conv, relu, head"
     )
     assert module.offers(Passes("dropout", 10, 0.1)) is None and module.offers(Gradient("ones_input")) is None
 

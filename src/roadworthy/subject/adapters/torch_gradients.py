@@ -73,7 +73,7 @@ def refusal(name: str, kind: Kind, dtype: str, head: str | None, parameters: int
         return f"the gradient {name} is one of class scores, and the module gives {kind.name}"
     if by == "input" and not dtype.startswith("float"):
         return f"the gradient {name} is taken by the input, and the model's is {dtype}, which has none"
-    if (by == "head" and head is None) or not parameters:
+    if (by == "head" and head is None) or (by == "parameters" and not parameters):
         return f"the gradient {name} is taken by weights, and the model has no layer with any"
     return None
 
@@ -90,7 +90,7 @@ class Gradients:
     """Whether many cases are differentiated at once; found out at the first of them."""
 
     def norms(self, name: str, batch: Any) -> np.ndarray:
-        """One float64 a row of the batch, which is left as it is; NaN where the scores are not finite."""
+        """One float64 a row of the batch, which is left as it is."""
         import torch
 
         definition = DEFINITIONS[name]

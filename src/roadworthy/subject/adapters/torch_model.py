@@ -164,7 +164,8 @@ class TorchModule:
         if isinstance(request, Gradient):
             parameters = sum(1 for _ in self.model.parameters())
             return gradient_refusal(request.definition, self.kind, self.prepare.dtype, self.gradients.head, parameters)
-        known = [*self.layers, *([PENULTIMATE] if self.head is not None else []), *self.depths]
+        # First the names that every model has: of a long list only the beginning is shown.
+        known = [*([PENULTIMATE] if self.head is not None else []), *self.depths, *self.layers]
         return refused(request, known, where="the model")
 
     def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
@@ -181,12 +182,14 @@ class TorchModule:
         extras: dict[Request, list[np.ndarray]] = {r: [] for r in granted}
         for span in spans(len(context.ids), self.batch_size):
             prepared = self.prepare(images[span])
-            # The model gets a copy where the images are needed once more: it may work in place.
-            raw, seen = self._forward(prepared.copy() if len(granted) > len(wanted) else prepared, wanted)
+            # A copy for what comes later: the model may work in place. It gets the images themselves, as they lie in memory,
+            # because another layout changes the last bits.
+            kept = prepared.copy() if len(granted) > len(wanted) else prepared
+            raw, seen = self._forward(prepared, wanted)
             answers.append(ANSWERS[self.kind.name](raw, len(prepared), self.kind))
-            found = self._passes(prepared, answers[-1], context) | self._norms(prepared, context) | seen
+            found = self._passes(kept, answers[-1], context) | self._norms(kept, answers[-1], context) | seen
             for request in granted:
-                extras[request].append(prepared if isinstance(request, Input) else found[request])
+                extras[request].append(kept if isinstance(request, Input) else found[request])
         return Answers({"output": _joined(answers)}, {r: np.concatenate(parts) for r, parts in extras.items()})
 
     def _passes(self, prepared: np.ndarray, answer: Any, context: Context) -> dict[Request, np.ndarray]:
@@ -209,14 +212,17 @@ class TorchModule:
                 found.update({r: reduced(r, self.kind, answer, columns) for r in requests})
         return found
 
-    def _norms(self, prepared: np.ndarray, context: Context) -> dict[Request, np.ndarray]:
-        """The norms of gradients that are asked for."""
+    def _norms(self, prepared: np.ndarray, answer: Any, context: Context) -> dict[Request, np.ndarray]:
+        """The norms of gradients that are asked for; NaN where there is no answer that could have one."""
         import torch
 
         asked = [r for r in context.requests if isinstance(r, Gradient)]
+        if not asked:
+            return {}
+        sound = np.isfinite(answer).all(axis=1)
         with _threads(self.threads), _steady():
             batch = torch.from_numpy(prepared).to(self.device)
-            return {r: self.gradients.norms(r.definition, batch) for r in asked}
+            return {r: np.where(sound, self.gradients.norms(r.definition, batch), np.nan) for r in asked}
 
     def _forward(self, prepared: np.ndarray, wanted: Sequence[Layer]) -> tuple[Any, dict[Request, np.ndarray]]:
         import torch
