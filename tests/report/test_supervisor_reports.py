@@ -141,6 +141,12 @@ def test_under_the_table_stand_the_set_and_those_who_could_not_be_asked(view: Ru
     assert len(notes) == 2 and all("not applicable" in n for n in notes)
 
 
+def test_what_stands_with_the_supervisors_is_no_note_at_the_top(view: RunView) -> None:
+    aside = html(view).split('<aside class="notes"')[1].split("</aside>")[0]
+    seen, folded = aside.split("<details>")[:2]
+    assert "not applicable" not in seen and folded.count("not applicable") == 2
+
+
 def test_the_page_has_every_column_and_the_run_s_numbers(page: str) -> None:
     rows = Cells(page.split('<table class="supervisors">')[1].split("</table>")[0]).rows
     heads = [text for text, _ in rows[0]]

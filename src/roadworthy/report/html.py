@@ -56,7 +56,7 @@ def _page(view: RunView, pictures: media.Media | None) -> str:
         verdict=wording.verdict(view),
         figures=figures(view),
         media=pictures,
-        notes=notes.brief(view.run.get("notes") or ()),
+        notes=notes.brief(supervisor_wording.other_notes(view)),
         most_notes=notes.MOST,
         glossary=glossary.explained(view),
         settle=functools.partial(wording.settle, view),

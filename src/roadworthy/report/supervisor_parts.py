@@ -3,7 +3,7 @@
 Older runs have neither thresholds nor costs: whatever is missing in a record is simply not shown.
 
 >>> threshold = Threshold.read({"value": 0.4, "rule": "conformal", "chosen_on": 1000, "expected_rate": 0.05})
->>> threshold.rule, threshold.chosen_on, threshold.expected_rate
+>>> threshold.rule, threshold.rows, threshold.expected_rate
 ('conformal', '1,000 rows', 0.05)
 >>> place_key("snow", 2.0), place_key("", None)
 ('snow@2', 'clean')
@@ -37,28 +37,37 @@ class Threshold:
 
     value: float | None
     rule: str
-    chosen_on: str
+    chosen_on: int | str
+    """How many rows, or which."""
     expected_rate: float | None
     parameters: Mapping[str, Any]
+    classes: int = 0
+    """How many classes have a threshold of their own."""
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Threshold:
         """From its record; rows are counted in some records and named in others."""
-        on = record.get("chosen_on")
+        on, classes = record.get("chosen_on"), record.get("per_class")
         return cls(
             _threshold_value(record.get("value")),
             str(record.get("rule") or ""),
-            f"{on:,} rows" if isinstance(on, int) else str(on or ""),
+            on if isinstance(on, int) else str(on or ""),
             _number(record.get("expected_rate")),
             record.get("parameters") or {},
+            len(classes) if isinstance(classes, Mapping) else 0,
         )
 
     @property
     def ruled(self) -> str:
         """The rule in words, with its parameters."""
-        name = self.rule.removeprefix("at_").replace("_", " ")
+        name = self.rule.removeprefix("at_").replace("_", " ") + (" per class" if self.classes else "")
         given = ", ".join(f"{k.replace('_', ' ')} {_short(v)}" for k, v in self.parameters.items())
         return f"{name} ({given})" if given else name
+
+    @property
+    def rows(self) -> str:
+        """The rows that chose it, in words."""
+        return f"{self.chosen_on:,} rows" if isinstance(self.chosen_on, int) else self.chosen_on
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,8 @@ class Supervisor:
     kept_bytes: float | None = None
     notes: tuple[str, ...] = ()
     threshold: Threshold | None = None
+    fit_kept: bool = False
+    """Whether the fit is that of an earlier run, and so are its seconds."""
 
     @classmethod
     def read(cls, record: Mapping[str, Any], findings: Iterable[Finding], *, several_modules: bool) -> Supervisor:
@@ -98,6 +109,7 @@ class Supervisor:
             _number(record.get("kept_bytes")),
             tuple(str(n) for n in record.get("notes") or ()),
             Threshold.read(threshold) if isinstance(threshold, Mapping) else None,
+            bool(record.get("fit_kept")),
         )
 
     @property
@@ -159,11 +171,11 @@ class Rate:
 
 @dataclass(frozen=True)
 class Cover:
-    """Who of the set catches most under a circumstance, and what share of the failures."""
+    """Who of the set is best under a circumstance, and the rate that says so: the share caught, or the AUC."""
 
     circumstance: str
     by: str
-    catch_rate: float | None
+    rate: float | None
 
 
 @dataclass(frozen=True)
@@ -177,6 +189,8 @@ class Recommendation:
     """Of the set as a whole, by place (``snow@2``)."""
     false_alarm_rate: Mapping[str, Rate] = field(default_factory=dict)
     chosen_on: str = ""
+    quantity: str = "catch_rate"
+    """By what it was chosen: the share of the failures caught, or the AUC where there are no verdicts."""
 
     @classmethod
     def read(cls, record: Any, confidence: float) -> Recommendation | None:
@@ -191,6 +205,7 @@ class Recommendation:
             _rates(record.get("miss_rate"), confidence),
             _rates(record.get("false_alarm_rate"), confidence),
             str(record.get("chosen_on") or ""),
+            str(record.get("quantity") or "catch_rate"),
         )
 
     @property

@@ -17,7 +17,7 @@ from .figure import place_name
 from .run_view import RunView
 from .supervisor_parts import Supervisor
 from .supervisor_tables import confidences
-from .supervisor_wording import inapplicable, noted, recommended, recommended_rates, verdicts
+from .supervisor_wording import inapplicable, noted, recommended, recommended_because, recommended_rates, verdicts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -80,7 +80,8 @@ def supervisors_words(view: RunView) -> list[RenderableType]:
 
     lines: list[RenderableType] = []
     if view.recommended is not None:
-        lines.append(Text.assemble((STAR + recommended(view), "bold"), " ", recommended_rates(view)))
+        more = [text for text in (recommended_because(view), recommended_rates(view)) if text]
+        lines.append(Text.assemble((STAR + recommended(view), "bold"), *(f" {text}" for text in more)))
     lines += [Text(_cut(verdicts(view), 400))] if verdicts(view) else []
     lines += [Text(f"Not applicable: {', '.join(who)} ({_cut(reason)})") for reason, who in inapplicable(view)]
     remarks = noted([s for s in view.supervisors if s.applicable])

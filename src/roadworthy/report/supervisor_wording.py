@@ -15,13 +15,17 @@ from .supervisor_parts import Rate, Supervisor, Threshold
 
 
 def recommended(view: RunView) -> str:
-    """Which supervisors to run, and why; empty where the run recommends none."""
+    """Which supervisors to run; empty where the run recommends none."""
     if view.recommended is None:
         return ""
     labels = {s.name: s.label for s in view.supervisors}
-    named = joined([labels.get(name, name) for name in view.recommended.names])
-    why = view.recommended.why.strip()
-    return f"Recommended: {named}." + (f" {_sentence(why, labels)}" if why else "")
+    return f"Recommended: {joined([labels.get(name, name) for name in view.recommended.names])}."
+
+
+def recommended_because(view: RunView) -> str:
+    """Why, in the run's own words."""
+    why = view.recommended.why.strip() if view.recommended else ""
+    return _sentence(why, {s.name for s in view.supervisors}) if why else ""
 
 
 def recommended_rates(view: RunView) -> str:
@@ -29,23 +33,38 @@ def recommended_rates(view: RunView) -> str:
     found = view.recommended
     if found is None:
         return ""
-    subject, verb = ("Together they", "") if len(found.names) > 1 else ("It", "s")
-    miss = "miss" + ("es" if verb else "")
+    several = len(found.names) > 1
     parts = []
     if found.worst is not None:
         place, rate = found.worst
         where = "on the clean data" if place == "clean" else f"under {place_name(*_split(place))}"
-        parts.append(f"{miss} at most {_rate(rate)} of the failures ({where})")
+        parts.append(f"{'miss' if several else 'misses'} at most {_rate(rate)} of the failures ({where})")
     if found.false_alarms is not None and found.false_alarms.value is not None:
-        parts.append(f"raise{verb} a false alarm in {_rate(found.false_alarms)} of the clean cases that are right")
-    rates = f"{subject} {' and '.join(parts)}." if parts else ""
+        raised = "raise" if several else "raises"
+        parts.append(f"{raised} a false alarm in {_rate(found.false_alarms)} of the clean cases that are right")
+    sentences = [f"{'Together they' if several else 'It'} {' and '.join(parts)}."] if parts else []
     if found.optimistic:
-        chosen = (
-            "Chosen on the test cases themselves, so these rates are optimistic: give calibration data to choose on."
+        sentences.append(
+            "Chosen on the test cases themselves, which is optimistic: give calibration data to choose on."
         )
-    else:
-        chosen = f"Chosen on {found.chosen_on} data." if found.chosen_on else ""
-    return " ".join(s for s in (rates, chosen) if s)
+    elif found.chosen_on:
+        sentences.append(f"Chosen on {found.chosen_on} data.")
+    return " ".join(sentences)
+
+
+def covered(view: RunView) -> str:
+    """Who of the recommended set is best under which circumstance; empty where it has one member."""
+    found = view.recommended
+    if found is None or len(found.names) < 2 or not found.covers:
+        return ""
+    ranked = found.quantity.startswith("auc")
+    who = [
+        f"{c.circumstance}: {c.by}"
+        + ("" if c.rate is None else f" ({numbers.value(c.rate, 'plain' if ranked else 'percent')})")
+        for c in found.covers
+    ]
+    on = "" if found.optimistic or not found.chosen_on else f", on {found.chosen_on} data"
+    return f"{'The best AUC' if ranked else 'Who catches most'}{on}: {'; '.join(who)}."
 
 
 def verdicts(view: RunView) -> str:
@@ -53,10 +72,10 @@ def verdicts(view: RunView) -> str:
     found = [s.threshold for s in view.supervisors if s.threshold is not None]
     if not found:
         return ""
-    ways = {(t.ruled, t.chosen_on) for t in found}
-    if len(ways) > 1:
-        return "A score above the supervisor's threshold is an alarm; each threshold's rule stands in the table of thresholds."
-    return f"A score above the supervisor's threshold is an alarm. Thresholds by {_chosen(found[0])}{_expected(found)}."
+    alarm = "A score above the supervisor's threshold is an alarm"
+    if len({t.ruled for t in found}) > 1:
+        return f"{alarm}; each threshold's rule stands in the table of thresholds."
+    return f"{alarm}. Thresholds by {found[0].ruled}{_rows(found)}{_expected(found)}."
 
 
 def inapplicable(view: RunView) -> list[tuple[str, list[str]]]:
@@ -79,11 +98,13 @@ def noted(supervisors: Sequence[Supervisor]) -> list[tuple[str, list[str]]]:
 
 def said_elsewhere(view: RunView, note: str) -> bool:
     """Whether a note of the run only repeats what stands with the supervisors."""
-    return any(
-        note == f"supervisor {s.name} is not applicable, because {s.because}"
-        for s in view.supervisors
-        if not s.applicable
-    )
+    said = {f"supervisor {s.name} is not applicable, because {s.because}" for s in view.supervisors if not s.applicable}
+    return note in said or note in {f"supervisor {s.name}: {n}" for s in view.supervisors for n in s.notes}
+
+
+def other_notes(view: RunView) -> list[str]:
+    """The notes of the run that stand nowhere else in a report."""
+    return [note for note in view.run.get("notes") or () if not said_elsewhere(view, note)]
 
 
 def joined(names: Sequence[str]) -> str:
@@ -97,8 +118,13 @@ def _rate(rate: Rate) -> str:
     return f"{shown.value}{ends}"
 
 
-def _chosen(threshold: Threshold) -> str:
-    return threshold.ruled + (f", chosen on {threshold.chosen_on}" if threshold.chosen_on else "")
+def _rows(found: Sequence[Threshold]) -> str:
+    """On what they were chosen; supervisors that some rows fitted have fewer left."""
+    counts = sorted({t.chosen_on for t in found if isinstance(t.chosen_on, int)})
+    named = sorted({t.rows for t in found if t.rows})
+    if len(counts) > 1 and len(counts) == len(named):
+        return f", chosen on {counts[0]:,} to {counts[-1]:,} rows"
+    return f", chosen on {joined(named)}" if named else ""
 
 
 def _expected(found: Sequence[Threshold]) -> str:

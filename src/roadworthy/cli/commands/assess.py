@@ -84,8 +84,7 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
             out.print(supervisor_terminal.supervisors_table(view, out.width))
         for words in supervisor_terminal.supervisors_words(view):
             out.print(words)
-    told = [n for n in view.run.get("notes", []) if not supervisor_wording.said_elsewhere(view, n)]
-    for note in notes.brief(told):
+    for note in notes.brief(supervisor_wording.other_notes(view)):
         if not quiet or UNANSWERED in note or UNUSED in note:
             out.print(f"note: {escape(note)}", soft_wrap=True)
     if not quiet:
