@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from safetensors.torch import save_file
 
 from roadworthy.data.values import TASKS
 from roadworthy.registry import get
+from roadworthy.spec import Assessment
 from roadworthy.subject.adapters.ensemble import EnsembleModule
 from roadworthy.subject.adapters.torch_model import TorchModule
 from roadworthy.subject.module import SubjectError
@@ -247,6 +250,20 @@ def test_what_is_no_ensemble_is_refused_by_a_sentence(folder, weights, more, sai
     with pytest.raises(SubjectError, match=said):
         ensemble_system(folder, weights, **more)
     assert not (folder / "members").exists()
+
+
+def test_the_page_and_the_example_are_accepted():
+    project = Path(__file__).parents[2]
+    blocks = re.findall(r"```yaml\n(.*?)```", (project / "docs" / "ensembles.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for text in blocks:
+        assert Assessment.parse(f"{text}\ndata: {{test: {{npz: a.npz}}}}\n", "ensembles.md").adapter == "ensemble"
+    example = Assessment.read(project / "examples" / "fashion" / "ensemble.yaml")
+    get("adapters", "ensemble").check({**_settings(example), "path": "", "base": Path(), "task": CLASSIFY})
+
+
+def _settings(spec: Assessment) -> dict:
+    return {k: v for k, v in spec.subject.items() if k not in ("task", "ensemble")}
 
 
 @pytest.mark.slow
