@@ -50,6 +50,8 @@ _SUPERVISOR = {
         "applicable": {"type": "boolean"},
         "because": {"type": "string", "description": "Why it is not applicable."},
         "parameters": {"type": "object"},
+        "members": {"type": "array", "items": {"type": "string"}},
+        "fit_kept": {"type": "boolean", "description": "Whether fit_seconds are those of an earlier run."},
         "fit_seconds": _NUMBER,
         "score_seconds": _NUMBER,
         "kept_bytes": {"type": ["number", "null"], "description": "What it has to keep in memory to score."},
@@ -74,8 +76,12 @@ _RECOMMENDED = {
         "supervisors": {"type": "array", "items": {"type": "string"}},
         "why": {"type": "string"},
         "covers": {"type": "object", "description": "By circumstance: who of the set catches most, and what share."},
-        "miss_rate": {"type": "object", "description": "Of the set as a whole, by place: value and interval."},
-        "false_alarm_rate": {"type": "object", "description": "Of the set as a whole: value and interval."},
+        "quantity": {"type": "string", "description": "By what it was chosen: catch_rate or auc_failure."},
+        "miss_rate": {
+            "type": ["object", "null"],
+            "description": "Of the set as a whole, by place: value and interval.",
+        },
+        "false_alarm_rate": {"type": ["object", "null"], "description": "Of the set as a whole: value and interval."},
         "chosen_on": {"type": "string"},
     },
 }
