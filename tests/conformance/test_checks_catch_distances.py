@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from roadworthy.distances import closed_form
+
 
 def size(first, second) -> float:
     """How far two numbers are apart, as it should be."""
@@ -79,7 +81,10 @@ def test_a_distance_that_changes_what_it_compares_is_caught(broken):
 
 
 def test_a_closed_form_of_another_distance_is_caught(broken):
-    def ratios(passes, original):
-        return np.zeros((len(original), 2))
+    @closed_form(lambda passes, original: np.zeros((len(original), 2)))
+    def all_the_same(first, second) -> float:
+        """Says more pair by pair."""
+        return size(first, second)
 
-    assert broken("distances", size, of=("vector",), ratios=ratios) == {"its_closed_form_equals_the_mean_over_pairs"}
+    rule = "its_closed_form_equals_the_mean_over_pairs"
+    assert broken("distances", all_the_same, of=("vector",)) == {rule}

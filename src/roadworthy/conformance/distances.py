@@ -98,8 +98,8 @@ def values_are_never_changed(component: Component) -> Iterator[str]:
 
 
 def its_closed_form_equals_the_mean_over_pairs(component: Component) -> Iterator[str]:
-    """`ratios` of (passes, answer) is what the distances between all of them average to."""
-    ratios: Callable[..., np.ndarray] | None = component.traits.get("ratios")
+    """What `closed_form` gave it, of (passes, answer), is what the distances between all of them average to."""
+    ratios: Callable[..., np.ndarray] | None = getattr(component.build, "ratios", None)
     rng = np.random.default_rng(5)
     for count, width in itertools.product((1, 2, 7) if ratios else (), (2, 5)):
         passes, answer = rng.normal(size=(count, 9, width)), rng.normal(size=(9, width))

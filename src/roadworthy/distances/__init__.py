@@ -2,8 +2,8 @@
 
 A distance is a function of two values of one kind. It declares which kinds it compares (`of`), for which of them it is the one
 to take where none is named (`default`), and whether it stays within [0, 1] (`bounded`). Its mean over many pairs is the plain
-one, or with ``mean="quadratic"`` the root of the mean square. Where the mean over all pairs of many passes has a closed form,
-`ratios` gives it (see `roadworthy.subject.variation`).
+one, or with ``mean="quadratic"`` the root of the mean square. Where the mean over all pairs of many passes has a closed form, it
+carries that (`closed_form`; see `roadworthy.subject.variation`).
 
 >>> for_kind("boxes"), default_for("vector"), default_for("image")
 (['iou'], 'standard_deviation', '')
@@ -11,12 +11,17 @@ one, or with ``mean="quadratic"`` the root of the mean square. Where the mean ov
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from roadworthy.data.values import Kind
 
-__all__ = ["default_for", "for_kind"]
+__all__ = ["closed_form", "default_for", "for_kind"]
+
+_F = TypeVar("_F", bound=Callable[..., float])
 
 
 def for_kind(kind: Kind | str) -> list[str]:
@@ -32,3 +37,14 @@ def default_for(kind: Kind | str) -> str:
 
     found = components("distances").items()
     return next((name for name, c in found if str(kind) in c.traits.get("default", ())), "")
+
+
+def closed_form(ratios: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[_F], _F]:
+    """Decorator that gives a distance what its means over passes (T, n, d) and an answer (n, d) are at once: VR and VRO, (n, 2)."""
+
+    def decorate(distance: _F) -> _F:
+        extended: Any = distance
+        extended.ratios = ratios
+        return distance
+
+    return decorate

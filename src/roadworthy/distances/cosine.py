@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.distances import closed_form
 from roadworthy.registry import register
 
 
@@ -29,7 +30,8 @@ def _ratios(passes: np.ndarray, original: np.ndarray) -> np.ndarray:
     return np.clip(np.stack([apart, off], axis=1), 0.0, 2.0)
 
 
-@register("distances", "cosine", of=("vector", "class_scores"), ratios=_ratios)
+@register("distances", "cosine", of=("vector", "class_scores"))
+@closed_form(_ratios)
 def cosine(first: Any, second: Any) -> float:
     """One minus the cosine of the angle between two vectors; scale does not matter."""
     pair = _directions(np.stack([np.ravel(first), np.ravel(second)]).astype(np.float64))

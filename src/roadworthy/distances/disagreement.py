@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.distances import closed_form
 from roadworthy.registry import register
 
 
@@ -32,8 +33,8 @@ def _ratios(passes: np.ndarray, original: np.ndarray) -> np.ndarray:
     of=("class_scores", "label"),
     default=("class_scores", "label"),
     bounded=True,
-    ratios=_ratios,
 )
+@closed_form(_ratios)
 def disagreement(first: Any, second: Any) -> float:
     """1 where the two answers name different classes, else 0."""
     return float(_winners(np.atleast_1d(first)) != _winners(np.atleast_1d(second)))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.distances import closed_form
 from roadworthy.registry import register
 
 
@@ -31,8 +32,8 @@ def _ratios(passes: np.ndarray, original: np.ndarray) -> np.ndarray:
     of=("vector", "class_scores"),
     default=("vector",),
     mean="quadratic",
-    ratios=_ratios,
 )
+@closed_form(_ratios)
 def standard_deviation(first: Any, second: Any) -> float:
     """Euclidean distance over the root of two: the standard deviation of the two values."""
     pair = np.stack([np.ravel(first), np.ravel(second)]).astype(np.float64)

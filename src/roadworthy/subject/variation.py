@@ -60,7 +60,7 @@ def variation(distance: str, kind: Kind, original: Any, passes: Iterable[Any]) -
     columns = list(passes)
     if not columns:
         raise ValueError("no pass was made; ask for two at least")
-    ratios: Callable[..., np.ndarray] | None = component.traits.get("ratios")
+    ratios: Callable[..., np.ndarray] | None = getattr(component.build, "ratios", None)
     rows = [_rows(column) for column in (original, *columns)]
     if ratios is None or any(r is None or r.shape != rows[0].shape for r in rows):  # type: ignore[union-attr]
         return looped(component, _answers(original), [_answers(column) for column in columns])
