@@ -45,8 +45,8 @@ class InputGradientNorm(_OfGradient):
     """Minus the norm of the input gradient of the cross-entropy to all-ones targets (seed 003, as coded).
 
     The gradient by the logits is C p - 1: nothing where all C classes are equally likely, and largest where one is certain. So a
-    small norm is the risky one, as in the GradNorm that it is named after. (Of the Fashion-MNIST example's errors against its
-    right answers: AUC 0.80 this way.)
+    small norm is the risky one, as in the GradNorm that it is named after. (On the first 600 test images of the Fashion-MNIST
+    example, errors against right answers: AUC 0.80 this way.)
     """
 
     needs: tuple[Request, ...] = (Gradient("ones_input"),)
@@ -62,7 +62,8 @@ class EntropyGradientNorm(_OfGradient):
 
     The gradient by the logits, -p (log p + H), vanishes where a class is certain, grows with doubt, and vanishes again where all
     classes are equally likely, which trained classifiers rarely answer. So a large norm is the risky one, but a row that is
-    wholly undecided goes unseen. (Of the Fashion-MNIST example's errors against its right answers: AUC 0.82 this way.)
+    wholly undecided goes unseen. (On the first 600 test images of the Fashion-MNIST example, errors against right answers:
+    AUC 0.82 this way.)
     """
 
     needs: tuple[Request, ...] = (Gradient("entropy_parameters"),)

@@ -80,7 +80,7 @@ def least(loss: Loss, start: np.ndarray) -> np.ndarray:
     several times as long as all the rest of a step.
 
     >>> least(lambda x: (float(np.sum((x - 3) ** 4 + x**2)), 4 * (x - 3) ** 3 + 2 * x), np.zeros(1)).round(6).tolist()
-    [2.165373]
+    [2.0]
     """
     x, (value, slope) = start, loss(start)
     steps: list[np.ndarray] = []
