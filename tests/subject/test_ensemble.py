@@ -17,7 +17,7 @@ from roadworthy.spec import Assessment
 from roadworthy.subject.adapters.ensemble import EnsembleModule
 from roadworthy.subject.adapters.torch_model import TorchModule
 from roadworthy.subject.module import SubjectError
-from roadworthy.subject.needs import Input, Layer, Output, Passes
+from roadworthy.subject.needs import Gradient, Input, Layer, Output, Passes
 from roadworthy.subject.passes import Summary
 from roadworthy.subject.system import Cases
 
@@ -151,10 +151,13 @@ def test_with_a_distance_the_members_are_compared_with_each_other_and_with_the_a
         np.testing.assert_allclose(columns[request.column][i], [np.mean(pairs), np.mean(own)], atol=1e-6)
 
 
-def test_layers_are_those_of_the_first_member(folder, images):
-    requests = frozenset({Layer("conv"), Layer("penultimate"), Input(), MEMBERS})
+def test_layers_gradients_and_dropout_are_those_of_the_first_member(folder, images):
+    inside = {Layer("conv"), Layer("penultimate"), Gradient("entropy_parameters"), Passes("dropout", 3, 0.1)}
+    requests = frozenset({*inside, Input(), MEMBERS})
     cases = Cases(ids(40), images)
-    together = ensemble_system(folder, NAMES).run(cases, {"model": requests})["model"].columns
+    system = ensemble_system(folder, NAMES)
+    assert [system.modules["model"].offers(r) for r in inside] == [None] * len(inside)
+    together = system.run(cases, {"model": requests})["model"].columns
     alone = member_system(folder, NAMES[0]).run(cases, {"model": requests - {MEMBERS}})["model"].columns
     assert set(together) == {*alone, MEMBERS.column}
     for name, column in alone.items():
