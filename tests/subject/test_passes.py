@@ -22,6 +22,7 @@ from roadworthy.data.values import CLASS_SCORES, TASKS, VECTOR
 from roadworthy.registry import get
 from roadworthy.subject.adapters.depths import by_depth
 from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.adapters.torch_front import Front
 from roadworthy.subject.adapters.torch_model import TorchModule
 from roadworthy.subject.adapters.torch_passes import Dropout, Site, sites
 from roadworthy.subject.module import Context, SubjectError
@@ -190,7 +191,25 @@ class Scaled(nn.Module):
         return self.head(self.features(self.alpha(torch.selu(self.conv(x)))).flatten(1))
 
 
-NETS = (flat_net, Residual, Twice, Nested, InputChanged, Collecting, Windows, TokensFirst, Scaled)
+class ChangedLater(nn.Module):
+    """After the dropout it changes what came before, by way of a view of it, and uses it again."""
+
+    def __init__(self):
+        super().__init__()
+        self.front = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(inplace=True))
+        self.drop = nn.Dropout(0.5)
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, x):
+        h = self.front(x)
+        part = h[:, :4]
+        dropped = self.drop(h)
+        part.mul_(2)
+        h += 1
+        return self.head(dropped + h)
+
+
+NETS = (flat_net, Residual, Twice, Nested, InputChanged, Collecting, Windows, TokensFirst, Scaled, ChangedLater)
 
 
 class Masked(nn.Module):
@@ -280,6 +299,57 @@ def test_the_front_is_remembered_wherever_that_changes_nothing(build):
     list(dropout.passes(prepared(), 2, seed=SEED, module="model"))
     ((_, front),) = dropout._known.values()
     assert (front is None) == (build is Collecting)
+
+
+class Program(nn.Module):
+    """Steps that read, make and change tensors, in any order: what a person could write in a `forward`."""
+
+    def __init__(self, steps):
+        super().__init__()
+        torch.manual_seed(0)
+        self.steps = steps
+        self.linear = nn.ModuleList([nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True))])
+        self.change = nn.ReLU(inplace=True)
+        self.same = nn.Identity()
+        self.drop = nn.Dropout(0.5)
+        self.chain = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 4))
+
+    def forward(self, x):
+        seen = [x]
+        for name, i, j in self.steps:
+            one, other = seen[i % len(seen)], seen[j % len(seen)]
+            step = {
+                "linear": lambda one, other, j: self.linear[j % 2](one),
+                "relu": lambda one, other, j: self.change(one),
+                "same": lambda one, other, j: self.same(one),
+                "drop": lambda one, other, j: self.drop(one),
+                "chain": lambda one, other, j: self.chain(one),
+                "sum": lambda one, other, j: one + other,
+                "add": lambda one, other, j: one.add_(other.tanh()),
+                "view": lambda one, other, j: one[:, :],
+                "part": lambda one, other, j: (one[:, : 1 + j % 4].mul_(0.5), one)[1],
+                "tanh": lambda one, other, j: torch.tanh(one),
+            }[name]
+            seen.append(step(one, other, j))
+        return self.drop(torch.stack(seen)).sum(0)
+
+
+STEPS = st.sampled_from(["linear", "relu", "same", "drop", "chain", "sum", "add", "view", "part", "tanh"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(STEPS, st.integers(0, 5), st.integers(0, 5)), max_size=8))
+def test_remembering_the_front_is_running_it_whatever_the_model_does(steps):
+    model = Program(steps).eval()
+    dropout = Dropout(model, sites(model, None, None))
+    batch = torch.from_numpy(np.random.default_rng(2).normal(size=(3, 4)).astype(np.float32))
+    front = Front(model, [site.layer for site in dropout.sites])
+    rows = dropout._rows(batch)
+    for start in (0, 10):
+        whole = list(dropout._passes(batch, range(start, start + 5), rows, None, seed=1, module="m"))
+        again = list(dropout._passes(batch, range(start, start + 5), rows, front, seed=1, module="m"))
+        for one, other in zip(whole, again, strict=True):
+            assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,8 @@ def _probabilities(scores: Any) -> np.ndarray:
     """Probabilities of the rows that are finite; NaN in the others."""
     rows = np.asarray(scores, dtype=np.float64)
     finite = np.isfinite(rows).all(axis=1)
+    if finite.all():
+        return probabilities(rows)
     result = np.full(rows.shape, np.nan)
     if finite.any():
         result[finite] = probabilities(rows[finite])

@@ -19,6 +19,7 @@ from roadworthy.registry import register
 from roadworthy.subject.needs import Output, Passes, Request
 from roadworthy.subject.passes import Summary, entropies
 from roadworthy.supervisors.plain import PlainSupervisor
+from roadworthy.supervisors.softmax import max_softmax
 
 
 def variation_ratio(summary: Summary) -> np.ndarray:
@@ -39,8 +40,7 @@ def mutual_information(summary: Summary) -> np.ndarray:
 
 def mean_softmax(summary: Summary) -> np.ndarray:
     """One minus the highest mean probability."""
-    highest: np.ndarray = summary.mean_probability.max(axis=1)
-    return 1.0 - highest
+    return max_softmax(summary.mean_probability)
 
 
 class FromPasses(PlainSupervisor):

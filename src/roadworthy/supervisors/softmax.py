@@ -17,6 +17,7 @@ import numpy as np
 
 from roadworthy.data.values import probabilities
 from roadworthy.registry import register
+from roadworthy.subject.passes import entropies
 from roadworthy.supervisors.plain import PlainSupervisor
 
 
@@ -40,7 +41,7 @@ def deep_gini(p: np.ndarray) -> np.ndarray:
 
 def softmax_entropy(p: np.ndarray) -> np.ndarray:
     """The entropy of the probabilities, in nats."""
-    return -np.einsum("ij,ij->i", p, np.log(np.where(p > 0, p, 1.0)))
+    return entropies(p)
 
 
 class _FromProbabilities(PlainSupervisor):

@@ -22,6 +22,7 @@ from then on each pass gets a copy of its own.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ class Front:
         self.drawn = frozenset(drawn)
         holding = {m for m in model.modules() if self.drawn & set(m.modules())}
         self._units = {child for m in holding for child in m.children() if child not in holding}
-        sequences = [m for m in holding if type(m).forward is nn.Sequential.forward]
+        sequences = [m for m in holding if type(m).forward is nn.Sequential.forward and "forward" not in vars(m)]
         self._chains = {m: next(i for i, child in enumerate(m) if child in holding) for m in sequences}
         self._changed: set[Key] = set()
         """Calls whose result is changed later: each pass gets a copy."""
@@ -98,7 +99,7 @@ class Front:
         if INPUT not in self._kept:
             self._keep(INPUT, self._batch)
         batch = self._again(INPUT)
-        with _watching(self.call):
+        with _watching()(self.call):
             raw = self.model(batch)
         self._forget_changed()
         return raw
@@ -170,17 +171,20 @@ class Front:
             del self._kept[key]
 
 
-@contextmanager
-def _watching(call: Callable[..., Any]) -> Iterator[None]:
-    """Every call of a torch function in here goes through `call`."""
+@functools.cache
+def _watching() -> type:
+    """A context in which every call of a torch function goes through what it was made with."""
     from torch.overrides import TorchFunctionMode
 
     class Watching(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return call(func, func, args, kwargs or {})
+        def __init__(self, call: Callable[..., Any]) -> None:
+            super().__init__()
+            self.call = call
 
-    with Watching():
-        yield
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return self.call(func, func, args, kwargs or {})
+
+    return Watching
 
 
 def _leaves(value: Any) -> Iterator[Any]:
