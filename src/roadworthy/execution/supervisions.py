@@ -16,7 +16,6 @@ from roadworthy.spec import Assessment, supervisor_label, supervisor_name, super
 from roadworthy.subject.needs import Input, Score
 from roadworthy.subject.system import INPUT, System
 from roadworthy.subject.trace import SYSTEM
-from roadworthy.subject.trace import SYSTEM
 from roadworthy.supervisors.supervisor import Supervisor
 
 EVERY_OTHER = "*"

@@ -69,6 +69,11 @@ def group_sums(values: Floats, codes: Codes, count: int) -> Floats:
     return sums
 
 
+def occupied(codes: Codes, count: int) -> int:
+    """How many of the groups have a case."""
+    return int(np.count_nonzero(np.bincount(codes, minlength=count)))
+
+
 def kish_size(weights: Floats) -> float:
     """(sum w)^2 / sum w^2: how many equal parts the weights are worth."""
     return float(weights.sum() ** 2 / np.square(weights).sum())
@@ -91,8 +96,9 @@ def _moments(influences: Floats) -> tuple[float, float]:
     if scale == 0.0:
         return 0.0, 3.0
     count, unit = len(influences), influences / scale
-    squares = float(np.square(unit).sum())
-    return float(count * (unit**3).sum() ** 2 / squares**3), float(count * (unit**4).sum() / squares**2)
+    second = unit * unit
+    squares = float(second.sum())
+    return float(count * (second @ unit) ** 2 / squares**3), float(count * (second @ second) / squares**2)
 
 
 def _freedom(weight: float, count: int) -> float:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arguments import Codes, Floats, Sided, binary_values, group_codes, open_sides, real_values, same_length
-from .clusters import cluster_design, clustered_proportion, discounted_size, group_sums
+from .clusters import cluster_design, clustered_proportion, discounted_size, group_sums, occupied
 from .interval import Interval
 from .paired import correlation_of, two_sided_level
 
@@ -84,8 +84,8 @@ def fpr_at_tpr_interval(
     ups, downs = np.sort(values[marks]), np.sort(values[~marks])
     threshold = float(ups[_missed(len(ups), rate)])
     below, alarms = values[marks] < threshold, values[~marks] >= threshold
-    effective = _effective(below, codes[marks], tail)
-    if effective < 1.0 or len(np.unique(codes[~marks])) < 2:
+    effective = _effective(below, codes[marks], tail) if count < len(values) else float(len(ups))
+    if effective < 1.0 or occupied(codes[~marks], count) < 2:
         return Interval(0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound")
     at = _rate_from(downs, threshold)
     first, last = _quantile_ranks(len(ups), effective, 1.0 - rate, tail)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arguments import Floats, Sided, binary_values, group_codes, real_values, same_length, tail_probability
-from .clusters import discounted_size, group_sums, grouped_freedom, kurtosis_freedom
+from .clusters import discounted_size, group_sums, grouped_freedom, kurtosis_freedom, occupied
 from .interval import Interval
 from .proportion import wilson_bounds
 
@@ -51,29 +51,25 @@ def _columns(scores: ArrayLike, positive: ArrayLike) -> tuple[Floats, NDArray[np
     return values, marks
 
 
-def _at_or_above(values: Floats, ordered: Floats) -> Floats:
-    counted: Floats = (len(ordered) - np.searchsorted(ordered, values, "left")).astype(np.float64)
-    return counted
-
-
 def _precision(values: Floats, marks: NDArray[np.bool_]) -> _Precision:
-    everyone, ups = np.sort(values), np.sort(values[marks])
-    above, true = _at_or_above(ups, everyone), _at_or_above(ups, ups)
+    """From one sorting: tied cases are one threshold."""
+    order = np.argsort(values)
+    ordered = values[order]
+    tie = np.cumsum(np.r_[0, ordered[1:] != ordered[:-1]])
+    ups, every = np.bincount(tie, weights=marks[order]), np.bincount(tie).astype(np.float64)
+    positives, n = ups.sum(), len(values)
+    true, above = positives - np.cumsum(ups) + ups, n - np.cumsum(every) + every
     share = true / above
-    value = float(share.mean())
-    upto = np.searchsorted(ups, values, "right")
-    gain = np.r_[0.0, np.cumsum(1.0 / above)][upto]
-    loss = np.r_[0.0, np.cumsum(share / above)][upto]
-    own = _at_or_above(values, ups) / _at_or_above(values, everyone)
-    influence = len(values) / len(ups) * (marks * (own + gain - value) - loss)
-    return _Precision(value, influence, float(((1.0 - share) / above).mean()))
+    value = float(ups @ share / positives)
+    gain, loss = np.cumsum(ups / above), np.cumsum(ups * share / above)
+    influence = np.empty(n)
+    influence[order] = n / positives * (marks[order] * (share + gain - value)[tie] - loss[tie])
+    return _Precision(value, influence, float(ups @ ((1.0 - share) / above) / positives))
 
 
 def average_precision(scores: ArrayLike, positive: ArrayLike) -> float:
     """The mean precision at the scores of the positives, from all cases that score at least as high."""
-    values, marks = _columns(scores, positive)
-    everyone, ups = np.sort(values), np.sort(values[marks])
-    return float((_at_or_above(ups, ups) / _at_or_above(ups, everyone)).mean())
+    return _precision(*_columns(scores, positive)).value
 
 
 def average_precision_interval(
@@ -89,7 +85,7 @@ def average_precision_interval(
     tail = tail_probability(confidence, sided)
     values, marks = _columns(scores, positive)
     codes, count = group_codes(groups, len(values))
-    fewest = min(len(np.unique(codes[marks])), len(np.unique(codes[~marks])))
+    fewest = min(occupied(codes[marks], count), occupied(codes[~marks], count))
     kind = "delta method" if count == len(values) else f"delta method, {count} groups"
     if fewest < 2:
         return Interval(0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound")

@@ -32,7 +32,7 @@ from .arguments import (
     same_length,
     tail_probability,
 )
-from .clusters import discounted_size, group_sums, kurtosis_freedom
+from .clusters import discounted_size, group_sums, kurtosis_freedom, occupied
 from .interval import Interval
 from .paired import mover, two_sided_level
 from .proportion import wilson_bounds
@@ -49,7 +49,7 @@ class _Cases:
     @property
     def units(self) -> tuple[int, int]:
         """Groups that hold a positive, and groups that hold a negative."""
-        return len(np.unique(self.codes[self.positive])), len(np.unique(self.codes[~self.positive]))
+        return occupied(self.codes[self.positive], self.count), occupied(self.codes[~self.positive], self.count)
 
     @property
     def distinct(self) -> bool:
@@ -65,19 +65,18 @@ class _Components:
     below: Floats
 
 
-def _midranks(values: Floats) -> Floats:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return (ends - (counts - 1) / 2.0)[inverse]
-
-
 def _placements(scores: Floats, positive: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Share of negatives below each positive, and of positives above each negative."""
-    ranks = _midranks(scores)
-    ups, downs = int(positive.sum()), int((~positive).sum())
-    above = (ranks[positive] - _midranks(scores[positive])) / downs
-    below = 1.0 - (ranks[~positive] - _midranks(scores[~positive])) / ups
-    return above, below
+    """Share of negatives below each positive, and of positives above each negative, ties half; from one sorting."""
+    order = np.argsort(scores)
+    ordered, marks = scores[order], positive[order]
+    tie = np.cumsum(np.r_[0, ordered[1:] != ordered[:-1]])
+    ups = np.bincount(tie, weights=marks)
+    downs = np.bincount(tie) - ups
+    lower = np.cumsum(downs) - downs / 2.0
+    higher = ups.sum() - np.cumsum(ups) + ups / 2.0
+    placed = np.empty(len(scores))
+    placed[order] = np.where(marks, lower[tie] / downs.sum(), higher[tie] / ups.sum())
+    return placed[positive], placed[~positive]
 
 
 def _columns(scores: ArrayLike, positive: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
