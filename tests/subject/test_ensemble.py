@@ -20,6 +20,7 @@ from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Gradient, Input, Layer, Output, Passes
 from roadworthy.subject.passes import Summary
 from roadworthy.subject.system import Cases
+from roadworthy.subject.training import Recipe, member_file, save_member
 
 CLASSIFY, REGRESS = TASKS["classification"], TASKS["regression"]
 MEMBERS = Passes("ensemble", 0)
@@ -214,15 +215,17 @@ def test_the_fingerprint_covers_every_member_and_their_order(folder):
     assert ensemble_system(folder, NAMES).modules["model"].fingerprint == prints[0]
 
 
-def test_a_recipe_gives_members_that_are_kept_and_found_again(folder, tmp_path, images, capsys):
-    more = {"path": "recipe.py:train_member", "build": "model.py:build", "members": 2, "seed": 5}
-    place = str(tmp_path / "members")
-    first = ensemble_system(folder, place, **more)
-    assert "2 of 2" in capsys.readouterr().err
-    again = ensemble_system(folder, place, **more)
+def test_kept_members_of_the_recipe_are_loaded_and_none_is_trained(folder, tmp_path, images, capsys):
+    # A whole assessment that trains its members first is in tests/supervisors/test_ensembles.py.
+    recipe = Recipe("recipe.py:train_member", folder, seed=5)
+    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    for number in (0, 1):
+        save_member(recipe.member(number), member_file(tmp_path, number), recipe.note(number))
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(strict)
+    kept = ensemble_system(folder, str(tmp_path), recipe.path, build="model.py:build", members=2, seed=5)
     assert not capsys.readouterr().err
-    assert first.fingerprint == again.fingerprint
-    module = again.modules["model"]
+    module = kept.modules["model"]
     assert isinstance(module, EnsembleModule) and all(isinstance(m, TorchModule) for m in module.members)
     assert sorted(f.name for f in module.files) == [
         "member-0.safetensors",
@@ -230,9 +233,9 @@ def test_a_recipe_gives_members_that_are_kept_and_found_again(folder, tmp_path, 
         "model.py",
         "recipe.py",
     ]
-    listed = ensemble_system(folder, [f"{place}/member-{n}.safetensors" for n in (0, 1)])
+    listed = ensemble_system(folder, [str(member_file(tmp_path, n)) for n in (0, 1)])
     cases = Cases(ids(40), images)
-    np.testing.assert_array_equal(first.run(cases)["system"].output, listed.run(cases)["system"].output)
+    np.testing.assert_array_equal(kept.run(cases)["system"].output, listed.run(cases)["system"].output)
 
 
 @pytest.mark.parametrize(
