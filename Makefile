@@ -42,14 +42,21 @@ check: .venv/installed-dev
 	$(RUN)mypy
 	$(RUN)pytest src tests/architecture tests/claims -x
 
-bench: .venv/installed-dev .venv-peers/installed
+bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/installed
 	$(RUN)python benchmarks/transforms.py
 	$(RUN)python benchmarks/assess_growth.py
 	$(RUN)python benchmarks/import_time.py
+	$(RUN)python benchmarks/supervisors.py
+	$(RUN)python benchmarks/supervisors_cost.py
 
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --disable-pip-version-check -q -r benchmarks/peers.txt
+	@touch $@
+
+.venv-peers/supervisors/installed: benchmarks/peers-supervisors.txt
+	$(PYTHON) -m venv .venv-peers/supervisors
+	.venv-peers/supervisors/bin/pip install --disable-pip-version-check -q -r benchmarks/peers-supervisors.txt
 	@touch $@
 
 docs: .venv/installed-dev

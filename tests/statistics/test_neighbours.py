@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import cdist
 
-from roadworthy.statistics import nearest
+from roadworthy.statistics import Points, nearest
 from roadworthy.statistics.neighbours import chunk_rows
 
 
@@ -144,3 +144,87 @@ def test_vanishing_points_beside_ordinary_queries_are_found(dtype: type, tiny: f
     found = nearest(np.array([[1.0, 1.0], [tiny, 0.0]], dtype=dtype), points, k=1)
     assert found.distances[:, 0].tolist() == [pytest.approx(2**0.5), 0.0]
     assert found.indices[1, 0] == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(("n", "k"), [(40, 1), (40, 40), (1500, 7), (5000, 50)])
+def test_the_kth_distance_alone_is_the_last_of_all_k(n, k, dtype):
+    rng = np.random.default_rng(n * k)
+    queries, points = rng.normal(size=(30, 12)).astype(dtype), rng.normal(size=(n, 12)).astype(dtype)
+    points[: n // 2] = points[n // 2 : 2 * (n // 2)]  # every one twice
+    found = Points(points, memory_mb=1).kth_distances(queries, k=k)
+    np.testing.assert_allclose(found, by_hand(queries, points, k)[0][:, -1], rtol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(np.float64, st.tuples(st.integers(1, 6), st.just(3)), elements=st.floats(-1e6, 1e6)),
+    arrays(np.float64, st.tuples(st.integers(2, 12), st.just(3)), elements=st.floats(-1e6, 1e6)),
+    st.data(),
+)
+def test_the_kth_distance_is_right_for_any_values(queries, points, data):
+    k = data.draw(st.integers(1, len(points)))
+    found = Points(points).kth_distances(queries, k=k)
+    np.testing.assert_allclose(found, by_hand(queries, points, k)[0][:, -1], rtol=1e-9, atol=1e-300)
+
+
+def test_the_kth_distance_where_float32_cannot_tell_points_apart():
+    rng = np.random.default_rng(5)
+    points = np.concatenate([rng.normal(size=(700, 6)) * 1e-5 + side for side in (-1e3, 1e3)])
+    queries = np.concatenate([points[:40], [[1e20] * 6, [-3.0] * 6]])
+    found = Points(points).kth_distances(queries, k=5)
+    np.testing.assert_allclose(found, by_hand(queries, points, 5)[0][:, -1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])
+@pytest.mark.parametrize("hidden", [0, 400, 2450, 2497])
+def test_points_that_a_query_must_not_find_are_not_found(device, hidden):
+    if device != "cpu":
+        pytest.importorskip("torch")
+    rng = np.random.default_rng(hidden)
+    queries, points = rng.normal(size=(50, 7)).astype(np.float32), rng.normal(size=(2500, 7)).astype(np.float32)
+    starts = np.sort(rng.integers(0, 2501 - hidden, 50)) // 500 * 500 % (2501 - hidden)
+    without = np.stack([starts, starts + hidden], axis=1)
+    distances = cdist(queries.astype(np.float64), points.astype(np.float64))
+    for row, (first, last) in zip(distances, without, strict=True):
+        row[first:last] = np.inf
+    found = Points(points, device=device, memory_mb=1).nearest(queries, k=3, without=without)
+    np.testing.assert_array_equal(found.indices, np.argsort(distances, axis=1, kind="stable")[:, :3])
+    np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :3], rtol=1e-12)
+    with pytest.raises(ValueError, match=f"from 1 to {2500 - hidden} was expected"):
+        Points(points, device=device).nearest(queries, k=2501 - hidden, without=without)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_device_answers_like_numpy_where_points_are_equal_far_or_shifted(dtype):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(12)
+    plain = rng.normal(size=(1800, 5)).astype(dtype)
+    cases = {
+        "equal": np.zeros_like(plain),
+        "few values": np.round(plain),
+        "shifted": plain + dtype(1e4),
+        "vanishing": plain * dtype(1e-36),
+        "huge": plain * dtype(1e25),
+        "two clusters": np.where(np.arange(1800)[:, None] % 2, dtype(1e3), dtype(-1e3)) + plain * dtype(1e-3),
+    }
+    for name, points in cases.items():
+        queries = np.concatenate([points[:30], plain[:5]])
+        for k in (1, 20):
+            here, there = (Points(points, device=d, memory_mb=2).nearest(queries, k=k) for d in ("cpu", "cpu:0"))
+            np.testing.assert_array_equal(there.indices, here.indices, err_msg=name)
+            np.testing.assert_allclose(there.distances, here.distances, rtol=1e-14, err_msg=name)
+            np.testing.assert_allclose(
+                Points(points, device="cpu:0").kth_distances(queries, k=k), here.distances[:, -1], rtol=1e-14
+            )
+
+
+def test_rounded_products_of_torch_are_refused():
+    torch = pytest.importorskip("torch")
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        with pytest.raises(ValueError, match="set it to 'highest'"):
+            nearest(np.zeros((1, 2)), np.ones((3, 2)), device="cpu:0")
+    finally:
+        torch.set_float32_matmul_precision(before)

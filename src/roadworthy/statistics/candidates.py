@@ -178,9 +178,7 @@ def refine(
     return answered, np.sqrt(squared[best]), columns[best]
 
 
-def refine_kth(
-    proposed: Candidates, queries: np.ndarray, points: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray]:
+def refine_kth(proposed: Candidates, queries: np.ndarray, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The queries that have candidates, and the distance of each to its k-th nearest point.
 
     Only candidates whose products are too close to the k-th to be told from it are refined.

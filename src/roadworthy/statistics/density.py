@@ -24,6 +24,8 @@ from .candidates import chunk_rows
 
 SINGULAR = 1e-10
 """A pivot of the Cholesky factor of this share of the largest variance, or less, is rounding error and no variance."""
+VANISHING = 1e-140
+"""Points that differ by less have no variance: the squares of their differences are no float64, or few of its digits."""
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -66,6 +68,15 @@ class Covariance:
         scale = n / max(n - ddof, 1)
         shrunk = scale * ((1 - share) * biased + share * mean_variance * np.eye(d))
         return cls(np.linalg.cholesky(shrunk), share)
+
+
+def has_spread(points: np.ndarray) -> bool:
+    """Whether there are two points that differ enough to have a covariance.
+
+    >>> has_spread(np.ones((3, 2))), has_spread(np.array([[1.0, 2.0]])), has_spread(np.array([[1.0, 2.0], [1.0, 3.0]]))
+    (False, False, True)
+    """
+    return len(points) > 1 and float(np.ptp(points, axis=0).max(initial=0.0)) > VANISHING
 
 
 def cholesky(matrix: np.ndarray) -> np.ndarray | None:

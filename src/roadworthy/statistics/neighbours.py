@@ -59,7 +59,9 @@ def nearest(
     if not exclude_self:
         return ready.nearest(queries, k=k)
     if len(queries) != len(ready):
-        raise ValueError(f"exclude_self takes the points as queries, but there are {len(queries)} and {len(ready)} of them")
+        raise ValueError(
+            f"exclude_self takes the points as queries, but there are {len(queries)} and {len(ready)} of them"
+        )
     own = np.arange(len(ready))
     return ready.nearest(queries, k=k, without=np.stack([own, own + 1], axis=1))
 
@@ -118,9 +120,7 @@ class Points:
             self._search_here(distances, queries, np.arange(len(queries)), among, None, k)
         return distances
 
-    def _asked(
-        self, queries: np.ndarray, k: int, among: slice, without: np.ndarray | None
-    ) -> tuple[np.ndarray, slice]:
+    def _asked(self, queries: np.ndarray, k: int, among: slice, without: np.ndarray | None) -> tuple[np.ndarray, slice]:
         queries = _checked(queries, "queries")
         if queries.shape[1] != self._points.shape[1]:
             raise ValueError(

@@ -25,7 +25,7 @@ import numpy as np
 
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.registry import register
-from roadworthy.statistics.density import Covariance, KernelDensity, whitened
+from roadworthy.statistics.density import Covariance, KernelDensity, has_spread, whitened
 from roadworthy.statistics.neighbours import Points, nearest
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.activations import ActivationSupervisor, ByClass
@@ -82,7 +82,7 @@ class Kernels(ActivationSupervisor):
 
     def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
         n, width = activations.shape
-        same = n < 2 or np.ptp(activations, axis=0).max() == 0
+        same = not has_spread(activations)
         if same:
             self.notes.append(f"{n} rows without spread; the kernels have unit variance")
         kernels = KernelDensity.fit(activations, factor=np.eye(width) if same else None, device=self.device)

@@ -26,7 +26,7 @@ import numpy as np
 
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register
-from roadworthy.statistics.density import Covariance, KernelDensity, mahalanobis_squared
+from roadworthy.statistics.density import Covariance, KernelDensity, has_spread, mahalanobis_squared
 from roadworthy.statistics.neighbours import Points
 from roadworthy.supervisors.activations import ActivationSupervisor, ByClass
 
@@ -60,7 +60,7 @@ class _OfPredictedClass(ActivationSupervisor):
     def _factor(self, sorted_rows: ByClass, i: int, columns: np.ndarray | None = None) -> np.ndarray | None:
         """None where a class has a covariance of its own, else the Cholesky factor of the one that all classes share."""
         own = sorted_rows.rows(i) if columns is None else sorted_rows.rows(i)[:, columns]
-        if len(own) > 1 and np.ptp(own, axis=0).max() > 0:
+        if has_spread(own):
             return None
         label, n = sorted_rows.labels[i], len(own)
         moved = sorted_rows.points - sorted_rows.means()[sorted_rows.classes()]

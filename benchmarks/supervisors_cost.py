@@ -1,0 +1,254 @@
+"""What supervisors cost beside the model they watch, what the closed form of GradNorm saves, and how neighbours grow.
+
+    python benchmarks/supervisors_cost.py
+
+Three tables. All registered supervisors that need outputs and layers alone score 10,000 Fashion-MNIST images (the bundled test
+images, shifted by a few pixels), fitted on the bundled reference images, against the forward pass of the example's network (with
+the adapter's own number of threads) plus the bare float32 products of queries and reference rows that kNN and DSA cannot do
+without. A score is the first after fitting, so that nothing is made ready beforehand. Wanted: at most 1 times. GradNorm in
+closed form against one backward pass a row, through the last layer alone, wanted: 100 times faster. kNN and DSA on more and
+more reference rows, in processes of their own, with the memory that each adds to its data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from supervisors import activations, trace_of
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "fashion"
+IMAGES, ROUNDS, LOOPED = 10_000, 3, 500
+GROWTH = (5_000, 10_000, 20_000, 40_000)
+MEMORY_MB = 64
+
+
+class Seconds(NamedTuple):
+    """On the clock, and of all processors together."""
+
+    clock: float
+    processor: float
+
+
+def best(call: Callable[[], Any], rounds: int = ROUNDS) -> Seconds:
+    """The least of some rounds."""
+    found = []
+    for _ in range(rounds):
+        start = time.perf_counter(), time.process_time()
+        call()
+        found.append((time.perf_counter() - start[0], time.process_time() - start[1]))
+    return Seconds(*np.min(found, axis=0))
+
+
+def shifted(images: np.ndarray, n: int) -> np.ndarray:
+    """n images: those given, then the same ones shifted by a pixel, by two, …"""
+    return np.concatenate([np.roll(images, i, axis=2) for i in range(-(-n // len(images)))])[:n]
+
+
+class Watched(NamedTuple):
+    """The example's network on the bundled images."""
+
+    reference: Any
+    truth: np.ndarray
+    queries: Any
+    forward: Seconds
+    """One pass of the queries, without anything asked beside the answer."""
+
+
+def watched(reference_rows: int | None = None) -> Watched:
+    """The traces that supervisors read, with all that those of outputs and layers ask for."""
+    from roadworthy.data.loaders.bundled import bundled
+    from roadworthy.data.values import CLASS_SCORES, TASKS
+    from roadworthy.subject.adapters.torch_model import torch_model
+    from roadworthy.subject.module import Context
+    from roadworthy.subject.trace import ModuleTrace
+
+    subject = torch_model(
+        path="model.py:build", base=EXAMPLE, task=TASKS["classification"], weights="weights.safetensors"
+    )
+    (model,) = subject.modules.values()
+    requests = frozenset(r for s in readers().values() for r in s().needs if r.column != "output")
+
+    def trace(images: np.ndarray) -> ModuleTrace:
+        answers = model.batch({"image": images}, Context([""] * len(images), requests))
+        n = np.arange(len(images))
+        columns = {request.column: values for request, values in answers.extras.items()}
+        none = np.full(len(n), None, dtype=object)
+        return ModuleTrace(n, n, none, n, CLASS_SCORES, np.asarray(answers.outputs["output"]), columns)
+
+    known = bundled(path="fashion-mnist", split="reference")
+    rows = reference_rows or len(known)
+    images = shifted(bundled(path="fashion-mnist", split="test").inputs, IMAGES)
+    forward = best(lambda: model.batch({"image": images}, Context([""] * IMAGES)))
+    truth = np.resize(np.asarray(known.targets), rows)
+    return Watched(trace(shifted(known.inputs, rows)), truth, trace(images), forward)
+
+
+def readers() -> dict[str, Callable[[], Any]]:
+    """All registered supervisors that need outputs and layers alone."""
+    from roadworthy.registry import components
+    from roadworthy.subject.needs import Layer, Output
+
+    known = components("supervisors")
+    return {
+        name: known[name].bind
+        for name in known
+        if all(isinstance(need, Output | Layer) for need in known[name].bind().needs)
+    }
+
+
+def bare_products(of: Watched) -> Callable[[], None]:
+    """kNN: all queries with all reference rows; DSA: the queries with their class, the rows found with the other classes."""
+    from roadworthy.statistics import nearest
+
+    reference, queries = of.reference.columns["layer.penultimate"], of.queries.columns["layer.penultimate"]
+    classes, predicted = of.reference.output.argmax(axis=1), of.queries.output.argmax(axis=1)
+    operands = [(queries, reference)]
+    for c in np.unique(predicted):
+        same, other, asked = reference[classes == c], reference[classes != c], queries[predicted == c]
+        operands += [(asked, same), (same[np.unique(nearest(asked, same).indices)], other)]
+
+    def multiply() -> None:
+        for left, right in operands:
+            left @ right.T
+
+    return multiply
+
+
+def cost_beside_the_model(reference_rows: int | None = None) -> str:
+    """The first table."""
+    of = watched(reference_rows)
+    products = best(bare_products(of))
+    fits, scores = {}, {}
+    for name, make in readers().items():
+        supervisor = make()
+        fits[name] = best(lambda made=supervisor: made.fit(of.reference, of.truth), rounds=1)  # type: ignore[misc]
+        copies = iter([copy.deepcopy(supervisor) for _ in range(ROUNDS)])
+        scores[name] = best(lambda left=copies: next(left).score(of.queries))  # type: ignore[misc]
+    clock, processor = (sum(s[i] for s in scores.values()) for i in (0, 1))
+    most = of.forward.clock + products.clock, of.forward.processor + products.processor
+    lines = [
+        f"{len(readers())} supervisors, {IMAGES} images, {len(of.reference)} reference rows; ms, best of {ROUNDS}",
+        "",
+        "| | clock | processors | fit, clock |",
+        "| --- | ---: | ---: | ---: |",
+        f"| forward pass | {of.forward.clock * 1e3:.0f} | {of.forward.processor * 1e3:.0f} | |",
+        f"| bare products | {products.clock * 1e3:.0f} | {products.processor * 1e3:.0f} | |",
+        f"| all supervisors | {clock * 1e3:.0f} | {processor * 1e3:.0f} | {sum(f.clock for f in fits.values()) * 1e3:.0f} |",
+        f"| **ratio, wanted: at most 1** | {clock / most[0]:.2f} | {processor / most[1]:.2f} | |",
+    ]
+    for name in sorted(scores, key=lambda n: -scores[n].clock):
+        lines.append(
+            f"| {name} | {scores[name].clock * 1e3:.1f} | {scores[name].processor * 1e3:.1f} | {fits[name].clock * 1e3:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def gradients_by_formula() -> str:
+    """The second table."""
+    import torch
+
+    from roadworthy.registry import get
+
+    of = watched().queries
+    supervisor = get("supervisors", "grad_norm").bind()
+    ours = best(lambda: supervisor.score(of)).clock
+    features, outputs = torch.from_numpy(of.columns["layer.penultimate"]), torch.from_numpy(of.output)
+    solution = torch.linalg.lstsq(torch.cat([features, torch.ones(len(features), 1)], dim=1).double(), outputs.double())
+    head = torch.nn.Linear(features.shape[1], outputs.shape[1])
+    with torch.no_grad():
+        head.weight.copy_(solution.solution[:-1].T)
+        head.bias.copy_(solution.solution[-1])
+    norms = np.empty(LOOPED)
+
+    def loop() -> None:
+        for i in range(LOOPED):
+            head.zero_grad()
+            # KL(uniform || softmax) but for a constant.
+            (-torch.log_softmax(head(features[i]), dim=0).mean()).backward()  # type: ignore[no-untyped-call]
+            norms[i] = head.weight.grad.abs().sum().item()  # type: ignore[union-attr]
+
+    looped = best(loop).clock * len(features) / LOOPED
+    apart = np.abs(supervisor.score(of)[:LOOPED] + norms).max() / norms.max()
+    return "\n".join(
+        [
+            f"{len(features)} rows of {features.shape[1]} activations (the loop: {LOOPED}, scaled)",
+            "",
+            "| supervisor | ours, ms | one backward pass a row, ms | ratio | wanted | scores differ by |",
+            "| --- | ---: | ---: | ---: | ---: | ---: |",
+            f"| grad_norm | {ours * 1e3:.1f} | {looped * 1e3:.0f} | {looped / ours:.0f} | 100 | {apart:.0e} |",
+        ]
+    )
+
+
+def grown(name: str, rows: int) -> dict[str, float]:
+    """Fit and score in this process: seconds, and MiB beyond what stood before."""
+    from roadworthy.registry import get
+
+    data = activations(rows, 2_000)
+    reference, queries = trace_of(*data[:2]), trace_of(*data[2:])
+    few = trace_of(*(column[:64] for column in data[:2]))
+    supervisor = get("supervisors", name).bind(memory_mb=MEMORY_MB)
+    supervisor.fit(few, None)
+    supervisor.score(few)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    supervisor.fit(reference, None)
+    supervisor.score(queries)
+    seconds = time.perf_counter() - start
+    added = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return {"seconds": seconds, "added": added, "reference": data.reference.nbytes / 2**20}
+
+
+def growth() -> str:
+    """The third table."""
+    lines = [
+        f"2,000 queries, 512 activations, memory_mb={MEMORY_MB}; best of 2",
+        "",
+        "| supervisor | reference rows | fit and score, s | us a row | reference, MiB | peak beyond it, MiB | of which not kept, MiB |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name in ("knn", "dsa"):
+        for rows in GROWTH:
+            command = [sys.executable, __file__, "--grown", name, str(rows)]
+            done = [subprocess.run(command, check=True, capture_output=True, text=True) for _ in range(2)]
+            found = [json.loads(d.stdout.splitlines()[-1]) for d in done]
+            seconds, added = (min(f[key] for f in found) for key in ("seconds", "added"))
+            size = found[0]["reference"]
+            # The learned rows and the operand of the products stay: twice the reference.
+            lines.append(
+                f"| {name} | {rows} | {seconds:.2f} | {seconds / rows * 1e6:.1f} | {size:.0f} | {added:.0f} | "
+                f"{added - 2 * size:.0f} |"
+            )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """The tables, or one measurement of the third when asked by it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--grown", nargs=2, metavar=("SUPERVISOR", "ROWS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.grown:
+        print(json.dumps(grown(options.grown[0], int(options.grown[1]))))
+        return 0
+    for table in (
+        cost_beside_the_model,
+        lambda: cost_beside_the_model(10_000),
+        gradients_by_formula,
+        growth,
+    ):
+        print(table(), end="\n\n", flush=True)  # type: ignore[operator]
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
