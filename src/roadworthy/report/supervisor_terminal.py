@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ NAME = 15
 """Columns that the name gets at the least; a longer one is folded beside the two lines of the numbers."""
 GAP = 2
 STAR = "★ "
-LONGEST = 96
+LONGEST = 160
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def supervisors_table(view: RunView, width: int) -> Table:
         pad_edge=False,
         padding=(0, GAP - 1, 0, 0),
     )
+    room = width - sum(c.width + GAP for c in columns if c.head in kept)
     table.add_column("Supervisor", overflow="fold", min_width=NAME)
     for column in columns:
         if column.head in kept:
@@ -69,7 +71,7 @@ def supervisors_table(view: RunView, width: int) -> Table:
             table.add_column(column.head, justify="left" if left else "right", no_wrap=True, vertical="top")
     for i, s in enumerate(judged):
         cells = [_cell(column.cells[i]) for column in columns if column.head in kept]
-        table.add_row(Text((STAR if _starred(view, s) else "") + s.label, style="bold"), *cells)
+        table.add_row(Text(_folded((STAR if _starred(view, s) else "") + s.label, room), style="bold"), *cells)
     table.caption = _caption(view, columns, kept)
     return table
 
@@ -98,6 +100,20 @@ def written(columns: Sequence[_Column], width: int) -> list[str]:
             kept.append(column.head)
             left -= column.width + GAP
     return kept
+
+
+def _folded(name: str, room: int) -> str:
+    """A name that is too long, broken where its parts meet.
+
+    >>> _folded("★ fused(how=logistic)", 15)
+    '★ fused(how=\\nlogistic)'
+    """
+    lines = [""]
+    for part in re.split(r"(?<=[_(,=])", name):
+        if lines[-1] and len(lines[-1]) + len(part) > room:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _columns(view: RunView, judged: Sequence[Supervisor]) -> list[_Column]:

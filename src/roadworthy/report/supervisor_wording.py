@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 
 from . import numbers
 from .figure import place_name
+from .notes import brief
 from .run_view import RunView
 from .supervisor_parts import Rate, Supervisor, Threshold
 
@@ -38,7 +39,8 @@ def recommended_rates(view: RunView) -> str:
     if found.worst is not None:
         place, rate = found.worst
         where = "on the clean data" if place == "clean" else f"under {place_name(*_split(place))}"
-        parts.append(f"{'miss' if several else 'misses'} at most {_rate(rate)} of the failures ({where})")
+        most = "where they miss most" if several else "where it misses most"
+        parts.append(f"{'miss' if several else 'misses'} {_rate(rate)} of the failures {most} ({where})")
     if found.false_alarms is not None and found.false_alarms.value is not None:
         raised = "raise" if several else "raises"
         parts.append(f"{raised} a false alarm in {_rate(found.false_alarms)} of the clean cases that are right")
@@ -75,7 +77,7 @@ def verdicts(view: RunView) -> str:
     alarm = "A score above the supervisor's threshold is an alarm"
     if len({t.ruled for t in found}) > 1:
         return f"{alarm}; each threshold's rule stands in the table of thresholds."
-    return f"{alarm}. Thresholds by {found[0].ruled}{_rows(found)}{_expected(found)}."
+    return f"{alarm}. Thresholds by the rule {found[0].ruled}{_rows(found)}{_expected(found)}."
 
 
 def inapplicable(view: RunView) -> list[tuple[str, list[str]]]:
@@ -88,10 +90,13 @@ def inapplicable(view: RunView) -> list[tuple[str, list[str]]]:
 
 
 def noted(supervisors: Sequence[Supervisor]) -> list[tuple[str, list[str]]]:
-    """What supervisors remarked about themselves, each remark once with those who made it, in the order of the table."""
+    """What supervisors remarked about themselves, each remark once with those who made it, in the order of the table.
+
+    Remarks of one pattern (one for each class) are one.
+    """
     found: dict[str, list[str]] = {}
     for s in supervisors:
-        for note in s.notes:
+        for note in brief(s.notes):
             found.setdefault(note, []).append(s.label)
     return list(found.items())
 
