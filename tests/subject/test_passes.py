@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sample_nets import (
+    NETS,
+    SEED,
+    Counted,
+    N,
+    Nested,
+    TokensFirst,
+    Twice,
+    Windows,
+    ask,
+    explicit,
+    flat_net,
+    made,
+    module_of,
+    prepared,
+)
 from scipy import stats
 from scipy.special import softmax
 from torch import nn
@@ -22,263 +38,15 @@ from roadworthy.data.values import CLASS_SCORES, TASKS, VECTOR
 from roadworthy.registry import get
 from roadworthy.subject.adapters.depths import by_depth
 from roadworthy.subject.adapters.preparation import InputPreparation
-from roadworthy.subject.adapters.torch_front import Front
 from roadworthy.subject.adapters.torch_model import TorchModule
 from roadworthy.subject.adapters.torch_passes import Dropout, Site, sites
-from roadworthy.subject.module import Context, SubjectError
+from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Input, Layer, Passes
 from roadworthy.subject.passes import Summary, reduced
 from roadworthy.subject.system import Cases
 from roadworthy.subject.variation import variation
 
 FASHION = Path(__file__).parents[2] / "examples" / "fashion"
-SEED, N = 11, 7
-
-
-class Counted(nn.Conv2d):
-    """A convolution that counts how often it is run, and on how many images."""
-
-    def forward(self, x):
-        runs = self.__dict__.setdefault("runs", [])
-        runs.append(len(x))
-        return super().forward(x)
-
-
-def flat_net():
-    return nn.Sequential(
-        Counted(1, 4, 3),
-        nn.ReLU(inplace=True),
-        nn.BatchNorm2d(4),
-        nn.Flatten(),
-        nn.Dropout(0.3),
-        nn.Linear(144, 8),
-        nn.ReLU(inplace=True),
-        nn.Dropout(0.5),
-        nn.Linear(8, 3),
-    )
-
-
-class Residual(nn.Module):
-    """Blocks of which each changes what the other gave in place; functions between them; dropout at the end."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv = Counted(1, 4, 3, padding=1)
-        self.block = nn.Sequential(nn.BatchNorm2d(4), nn.ReLU(inplace=True), Counted(4, 4, 3, padding=1))
-        self.drop = nn.Dropout(0.4)
-        self.head = nn.Linear(4, 3)
-
-    def forward(self, x):
-        y = self.conv(x)
-        doubled = y * 2
-        nn.functional.relu(y, inplace=True)
-        z = self.block(y)
-        z += y
-        z[:, 0] = doubled[:, 0]
-        return self.head(self.drop(torch.relu(z).mean((2, 3))))
-
-
-class Twice(nn.Module):
-    """One layer called before and after the dropout, which is called twice itself."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Linear(64, 16)
-        self.mix = nn.Linear(16, 16)
-        self.drop = nn.Dropout(0.5)
-        self.head = nn.Linear(16, 3)
-
-    def forward(self, x):
-        h = self.mix(self.first(x.flatten(1)))
-        h = self.mix(self.drop(h.tanh()))
-        return self.head(self.drop(h))
-
-
-class Nested(nn.Module):
-    """Dropout of whole channels inside a block, after one that holds none; an answer with a name."""
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.before = nn.Sequential(Counted(4, 4, 3), nn.ReLU(inplace=True))
-            self.inner = nn.ModuleDict({"drop": nn.Dropout2d(0.5)})
-            self.after = nn.Conv2d(4, 4, 3)
-
-        def forward(self, x):
-            return self.after(self.inner["drop"](self.before(x))) + x[:, :, 2:-2, 2:-2]
-
-    def __init__(self):
-        super().__init__()
-        self.stem = Counted(1, 4, 3)
-        self.block = Nested.Block()
-        self.head = nn.Linear(4, 3)
-
-    def forward(self, x):
-        return {"logits": self.head(self.block(self.stem(x).relu_()).amax((2, 3)))}
-
-
-class InputChanged(nn.Module):
-    """It centres the images in place, and drops in place."""
-
-    def __init__(self):
-        super().__init__()
-        self.drop = nn.Dropout(0.5, inplace=True)
-        self.head = nn.Linear(64, 3)
-
-    def forward(self, x):
-        x.sub_(0.5)
-        flat = x.flatten(1)
-        self.drop(flat)
-        return self.head(flat)
-
-
-class Collecting(nn.Module):
-    """Its front leaves something behind in another place than its answer."""
-
-    class Leaving(nn.Module):
-        def forward(self, x):
-            self.left = getattr(self, "left", [])
-            self.left.append(x.flatten(1))
-            return x.flatten(1) * 2
-
-    def __init__(self):
-        super().__init__()
-        self.front = Collecting.Leaving()
-        self.drop = nn.Dropout(0.5)
-        self.head = nn.Linear(64, 3)
-
-    def forward(self, x):
-        h = self.front(x)
-        left = self.front.left
-        self.front.left = []
-        return self.head(self.drop(h) + left[0])
-
-
-class Windows(nn.Module):
-    """Four windows of each image are rows of their own while values are dropped."""
-
-    def __init__(self):
-        super().__init__()
-        self.drop = nn.Dropout(0.5)
-        self.head = nn.Linear(16, 3)
-
-    def forward(self, x):
-        windows = x.unfold(2, 4, 4).unfold(3, 4, 4).reshape(-1, 16)
-        return self.head(self.drop(windows)).unflatten(0, (-1, 4)).mean(1)
-
-
-class TokensFirst(nn.Module):
-    """The cases lie along the second axis, as torch's transformers have it by default."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2)
-        self.head = nn.Linear(8, 3)
-
-    def forward(self, x):
-        return self.head(self.layer(x[:, 0].transpose(0, 1)).mean(0))
-
-
-class Scaled(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = Counted(1, 4, 3)
-        self.alpha = nn.AlphaDropout(0.3)
-        self.features = nn.FeatureAlphaDropout(0.3)
-        self.head = nn.Linear(144, 3)
-
-    def forward(self, x):
-        return self.head(self.features(self.alpha(torch.selu(self.conv(x)))).flatten(1))
-
-
-class ChangedLater(nn.Module):
-    """After the dropout it changes what came before, by way of a view of it, and uses it again."""
-
-    def __init__(self):
-        super().__init__()
-        self.front = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(inplace=True))
-        self.drop = nn.Dropout(0.5)
-        self.head = nn.Linear(16, 3)
-
-    def forward(self, x):
-        h = self.front(x)
-        part = h[:, :4]
-        dropped = self.drop(h)
-        part.mul_(2)
-        h += 1
-        return self.head(dropped + h)
-
-
-NETS = (flat_net, Residual, Twice, Nested, InputChanged, Collecting, Windows, TokensFirst, Scaled, ChangedLater)
-
-
-class Masked(nn.Module):
-    """An explicit mask in the place of a layer of dropout: the oracle."""
-
-    def __init__(self, name, layer, number, axis, each):
-        super().__init__()
-        self.name, self.layer, self.number, self.axis, self.each, self.calls = name, layer, number, axis, each, 0
-
-    def forward(self, x):
-        rng = generator(SEED, "model", "dropout", self.number, self.name, self.calls)
-        self.calls += 1
-        rows = [x.shape[i] if i != self.axis else self.each for i in range(x.ndim)]
-        if type(self.layer).__name__ in ("Dropout2d", "FeatureAlphaDropout"):
-            rows[2:] = [1] * (len(rows) - 2)
-        keep = torch.from_numpy(rng.random(rows, dtype=np.float32) >= self.layer.p)
-        repeats = [x.shape[self.axis] // self.each if i == self.axis else 1 for i in range(x.ndim)]
-        keep = keep.repeat(repeats).expand_as(x)
-        if "Alpha" in type(self.layer).__name__:
-            low, p = -1.7580993408473766, self.layer.p
-            a = ((1 - p) * (1 + p * low**2)) ** -0.5
-            return torch.where(keep, x, torch.full_like(x, low)) * a - a * p * low
-        dropped = torch.where(keep, x / (1 - self.layer.p), torch.zeros_like(x))
-        return x.copy_(dropped) if self.layer.inplace else dropped
-
-
-def explicit(model, images, n, axis=0, each=1):
-    """Whole passes, each by a copy of the model with masks in the place of its dropout."""
-    outputs = []
-    for number in range(n):
-        changed = copy.deepcopy(model)
-        for name, layer in list(changed.named_modules()):
-            if isinstance(layer, nn.modules.dropout._DropoutNd):
-                parent, _, own = name.rpartition(".")
-                holder = changed.get_submodule(parent)
-                masked = Masked(name, layer, number, axis, each)
-                holder.__setitem__(own, masked) if isinstance(holder, nn.ModuleDict) else setattr(holder, own, masked)
-        with torch.no_grad():
-            raw = changed(images.clone())
-        outputs.append((raw["logits"] if isinstance(raw, dict) else raw).numpy())
-    return np.stack(outputs)
-
-
-def made(build):
-    torch.manual_seed(3)
-    model = build().eval()
-    for m in model.modules():
-        if isinstance(m, nn.BatchNorm2d):
-            m.running_mean.uniform_(-0.2, 0.2)
-    return model
-
-
-def images(n=5):
-    return np.random.default_rng(1).integers(0, 250, (n, 8, 8), dtype=np.uint8)
-
-
-def prepared(n=5):
-    return torch.from_numpy(images(n)[:, None].astype(np.float32) / np.float32(255))
-
-
-def module_of(model, **more):
-    return TorchModule(model, CLASS_SCORES, InputPreparation(), **more)
-
-
-def ask(module, *requests, rows=slice(None), seed=SEED, n=5):
-    taken = images(n)[rows]
-    return module.batch(
-        {"image": taken}, Context(list(map(str, range(len(taken)))), frozenset(requests), seed, "model")
-    )
 
 
 @pytest.mark.parametrize("build", NETS)
@@ -290,105 +58,6 @@ def test_passes_are_those_of_a_loop_over_explicit_masks(build):
     expected = explicit(model, prepared(), N, axis, each)
     np.testing.assert_allclose(found, expected, atol=2e-6)
     assert np.abs(found - found[:1]).max() > 1e-3
-
-
-@pytest.mark.parametrize("build", NETS)
-def test_the_front_is_remembered_wherever_that_changes_nothing(build):
-    model = made(build)
-    dropout = Dropout(model, sites(model, None, None))
-    list(dropout.passes(prepared(), 2, seed=SEED, module="model"))
-    ((_, front),) = dropout._known.values()
-    assert (front is None) == (build is Collecting)
-
-
-class Program(nn.Module):
-    """Steps that read, make and change tensors, in any order: what a person could write in a `forward`."""
-
-    def __init__(self, steps):
-        super().__init__()
-        torch.manual_seed(0)
-        self.steps = steps
-        self.linear = nn.ModuleList([nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True))])
-        self.change = nn.ReLU(inplace=True)
-        self.same = nn.Identity()
-        self.drop = nn.Dropout(0.5)
-        self.chain = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 4))
-
-    def forward(self, x):
-        seen = [x]
-        for name, i, j in self.steps:
-            one, other = seen[i % len(seen)], seen[j % len(seen)]
-            step = {
-                "linear": lambda one, other, j: self.linear[j % 2](one),
-                "relu": lambda one, other, j: self.change(one),
-                "same": lambda one, other, j: self.same(one),
-                "drop": lambda one, other, j: self.drop(one),
-                "chain": lambda one, other, j: self.chain(one),
-                "sum": lambda one, other, j: one + other,
-                "add": lambda one, other, j: one.add_(other.tanh()),
-                "view": lambda one, other, j: one[:, :],
-                "part": lambda one, other, j: (one[:, : 1 + j % 4].mul_(0.5), one)[1],
-                "tanh": lambda one, other, j: torch.tanh(one),
-            }[name]
-            seen.append(step(one, other, j))
-        return self.drop(torch.stack(seen)).sum(0)
-
-
-STEPS = st.sampled_from(["linear", "relu", "same", "drop", "chain", "sum", "add", "view", "part", "tanh"])
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(STEPS, st.integers(0, 5), st.integers(0, 5)), max_size=8))
-def test_remembering_the_front_is_running_it_whatever_the_model_does(steps):
-    model = Program(steps).eval()
-    dropout = Dropout(model, sites(model, None, None))
-    batch = torch.from_numpy(np.random.default_rng(2).normal(size=(3, 4)).astype(np.float32))
-    front = Front(model, [site.layer for site in dropout.sites])
-    rows = dropout._rows(batch)
-    for start in (0, 10):
-        whole = list(dropout._passes(batch, range(start, start + 5), rows, None, seed=1, module="m"))
-        again = list(dropout._passes(batch, range(start, start + 5), rows, front, seed=1, module="m"))
-        for one, other in zip(whole, again, strict=True):
-            assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize(
-    ("build", "after"), [(flat_net, "5"), (Residual, "head"), (Nested, "block.after"), (Scaled, "head")]
-)
-def test_what_comes_before_the_first_dropout_is_run_once(build, after):
-    model = made(build)
-    module, request = module_of(model), Passes("dropout", N)
-    ask(module, request)
-    counts = Counter()
-    layer = model.get_submodule(after)
-    layer.register_forward_hook(lambda *_: counts.update(["after"]))
-    front = [m for m in model.modules() if isinstance(m, Counted)]
-    for m in front:
-        m.runs.clear()
-    ask(module, request)
-    assert all(m.runs == [5, 5] for m in front), "once for the answer, once for all passes"
-    assert counts["after"] == 1 + N
-
-
-def test_functions_between_the_layers_are_not_run_again_either(monkeypatch):
-    model = made(Residual)
-    dropout = Dropout(model, sites(model, None, None))
-    list(dropout.passes(prepared(), 1, seed=SEED, module="model"))
-    run = []
-    real = torch.relu
-    monkeypatch.setattr(torch, "relu", lambda x: run.append(1) or real(x))
-    list(dropout.passes(prepared(), N, seed=SEED, module="model"))
-    assert len(run) == N, "the model's own code is run in each pass"
-    run.clear()
-
-    class Seen(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            run.append(func)
-            return func(*args, **(kwargs or {}))
-
-    with Seen():
-        list(dropout.passes(prepared(), N, seed=SEED, module="model"))
-    assert run.count(real) == 1, "but what it calls is computed once"
 
 
 @pytest.mark.parametrize("build", NETS)
@@ -552,13 +221,15 @@ def test_a_broken_comparison_leaves_the_model_as_it_was(monkeypatch):
 def test_layers_by_depth_are_the_outputs_of_layers_with_weights():
     model = made(flat_net)
     module = module_of(model)
-    asked = [Layer("early"), Layer("middle"), Layer("late"), Layer("penultimate")]
-    found = ask(module, *asked, Layer("0"), Layer("5"), Layer("8")).extras
-    np.testing.assert_array_equal(found[asked[0]], found[Layer("0")])
-    np.testing.assert_array_equal(found[asked[2]], found[Layer("8")])
-    # The layer after the fifth works in place on what it gives.
-    np.testing.assert_array_equal(found[asked[1]], found[Layer("5")])
-    assert found[asked[0]].shape == (5, 4)
+    asked = [Layer("early"), Layer("middle"), Layer("late")]
+    found = ask(module, *asked).extras
+    with torch.no_grad():
+        first = model[0](prepared())
+        middle = model[5](model[3](model[2](torch.relu(first))))
+        last = model[8](torch.relu(middle))
+    # The layers after the first and after the middle one work in place on what these gave.
+    for request, expected in zip(asked, (first.mean((2, 3)), middle, last), strict=True):
+        np.testing.assert_allclose(found[request], expected.numpy(), atol=1e-6)
     own = module_of(nn.Sequential(nn.Flatten(), nn.ModuleDict({"early": nn.Linear(2, 2)})["early"]))
     assert own.depths == {"early": "1", "middle": "1", "late": "1"}
 
@@ -645,8 +316,6 @@ def test_passes_of_the_fashion_classifier_are_those_of_masks_on_its_last_layer()
 
 
 def test_listing_components_does_not_load_torch():
-    import subprocess
-
     code = (
         "import sys; from roadworthy.registry import components; components('adapters'); print('torch' in sys.modules)"
     )

@@ -258,7 +258,9 @@ class TorchModule:
 
 def _keep(store: dict[str, Any], name: str) -> Callable[..., None]:
     def hook(layer: Any, arguments: Any, output: Any) -> None:
-        store[name] = output[0] if isinstance(output, tuple | list) and output else output
+        first = output[0] if isinstance(output, tuple | list) and output else output
+        # The next layer may work in place.
+        store[name] = first.clone() if hasattr(first, "clone") else first
 
     return hook
 
