@@ -25,7 +25,7 @@ from roadworthy.report.html import html
 from roadworthy.report.json_report import json_report, schema
 from roadworthy.report.supervisor_parts import Recommendation, Threshold
 from roadworthy.report.supervisor_terminal import supervisors_table, supervisors_words
-from roadworthy.report.supervisor_wording import recommended, recommended_rates, said_elsewhere
+from roadworthy.report.supervisor_wording import covered, recommended, recommended_rates, said_elsewhere
 from roadworthy.statistics import wilson
 
 
@@ -211,6 +211,20 @@ def test_a_recommendation_chosen_on_the_test_cases_says_that_it_is_optimistic(vi
     other = changed(view, tmp_path / "run", lambda run: run["recommended"].update(chosen_on="test (optimistic)"))
     assert "optimistic" in recommended_rates(other) and "optimistic" in html(other)
     assert "optimistic" not in recommended_rates(view)
+
+
+def test_a_set_chosen_by_auc_has_no_rates_and_says_so(view: RunView, tmp_path: Path) -> None:
+    def ranked(run: dict[str, Any]) -> None:
+        covers = {"clean": {"by": "pcs", "catch_rate": 0.91}, "fog": {"by": "energy", "catch_rate": 0.8}}
+        run["recommended"] = {
+            "supervisors": ["pcs", "energy"], "why": "the smallest set found", "quantity": "auc_failure", "covers": covers,
+            "miss_rate": {}, "false_alarm_rate": None, "chosen_on": "test (optimistic)",
+        }  # fmt: skip
+
+    other = changed(view, tmp_path / "run", ranked)
+    assert covered(other) == "The best AUC: clean: pcs (0.910); fog: energy (0.800)."
+    assert recommended_rates(other).startswith("Chosen on the test cases themselves, which is optimistic")
+    assert "the set together" not in html(other)
 
 
 def test_remarks_are_numbered_footnotes_and_escaped(page: str) -> None:
