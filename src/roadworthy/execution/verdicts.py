@@ -189,7 +189,12 @@ def recommend(
     confidence = plan.spec.confidence
     return {
         "supervisors": list(found.supervisors),
-        "why": _why(len(found.supervisors), "share of failures caught", "the calibration cases"),
+        "why": _why(
+            found.supervisors,
+            f"{TOLERANCE:g}, or one standard error,",
+            "share of failures caught",
+            "the calibration cases",
+        ),
         "quantity": "catch_rate",
         "covers": {p: {"by": found.by[p], "catch_rate": found.rates[p], "best": best[p]} for p in found.by},
         "miss_rate": {o.name: _rate("miss_rate", o, raised[o.name], confidence) for o in (clean, *others)},
@@ -211,7 +216,7 @@ def _by_ranking(clean: Observed, others: Sequence[Observed], cost: Mapping[str, 
     covering = cover(rates, tolerance=TOLERANCE, cost=cost)
     return {
         "supervisors": list(covering.supervisors),
-        "why": _why(len(covering.supervisors), "AUC for failures", "the test cases themselves"),
+        "why": _why(covering.supervisors, f"{TOLERANCE:g}", "AUC for failures", "the test cases themselves"),
         "quantity": "auc_failure",
         "covers": {p: {"by": covering.by[p], "catch_rate": covering.rates[p]} for p in covering.by},
         "miss_rate": {},
@@ -220,11 +225,11 @@ def _by_ranking(clean: Observed, others: Sequence[Observed], cost: Mapping[str, 
     }
 
 
-def _why(n: int, what: str, where: str) -> str:
-    reach = "it comes" if n == 1 else "one of them comes"
+def _why(names: Sequence[str], slack: str, what: str, where: str) -> str:
+    reach = "it comes" if len(names) == 1 else "one of them comes"
     return (
-        f"the smallest set found: under every circumstance {reach} within {TOLERANCE:g}, or one standard error, of the highest "
-        f"{what} of any supervisor, measured on {where}; of sets of one size the cheapest"
+        f"the smallest set found: under every circumstance {reach} within {slack} of the highest {what} of any supervisor, "
+        f"measured on {where}; of sets of one size the cheapest"
     )
 
 

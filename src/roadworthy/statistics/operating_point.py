@@ -85,7 +85,7 @@ def fpr_at_tpr_interval(
     threshold = float(ups[_missed(len(ups), rate)])
     below, alarms = values[marks] < threshold, values[~marks] >= threshold
     effective = _effective(below, codes[marks], tail) if count < len(values) else float(len(ups))
-    if effective < 1.0 or occupied(codes[~marks], count) < 2:
+    if effective < 1.0 or min(occupied(codes[marks], count), occupied(codes[~marks], count)) < 2:
         return Interval(0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound")
     at = _rate_from(downs, threshold)
     first, last = _quantile_ranks(len(ups), effective, 1.0 - rate, tail)
@@ -96,7 +96,8 @@ def fpr_at_tpr_interval(
     low = at - _joined(at - own.low, at - least, together)
     high = at + _joined(own.high - at, most - at, together)
     low, high = open_sides(max(0.0, low), min(1.0, high), sided, least=0.0, most=1.0)
-    label = f"{kind}, threshold between positives {first + 1} and {last + 1} of {len(ups)}"
+    ends = "the lowest score" if first < 0 else first + 1, "the highest" if last >= len(ups) else last + 1
+    label = f"{kind}, threshold between {ends[0]} and {ends[1]} of {len(ups)} positives"
     return Interval(low, high, float(confidence), label)
 
 
