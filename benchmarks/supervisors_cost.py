@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from supervisors import activations, trace_of
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "fashion"

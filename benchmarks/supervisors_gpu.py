@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from supervisors import activations, trace_of
 
 from roadworthy.supervisors.activations import ActivationSupervisor
 from roadworthy.supervisors.distance import Kernels, Mahalanobis, Neighbourhood
 from roadworthy.supervisors.surprise import DistanceSurprise, LikelihoodSurprise, MahalanobisSurprise
+from supervisors import activations, trace_of
 
 SUPERVISORS: dict[str, tuple[type[ActivationSupervisor], float | None]] = {
     "knn": (Neighbourhood, 5.0),

@@ -106,13 +106,13 @@ def test_equal_rows_count_as_often_as_they_stand(device, copies):
 @on_both
 def test_one_activation_a_row_follows_the_formulas_of_one_dimension(device):
     training, asked = TRAINING[:, :1], QUERIES[:, :1]
-    means = np.array([training[CLASSES == c].mean() for c in range(3)])
-    spreads = np.array([training[CLASSES == c].std() for c in range(3)])
+    means = np.array([training[c == CLASSES].mean() for c in range(3)])
+    spreads = np.array([training[c == CLASSES].std() for c in range(3)])
     within = (training[:, 0] - means[CLASSES]).std()
     apart = np.abs(asked - training.T)
-    nearest = np.array([np.where(CLASSES == c, row, np.inf).argmin() for c, row in zip(PREDICTED, apart, strict=True)])
+    nearest = np.array([np.where(c == CLASSES, row, np.inf).argmin() for c, row in zip(PREDICTED, apart, strict=True)])
     others = np.abs(training - training.T) + np.where(CLASSES[:, None] == CLASSES, np.inf, 0.0)
-    density = {c: stats.gaussian_kde(training[CLASSES == c].T) for c in range(3)}
+    density = {c: stats.gaussian_kde(training[c == CLASSES].T) for c in range(3)}
     wanted = {
         "mahalanobis": (np.abs(asked - means) / within).min(axis=1),
         "mdsa": np.abs(asked[:, 0] - means[PREDICTED]) / spreads[PREDICTED],

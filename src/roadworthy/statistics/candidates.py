@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .row_blocks import in_blocks
+
 GROUPS = 4
 """Smallest number of groups of points for every neighbour sought; their minima bound the k-th distance."""
 PAIRS_AT_ONCE = 2**18
@@ -69,10 +71,13 @@ class Frame:
     def with_squares(self, values: np.ndarray, dtype: type[np.floating[Any]]) -> np.ndarray:
         """Moved values with their squared norm as one more column: times (-2 q, 1) it is |p|² - 2 q·p, in one product."""
         operand = np.empty((len(values), values.shape[1] + 1), dtype=dtype)
-        for start in range(0, len(values), ROWS_AT_ONCE):
-            block = operand[start : start + ROWS_AT_ONCE]
-            self.moved(values[start : start + ROWS_AT_ONCE], dtype, block[:, :-1])
+
+        def fill(rows: slice) -> None:
+            block = operand[rows]
+            self.moved(values[rows], dtype, block[:, :-1])
             block[:, -1] = np.einsum("ij,ij->i", block[:, :-1], block[:, :-1])
+
+        in_blocks(fill, len(values), size=ROWS_AT_ONCE, numbers=operand.size)
         return operand
 
     def error(self, norms: Any, largest: Any, *, width: int, dtype: type[np.floating[Any]]) -> Any:
@@ -124,7 +129,16 @@ class Product:
         products = np.matmul(doubled, self.operand.T, out=room[: len(queries)])
         if without is not None:
             hide(products, without)
-        return _pick(products, slack.astype(dtype), k)
+        slack = slack.astype(dtype)
+        picked = in_blocks(
+            lambda rows: _picked(products[rows], slack[rows], k),
+            len(products),
+            size=max(ROWS_AT_ONCE, len(products) // 8),
+            numbers=products.size,
+        )
+        counts = np.concatenate([count for count, _, _ in picked])
+        columns, values = (np.concatenate([part[i] for part in picked]) for i in (1, 2))
+        return Candidates(np.repeat(np.arange(len(counts)), counts), columns, values, slack)
 
 
 def hide(products: Any, without: np.ndarray) -> None:
@@ -151,7 +165,8 @@ def groups_of(n: int, *, at_least: int) -> tuple[int, int]:
     return n // size, size
 
 
-def _pick(products: np.ndarray, slack: np.ndarray, k: int) -> Candidates:
+def _picked(products: np.ndarray, slack: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For every row, how many columns may be among its k smallest; then these columns and their products, row by row."""
     n = products.shape[1]
     groups, size = groups_of(n, at_least=max(GROUPS * k, 256))
     # The k smallest of the groups' minima are k different points: the largest of them bounds the k-th distance from above.
@@ -162,8 +177,8 @@ def _pick(products: np.ndarray, slack: np.ndarray, k: int) -> Candidates:
     # What is hidden is infinite, and so is the bound where whole groups are.
     limit = np.minimum(bound + slack, np.finfo(products.dtype).max)
     chosen = np.flatnonzero(products <= limit[:, None])
-    rows, columns = np.divmod(chosen, n)
-    return Candidates(rows, columns, products.reshape(-1)[chosen], slack)
+    rows = chosen // n
+    return np.bincount(rows, minlength=len(products)), chosen - rows * n, products.reshape(-1)[chosen]
 
 
 def refine(

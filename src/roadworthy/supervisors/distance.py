@@ -27,11 +27,14 @@ from roadworthy.data.values import CLASS_SCORES
 from roadworthy.registry import register
 from roadworthy.statistics.density import Covariance, KernelDensity, has_spread, whitened
 from roadworthy.statistics.neighbours import Points, nearest
+from roadworthy.statistics.row_blocks import in_blocks
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.activations import ActivationSupervisor, ByClass
 
 ROWS_AT_ONCE = 128
 """Rows brought to length 1 at once, so that they stay in a processor's cache."""
+ORDINARY = 1e-30, 1e30
+"""Lengths by which float32 can be divided without loss."""
 
 
 @register("supervisors", "mahalanobis")
@@ -142,9 +145,16 @@ class Neighbourhood(ActivationSupervisor):
         if not self.normalise:
             return activations.copy()
         scaled = np.empty_like(activations)
-        for start in range(0, len(activations), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            block = activations[part].astype(np.float64)
-            norms = np.sqrt(np.einsum("ij,ij->i", block, block))
-            np.divide(block, np.where(norms > 0, norms, 1.0)[:, None], out=scaled[part], casting="same_kind")
+
+        def scale(rows: slice) -> None:
+            block = activations[rows]
+            exact = block.astype(np.float64)
+            norms = np.sqrt(np.einsum("ij,ij->i", exact, exact))
+            lengths = np.where(norms > 0, norms, 1.0)[:, None]
+            if ORDINARY[0] < lengths.min() and lengths.max() < ORDINARY[1]:
+                np.divide(block, lengths.astype(block.dtype), out=scaled[rows])
+            else:
+                np.divide(exact, lengths, out=scaled[rows], casting="same_kind")
+
+        in_blocks(scale, len(activations), size=ROWS_AT_ONCE, numbers=activations.size)
         return scaled
