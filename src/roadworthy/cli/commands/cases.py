@@ -79,7 +79,9 @@ def _row(condition: Any, cases: int) -> dict[str, Any]:
     if transform is not None:
         made += "".join(f" {k}={v}" for k, v in transform.parameters.items())
     return {
-        "condition": condition.name or clean,
+        "condition": f"{condition.role}: {condition.name}"
+        if condition.role == "calibration" and condition.name
+        else condition.name or clean,
         "circumstance": condition.circumstance,
         "level": condition.level,
         "made_by": made,
