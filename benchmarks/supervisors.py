@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WIDTH, CLASSES, K = 512, 10, 50
 SAMPLED = {"dnn_tip_dsa": 20}
 """Peers that see every n-th query only."""
-ROUNDS = 3
+ROUNDS = 4
 WANTED = {
     ("dsa", "dnn_tip_dsa"): 10.0,
     ("dsa", "bare_products"): 0.5,

@@ -21,11 +21,14 @@ from typing import Any, Literal
 import numpy as np
 
 from .candidates import chunk_rows
+from .row_blocks import in_blocks
 
 SINGULAR = 1e-10
 """A pivot of the Cholesky factor of this share of the largest variance, or less, is rounding error and no variance."""
 VANISHING = 1e-140
 """Points that differ by less have no variance: the squares of their differences are no float64, or few of its digits."""
+BLOCK, CACHED = 2**21, 2**16
+"""Exponents held at once, and worked on at once, in numbers: more would leave a processor's cache."""
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -199,15 +202,23 @@ def scott(n: int, d: int) -> float:
 
 def log_kernel_sums(queries: np.ndarray, points: np.ndarray, *, memory_mb: int = 512) -> np.ndarray:
     """log Σ_i exp(-|q - p_i|²/2), one number a query, by matrix products in chunks of queries."""
-    sums = np.empty(len(queries))
+    sums, n = np.empty(len(queries)), max(len(points), 1)
     halves = 0.5 * np.einsum("ij,ij->i", points, points)
-    size = chunk_rows(len(points), memory_mb, bytes_each=8)
+    size = min(chunk_rows(n, memory_mb, bytes_each=8), max(64, BLOCK // n), max(len(queries), 1))
+    room = np.empty((size, len(points)))
     for start in range(0, len(queries), size):
         part = queries[start : start + size]
-        exponents = part @ points.T
-        exponents -= halves
-        largest = exponents.max(axis=1)
-        exponents -= largest[:, None]
-        np.exp(exponents, out=exponents)
-        sums[start : start + size] = largest + np.log(exponents.sum(axis=1)) - 0.5 * np.einsum("ij,ij->i", part, part)
+        exponents = np.matmul(part, points.T, out=room[: len(part)])
+        in_chunk = sums[start : start + size]
+
+        def add_up(rows: slice, exponents: np.ndarray = exponents, found: np.ndarray = in_chunk) -> None:
+            block = exponents[rows]
+            block -= halves
+            largest = block.max(axis=1)
+            block -= largest[:, None]
+            np.exp(block, out=block)
+            found[rows] = largest + np.log(block.sum(axis=1))
+
+        in_blocks(add_up, len(part), size=max(1, CACHED // n), numbers=exponents.size)
+        in_chunk -= 0.5 * np.einsum("ij,ij->i", part, part)
     return sums
