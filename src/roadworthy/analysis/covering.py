@@ -75,11 +75,15 @@ def _smallest(covers: np.ndarray, table: np.ndarray, price: np.ndarray) -> list[
 
 
 def _greedy(covers: np.ndarray, price: np.ndarray) -> list[int]:
-    """One after the other, who covers most of what is left, the cheaper first."""
+    """One after the other, who covers most of what is left, the cheaper first; then those go that the others make needless."""
     left, chosen = np.ones(covers.shape[1], dtype=bool), []
     while left.any():
         gain = (covers & left).sum(axis=1)
         best = int(np.lexsort((np.arange(len(price)), price, -gain))[0])
         chosen.append(best)
         left &= ~covers[best]
+    for one in sorted(chosen, key=lambda i: -price[i]):
+        others = [i for i in chosen if i != one]
+        if covers[others].any(axis=0).all():
+            chosen = others
     return sorted(chosen)

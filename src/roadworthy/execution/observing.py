@@ -39,6 +39,7 @@ def observe(plan: Plan, cache: ChunkCache, condition: Condition, supervisors: At
         for label, column in at_work.score_chunk(chunk, trace).items():
             scores.setdefault(label, []).append(column)
     system = concatenate(parts)
+    at_work.subject_seconds += float(system.seconds.sum())
     scored, failed = _scored(plan, condition, _with_none(system))
     observed = Observed(
         condition.circumstance,

@@ -58,6 +58,8 @@ class AtWork:
     failed: dict[str, str] = field(default_factory=dict)
     """Supervisors that could not be fitted or could not score, and why."""
     prints: dict[str, str] = field(default_factory=dict)
+    subject_seconds: float = 0.0
+    """What the subject took for the cases that were scored, passes and gradients included."""
 
     @property
     def first(self) -> list[Supervision]:

@@ -19,6 +19,7 @@ from roadworthy.execution.observing import Seen, filtered, observe, with_scores
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.supervising import AtWork, halves
 from roadworthy.execution.supervisions import verdict_rule
+from roadworthy.subject.needs import Gradient, Passes
 from roadworthy.subject.trace import ModuleTrace, concatenate
 
 FORMAT = 1
@@ -259,9 +260,16 @@ def _standard_error(rate: float, n: int) -> float:
 
 
 def _costs(plan: Plan, at_work: AtWork) -> dict[str, float]:
-    """Seconds of scoring by order of magnitude, so that the same run recommends the same set; with those of its members."""
-    own = {s.label: at_work.time_of(s.label).score_seconds for s in plan.supervisions if s.applicable}
-    total = {s.label: own[s.label] + sum(own[m] for m in s.members) for s in plan.supervisions if s.applicable}
+    """Seconds of scoring by order of magnitude, so that the same run recommends the same set; with those of its members.
+
+    Passes and gradients are made while the subject runs; they count for as much as that took.
+    """
+    working = [s for s in plan.supervisions if s.applicable]
+    own = {s.label: at_work.time_of(s.label).score_seconds for s in working}
+    for s in working:
+        if any(isinstance(n, Passes | Gradient) for n in s.supervisor.needs):
+            own[s.label] += at_work.subject_seconds
+    total = {s.label: own[s.label] + sum(own[m] for m in s.members) for s in working}
     return {label: 10.0 ** round(math.log10(max(seconds, LEAST_SECONDS))) for label, seconds in total.items()}
 
 
