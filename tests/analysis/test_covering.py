@@ -48,7 +48,7 @@ def test_beyond_three_the_set_is_grown_and_still_covers():
 
 def test_a_grown_set_has_no_member_that_the_others_make_needless():
     # the first covers most, yet the other four cover everything
-    wide = {f"c{j}": float(j % 2 == 0 or j == 1) for j in range(8)}
+    wide = {f"c{j}": float(j % 2 == 0) for j in range(8)}
     pairs = [{f"c{j}": float(j // 2 == i) for j in range(8)} for i in range(4)]
     found = cover({"wide": wide, **{f"pair{i}": row for i, row in enumerate(pairs)}}, tolerance=0.02)
     assert found.supervisors == ("pair0", "pair1", "pair2", "pair3")
