@@ -54,17 +54,19 @@ def test_the_inverse_undoes_the_flow(shape):
     assert torch.allclose(single.inverse(single(x.float())[0]), x.float(), atol=1e-4)
 
 
-@pytest.mark.parametrize("layer", [ActNorm(4), Mixing(4), Coupling(4, 3, 3, 5)], ids=lambda l: type(l).__name__)
+@pytest.mark.parametrize("layer", [ActNorm(4), Mixing(4), Coupling(4, 3, 3, 5)], ids=lambda layer: type(layer).__name__)
 def test_each_layer_says_how_it_grows(layer):
     layer, x = unsettled(layer), pictures((4, 3, 3), n=2)
-    jacobian = torch.autograd.functional.jacobian(lambda flat: layer(flat.reshape(1, 4, 3, 3))[0].flatten(), x[:1].flatten())
+    jacobian = torch.autograd.functional.jacobian(
+        lambda flat: layer(flat.reshape(1, 4, 3, 3))[0].flatten(), x[:1].flatten()
+    )
     assert float(torch.linalg.slogdet(jacobian).logabsdet) == pytest.approx(float(layer(x)[1][0].detach()), abs=1e-9)
     assert torch.allclose(layer.inverse(layer(x)[0]), x, atol=1e-10)
 
 
 def test_the_density_of_two_numbers_sums_to_one():
     flow = flow_of(SHAPES["single"], levels=1)
-    axis = torch.linspace(-30, 30, 1201, dtype=torch.float64)
+    axis = torch.linspace(-25, 25, 401, dtype=torch.float64)
     grid = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), dim=-1).reshape(-1, 2, 1, 1)
     with torch.no_grad():
         total = flow.log_density(grid).exp().sum() * (axis[1] - axis[0]) ** 2

@@ -175,7 +175,7 @@ def test_unlike_pictures_score_higher_than_like_ones():
     rng = np.random.default_rng(0)
     noise = rng.integers(0, 256, (24, 8, 8), dtype=np.uint8)
     for name in NAMES:
-        supervisor = get("supervisors", name).bind(epochs=30)
+        supervisor = get("supervisors", name).bind(epochs=20)
         supervisor.fit(trace(TRAINING), None)
         assert supervisor.score(trace(noise)).min() > supervisor.score(trace(OTHERS)).max()
 
@@ -224,4 +224,6 @@ def test_other_pictures_are_told_from_garments(name, fashion):
         assert found > least, f"{name} tells {kind} from clean with an AUC of {found:.3f}"
     if name == "dlpra_typicality":
         dark = supervisor.score(trace(fashion["dark"]))
-        assert np.median(dark) < np.median(clean), "dark pictures are likelier than garments: why typicality was proposed"
+        assert np.median(dark) < np.median(clean), (
+            "dark pictures are likelier than garments: why typicality was proposed"
+        )

@@ -180,7 +180,7 @@ def _shape(picture: Any, row: int) -> tuple[int, ...]:
 def _white(pictures: Pictures) -> float:
     """What white is in pictures whose type does not say it: 1, or 255 where pixels are larger."""
     dense = isinstance(pictures, np.ndarray) and pictures.dtype != object
-    parts = [pictures] if dense else [np.asarray(p) for p in pictures]
+    parts: list[np.ndarray] = [np.asarray(p) for p in ([pictures] if dense else pictures)]
     unsaid = [p for p in parts if p.dtype not in FULL_SCALE]
     if not unsaid:
         return max(FULL_SCALE[p.dtype] for p in parts)

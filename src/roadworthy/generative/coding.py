@@ -46,7 +46,8 @@ class Coder(nn.Module):
             nn.ConvTranspose2d(hidden, channels, 4, stride=2, padding=1),
             nn.Sigmoid(),
         )
-        self.log_deviation = nn.Parameter(torch.tensor(-1.0))
+        # Small at first, or the prior outweighs the pictures before the latents have come to mean anything.
+        self.log_deviation = nn.Parameter(torch.tensor(-4.0))
 
     def encode(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and logarithm of the variance of the latents of pixels from 0 to 1."""

@@ -219,7 +219,7 @@ class Flow(nn.Module):
 
     def latent_shapes(self) -> list[tuple[int, int, int]]:
         """(channels, height, width) of each level's latent."""
-        return [(level.left, *level.shape[1:]) for level in self.levels]  # type: ignore[misc]
+        return [(level.left, *level.shape[1:]) for level in self.levels]  # type: ignore[misc, index]
 
     def inverse(self, latents: list[Tensor]) -> Tensor:
         """The picture that has these latents."""

@@ -38,7 +38,9 @@ class Glow:
         from roadworthy.generative.flow import Flow
 
         if min(levels, steps, hidden) < 1:
-            raise ValueError(f"levels, steps and hidden are {levels}, {steps}, {hidden}; at least 1 was expected of each")
+            raise ValueError(
+                f"levels, steps and hidden are {levels}, {steps}, {hidden}; at least 1 was expected of each"
+            )
         self.canvas, self.sizes = canvas, (levels, steps, hidden)
         self._device, self._memory_mb = device, memory_mb
         shape = (canvas.channels, canvas.height, canvas.width)
@@ -64,7 +66,7 @@ class Glow:
         read, _ = canvas.read(images)
         with isolated(seed=seed) as generator:
             made = cls(canvas, levels=levels, steps=steps, hidden=hidden, device=device, memory_mb=memory_mb)
-            flow = made._flow.to(device, memory_format=torch.channels_last)
+            flow = made._flow.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
             def spread(batch: Any) -> Any:
                 noise = torch.rand(batch.shape, generator=generator).to(device)

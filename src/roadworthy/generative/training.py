@@ -44,21 +44,30 @@ def torch_module() -> Any:
 
 
 @contextmanager
-def isolated(*, seed: int, threads: int = 1) -> Iterator[Any]:
+def isolated(*, seed: int) -> Iterator[Any]:
     """A generator seeded here, and torch's own seeded alike, with everything as it was afterwards."""
     torch = torch_module()
-    threads_before, type_before = torch.get_num_threads(), torch.get_default_dtype()
-    with torch.random.fork_rng(devices=[]), _steady(torch), torch.inference_mode(False), torch.enable_grad():
+    before = torch.get_default_dtype()
+    with torch.random.fork_rng(devices=[]), _one_thread(torch), _steady(torch), torch.inference_mode(False):
         try:
-            torch.set_num_threads(threads)
             torch.set_default_dtype(torch.float32)
             # Not torch.manual_seed, which would also seed the devices.
             torch.default_generator.manual_seed(seed)
-            with torch.device("cpu"):
+            with torch.device("cpu"), torch.enable_grad():
                 yield torch.Generator().manual_seed(seed)
         finally:
-            torch.set_num_threads(threads_before)
-            torch.set_default_dtype(type_before)
+            torch.set_default_dtype(before)
+
+
+@contextmanager
+def _one_thread(torch: Any) -> Iterator[None]:
+    """Small pictures keep no second core busy, and threads that wait for each other cost more than they save."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
@@ -140,7 +149,7 @@ def in_batches(
     # Without rows, one of zeros is asked for and left out: the answer then has the right shape.
     asked = rows if len(rows) else np.zeros((1, *rows.shape[1:]))
     parts = []
-    with torch.inference_mode(), _steady(torch):
+    with torch.inference_mode(), _one_thread(torch), _steady(torch):
         for start in range(0, len(asked), size):
             part = torch.from_numpy(asked[start : start + size].astype(np.float64)).to(device)
             parts.append(function(part).cpu().numpy())

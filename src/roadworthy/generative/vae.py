@@ -28,9 +28,7 @@ RATE = 5e-3
 class VAE:
     """A fitted autoencoder; made by `fit` or `from_arrays`."""
 
-    def __init__(
-        self, canvas: Canvas, *, latent: int, hidden: int, device: str = "cpu", memory_mb: int = 512
-    ) -> None:
+    def __init__(self, canvas: Canvas, *, latent: int, hidden: int, device: str = "cpu", memory_mb: int = 512) -> None:
         from roadworthy.generative.coding import Coder
 
         if latent < 1 or hidden < 1:

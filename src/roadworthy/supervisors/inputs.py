@@ -170,7 +170,7 @@ class _Likelihood(InputSupervisor):
     def _learn(self, pictures: np.ndarray | Sequence[Any]) -> dict[str, np.ndarray]:
         from roadworthy.generative.glow import Glow
 
-        sizes = {"levels": self.levels, "steps": self.steps, "hidden": self.hidden}
+        sizes: dict[str, Any] = {"levels": self.levels, "steps": self.steps, "hidden": self.hidden}
         options: dict[str, Any] = {"epochs": self.epochs, "side": self.side, "seed": self.seed, "device": self.device}
         return Glow.fit(pictures, **sizes, **options).arrays()
 
