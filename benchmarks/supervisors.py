@@ -2,6 +2,7 @@
 
     python benchmarks/supervisors.py                                    # needs the peers of benchmarks/peers-supervisors.txt
     python benchmarks/supervisors.py --rows 2000 --queries 200          # a quick look
+    python benchmarks/supervisors.py --threads 1                        # processor time, for a machine that is busy
     python benchmarks/supervisors.py --peers /path/to/python            # another environment of the peers
 
 Every time is that of fitting on the reference rows and scoring the queries, on all cores; the sides take turns in processes of
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -73,15 +75,16 @@ def trace_of(values: np.ndarray, classes: np.ndarray) -> Any:
     return ModuleTrace(n, n, none, n, CLASS_SCORES, output, {"layer.penultimate": values})
 
 
-def ours(data: Activations) -> dict[str, Callable[[], Any]]:
+def ours(data: Activations, threads: int = 0) -> dict[str, Callable[[], Any]]:
     """Our supervisors, and the products that DSA cannot do without."""
     from roadworthy.registry import get
     from roadworthy.statistics import nearest
 
     reference, queries = trace_of(*data[:2]), trace_of(*data[2:])
-    import scipy.linalg  # noqa: F401  loaded on first use, which is not what is measured
+    # Loaded on first use, which is not what is measured.
+    import scipy.linalg  # noqa: F401
 
-    get("supervisors", "dsa")
+    get("supervisors", "dsa").bind()
 
     def run(name: str) -> Callable[[], np.ndarray]:
         def fit_and_score() -> np.ndarray:
@@ -108,7 +111,7 @@ def ours(data: Activations) -> dict[str, Callable[[], Any]]:
     }
 
 
-def peers(data: Activations) -> dict[str, Callable[[], Any]]:
+def peers(data: Activations, threads: int) -> dict[str, Callable[[], Any]]:
     """What dnn-tip, scikit-learn and faiss do for the same question."""
     import faiss
     from dnn_tip.surprise import DSA, MDSA, MultiModalSA
@@ -130,7 +133,7 @@ def peers(data: Activations) -> dict[str, Callable[[], Any]]:
 
     def dnn_tip_mdsa() -> np.ndarray:
         surprise = MultiModalSA.build_by_class(reference, classes, lambda a, _: MDSA(a))
-        return np.sqrt(surprise(queries, predicted, num_threads=2))  # type: ignore[no-any-return]
+        return np.sqrt(surprise(queries, predicted, num_threads=threads))  # type: ignore[no-any-return]
 
     return {
         "scikit_learn_knn": scikit_learn_knn,
@@ -142,32 +145,38 @@ def peers(data: Activations) -> dict[str, Callable[[], Any]]:
     }
 
 
-def measure(side: str, rows: int, queries: int, folder: Path, skip: list[str]) -> dict[str, float]:
+def measure(side: str, options: argparse.Namespace) -> dict[str, float]:
     """One round of one side; the scores are left in the folder."""
     times = {}
-    for name, call in (ours if side == "ours" else peers)(activations(rows, queries)).items():
-        if name in skip:
+    clock = time.process_time if options.threads == 1 else time.perf_counter
+    for name, call in (ours if side == "ours" else peers)(
+        activations(options.rows, options.queries), options.threads
+    ).items():
+        if name in options.skip:
             continue
-        start = time.perf_counter()
+        start = clock()
         scores = call()
-        times[name] = (time.perf_counter() - start) * SAMPLED.get(name, 1)
+        times[name] = (clock() - start) * SAMPLED.get(name, 1)
         if scores is not None:
-            np.save(folder / f"{name}.npy", scores)
+            np.save(Path(options.folder) / f"{name}.npy", scores)
     return times
 
 
 def round_of(side: str, python: str, options: argparse.Namespace, folder: str, skip: list[str]) -> dict[str, float]:
     """One round in that side's environment."""
     command = [python, "-W", "ignore", __file__, "--side", side, "--rows", str(options.rows)]
-    command += ["--queries", str(options.queries), "--folder", folder, "--skip", *skip]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    command += ["--queries", str(options.queries), "--threads", str(options.threads)]
+    command += ["--folder", folder, "--skip", *skip]
+    limits = {f"{name}_NUM_THREADS": str(options.threads) for name in ("OPENBLAS", "OMP", "MKL")}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | limits)
     return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
 def table(times: dict[str, float], folder: Path, options: argparse.Namespace) -> str:
     """The result as Markdown."""
     lines = [
-        f"{options.rows} x {WIDTH} float32 reference rows, {CLASSES} classes, {options.queries} queries; best of {ROUNDS}",
+        f"{options.rows} x {WIDTH} float32 reference rows, {CLASSES} classes, {options.queries} queries, "
+        f"{options.threads} threads; best of {ROUNDS}",
         "",
         "| supervisor | ours, s | compared with | s | ratio | wanted | scores differ by |",
         "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
@@ -195,13 +204,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--queries", type=int, default=2_000)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="for every side")
     parser.add_argument("--peers", default=str(ROOT / ".venv-peers" / "supervisors" / "bin" / "python"))
     parser.add_argument("--side", choices=("ours", "peers"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--skip", nargs="*", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        print(json.dumps(measure(options.side, options.rows, options.queries, Path(options.folder), options.skip)))
+        print(json.dumps(measure(options.side, options)))
         return 0
     if not Path(options.peers).exists():
         print(f"{options.peers} is not there: make it from benchmarks/peers-supervisors.txt", file=sys.stderr)

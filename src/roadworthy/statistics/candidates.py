@@ -25,8 +25,13 @@ GROUPS = 4
 """Smallest number of groups of points for every neighbour sought; their minima bound the k-th distance."""
 PAIRS_AT_ONCE = 2**18
 """Differences refined at once, in numbers: as many as a processor's cache holds."""
-ROWS_AT_ONCE = 256
-"""Rows moved and squared at once, for the same reason."""
+ROWS_AT_ONCE = 512
+"""Rows moved and squared at once, for the same reason; far fewer, and threads get into each other's way."""
+
+ORDINARY = 16
+"""Powers of two between which values need no other unit: their squares are far from the ends of float32."""
+SAMPLED = 1024
+"""Rows, or up to twice as many, that the centre is taken from."""
 
 
 def chunk_rows(width: int, memory_mb: int, *, bytes_each: int = 4) -> int:
@@ -40,6 +45,11 @@ def chunk_rows(width: int, memory_mb: int, *, bytes_each: int = 4) -> int:
     return max(1, memory_mb * 2**20 // (2 * bytes_each * max(width, 1)))
 
 
+def extent_of(values: np.ndarray) -> float:
+    """The largest absolute value; NaN where there is one."""
+    return float(np.maximum(values.max(initial=0.0), -values.min(initial=0.0)))
+
+
 @dataclass(frozen=True)
 class Frame:
     """The coordinates in which products are taken: around the points' centre, in a unit in which they are about 1."""
@@ -47,24 +57,26 @@ class Frame:
     scale: float
     """A power of two, which is exact; around 1 no square of float32 overflows or vanishes."""
     centre: np.ndarray
-    """float32, which makes the difference of two float32 exact enough. Any centre would do, as queries are moved along."""
+    """float32, which makes the difference of two float32 exact enough. Any would do, as queries are moved along: of some rows."""
 
     @classmethod
     def of(cls, points: np.ndarray) -> Frame:
         """The frame of these points."""
-        extent = float(max(points.max(initial=0.0), -points.min(initial=0.0)))
+        extent = extent_of(points)
         # Vanishing points are not magnified without limit, or ordinary queries would overflow beside them.
         least, most = (-40, 120) if points.dtype == np.float32 else (-400, 1000)
-        scale = 2.0 ** -np.clip(np.ceil(np.log2(2 * extent or 1.0)), least, most)
-        weights = np.full(len(points), 1 / max(len(points), 1), dtype=points.dtype)
-        return cls(float(scale), ((weights @ points) * points.dtype.type(scale)).astype(np.float32))
+        exponent = np.clip(np.ceil(np.log2(2 * extent or 1.0)), least, most)
+        scale = 2.0**-exponent if abs(exponent) > ORDINARY else 1.0
+        some = points[:: max(1, len(points) // SAMPLED)]
+        mean = some.mean(axis=0, dtype=np.float64) if len(some) else np.zeros(points.shape[1])
+        return cls(float(scale), (mean * scale).astype(np.float32))
 
     def moved(self, values: np.ndarray, dtype: type[np.floating[Any]], out: np.ndarray) -> None:
         """Scaled and moved in the precision of the values, then as `dtype`."""
         scale = values.dtype.type(self.scale)
         if values.dtype == dtype:
-            np.multiply(values, scale, out=out)
-            out -= self.centre
+            scaled = values if scale == 1 else np.multiply(values, scale, out=out)
+            np.subtract(scaled, self.centre, out=out)
         else:
             out[:] = values * scale - self.centre
 
@@ -133,7 +145,7 @@ class Product:
         picked = in_blocks(
             lambda rows: _picked(products[rows], slack[rows], k),
             len(products),
-            size=max(ROWS_AT_ONCE, len(products) // 8),
+            size=max(16, -(-len(products) // 8)),
             numbers=products.size,
         )
         counts = np.concatenate([count for count, _, _ in picked])
@@ -198,8 +210,10 @@ def refine_kth(proposed: Candidates, queries: np.ndarray, points: np.ndarray, k:
 
     Only candidates whose products are too close to the k-th to be told from it are refined.
     """
-    answered, first, count = np.unique(proposed.rows, return_index=True, return_counts=True)
-    position = np.arange(len(proposed.rows)) - np.repeat(first, count)
+    counts = np.bincount(proposed.rows, minlength=len(queries))
+    answered = np.flatnonzero(counts)
+    count = counts[answered]
+    position = np.arange(len(proposed.rows)) - np.repeat(np.cumsum(count) - count, count)
     of_answered = np.repeat(np.arange(len(answered)), count)
     sorted_products = np.full((len(answered), count.max()), np.inf, dtype=proposed.products.dtype)
     sorted_products[of_answered, position] = proposed.products

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .candidates import Frame, Product, chunk_rows, refine, refine_kth
+from .candidates import Frame, Product, chunk_rows, extent_of, refine, refine_kth
 
 CROWD = 64
 """So many candidates beyond 8 k are a sign that float32 cannot tell the points of a row apart."""
@@ -185,6 +185,8 @@ class Points:
         product = self._product(among, dtype)
         size = chunk_rows(width, self._memory_mb, bytes_each=np.dtype(dtype).itemsize)
         size = min(size, max(64, BLOCK // width), len(rows))
+        # Chunks of one size: a small one at the end is a slow product.
+        size = -(-len(rows) // -(-len(rows) // size))
         room = np.empty((size, width), dtype=dtype)
         crowded = [np.zeros(0, dtype=np.int64)]
         for start in range(0, len(rows), size):
@@ -221,7 +223,7 @@ class Points:
 
     def _far(self, queries: np.ndarray) -> np.ndarray:
         limit = FAR / self._frame.scale
-        if _extent(queries) <= limit:
+        if extent_of(queries) <= limit:
             return np.zeros(len(queries), dtype=bool)
         far: np.ndarray = np.abs(queries).max(axis=1).astype(np.float64) > limit
         return far
@@ -233,13 +235,8 @@ def _checked(values: np.ndarray, name: str) -> np.ndarray:
         raise ValueError(f"{name} have the shape {values.shape}; one row each was expected: (n, columns)")
     if values.dtype != np.float32:
         values = values.astype(np.float32 if values.dtype == np.float16 else np.float64, copy=False)
-    if not _extent(values) < LARGEST:
+    if not extent_of(values) < LARGEST:
         broken = int((~np.isfinite(values).all(axis=1)).sum())
         found = f"NaN or infinite values in {broken} rows" if broken else f"values above {LARGEST:g}"
         raise ValueError(f"{name} hold {found}; finite numbers whose squares are finite were expected")
     return values
-
-
-def _extent(values: np.ndarray) -> float:
-    """The largest absolute value; NaN where there is one."""
-    return float(np.maximum(values.max(initial=0.0), -values.min(initial=0.0)))
