@@ -15,6 +15,8 @@ from roadworthy.analysis.observed import Observed
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.claims import Judgement, overall
 from roadworthy.data.samples import Dataset
+from roadworthy.data.scores import readings
+from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.observing import Seen
 from roadworthy.execution.plan import Plan, Supervision, code_version
 from roadworthy.execution.supervising import AtWork
@@ -126,6 +128,7 @@ def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
         first = next(e for s in seen for e in s.system.error if e is not None)
         notes.append(f"{failed} cases {UNANSWERED} and are counted as wrong; the first reason: {first}")
     notes += _unused(plan, seen)
+    notes += _mixed(seen)
     observed = seen[0].observed
     for column, values in observed.slices.items():
         for content in sorted(set(values.tolist()), key=str):
@@ -135,6 +138,19 @@ def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
                     f"slice {column}={content} has {n} cases, too few to be judged ({plan.spec.smallest_slice})"
                 )
     return notes
+
+
+def _mixed(seen: Sequence[Seen]) -> list[str]:
+    """Class scores of two kinds: a row is read for itself, and the scores of the one cannot be held against those of the other."""
+    answers = [s.system.output[s.system.ok] for s in seen if s.system.kind is CLASS_SCORES and s.system.ok.any()]
+    counts = [readings(a) for a in answers]
+    given, others = sum(c[0] for c in counts), sum(c[1] for c in counts)
+    if not given or not others:
+        return []
+    return [
+        f"the class scores of {given} cases are probabilities and those of {others} are not, which are read as logits; "
+        "scores of supervisors that read them are not comparable between the two. Give all as probabilities or all as logits"
+    ]
 
 
 def _unused(plan: Plan, seen: Sequence[Seen]) -> list[str]:

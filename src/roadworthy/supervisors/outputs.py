@@ -4,6 +4,10 @@ Probabilities have lost a constant of every row's logits. A row that is a distri
 with that constant chosen so that the logits have mean zero: the energy of log p itself is 0 at temperature 1, whatever p.
 Give a subject's logits where they can be had.
 
+Probabilities that were rounded, to 3 decimals or 8 bits, have zeros where something was left, and the energy counts them. A row
+does not say how small that was: the surest rows, 1 and zeros, look the same at any resolution. A floor by what a row shows would
+make those the riskiest of all, so a zero has the one floor that keeps them the surest.
+
 >>> from roadworthy.data.values import CLASS_SCORES
 >>> from roadworthy.subject.trace import ModuleTrace
 >>> trace = ModuleTrace(*[np.array([0])] * 2, np.array([None]), np.zeros(1), CLASS_SCORES, np.array([[4.0, 1.0, -2.0]]))
@@ -15,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.data.values import probabilities
+from roadworthy.data.scores import distributions, probabilities
 from roadworthy.registry import register
 from roadworthy.supervisors.plain import PlainSupervisor
 
@@ -30,9 +34,10 @@ def logits(scores: np.ndarray, *, centred: bool = False) -> np.ndarray:
     [[3.0, 1.0], [-0.693, -0.693]]
     """
     scores = np.asarray(scores, dtype=np.float64)
-    # A row that `probabilities` leaves as it is, is one; what it makes of others never equals them.
-    given = (probabilities(scores) == scores).all(axis=1)
-    logarithms = np.log(np.maximum(scores, SMALLEST))
+    given = distributions(scores)
+    # A zero stays one where a rounded row is made whole: the share it would get there changes by chance from row to row.
+    p = np.where(scores > 0, probabilities(scores), 0.0)
+    logarithms = np.log(np.maximum(p, SMALLEST))
     if centred:
         logarithms = logarithms - logarithms.mean(axis=1, keepdims=True)
     return np.where(given[:, None], logarithms, scores)

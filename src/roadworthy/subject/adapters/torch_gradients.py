@@ -173,7 +173,7 @@ def scores_of(raw: Any) -> Any:
 
 
 def _losses(definition: Definition, raw: Any) -> Any:
-    """The loss of each row; which rows are distributions is decided as `data.scores.probabilities` does."""
+    """The loss of each row; one that sums to 1 is a distribution, as in `data.scores` (no gradient passes a rounding)."""
     import torch
 
     scores = scores_of(raw)
