@@ -59,8 +59,8 @@ def test_too_few_rows_and_missing_scores_are_refused():
     assert at_false_positive_rate(np.arange(20.0), rate=0.05).value == 18.0
     with pytest.raises(ValueError, match="risky needs one score a row and at least 10"):
         at_balanced_accuracy(np.arange(10.0), np.arange(9.0))
-    with pytest.raises(ValueError, match="1 of 3 scores are NaN"):
-        conformal([1.0, np.nan, 2.0], alpha=0.1)
+    with pytest.raises(ValueError, match="1 of 3 nominal are NaN"):
+        score_edges([1.0, np.nan, 2.0], bins=2)
     with pytest.raises(ValueError, match="rate must lie between 0 and 1"):
         at_false_positive_rate(np.arange(30.0), rate=5)
     with pytest.raises(ValueError, match="costs must be positive"):
@@ -143,6 +143,92 @@ def test_false_positives_on_fresh_rows_are_as_expected():
 
 def test_a_case_without_a_score_is_risky_even_where_nothing_else_is():
     assert conformal([1.0], alpha=0.1).verdict([np.inf, np.nan, 3.0]).tolist() == [False, True, False]
+
+
+@settings(max_examples=80, deadline=None)
+@given(many, st.integers(0, 6), st.sampled_from([0.1, 0.2, 0.3, 0.5]))
+def test_rows_without_a_score_are_alarms_that_every_rule_counts(rows, missing, rate):
+    column = np.r_[rows, np.full(missing, np.nan)]
+    n = len(column)
+
+    def raised(t: float) -> int:
+        return missing + int((np.array(rows) > t).sum())
+
+    for found, keeps in (
+        (at_false_positive_rate(column, rate=rate), [t for t in sorted(rows) if raised(t) <= rate * n + 1e-9]),
+        (conformal(column, alpha=rate), [t for t in sorted(rows) if raised(t) + 1 <= rate * (n + 1) + 1e-9]),
+    ):
+        assert found.value == (keeps[0] if keeps else math.inf)
+        assert found.missing == missing and found.chosen_on == n
+        assert found.expected_rate == (
+            0.0 if found.value == math.inf and not missing else pytest.approx((raised(found.value) + 1) / (n + 1))
+        )
+
+
+def test_a_rate_that_missing_scores_overrun_is_not_called_zero():
+    found = conformal(np.r_[np.arange(90.0), np.full(10, np.nan)], alpha=0.05)
+    assert found.value == math.inf and found.overrun
+    assert found.expected_rate == pytest.approx(11 / 101)
+    few = conformal(np.arange(10.0), alpha=0.05)
+    assert few.value == math.inf and not few.overrun and few.expected_rate == 0.0
+
+
+def test_the_best_threshold_counts_missing_scores_as_alarms():
+    rng = np.random.default_rng(8)
+    clean, bad = np.r_[rng.normal(size=60), [np.nan] * 5], np.r_[rng.normal(1, 1, 40), [np.nan] * 9]
+    found = at_cost(clean, bad, miss=9.0, false_alarm=1.0, prevalence=0.2)
+
+    def cost(t: float) -> float:
+        return 0.2 * 9 * (bad <= t).mean() + 0.8 * (~(clean <= t)).mean()
+
+    assert math.isfinite(found.value) and cost(found.value) == pytest.approx(min(map(cost, np.r_[clean, bad, -np.inf])))
+    assert found.expected_rate == pytest.approx(((~(clean <= found.value)).sum() + 1) / 66)
+    with pytest.raises(ValueError, match="none of the 12 nominal rows has a score"):
+        at_balanced_accuracy(np.full(12, np.nan), np.arange(12.0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 7)), min_size=1, max_size=60), st.sampled_from([0.2, 0.4]))
+def test_with_groups_each_group_weighs_the_same(rows, alpha):
+    scores, groups = (np.array(c) for c in zip(*rows, strict=True))
+    names = sorted(set(groups.tolist()))
+
+    def rate(t: float) -> float:
+        return (sum(float((scores[groups == g] > t).mean()) for g in names) + 1) / (len(names) + 1)
+
+    keeps = [t for t in sorted(set(scores.tolist())) if rate(t) <= alpha + 1e-9]
+    found = conformal(scores, alpha=alpha, groups=groups)
+    assert found.value == (keeps[0] if keeps else math.inf) and found.groups == len(names)
+    assert found.expected_rate == (pytest.approx(rate(found.value)) if keeps else 0.0)
+
+
+@pytest.mark.parametrize("n", [19, 40, 333])
+def test_groups_of_one_are_rows(n):
+    rows = np.random.default_rng(n).normal(size=n).round(1)
+    alone, grouped = conformal(rows, alpha=0.05), conformal(rows, alpha=0.05, groups=np.arange(n))
+    assert (alone.value, alone.expected_rate) == (grouped.value, grouped.expected_rate)
+
+
+def in_a_new_group(groups: int, trials: int, seed: int, *, alpha: float) -> int:
+    """How often a case of a new group exceeds the threshold of groups of 20 whose cases correlate by one half."""
+    rng, seen = np.random.default_rng(seed), 0
+    for _ in range(trials):
+        scores = rng.normal(size=(groups + 1, 1)) + rng.normal(size=(groups + 1, 20))
+        names = np.repeat(np.arange(groups), 20)
+        seen += int(conformal(scores[:-1].ravel(), alpha=alpha, groups=names).verdict(scores[-1, :1])[0])
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("groups", "trials"), [(20, 1500), *(pytest.param(g, 20_000, marks=pytest.mark.slow) for g in (5, 10, 20, 50))]
+)
+def test_conformal_false_alarms_keep_the_rate_in_a_new_group(groups, trials):
+    from scipy.stats import binom
+
+    assert in_a_new_group(groups, trials, groups, alpha=0.05) <= binom.ppf(0.99, trials, 0.05)
+    # with too few groups for 5% nothing is ever raised; at a rate that they can keep, they keep it
+    alpha = max(0.05, 1.5 / (groups + 1))
+    assert in_a_new_group(groups, trials, groups + 1, alpha=alpha) <= binom.ppf(0.99, trials, alpha)
 
 
 def test_each_class_has_its_threshold_and_strangers_that_of_all():

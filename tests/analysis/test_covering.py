@@ -73,3 +73,32 @@ def test_each_circumstance_has_its_own_tolerance():
     rates = {"a": {"clean": 0.9, "fog": 0.5}, "b": {"clean": 0.5, "fog": 0.6}}
     assert cover(rates, tolerance={"clean": 0.01, "fog": 0.2}).supervisors == ("a",)
     assert cover(rates, tolerance={"clean": 0.01, "fog": 0.05}).supervisors == ("a", "b")
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables, st.lists(st.sets(st.integers(0, 2), min_size=1), min_size=6, max_size=6))
+def test_the_size_of_a_set_is_what_it_makes_run(table, members):
+    rates = named(table)
+    runs = {f"s{i}": [f"s{m}" for m in sorted(members[i])] for i in range(3, len(table))}
+
+    def size(names) -> int:
+        return len({part for n in names for part in runs.get(n, (n,))})
+
+    found = cover(rates, tolerance=0.1, runs=runs)
+    assert covers(rates, found.supervisors, 0.1)
+    every = [names for k in (1, 2, 3) for names in combinations(rates, k) if covers(rates, names, 0.1)]
+    assert all(size(found.supervisors) <= size(names) for names in every)
+
+
+def test_fusing_everything_is_no_small_set():
+    single = {f"s{i}": {f"c{j}": 0.9 if i == j else 0.1 for j in range(3)} for i in range(5)}
+    rates = single | {"fused": dict.fromkeys(("c0", "c1", "c2"), 0.9)}
+    assert cover(rates, runs={"fused": list(single)}).supervisors == ("s0", "s1", "s2")
+    assert cover(rates, runs={"fused": ["s0", "s1", "s2"]}).supervisors == ("fused",)
+    assert cover(rates).supervisors == ("fused",)
+
+
+def test_a_set_of_many_is_not_fused_from_even_more():
+    single = {f"s{i}": {f"c{j}": 0.9 if i == j else 0.1 for j in range(5)} for i in range(9)}
+    rates = single | {"fused": {f"c{j}": 0.9 for j in range(5)}}
+    assert cover(rates, runs={"fused": list(single)}).supervisors == tuple(f"s{i}" for i in range(5))

@@ -61,11 +61,47 @@ def test_a_threshold_for_each_predicted_class():
     assert abs(int(raised[predicted == 0].sum()) - int(raised[predicted == 1].sum())) <= 1
 
 
-def test_a_missing_score_is_an_alarm_and_infinitely_risky_when_choosing():
+def test_a_missing_score_is_an_alarm_and_counts_as_one_when_choosing():
     clean = observed(np.r_[np.arange(38.0), np.nan], np.zeros(39))
     found = verdicts.choose(VerdictRule("conformal", rate=0.05), clean, [], "s")
     assert found.value == 37.0  # the 38th of 39, the missing one being the highest
     assert verdicts.alarms(found, clean, "s").tolist() == [False] * 38 + [True]
+
+
+def test_missing_scores_beyond_the_rate_leave_no_false_promise():
+    clean = observed(np.r_[np.arange(90.0), np.full(10, np.nan)], np.zeros(100))
+    found = verdicts.choose(VerdictRule("conformal", rate=0.05), clean, [], "s")
+    assert found.overrun and found.expected_rate == pytest.approx(11 / 101)
+    with pytest.raises(
+        ValueError, match="none of the 20 clean calibration cases that were answered rightly has a score"
+    ):
+        verdicts.choose(VerdictRule(), observed(np.full(20, np.nan), np.zeros(20)), [], "s")
+
+
+def test_a_conformal_threshold_is_for_a_case_of_a_new_group_and_other_rules_say_that_theirs_is_not():
+    rng = np.random.default_rng(6)
+    groups = np.repeat([f"p{i}" for i in range(30)], 10).astype(object)
+    clean = observed(np.repeat(rng.normal(size=30), 10), np.zeros(300), groups=groups)
+    found = verdicts.choose(VerdictRule(rate=0.1), clean, [], "s")
+    # 31 of groups and the new one at 10%: two whole groups may lie above
+    assert found.value == np.sort(np.unique(clean.scores["s"]))[-3] and found.groups == 30
+    assert verdicts.choose(VerdictRule("false_positive_rate", rate=0.1), clean, [], "s").groups is None
+    assert "new group" in VerdictRule().assumed(grouped=True)
+    assert "taken as independent" in VerdictRule("cost").assumed(grouped=True)
+    assert VerdictRule("cost").assumed(grouped=False) == ""
+
+
+def test_the_worst_of_many_places_has_an_interval_that_holds_for_all_of_them():
+    rng = np.random.default_rng(7)
+    limit = {"s": Threshold(0.0, "r", 9, 0.1)}
+    places = [observed(rng.normal(size=60), np.ones(60), "fog", level) for level in range(1, 6)]
+    found = verdicts.findings(observed([0.1, -0.2], [0, 0]), places, limit, confidence=0.95)
+    missed = [f for f in found if f.quantity == "miss_rate" and f.n]
+    (worst,) = [f for f in found if f.quantity == "worst_miss_rate"]
+    assert worst.value == max(f.value for f in missed) and worst.about.level in range(1, 6)
+    assert worst.interval == wilson(round(worst.value * 60), 60, confidence=0.99)
+    assert "worst of 5 places" in worst.corrected and "95%" in worst.corrected
+    assert verdicts.worst_of([], 0.95) is None
 
 
 def test_too_few_rows_are_said():
@@ -110,7 +146,7 @@ def test_findings_are_miss_and_alarm_rates_everywhere_and_false_alarms_on_clean_
     found = {f.id: f for f in verdicts.findings(clean, [fog], {"s": Threshold(0.5, "r", 9, 0.1)}, confidence=0.95)}
     assert set(found) == {
         *(f"{q} | clean | s" for q in ("miss_rate", "false_alarm_rate", "alarm_rate")),
-        *(f"{q} | fog@1 | s" for q in ("miss_rate", "alarm_rate")),
+        *(f"{q} | fog@1 | s" for q in ("miss_rate", "alarm_rate", "worst_miss_rate")),
     }
     assert found["miss_rate | fog@1 | s"].value == 0.5 and found["alarm_rate | fog@1 | s"].better == "lower"
 

@@ -1,10 +1,11 @@
 """From score to verdict: thresholds by rule, verdicts on batches, and the counts that follow.
 
 A case is risky when its score lies *above* the threshold; a case without a score (NaN) is risky too, for nothing says
-that it is not. Rules refuse NaN: whoever chooses decides first what a missing score means. Thresholds are observed
-scores, so that a strictly increasing change of the score changes no verdict. Conformal thresholds are split-conformal
-(Vovk et al. 2005). Batch verdicts (seed 003, sizes 1 to 64) compare the mean of a batch, or its Kolmogorov-Smirnov
-distance from the reference, with what clean batches give. Results are counts, on rows that chose nothing.
+that it is not. Rules count such rows as alarms that no threshold can prevent. Thresholds are observed scores, so that a
+strictly increasing change of the score changes no verdict. Conformal thresholds are split-conformal (Vovk et al. 2005),
+with groups hierarchical (Lee, Barber and Willett 2023, "Distribution-free inference with hierarchical data"). Batch
+verdicts (seed 003, sizes 1 to 64) compare the mean of a batch, or its Kolmogorov-Smirnov distance from the reference,
+with what clean batches give. Results are counts (`roadworthy.analysis.counts`), on rows that chose nothing.
 
 >>> clean = np.arange(100.0)
 >>> threshold = at_false_positive_rate(clean, rate=0.05)
@@ -12,9 +13,10 @@ distance from the reference, with what clean batches give. Results are counts, o
 (94.0, 100, array([False,  True,  True]))
 >>> conformal(clean[:10], alpha=0.05).value
 inf
->>> table = counts(threshold.verdict([3.0, 99.0]), [True, False], "snow", chosen_on=range(100), judged_on=[200, 201])
->>> table.risky_rate("snow").value, table.accuracy("snow", column=1).value, (table + table).n("snow")
-(0.5, 0.0, 4)
+>>> conformal(np.append(clean, np.nan), alpha=0.05).missing
+1
+>>> conformal(clean, alpha=0.05, groups=np.arange(100) // 4).value    # 25 groups of 4: a case of a new group
+98.0
 """
 
 from __future__ import annotations
@@ -22,13 +24,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roadworthy.analysis.counts import Counts as Counts
+from roadworthy.analysis.counts import Rate as Rate
+from roadworthy.analysis.counts import counts as counts
+from roadworthy.analysis.counts import separate as separate
 from roadworthy.analysis.fusion import plain_number, thinned
-from roadworthy.statistics import Interval, clopper_pearson
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -44,8 +49,9 @@ LEAST = 10  # rows of each kind below which a choice between two kinds is mostly
 class Threshold:
     """A threshold, the rule that chose it, on how many rows, and the false alarms to expect.
 
-    `expected_rate` is (clean rows above + 1) / (clean rows + 1): the expectation for a further clean row where the rule
-    fixed how many are above; optimistic where it searched for the best. `per_class` holds a threshold for each class.
+    `expected_rate` is (clean rows above or without a score + 1) / (clean rows + 1): the expectation for a further clean row
+    where the rule fixed how many are above; optimistic where it searched for the best. Where groups chose, each counts as
+    one, by its share of such rows. `per_class` holds a threshold for each class.
     """
 
     value: float
@@ -54,6 +60,15 @@ class Threshold:
     expected_rate: float
     parameters: Mapping[str, float] = field(default_factory=dict)
     per_class: Mapping[str, Threshold] = field(default_factory=dict)
+    missing: int = 0
+    """Clean rows without a score: alarms at any threshold."""
+    groups: int | None = None
+    """How many groups chose, where groups and not rows were taken as independent."""
+
+    @property
+    def overrun(self) -> bool:
+        """Whether rows without a score are so many that no threshold keeps the rate."""
+        return any(t.missing and t.value == math.inf for t in (self, *self.per_class.values()))
 
     def verdict(self, scores: ArrayLike, classes: ArrayLike | None = None) -> Bools:
         """Which cases are risky; a class that was not calibrated takes the threshold of all rows together."""
@@ -79,14 +94,16 @@ class Threshold:
 
 
 def at_false_positive_rate(scores: ArrayLike, *, rate: float) -> Threshold:
-    """The smallest threshold with at most this share of the clean rows above it."""
-    ordered = np.sort(_scores(scores, "scores"))
+    """The smallest threshold with at most this share of the clean rows above it; infinite if missing ones are more."""
+    column = _rows(scores, "scores")
     _share("rate", rate)
-    n, allowed = len(ordered), _whole(rate * len(ordered))
+    scored, n, allowed = np.sort(column[~np.isnan(column)]), len(column), _whole(rate * len(column))
     if allowed < 1:
         needed = f"a false-positive rate of {rate:g} needs at least {math.ceil(1 / rate - 1e-9)} clean rows, found {n}"
         raise ValueError(f"{needed}; give more, accept a higher rate, or use `conformal`, which then raises no alarm")
-    return _threshold(ordered[n - 1 - allowed], "at_false_positive_rate", ordered, n, rate=rate)
+    left = allowed - (n - len(scored))
+    value = scored[len(scored) - 1 - left] if left >= 0 else math.inf
+    return _threshold(value, "at_false_positive_rate", column, n, {"rate": rate})
 
 
 def at_balanced_accuracy(nominal: ArrayLike, risky: ArrayLike) -> Threshold:
@@ -103,141 +120,49 @@ def at_cost(nominal: ArrayLike, risky: ArrayLike, *, miss: float, false_alarm: f
     return _best(nominal, risky, prevalence * miss, (1.0 - prevalence) * false_alarm, "at_cost", **price)
 
 
-def conformal(scores: ArrayLike, *, alpha: float) -> Threshold:
+def conformal(scores: ArrayLike, *, alpha: float, groups: ArrayLike | None = None) -> Threshold:
     """The threshold that a further clean row exceeds with probability at most alpha, whatever the distribution.
 
     It is the ceil((n + 1)(1 - alpha))-th smallest score, infinite if there is none: no alarm is then ever raised. The
-    guarantee is for rows exchangeable with these, on average over the rows that could have been drawn.
+    guarantee is for rows exchangeable with these, on average over the rows that could have been drawn. With groups it is
+    for a row of a further group: the smallest t with (sum over G groups of the share of rows above t + 1) / (G + 1) at
+    most alpha, groups weighing equally. Rows of a group that are alike then promise no more than they know.
     """
-    ordered = np.sort(_scores(scores, "scores"))
+    column = _rows(scores, "scores")
     _share("alpha", alpha)
-    n = len(ordered)
-    position = n + 1 - _whole((n + 1) * alpha)
-    value = ordered[position - 1] if position <= n else math.inf
-    return _threshold(value, "conformal", ordered, n, alpha=alpha)
+    weights = _weights(groups, len(column))
+    order = np.argsort(column, kind="stable")  # what has no score comes last: riskier than all
+    above = np.r_[weights[order][::-1].cumsum()[::-1][1:], 0.0]
+    scored = column[order][~np.isnan(column[order])]
+    last = np.searchsorted(scored, scored, "right") - 1
+    keeps = np.flatnonzero(above[last] + 1.0 <= alpha * (_units(weights) + 1) + 1e-9)
+    value = scored[keeps[0]] if len(keeps) else math.inf
+    return _threshold(value, "conformal", column, len(column), {"alpha": alpha}, None if groups is None else weights)
 
 
 def per_class(
-    rule: Rule, scores: ArrayLike, classes: ArrayLike, *, risky: Labelled | None = None, **parameters: float
+    rule: Rule,
+    scores: ArrayLike,
+    classes: ArrayLike,
+    *,
+    risky: Labelled | None = None,
+    groups: ArrayLike | None = None,
+    **parameters: float,
 ) -> Threshold:
     """A rule applied within each class of the clean rows (and of `risky` scores and classes, if it needs both kinds)."""
     samples = [(scores, classes), *([] if risky is None else [risky])]
     labelled = [(np.asarray(rows, np.float64), _labels(given, np.size(rows))) for rows, given in samples]
     chosen: dict[str, Threshold] = {}
     for name in np.unique(labelled[0][1]):
+        own = {} if groups is None else {"groups": np.asarray(groups)[labelled[0][1] == name]}
         try:
-            chosen[str(name)] = rule(*(rows[labels == name] for rows, labels in labelled), **parameters)
+            chosen[str(name)] = rule(*(rows[labels == name] for rows, labels in labelled), **own, **parameters)
         except ValueError as error:
             raise ValueError(f"class {name}: {error}") from error
-    whole = rule(*(rows for rows, _ in labelled), **parameters)
+    every = {} if groups is None else {"groups": groups}
+    whole = rule(*(rows for rows, _ in labelled), **every, **parameters)
     rate = float(np.mean([chosen[str(name)].expected_rate for name in labelled[0][1]]))
     return replace(whole, expected_rate=rate, per_class=chosen)
-
-
-class Rate(NamedTuple):
-    """A share, its exact interval for independent rows, and the rows under it."""
-
-    value: float
-    interval: Interval
-    n: int
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """How many rows: kind of shift x (right, wrong) x verdict (clear, risky), or score bin where there are edges."""
-
-    kinds: tuple[str, ...]
-    table: NDArray[np.int64]
-    edges: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        expected = (len(self.kinds), 2, _width(self.edges))
-        if self.table.shape != expected or self.table.dtype.kind != "i" or (self.table < 0).any():
-            raise ValueError(f"counts must be whole numbers of shape {expected}, found {self.table.shape}")
-        if list(self.kinds) != sorted(set(self.kinds)):
-            raise ValueError(f"kinds must be distinct and in order, found {self.kinds}")
-        self.table.setflags(write=False)
-
-    def __add__(self, other: Counts) -> Counts:
-        if self.edges != other.edges:
-            raise ValueError("counts over different score bins, or of bins and verdicts, do not add up")
-        kinds = sorted({*self.kinds, *other.kinds})
-        table = np.zeros((len(kinds), *self.table.shape[1:]), dtype=np.int64)
-        for one in (self, other):
-            table[np.searchsorted(kinds, one.kinds)] += one.table
-        return Counts(tuple(kinds), table, self.edges)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Counts) and self.to_dict() == other.to_dict()
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def n(self, kind: str) -> int:
-        """Rows of a kind of shift."""
-        return int(self._of(kind).sum())
-
-    def risky_rate(self, kind: str, *, correct: bool | None = None, column: int = 1, confidence: float = 0.95) -> Rate:
-        """Share of a kind's rows (only the right ones, the wrong ones) with this verdict or score bin, or a riskier one."""
-        cells = self._of(kind)[[0, 1] if correct is None else [0 if correct else 1]]
-        return _rate(int(cells[:, column:].sum()), int(cells.sum()), confidence)
-
-    def accuracy(self, kind: str, *, column: int | None = None, confidence: float = 0.95) -> Rate:
-        """Share of right answers among a kind's rows (with this verdict or score bin)."""
-        cells = self._of(kind)[:, slice(None) if column is None else [column]]
-        return _rate(int(cells[0].sum()), int(cells.sum()), confidence)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        edges = None if self.edges is None else [plain_number(e) for e in self.edges]
-        return {"kinds": list(self.kinds), "table": self.table.tolist(), "edges": edges}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Counts:
-        """The inverse of `to_dict`."""
-        edges = None if record["edges"] is None else tuple(map(float, record["edges"]))
-        table = np.array(record["table"], dtype=np.int64).reshape(-1, 2, _width(edges))
-        return cls(tuple(map(str, record["kinds"])), table, edges)
-
-    def _of(self, kind: str) -> NDArray[np.int64]:
-        if kind not in self.kinds:
-            raise ValueError(f"no rows of kind {kind!r}; there are {', '.join(self.kinds) or 'none at all'}")
-        return self.table[self.kinds.index(kind)]
-
-
-def counts(
-    verdicts: ArrayLike,
-    correct: ArrayLike,
-    kind: str | ArrayLike,
-    *,
-    chosen_on: Iterable[Any],
-    judged_on: Iterable[Any],
-    edges: Iterable[float] | None = None,
-) -> Counts:
-    """Count rows by kind of shift, right or wrong, and verdict (or, with the edges they lie between, score bin).
-
-    `chosen_on` and `judged_on` are ids of samples, or of groups where rows belong together.
-    """
-    right, ids = np.asarray(correct, dtype=bool), list(judged_on)
-    separate(chosen_on, ids)
-    column, bounds = np.asarray(verdicts), None if edges is None else tuple(map(float, edges))
-    kinds = np.broadcast_to(np.asarray(kind).astype(str), right.shape)
-    if not column.shape == right.shape == (len(ids),):
-        raise ValueError(f"give a verdict, a mark and an id a row, found {column.shape}, {right.shape}, {len(ids)}")
-    width = _width(bounds)
-    if column.size and (column.dtype.kind not in "biu" or column.min() < 0 or column.max() >= width):
-        raise ValueError(f"expected {'verdicts' if bounds is None else 'bins'}, whole numbers from 0 to {width - 1}")
-    names, codes = np.unique(kinds, return_inverse=True)
-    table = np.zeros((len(names), 2, width), dtype=np.int64)
-    np.add.at(table, (codes, (~right).astype(np.intp), column.astype(np.intp)), 1)
-    return Counts(tuple(map(str, names)), table, bounds)
-
-
-def separate(chosen_on: Iterable[Any], judged_on: Iterable[Any]) -> None:
-    """Refuse to judge rows on which the choice was made: their rates would flatter it."""
-    both = sorted(map(str, set(chosen_on) & set(judged_on)))
-    if both:
-        found = f"{len(both)} of the rows to be judged, such as {both[0]}, also chose the threshold or the bins"
-        raise ValueError(f"{found}; judge on other rows")
 
 
 def score_edges(nominal: ArrayLike, *, bins: int = 10) -> tuple[float, ...]:
@@ -347,26 +272,55 @@ def _drawn(pool: Floats, draws: int, size: int, rng: np.random.Generator, *, cop
 
 
 def _best(nominal: ArrayLike, risky: ArrayLike, lost: float, alarm: float, rule: str, **price: float) -> Threshold:
-    clean = np.sort(_scores(nominal, "nominal", least=LEAST))
-    bad = np.sort(_scores(risky, "risky", least=LEAST))
-    candidates = np.r_[-np.inf, np.unique(np.r_[clean, bad])]
-    missed = np.searchsorted(bad, candidates, "right") * len(clean)  # over a common denominator: exact whole numbers
-    alarms = (len(clean) - np.searchsorted(clean, candidates, "right")) * len(bad)
+    clean, bad = _rows(nominal, "nominal", least=LEAST), _rows(risky, "risky", least=LEAST)
+    right, wrong = (np.sort(rows[~np.isnan(rows)]) for rows in (clean, bad))
+    if not len(right):
+        raise ValueError(f"none of the {len(clean)} nominal rows has a score")
+    candidates = np.r_[-np.inf, np.unique(np.r_[right, wrong])]
+    # Over a common denominator: exact whole numbers. A row without a score is never missed, and always an alarm.
+    missed = np.searchsorted(wrong, candidates, "right") * len(clean)
+    alarms = (len(clean) - np.searchsorted(right, candidates, "right")) * len(bad)
     cost = lost * missed + alarm * alarms
     equal = cost <= cost.min() * (1.0 + 1e-12)
-    return _threshold(candidates[equal][-1], rule, clean, len(clean) + len(bad), **price)
+    return _threshold(candidates[equal][-1], rule, clean, len(clean) + len(bad), price)
 
 
-def _threshold(value: float, rule: str, clean: Floats, n: int, **parameters: float) -> Threshold:
-    # Nothing lies above an infinite threshold.
-    rate = 0.0 if value == math.inf else (int((clean > value).sum()) + 1) / (len(clean) + 1)
-    return Threshold(float(value), rule, n, rate, parameters)
+def _threshold(
+    value: float, rule: str, clean: Floats, n: int, parameters: Mapping[str, float], weights: Floats | None = None
+) -> Threshold:
+    each = np.ones(len(clean)) if weights is None else weights
+    risky, missing = ~(clean <= value), int(np.isnan(clean).sum())
+    units = _units(each)
+    # Nothing lies above an infinite threshold, and only what has no score is then an alarm.
+    silent = value == math.inf and not missing
+    rate = 0.0 if silent else (float(each[risky].sum()) + 1.0) / (units + 1)
+    groups = None if weights is None else units
+    return Threshold(float(value), rule, n, rate, parameters, missing=missing, groups=groups)
 
 
-def _scores(scores: ArrayLike, name: str, *, least: int = 1) -> Floats:
+def _weights(groups: ArrayLike | None, n: int) -> Floats:
+    """What a row counts: one, or its share of its group."""
+    if groups is None:
+        return np.ones(n)
+    _, codes, sizes = np.unique(_labels(groups, n, "groups"), return_inverse=True, return_counts=True)
+    weights: Floats = 1.0 / sizes[codes]
+    return weights
+
+
+def _units(weights: Floats) -> int:
+    """How many groups, or rows where they are alone."""
+    return round(float(weights.sum()))
+
+
+def _rows(scores: ArrayLike, name: str, *, least: int = 1) -> Floats:
     column = np.asarray(scores, dtype=np.float64)
     if column.ndim != 1 or len(column) < least:
         raise ValueError(f"{name} needs one score a row and at least {least} rows, found shape {column.shape}")
+    return column
+
+
+def _scores(scores: ArrayLike, name: str, *, least: int = 1) -> Floats:
+    column = _rows(scores, name, least=least)
     if missing := int(np.isnan(column).sum()):
         found = f"{missing} of {len(column)} {name} are NaN"
         raise ValueError(f"{found}; leave these rows out, or set them to infinity: riskier than all")
@@ -378,20 +332,12 @@ def _share(name: str, value: float) -> None:
         raise ValueError(f"{name} must lie between 0 and 1, found {value!r}; write 0.05 for 5%")
 
 
-def _width(edges: tuple[float, ...] | None) -> int:
-    return 2 if edges is None else len(edges) + 1
-
-
 def _whole(x: float) -> int:
     return math.floor(x + 1e-9)  # 0.29 * 100 is 28.999999999999996 and means 29
 
 
-def _labels(classes: ArrayLike, n: int) -> NDArray[np.str_]:
+def _labels(classes: ArrayLike, n: int, what: str = "classes") -> NDArray[np.str_]:
     labels = np.asarray(classes)
     if labels.shape != (n,) or labels.dtype.kind not in "iubUSO":
-        raise ValueError(f"classes must be {n} words or whole numbers, found {labels.dtype} of shape {labels.shape}")
+        raise ValueError(f"{what} must be {n} words or whole numbers, found {labels.dtype} of shape {labels.shape}")
     return labels.astype(str)
-
-
-def _rate(successes: int, n: int, confidence: float) -> Rate:
-    return Rate(successes / n if n else math.nan, clopper_pearson(successes, n, confidence=confidence), n)

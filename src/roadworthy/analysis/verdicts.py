@@ -2,8 +2,8 @@
 
 Nominal are the clean calibration cases that were answered rightly: an alarm on such a case is a false one, so that the rate
 a rule keeps is the false-alarm rate that is reported. Risky are the calibration cases that failed, clean or under any
-circumstance. A case without a score raises an alarm (docs/decisions/0005), and counts as infinitely risky where a
-threshold is chosen.
+circumstance. A case without a score raises an alarm (docs/decisions/0005), and counts as one where a threshold is chosen.
+Where the cases come in groups, a conformal threshold holds for a case of a new group; other rules take rows as independent.
 
 >>> rule = VerdictRule("false_positive_rate", rate=0.1)
 >>> rule.choose(np.arange(20.0), np.arange(30.0, 50.0)).value
@@ -25,13 +25,21 @@ from roadworthy.analysis import calibration
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.observed import Observed
 from roadworthy.finding import About, Evidence, Finding
-from roadworthy.statistics import Interval, clustered_proportion
+from roadworthy.statistics import Interval, clustered_proportion, simultaneous
 
+WORST = "worst_miss_rate"
+"""The miss rate where it is highest of all places, with an interval that allows for having looked at all of them."""
+RATED = ("conformal", "false_positive_rate")
+"""Rules that keep a rate of false alarms."""
 RATES = ("miss_rate", "false_alarm_rate", "alarm_rate")
 ASSUMED = (
     "the threshold was chosen on calibration rows, none of which is judged",
     "a case without a score counts as an alarm",
 )
+NEW_GROUP = (
+    "the threshold's rate of false alarms is that of a case of a new group, each calibration group weighing the same"
+)
+ALONE = "calibration cases of one group were taken as independent when the threshold was chosen"
 
 
 @dataclass(frozen=True)
@@ -47,18 +55,26 @@ class VerdictRule:
 
     @property
     def least(self) -> int:
-        """Nominal rows below which it cannot choose, or never raises an alarm."""
+        """Nominal rows (groups, for a conformal threshold where there are some) below which it never raises an alarm."""
         inverse = math.ceil(1.0 / self.rate - 1e-9)
         return {"conformal": inverse - 1, "false_positive_rate": inverse}.get(self.rule, calibration.LEAST)
+
+    def assumed(self, *, grouped: bool) -> str:
+        """What it takes for granted about groups; empty where the cases have none."""
+        return "" if not grouped else NEW_GROUP if self.rule == "conformal" else ALONE
 
     def choose(
         self,
         nominal: np.ndarray,
         risky: np.ndarray,
         classes: tuple[np.ndarray, np.ndarray] | None = None,
+        groups: np.ndarray | None = None,
     ) -> Threshold:
-        """The threshold; `classes` are those of the nominal and of the risky rows. Raises ValueError where it cannot be chosen."""
-        rows = [_riskiest(nominal)]
+        """The threshold; `classes` are those of the nominal and of the risky rows, `groups` those of the nominal ones.
+
+        Raises ValueError where it cannot be chosen.
+        """
+        rows = [nominal]
         function: Any = {
             "conformal": calibration.conformal,
             "false_positive_rate": calibration.at_false_positive_rate,
@@ -67,11 +83,11 @@ class VerdictRule:
         }[self.rule]
         given: dict[str, Any] = {}
         if self.rule == "conformal":
-            given = {"alpha": self.rate}
+            given = {"alpha": self.rate} | ({} if groups is None else {"groups": groups.astype(str)})
         elif self.rule == "false_positive_rate":
             given = {"rate": self.rate}
         else:
-            rows.append(_riskiest(risky))
+            rows.append(risky)
         if self.rule == "cost":
             given = {"miss": self.miss, "false_alarm": self.false_alarm, "prevalence": self.prevalence}
         if classes is None:
@@ -88,6 +104,11 @@ def choose(
     nominal = keep & ~clean.failure
     if not nominal.any():
         raise ValueError(f"none of the {int(keep.sum())} clean calibration cases was answered rightly")
+    own = clean.scores[supervisor][nominal]
+    if np.isnan(own).all():
+        raise ValueError(
+            f"none of the {len(own)} clean calibration cases that were answered rightly has a score by which to choose"
+        )
     risky = [(o, keep & o.failure) for o in (clean, *shifted)]
     classes = None
     if rule.per_class:
@@ -95,7 +116,7 @@ def choose(
         wrong = [o.predicted[failed] for o, failed in risky if o.predicted is not None]
         classes = clean.predicted[nominal], np.concatenate(wrong)
     scores = np.concatenate([o.scores[supervisor][failed] for o, failed in risky])
-    return rule.choose(clean.scores[supervisor][nominal], scores, classes)
+    return rule.choose(own, scores, classes, None if clean.groups is None else clean.groups[nominal])
 
 
 def alarms(threshold: Threshold, observed: Observed, supervisor: str) -> np.ndarray:
@@ -131,10 +152,36 @@ def findings(
     """Miss rates, false-alarm rates and alarm rates of every supervisor that has a threshold."""
     found = []
     for supervisor, threshold in thresholds.items():
+        missed = []
         for o in (clean, *others):
             raised = alarms(threshold, o, supervisor)
-            found += [finding(rate(q, o, raised, supervisor), confidence) for q in quantities_at(o)]
+            rates = [rate(q, o, raised, supervisor) for q in quantities_at(o)]
+            found += [finding(r, confidence) for r in rates]
+            missed += [r for r in rates if r.quantity == "miss_rate"]
+        worst = worst_of(missed, confidence)
+        found += [] if worst is None else [worst]
     return found
+
+
+def worst_of(missed: Sequence[Evidence], confidence: float) -> Finding | None:
+    """The highest of several miss rates, with an interval that holds whichever of them it is; None where nothing failed.
+
+    >>> places = [_share("miss_rate", About(), np.arange(10) < k, np.ones(10, bool), None, "failed") for k in (3, 6)]
+    >>> found = worst_of(places, 0.95)
+    >>> found.value, round(found.interval.confidence, 3), found.corrected
+    (0.6, 0.975, 'the worst of 2 places (Bonferroni): all their intervals hold together at 95%')
+    """
+    known = [e for e in missed if not e.reason]
+    if not known:
+        return None
+    worst = max(known, key=lambda e: e.value)
+    found = finding(replace(worst, quantity=WORST), simultaneous(confidence, len(known)))
+    if len(known) == 1:
+        return found
+    words = (
+        f"the worst of {len(known)} places (Bonferroni): all their intervals hold together at {100 * confidence:.4g}%"
+    )
+    return replace(found, corrected=words)
 
 
 def finding(evidence: Evidence, confidence: float) -> Finding:
@@ -167,9 +214,3 @@ def _share(
     value = float(outcomes.mean()) if n else math.nan
     count = None if own is None else len(np.unique(own.astype(str)))
     return Evidence(quantity, about, value, n, "lower", interval, groups=count, reason=reason)
-
-
-def _riskiest(scores: np.ndarray) -> np.ndarray:
-    """A case without a score raises an alarm whatever the threshold: riskier than all."""
-    column = np.asarray(scores, dtype=np.float64)
-    return np.where(np.isnan(column), np.inf, column)
