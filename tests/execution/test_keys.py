@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import linecache
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +21,7 @@ from roadworthy.execution import versions
 from roadworthy.execution.assess import assess
 from roadworthy.execution.plan import resolve
 from roadworthy.execution.work import may_pass
+from roadworthy.registry import remove
 from roadworthy.spec import Assessment
 from roadworthy.store import ChunkCache
 from roadworthy.subject import function_module, single
@@ -229,3 +233,43 @@ def test_goals_of_a_number_and_of_a_text_differ_and_numpys_numbers_are_numbers()
 
     assert goal(4) != goal("4") and goal([1, 2]) != goal([12]) and goal({"a": 1}) != goal({"a": "1"})
     assert goal(4) == goal(np.int64(4))
+
+
+THIRD = """
+from roadworthy.registry import register
+
+@register("distances", "third", of=("class_scores",))
+def third(first, second) -> float:
+    return float(abs(first - second).sum()) * FACTOR
+"""
+ASKED_AGAIN = """
+def predict(image, rng):
+    return [float(rng.random()), 0.5]
+"""
+
+
+def test_the_code_of_a_distance_that_somebody_else_wrote_is_part_of_a_chunks_key(user, monkeypatch, tmp_path_factory):
+    (user / "subject.py").write_text(ASKED_AGAIN)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.syspath_prepend(str(elsewhere))
+    text = FILE + "supervisors: [{vr: {kind: own, distance: third}}]\n"
+    found = []
+    for factor in ("1", "100"):
+        (elsewhere / "third_party.py").write_text(THIRD.replace("FACTOR", factor))
+        linecache.clearcache()
+        importlib.invalidate_caches()
+        importlib.import_module("third_party")
+        try:
+            found.append(keys(user, text))
+        finally:
+            remove("distances", "third")
+            sys.modules.pop("third_party")
+    assert not found[0][1] & found[1][1]
+
+
+def test_what_auto_stands_for_is_part_of_a_chunks_key(user, monkeypatch):
+    (user / "subject.py").write_text(ASKED_AGAIN)
+    text = FILE + "supervisors: [{vr: {kind: own}}]\n"
+    before = keys(user, text)[1]
+    monkeypatch.setattr("roadworthy.subject.variation.default_for", lambda kind: "cosine")
+    assert not before & keys(user, text)[1]

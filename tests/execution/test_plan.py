@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from roadworthy.data.values import IMAGE, LABEL, TEXT, VECTOR
 from roadworthy.execution.assess import assess
 from roadworthy.execution.judging import check_claims
 from roadworthy.execution.plan import Plan, resolve
+from roadworthy.execution.work import Unfinished
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.subject import function_module, single
 
@@ -235,3 +237,111 @@ def test_a_subject_and_data_can_be_handed_in(user):
     words = function_module(lambda text: text, outputs={"t": TEXT})
     with pytest.raises(SpecError):
         resolve(Assessment.parse(text, user / "a.yaml"), subject=single(words, TEXT), data={"test": data})
+
+
+def noise(n: int, seed: int) -> dict[str, np.ndarray]:
+    images = np.random.default_rng(seed).integers(0, 256, (n, 8, 8), dtype=np.uint8)
+    return {
+        "images": images,
+        "labels": (images.mean(axis=(1, 2)) > 127).astype(np.int64),
+        "site": np.array(["A", "B"] * (n // 2)),
+    }
+
+
+ROLES = FILE.replace("data:\n", "data:\n  calibration: {npz: calibration.npz}\n")
+
+
+def test_a_copy_of_the_test_data_cannot_calibrate(user):
+    shutil.copy(user / "test.npz", user / "calibration.npz")
+    with pytest.raises(SpecError, match=r"data: 20 of 20 rows of test have the same input as a row of calibration"):
+        plan_of(user, ROLES)
+
+
+def test_a_circumstance_with_calibration_rows_is_refused_and_with_test_rows_is_not(user):
+    np.savez(user / "calibration.npz", **noise(30, 0))
+    np.savez(user / "night.npz", **noise(30, 0))
+    text = ROLES.replace("  site_b: {where: {site: B}}", "  night: {data: {npz: night.npz}}")
+    with pytest.raises(
+        SpecError, match="30 of 30 rows of calibration have the same input as a row of circumstance:night"
+    ):
+        plan_of(user, text)
+    shutil.copy(user / "test.npz", user / "night.npz")
+    assert plan_of(user, text).notes == []
+
+
+def test_few_rows_in_two_roles_stand_on_the_run(user):
+    test, other = noise(200, 0), noise(200, 1)
+    other["images"][5] = test["images"][9]
+    np.savez(user / "test.npz", **test)
+    np.savez(user / "calibration.npz", **other)
+    (user / "assessment.yaml").write_text(ROLES)
+    (note,) = [n for n in assess(user / "assessment.yaml").record["notes"] if "same input" in n]
+    assert note.startswith("1 of 200 rows of test have the same input as a row of calibration, such as '9' and '5'")
+
+
+RECIPE = """
+from pathlib import Path
+import torch
+
+def build():
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+
+def train_member(seed, data):
+    Path(__file__).with_name("trained").touch()
+    return build()
+"""
+ENSEMBLE = """\
+subject:
+  task: classification
+  ensemble: recipe.py:train_member
+  build: recipe.py:build
+  weights: members/
+  members: 2
+  train: {npz: train.npz}
+data:
+  test: {npz: test.npz}
+  reference: {npz: reference.npz}
+"""
+
+
+@pytest.fixture
+def recipe(user: Path) -> Path:
+    for seed, name in enumerate(("train", "test")):
+        np.savez(user / f"{name}.npz", **noise(40, seed))
+    shutil.copy(user / "train.npz", user / "reference.npz")
+    (user / "recipe.py").write_text(RECIPE)
+    (user / "assessment.yaml").write_text(ENSEMBLE)
+    return user
+
+
+def test_members_are_not_trained_on_rows_that_judge_them(recipe):
+    shutil.copy(recipe / "test.npz", recipe / "train.npz")
+    with pytest.raises(SpecError, match=r"subject.train: 40 of 40 rows of train have the same input as a row of test"):
+        plan_of(recipe, ENSEMBLE)
+    assert not (recipe / "trained").exists()
+
+
+def test_supervisors_may_be_fitted_on_what_members_were_trained_on(recipe):
+    assert plan_of(recipe, ENSEMBLE).notes == []
+    assert (recipe / "trained").exists()
+
+
+def test_a_stop_while_members_are_trained_leaves_an_unfinished_run(recipe, monkeypatch):
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("roadworthy.subject.members._say", stopped)
+    with pytest.raises(
+        Unfinished, match="stopped by the keyboard while subject and data were made ready; members that are"
+    ):
+        assess(recipe / "assessment.yaml")
+
+
+def test_class_scores_of_two_kinds_stand_on_the_run(user):
+    text = "def predict(image):\n    x = image.mean() / 255\n    return [1 - x, x] if x < 0.5 else [-x, 3 * x]\n"
+    (user / "subject.py").write_text(text)
+    (user / "assessment.yaml").write_text(FILE[: FILE.index("circumstances")])
+    (note,) = [n for n in assess(user / "assessment.yaml").record["notes"] if "logits" in n]
+    assert note.startswith(
+        "the class scores of 10 cases are probabilities and those of 10 are not, which are read as logits"
+    )

@@ -130,6 +130,7 @@ def test_thresholds_come_from_calibration_cases_and_rates_from_test_cases(user):
 
 
 def test_the_recommended_set_is_chosen_on_calibration_and_judged_on_test(user):
+    np.savez(user / "calibration.npz", **thirds(400, 1))
     run = assess(user / "assessment.yaml")
     found = run.record["recommended"]
     assert found["chosen_on"] == "calibration" and set(found["covers"]) == {"clean", "noise", "site_b"}
@@ -231,7 +232,8 @@ def test_infinite_activations_leave_one_supervisor_out_and_the_others_go_on(user
     assert not knn["applicable"] and "NaN or infinite activations in" in knn["because"]
     assert "choose another layer" in knn["because"]
     fused = record_of(run, "fused")
-    assert not fused["applicable"] and fused["because"].startswith("its member knn is not applicable, because")
+    assert fused["applicable"] and fused["members"] == ["max_softmax"]
+    assert fused["notes"][0].startswith("it goes without knn, which is not applicable, because knn cannot be fitted")
     assert any(
         n.startswith("supervisor knn is not applicable, because knn cannot be fitted") for n in run.record["notes"]
     )

@@ -28,6 +28,9 @@ SINGULAR = "the covariance was singular and was shrunk by 0.01"
 MARKUP = "scored <b>after</b> [bold]pooling[/bold] & a rescaling"
 FAILURES = 180
 CLEAN_RIGHT = 1820
+PLACES = 19
+WORST_AT = 1 - 0.05 / PLACES
+CORRECTED = f"the worst of {PLACES} places (Bonferroni): all their intervals hold together at 95%"
 
 
 def supervise(run: dict[str, Any], findings: list[Finding], circumstances: dict[str, Any]) -> None:
@@ -50,6 +53,8 @@ def supervise(run: dict[str, Any], findings: list[Finding], circumstances: dict[
             f"{c}@{level}": _rate(round(FAILURES * (0.05 + 0.03 * level)), FAILURES) for c, level in places
         } | {"clean": _rate(18, FAILURES)},
         "false_alarm_rate": {"clean": _rate(164, CLEAN_RIGHT)},
+        "worst": _rate(25, FAILURES, WORST_AT)
+        | {"place": f"{next(iter(circumstances))}@3", "confidence": WORST_AT, "places": PLACES},
         "chosen_on": "calibration",
     }  # fmt: skip
 
@@ -63,6 +68,17 @@ def _findings(circumstances: dict[str, Any]) -> Iterator[Finding]:
     rng = np.random.default_rng(5)
     places = [(0, "", 0), *((i, c, level) for i, c in enumerate(circumstances, start=1) for level in (1, 2, 3))]
     for j, name in enumerate(NAMES):
+        at = max(places, key=lambda place: miss_rate(j, place[0], place[2]))
+        worst = round(miss_rate(j, at[0], at[2]) * FAILURES)
+        yield Finding(
+            "worst_miss_rate",
+            worst / FAILURES,
+            wilson(worst, FAILURES, confidence=WORST_AT),
+            FAILURES,
+            about=About(circumstance=at[1], level=at[2] or None, supervisor=name),
+            better="lower",
+            corrected=CORRECTED,
+        )
         for i, c, level in places:
             about = About(circumstance=c, level=level or None, supervisor=name)
             if name == "typicality" and i == 2:
@@ -95,8 +111,8 @@ def _share(quantity: str, k: int, n: int, about: About) -> Finding:
     return Finding(quantity, k / n, wilson(k, n), n, about=about, better="lower")
 
 
-def _rate(k: int, n: int) -> dict[str, Any]:
-    found = wilson(k, n)
+def _rate(k: int, n: int, confidence: float = 0.95) -> dict[str, Any]:
+    found = wilson(k, n, confidence=confidence)
     return {"value": k / n, "interval": [found.low, found.high], "n": n}
 
 
@@ -106,6 +122,7 @@ def _record(index: int, name: str) -> dict[str, Any]:
         "name": name, "module": "cnn", "applicable": True, "because": "",
         "parameters": {"k": 5} if name == "knn(k=5)" else {},
         "fit_seconds": 0.0 if index < 6 else 0.031 * index**2, "score_seconds": 0.0004 * 3.1 ** (index % 9),
+        "subject_passes": 10 if name.startswith("mc_dropout") else 0,
         "kept_bytes": 0 if index < 6 else 1300 * 2 ** (index % 17), "notes": notes,
         "threshold": {"value": 0.5 + index / 10, "rule": "at_false_positive_rate", "chosen_on": 2000,
                       "expected_rate": 0.0505, "parameters": {"rate": 0.05}, "per_class": {}},

@@ -16,7 +16,19 @@ import sample_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
-from sample_supervisors import CLEAN_RIGHT, FAILURES, MARKUP, NAMES, RECOMMENDED, SINGULAR, miss_rate, supervise
+from sample_supervisors import (
+    CLEAN_RIGHT,
+    CORRECTED,
+    FAILURES,
+    MARKUP,
+    NAMES,
+    PLACES,
+    RECOMMENDED,
+    SINGULAR,
+    WORST_AT,
+    miss_rate,
+    supervise,
+)
 
 from roadworthy.finding import About, Finding
 from roadworthy.report import RunView
@@ -25,7 +37,13 @@ from roadworthy.report.html import html
 from roadworthy.report.json_report import json_report, schema
 from roadworthy.report.supervisor_parts import Recommendation, Threshold
 from roadworthy.report.supervisor_terminal import supervisors_table, supervisors_words
-from roadworthy.report.supervisor_wording import covered, recommended, recommended_rates, said_elsewhere
+from roadworthy.report.supervisor_wording import (
+    covered,
+    not_recommended,
+    recommended,
+    recommended_rates,
+    said_elsewhere,
+)
 from roadworthy.statistics import wilson
 
 
@@ -120,7 +138,7 @@ def test_a_row_of_the_terminal_has_the_findings_with_their_intervals(view: RunVi
     values, ends = re.split(r"\s{2,}", lines[at]), re.split(r"\s{2,}", lines[at + 1].strip())
     j = NAMES.index("pcs")
     worst = max(round(miss_rate(j, i, level) * FAILURES) for i in range(7) for level in ((1, 2, 3) if i else (0,)))
-    missed, alarms = wilson(worst, FAILURES), wilson(80 + j, CLEAN_RIGHT)
+    missed, alarms = wilson(worst, FAILURES, confidence=WORST_AT), wilson(80 + j, CLEAN_RIGHT)
     assert values[4] == f"{100 * worst / FAILURES:.1f}%"
     assert ends[3] == f"{100 * missed.low:.1f} to {100 * missed.high:.1f}%"
     assert values[6] == f"{100 * (80 + j) / CLEAN_RIGHT:.2f}%"
@@ -131,8 +149,10 @@ def test_a_row_of_the_terminal_has_the_findings_with_their_intervals(view: RunVi
 def test_under_the_table_stand_the_set_and_those_who_could_not_be_asked(view: RunView) -> None:
     text = " ".join(printed(view, 80).split())
     assert "★ Recommended: max_softmax, knn(k=5) and autoencoder. max_softmax catches most" in text
-    low, high = wilson(25, FAILURES).low, wilson(25, FAILURES).high
-    rate = f"13.9% ({100 * low:.1f} to {100 * high:.1f}% at 95%)"
+    found = wilson(25, FAILURES, confidence=WORST_AT)
+    rate = (
+        f"13.9% ({100 * found.low:.1f} to {100 * found.high:.1f}% at 99.74%, widened for the worst of {PLACES} places)"
+    )
     assert f"Together they miss {rate} of the failures where they miss most (under fog @ 3)" in text
     assert "Chosen on calibration data." in text
     assert "Thresholds by the rule false positive rate (rate 0.05), chosen on 2,000 rows" in text
@@ -215,7 +235,7 @@ def test_a_recommendation_chosen_on_the_test_cases_says_that_it_is_optimistic(vi
 
 def test_a_set_chosen_by_auc_has_no_rates_and_says_so(view: RunView, tmp_path: Path) -> None:
     def ranked(run: dict[str, Any]) -> None:
-        covers = {"clean": {"by": "pcs", "catch_rate": 0.91}, "fog": {"by": "energy", "catch_rate": 0.8}}
+        covers = {"clean": {"by": "pcs", "auc_failure": 0.91}, "fog": {"by": "energy", "auc_failure": 0.8}}
         run["recommended"] = {
             "supervisors": ["pcs", "energy"], "why": "the smallest set found", "quantity": "auc_failure", "covers": covers,
             "miss_rate": {}, "false_alarm_rate": None, "chosen_on": "test (optimistic)",
@@ -225,6 +245,49 @@ def test_a_set_chosen_by_auc_has_no_rates_and_says_so(view: RunView, tmp_path: P
     assert covered(other) == "The best AUC: clean: pcs (0.910); fog: energy (0.800)."
     assert recommended_rates(other).startswith("Chosen on the test cases themselves, which is optimistic")
     assert "the set together" not in html(other)
+
+
+def test_no_set_is_recommended_with_its_reason_everywhere(view: RunView, tmp_path: Path) -> None:
+    def nothing(run: dict[str, Any]) -> None:
+        run["recommended"] = {"supervisors": [], "why": "nothing speaks for any supervisor: fog (nothing fails there)"}
+
+    other = changed(view, tmp_path / "run", nothing)
+    said = "No set of supervisors is recommended, for nothing speaks for any supervisor: fog (nothing fails there)."
+    assert other.recommended is None and not_recommended(other) == said and not_recommended(view) == ""
+    assert said in html(other) and said in " ".join(printed(other, 100).split())
+    assert "★" not in printed(other, 100)
+    jsonschema.Draft202012Validator(schema()).validate(json.loads(json_report(other)))
+
+
+def test_the_worst_of_many_places_is_widened_everywhere_and_says_so(view: RunView, page: str) -> None:
+    assert f"Missed at worst: {CORRECTED}." in page
+    assert f"Missed at worst: {CORRECTED}." in " ".join(printed(view, 140).split())
+    j = NAMES.index("pcs")
+    worst = max(round(miss_rate(j, i, level) * FAILURES) for i in range(7) for level in ((1, 2, 3) if i else (0,)))
+    ends = wilson(worst, FAILURES, confidence=WORST_AT)
+    row = next(r for r in Cells(page.split('<table class="supervisors">')[1]).rows if r[0][0].split() == ["pcs"])
+    assert f"{100 * ends.low:.1f} to {100 * ends.high:.1f}%" in row[4][0] and "99.74% interval" in row[4][1]
+    found = {f["id"]: f for f in json.loads(json_report(view))["findings"] if f["quantity"] == "worst_miss_rate"}
+    mine = next(f for key, f in found.items() if key.endswith("| pcs"))
+    assert mine["interval"]["low"] == ends.low and mine["corrected"] == CORRECTED
+    assert "Intervals at 95%." in " ".join(printed(view, 140).split())
+
+
+def test_a_worst_place_of_an_older_run_has_no_interval(view: RunView, tmp_path: Path) -> None:
+    other = changed(view, tmp_path / "run", lambda run: run["recommended"].pop("worst"))
+    kept = [f for f in view.findings if f.quantity != "worst_miss_rate"]
+    (tmp_path / "run" / "findings.json").write_text(json.dumps([f.to_dict() for f in kept]))
+    other = RunView.open(tmp_path / "run")
+    assert all(s.worst_miss.interval is None and s.worst_miss.reason for s in other.supervisors if s.applicable)
+    assert "miss 13.9% of the failures" in recommended_rates(other)
+    assert "Missed at worst:" not in printed(other, 140)
+
+
+def test_what_the_subject_computes_for_a_supervisor_is_said_beside_its_time(view: RunView, page: str) -> None:
+    words = "Score is without the passes or gradients of the subject itself, which cost, in forward passes a case, about 10 for "
+    for text in (page, " ".join(printed(view, 140).split())):
+        said = text.split(words)[1].split(".")[0]
+        assert sorted(said.replace(" and ", ", ").split(", ")) == [f"mc_dropout_{k}" for k in ("mi", "ms", "pe", "vr")]
 
 
 def test_remarks_are_numbered_footnotes_and_escaped(page: str) -> None:

@@ -23,9 +23,10 @@ from roadworthy.execution.judging import check_claims, judge_claims
 from roadworthy.execution.observing import Seen, case_table, filtered, observe, with_scores
 from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.progress import Progress, Silent
+from roadworthy.execution.recommending import recommend
 from roadworthy.execution.recording import record_of
 from roadworthy.execution.supervising import AtWork
-from roadworthy.execution.verdicts import TABLE, Calibration, calibrate, recommend, tables
+from roadworthy.execution.verdicts import TABLE, Calibration, assumed, calibrate, tables
 from roadworthy.execution.work import Done, Unfinished
 from roadworthy.finding import Finding
 from roadworthy.spec import Assessment
@@ -101,7 +102,7 @@ def assess(
     """
     show = progress or Silent()
     clock = _Clock()
-    with clock.stage("plan"):
+    with clock.stage("plan"), _stoppable():
         show.stage("loading subject and data", 0)
         spec = assessment if isinstance(assessment, Assessment) else Assessment.read(Path(assessment))
         plan = resolve(spec, subject=subject, data=data)
@@ -192,6 +193,7 @@ def _conclude(
         )
         findings += supervision.findings(clean, others, references, confidence=spec.confidence)
         findings += verdicts.findings(clean, others, chosen.thresholds, confidence=spec.confidence)
+        findings = assumed(plan, chosen, findings)
         counted = tables(plan, chosen, [clean, *others])
         judgements = judge_claims(plan, clean, others, references, chosen.thresholds, at_work.failed)
     with clock.stage("record"):
@@ -250,6 +252,18 @@ def _write_reports(folder: RunFolder) -> None:
     view = RunView.open(folder.path)
     for name, component in registry.components("reports").items():
         folder.write_text(component.traits.get("file", f"report.{name}"), component.bind()(view))
+
+
+@contextmanager
+def _stoppable() -> Any:
+    """Before there is a plan, members of an ensemble may be trained, for long: those that are finished are kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Unfinished(
+            "stopped by the keyboard while subject and data were made ready; members that are trained are kept, and the same "
+            "command goes on from there"
+        ) from None
 
 
 @contextmanager

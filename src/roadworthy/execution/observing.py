@@ -39,7 +39,6 @@ def observe(plan: Plan, cache: ChunkCache, condition: Condition, supervisors: At
         for label, column in at_work.score_chunk(chunk, trace).items():
             scores.setdefault(label, []).append(column)
     system = concatenate(parts)
-    at_work.subject_seconds += float(system.seconds.sum())
     scored, failed = _scored(plan, condition, _with_none(system))
     observed = Observed(
         condition.circumstance,
@@ -72,7 +71,9 @@ def _predicted(system: ModuleTrace) -> np.ndarray | None:
     output = np.asarray(system.output, dtype=np.float64).reshape(len(system), -1)
     sound = system.ok & np.isfinite(output).all(axis=1) if output.shape[1] else np.zeros(len(system), bool)
     predicted = np.full(len(system), -1, dtype=np.int64)
-    predicted[sound] = output[sound].argmax(axis=1)
+    # Where nobody answered, an answer has no width, and there is no largest of nothing.
+    if sound.any():
+        predicted[sound] = output[sound].argmax(axis=1)
     return predicted
 
 

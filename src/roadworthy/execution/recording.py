@@ -20,11 +20,14 @@ from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.observing import Seen
 from roadworthy.execution.plan import Plan, Supervision, code_version
 from roadworthy.execution.supervising import AtWork
-from roadworthy.execution.verdicts import Calibration
+from roadworthy.execution.verdicts import LEARNED, Calibration
+from roadworthy.subject.needs import Gradient, Passes
 
 FORMAT = 1
 UNANSWERED, UNUSED = "gave no answer", "fit no case"
 """Words of the notes that nobody should miss."""
+FORWARDS_OF_GRADIENT = 3
+"""A forward pass and a backward one, which costs about two."""
 
 
 def record_of(
@@ -68,13 +71,13 @@ def record_of(
         "circumstances": [circumstance_record(c) for c in plan.circumstances],
         "slices": _slice_records(plan, seen[0].observed),
         "cases": {**counts, "failed": failed},
-        "supervisors": [_supervisor_record(s, at_work, chosen) for s in plan.supervisions],
+        "supervisors": [_supervisor_record(s, plan, at_work, chosen) for s in plan.supervisions],
         "claims": [j.to_dict() for j in judgements],
         "notes": [*_notes(plan, seen, failed), *_supervisors_notes(plan, at_work, chosen)],
     }
 
 
-def _supervisor_record(s: Supervision, at_work: AtWork, chosen: Calibration) -> dict[str, Any]:
+def _supervisor_record(s: Supervision, plan: Plan, at_work: AtWork, chosen: Calibration) -> dict[str, Any]:
     because = s.because or at_work.failed.get(s.label, "")
     spent, threshold = at_work.time_of(s.label), chosen.thresholds.get(s.label)
     return {
@@ -83,14 +86,32 @@ def _supervisor_record(s: Supervision, at_work: AtWork, chosen: Calibration) -> 
         "applicable": not because,
         "because": because,
         "parameters": dict(s.parameters),
-        "members": list(s.members),
+        "members": list(at_work.members_of(s)),
         "fit_seconds": spent.fit_seconds,
         "fit_kept": spent.fit_kept,
         "score_seconds": spent.score_seconds,
+        "subject_passes": _further_passes(s, plan, at_work),
         "kept_bytes": int(getattr(s.supervisor, "kept_bytes", 0)),
-        "notes": [str(n) for n in getattr(s.supervisor, "notes", ())],
+        "notes": _own_notes(s, at_work),
         "threshold": None if threshold is None else threshold.to_dict(),
     }
+
+
+def _further_passes(s: Supervision, plan: Plan, at_work: AtWork) -> int:
+    """About how many forward passes a case the subject makes for it beyond the one for its answer; equal requests are made once.
+
+    They run together with the answer, so that their own time is not measured. Members of an ensemble answer anyway.
+    """
+    needs = set(s.supervisor.needs)
+    for other in plan.supervisions:
+        needs |= set(other.supervisor.needs) if other.label in at_work.members_of(s) else set()
+    gradients = FORWARDS_OF_GRADIENT * sum(isinstance(n, Gradient) for n in needs)
+    return gradients + sum(n.n for n in needs if isinstance(n, Passes))
+
+
+def _own_notes(s: Supervision, at_work: AtWork) -> list[str]:
+    learned = [LEARNED] if getattr(s.supervisor, "contrasts", False) else []
+    return [*at_work.notes_of(s), *learned]
 
 
 def _supervisors_notes(plan: Plan, at_work: AtWork, chosen: Calibration) -> list[str]:
@@ -101,7 +122,7 @@ def _supervisors_notes(plan: Plan, at_work: AtWork, chosen: Calibration) -> list
         if because:
             notes.append(f"supervisor {s.label} is not applicable, because {because}")
         else:
-            notes += [f"supervisor {s.label}: {note}" for note in getattr(s.supervisor, "notes", ())]
+            notes += [f"supervisor {s.label}: {note}" for note in _own_notes(s, at_work)]
     notes += chosen.notes
     if chosen.thresholds:
         for c in plan.circumstances:
@@ -123,7 +144,7 @@ def _not_tested(plan: Plan) -> list[str]:
 
 
 def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
-    notes = []
+    notes = list(plan.notes)
     if failed:
         first = next(e for s in seen for e in s.system.error if e is not None)
         notes.append(f"{failed} cases {UNANSWERED} and are counted as wrong; the first reason: {first}")

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,8 @@ class AtWork:
     failed: dict[str, str] = field(default_factory=dict)
     """Supervisors that could not be fitted or could not score, and why."""
     prints: dict[str, str] = field(default_factory=dict)
-    subject_seconds: float = 0.0
-    """What the subject took for the cases that were scored, passes and gradients included."""
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Members that one who combines all others goes without, since they have no scores."""
 
     @property
     def first(self) -> list[Supervision]:
@@ -112,22 +112,43 @@ class AtWork:
         self, s: Supervision, system: ModuleTrace, scores: Mapping[str, np.ndarray], shifted: np.ndarray
     ) -> None:
         """Fit one that reads scores, on cases that its members have scored."""
-        lost = [m for m in s.members if m not in scores]
-        if lost:
-            self.failed[s.label] = (
-                f"its member {lost[0]} is not applicable, because {self.failed.get(lost[0], 'it has no scores')}"
-            )
+        given = {m: scores[m] for m in s.members if m in scores and not np.isnan(scores[m][system.ok]).all()}
+        lost = [m for m in s.members if m not in (given if s.reads_every_other else scores)]
+        if lost and not (s.reads_every_other and given):
+            self.failed[s.label] = self._without(lost[0])
             return
-        self._timed_fit(s, _with_scores(system, s, scores), shifted)
+        self.left_out[s.label] = tuple(lost)
+        self._timed_fit(s, _with_scores(system, self.members_of(s), scores), shifted)
+
+    def members_of(self, s: Supervision) -> tuple[str, ...]:
+        """Those whose scores it reads after all."""
+        return tuple(m for m in s.members if m not in self.left_out.get(s.label, ()))
+
+    def notes_of(self, s: Supervision) -> list[str]:
+        """What a supervisor remarked about its data, and whom it goes without."""
+        gone = [
+            f"it goes without {m}, which "
+            + (f"is not applicable, because {self.failed[m]}" if m in self.failed else "scored none of the cases")
+            for m in self.left_out.get(s.label, ())
+        ]
+        return [*(str(n) for n in getattr(s.supervisor, "notes", ())), *gone]
 
     def score_second(self, system: ModuleTrace, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The scores of those that read scores, a row a case."""
         found = {}
         for s in self.second:
-            column = self._scored(s, _with_scores(system, s, scores))
+            members = self.members_of(s)
+            lost = [m for m in members if m not in scores]
+            if lost:
+                self.failed[s.label] = self._without(lost[0])
+                continue
+            column = self._scored(s, _with_scores(system, members, scores))
             if column is not None:
                 found[s.label] = column
         return found
+
+    def _without(self, member: str) -> str:
+        return f"its member {member} is not applicable, because {self.failed.get(member, 'it has no scores')}"
 
     def save(self, folder: Path) -> None:
         """Keep the fitted ones under their labels, for the monitor and for people."""
@@ -244,8 +265,8 @@ def sentence(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
 
 
-def _with_scores(system: ModuleTrace, s: Supervision, scores: Mapping[str, np.ndarray]) -> ModuleTrace:
-    return replace(system, columns={Score(m).column: scores[m] for m in s.members if m in scores})
+def _with_scores(system: ModuleTrace, members: Sequence[str], scores: Mapping[str, np.ndarray]) -> ModuleTrace:
+    return replace(system, columns={Score(m).column: scores[m] for m in members})
 
 
 def halves(clusters: np.ndarray, seed: int) -> np.ndarray:

@@ -47,6 +47,11 @@ class Supervision:
         return any(isinstance(n, Score) for n in self.supervisor.needs)
 
     @property
+    def reads_every_other(self) -> bool:
+        """Whether it combines whoever scores, and so can go without one that does not."""
+        return Score(EVERY_OTHER) in self.supervisor.needs
+
+    @property
     def reads_inputs(self) -> bool:
         """Whether it looks at what the module was given."""
         return any(isinstance(n, Input) for n in self.supervisor.needs)
@@ -167,10 +172,13 @@ def check_verdicts(spec: Assessment, system: System, sets: Mapping[str, Dataset]
         raise spec.error(
             ("verdicts", "per_class"), f"goes with class scores, and the subject gives {system.output_kind.name}"
         )
-    rule, n = verdict_rule(spec), len(sets["calibration"])
+    rule, data = verdict_rule(spec), sets["calibration"]
+    grouped = rule.rule == "conformal" and data.groups is not None
+    n = len(set(data.groups.tolist())) if grouped and data.groups is not None else len(data)
     if n < rule.least:
+        what = ("groups with clean cases", "groups") if grouped else ("clean cases", "cases")
         raise spec.error(
             ("verdicts", "rule"),
-            f"{rule.rule} at {rule.rate:g} needs at least {rule.least} clean cases that are answered rightly, and the "
-            f"calibration data has {n} cases; give more, or accept a higher rate",
+            f"{rule.rule} at {rule.rate:g} needs at least {rule.least} {what[0]} that are answered rightly, and the "
+            f"calibration data has {n} {what[1]}; give more, or accept a higher rate",
         )

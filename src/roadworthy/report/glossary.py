@@ -30,6 +30,8 @@ QUANTITIES = {
     "that 95% of the failures do: 0% is perfect, guessing gives 95%.",
     "fpr95_shift": "FPR@95 for the shift itself: the same with the cases of the circumstance to be found among the clean ones.",
     "miss_rate": "the share of the failures that raise no alarm; what is missed goes on unnoticed.",
+    "worst_miss_rate": "the miss rate at the place where it is highest, with an interval that allows for having looked at all "
+    "places.",
     "false_alarm_rate": "false alarms: the share of clean cases with a right answer that raise an alarm all the same.",
     "alarm_rate": "the share of all cases, right or wrong, that raise an alarm.",
 }

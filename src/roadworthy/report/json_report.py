@@ -54,6 +54,10 @@ _SUPERVISOR = {
         "fit_kept": {"type": "boolean", "description": "Whether fit_seconds are those of an earlier run."},
         "fit_seconds": _NUMBER,
         "score_seconds": _NUMBER,
+        "subject_passes": {
+            "type": "integer",
+            "description": "About how many forward passes a case the subject makes for it on top, not in score_seconds.",
+        },
         "kept_bytes": {"type": ["number", "null"], "description": "What it has to keep in memory to score."},
         "notes": {"type": "array", "items": {"type": "string"}},
         "threshold": {
@@ -70,12 +74,20 @@ _SUPERVISOR = {
 }
 _RECOMMENDED = {
     "type": ["object", "null"],
-    "description": "A small set of supervisors that together cover all circumstances.",
+    "description": "A small set of supervisors that together cover the circumstances; empty, with why, where none does.",
     "required": ["supervisors"],
     "properties": {
         "supervisors": {"type": "array", "items": {"type": "string"}},
         "why": {"type": "string"},
-        "covers": {"type": "object", "description": "By circumstance: who of the set catches most, and what share."},
+        "covers": {
+            "type": "object",
+            "description": "By circumstance: who of the set is best there, and its share of failures caught or AUC.",
+        },
+        "not_covered": {"type": "object", "description": "By circumstance: why nothing can be said of it."},
+        "worst": {
+            "type": ["object", "null"],
+            "description": "Where the set misses most, with an interval corrected for the number of places.",
+        },
         "quantity": {"type": "string", "description": "By what it was chosen: catch_rate or auc_failure."},
         "miss_rate": {
             "type": ["object", "null"],

@@ -33,7 +33,7 @@ COMPARED = ("difference", "relative_drop")
 """Quantities that compare a place with another one; all others are about one place alone."""
 
 SHARES = (
-    *("failure_rate", "relative_drop", "miss_rate", "false_alarm_rate", "alarm_rate"),
+    *("failure_rate", "relative_drop", "miss_rate", "worst_miss_rate", "false_alarm_rate", "alarm_rate"),
     *("fpr95_failure", "fpr95_shift"),
 )
 """Quantities that are written as percentages, whatever the measure."""

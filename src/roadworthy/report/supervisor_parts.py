@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roadworthy.finding import Finding
@@ -26,7 +26,7 @@ Place = tuple[str, float | None]
 CLEAN: Place = ("", None)
 QUANTITIES = (
     *("auc_failure", "aupr_failure", "fpr95_failure", "auc_shift", "aupr_shift", "fpr95_shift"),
-    *("miss_rate", "false_alarm_rate", "alarm_rate"),
+    *("miss_rate", "worst_miss_rate", "false_alarm_rate", "alarm_rate"),
 )
 """What can be found out about a supervisor at a place."""
 
@@ -43,6 +43,8 @@ class Threshold:
     parameters: Mapping[str, Any]
     classes: int = 0
     """How many classes have a threshold of their own."""
+    groups: int | None = None
+    """How many groups chose it, where not rows but groups did."""
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Threshold:
@@ -55,6 +57,7 @@ class Threshold:
             _number(record.get("expected_rate")),
             record.get("parameters") or {},
             len(classes) if isinstance(classes, Mapping) else 0,
+            groups if isinstance(groups := record.get("groups"), int) else None,
         )
 
     @property
@@ -67,7 +70,8 @@ class Threshold:
     @property
     def rows(self) -> str:
         """The rows that chose it, in words."""
-        return f"{self.chosen_on:,} rows" if isinstance(self.chosen_on, int) else self.chosen_on
+        groups = "" if self.groups is None else f" in {self.groups:,} groups"
+        return f"{self.chosen_on:,} rows{groups}" if isinstance(self.chosen_on, int) else self.chosen_on
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ class Supervisor:
     threshold: Threshold | None = None
     fit_kept: bool = False
     """Whether the fit is that of an earlier run, and so are its seconds."""
+    subject_passes: int = 0
+    """About how many forward passes a case the subject makes for it on top; they are not in `score_seconds`."""
 
     @classmethod
     def read(cls, record: Mapping[str, Any], findings: Iterable[Finding], *, several_modules: bool) -> Supervisor:
@@ -110,6 +116,7 @@ class Supervisor:
             tuple(str(n) for n in record.get("notes") or ()),
             Threshold.read(threshold) if isinstance(threshold, Mapping) else None,
             bool(record.get("fit_kept")),
+            int(_number(record.get("subject_passes")) or 0),
         )
 
     @property
@@ -138,10 +145,20 @@ class Supervisor:
 
     @property
     def worst_miss(self) -> Finding | None:
-        """The place where it misses the largest share of the failures; where nothing is known anywhere, any such finding."""
+        """Where it misses the largest share of the failures, with an interval for the worst of all places.
+
+        Older runs have no such interval; where nothing is known anywhere, any finding about misses.
+        """
+        if self.found["worst_miss_rate"]:
+            return next(iter(self.found["worst_miss_rate"].values()))
         found = list(self.found["miss_rate"].values())
         known = [f for f in found if math.isfinite(f.value)]
-        return max(known, key=lambda f: f.value) if known else next(iter(found), None)
+        if len(known) < 2:
+            return known[0] if known else next(iter(found), None)
+        worst = max(known, key=lambda f: f.value)
+        return replace(
+            worst, interval=None, reason="the worst of many places: the interval of one does not hold for it"
+        )
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
@@ -191,21 +208,29 @@ class Recommendation:
     chosen_on: str = ""
     quantity: str = "catch_rate"
     """By what it was chosen: the share of the failures caught, or the AUC where there are no verdicts."""
+    worst_place: str = ""
+    worst_rate: Rate | None = None
+    """What the set misses where it misses most, with an interval for the worst of all places."""
+    places: int = 0
 
     @classmethod
     def read(cls, record: Any, confidence: float) -> Recommendation | None:
         """From the record of a run; None where it recommends nothing."""
         if not isinstance(record, Mapping) or not record.get("supervisors"):
             return None
-        covers = record.get("covers")
+        covers, quantity = record.get("covers"), str(record.get("quantity") or "catch_rate")
+        worst: Mapping[str, Any] = found if isinstance(found := record.get("worst"), Mapping) else {}
         return cls(
             tuple(str(name) for name in record["supervisors"]),
             str(record.get("why") or ""),
-            tuple(_cover(c, by) for c, by in covers.items()) if isinstance(covers, Mapping) else (),
+            tuple(_cover(c, by, quantity) for c, by in covers.items()) if isinstance(covers, Mapping) else (),
             _rates(record.get("miss_rate"), confidence),
             _rates(record.get("false_alarm_rate"), confidence),
             str(record.get("chosen_on") or ""),
-            str(record.get("quantity") or "catch_rate"),
+            quantity,
+            str(worst.get("place") or ""),
+            Rate.read(worst, confidence) if worst else None,
+            int(_number(worst.get("places")) or 0),
         )
 
     @property
@@ -215,9 +240,14 @@ class Recommendation:
 
     @property
     def worst(self) -> tuple[str, Rate] | None:
-        """Where the set as a whole misses the largest share of the failures."""
+        """Where the set as a whole misses the largest share of the failures; older runs have no interval for that."""
+        if self.worst_rate is not None:
+            return self.worst_place, self.worst_rate
         known = [(place, rate) for place, rate in self.miss_rate.items() if rate.value is not None]
-        return max(known, key=lambda entry: entry[1].value or 0.0) if known else None
+        if not known:
+            return None
+        place, rate = max(known, key=lambda entry: entry[1].value or 0.0)
+        return place, rate if len(known) == 1 else Rate(rate.value, None, rate.n)
 
     @property
     def false_alarms(self) -> Rate | None:
@@ -235,10 +265,10 @@ def place_key(circumstance: str, level: float | None) -> str:
     return f"{circumstance}@{level:g}" if circumstance and level is not None else circumstance or "clean"
 
 
-def _cover(circumstance: Any, by: Any) -> Cover:
+def _cover(circumstance: Any, by: Any, quantity: str) -> Cover:
     if not isinstance(by, Mapping):
         return Cover(str(circumstance), str(by or ""), None)
-    return Cover(str(circumstance), str(by.get("by") or ""), _number(by.get("catch_rate")))
+    return Cover(str(circumstance), str(by.get("by") or ""), _number(by.get(quantity, by.get("catch_rate"))))
 
 
 def _rates(record: Any, confidence: float) -> dict[str, Rate]:

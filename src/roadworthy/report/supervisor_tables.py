@@ -60,7 +60,19 @@ def footnotes(view: RunView) -> dict[str, list[int]]:
     return found
 
 
+def widened(supervisors: Sequence[Supervisor]) -> str:
+    """What the intervals of "missed at worst" allow for; empty where there are none."""
+    said = {f.corrected for s in supervisors for f in s.found["worst_miss_rate"].values() if f.corrected}
+    return f"Missed at worst: {'; '.join(sorted(said))}" if said else ""
+
+
 def confidences(supervisors: Sequence[Supervisor]) -> str:
     """At which confidence their intervals stand; empty where there are none."""
-    found = {f.interval.confidence for s in supervisors for at in s.found.values() for f in at.values() if f.interval}
+    found = {
+        f.interval.confidence
+        for s in supervisors
+        for quantity, at in s.found.items()
+        for f in at.values()
+        if f.interval and quantity != "worst_miss_rate"
+    }
     return " and ".join(numbers.confidence(c) for c in sorted(found))

@@ -17,8 +17,17 @@ from . import numbers
 from .figure import place_name
 from .run_view import RunView
 from .supervisor_parts import Supervisor
-from .supervisor_tables import confidences
-from .supervisor_wording import inapplicable, noted, recommended, recommended_because, recommended_rates, verdicts
+from .supervisor_tables import confidences, widened
+from .supervisor_wording import (
+    inapplicable,
+    not_recommended,
+    noted,
+    on_top,
+    recommended,
+    recommended_because,
+    recommended_rates,
+    verdicts,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -84,6 +93,7 @@ def supervisors_words(view: RunView) -> list[RenderableType]:
     if view.recommended is not None:
         more = [text for text in (recommended_because(view), recommended_rates(view)) if text]
         lines.append(Text.assemble((STAR + recommended(view), "bold"), *(f" {text}" for text in more)))
+    lines += [Text(not_recommended(view), style="bold")] if not_recommended(view) else []
     lines += [Text(_cut(verdicts(view), 400))] if verdicts(view) else []
     lines += [Text(f"Not applicable: {', '.join(who)} ({_cut(reason)})") for reason, who in inapplicable(view)]
     remarks = noted([s for s in view.supervisors if s.applicable])
@@ -146,6 +156,10 @@ def _caption(view: RunView, columns: Sequence[_Column], kept: Sequence[str]) -> 
     sure = confidences(view.supervisors)
     if sure:
         sentences.append(f"Intervals at {sure}")
+    if "Missed" in heads and widened(view.supervisors):
+        sentences.append(widened(view.supervisors))
+    if "Score" in heads and on_top(view):
+        sentences.append(on_top(view))
     if said:
         sentences.append(f"In a wider terminal and in the report: {', '.join(said)}")
     return ". ".join(sentences) + "."

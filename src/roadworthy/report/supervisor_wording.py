@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from . import numbers
 from .figure import place_name
@@ -21,6 +21,26 @@ def recommended(view: RunView) -> str:
         return ""
     labels = {s.name: s.label for s in view.supervisors}
     return f"Recommended: {joined([labels.get(name, name) for name in view.recommended.names])}."
+
+
+def not_recommended(view: RunView) -> str:
+    """Why the run recommends no set, where it looked for one; else empty."""
+    record = view.run.get("recommended")
+    if view.recommended is not None or not isinstance(record, Mapping) or not record.get("why"):
+        return ""
+    return _sentence(f"no set of supervisors is recommended, for {str(record['why']).strip()}", ())
+
+
+def on_top(view: RunView) -> str:
+    """What the times of scoring leave out, where it is something; without a full stop."""
+    by_passes: dict[int, list[str]] = {}
+    for s in view.supervisors:
+        if s.applicable and s.subject_passes:
+            by_passes.setdefault(s.subject_passes, []).append(s.label)
+    who = [f"about {k:,} for {joined(labels)}" for k, labels in sorted(by_passes.items())]
+    if not who:
+        return ""
+    return f"Score is without the passes or gradients of the subject itself, which cost, in forward passes a case, {', '.join(who)}"
 
 
 def recommended_because(view: RunView) -> str:
@@ -40,7 +60,8 @@ def recommended_rates(view: RunView) -> str:
         place, rate = found.worst
         where = "on the clean data" if place == "clean" else f"under {place_name(*_split(place))}"
         most = "where they miss most" if several else "where it misses most"
-        parts.append(f"{'miss' if several else 'misses'} {_rate(rate)} of the failures {most} ({where})")
+        widened = f", widened for the worst of {found.places} places" if rate.interval and found.places > 1 else ""
+        parts.append(f"{'miss' if several else 'misses'} {_rate(rate, widened)} of the failures {most} ({where})")
     if found.false_alarms is not None and found.false_alarms.value is not None:
         raised = "raise" if several else "raises"
         parts.append(f"{raised} a false alarm in {_rate(found.false_alarms)} of the clean cases that are right")
@@ -117,9 +138,9 @@ def joined(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _rate(rate: Rate) -> str:
+def _rate(rate: Rate, more: str = "") -> str:
     shown = numbers.estimate(rate.value, rate.interval, rate.n, "percent")
-    ends = f" ({shown.interval} at {shown.confidence})" if rate.interval else ""
+    ends = f" ({shown.interval} at {shown.confidence}{more})" if rate.interval else ""
     return f"{shown.value}{ends}"
 
 

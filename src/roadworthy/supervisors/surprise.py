@@ -20,7 +20,7 @@ such a row is as surprising as it would be to the class that it surprises least 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register
 from roadworthy.statistics.density import Covariance, KernelDensity, has_spread, mahalanobis_squared
 from roadworthy.statistics.neighbours import Points
+from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.activations import ActivationSupervisor, ByClass
 
 
@@ -41,6 +42,18 @@ class _OfPredictedClass(ActivationSupervisor):
             if kind is CLASS_SCORES
             else f"it compares within the predicted class, and the module gives {kind.name}"
         )
+
+    unseen = "as surprising as it would be to the class that it surprises least"
+    """What becomes of an answer that no reference row has."""
+
+    def fit(self, trace: ModuleTrace, truth: Any) -> None:
+        """Learn from the rows that have an answer, and note the classes that none of them has."""
+        super().fit(trace, truth)
+        width = np.asarray(trace.output).reshape(len(trace), -1).shape[1]
+        missing = sorted(set(range(width)) - set(self._learned["labels"].tolist()))
+        if missing:
+            shown = ", ".join(map(str, missing[:10])) + (f" and {len(missing) - 10} more" if len(missing) > 10 else "")
+            self.notes.append(f"no reference row is predicted as class {shown}; such an answer is {self.unseen}")
 
     def _by_class(
         self, activations: np.ndarray, predicted: np.ndarray, surprise: Callable[[int, np.ndarray], np.ndarray]
@@ -191,6 +204,7 @@ class DistanceSurprise(_OfPredictedClass):
     """
 
     name = "dsa"
+    unseen = "compared with the class of the nearest activation"
 
     def __init__(
         self,

@@ -1,0 +1,378 @@
+"""What is recommended, on which evidence, and when nothing is; what verdicts do about missing scores, groups and classes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roadworthy.analysis.observed import Observed
+from roadworthy.data.values import CLASS_SCORES, Kind
+from roadworthy.execution.assess import assess
+from roadworthy.execution.recommending import _by_ranking
+from roadworthy.measures.scored import Scored
+from roadworthy.registry import register, remove
+from roadworthy.report.run_view import RunView
+from roadworthy.report.supervisor_wording import not_recommended
+from roadworthy.spec import SpecError
+from roadworthy.store import RunFolder
+from roadworthy.subject.needs import Output
+from roadworthy.subject.trace import ModuleTrace
+
+_spec = importlib.util.spec_from_file_location("supervising_tests", Path(__file__).with_name("test_supervising.py"))
+assert _spec is not None and _spec.loader is not None
+_tests = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_tests)
+FILE, MODEL, thirds = _tests.FILE, _tests.MODEL, _tests.thirds
+edited, finding, record_of = _tests.edited, _tests.finding, _tests.record_of
+
+COST = "verdicts: {rule: cost, miss: 100, false_alarm: 1, prevalence: 0.1}\nexecution:"
+GROUPED = (
+    ("  classes:", "  group: patient\n  classes:"),
+    ("npz: test.npz, columns: [site]", "npz: test.npz, columns: [site, patient]"),
+    ("npz: calibration.npz, columns: [site]", "npz: calibration.npz, columns: [site, patient]"),
+    ("npz: reference.npz", "npz: reference.npz, columns: [patient]"),
+)
+
+
+class Made:
+    """A supervisor of class scores, out of a function; registered for a test."""
+
+    needs = (Output(),)
+    fitted = False
+
+    def applies_to(self, kind: Kind) -> str | None:
+        return None if kind is CLASS_SCORES else "it reads classes"
+
+    def fit(self, trace: ModuleTrace, truth: object) -> None:
+        """Nothing."""
+
+    def score(self, trace: ModuleTrace) -> np.ndarray:
+        output = np.asarray(trace.output, float).reshape(len(trace), -1)
+        return self.risk(output)
+
+    def risk(self, output: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def save(self, folder: Path) -> None:
+        """Nothing."""
+
+    def load(self, folder: Path) -> None:
+        """Nothing."""
+
+
+def confidence(output: np.ndarray) -> np.ndarray:
+    shifted = np.exp(output - output.max(axis=1, keepdims=True))
+    return shifted.max(axis=1) / shifted.sum(axis=1)
+
+
+class Flaky(Made):
+    """No score for every eighth answer."""
+
+    def risk(self, output: np.ndarray) -> np.ndarray:
+        return np.where((output[:, 0] * 1000).astype(int) % 8 == 0, np.nan, 1 - confidence(output))
+
+
+class Backwards(Made):
+    """The surer the riskier: worse than chance."""
+
+    def risk(self, output: np.ndarray) -> np.ndarray:
+        return confidence(output)
+
+
+class GivesUp(Made):
+    """Scores nothing."""
+
+    def risk(self, output: np.ndarray) -> np.ndarray:
+        raise ValueError("it cannot be done here")
+
+
+@pytest.fixture
+def odd():
+    names = {"flaky": Flaky, "backwards": Backwards, "gives_up": GivesUp}
+    for name, made in names.items():
+        register("supervisors", name)(made)
+    yield
+    for name in names:
+        remove("supervisors", name)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    for seed, (role, n) in enumerate({"test": 120, "calibration": 400, "reference": 90}.items()):
+        data = thirds(n, seed)
+        data["patient"] = np.array([f"{role}{i // 10}" for i in range(n)])
+        np.savez(tmp_path / f"{role}.npz", **data)
+    (tmp_path / "model.py").write_text(MODEL.replace("LIMIT", "1"))
+    (tmp_path / "assessment.yaml").write_text(FILE)
+    return tmp_path
+
+
+def rewrite(user: Path, role: str, **columns: np.ndarray) -> None:
+    with np.load(user / f"{role}.npz") as kept:
+        content = {name: kept[name] for name in kept.files}
+    np.savez(user / f"{role}.npz", **(content | columns))
+
+
+def answers(images: np.ndarray) -> np.ndarray:
+    """What the model answers: the brightest third."""
+    rows = np.repeat([0, 1, 2], [22, 21, 21])
+    flat = images.reshape(len(images), 64).astype(float)
+    return np.stack([flat[:, rows == k].sum(axis=1) / 21 for k in range(3)], axis=1).argmax(axis=1)
+
+
+def notes(run) -> str:
+    return "\n".join(run.record["notes"])
+
+
+# On which evidence
+
+
+@pytest.mark.parametrize("rule", [COST, "verdicts: {rule: balanced_accuracy}\nexecution:"])
+def test_supervisors_are_compared_at_one_rate_whatever_rule_gives_verdicts(user, odd, rule):
+    # knn raises an alarm on nearly all cases under this rule, and so would seem to catch most
+    run = assess(
+        edited(user, ("- max_softmax\n  - {knn: {k: 3}}\n", "- {knn: {k: 3}}\n  - max_softmax\n"), ("execution:", rule))
+    )
+    found = run.record["recommended"]
+    assert found["supervisors"] == ["max_softmax"] and "5% false alarms" in found["why"]
+    import pyarrow.parquet as pq
+
+    kept = {k: np.array(v) for k, v in pq.read_table(run.folder / "tables" / "calibration.parquet").to_pydict().items()}
+    clean, failed, scores = kept["circumstance"] == "", kept["failure"], kept["score.max_softmax"]
+    nominal = np.sort(scores[clean & ~failed])
+    limit = nominal[len(nominal) - 1 - int(0.05 * len(nominal))]
+    assert found["covers"]["clean"]["catch_rate"] == pytest.approx((scores[clean & failed] > limit).mean())
+    cases = RunFolder.open(run.folder).cases()
+    quiet = (cases["circumstance"] == "") & ~cases["failure"]
+    real = record_of(run, "max_softmax")["threshold"]["value"]
+    assert found["false_alarm_rate"]["value"] == (cases["score.max_softmax"][quiet] > real).mean() > 0.05
+
+
+def test_thresholds_that_never_raise_an_alarm_recommend_nobody(user):
+    np.savez(user / "calibration.npz", **thirds(15, 1))
+    run = assess(user / "assessment.yaml")
+    found = run.record["recommended"]
+    assert found["supervisors"] == [] and "no threshold that was chosen ever raises an alarm" in found["why"]
+    assert "No set of supervisors is recommended, for nothing" in not_recommended(RunView.open(run.folder))
+    assert "No set of supervisors is recommended" in (run.folder / "report.html").read_text()
+
+
+def test_without_failures_nothing_is_recommended_and_the_reason_says_so(user):
+    for role in ("test", "calibration"):
+        rewrite(
+            user, role, labels=answers(thirds({"test": 120, "calibration": 400}[role], role == "calibration")["images"])
+        )
+    run = assess(
+        edited(
+            user,
+            ("  noise: {transform: gaussian_noise, levels: [1, 3]}\n", ""),
+            ("circumstance: noise, level: 3", "circumstance: site_b"),
+        )
+    )
+    found = run.record["recommended"]
+    assert (
+        found["supervisors"] == [] and "none of the 400 calibration cases fails there" in found["not_covered"]["clean"]
+    )
+
+
+def test_equal_scores_recommend_nobody(user):
+    constant = MODEL.replace("torch.cat([torch.eye(3), -torch.eye(3)], dim=1)", "torch.zeros(3, 6)").replace(
+        "LIMIT", "1"
+    )
+    (user / "model.py").write_text(constant)
+    run = assess(edited(user, ("  - {knn: {k: 3}}\n", "  - pcs\n"), ("supervisor: knn", "supervisor: pcs")))
+    assert run.record["recommended"]["supervisors"] == []
+
+
+def test_who_does_worse_than_chance_is_never_recommended(user, odd):
+    only = ("  - max_softmax\n  - {knn: {k: 3}}\n  - fused\n", "  - backwards\n")
+    file = edited(user, only, ("supervisor: knn", "supervisor: backwards"))
+    found = assess(file).record["recommended"]
+    assert found["supervisors"] == [] and "catches clearly more of the failures" in found["not_covered"]["clean"]
+    file = edited(
+        user,
+        ("  calibration: {npz: calibration.npz, columns: [site]}\n", ""),
+        ("miss_rate: {max: 1}", "aupr_failure: {min: 0}"),
+    )
+    ranked = assess(file).record["recommended"]
+    assert ranked["supervisors"] == [] and "no supervisor ranks failures clearly above" in ranked["why"]
+
+
+def test_circumstances_that_no_calibration_case_speaks_of_are_named(user):
+    np.savez(user / "other.npz", **thirds(80, 9))
+    more = "  other: {data: {npz: other.npz}}\n  nowhere: {where: {site: B}}\n"
+    rewrite(user, "calibration", site=np.full(400, "A"))
+    found = assess(edited(user, ("  site_b: {where: {site: B}}\n", more))).record["recommended"]
+    assert found["not_covered"] == {
+        "nowhere": "no calibration case meets its filter",
+        "other": "it has data of its own",
+    }
+    assert "every circumstance" not in found["why"] and "on the clean data and under noise" in found["why"]
+    assert (
+        "Nothing can be said of nowhere (no calibration case meets its filter); other (it has data of its own)"
+        in found["why"]
+    )
+
+
+def test_every_circumstance_is_said_where_it_is_true(user):
+    found = assess(user / "assessment.yaml").record["recommended"]
+    assert found["not_covered"] == {} and "on the clean data and under every circumstance" in found["why"]
+    worst = max(found["miss_rate"].items(), key=lambda entry: entry[1]["value"])
+    assert found["worst"]["place"] == worst[0] and found["worst"]["places"] == 4
+    assert found["worst"]["interval"]["confidence"] == pytest.approx(1 - 0.05 / 4)
+    assert found["worst"]["interval"]["low"] < worst[1]["interval"]["low"]
+
+
+def test_fusing_all_is_as_large_as_all_and_timings_choose_nothing(user, monkeypatch):
+    from roadworthy.execution import supervising
+
+    sets = []
+    for i, factor in enumerate((1.0, 1e6)):
+        clock = supervising.time.perf_counter
+        monkeypatch.setattr(supervising.time, "perf_counter", lambda c=clock, f=factor: c() * f)
+        sets.append(assess(user / "assessment.yaml", runs=user / f"runs{i}").record["recommended"]["supervisors"])
+    assert sets[0] == sets[1] == ["max_softmax"]
+
+
+def test_the_cost_class_follows_from_what_is_read(user):
+    from roadworthy.execution.plan import resolve
+    from roadworthy.execution.recommending import _costs
+    from roadworthy.spec import Assessment
+
+    more = "  - fused\n  - typicality\n  - {mc_dropout_vr: {rate: 0.1}}\n  - dlpra_grad_norm\n"
+    costs = _costs(resolve(Assessment.read(edited(user, ("  - fused\n", more)))))
+    assert (
+        costs["max_softmax"] < costs["knn"] < costs["typicality"] < costs["mc_dropout_vr"] == costs["dlpra_grad_norm"]
+    )
+
+
+def test_what_logistic_fusion_learned_from_stands_with_its_findings(user):
+    run = assess(edited(user, ("  - fused\n", "  - fused\n  - {fused: {how: logistic}}\n")))
+    words = "learned from calibration cases under these same circumstances; a new kind of shift may be caught less"
+    said = {f.about.supervisor for f in run.findings if words in f.assumptions}
+    assert said == {"fused(how=logistic)"}
+    assert all(words in f.assumptions for f in run.findings if f.about.supervisor == "fused(how=logistic)")
+    assert words in record_of(run, "fused(how=logistic)")["notes"]
+
+
+def observed(name: str, level: float | None, failed: np.ndarray, **scores: np.ndarray) -> Observed:
+    n = len(failed)
+    scored = Scored.proportion(1.0 - failed.astype(float))
+    return Observed(name, level, np.arange(n), None, scored, failed, np.zeros(n, bool), scores)
+
+
+def test_ranking_leaves_out_a_level_without_failures_and_not_the_circumstance():
+    failed, rising = np.arange(80) >= 40, np.arange(80.0)
+    clean = observed("", None, failed, a=rising, b=rising[::-1])
+    mild = observed("fog", 1, np.zeros(80, bool), a=rising, b=rising[::-1])
+    hard = observed("fog", 2, failed, a=rising[::-1], b=rising)
+    found = _by_ranking(["a", "b"], clean, [mild, hard], 0.95)
+    assert found.rates["a"]["clean"] == found.rates["b"]["fog"] == 1.0
+    assert np.isnan(found.rates["b"]["clean"]) and np.isnan(found.rates["a"]["fog"]) and not found.silent
+
+
+def test_a_set_chosen_by_ranking_calls_its_number_an_auc(user):
+    file = edited(
+        user,
+        ("  calibration: {npz: calibration.npz, columns: [site]}\n", ""),
+        ("miss_rate: {max: 1}", "aupr_failure: {min: 0}"),
+    )
+    run = assess(file)
+    covers = run.record["recommended"]["covers"]
+    assert covers["noise"]["auc_failure"] > 0.5 and "catch_rate" not in covers["noise"]
+    assert all(c.rate is not None for c in RunView.open(run.folder).recommended.covers)
+
+
+# Missing scores, members, groups, classes
+
+
+def test_missing_scores_on_calibration_rows_are_alarms_that_are_counted_and_noted(user, odd):
+    run = assess(edited(user, ("  - {knn: {k: 3}}\n", "  - flaky\n"), ("supervisor: knn", "supervisor: flaky")))
+    threshold = record_of(run, "flaky")["threshold"]
+    n, missing = threshold["chosen_on"], threshold["missing"]
+    assert threshold["value"] == "inf" and missing > 0.05 * n
+    assert threshold["expected_rate"] == pytest.approx((missing + 1) / (n + 1))
+    assert (
+        f"flaky: {missing} of {n} calibration cases have no score and raise an alarm; the rate cannot be kept"
+        in notes(run)
+    )
+    assert "flaky never raises an alarm" not in notes(run)
+    assert finding(run, "false_alarm_rate", "flaky").value > 0.05
+    assert "flaky" not in run.record["recommended"]["supervisors"]
+
+
+def test_nobody_answers_under_a_condition(user):
+    rewrite(user, "calibration", images=np.zeros((400, 9, 9), np.uint8))
+    run = assess(user / "assessment.yaml")
+    assert "gave no answer" in notes(run) or "answered rightly" in notes(run)
+    assert record_of(run, "max_softmax")["threshold"] is None
+
+
+def test_fused_goes_without_a_member_that_gave_up_and_says_so(user, odd):
+    run = assess(edited(user, ("  - {knn: {k: 3}}\n", "  - gives_up\n  - {knn: {k: 3}}\n")))
+    fused = record_of(run, "fused")
+    assert fused["applicable"] and fused["members"] == ["max_softmax", "knn"]
+    assert "it goes without gives_up, which is not applicable, because it cannot be done here" in fused["notes"]
+    named = ("  - fused\n", "  - {fused: {members: [max_softmax, gives_up]}}\n")
+    run = assess(edited(user, named))
+    assert "its member gives_up is not applicable, because it cannot" in record_of(run, "fused")["because"]
+    assert "fused was fitted on" not in notes(run)
+
+
+def test_one_group_has_no_second_half_and_fused_says_so(user):
+    rewrite(user, "calibration", patient=np.full(400, "one"))
+    run = assess(edited(user, *GROUPED))
+    because = record_of(run, "fused")["because"]
+    assert "the other chooses its threshold, and there is only one group" in because
+    assert "was fitted on" not in notes(run)
+
+
+def test_groups_choose_conformal_thresholds_and_other_rules_say_that_they_do_not(user):
+    run = assess(edited(user, *GROUPED))
+    threshold = record_of(run, "knn")["threshold"]
+    assert threshold["groups"] == 40 and threshold["expected_rate"] <= 0.05
+    assert any("a case of a new group" in a for a in finding(run, "miss_rate", "knn", "noise", 3).assumptions)
+    run = assess(edited(user, ("execution:", "verdicts: {rule: false_positive_rate}\nexecution:")))
+    assert record_of(run, "knn")["threshold"]["groups"] is None
+    assert any("taken as independent" in a for a in finding(run, "false_alarm_rate", "knn").assumptions)
+
+
+def test_too_few_groups_are_refused_where_a_rule_was_asked_for_and_noted_elsewhere(user):
+    rewrite(user, "calibration", patient=np.array([f"c{i // 50}" for i in range(400)]))
+    run = assess(edited(user, *GROUPED))
+    assert (
+        "knn never raises an alarm: conformal at 0.05 needs 19 groups of clean calibration cases; there are 8"
+        in notes(run)
+    )
+    with pytest.raises(SpecError, match=r"needs at least 19 groups .*the calibration data has 8 groups"):
+        assess(edited(user, ("execution:", "verdicts: {rule: conformal}\nexecution:")))
+
+
+def test_a_class_without_calibration_rows_takes_the_common_threshold_and_says_so(user):
+    rewrite(user, "calibration", **{k: v for k, v in thirds(400, 1, classes=2).items() if k != "site"})
+    run = assess(edited(user, ("execution:", "verdicts: {rate: 0.1, per_class: true}\nexecution:")))
+    threshold = record_of(run, "knn")["threshold"]
+    assert "2" not in threshold["per_class"]
+    assert "no clean calibration case was rightly answered with class lower; there max_softmax, knn" in notes(run)
+    assert json.loads((run.folder / "run.json").read_text())["recommended"] is not None
+
+
+def test_classes_that_no_reference_row_has_are_noted_by_who_compares_with_them(user):
+    np.savez(user / "reference.npz", **thirds(90, 2, classes=2))
+    calm = thirds(90, 2, classes=2)
+    keep = answers(calm["images"]) < 2
+    np.savez(user / "reference.npz", **{k: v[keep] for k, v in calm.items()})
+    run = assess(edited(user, ("- {knn: {k: 3}}", "- knn\n  - lsa\n  - mdsa\n  - dsa")))
+    for label in ("lsa", "mdsa", "dsa"):
+        assert any("no reference row is predicted as class 2" in n for n in record_of(run, label)["notes"]), label
+
+
+def test_passes_and_gradients_stand_beside_the_time_of_scoring(user):
+    more = "  - fused\n  - {mc_dropout_vr: {rate: 0.1, n: 12}}\n  - dlpra_grad_norm\n"
+    run = assess(edited(user, ("  - fused\n", more)))
+    passes = {s["name"]: s["subject_passes"] for s in run.record["supervisors"]}
+    assert passes == {"max_softmax": 0, "knn": 0, "mc_dropout_vr": 12, "dlpra_grad_norm": 3, "fused": 15}
