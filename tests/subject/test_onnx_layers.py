@@ -131,7 +131,7 @@ def test_channels_of_a_line_are_pooled_over_time(tmp_path):
     images = np.random.default_rng(0).integers(0, 255, (4, 8, 8), dtype=np.uint8)
     columns = columns_of(system, images, {Layer(EARLY), Layer(PENULTIMATE), Layer(PENULTIMATE, "none")}).columns
     assert columns["layer.early"].shape == columns["layer.penultimate"].shape == (4, 5)
-    places = columns["layer.penultimate.none"].reshape(4, 5, 8)
+    places = columns["layer@none.penultimate"].reshape(4, 5, 8)
     np.testing.assert_allclose(columns["layer.penultimate"], places.mean(axis=2), atol=1e-6)
 
 
@@ -159,8 +159,8 @@ def test_a_model_of_one_layer_has_its_input_for_the_penultimate_activation(tmp_p
         helper.make_node("Flatten", ["product"], ["scores"]),
     ]
     trace = columns_of(written(tmp_path, nodes, {"w": W}), ROW, {Layer(PENULTIMATE, "none"), Layer(LATE, "none")})
-    np.testing.assert_allclose(trace.columns["layer.penultimate.none"], ROW[:, 0] / 255, atol=1e-6)
-    np.testing.assert_allclose(trace.columns["layer.late.none"], ROW[:, 0] / 255 @ W, atol=1e-5)
+    np.testing.assert_allclose(trace.columns["layer@none.penultimate"], ROW[:, 0] / 255, atol=1e-6)
+    np.testing.assert_allclose(trace.columns["layer@none.late"], ROW[:, 0] / 255 @ W, atol=1e-5)
 
 
 def test_weights_behind_constant_nodes_are_weights_and_other_outputs_do_not_count(tmp_path):

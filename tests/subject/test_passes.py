@@ -39,13 +39,15 @@ from roadworthy.registry import get
 from roadworthy.subject.adapters.depths import by_depth
 from roadworthy.subject.adapters.preparation import InputPreparation
 from roadworthy.subject.adapters.torch_model import TorchModule
-from roadworthy.subject.adapters.torch_passes import Dropout, Site, sites
-from roadworthy.subject.module import SubjectError
+from roadworthy.subject.adapters.torch_passes import Dropout
+from roadworthy.subject.adapters.torch_sites import Site, sites
 from roadworthy.subject.needs import Input, Layer, Passes
 from roadworthy.subject.passes import Summary, reduced
 from roadworthy.subject.system import Cases
 from roadworthy.subject.variation import variation
 
+TRIED = [3, 1, 1, 1]
+"""The sizes of the batches by which it is tried whether cases may be passed together."""
 FASHION = Path(__file__).parents[2] / "examples" / "fashion"
 
 
@@ -132,7 +134,7 @@ def test_a_model_without_dropout_gets_it_before_its_last_layer():
     np.testing.assert_allclose(found.outputs["output"], features @ w.T + b, atol=1e-5)
     model.conv.runs.clear()
     ask(module, request)
-    assert model.conv.runs == [5, 5]
+    assert model.conv.runs == [5, *TRIED, 5]
 
 
 def test_dropout_keeps_the_mean_and_alpha_dropout_the_variance_too():
@@ -163,7 +165,7 @@ def test_offers_say_what_is_missing_and_what_to_do():
     assert "no dropout layer that drops anything" in silent.offers(Passes("dropout", 10))
     assert silent.offers(Passes("dropout", 10, 0.5)) is None
     bare = module_of(made(lambda: nn.Sequential(nn.Flatten())))
-    assert "nor a layer with weights" in bare.offers(Passes("dropout", 10, 0.1))
+    assert "the model has no layer with weights" in bare.offers(Passes("dropout", 10, 0.1))
     assert "ensemble was asked for" in without.offers(Passes("ensemble", 0))
     assert "one at least" in without.offers(Passes("dropout", 0, 0.1))
     assert "between 0 and 1" in without.offers(Passes("dropout", 10, 1.5))
@@ -173,7 +175,7 @@ def test_offers_say_what_is_missing_and_what_to_do():
     assert "nonsense" in steering.offers(Passes("dropout", 10, distance="nonsense"))
 
 
-def test_dropout_that_the_model_never_calls_is_an_error():
+def test_dropout_that_the_model_never_calls_says_nothing_about_a_case():
     class Unused(nn.Module):
         def __init__(self):
             super().__init__()
@@ -183,8 +185,12 @@ def test_dropout_that_the_model_never_calls_is_an_error():
         def forward(self, x):
             return self.head(x.flatten(1))
 
-    with pytest.raises(SubjectError, match="does not call drop in its forward pass"):
-        ask(module_of(made(Unused)), Passes("dropout", 3))
+    module, request = module_of(made(Unused)), Passes("dropout", 3)
+    assert "does not call drop in its forward pass" in module.offers(request)
+    with pytest.warns(UserWarning, match="does not call drop in its forward pass"):
+        answers = ask(module, request)
+    assert np.isnan(answers.extras[request]).all() and answers.extras[request].shape == (5, 7)
+    np.testing.assert_array_equal(answers.outputs["output"], ask(module).outputs["output"])
 
 
 @pytest.mark.parametrize("kind", [CLASS_SCORES, VECTOR])
@@ -211,10 +217,10 @@ def test_a_broken_comparison_leaves_the_model_as_it_was(monkeypatch):
         next(iter(arguments[3]))
         raise ValueError("broken")
 
-    monkeypatch.setattr("roadworthy.subject.adapters.torch_model.reduced", broken)
-    with pytest.raises(ValueError, match="broken") as kept:
-        ask(module, request)
-    assert not any("forward" in vars(m) or m._forward_hooks for m in model.modules()), kept
+    monkeypatch.setattr("roadworthy.subject.adapters.torch_beside.reduced", broken)
+    with pytest.warns(UserWarning, match="broken"):
+        assert np.isnan(ask(module, request).extras[request]).all()
+    assert not any("forward" in vars(m) or m._forward_hooks for m in model.modules())
     np.testing.assert_array_equal(ask(module).outputs["output"], plain)
 
 

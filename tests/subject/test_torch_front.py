@@ -27,7 +27,8 @@ from sample_nets import (
 from torch import nn
 
 from roadworthy.subject.adapters.torch_front import Front
-from roadworthy.subject.adapters.torch_passes import Dropout, sites
+from roadworthy.subject.adapters.torch_passes import Dropout
+from roadworthy.subject.adapters.torch_sites import sites
 from roadworthy.subject.needs import Passes
 
 
@@ -36,7 +37,7 @@ def test_the_front_is_remembered_wherever_that_changes_nothing(build):
     model = made(build)
     dropout = Dropout(model, sites(model, None, None))
     list(dropout.passes(prepared(), 2, seed=SEED, module="model"))
-    ((_, front),) = dropout._known.values()
+    (front,) = dropout._fronts.values()
     assert (front is None) == (build is Collecting)
 
 
@@ -105,8 +106,8 @@ def test_what_comes_before_the_first_dropout_is_run_once(build, after):
     for m in front:
         m.runs.clear()
     ask(module, request)
-    assert all(m.runs == [5, 5] for m in front), "once for the answer, once for all passes"
-    assert counts["after"] == 1 + N
+    assert all(m.runs == [5, 3, 1, 1, 1, 5] for m in front), "once for the answer, once on three cases, once for all passes"
+    assert counts["after"] == 1 + 4 + N
 
 
 def test_functions_between_the_layers_are_not_run_again_either(monkeypatch):

@@ -55,9 +55,9 @@ class Opaque(ValueError):
     """A value that cannot be hashed by its content."""
 
 
-def content_of(function: Callable[..., Any], *, vouched: bool = False) -> str:
-    """A hash of a function and of all that it holds; where `vouched`, what cannot be read counts by its type alone."""
-    reader = _Reader(vouched, _folder_of(function))
+def content_of(function: Any, *, vouched: bool = False, folder: str | None = None) -> str:
+    """A hash of all that a function holds, paths as seen from its `folder`; where `vouched`, what is opaque counts by type."""
+    reader = _Reader(vouched, _folder_of(function) if folder is None else folder)
     try:
         reader.add(function)
     except Opaque:

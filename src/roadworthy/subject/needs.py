@@ -1,7 +1,7 @@
 """What a supervisor asks of a module's trace: frozen requests that execution unites, so that one forward pass feeds all.
 
->>> Layer("fc1").column
-'layer.fc1'
+>>> Layer("fc1").column, Layer("fc1", "max").column
+('layer.fc1', 'layer@max.fc1')
 >>> Passes("dropout", n=10, rate=0.1).column
 'passes.dropout.10.0.1'
 >>> Passes("own", n=10, distance="iou").column
@@ -45,8 +45,8 @@ class Layer:
 
     @property
     def column(self) -> str:
-        """Its name in the trace."""
-        return f"layer.{self.name}" + ("" if self.pool == "mean" else f".{self.pool}")
+        """Its name in the trace; the pool stands before the layer's name, which may end in anything."""
+        return f"layer.{self.name}" if self.pool == "mean" else f"layer@{self.pool}.{self.name}"
 
 
 @dataclass(frozen=True)

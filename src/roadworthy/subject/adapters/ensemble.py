@@ -72,8 +72,8 @@ def ensemble(
 
     The recipe returns a trained model and may ask for ``seed`` and ``data``, which is what `train` names as under data. The
     function `build` gives the network that the kept weights fill. `members` says how many (5), `seed` makes other ones,
-    `workers` is how many are trained at a time (the cores there are), `files` lists what the recipe reads by itself. With a
-    list of files as `weights` nothing is trained, and the path is that of the function that builds the network.
+    `workers` is how many are trained at a time (the cores there are), `files` lists what the recipe or the network reads by
+    itself. With a list of files as `weights` nothing is trained, and the path is that of the function that builds the network.
     """
     if task.output not in (CLASS_SCORES, VECTOR):
         raise SubjectError(
@@ -90,13 +90,14 @@ def ensemble(
             device=device,
             batch=batch,
             threads=threads,
+            files=files,
         )
         (module,) = system.modules.values()
         assert isinstance(module, TorchModule)
         return module
 
     if isinstance(weights, list):
-        trains = {"build": build, "members": members, "train": train, "files": files, "workers": workers}
+        trains = {"build": build, "members": members, "train": train, "workers": workers}
         _refuse_with_files(path, [name for name, given in trains.items() if given])
         found = [member(path, base / Path(file).expanduser()) for file in weights]
         sources: tuple[Path, ...] = ()

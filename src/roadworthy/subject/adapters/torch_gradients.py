@@ -31,6 +31,9 @@ from roadworthy.subject.module import SubjectError
 MEMORY_MB = 256
 """How much the gradients of the cases that are differentiated at once may take."""
 
+CUT_OFF = "the model cuts gradients off (torch.no_grad, detach, or layers that have none): there is none"
+"""A gradient that does not exist is no gradient of 0."""
+
 
 def entropy(p: Any, log_p: Any) -> Any:
     """-Σ p log p."""
@@ -64,8 +67,10 @@ DEFINITIONS: Mapping[str, Definition] = {
 }
 
 
-def refusal(name: str, kind: Kind, dtype: str, head: str | None, parameters: int) -> str | None:
-    """Why a model does not give a gradient; None where it does."""
+def refusal(
+    name: str, kind: Kind, dtype: str, head: str | None, parameters: int, *, headless: str = "", scripted: bool = False
+) -> str | None:
+    """Why a model does not give a gradient; None where it does. `headless` says why there are no last weights."""
     if name not in DEFINITIONS:
         return f"there is no gradient {name!r}{did_you_mean(name, DEFINITIONS)}; there are: {', '.join(DEFINITIONS)}"
     by = DEFINITIONS[name].by
@@ -73,8 +78,12 @@ def refusal(name: str, kind: Kind, dtype: str, head: str | None, parameters: int
         return f"the gradient {name} is one of class scores, and the module gives {kind.name}"
     if by == "input" and not dtype.startswith("float"):
         return f"the gradient {name} is taken by the input, and the model's is {dtype}, which has none"
-    if (by == "head" and head is None) or (by == "parameters" and not parameters):
+    if by != "input" and scripted:
+        return f"the gradient {name} is taken by weights, and those of a scripted model cannot be replaced"
+    if by == "parameters" and not parameters:
         return f"the gradient {name} is taken by weights, and the model has no layer with any"
+    if by == "head" and head is None:
+        return f"the gradient {name} is taken by the last layer's weights, and there are none: {headless}"
     return None
 
 
@@ -108,7 +117,11 @@ class Gradients:
         given = batch.detach().clone().requires_grad_()
         # What is given to the model is no leaf: it may work in place on it.
         total = _losses(definition, self.model(given * 1)).sum()
-        (gradient,) = torch.autograd.grad(total, given)
+        gradient = None
+        if total.requires_grad:
+            (gradient,) = torch.autograd.grad(total, given, allow_unused=True)
+        if gradient is None:
+            raise SubjectError(f"{CUT_OFF} from the scores to the input")
         return _norms([gradient], definition.order)
 
     def _by_weights(self, definition: Definition, batch: Any) -> Any:
@@ -120,6 +133,7 @@ class Gradients:
         weights = {name: p.detach() for name, p in parameters if p.is_floating_point()}
         size = sum(p.numel() * p.element_size() for p in weights.values())
         rows = max(1, self.memory_mb * 2**20 // max(size, 1))
+        self._refuse_cut_off(definition, weights, batch[0])
         return torch.cat([self._chunk(definition, weights, part) for part in batch.split(rows)])
 
     def _chunk(self, definition: Definition, weights: Mapping[Any, Any], batch: Any) -> Any:
@@ -132,6 +146,18 @@ class Gradients:
                 self.vectorised = False
                 return found
         return self._one_by_one(definition, weights, batch)
+
+    def _refuse_cut_off(self, definition: Definition, weights: Mapping[Any, Any], case: Any) -> None:
+        """Vectorised, a gradient that cannot be taken is 0 without a word; so one case is tried by itself."""
+        import torch
+
+        leaves = {k: w.detach().requires_grad_() for k, w in weights.items()}
+        loss = self._loss(definition, leaves, case.clone())
+        found: Any = [None]
+        if loss.requires_grad:
+            found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+        if all(g is None for g in found):
+            raise SubjectError(f"{CUT_OFF} from the scores to the weights")
 
     def _loss(self, definition: Definition, weights: Mapping[Any, Any], case: Any) -> Any:
         from torch.func import functional_call
