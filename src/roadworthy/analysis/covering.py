@@ -1,8 +1,9 @@
 """A small set of supervisors that covers all circumstances: under each of them one member is about as good as the best single one.
 
 "About" is a tolerance, by circumstance. The size of a set is the number of supervisors that it makes run: one that fuses the
-scores of others is as large as they are. All sets of up to three names are searched, and beyond them sets are grown greedily.
-Of sets of one size the cheapest is taken, then that of fewest names, then that with the higher rates, then the first.
+scores of others is as large as they are, and nothing that single ones must match (unless no single one has a rate there).
+All sets of up to three names are searched, and beyond them sets are grown greedily. Of sets of one size the cheapest is taken,
+then that of fewest names, then that with the higher rates, then the first.
 
 >>> rates = {"softmax": {"clean": 0.8, "fog": 0.3}, "knn": {"clean": 0.5, "fog": 0.9}, "dsa": {"clean": 0.6, "fog": 0.89}}
 >>> found = cover(rates, tolerance=0.02, cost={"softmax": 1.0, "knn": 9.0, "dsa": 3.0})
@@ -80,7 +81,10 @@ def cover(
     places, table = [p for p, k in zip(places, known.tolist(), strict=True) if k], table[:, known]
     table = np.where(np.isnan(table), -np.inf, table)
     slack = np.array([tolerance if isinstance(tolerance, float | int) else tolerance[p] for p in places])
-    covers = table >= table.max(axis=0, initial=-np.inf) - slack - 1e-12
+    single = np.array([not (runs or {}).get(n) for n in names])
+    best_single = table[single].max(axis=0, initial=-np.inf)
+    goal = np.where(np.isneginf(best_single), table.max(axis=0, initial=-np.inf), best_single)
+    covers = table >= goal - slack - 1e-12
     makes = {n: tuple((runs or {}).get(n, ())) or (n,) for n in names}
     parts = list(dict.fromkeys(part for each in makes.values() for part in each))
     used = np.array([[part in makes[n] for part in parts] for n in names])

@@ -89,12 +89,13 @@ def recommend(
         return record
     members = {s.label: at_work.members_of(s) for s in plan.supervisions if s.reads_scores}
     found = cover(compared.rates, tolerance=compared.slack, cost=_costs(plan), runs=members)
+    more = _more_together(compared, members, found.supervisors)
     reach = "it comes" if len(found.supervisors) == 1 else "one of them comes"
     record |= {
         "supervisors": list(found.supervisors),
         "why": (
             f"the smallest set found: {_places(covered, compared.silent)} {reach} within {within} of the highest {what} of any "
-            f"supervisor, measured on {where}; of sets of one size the cheapest{_unsaid(compared.silent)}"
+            f"single supervisor, measured on {where}; of sets of one size the cheapest{more}{_unsaid(compared.silent)}"
         ),
         "covers": {
             p: {"by": found.by[p], quantity: found.rates[p], "best": _best(compared.rates, p)} for p in found.by
@@ -103,6 +104,21 @@ def recommend(
     return record | (
         _judged(chosen, clean, others, found.supervisors, plan.spec.confidence) if chosen.thresholds else {}
     )
+
+
+def _more_together(compared: _Compared, members: Mapping[str, Sequence[str]], names: Sequence[str]) -> str:
+    """Who combines more than the set runs, and is better than any single one somewhere: a choice that a reader has."""
+    single = {label: r for label, r in compared.rates.items() if not members.get(label)}
+    running = {part for name in names for part in members.get(name) or (name,)}
+    said = ""
+    for label, of in members.items():
+        if label in names or label not in compared.rates or set(of) <= running:
+            continue
+        places = [p for p, r in compared.rates[label].items() if r > _best(single, p) + compared.slack[p]]
+        if places:
+            best = ", ".join(f"{p}: {compared.rates[label][p]:.2f} against {_best(single, p):.2f}" for p in places)
+            said += f". {label}, which makes {len(of)} supervisors run, is better than any single one at times ({best})"
+    return said
 
 
 def _judged(

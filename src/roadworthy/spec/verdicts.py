@@ -20,7 +20,8 @@ class VerdictSpec(BaseModel):
 
     rule: Literal["conformal", "false_positive_rate", "balanced_accuracy", "cost"] = Field(
         "conformal",
-        description="conformal: at most `rate` false alarms are expected, whatever the scores' distribution; "
+        description="conformal: at most `rate` false alarms are expected, whatever the scores' distribution, and where the "
+        "data has groups, for a case of a new group; "
         "false_positive_rate: at most this share of the calibration rows; balanced_accuracy; cost: least expected cost",
     )
     rate: float = Field(
