@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from roadworthy.data.values import LABEL, Kind
+from roadworthy.data.values import LABEL, Kind, Unreadable
 from roadworthy.registry import did_you_mean
 
 
@@ -152,6 +151,11 @@ class Dataset:
             digest.update(part)
         return digest.hexdigest()
 
+    @functools.cached_property
+    def contents(self) -> list[bytes | None] | None:
+        """A hash of each input, None for one that cannot be read; None where a reader does not say them row by row."""
+        return _contents(self.inputs)
+
     def _content(self) -> Iterator[bytes]:
         yield f"{self.input_kind.name}|{len(self)}|{self.classes}".encode()
         yield _words(self.ids)
@@ -210,6 +214,25 @@ class _Picked:
         return digest.hexdigest()
 
 
+def _contents(inputs: Inputs) -> list[bytes | None] | None:
+    if isinstance(inputs, _Picked):
+        known = _contents(inputs.inputs)
+        return None if known is None else [known[int(row)] for row in inputs.rows]
+    own = getattr(inputs, "contents", None)
+    if own is not None:
+        return list(own())
+    if hasattr(inputs, "fingerprint"):
+        return None  # it would have to read everything a second time
+    if isinstance(inputs, np.ndarray) and inputs.dtype != object:
+        rows = np.ascontiguousarray(inputs).reshape(len(inputs), -1)
+        kind = rows.dtype.str.encode()
+        return [hashlib.blake2b(row.data, digest_size=16, key=kind).digest() for row in rows]
+    items = (item for start in range(0, len(inputs), 64) for item in inputs[start : start + 64])
+    return [
+        None if isinstance(i, Unreadable) else hashlib.blake2b(_item_bytes(i), digest_size=16).digest() for i in items
+    ]
+
+
 def _picked(inputs: Inputs, rows: np.ndarray) -> Inputs:
     """Some of the inputs: copied where they are in memory, by the reader's own `pick` where it has one."""
     if isinstance(inputs, np.ndarray):
@@ -218,22 +241,6 @@ def _picked(inputs: Inputs, rows: np.ndarray) -> Inputs:
         return [inputs[int(i)] for i in rows]
     pick = getattr(inputs, "pick", None)
     return pick(rows) if pick is not None else _Picked(inputs, rows)  # type: ignore[no-any-return]
-
-
-def check_roles(roles: Mapping[str, Dataset]) -> None:
-    """Refuse a group, or a sample of one source, that stands in two roles: what chose must not judge."""
-    for (one, a), (other, b) in itertools.combinations(roles.items(), 2):
-        grouped = a.groups is not None and b.groups is not None
-        if not grouped and a.source != b.source:
-            continue
-        first, second = (np.asarray(d.groups if grouped else d.ids, dtype=str) for d in (a, b))
-        shared = np.intersect1d(first, second)
-        if shared.size:
-            what, remedy = ("group", "Split the data by group") if grouped else ("sample", "Give each role its own")
-            raise DataError(
-                f"{what} {str(shared[0])!r} is in two roles, {one} and {other} ({shared.size} such): its cases are not "
-                f"independent, so what was chosen on the one would be judged on the other. {remedy}"
-            )
 
 
 def _refuse_repeated_ids(name: str, ids: np.ndarray) -> None:

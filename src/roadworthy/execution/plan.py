@@ -15,7 +15,8 @@ from typing import Any
 from roadworthy import registry
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.load import load
-from roadworthy.data.samples import DataError, Dataset, check_roles
+from roadworthy.data.roles import check_roles
+from roadworthy.data.samples import DataError, Dataset
 from roadworthy.execution.supervisions import Supervision, check_verdicts, supervisions
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
@@ -51,6 +52,8 @@ class Plan:
     circumstances: Sequence[Circumstance]
     supervisions: Sequence[Supervision]
     measure: Callable[..., Any]
+    notes: Sequence[str] = ()
+    """What the run has to say of the data."""
 
     @functools.cached_property
     def conditions(self) -> list[Condition]:
@@ -165,6 +168,7 @@ def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[st
     """Load what the file names and check that it fits together."""
     circumstances = _circumstances(spec)
     sets = load_data(spec, circumstances, data=data)
+    notes = [*_role_notes(spec, sets), *(_training_notes(spec, sets) if subject is None else ())]
     system = _fitting(spec, subject or _subject(spec), sets["test"])
     _check_circumstances(spec, circumstances, system, sets["test"])
     for i, column in enumerate(spec.slices):
@@ -177,6 +181,7 @@ def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[st
         circumstances,
         supervisions(spec, system, sets, circumstances),
         _measure(spec, system, sets["test"]),
+        notes,
     )
 
 
@@ -223,14 +228,34 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
                 f"{role} has the classes {_few(names)}, test has {_few(classes['test'])}, so the same label would mean two "
                 "things; name all classes, in the subject's order, under data: classes",
             )
+    _role_notes(spec, sets)
+
+
+def _role_notes(spec: Assessment, sets: Mapping[str, Dataset]) -> list[str]:
+    """Refuse rows that choose and judge; notes on the few that may."""
     try:
         chosen_on = {role: d for role, d in sets.items() if not role.startswith("circumstance:")}
-        check_roles(chosen_on)
-        for role in sets.keys() - chosen_on.keys():
+        notes = check_roles(chosen_on)
+        for role in sorted(sets.keys() - chosen_on.keys()):
             # A circumstance's own data is judged, like the test data, and may hold the same patients.
-            check_roles({**{r: d for r, d in chosen_on.items() if r != "test"}, role: sets[role]})
+            for other in (r for r in chosen_on if r != "test"):
+                notes += check_roles({other: chosen_on[other], role: sets[role]})
     except DataError as error:
         raise spec.error(("data",), str(error)) from error
+    return notes
+
+
+def _training_notes(spec: Assessment, sets: Mapping[str, Dataset]) -> list[str]:
+    """The same for what an adapter trains on, before it does; supervisors may be fitted on those rows, nothing else."""
+    content = spec.subject.get("train")
+    if not isinstance(content, Mapping):
+        return []
+    place = ("subject", "train")
+    try:
+        trained_on = load(content, base=spec.base, name="train")
+        return [n for r, d in sets.items() if r != "reference" for n in check_roles({"train": trained_on, r: d})]
+    except (DataError, registry.RegistryError, ValueError, OSError) as error:
+        raise spec.error(place, str(error)) from error
 
 
 def _few(names: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,10 @@ class Files:
         """A hash of names, sizes and contents, computed once."""
         return self._digest
 
+    def contents(self) -> list[bytes | None]:
+        """The hash of each file's bytes, None for one that cannot be read; read once, for the fingerprint as well."""
+        return [content.hash for content in self._contents]
+
     def _item(self, path: Path) -> Any:
         try:
             return self.read(path)
@@ -64,9 +68,13 @@ class Files:
     @functools.cached_property
     def _digest(self) -> str:
         digest = hashlib.blake2b(digest_size=16)
-        for path in self.paths:
-            digest.update(_content(path))
+        for content in self._contents:
+            digest.update(content.line)
         return digest.hexdigest()
+
+    @functools.cached_property
+    def _contents(self) -> list[_Content]:
+        return [_content(path) for path in self.paths]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +101,10 @@ class Sequences:
         """The fingerprints of the sequences in order."""
         return "|".join(files.fingerprint() for files in self.items)
 
+    def contents(self) -> list[bytes | None]:
+        """A hash of each sequence's frames, None where one of them cannot be read."""
+        return [_joined(files.contents()) for files in self.items]
+
 
 def row_numbers(rows: Any) -> list[int]:
     """Row numbers from numbers or a mask.
@@ -105,10 +117,21 @@ def row_numbers(rows: Any) -> list[int]:
     return [int(i) for i in chosen]
 
 
-def _content(path: Path) -> bytes:
+class _Content(NamedTuple):
+    line: bytes
     """Name, size and hash of one file; a file that cannot be read counts by its name."""
+    hash: bytes | None
+
+
+def _content(path: Path) -> _Content:
     try:
         data = path.read_bytes()
     except OSError:
-        return f"{path.name}|unreadable\n".encode()
-    return f"{path.name}|{len(data)}|{hashlib.blake2b(data, digest_size=16).hexdigest()}\n".encode()
+        return _Content(f"{path.name}|unreadable\n".encode(), None)
+    digest = hashlib.blake2b(data, digest_size=16)
+    return _Content(f"{path.name}|{len(data)}|{digest.hexdigest()}\n".encode(), digest.digest())
+
+
+def _joined(hashes: Sequence[bytes | None]) -> bytes | None:
+    known = [h for h in hashes if h is not None]
+    return hashlib.blake2b(b"".join(known), digest_size=16).digest() if len(known) == len(hashes) else None
