@@ -127,8 +127,10 @@ class TorchModule:
         if isinstance(request, Gradient):
             of = sum(1 for _ in self.model.parameters())
             headless = headless or f"those of {order.head!r} are made from other ones, or packed"
-            how = {"headless": headless, "scripted": scripted}
-            return gradient_refusal(request.definition, self.kind, self.prepare.dtype, self.gradients.head, of, **how)
+            last = self.gradients.head
+            return gradient_refusal(
+                request.definition, self.kind, self.prepare.dtype, last, of, headless=headless, scripted=scripted
+            )
         if isinstance(request, Layer) and request.name not in self.layers and request.name == PENULTIMATE and headless:
             return f"there is no penultimate activation to be seen: {headless}"
         # First the names that every model has: of a long list only the beginning is shown.
