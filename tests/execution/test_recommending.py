@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,20 @@ class Backwards(Made):
         return confidence(output)
 
 
+class Unsure(Made):
+    """As `max_softmax`, and as slow as a test wants."""
+
+    rest = 0.0
+
+    def risk(self, output: np.ndarray) -> np.ndarray:
+        time.sleep(self.rest)
+        return 1 - confidence(output)
+
+
+class Doubtful(Unsure):
+    """The same again."""
+
+
 class GivesUp(Made):
     """Scores nothing."""
 
@@ -92,7 +107,7 @@ class GivesUp(Made):
 
 @pytest.fixture
 def odd():
-    names = {"flaky": Flaky, "backwards": Backwards, "gives_up": GivesUp}
+    names = {"flaky": Flaky, "backwards": Backwards, "gives_up": GivesUp, "unsure": Unsure, "doubtful": Doubtful}
     for name, made in names.items():
         register("supervisors", name)(made)
     yield
@@ -227,15 +242,20 @@ def test_every_circumstance_is_said_where_it_is_true(user):
     assert found["worst"]["interval"]["low"] < worst[1]["interval"]["low"]
 
 
-def test_fusing_all_is_as_large_as_all_and_timings_choose_nothing(user, monkeypatch):
-    from roadworthy.execution import supervising
+def test_how_long_scoring_took_chooses_nothing(user, odd, monkeypatch):
+    two = ("  - max_softmax\n  - {knn: {k: 3}}\n  - fused\n", "  - unsure\n  - doubtful\n")
+    file = edited(user, two, ("supervisor: knn", "supervisor: unsure"))
+    for slow in (Unsure, Doubtful):
+        monkeypatch.setattr(slow, "rest", 0.02)
+        found = assess(file, runs=user / slow.__name__).record
+        assert found["recommended"]["supervisors"] == ["unsure"]
+        monkeypatch.setattr(slow, "rest", 0.0)
 
-    sets = []
-    for i, factor in enumerate((1.0, 1e6)):
-        clock = supervising.time.perf_counter
-        monkeypatch.setattr(supervising.time, "perf_counter", lambda c=clock, f=factor: c() * f)
-        sets.append(assess(user / "assessment.yaml", runs=user / f"runs{i}").record["recommended"]["supervisors"])
-    assert sets[0] == sets[1] == ["max_softmax"]
+
+def test_fusing_all_is_as_large_as_all_of_them(user):
+    run = assess(edited(user, ("  - {knn: {k: 3}}\n", "  - {knn: {k: 3}}\n  - energy\n")))
+    assert record_of(run, "fused")["members"] == ["max_softmax", "knn", "energy"]
+    assert "fused" not in run.record["recommended"]["supervisors"]
 
 
 def test_the_cost_class_follows_from_what_is_read(user):
