@@ -31,8 +31,9 @@ class GradNorm(PlainSupervisor):
     """Minus the L1 norm of the last layer's gradient of KL(uniform ‖ softmax), in closed form.
 
     It assumes that the last layer is linear and that `layer` is what goes into it. It learns nothing and so cannot check that, as
-    `vim` and `react` do when they are fitted: of a head that normalises its input (cosine) this is not the gradient. A last layer that is linear at every place
-    and then averaged over places is linear in the mean over them, which is what pooling by the mean gives.
+    `vim` and `react` do when they are fitted: of a head that normalises its input (cosine) this is not the gradient. A last
+    layer that is linear at every place and then averaged over places is linear in the mean over them, which is what pooling by
+    the mean gives.
     """
 
     def __init__(
