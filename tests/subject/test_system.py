@@ -160,6 +160,27 @@ def test_state_lives_for_one_case_and_is_handed_in():
     assert np.asarray(trace["system"].output)[:, 0].tolist() == [2.0, 1.0]
 
 
+def test_state_and_rng_mean_what_they_say_with_a_default_too():
+    def count(frame, state=None, rng=None, gain=2.0):
+        return np.array([gain * (state or 0), rng.random()]), (state or 0) + 1
+
+    module = function_module(count, outputs={"n": VECTOR})
+    assert module.inputs == ("frame",) and module.stateful and module.wants_rng
+    run = [single(module, FRAMES).run(Cases(["a"], [[np.zeros((4, 4), np.uint8)] * 3]))["model"].output for _ in "ab"]
+    assert run[0][:, 0].tolist() == [0.0, 2.0, 4.0]
+    np.testing.assert_array_equal(*run)
+
+
+def test_every_case_begins_with_the_default_state():
+    def seen(frame, state=[]):  # noqa: B006  as people write it
+        state.append(1)
+        return np.array([float(len(state))]), state
+
+    videos = [[np.zeros((4, 4), np.uint8)] * 2] * 2
+    trace = single(function_module(seen, outputs={"n": VECTOR}), FRAMES).run(Cases(["a", "b"], videos))
+    assert np.asarray(trace["model"].output)[:, 0].tolist() == [1.0, 2.0, 1.0, 2.0]
+
+
 def loop(max_steps: int = 5) -> System:
     """A speaker who counts what came back, and an echo that ends at three."""
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from roadworthy.data.values import Kind, Unreadable
 from roadworthy.subject.answers import checked, dense_if_possible, pick, sentence, spread
+from roadworthy.subject.handing import copied
 from roadworthy.subject.module import Answers, Context, Module, SubjectError
 from roadworthy.subject.needs import Passes, Request
 from roadworthy.subject.own_passes import PASS, numbers, split, summarised, without_failed
@@ -113,7 +114,7 @@ def _answer(
         return Answers({port: spread([], rows, n) for port in module.outputs}), error
     try:
         asked = given if rows.size == n else pick(given, rows)
-        answers = module.batch(asked, _context(name, cases, rows.tolist(), requests))
+        answers = module.batch(copied(asked), _context(name, cases, rows.tolist(), requests))
         columns, extras, problems = checked(name, module, answers, rows.size)
     except SubjectError:
         raise
@@ -174,7 +175,7 @@ def _one_by_one(
     for row in rows:
         one = np.array([row])
         try:
-            answers = module.batch(pick(given, one), _context(name, cases, [row], requests))
+            answers = module.batch(copied(pick(given, one)), _context(name, cases, [row], requests))
             columns, found, problems = checked(name, module, answers, 1)
         except SubjectError:
             raise

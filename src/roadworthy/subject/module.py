@@ -24,6 +24,7 @@ import numpy as np
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import VECTOR, Kind
 from roadworthy.subject.captured import Opaque, content_of
+from roadworthy.subject.handing import copied
 from roadworthy.subject.needs import Input, Output, Passes, Request
 
 __all__ = ["VECTOR", "Answers", "Context", "FunctionModule", "Module", "SubjectError", "function_module"]
@@ -112,6 +113,8 @@ class FunctionModule:
     batched: bool = False
     stateful: bool = False
     wants_rng: bool = False
+    start: Any = None
+    """The state that a case begins with: the default of the function's argument, and None where it has none."""
     mark: str = ""
     """What else its answers depend on (weights, settings): goes into the fingerprint, and vouches for what cannot be read."""
 
@@ -144,7 +147,7 @@ class FunctionModule:
         if self.wants_rng:
             given["rng"] = rng
         if self.stateful:
-            answer, state = self.function(**given, state=state)
+            answer, state = self.function(**given, state=copied(self.start) if state is None else state)
         else:
             answer = self.function(**given)
         return self._by_port(answer), state
@@ -183,6 +186,8 @@ class FunctionModule:
         return self._by_port(self.function(**given))
 
     def _by_port(self, answer: Any) -> Mapping[str, Any]:
+        # A copy, since a function may fill the same array, or its state, again for the next case.
+        answer = copied(answer)
         if len(self.outputs) == 1:
             (port,) = self.outputs
             return answer if isinstance(answer, Mapping) and set(answer) == {port} else {port: answer}
@@ -198,21 +203,30 @@ class FunctionModule:
 def function_module(
     function: Callable[..., Any], *, outputs: Mapping[str, Kind], batched: bool = False, mark: str = ""
 ) -> FunctionModule:
-    """A module from a function: its arguments are its input ports; `state` and `rng` among them mean what they say.
+    """A module from a function: its arguments without default are its input ports; `state` and `rng` mean what they say.
 
-    `rng` is a random generator of the case's own; where the function is batched, a list of them, one a case.
+    `state` and `rng` do so with a default too: a case begins with that state. `rng` is a random generator of the case's own;
+    where the function is batched, a list of them, one a case.
     """
-    names = [
-        name
+    named = {
+        name: p.default
         for name, p in inspect.signature(function).parameters.items()
-        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.default is p.empty
-    ]
-    stateful, wants_rng = "state" in names, "rng" in names
-    ports = tuple(n for n in names if n not in ("state", "rng"))
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    }
+    stateful, wants_rng = "state" in named, "rng" in named
+    start = named.get("state", inspect.Parameter.empty)
+    ports = tuple(n for n, default in named.items() if n not in ("state", "rng") and default is inspect.Parameter.empty)
     if batched and stateful:
         raise SubjectError(f"{_name_of(function)} cannot be batched: it keeps state from step to step")
     return FunctionModule(
-        function, ports, dict(outputs), batched=batched, stateful=stateful, wants_rng=wants_rng, mark=mark
+        function,
+        ports,
+        dict(outputs),
+        batched=batched,
+        stateful=stateful,
+        wants_rng=wants_rng,
+        start=None if start is inspect.Parameter.empty else start,
+        mark=mark,
     )
 
 

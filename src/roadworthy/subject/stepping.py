@@ -11,6 +11,7 @@ import numpy as np
 
 from roadworthy.data.values import FRAMES, Kind, Unreadable
 from roadworthy.subject.answers import dense_if_possible, sentence, spread
+from roadworthy.subject.handing import copied
 from roadworthy.subject.module import Context, Module, SubjectError
 from roadworthy.subject.needs import Passes, Request
 from roadworthy.subject.own_passes import PASS, kept, numbers, split, summarised
@@ -209,14 +210,14 @@ def _ask(
     extras: dict[str, np.ndarray] = {}
     try:
         if module.batched:
-            answers = module.batch({k: [v] for k, v in given.items()}, context)
+            answers = module.batch({k: [copied(v)] for k, v in given.items()}, context)
             if answers.errors:
                 return _Answered(state=state, error=next(iter(answers.errors.values())))
             outputs: Mapping[str, Any] = {port: column[0] for port, column in answers.outputs.items()}
             extras = {request.column: np.asarray(array)[0] for request, array in answers.extras.items()}
         else:
             (rng,) = context.generators()
-            outputs, state = module.step(given, state, rng)
+            outputs, state = module.step({k: copied(v) for k, v in given.items()}, state, rng)
     except SubjectError:
         raise
     except (Exception, SystemExit) as problem:

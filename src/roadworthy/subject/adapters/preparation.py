@@ -63,7 +63,9 @@ class InputPreparation:
     def __call__(self, images: Sequence[Any] | np.ndarray) -> np.ndarray:
         """The batch, (n, c, h, w) or (n, h, w, c); images that cannot stand in one batch raise ValueError."""
         if isinstance(images, np.ndarray) and images.dtype != object:
-            return self._dense(images)
+            prepared = self._dense(images)
+            # A model may work in place, and what it is given must not be the caller's images.
+            return prepared.copy() if np.may_share_memory(prepared, images) else prepared
         arrays = [np.asarray(image) for image in images]
         if not arrays:
             raise ValueError("there are no images to prepare")
@@ -91,7 +93,7 @@ class InputPreparation:
         values = _with_channels(images, self.channels)
         if divisor == 1 and self.mean is None and self.std is None and values.dtype == np.dtype(self.dtype):
             return self._laid_out(values)
-        values = values.astype(working)  # a copy: the caller's images stay as they are
+        values = values.astype(working)  # a copy, which is then scaled in place
         if divisor != 1:
             values /= working(divisor)
         if self.mean is not None:
