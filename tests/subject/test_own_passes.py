@@ -290,9 +290,39 @@ def test_ratios_come_back_from_a_chunk(tmp_path):
         np.testing.assert_array_equal(again[name].columns[COLUMN], trace[name].columns[COLUMN])
 
 
-def test_vectors_of_changing_length_are_refused_by_name():
+def test_vectors_of_changing_length_have_no_ratio_and_keep_their_answers():
     def ragged(x, rng):
         return np.zeros(int(rng.integers(1, 9)))
 
-    with pytest.raises(SubjectError, match="the passes of module 'model' cannot be compared"):
-        system_of(ragged).run(cases(), {"model": frozenset({REQUEST})})
+    trace = system_of(ragged).run(cases(), {"model": frozenset({REQUEST})})["model"]
+    assert trace.ok.all() and [len(o) for o in trace.output] == [
+        len(ragged(0, generator(SEED, f"c{i}", "model", 0))) for i in range(3)
+    ]
+    assert np.isnan(trace.columns[COLUMN]).all()
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_every_pass_starts_from_the_inputs_that_the_answer_started_from(batched):
+    def in_place(x, rng):
+        x += rng.normal(size=2)
+        return x
+
+    def columns(x, rng):
+        return [in_place(v, r) for v, r in zip(x, rng, strict=True)]
+
+    given = cases()
+    trace = system_of(columns if batched else in_place, batched=batched).run(given, {"model": frozenset({REQUEST})})
+    fresh = cases().inputs
+    np.testing.assert_array_equal(given.inputs, fresh)
+    np.testing.assert_allclose(trace["model"].columns[COLUMN], expected(noisy, fresh, given.ids, 4), rtol=1e-6)
+
+
+@pytest.mark.parametrize("request_", [REQUEST, Passes("own", 3)])
+def test_where_nobody_answers_the_cases_fail_and_the_run_goes_on(request_):
+    def silent(x, rng):
+        raise ValueError("nothing")
+
+    module = function_module(silent, outputs={"y": CLASS_SCORES}, batched=True)
+    trace = single(module, VECTOR).run(cases(), {"model": frozenset({request_})})["model"]
+    assert list(trace.error) == ["ValueError: nothing"] * 3
+    assert all(np.isnan(column).all() for column in trace.columns.values())

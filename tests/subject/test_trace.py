@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from roadworthy.data.values import (
     Episode,
     Tracks,
 )
-from roadworthy.subject import Cases, System, function_module
+from roadworthy.subject import Cases, SubjectError, System, function_module
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, concatenate, is_whole, link_chunk
 
 ITEMS = {
@@ -152,6 +153,39 @@ def test_chunks_concatenate_to_what_one_chunk_would_hold():
     assert (joined.output == whole.output).all()
     assert (joined.columns["layer.a"] == whole.columns["layer.a"]).all()
     assert len(joined) == 5
+
+
+def failed(n: int, output: object, **columns: np.ndarray) -> ModuleTrace:
+    nothing = rows(CLASS_SCORES, output, **columns)
+    return replace(nothing, error=np.array(["no answer"] * n, dtype=object))
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_chunk_in_which_nobody_answered_takes_no_column_away(place):
+    scores = np.random.default_rng(0).random((4, 3)).astype(np.float16)
+    sound = [
+        rows(CLASS_SCORES, scores[s], **{"layer.a": scores[s], "own": scores[s, 0]}) for s in (slice(2), slice(2, 4))
+    ]
+    parts = [*sound[:place], failed(2, np.zeros((2, 0), np.float32), own=np.full(2, np.nan)), *sound[place:]]
+    joined = concatenate(parts)
+    kept = np.delete(np.arange(6), [2 * place, 2 * place + 1])
+    for found in (joined.output, joined.columns["layer.a"], joined.columns["own"][:, None]):
+        assert np.isnan(np.delete(found, kept, axis=0)).all()
+    assert joined.columns["layer.a"].dtype == joined.output.dtype == np.float16
+    np.testing.assert_array_equal(joined.columns["layer.a"][kept], scores)
+    np.testing.assert_array_equal(joined.columns["own"][kept], scores[:, 0])
+
+
+def test_a_column_that_a_chunk_with_answers_lacks_is_not_made_up():
+    scores = np.ones((2, 3), np.float32)
+    assert concatenate([rows(CLASS_SCORES, scores, a=scores), rows(CLASS_SCORES, scores)]).columns == {}
+
+
+def test_answers_of_changing_length_are_refused_by_a_sentence(tmp_path):
+    with pytest.raises(SubjectError, match="module 'm' gave a vector of length 1 and one of length 3; every case"):
+        Trace({"m": rows(VECTOR, [np.ones(3), np.ones(1)])}).write(tmp_path / "chunk")
+    with pytest.raises(SubjectError, match="the subject gave a vector of length 1 and one of length 3"):
+        concatenate([rows(VECTOR, np.ones((2, 3))), rows(VECTOR, np.ones((2, 1)))])
 
 
 def test_a_linked_chunk_survives_the_loss_of_the_first(tmp_path: Path):

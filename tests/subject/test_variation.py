@@ -160,6 +160,25 @@ def test_a_pass_that_failed_is_left_out_where_there_is_no_farthest():
     assert np.isnan(variation("auto", VECTOR, np.array([[2.0]]), [lost, lost])).all()
 
 
+def test_the_one_pass_that_is_left_of_several_agrees_with_nobody():
+    # 0 would be the safest score there is, for the row that failed most
+    made = [np.array([[1.0]]), np.array([[np.nan]]), np.array([[np.nan]])]
+    vr, vro = variation("auto", VECTOR, np.array([[2.0]]), made)[0]
+    assert np.isnan(vr) and vro == pytest.approx(np.sqrt(0.5))
+
+
+@pytest.mark.parametrize("kind", [CLASS_SCORES, VECTOR])
+def test_no_rows_have_no_ratios(kind):
+    assert variation("auto", kind, np.zeros((0, 3)), [np.zeros((0, 3))] * 3).shape == (0, 2)
+
+
+def test_vectors_of_unlike_lengths_leave_their_row_without_the_ratio_that_needs_them():
+    original = [np.zeros(1), np.zeros(2)]
+    made = [[np.ones(2), np.ones(2)], [np.ones(2), np.ones(2)]]
+    found = variation("auto", VECTOR, original, made)
+    np.testing.assert_allclose(found, [[0.0, np.nan], [0.0, 1.0]])
+
+
 def test_what_cannot_be_compared_is_refused_by_a_sentence():
     with pytest.raises(ValueError, match="no distance compares image"):
         variation("auto", IMAGE, [], [])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.data.values import Kind
+from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.subject.answers import dense_if_possible
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Passes, Request
@@ -57,11 +57,16 @@ def kept(name: str, state: Any) -> Any:
 def summarised(
     name: str, kind: Kind, requests: Iterable[Passes], original: Any, passes: Sequence[Any]
 ) -> dict[Request, np.ndarray]:
-    """What each request gets of these passes; columns of answers, None or NaN where there is none."""
-    answer = _column(kind, original, None)
-    columns = [_column(kind, column, answer) for column in passes]
+    """What each request gets of these passes; columns of answers, None or NaN where there is none.
+
+    Where nobody answered, the classes are not known either, so that there is no summary of their probabilities.
+    """
+    laid = [dense_if_possible(kind, column) for column in (original, *passes)]
+    like = next((column for column in laid if isinstance(column, np.ndarray)), None)
+    answer, *columns = (_filled(column, like) for column in laid)
+    met = [r for r in requests if r.distance is not None or like is not None or kind is not CLASS_SCORES]
     try:
-        return {request: reduced(request, kind, answer, columns[: request.n]) for request in requests}
+        return {request: reduced(request, kind, answer, columns[: request.n]) for request in met}
     except ValueError as error:
         raise SubjectError(f"the passes of module {name!r} cannot be compared: {error}") from error
 
@@ -91,9 +96,8 @@ def system_passes(
     return {request.column: array for request, array in found.items()}
 
 
-def _column(kind: Kind, column: Any, like: Any) -> Any:
-    """Rows of numbers as an array, also where a pass gave none at all."""
-    laid = dense_if_possible(kind, column)
-    if isinstance(like, np.ndarray) and not isinstance(laid, np.ndarray) and all(v is None for v in laid):
-        return np.full_like(like, np.nan)
-    return laid
+def _filled(column: Any, like: np.ndarray | None) -> Any:
+    """Rows of NaN where a pass gave nothing at all and others gave rows of numbers."""
+    if like is None or isinstance(column, np.ndarray) or any(value is not None for value in column):
+        return column
+    return np.full(like.shape, np.nan, dtype=like.dtype if like.dtype.kind == "f" else np.float64)

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from urllib.parse import quote
 import numpy as np
 
 from roadworthy.data.values import KINDS, Kind
+from roadworthy.subject.module import SubjectError
 
 SYSTEM = "system"
 """The name under which a case's final output stands, beside the modules' own traces."""
@@ -126,14 +127,15 @@ def is_whole(folder: Path, *, check: bool = False) -> bool:
 
 
 def concatenate(parts: Sequence[ModuleTrace]) -> ModuleTrace:
-    """Rows of several chunks, one after the other."""
+    """Rows of several chunks, one after the other; of a chunk in which nobody answered, the columns are NaN."""
     first = parts[0]
     outputs: Any
     if all(isinstance(p.output, np.ndarray) for p in parts):
-        outputs = np.concatenate(_of_one_width([p.output for p in parts]))
+        outputs = np.concatenate(_of_one_width(first.kind, [p.output for p in parts]))
     else:
         outputs = [item for p in parts for item in p.output]
-    shared = set.intersection(*(set(p.columns) for p in parts))
+    answered = [p for p in parts if p.ok.any()] or list(parts)
+    shared = set.intersection(*(set(p.columns) for p in answered))
     return ModuleTrace(
         np.concatenate([p.case for p in parts]),
         np.concatenate([p.step for p in parts]),
@@ -141,19 +143,36 @@ def concatenate(parts: Sequence[ModuleTrace]) -> ModuleTrace:
         np.concatenate([p.seconds for p in parts]),
         first.kind,
         outputs,
-        {name: np.concatenate([p.columns[name] for p in parts]) for name in sorted(shared)},
+        {name: _column(name, parts, answered[0].columns[name]) for name in sorted(shared)},
     )
 
 
-def _of_one_width(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _column(name: str, parts: Sequence[ModuleTrace], like: np.ndarray) -> np.ndarray:
+    found = [p.columns.get(name) for p in parts]
+    fits = [c is not None and (c.shape[1:] == like.shape[1:] or p.ok.any()) for p, c in zip(parts, found, strict=True)]
+    return np.concatenate([c if fit else _nothing(len(p), like) for p, c, fit in zip(parts, found, fits, strict=True)])
+
+
+def _nothing(rows: int, like: np.ndarray) -> np.ndarray:
+    """As many rows of NaN, as wide and as exact as those of `like`."""
+    return np.full((rows, *like.shape[1:]), np.nan, dtype=like.dtype if like.dtype.kind == "f" else np.float64)
+
+
+def _of_one_width(kind: Kind, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
     """A chunk in which nobody answered does not know how wide an answer is; its rows are NaN, as wide as the others."""
-    width = max((c.shape[1:] for c in columns), default=())
-    if not width:
-        return list(columns)
-    return [
-        np.full((len(c), *width), np.nan, dtype=np.float32) if c.shape[1:] != width and not c.size else c
-        for c in columns
-    ]
+    widest = max(columns, key=lambda c: c.shape[1:])
+    filled = [c if c.size or c.shape[1:] == widest.shape[1:] else _nothing(len(c), widest) for c in columns]
+    _refuse_widths("the subject", kind, [c.shape[1:] for c in filled])
+    return filled
+
+
+def _refuse_widths(who: str, kind: Kind, shapes: Iterable[tuple[int, ...]]) -> None:
+    widths = sorted({int(np.prod(shape)) for shape in shapes})
+    if len(widths) > 1:
+        raise SubjectError(
+            f"{who} gave a {kind.name} of length {widths[0]} and one of length {widths[-1]}; every case must be answered at one "
+            "length, so fill up the shorter ones"
+        )
 
 
 def _write_module(folder: Path, name: str, module: ModuleTrace, *, output_of: str) -> dict[str, Any]:
@@ -170,6 +189,8 @@ def _write_module(folder: Path, name: str, module: ModuleTrace, *, output_of: st
     )
     pq.write_table(index, folder / f"{name}.index.parquet", compression="zstd")
     outputs = [None if e is not None else o for e, o in zip(module.error, module.output, strict=True)]
+    if module.kind.dense and not isinstance(module.output, np.ndarray):
+        _refuse_widths(f"module {name!r}", module.kind, [np.shape(o) for o in outputs if o is not None])
     packed: Any = module.output if isinstance(module.output, np.ndarray) else outputs
     parts = module.kind.pack(packed)
     for part, content in parts.items() if output_of == name else ():

@@ -3,9 +3,10 @@
 With w = 1, equations 5 and 6 are means of distances: VR the mean over all pairs of passes, VRO the mean between each pass and the
 answer of the module itself. The distance is a registered one, or ``auto``: the one that its kind of value calls its own.
 
-- One pass has nothing to differ from: its VR is 0.
+- One pass has nothing to differ from: its VR is 0. Where several were made and fewer than two are left, there is none (NaN).
 - A row without answer has none (NaN). A pass that failed where the module itself answered is not forgotten: where the distance is
   bounded it is as far as can be (1) from every answer, and equals another one that failed; else it is left out.
+- Vectors of different lengths are not compared: a ratio that would need it is NaN.
 - A distance of which only the quadratic mean makes sense (the standard deviation) says so, and gets it.
 
 >>> from roadworthy.data.values import TEXT
@@ -85,20 +86,22 @@ def looped(component: Component, original: Sequence[Any], passes: Sequence[Seque
         made = [column[row] for column in passes]
         if not bounded:
             made = [one for one in made if one is not None]
-        if not made:
-            continue
-        pairs = itertools.combinations(made, 2)
-        found[row] = (
-            average([_apart(distance, a, b) for a, b in pairs]),
-            average([_apart(distance, one, answer) for one in made]),
-        )
+        if made:
+            found[row, 1] = average([_apart(distance, one, answer) for one in made])
+        if len(made) > 1 or len(passes) == 1 == len(made):
+            found[row, 0] = average([_apart(distance, a, b) for a, b in itertools.combinations(made, 2)])
     return found
 
 
 def _apart(distance: Callable[..., float], first: Any, second: Any) -> float:
     if first is None or second is None:
         return float((first is None) != (second is None))
-    return float(distance(first, second))
+    try:
+        return float(distance(first, second))
+    except ValueError:
+        if isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and first.shape != second.shape:
+            return float("nan")
+        raise
 
 
 def _mean(distances: Sequence[float], *, power: int) -> float:
@@ -124,7 +127,7 @@ def _closed(
 def _rows(column: Any) -> np.ndarray | None:
     """A column of rows of numbers, (rows, width), or None where it is no such column."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "fiub" and column.ndim in (1, 2):
-        return column.reshape(len(column), -1)
+        return column.reshape(len(column), int(np.prod(column.shape[1:])))
     return None
 
 
