@@ -61,6 +61,16 @@ def diverged(seed):
         model[0].weight[0, 0] = float("nan")
     return model
 
+def masked(seed):
+    model = network()
+    model.register_buffer("mask", torch.full((3, 3), float("-inf")).triu(1))
+    return model
+
+def lost_count(seed):
+    model = network()
+    model.register_buffer("running", torch.full((3,), float("nan")))
+    return model
+
 def second_breaks(seed):
     if seed == 1623484961:
         raise ArithmeticError("no image is bright")
@@ -224,7 +234,12 @@ def test_a_member_whose_process_is_killed_is_named(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("number", "it returned int; the trained"), ("diverged", "0.weight hold NaN.*diverged")]
+    ("name", "said"),
+    [
+        ("number", "it returned int; the trained"),
+        ("diverged", "0.weight hold NaN.*diverged"),
+        ("lost_count", "running hold NaN.*diverged"),
+    ],
 )
 def test_what_is_no_trained_model_is_refused(folder, name, said):
     with pytest.raises(SubjectError, match=said):
@@ -286,3 +301,8 @@ def _runs(process: int) -> bool:
         return False
     with open(f"/proc/{process}/stat") as stat:
         return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_a_mask_of_minus_infinity_is_no_divergence(folder):
+    model = Recipe("recipe.py:masked", folder).member(0)
+    assert torch.isinf(model.state_dict()["mask"]).any()

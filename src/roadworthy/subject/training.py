@@ -113,8 +113,11 @@ class Recipe:
         model = self.found.target(**given)
         if not isinstance(model, torch.nn.Module):
             raise SubjectError(f"it returned {type(model).__name__}; the trained torch.nn.Module was expected")
+        learned = dict(model.named_parameters(remove_duplicate=False))
         for name, tensor in model.state_dict().items():
-            if not bool(torch.isfinite(tensor).all()):
+            # A buffer may be infinite on purpose, such as the mask of an attention; no number at all is none's purpose.
+            sound = torch.isfinite(tensor) if name in learned else ~torch.isnan(tensor)
+            if not bool(sound.all()):
                 raise SubjectError(f"its weights {name} hold NaN or infinite numbers: the training diverged")
         return model
 
