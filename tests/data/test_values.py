@@ -88,6 +88,8 @@ def test_sound_items_have_no_problem_and_a_stranger_has_one(name: str, draw: st.
     item = draw.draw(ITEMS[name])
     if name == "boxes":
         item = Boxes.of(np.sort(item.xyxy.reshape(-1, 2, 2), axis=1).reshape(-1, 4), item.labels, item.scores)
+    if name == "tracks":
+        item = Tracks.of(item.step, np.arange(len(item)), np.sort(item.xyxy.reshape(-1, 2, 2), axis=1).reshape(-1, 4))
     assert KINDS[name].problem(item) is None
     stranger = 3 if name == "text" else "text" if name != "frames" else ["text"]
     assert KINDS[name].problem(stranger) is not None
@@ -120,3 +122,10 @@ def test_probabilities_are_a_softmax_that_leaves_distributions_alone(logits: np.
     np.testing.assert_allclose(probabilities(logits), expected, atol=1e-12)
     sure = softmax(logits, axis=1)
     np.testing.assert_array_equal(probabilities(sure), sure)
+
+
+def test_tracks_that_name_an_identity_twice_in_a_step_or_turn_a_box_over_are_refused() -> None:
+    still = [[0, 0, 2, 2]] * 3
+    assert KINDS["tracks"].problem(Tracks.of([0, 1, 1], [7, 7, 8], still)) is None
+    assert "twice in one step" in str(KINDS["tracks"].problem(Tracks.of([0, 1, 1], [7, 7, 7], still)))
+    assert "second corner" in str(KINDS["tracks"].problem(Tracks.of([0], [7], [[2, 0, 0, 2]])))

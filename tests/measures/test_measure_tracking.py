@@ -105,3 +105,9 @@ def test_a_sequence_fails_above_the_tolerance() -> None:
 def test_an_identity_twice_in_one_step_of_the_truth_is_refused() -> None:
     with pytest.raises(ValueError, match="row 0 name an identity twice"):
         mota([None], [Tracks.of([0, 0], [1, 1], [A, B])])
+
+
+def test_a_found_identity_twice_in_one_step_is_a_false_one_and_no_better_than_right() -> None:
+    truth, doubled = path({1: A}, {1: A}), Tracks.of([0, 1, 1], [7, 7, 7], [A, A, A])
+    assert mota([doubled], [truth]).value() == pytest.approx(1 - 1 / 2)
+    assert idf1([doubled], [truth]).value() == pytest.approx(2 * 2 / (2 + 3))

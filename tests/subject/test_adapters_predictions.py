@@ -80,7 +80,7 @@ ITEMS = {
         BOXES,
         [Boxes.of(RNG.random((2, 4)).cumsum(1), [1, 0], RNG.random(2)), Boxes.of(np.zeros((0, 4))), None],
     ),
-    "tracking": (TRACKS, [Tracks.of([0, 0, 1], [1, 2, 1], RNG.random((3, 4))), Tracks.of([], [], []), None]),
+    "tracking": (TRACKS, [Tracks.of([0, 0, 1], [1, 2, 1], RNG.random((3, 4)).cumsum(1)), Tracks.of([], [], []), None]),
     "speech": (TEXT, ['go left, then\n"right"', "", None]),
     "dialogue": (EPISODE, [Episode(({"user": "hi", "p": 0.1},), {"success": True}), Episode((), {}), None]),
 }

@@ -185,7 +185,13 @@ class _Tracks(Kind):
             return f"{reading.described(item)}; {right}"
         if not len(item.step) == len(item.ids) == len(item.xyxy):
             return f"has {len(item.step)} steps, {len(item.ids)} ids and {len(item.xyxy)} boxes"
-        return None if np.isfinite(item.xyxy).all() else "has a NaN or infinite corner"
+        if not np.isfinite(item.xyxy).all():
+            return "has a NaN or infinite corner"
+        if (item.xyxy[:, 2:] < item.xyxy[:, :2]).any():
+            return "has a box whose second corner lies above or left of its first (x1 y1 x2 y2 is expected)"
+        if len(set(zip(item.step.tolist(), item.ids.tolist(), strict=True))) < len(item):
+            return "names an identity twice in one step; one box an identity and step is expected"
+        return None
 
     def pack(self, items: Sequence[Any]) -> Parts:
         empty = Tracks.of([], [], [])

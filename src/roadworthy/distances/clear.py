@@ -79,8 +79,13 @@ def _assign(step: Step, current: dict[int, int], iou: float) -> list[tuple[int, 
     """Pairs (object, detection) of one step, as positions: correspondences that still hold, then the best of the rest."""
     allowed = step.overlap >= iou - ROUNDING
     column = {int(h): j for j, h in enumerate(step.found_ids)}
-    held = [(i, column.get(current[int(o)], -1)) for i, o in enumerate(step.truth_ids) if int(o) in current]
-    pairs = [(i, j) for i, j in held if j >= 0 and allowed[i, j]]
+    pairs: list[tuple[int, int]] = []
+    for i, o in enumerate(step.truth_ids):
+        # Taken out, since an identity that stands twice in a step must not take one detection twice.
+        j = column.get(current[int(o)], -1) if int(o) in current else -1
+        if j >= 0 and allowed[i, j]:
+            pairs.append((i, j))
+            del column[int(step.found_ids[j])]
     gain = np.where(allowed, step.overlap, 0.0)
     for i, j in pairs:
         gain[i, :] = 0.0

@@ -100,7 +100,7 @@ def identical(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> int:
             np.searchsorted(truth_names, step.truth_ids[rows]),
             np.searchsorted(found_names, step.found_ids[columns]),
         )
-        np.add.at(together, at, 1.0)
+        together[at] += 1.0  # once for a pair of names, also where one of them stands twice in this step
     return int(together[linear_sum_assignment(together, maximize=True)].sum())
 
 
