@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadworthy.data.values import Boxes, Tracks
+from roadworthy.distances.clear import clear
 from roadworthy.distances.iou import iou
 from roadworthy.distances.mota import mota
 
@@ -73,6 +74,10 @@ def path(*steps: dict[int, list[float]]) -> Tracks:
     return Tracks.of([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
 
 
+def rows_of(rows: list[tuple[int, int, list[float]]]) -> Tracks:
+    return Tracks.of([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
+
+
 def test_names_of_identities_do_not_matter():
     assert mota(path({1: A, 2: B}, {1: A, 2: B}), path({8: A, 9: B}, {8: A, 9: B})) == 0.0
 
@@ -107,6 +112,25 @@ def test_the_overlap_that_counts_can_be_set():
     shifted = path({1: [0, 0, 10, 8]})
     assert mota(path({1: A}), shifted) == 0.0
     assert mota(path({1: A}), shifted, iou=0.9) == 1.0
+
+
+def test_a_detection_is_taken_once_though_an_identity_stands_twice():
+    doubled = Tracks.of([0, 1, 1], [1, 1, 1], [A, A, A])
+    once = path({5: A}, {5: A})
+    assert clear(once, doubled) == (3, 1, 0, 0)
+    assert clear(doubled, once) == (2, 0, 1, 0)
+    assert mota(once, doubled) == pytest.approx((1 / 3 + 1 / 2) / 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([A, B, FAR])), max_size=6).map(rows_of))
+def test_no_count_is_below_zero_whatever_stands_in_the_tracks(found):
+    for counts in (clear(found, path({5: A}, {5: A, 6: B})), clear(path({5: A}, {5: A, 6: B}), found)):
+        assert min(counts) >= 0
+
+
+def test_boxes_without_area_are_equal_to_themselves_among_others():
+    point = [3.0, 3.0, 3.0, 3.0]
+    assert iou(Boxes.of([point, A]), Boxes.of([A, point, B])) == pytest.approx(1 / 3)
 
 
 def test_values_stay_as_they_were():

@@ -65,7 +65,7 @@ def test_edits_are_counted_over_the_longer_text():
 @settings(max_examples=40, deadline=None)
 @given(goals, goals)
 def test_goals_are_as_far_apart_as_the_facts_they_do_not_share(first, second):
-    shared = {n for n in first if n in second and type(first[n]) is type(second[n]) and first[n] == second[n]}
+    shared = {n for n in first if n in second and first[n] == second[n]}
     either = len(first) + len(second) - len(shared)
     assert jaccard(first, second) == pytest.approx(1 - len(shared) / either if either else 0.0)
 
@@ -73,6 +73,25 @@ def test_goals_are_as_far_apart_as_the_facts_they_do_not_share(first, second):
 def test_facts_within_facts_are_told_apart():
     assert jaccard({"hotel": {"area": "north"}}, {"train": {"area": "north"}}) == 1.0
     assert jaccard({"hotel": {}}, {}) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (4, 4.0, True),
+        (4, "4", False),
+        (None, "null", False),
+        (None, "", False),
+        ([1, {"a": 2.0}], (1.0, {"a": 2}), True),
+        ([1, 2], [2, 1], False),
+        ("[1]", [1], False),
+        (float("nan"), float("nan"), True),
+        ({1, 2}, {2.0, 1.0}, True),
+    ],
+)
+def test_values_are_equal_where_python_says_so(one, other, equal):
+    assert jaccard({"a": one}, {"a": other}) == jaccard({"a": other}, {"a": one}) == float(not equal)
+    assert jaccard({"a": one}, {"a": one}) == 0.0
 
 
 def episode(*said: str, **outcome: str) -> Episode:

@@ -11,12 +11,16 @@ equal; one without words has nothing in common with any other.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from roadworthy.registry import install, register
 
 EXTRA = ("sacrebleu", "text")
-"""What counts the n-grams, and the extra that brings it."""
+"""What parts the words and makes the score of the counts, and the extra that brings it."""
+ORDER = 4
+"""The longest sequence of words that is counted."""
 
 
 @register("distances", "bleu", of=("text",), default=("text",), bounded=True, extra=EXTRA)
@@ -26,10 +30,36 @@ def bleu(first: str, second: str) -> float:
         return 0.0
     if not first.split() or not second.split():
         return 1.0
-    score = _scorer().sentence_score
-    alike = score(first, [second]).score + score(second, [first]).score
+    one, other = _counted(first), _counted(second)
+    # What two texts share is the same whichever is the reference, so both ways are one count.
+    shared = [0] * ORDER
+    for gram in one.grams.keys() & other.grams.keys():
+        shared[len(gram) - 1] += min(one.grams[gram], other.grams[gram])
+    alike = _score(shared, one, other) + _score(shared, other, one)
     # A score is a percentage, and rounding may put it above 100.
-    return min(max(1.0 - float(alike) / 200.0, 0.0), 1.0)
+    return min(max(1.0 - alike / 200.0, 0.0), 1.0)
+
+
+class _Counted(NamedTuple):
+    """A text's words, as sacrebleu parts them, and how often each sequence of one to four of them stands in it."""
+
+    words: int
+    grams: Mapping[tuple[str, ...], int]
+
+
+@functools.lru_cache(maxsize=256)
+def _counted(text: str) -> _Counted:
+    """Kept for a while: of T passes through one case, each is compared with all the others."""
+    words = _scorer().tokenizer(text.rstrip()).split()
+    starts = ((order, i) for order in range(1, ORDER + 1) for i in range(len(words) - order + 1))
+    return _Counted(len(words), Counter(tuple(words[i : i + order]) for order, i in starts))
+
+
+def _score(shared: list[int], found: _Counted, reference: _Counted) -> float:
+    """The sentence BLEU of one text with the other as the reference, in percent."""
+    total = [max(found.words - order, 0) for order in range(ORDER)]
+    counts = (list(shared), total, found.words, reference.words)
+    return float(_scorer().compute_bleu(*counts, smooth_method="exp", effective_order=True).score)
 
 
 @functools.cache

@@ -10,6 +10,7 @@ hears or says something else, or ends otherwise, is farther. The distance is tha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,4 +29,8 @@ def episode_bleu(first: Episode | Mapping[str, Any], second: Episode | Mapping[s
 def _told(episode: Episode | Mapping[str, Any]) -> str:
     """The episode as a text, a line a turn."""
     whole = episode if isinstance(episode, Episode) else Episode(episode.get("turns", ()), episode.get("outcome", {}))
-    return "\n".join(" ".join(f"{n} {v}" for n, v in facts(part)) for part in (*whole.turns, whole.outcome))
+    return "\n".join(" ".join(f"{n} {_said(v)}" for n, v in facts(part)) for part in (*whole.turns, whole.outcome))
+
+
+def _said(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)

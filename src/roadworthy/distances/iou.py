@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadworthy.data.values import Boxes
-from roadworthy.distances.overlap import box_iou
+from roadworthy.distances.overlap import area, box_iou
 from roadworthy.registry import register
 
 
@@ -24,11 +24,15 @@ def iou(first: Boxes, second: Boxes) -> float:
     largest = max(len(first), len(second))
     if not len(first) or not len(second):
         return float(largest > 0)
+    if np.array_equal(first.xyxy, second.xyxy) and np.array_equal(first.labels, second.labels):
+        return 0.0
     from scipy.optimize import linear_sum_assignment
 
     pairs = first.xyxy[:, None, :], second.xyxy[None, :, :]
-    # Two equal boxes without area have no IoU, and are equal all the same.
-    overlap = np.where((pairs[0] == pairs[1]).all(axis=2), 1.0, box_iou(*pairs))
-    overlap = np.where(first.labels[:, None] == second.labels[None, :], overlap, 0.0)
+    overlap = box_iou(*pairs)
+    if not (area(first.xyxy) > 0).all():
+        # Two equal boxes without area have no IoU, and are equal all the same.
+        overlap[(pairs[0] == pairs[1]).all(axis=2)] = 1.0
+    overlap[first.labels[:, None] != second.labels[None, :]] = 0.0
     matched = overlap[linear_sum_assignment(overlap, maximize=True)].sum()
     return float(np.clip(1.0 - matched / largest, 0.0, 1.0))
