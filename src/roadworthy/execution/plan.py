@@ -24,8 +24,10 @@ from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import ROLES, Assessment, SpecError
 from roadworthy.subject.module import SubjectError
-from roadworthy.subject.needs import Input, Output, Request, Score
+from roadworthy.subject.needs import Input, Output, Passes, Request, Score
 from roadworthy.subject.system import System
+from roadworthy.subject.trace import SYSTEM
+from roadworthy.subject.variation import resolved
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ class Plan:
         if condition.transform is not None:
             transform = condition.transform
             made = [transform.name, dict(transform.parameters), condition.port, source_of(transform.component)]
-        requests = {m: sorted(r.column for r in rs) for m, rs in self.requests.items()}
+        requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in self.requests.items()}
         content = [
             trace_version(),
             libraries(),
@@ -162,6 +164,15 @@ class Plan:
             self.spec.seed,
         ]
         return hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+
+    def _named(self, module: str, request: Request) -> list[str]:
+        """A request by its column; one with a distance also by which one that is for the values of the module, and its code."""
+        if not isinstance(request, Passes) or request.distance is None:
+            return [request.column]
+        system = self.subject
+        kind = system.output_kind if module == SYSTEM else system.modules[module].outputs[system.traced_port(module)]
+        distance = resolved(request.distance, kind)
+        return [request.column, distance.name, source_of(distance)]
 
 
 def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None) -> Plan:
