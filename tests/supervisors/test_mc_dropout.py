@@ -150,7 +150,7 @@ def test_scores_of_the_fashion_classifier_are_those_of_its_passes():
     made = [get("supervisors", name).bind(n=25) for name in NAMES]
     requests = frozenset({made[0].needs[1]})
     trace = system.run(Cases([f"c{i}" for i in range(12)], pictures, seed=9), {"model": requests})["model"]
-    dropout = system.modules["model"].with_dropout[None]
+    (dropout,) = system.modules["model"].with_dropout.values()
     batch = torch.from_numpy(pictures[:, None] / np.float32(255))
     raw = [r.double().numpy() for r in dropout.passes(batch, 25, seed=9, module="model")]
     expected = by_hand(softmax(np.stack(raw), axis=2))

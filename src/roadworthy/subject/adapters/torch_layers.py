@@ -56,6 +56,9 @@ class Order:
     widths: Mapping[str, tuple[int, ...]] | None = None
     """The shape of what each layer that was called gives for one case; None if the model was never run."""
     into_head: tuple[int, ...] = ()
+    """The shape of what goes into the head for one case."""
+    shape: tuple[int, ...] | None = None
+    """The shape of the inputs on which the model was watched."""
 
 
 def layers_of(model: Any) -> dict[str, Any]:
@@ -92,6 +95,7 @@ def watched(model: Any, batch: Any, read: Callable[[Any], Any], *, run: Callable
     seen.weights |= {id(p) for p in model.parameters(False) if p.ndim >= 2}
     with torch.no_grad(), _hooked(layers, set(weighted), seen), _watching()(seen):
         answer = read(run(batch.clone()))
+    shape = tuple(batch.shape[1:])
     last = {name: i for i, name in enumerate(seen.events) if name != _FUNCTION}
     called = sorted(last, key=lambda name: last[name])
     order = list(called)
@@ -99,12 +103,12 @@ def watched(model: Any, batch: Any, read: Callable[[Any], Any], *, run: Callable
         order.pop()
     order = order or called
     if not order:
-        return Order((), None, "the model calls no layer with weights", seen.widths)
+        return Order((), None, "the model calls no layer with weights", seen.widths, (), shape)
     head = order[-1]
     if _FUNCTION in seen.events[last[head] + 1 :]:
         reason = f"after its layer {head!r} the model uses weights in a function of its own, where nothing can be seen"
-        return Order(tuple(order), None, reason, seen.widths)
-    return Order(tuple(order), head, "", seen.widths, seen.given.get(head, ()))
+        return Order(tuple(order), None, reason, seen.widths, (), shape)
+    return Order(tuple(order), head, "", seen.widths, seen.given.get(head, ()), shape)
 
 
 def noise(shape: Sequence[int], dtype: str) -> np.ndarray:

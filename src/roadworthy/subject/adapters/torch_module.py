@@ -128,9 +128,10 @@ class TorchModule:
             of = sum(1 for _ in self.model.parameters())
             headless = headless or f"those of {order.head!r} are made from other ones, or packed"
             last = self.gradients.head
-            return gradient_refusal(
+            refusal = gradient_refusal(
                 request.definition, self.kind, self.prepare.dtype, last, of, headless=headless, scripted=scripted
             )
+            return refusal or self._cut_off(request)
         if isinstance(request, Layer) and request.name not in self.layers and request.name == PENULTIMATE and headless:
             return f"there is no penultimate activation to be seen: {headless}"
         # First the names that every model has: of a long list only the beginning is shown.
@@ -139,6 +140,23 @@ class TorchModule:
         if isinstance(request, Layer) and request.name in self.layers and request.name not in called:
             return f"the model does not call its layer {request.name!r} when it answers"
         return refused(request, [*([PENULTIMATE] if named else []), *self.depths, *called], where="the model")
+
+    def _cut_off(self, request: Gradient) -> str | None:
+        """Why there is no such gradient, as far as noise can tell."""
+        import torch
+
+        if self.order.shape is None:
+            return None
+        try:
+            with running(self.threads), drawing(self.device, 0, "gradient"):
+                batch = torch.from_numpy(noise(self.order.shape, self.prepare.dtype)).to(self.device)
+                self.gradients.norms(request.definition, batch)
+        except SubjectError as error:
+            return str(error)
+        except Exception:
+            # Images may fare better than noise.
+            return None
+        return None
 
     def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
         """One image."""
