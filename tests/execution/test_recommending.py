@@ -95,7 +95,9 @@ class Unsure(Made):
 
 
 class Doubtful(Unsure):
-    """The same again."""
+    """The same again, at its own pace."""
+
+    rest = 0.0
 
 
 class GivesUp(Made):
