@@ -106,7 +106,9 @@ def test_what_comes_before_the_first_dropout_is_run_once(build, after):
     for m in front:
         m.runs.clear()
     ask(module, request)
-    assert all(m.runs == [5, 3, 1, 1, 1, 5] for m in front), "once for the answer, once on three cases, once for all passes"
+    assert all(m.runs == [5, 3, 1, 1, 1, 5] for m in front), (
+        "once for the answer, once on three cases, once for all passes"
+    )
     assert counts["after"] == 1 + 4 + N
 
 
