@@ -119,7 +119,8 @@ def test_probabilities_are_a_softmax_that_leaves_distributions_alone(logits: np.
 
     distribution = (logits >= 0).all(axis=1) & (np.abs(logits.sum(axis=1) - 1) < 1e-3)
     expected = np.where(distribution[:, None], logits, softmax(logits, axis=1))
-    plain = distribution | ((logits < -1e-3) | (logits > 1.001)).any(axis=1)  # others may be rounded ones: see test_scores
+    # Others may be rounded ones: see test_scores.
+    plain = distribution | ((logits < -1e-3) | (logits > 1.001)).any(axis=1)
     np.testing.assert_allclose(probabilities(logits)[plain], expected[plain], atol=1e-12)
     sure = softmax(logits, axis=1)
     np.testing.assert_array_equal(probabilities(sure), sure)
