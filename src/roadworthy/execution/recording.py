@@ -90,6 +90,7 @@ def _supervisor_record(s: Supervision, plan: Plan, at_work: AtWork, chosen: Cali
         "fit_seconds": spent.fit_seconds,
         "fit_kept": spent.fit_kept,
         "score_seconds": spent.score_seconds,
+        "score_kept": spent.score_kept,
         "subject_passes": _further_passes(s, plan, at_work),
         "kept_bytes": int(getattr(s.supervisor, "kept_bytes", 0)),
         "notes": _own_notes(s, at_work),

@@ -1,6 +1,7 @@
 """Supervisors at work: fitted once, scoring chunk by chunk from memory-mapped columns, with the time and memory each takes.
 
 A supervisor that cannot be fitted on these data, or cannot score them, is left out with its reason, and the others go on.
+Fits and scores are kept: the next run of the same supervisors on the same chunks reads them.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from roadworthy.execution.plan import Chunk, Plan
 from roadworthy.execution.supervisions import Supervision
 from roadworthy.execution.versions import code_version, libraries, source_of
 from roadworthy.store import ChunkCache
+from roadworthy.store.scores import KeptScores, read_scores, write_scores
 from roadworthy.subject.needs import Input, Score
-from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, concatenate
+from roadworthy.subject.trace import MANIFEST, SYSTEM, ModuleTrace, Trace, concatenate
 from roadworthy.supervisors.supervisor import reduce_steps
 
 KEPT_FITS = "fitted"
 """Where fitted supervisors lie in the cache."""
-SECONDS = "seconds.json"
+SPENT = "spent.json"
+"""What a kept fit took, and the hash of what was learned."""
 REFUSALS = (ValueError, RuntimeError)
 """What a supervisor raises that cannot work on these data, or on this device."""
 
@@ -46,6 +49,8 @@ class Spent:
     score_seconds: float = 0.0
     fit_kept: bool = False
     """Whether the fit is that of an earlier run, with its seconds."""
+    score_kept: bool = False
+    """Whether scores are those of an earlier run, all or some, with their seconds."""
 
 
 @dataclass
@@ -60,6 +65,13 @@ class AtWork:
     prints: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Members that one who combines all others goes without, since they have no scores."""
+    known: dict[str, str] = field(default_factory=dict)
+    """The hash of what each fitted one learned, where it is kept."""
+    identities: dict[str, list[Any]] = field(default_factory=dict)
+    manifests: dict[str, str] = field(default_factory=dict)
+    """The hash of each chunk's manifest, read once."""
+    fresh: bool = False
+    """Whether everything is computed again, whatever is kept."""
 
     @property
     def first(self) -> list[Supervision]:
@@ -88,6 +100,7 @@ class AtWork:
 
     def fit(self, *, fresh: bool = False) -> None:
         """Fit those that learn from the reference rows, or take what an earlier run kept of the same fit."""
+        self.fresh = fresh
         wanted = [s for s in self.first if s.supervisor.fitted]
         for s in wanted:
             if fresh or not self._fetch(s):
@@ -95,18 +108,58 @@ class AtWork:
 
     def score_chunk(self, chunk: Chunk, trace: Trace) -> dict[str, np.ndarray]:
         """The scores of a chunk's cases, by supervisor; those that read scores come later."""
-        cases, inputs = trace[SYSTEM].case, {}
+        inputs: dict[str, np.ndarray] = {}
         found: dict[str, np.ndarray] = {}
         for s in self.first:
-            rows = trace[s.module]
-            if s.reads_inputs:
-                if s.module not in inputs:
-                    inputs[s.module] = inputs_of(self.plan, chunk, s.module, rows)
-                rows = replace(rows, columns={**rows.columns, Input().column: inputs[s.module]})
-            scores = self._scored(s, rows)
-            if scores is not None:
-                found[s.label] = reduce_steps(rows, scores, cases, getattr(s.supervisor, "reduce", "max"))
+            kept = None if self.fresh else self._kept_scores(s, chunk)
+            if kept is None:
+                kept = self._scores_of(s, chunk, trace, inputs)
+            else:
+                self.time_of(s.label).score_kept = True
+            if kept is not None:
+                self.time_of(s.label).score_seconds += kept.seconds
+                found[s.label] = kept.scores
         return found
+
+    def _scores_of(
+        self, s: Supervision, chunk: Chunk, trace: Trace, inputs: dict[str, np.ndarray]
+    ) -> KeptScores | None:
+        """What one says of a chunk's cases, and keep it; `inputs` are those of modules that were made already."""
+        rows = trace[s.module]
+        if s.reads_inputs:
+            if s.module not in inputs:
+                inputs[s.module] = inputs_of(self.plan, chunk, s.module, rows)
+            rows = replace(rows, columns={**rows.columns, Input().column: inputs[s.module]})
+        made = self._scored(s, rows)
+        if made is None:
+            return None
+        reduced = reduce_steps(rows, made.scores, trace[SYSTEM].case, getattr(s.supervisor, "reduce", "max"))
+        made = made._replace(scores=reduced)
+        path = self._scores_at(s, chunk)
+        if path is not None:
+            write_scores(path, made)
+        return made
+
+    def _kept_scores(self, s: Supervision, chunk: Chunk) -> KeptScores | None:
+        path = self._scores_at(s, chunk)
+        return None if path is None else read_scores(path, len(chunk))
+
+    def _scores_at(self, s: Supervision, chunk: Chunk) -> Path | None:
+        """Where scores lie: under what was learned, or who scores where nothing is, and the chunk as it was written.
+
+        None for one whose fits are not kept: it may learn something else the next time.
+        """
+        if s.supervisor.fitted and s.label not in self.known:
+            return None
+        content = [*self._identity(s), self.known.get(s.label), self._written(chunk)]
+        return self.cache.scores_of(chunk.key) / f"{_hash_of(content)}.npy"
+
+    def _written(self, chunk: Chunk) -> str:
+        """The hash of a chunk's manifest, which has the hashes of its columns: cases that failed may be computed again."""
+        if chunk.key not in self.manifests:
+            manifest = (self.cache.folder(chunk.key) / MANIFEST).read_text()
+            self.manifests[chunk.key] = _hash_of(manifest)
+        return self.manifests[chunk.key]
 
     def fit_second(
         self, s: Supervision, system: ModuleTrace, scores: Mapping[str, np.ndarray], shifted: np.ndarray
@@ -142,9 +195,10 @@ class AtWork:
             if lost:
                 self.failed[s.label] = self._without(lost[0])
                 continue
-            column = self._scored(s, _with_scores(system, members, scores))
-            if column is not None:
-                found[s.label] = column
+            made = self._scored(s, _with_scores(system, members, scores))
+            if made is not None:
+                self.time_of(s.label).score_seconds += made.seconds
+                found[s.label] = made.scores
         return found
 
     def _without(self, member: str) -> str:
@@ -161,15 +215,14 @@ class AtWork:
     def _working(self) -> list[Supervision]:
         return [s for s in self.plan.supervisions if s.applicable and s.label not in self.failed]
 
-    def _scored(self, s: Supervision, rows: ModuleTrace) -> np.ndarray | None:
+    def _scored(self, s: Supervision, rows: ModuleTrace) -> KeptScores | None:
         started = time.perf_counter()
         try:
             scores = np.asarray(s.supervisor.score(rows), dtype=np.float64)
         except REFUSALS as error:
             self.failed[s.label] = sentence(error)
             return None
-        self.time_of(s.label).score_seconds += time.perf_counter() - started
-        return scores
+        return KeptScores(scores, time.perf_counter() - started)
 
     def _fit(self, s: Supervision) -> None:
         parts = []
@@ -208,10 +261,15 @@ class AtWork:
     def _kept_at(self, s: Supervision) -> Path:
         """Where a fit lies: under all that it depends on."""
         reference = [c.key for c in self.plan.chunks if c.condition == Condition(role="reference")]
-        component = registry.get("supervisors", s.name)
-        content = [reference, s.name, s.module, dict(s.parameters), code_version(), source_of(component), libraries()]
-        digest = hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16)
-        return self.cache.root / KEPT_FITS / digest.hexdigest()
+        return self.cache.root / KEPT_FITS / _hash_of([reference, *self._identity(s)])
+
+    def _identity(self, s: Supervision) -> list[Any]:
+        """Who it is, with its code, and where it stands; told once, since code is long."""
+        if s.label not in self.identities:
+            component = registry.get("supervisors", s.name)
+            who = [s.name, s.module, dict(s.parameters), code_version(), source_of(component), libraries()]
+            self.identities[s.label] = who
+        return self.identities[s.label]
 
     def _keep(self, s: Supervision) -> None:
         if not _keeps(s):
@@ -222,7 +280,9 @@ class AtWork:
         try:
             partial.mkdir(parents=True)
             s.supervisor.save(partial)
-            (partial / SECONDS).write_text(json.dumps(self.time_of(s.label).fit_seconds))
+            self.known[s.label] = _learned(partial)
+            spent = {"fit_seconds": self.time_of(s.label).fit_seconds, "learned": self.known[s.label]}
+            (partial / SPENT).write_text(json.dumps(spent))
             shutil.rmtree(place, ignore_errors=True)
             partial.rename(place)
         except FileExistsError:
@@ -238,10 +298,12 @@ class AtWork:
             return False
         self._mark(s)
         try:
-            seconds = float(json.loads((place / SECONDS).read_text()))
+            spent = json.loads((place / SPENT).read_text())
+            seconds, learned = float(spent["fit_seconds"]), str(spent["learned"])
             s.supervisor.load(place)
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, KeyError):
             return False
+        self.known[s.label] = learned
         self.spent[s.label] = Spent(fit_seconds=seconds, fit_kept=True)
         return True
 
@@ -253,6 +315,17 @@ def folder_name(label: str) -> str:
     ('knn(k=5)', 'knn(layer=%2Ffc%2FGemm)')
     """
     return quote(label, safe="()=,[]' ")
+
+
+def _hash_of(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _learned(folder: Path) -> str:
+    """The hash of what a supervisor saved."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    return _hash_of([[str(p.relative_to(folder)), hashlib.blake2b(p.read_bytes()).hexdigest()] for p in files])
 
 
 def _keeps(s: Supervision) -> bool:

@@ -54,6 +54,7 @@ _SUPERVISOR = {
         "fit_kept": {"type": "boolean", "description": "Whether fit_seconds are those of an earlier run."},
         "fit_seconds": _NUMBER,
         "score_seconds": _NUMBER,
+        "score_kept": {"type": "boolean", "description": "Whether score_seconds are, all or some, of an earlier run."},
         "subject_passes": {
             "type": "integer",
             "description": "About how many forward passes a case the subject makes for it on top, not in score_seconds.",

@@ -93,6 +93,8 @@ class Supervisor:
     """Whether the fit is that of an earlier run, and so are its seconds."""
     subject_passes: int = 0
     """About how many forward passes a case the subject makes for it on top; they are not in `score_seconds`."""
+    score_kept: bool = False
+    """Whether scores are those of an earlier run, all or some, and so are their seconds."""
 
     @classmethod
     def read(cls, record: Mapping[str, Any], findings: Iterable[Finding], *, several_modules: bool) -> Supervisor:
@@ -117,6 +119,7 @@ class Supervisor:
             Threshold.read(threshold) if isinstance(threshold, Mapping) else None,
             bool(record.get("fit_kept")),
             int(_number(record.get("subject_passes")) or 0),
+            bool(record.get("score_kept")),
         )
 
     @property

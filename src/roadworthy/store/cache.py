@@ -2,6 +2,7 @@
 
 It lies beside the runs (``runs/.cache``); a run folder holds hard links to its chunks, so it can be moved away. A chunk in which
 cases failed for a reason that may pass (a server that was down) serves the run that made it, and is computed again by the next.
+What supervisors said of a chunk lies beside it under ``scores``, and goes when the chunk goes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from roadworthy.subject.trace import Trace, link_chunk, read_manifest
 
 PASSING = "passing"
 """Under which name a chunk says how many of its cases failed for a reason that may pass."""
+SCORES = "scores"
+"""Where supervisors' scores lie, by chunk."""
 PAUSE_S = 0.05
 """How long a chunk may be away while another process puts a new one in its place."""
 
@@ -32,6 +35,10 @@ class ChunkCache:
         """Where a chunk lies, or will lie."""
         return self.root / key[:2] / key
 
+    def scores_of(self, key: str) -> Path:
+        """Where the scores of a chunk's cases lie."""
+        return self.root / SCORES / key
+
     def has(self, key: str) -> bool:
         """Whether it is there as it was written, and for good; a damaged one is not, and is replaced when it is written."""
         try:
@@ -42,8 +49,9 @@ class ChunkCache:
         return not about.get(PASSING, 0)
 
     def drop(self, key: str) -> None:
-        """Forget a chunk, so that it is computed again."""
+        """Forget a chunk, so that it is computed again, and what was said of it."""
         self.checked.discard(key)
+        shutil.rmtree(self.scores_of(key), ignore_errors=True)
         shutil.rmtree(self.folder(key), ignore_errors=True)
 
     def write(self, key: str, trace: Trace, *, passing: int = 0) -> None:
@@ -79,13 +87,21 @@ class ChunkCache:
     def sweep(self, *folders: Path) -> int:
         """Remove what processes that no longer live left half-written, here and in `folders`; returns how many."""
         swept = 0
-        found = [*self.root.glob("*/*.partial"), *(p for f in folders for p in f.glob("*.partial"))]
+        places = (*folders, *self.root.glob("*"), *(self.root / SCORES).glob("*"))
+        found = [p for place in places for p in place.glob("*.partial")]
         for partial in found:
             pid = partial.name.split(".")[-2].split("-")[0]
             if not (pid.isdigit() and _alive(int(pid))):
-                shutil.rmtree(partial, ignore_errors=True)
+                _remove(partial)
                 swept += 1
         return swept
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _alive(pid: int) -> bool:
