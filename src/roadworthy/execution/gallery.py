@@ -10,6 +10,7 @@ import numpy as np
 
 from roadworthy.data.png import encode
 from roadworthy.data.values import FRAMES, GOAL, IMAGE, TEXT, Boxes, Unreadable
+from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.observing import Seen, display
 from roadworthy.execution.plan import Plan
 from roadworthy.store import RunFolder
@@ -74,7 +75,7 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
         "truth": display(data.targets, data, data.classes, [row])[0],
         "prediction": display(here.system.output, data, data.classes, [row])[0],
         "clean_prediction": display(clean.system.output, data, data.classes, [row])[0] if paired else "",
-        "failure": bool(here.observed.failure[row]),
+        "failure": None if never_wrong(plan.spec) else bool(here.observed.failure[row]),
         "original": None,
         "made": None,
         "original_text": None,

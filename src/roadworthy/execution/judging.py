@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from roadworthy.analysis import comparison, performance, supervision, verdicts
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.observed import Observed
 from roadworthy.claims import Claim, Judgement, judge
+from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.observing import slice_label, slice_labels
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.recording import circumstance_record
@@ -44,11 +45,31 @@ def judge_claims(
         if content.no_worse_than:
             claim, evidence = _against_run(plan, content, clean, others)
         else:
-            claim = _claim(content)
+            claim = _claim(spec, content)
             judged = _OfSupervisors(thresholds or {}, given_up or {})
             evidence = _places(spec, content, quantity, clean, others, references, judged)
-        found.append(judge(claim, evidence))
+        judgement = judge(claim, evidence)
+        if _over_levels(spec, content):
+            judgement = replace(judgement, claim=replace(claim, text=claim.text + _worst(claim, evidence)))
+        found.append(judgement)
     return found
+
+
+def _over_levels(spec: Assessment, content: ClaimSpec) -> bool:
+    """Whether the claim names a circumstance of several levels and none of them, and so must hold at all."""
+    return (
+        bool(content.circumstance)
+        and content.level is None
+        and len(spec.circumstances[content.circumstance].levels) > 1
+    )
+
+
+def _worst(claim: Claim, evidence: Sequence[Evidence]) -> str:
+    known = [e for e in evidence if not math.isnan(e.value)]
+    if not known:
+        return ""
+    worst = (min if claim.direction == "min" else max)(known, key=lambda e: e.value).about
+    return f"; worst: {worst.circumstance} @ {worst.level:g}" + (f", {worst.slice}" if worst.slice else "")
 
 
 @dataclass(frozen=True)
@@ -104,6 +125,8 @@ def check_claims(plan: Plan) -> None:
             raise spec.error(("claims", i), f"{content.quantity} is about a supervisor; add supervisor: max_softmax")
         if content.supervisor and not of_supervisor:
             raise spec.error(("claims", i, "supervisor"), f"{content.quantity} is not about a supervisor")
+        if of_supervisor and content.quantity in (*supervision.FAILURE, "miss_rate") and never_wrong(spec):
+            raise spec.error(("claims", i), f"{content.quantity} is about failures, and {never_wrong(spec)}")
         if content.quantity in verdicts.RATES and "calibration" not in plan.data:
             raise spec.error(
                 ("claims", i),
@@ -196,6 +219,9 @@ def _check_place(plan: Plan, i: int, content: ClaimSpec) -> None:
     if content.slice:
         _check_slice(plan, i, content)
     supervisors = {s.label: s for s in plan.supervisions}
+    if content.supervisor in plan.left_out:
+        because = plan.left_out[content.supervisor]
+        raise spec.error(("claims", i, "supervisor"), f"{content.supervisor} is not applicable, because {because}")
     if content.supervisor and content.supervisor not in supervisors:
         raise spec.error(
             ("claims", i, "supervisor"),
@@ -244,7 +270,7 @@ def recorded(folder: RunFolder) -> comparison.Recorded:
     return comparison.Recorded(folder.record(), folder.cases(), folder.findings())
 
 
-def _claim(content: ClaimSpec) -> Claim:
+def _claim(spec: Assessment, content: ClaimSpec) -> Claim:
     direction: Literal["min", "max"] = "min" if content.min is not None else "max"
     limit = content.min if content.min is not None else content.max
     assert limit is not None
@@ -255,13 +281,13 @@ def _claim(content: ClaimSpec) -> Claim:
         direction,
         content.confidence,
         content.every,
-        _text(content, direction, limit),
+        _text(spec, content, direction, limit),
     )
 
 
-def _text(content: ClaimSpec, direction: str, limit: float) -> str:
+def _text(spec: Assessment, content: ClaimSpec, direction: str, limit: float) -> str:
     side = "at least" if direction == "min" else "at most"
-    place = _under(content)
+    place = _under(spec, content)
     if content.slice:
         place += " for " + ", ".join(f"{k} = {v}" for k, v in content.slice.items())
     every = {"": "", "slices": ", in every slice", "circumstances": ", under every circumstance"}
@@ -344,13 +370,20 @@ def _against_run(
         here = [o for o in others if o.circumstance == content.circumstance and content.level in (None, o.level)]
     evidence = [comparison.change(o, earlier, record=measured_by(plan), seed=spec.seed) for o in here]
     higher = clean.scored.better == "higher"
-    text = f"{quantity} no worse than {content.no_worse_than} by more than {content.by:g}{_under(content)}"
+    text = f"{quantity} no worse than {content.no_worse_than} by more than {content.by:g}{_under(spec, content)}"
     limit, direction = (-content.by, "min") if higher else (content.by, "max")
     claim = Claim(content.id, "difference", limit, direction, content.confidence, "", text)  # type: ignore[arg-type]
     return claim, evidence
 
 
-def _under(content: ClaimSpec) -> str:
+def _under(spec: Assessment, content: ClaimSpec) -> str:
     if not content.circumstance:
         return ""
-    return f" under {content.circumstance}" + ("" if content.level is None else f" at level {content.level}")
+    at = (
+        " at every level"
+        if _over_levels(spec, content)
+        else ""
+        if content.level is None
+        else f" at level {content.level}"
+    )
+    return f" under {content.circumstance}{at}"

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roadworthy import registry
@@ -17,7 +17,9 @@ from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.load import load
 from roadworthy.data.roles import check_roles
 from roadworthy.data.samples import DataError, Dataset
-from roadworthy.execution.supervisions import Supervision, check_verdicts, supervisions
+from roadworthy.data.values import TASKS
+from roadworthy.execution.failing import never_wrong
+from roadworthy.execution.supervisions import Supervision, check_verdicts, supervisions, those_that_apply
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
@@ -56,6 +58,8 @@ class Plan:
     measure: Callable[..., Any]
     notes: Sequence[str] = ()
     """What the run has to say of the data."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Of `supervisors: all`, those that do not apply, and why."""
 
     @functools.cached_property
     def conditions(self) -> list[Condition]:
@@ -185,15 +189,13 @@ def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[st
     for i, column in enumerate(spec.slices):
         _checked_column(spec, sets["test"], column, ("slices", i))
     check_verdicts(spec, system, sets)
-    return Plan(
-        spec,
-        system,
-        sets,
-        circumstances,
-        supervisions(spec, system, sets, circumstances),
-        _measure(spec, system, sets["test"]),
-        notes,
-    )
+    measure = _measure(spec, system, sets["test"])
+    watching, left_out = those_that_apply(spec, supervisions(spec, system, sets, circumstances))
+    if never_wrong(spec):
+        notes.insert(0, never_wrong(spec))
+    if left_out:
+        notes.append(f"supervisors: all leaves out those that do not apply here: {', '.join(left_out)}")
+    return Plan(spec, system, sets, circumstances, watching, measure, notes, left_out)
 
 
 def load_data(
@@ -364,10 +366,12 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
     target = test.target_kind.name if test.target_kind else "nothing"
     if wanted is not None and tuple(wanted) != (system.output_kind.name, target):
         fitting = for_values(system.output_kind.name, target)
+        tasks = [t.name for t in TASKS.values() if t.target is test.target_kind and t is not spec.task]
+        hint = "" if fitting or not tasks else f"; the data goes with task: {' or '.join(tasks)}"
         raise spec.error(
             ("measure",) if spec.measure else ("subject", "task"),
             f"{spec.measure_name} compares {wanted[0]} with {wanted[1]}, but the subject gives {system.output_kind.name} and the "
-            f"data has {target}; measures that fit: {', '.join(fitting) or 'none'}",
+            f"data has {target}; measures that fit: {', '.join(fitting) or 'none'}{hint}",
         )
     needed = registry.missing(component)
     if needed:

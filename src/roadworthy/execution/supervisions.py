@@ -12,8 +12,8 @@ from roadworthy.cases.circumstance import Circumstance
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import Assessment, supervisor_label, supervisor_name, supervisor_parameters
-from roadworthy.subject.needs import Input, Score
+from roadworthy.spec import Assessment, SpecError, supervisor_label, supervisor_name, supervisor_parameters
+from roadworthy.subject.needs import Input, Layer, Request, Score
 from roadworthy.subject.system import INPUT, System
 from roadworthy.subject.trace import SYSTEM
 from roadworthy.supervisors.supervisor import Supervisor
@@ -79,9 +79,31 @@ def supervisions(
         if label in {s.label for s in found}:
             raise spec.error(("supervisors", i), f"{label} is named twice")
         one = Supervision(name, module, supervisor, parameters, "", label)
-        found.append(one if one.reads_scores else replace(one, because=_why_not(one, system, sets)))
+        try:
+            found.append(one if one.reads_scores else replace(one, because=_why_not(one, system, sets)))
+        except _NoSuchLayer as error:
+            raise spec.error(("supervisors", i), f"{label}: {error}") from error
     first = {s.label: s for s in found if not s.reads_scores}
     return [_joined(spec, i, s, first, sets, circumstances) if s.reads_scores else s for i, s in enumerate(found)]
+
+
+def those_that_apply(spec: Assessment, planned: Sequence[Supervision]) -> tuple[list[Supervision], dict[str, str]]:
+    """Who scores, and who was left out and why: all that the file names stay, of `supervisors: all` those that apply."""
+    if not spec.every_supervisor:
+        return list(planned), {}
+    return [s for s in planned if s.applicable], {s.label: s.because for s in planned if not s.applicable}
+
+
+class _NoSuchLayer(ValueError):
+    """A layer that the file names and the model does not have: a mistake in the file, not a property of the model."""
+
+
+def _named_in_vain(s: Supervision, request: Request, refusal: str) -> bool:
+    """Whether the file names a layer, and the model shows others but not this one."""
+    if not isinstance(request, Layer) or f"has no layer {request.name!r}" not in refusal:
+        return False
+    written = [s.parameters.get("layer"), *(s.parameters.get("layers") or ())]
+    return request.name in written and not refusal.endswith("it has: none")
 
 
 def _why_not(s: Supervision, system: System, sets: Mapping[str, Dataset]) -> str:
@@ -94,6 +116,8 @@ def _why_not(s: Supervision, system: System, sets: Mapping[str, Dataset]) -> str
         return reason
     for request in s.supervisor.needs:
         refusal = asked.offers(request) or (_not_the_input(system, s.module) if isinstance(request, Input) else "")
+        if refusal and _named_in_vain(s, request, refusal):
+            raise _NoSuchLayer(refusal)
         if refusal:
             return refusal
     if s.supervisor.fitted and "reference" not in sets:
@@ -125,15 +149,12 @@ def _joined(
     members = [m for m in others if others[m].applicable] if EVERY_OTHER in named else named
     for member in members:
         if member not in others:
-            taken = " itself reads scores, so it" if any(e == member for e in _labels(spec)) else ""
-            raise spec.error(
-                ("supervisors", i),
-                f"{s.label} names the member {member!r}, which{taken} is not among the supervisors it can read"
-                f"{did_you_mean(member, others)}; there are: {', '.join(others) or 'none'}",
-            )
+            raise _no_such_member(spec, i, s.label, member, list(others))
     idle = [m for m in members if not others[m].applicable]
     because = ""
-    if not members:
+    if not others:
+        because = "it combines the scores of others, and there are no others in the file; name some"
+    elif not members:
         because = "it combines the scores of others, and none of them is applicable"
     elif idle:
         because = f"its member {idle[0]} is not applicable, because {others[idle[0]].because}"
@@ -147,6 +168,24 @@ def _joined(
     elif "calibration" not in sets and "reference" not in sets:
         because = "it compares with clean cases, and the file names none under data: calibration or data: reference"
     return replace(s, because=because, members=tuple(members))
+
+
+def _no_such_member(spec: Assessment, i: int, label: str, member: str, others: Sequence[str]) -> SpecError:
+    known = registry.components("supervisors")
+    twice = [o for o in others if o.startswith(f"{member}(")]
+    taken = " itself reads scores, so it" if member in _labels(spec) else ""
+    add = ""
+    if twice:
+        add = f"; name one of: {', '.join(twice)}"
+    elif not taken:
+        near = did_you_mean(member, others) or ("" if member in known else did_you_mean(member, known))
+        inside = any(f"{o!r}" in near for o in others)
+        add = near if inside else f"{near}; add it under supervisors"
+    return spec.error(
+        ("supervisors", i),
+        f"{label} names the member {member!r}, which{taken} is not among the supervisors it can read{add}; "
+        f"there are: {', '.join(others) or 'none'}",
+    )
 
 
 def _labels(spec: Assessment) -> list[str]:

@@ -24,9 +24,11 @@ from roadworthy.data.values import TASKS, Task
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import limits
 from roadworthy.spec.document import Document, SpecError
-from roadworthy.spec.entries import supervisor_name
+from roadworthy.spec.entries import claimed, supervisor_name
+from roadworthy.spec.mistakes import first_error
 from roadworthy.spec.verdicts import VerdictSpec
 
+ALL = "all"
 ROLES = ("test", "calibration", "reference", "operational")
 _SUBJECT_KEYS = ("task", "version", "name")
 Factor = Literal[1, 2, 3, 4, 5]
@@ -162,7 +164,9 @@ class Assessment(_Strict):
     circumstances: dict[str, CircumstanceSpec] = Field(default_factory=dict)
     slices: list[str] = Field(default_factory=list, description="Metadata columns, or label")
     smallest_slice: int = Field(30, ge=1, description="Slices with fewer cases are shown but not judged")
-    supervisors: list[str | dict[str, Any]] = Field(default_factory=list)
+    supervisors: list[str | dict[str, Any]] = Field(
+        default_factory=list, description="By name, or {name: settings}; or all: every one that applies"
+    )
     verdicts: VerdictSpec | None = Field(
         None, description="How scores become verdicts; by default conformal at 0.05, where there is calibration data"
     )
@@ -173,6 +177,7 @@ class Assessment(_Strict):
     execution: ExecutionSpec = Field(default_factory=lambda: ExecutionSpec(workers=None, chunk=500))
 
     _document: Document = PrivateAttr()
+    _every_supervisor: bool = PrivateAttr(False)
 
     @classmethod
     def read(cls, path: Path) -> Assessment:
@@ -190,11 +195,15 @@ class Assessment(_Strict):
             raise document.error(
                 (), "an assessment is a mapping with at least subject and data; `roadworthy init` writes one"
             )
+        content = dict(document.content)
+        every = content.get("supervisors") == ALL
+        if every:
+            content["supervisors"] = list(registry.components("supervisors"))
         try:
-            spec = cls.model_validate(document.content)
+            spec = cls.model_validate(content)
         except ValidationError as error:
-            raise _first_error(document, error) from error
-        spec._document = document
+            raise first_error(document, error, _siblings) from error
+        spec._document, spec._every_supervisor = document, every
         spec._check_names()
         return spec
 
@@ -207,6 +216,11 @@ class Assessment(_Strict):
     def base(self) -> Path:
         """The folder that paths in the file are relative to."""
         return self._document.path.resolve().parent
+
+    @property
+    def every_supervisor(self) -> bool:
+        """Whether the file asks for all supervisors, so that those which do not apply are left out."""
+        return self._every_supervisor
 
     @property
     def title(self) -> str:
@@ -260,6 +274,10 @@ class Assessment(_Strict):
                 raise self.error(("claims", i, "id"), f"{claim.id!r} is the id of two claims; ids must be unique")
             seen.add(claim.id)
             self._check_limit(i, claim)
+            try:
+                claim.supervisor = claimed(claim.supervisor, self.supervisors) if claim.supervisor else ""
+            except ValueError as error:
+                raise self.error(("claims", i, "supervisor"), str(error)) from error
             if claim.circumstance and claim.circumstance not in self.circumstances:
                 raise self.error(
                     ("claims", i, "circumstance"),
@@ -319,6 +337,9 @@ def schema() -> dict[str, Any]:
     content = Assessment.model_json_schema()
     content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     content["title"] = "roadworthy assessment"
+    listed = content["properties"]["supervisors"]
+    shapes = {"anyOf": [{"const": ALL}, {k: listed.pop(k) for k in ("type", "items")}]}
+    content["properties"]["supervisors"] = {**shapes, **listed}
     claim = content["$defs"]["ClaimSpec"]
     claim["additionalProperties"] = {
         "type": "object",
@@ -328,42 +349,6 @@ def schema() -> dict[str, Any]:
         "auc_failure, auc_shift, aupr_failure, aupr_shift, fpr95_failure, fpr95_shift, miss_rate, false_alarm_rate, alarm_rate",
     }
     return content
-
-
-def _first_error(document: Document, error: ValidationError) -> SpecError:
-    """One error, in words; how many more there are is said."""
-    details = error.errors()
-    missing = [_place(d["loc"]) for d in details if d["type"] == "missing"]
-
-    def rank(detail: Any) -> tuple[bool, int]:
-        """A required key that was misspelt comes first: what else is wrong may follow from it."""
-        place = _place(detail["loc"])
-        sought = [str(m[-1]) for m in missing if m[:-1] == place[:-1]]
-        misspelt = detail["type"] == "extra_forbidden" and bool(did_you_mean(str(place[-1]), sought))
-        return not misspelt, document.line_of(place)
-
-    first = min(details, key=rank)
-    place = _place(first["loc"])
-    message = _in_words(first, document, place)
-    more = f" ({len(details) - 1} more)" if len(details) > 1 else ""
-    return document.error(place, message + more)
-
-
-def _place(loc: tuple[Any, ...]) -> tuple[str | int, ...]:
-    return tuple(p for p in loc if isinstance(p, str | int))
-
-
-def _in_words(detail: Any, document: Document, place: tuple[str | int, ...]) -> str:
-    kind = detail["type"]
-    if kind == "extra_forbidden":
-        return f"this key is not known{did_you_mean(str(place[-1]), _siblings(place))}"
-    if kind == "missing":
-        return "is missing"
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    given = detail.get("input")
-    if isinstance(given, str | int | float | bool) or given is None:
-        return f"{message[0].lower()}{message[1:]}; it is {given!r}"
-    return message
 
 
 def _siblings(place: tuple[str | int, ...]) -> list[str]:

@@ -40,15 +40,30 @@ SHARES = (
 AT_LEAST_0 = ("wer", "cer", "rmse", "mae", "turns")
 AT_MOST = ("failure_rate", "relative_drop", "fpr95_failure", "fpr95_shift", "miss_rate", "false_alarm_rate")
 """Quantities that are worse the higher they are, besides measures that say so themselves."""
+ONE_WAY = {
+    "relative_drop": ("max", "how much worse it gets (0.1 is a tenth worse, below 0 is better)"),
+    "miss_rate": ("max", "the share of failures without an alarm"),
+    "false_alarm_rate": ("max", "the share of right answers with an alarm"),
+    "fpr95_failure": ("max", "the share of right answers with an alarm where 95% of failures have one"),
+    "fpr95_shift": ("max", "the share of clean cases with an alarm where 95% of shifted ones have one"),
+    "auc_failure": ("min", "how well failures are told from right answers (1 is perfect)"),
+    "auc_shift": ("min", "how well shifted cases are told from clean ones (1 is perfect)"),
+    "aupr_failure": ("min", "how well failures are told from right answers (1 is perfect)"),
+    "aupr_shift": ("min", "how well shifted cases are told from clean ones (1 is perfect)"),
+}
+"""Quantities that a limit from the other side would only call good because they are bad: the side, and what they say.
+
+`alarm_rate` takes both: under a circumstance alarms may be wanted, or a nuisance.
+"""
 
 
 def refusal(quantity: str, side: str, limit: float, *, measure: str) -> str:
     """Why such a limit makes no sense, else empty."""
-    if quantity == "relative_drop" and side == "min":
-        return (
-            "relative_drop says how much worse it gets (0.1 is a tenth worse, below 0 is better), so a claim limits it from "
-            f"above: relative_drop: {{max: {abs(limit):g}}}"
-        )
+    right, says = ONE_WAY.get(quantity, (side, ""))
+    if side != right:
+        shown = abs(limit) if quantity == "relative_drop" else limit
+        way = "above" if right == "max" else "below"
+        return f"{quantity} says {says}, so a claim limits it from {way}: {quantity}: {{{right}: {shown:g}}}"
     low, high = _range(quantity, measure)
     if math.isfinite(limit) and low <= limit <= high:
         return ""

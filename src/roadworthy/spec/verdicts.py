@@ -6,10 +6,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from roadworthy.registry import did_you_mean
+
+RULES = ("conformal", "false_positive_rate", "balanced_accuracy", "cost")
+ALIASES = {"alpha": "rate", "false_alarm_rate": "rate", "level": "rate", "target": "rate", "method": "rule"}
+"""What others call the keys."""
 PRICES = ("miss", "false_alarm", "prevalence")
 
 
@@ -33,6 +39,16 @@ class VerdictSpec(BaseModel):
         None, gt=0, allow_inf_nan=False, description="cost: of an alarm without a failure"
     )
     prevalence: float | None = Field(None, gt=0, lt=1, description="cost: the share of failures to expect in use")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping | VerdictSpec):
+            near = did_you_mean(str(raw), RULES)
+            rule = near.split("'")[1] if near else RULES[0]
+            price = ", miss: 100, false_alarm: 1, prevalence: 0.1" if rule == "cost" else ", rate: 0.05"
+            raise ValueError(f"takes keys; write verdicts: {{rule: {rule}{price}}}")
+        return raw
 
     @model_validator(mode="after")
     def _prices(self) -> VerdictSpec:
