@@ -262,19 +262,10 @@ def test_a_class_never_predicted_in_the_reference_rows_is_scored_or_says_so(user
 
 
 def test_a_layer_that_does_not_exist_is_answered_with_those_that_do(user):
-    run = assess(
-        edited(
-            user,
-            ("- {knn: {k: 3}}", "- {knn: {layer: fc9}}"),
-            (
-                "  - {id: A, miss_rate: {max: 1}, supervisor: knn, circumstance: noise, level: 3}",
-                "  - {id: A, accuracy: {min: 0.1}}",
-            ),
-        )
-    )
-    because = record_of(run, "knn")["because"]
-    assert because == "the model has no layer 'fc9'; it has: penultimate, early, middle, late, 0, 1, 2, 3, 4"
-    assert record_of(run, "fused")["applicable"] and record_of(run, "fused")["members"] == ["max_softmax"]
+    with pytest.raises(SpecError) as caught:
+        resolve(Assessment.read(edited(user, ("- {knn: {k: 3}}", "- {knn: {layer: erly}}"))))
+    assert ":13: supervisors[1]: knn: the model has no layer 'erly' (did you mean 'early'?)" in str(caught.value)
+    assert str(caught.value).endswith("; it has: penultimate, early, middle, late, 0, 1, 2, 3, 4")
 
 
 BAD_FILES = {

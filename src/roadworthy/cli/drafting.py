@@ -61,19 +61,31 @@ def text(draft: Draft) -> str:
         "data:",
         f"  test: {_flow(draft.data.keys)}",
         *[f"  # {r}" for r in draft.data.remarks],
+        *_further_roles(draft),
         "  # group: patient_id      # the column that says which cases belong together, so that intervals are honest",
         "",
         *_circumstance_lines(draft, circumstances, active),
         "",
         *(["slices: [label]            # label, or columns of metadata"] if _labelled(draft) else ["# slices: [site]"]),
         "",
-        *(["supervisors: [max_softmax]"] if TASKS[draft.task].output is CLASS_SCORES else ["# supervisors: []"]),
+        "# Scores beside the system that should tell when it is wrong: docs/supervisors.md; all takes every one that applies.",
+        *(["supervisors: [max_softmax]"] if TASKS[draft.task].output is CLASS_SCORES else ["# supervisors: all"]),
+        "# verdicts: {rule: conformal, rate: 0.05}   # from scores to alarms; takes calibration data and supervisors",
         "",
         "# Examples; put your own limits. Each is met, breached, or inconclusive with the number of cases that would settle it.",
         "claims:",
         *_claims(draft, active),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _further_roles(draft: Draft) -> list[str]:
+    """The roles that supervisors take, in the form of the test data."""
+    loader = next(iter(draft.data.keys))
+    return [
+        f"  # reference: {{{loader}: …}}     # what supervisors that learn are fitted on; usually training data",
+        f"  # calibration: {{{loader}: …}}   # what thresholds of alarms are chosen on; cases that are in no other role",
+    ]
 
 
 def _labelled(draft: Draft) -> bool:

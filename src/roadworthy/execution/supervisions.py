@@ -20,6 +20,13 @@ from roadworthy.supervisors.supervisor import Supervisor
 
 EVERY_OTHER = "*"
 """The score that stands for those of all other supervisors."""
+KINDS = {
+    "class_scores": "class scores",
+    "vector": "a vector of numbers",
+    "goal": "a goal",
+    "episode": "an episode",
+}
+"""Kinds of values whose names are not yet words of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,8 @@ def _why_not(s: Supervision, system: System, sets: Mapping[str, Dataset]) -> str
     kind = system.output_kind if whole else system.modules[s.module].outputs[system.traced_port(s.module)]
     reason = s.supervisor.applies_to(kind)
     if reason:
-        return reason
+        # Their names are those of the registry; here a person reads them.
+        return reason.replace(f"the module gives {kind.name}", f"the module gives {KINDS.get(kind.name, kind.name)}")
     for request in s.supervisor.needs:
         refusal = asked.offers(request) or (_not_the_input(system, s.module) if isinstance(request, Input) else "")
         if refusal and _named_in_vain(s, request, refusal):

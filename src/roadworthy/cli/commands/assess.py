@@ -70,9 +70,14 @@ def _command(file: Path, runs: Path | None, workers: int | None) -> str:
 def _print(view: RunView, out: Console, *, quiet: bool) -> None:
     from rich.markup import escape
 
+    from roadworthy.execution.failing import NEVER_WRONG
     from roadworthy.execution.recording import UNANSWERED, UNUSED
     from roadworthy.report import notes, supervisor_terminal, supervisor_wording, terminal, wording
 
+    said = supervisor_wording.other_notes(view)
+    for note in (n for n in said if NEVER_WRONG in n):
+        # What follows can only be read with it.
+        out.print(f"note: {escape(note)}")
     if view.claims:
         out.print(terminal.claims_table(view))
     if not quiet:
@@ -84,14 +89,16 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
             out.print(supervisor_terminal.supervisors_table(view, out.width))
         for words in supervisor_terminal.supervisors_words(view):
             out.print(words)
-    for note in notes.brief(supervisor_wording.other_notes(view)):
+    for note in notes.brief(n for n in said if NEVER_WRONG not in n):
         if not quiet or UNANSWERED in note or UNUSED in note:
-            out.print(f"note: {escape(note)}", soft_wrap=True)
+            out.print(f"note: {escape(note)}")
     if not quiet:
         cases = view.run["cases"]
         out.print(f"{cases['total']:,} cases: {cases['computed']:,} computed, {cases['from_cache']:,} from the cache")
     verdict = wording.verdict(view)
-    out.print(f"[bold]{verdict.mark} {escape(verdict.word)}.[/bold] {escape(verdict.reason)}", soft_wrap=True)
+    # On a page the verdict stands over the numbers, here under them.
+    reason = verdict.reason.replace("the numbers below", "the numbers above")
+    out.print(f"[bold]{verdict.mark} {escape(verdict.word)}.[/bold] {escape(reason)}")
     out.print(f"Report: {escape(_shown(view.folder / 'report.html'))}", soft_wrap=True)
 
 
