@@ -198,3 +198,9 @@ def test_fresh_computes_everything_again(tiny, cli):
     assert "0 computed, 600 from the cache" in cli("assess", tiny.file).out
     again = cli("assess", tiny.file, "--fresh")
     assert again.code == 0 and "600 computed, 0 from the cache" in again.out
+
+
+def test_without_claims_the_numbers_stand_above_the_last_line(tiny, cli):
+    tiny.file.write_text(tiny.file.read_text().replace("claims:\n  - {id: A-1, accuracy: {min: 0.8}}\n", ""))
+    out = " ".join(cli("assess", tiny.file).out.split())
+    assert "the numbers above describe" in out and "numbers below" not in out

@@ -191,3 +191,16 @@ def test_on_a_terminal_it_asks_and_offers_what_it_found(tiny):
     assert process.returncode == 0, err
     assert "Where is the subject? [subject.py]" in err and "What is the task? [classification]" in err
     assert Assessment.read(tiny.file).adapter == "python"
+
+
+def test_the_lines_that_supervisors_need_stand_in_the_file_as_comments(tiny, cli):
+    file = tiny.folder / "new.yaml"
+    cli("init", file, "--subject", "subject.py", "--data", "test.npz", "--yes")
+    text = file.read_text()
+    for line in (
+        "# reference: {npz: …}",
+        "# calibration: {npz: …}",
+        "# verdicts: {rule: conformal",
+        "docs/supervisors.md",
+    ):
+        assert line in text

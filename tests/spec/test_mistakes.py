@@ -91,3 +91,53 @@ def test_a_misspelt_key_that_is_required_is_the_one_shown(text, said):
 def test_the_schema_offers_nothing_that_is_refused():
     every = schema()["$defs"]["ClaimSpec"]["properties"]["every"]
     assert every["type"] == "string" and "levels" not in str(every)
+
+
+@pytest.mark.parametrize("quantity", ["miss_rate", "false_alarm_rate", "fpr95_failure", "fpr95_shift"])
+def test_a_limit_that_a_bad_supervisor_would_keep_is_refused(quantity):
+    message = refused(claim(f"{quantity}: {{min: 0.5}}, supervisor: max_softmax"))
+    assert message.endswith(f"so a claim limits it from above: {quantity}: {{max: 0.5}}")
+
+
+@pytest.mark.parametrize("quantity", ["auc_failure", "auc_shift", "aupr_failure", "aupr_shift"])
+def test_a_ceiling_on_how_well_failures_are_found_is_refused(quantity):
+    message = refused(claim(f"{quantity}: {{max: 0.8}}, supervisor: max_softmax"))
+    assert message.endswith(f"so a claim limits it from below: {quantity}: {{min: 0.8}}")
+
+
+@pytest.mark.parametrize("side", ["min", "max"])
+def test_alarms_may_be_wanted_or_a_nuisance(side):
+    text = TEXT + "supervisors: [max_softmax]\nclaims:\n"
+    assert Assessment.parse(f"{text}  - {{id: A, alarm_rate: {{{side}: 0.5}}, supervisor: max_softmax}}\n", "a.yaml")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ("{rule: conformal, alpha: 0.05}", "verdicts.alpha: this key is not known (did you mean 'rate'?)"),
+        ("conformal", "verdicts: takes keys; write verdicts: {rule: conformal, rate: 0.05}; it is 'conformal'"),
+        ("cost", "write verdicts: {rule: cost, miss: 100, false_alarm: 1, prevalence: 0.1}"),
+        ("{rule: conformol}", "(did you mean 'conformal'?); it is 'conformol'"),
+    ],
+)
+def test_verdicts_written_otherwise_are_told_how(verdicts, said):
+    assert said in refused(f"{TEXT}supervisors: [max_softmax]\nverdicts: {verdicts}\n")
+
+
+def test_all_is_every_registered_supervisor_once():
+    spec = Assessment.parse(TEXT + "supervisors: all\n", "a.yaml")
+    assert spec.every_supervisor and spec.supervisors == list(registry.components("supervisors"))
+    assert not Assessment.parse(TEXT + "supervisors: [knn]\n", "a.yaml").every_supervisor
+    assert "supervisors: all; it is 'al'" in refused(TEXT + "supervisors: al\n")
+    assert {"const": "all"} in schema()["properties"]["supervisors"]["anyOf"]
+
+
+def of_knn(entries: str, name: str) -> str:
+    return f"{TEXT}supervisors: [{entries}]\nclaims:\n  - {{id: A, auc_failure: {{min: 0.8}}, supervisor: {name}}}\n"
+
+
+def test_a_supervisor_may_be_claimed_with_its_settings_before_there_is_a_second():
+    assert Assessment.parse(of_knn("{knn: {k: 5}}", "knn(k=5)"), "a.yaml").claims[0].supervisor == "knn"
+    two = "{knn: {k: 5}}, {knn: {k: 20}}"
+    assert Assessment.parse(of_knn(two, "knn(k=5)"), "a.yaml").claims[0].supervisor == "knn(k=5)"
+    assert "'knn' is there more than once; name one of: knn(k=5), knn(k=20)" in refused(of_knn(two, "knn"))
