@@ -336,7 +336,11 @@ def test_logistic_fusion_needs_shifted_calibration_cases(user):
         (", circumstance: noise, level: 3", ""),
     )
     assert "circumstances with a transform, and the file names none" in record_of(assess(file), "fused")["because"]
-    file = edited(user, ("  calibration: {npz: calibration.npz, columns: [site]}\n", ""), ("miss_rate", "auc_failure"))
+    file = edited(
+        user,
+        ("  calibration: {npz: calibration.npz, columns: [site]}\n", ""),
+        ("miss_rate: {max: 1}", "auc_failure: {min: 0}"),
+    )
     assert "names none under data: calibration" in record_of(assess(file), "fused")["because"]
 
 
