@@ -165,3 +165,23 @@ def test_the_fields_of_the_preparation_are_listed(cli):
     listed = json.loads(cli("list", "adapters", "--json").out)
     torch = next(c for c in listed["adapters"] if c["name"] == "torch")
     assert {"mean", "std", "scale"} <= set(torch["parameters"]["input"]["fields"])
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_a_run_in_which_nothing_can_fail_says_so_before_any_number(tiny, cli, quiet):
+    answer = cli("assess", numbers(tiny), *quiet)
+    assert answer.out.startswith("note: no case counts as failed")
+    assert answer.out.count("no case counts as failed") == 1
+
+
+def numbers(tiny) -> Path:
+    """The subject gives the difference of its halves, which the data holds: a regression without a bound."""
+    arrays = np.load(tiny.folder / "test.npz")
+    np.savez(tiny.folder / "test.npz", images=arrays["images"], labels=arrays["labels"] + 0.5, site=arrays["site"])
+    (tiny.folder / "subject.py").write_text("def predict(image):\n    return [image.mean() / 255]\n")
+    return tiny.spec(
+        classification="regression",
+        accuracy="rmse",
+        min="max",
+        **{"\n  classes: [left, right]": "", "[max_softmax]": "[]"},
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,8 @@ def test_a_run_in_which_nothing_can_fail_says_so_first(user):
     run = assess(spec_of(user), runs=user / "runs")
     assert run.record["notes"][0].startswith(f"{NEVER_WRONG}, because the file does not say when an answer is wrong")
     assert "add failure: {error: {above: …}}" in run.record["notes"][0]
+    pictures = json.loads((run.folder / "media" / "gallery.json").read_text())["pairs"]
+    assert pictures and all(p["failure"] is None for p in pictures)
 
 
 @pytest.mark.parametrize("more", ["failure: {error: {above: 0.2}}\n", "measure: {rmse: {tolerance: 0.2}}\n"])

@@ -194,7 +194,7 @@ def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[st
     if never_wrong(spec):
         notes.insert(0, never_wrong(spec))
     if left_out:
-        notes.append(f"supervisors: all leaves out those that do not apply here: {', '.join(left_out)}")
+        notes.append(f"supervisors: all leaves out {len(left_out)} that do not apply here: {', '.join(left_out)}")
     return Plan(spec, system, sets, circumstances, watching, measure, notes, left_out)
 
 
