@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 
 from roadworthy.registry import install
 from roadworthy.statistics.neighbours import chunk_rows
+from roadworthy.statistics.row_blocks import threads
 
 BATCH = 32
 LONGEST = 40
@@ -142,15 +144,30 @@ def fill(network: Any, arrays: Mapping[str, np.ndarray]) -> None:
 def in_batches(
     function: Callable[[Any], Any], rows: np.ndarray, *, width: int, memory_mb: int, device: str
 ) -> np.ndarray:
-    """`function` of float64 tensors, a few rows at a time, so that `width` numbers a row stay within `memory_mb`."""
+    """`function` of float64 tensors, a few rows at a time, so that `width` numbers a row stay within `memory_mb`.
+
+    On a processor several batches are at work at once, each on one thread: their sizes, and so the last digits, do not depend on
+    how many.
+    """
     torch = torch_module()
-    at_once = max(1, PIXELS_AT_ONCE // math.prod(rows.shape[1:]))
-    size = min(at_once, chunk_rows(width, memory_mb, bytes_each=8))
+    at_once, room = max(1, PIXELS_AT_ONCE // math.prod(rows.shape[1:])), chunk_rows(width, memory_mb, bytes_each=8)
+    size = min(at_once, room)
     # Without rows, one of zeros is asked for and left out: the answer then has the right shape.
     asked = rows if len(rows) else np.zeros((1, *rows.shape[1:]))
-    parts = []
-    with torch.inference_mode(), _one_thread(torch), _steady(torch):
-        for start in range(0, len(asked), size):
+
+    def answered(start: int) -> np.ndarray:
+        with torch.inference_mode():  # of this thread alone
             part = torch.from_numpy(asked[start : start + size].astype(np.float64)).to(device)
-            parts.append(function(part).cpu().numpy())
+            answer: np.ndarray = function(part).cpu().numpy()
+        return answer
+
+    starts = range(0, len(asked), size)
+    count = min(threads(), room // size, len(starts)) if device == "cpu" else 1
+    with _one_thread(torch), _steady(torch):
+        if count < 2:
+            parts = [answered(start) for start in starts]
+        else:
+            # Threads are made after torch was told to use one, which each new thread does.
+            with ThreadPoolExecutor(count) as pool:
+                parts = list(pool.map(answered, starts))
     return np.concatenate(parts)[: len(rows)]
