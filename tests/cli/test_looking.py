@@ -111,6 +111,23 @@ def test_list_holds_every_registered_name_with_parameters_and_levels(cli):
     assert wrong.code == 2 and "did you mean 'transforms'?" in wrong.err
 
 
+def test_supervisors_are_listed_by_what_they_read_in_plain_words(cli):
+    text = cli("list", "supervisors").out
+    by_outputs, rest = text.split("reads outputs\n")[1].split("\n\n", 1)
+    assert "max_softmax" in by_outputs and "knn" not in by_outputs and "needs no reference data" in by_outputs
+    assert (
+        "reads outputs and activations" in rest
+        and "pool: one of mean, max, none = mean" in rest
+        and "Literal" not in text
+    )
+    assert "layers: list of names = [early, middle, late, penultimate]" in text
+    content = {c["name"]: c for c in json.loads(cli("list", "supervisors", "--json").out)["supervisors"]}
+    assert content["max_softmax"]["reads"] == ["outputs"] and not content["max_softmax"]["fitted"]
+    assert "activations" in content["knn"]["reads"] and content["knn"]["fitted"]
+    distances = cli("list", "distances").out
+    assert 'needs: sacrebleu (pip install "roadworthy[text]")' in distances and "default for: text" in distances
+
+
 def test_the_schema_takes_what_the_program_takes(tiny, cli):
     import jsonschema
     import yaml

@@ -53,6 +53,9 @@ def supervise(run: dict[str, Any], findings: list[Finding], circumstances: dict[
             f"{c}@{level}": _rate(round(FAILURES * (0.05 + 0.03 * level)), FAILURES) for c, level in places
         } | {"clean": _rate(18, FAILURES)},
         "false_alarm_rate": {"clean": _rate(164, CLEAN_RIGHT)},
+        "false_alarms": {"clean": _rate(164, CLEAN_RIGHT)} | {
+            f"{c}@{level}": _rate(164 + 200 * level, CLEAN_RIGHT) for c, level in places
+        },
         "worst": _rate(25, FAILURES, WORST_AT)
         | {"place": f"{next(iter(circumstances))}@3", "confidence": WORST_AT, "places": PLACES},
         "chosen_on": "calibration",
@@ -103,8 +106,7 @@ def _findings(circumstances: dict[str, Any]) -> Iterator[Finding]:
                 for quantity, value in (("auc_shift", shift), ("aupr_shift", shift - 0.1), ("fpr95_shift", 1 - shift)):
                     ends = Interval(value - 0.02, min(value + 0.02, 1), 0.95, "delong")
                     yield Finding(quantity, value, ends, 4000, about=versus)
-            else:
-                yield _share("false_alarm_rate", 80 + j, CLEAN_RIGHT, about)
+            yield _share("false_alarm_rate", 80 + j + 100 * level, CLEAN_RIGHT, about)
 
 
 def _share(quantity: str, k: int, n: int, about: About) -> Finding:

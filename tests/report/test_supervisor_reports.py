@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -127,9 +128,12 @@ def test_at_120_columns_nothing_is_left_out_and_at_80_what_is_gone_is_named(view
     wide, narrow = printed(view, 120), printed(view, 80)
     head = " ".join(wide.split("────")[0].split())
     assert all(word in head for word in ("AUC", "AUPR", "FPR@95", "Missed", "alarms", "Fit", "Score", "Kept"))
-    assert "In a wider terminal" not in wide
+    assert "In a wider terminal and in the report: where most is missed." in " ".join(wide.split())
+    assert "In a wider terminal" not in printed(view, 140)
     assert all(word in narrow.split("────")[0] for word in ("AUC", "FPR@95", "Missed", "Fit", "Score", "Kept"))
-    assert "In a wider terminal and in the report: AUPR, false alarms." in " ".join(narrow.split())
+    assert "In a wider terminal and in the report: AUPR, where most is missed, false alarms." in " ".join(
+        narrow.split()
+    )
 
 
 def test_a_row_of_the_terminal_has_the_findings_with_their_intervals(view: RunView) -> None:
@@ -153,7 +157,7 @@ def test_under_the_table_stand_the_set_and_those_who_could_not_be_asked(view: Ru
     rate = (
         f"13.9% ({100 * found.low:.1f} to {100 * found.high:.1f}% at 99.74%, widened for the worst of {PLACES} places)"
     )
-    assert f"Together they miss {rate} of the failures where they miss most (under fog @ 3)" in text
+    assert f"Together they miss {rate} of failures at worst (under fog @ 3)" in text
     assert "Chosen on calibration data." in text
     assert "Thresholds by the rule false positive rate (rate 0.05), chosen on 2,000 rows" in text
     assert "Not applicable: vim, react (the adapter gives no layer activations)" in text
@@ -211,6 +215,81 @@ def test_the_heat_of_misses_has_every_place_the_set_first_and_intervals_in_toolt
     assert "typicality: misses" in figure.wide and "there are no failures here" in figure.wide
 
 
+def test_alarms_on_right_answers_are_drawn_at_the_same_places_and_columns(view: RunView) -> None:
+    drawn = figures(view)
+    missed, alarms = drawn["figure-missed"], drawn["figure-alarms"]
+    first = next(iter(sample_run.CIRCUMSTANCES))
+    j = NAMES.index("pcs")
+    for one, other in ((missed.wide, alarms.wide), (missed.narrow, alarms.narrow)):
+        assert other.count("<rect ") == one.count("<rect ") and other.count("chosen") == one.count("chosen")
+        assert f"{first} @ 3, pcs: alarms on {100 * (380 + j) / CLEAN_RIGHT:.2f}%" in other
+        assert f"{first} @ 3, the set together: alarms on {100 * 764 / CLEAN_RIGHT:.2f}%" in other
+    assert "The set first, then by AUC." in missed.caption and "Rows" not in missed.caption
+    page = html(view)
+    assert page.index("figure-missed") < page.index("Alarms on right answers") < page.index('id="figure-supervisors"')
+
+
+def test_false_alarms_known_on_clean_data_alone_have_no_picture(view: RunView, tmp_path: Path) -> None:
+    changed(view, tmp_path / "run", lambda run: None)
+    kept = [f for f in view.findings if f.quantity != "false_alarm_rate" or not f.about.circumstance]
+    (tmp_path / "run" / "findings.json").write_text(json.dumps([f.to_dict() for f in kept]))
+    drawn = figures(RunView.open(tmp_path / "run"))
+    assert "figure-alarms" not in drawn and "figure-missed" in drawn
+
+
+def test_both_pictures_have_the_same_places_and_worse_than_chance_is_marked(view: RunView, tmp_path: Path) -> None:
+    changed(view, tmp_path / "run", lambda run: None)
+    worse = [
+        replace(f, value=0.36, interval=None, reason="set by hand")
+        if (f.quantity, f.about.supervisor, f.about.level) == ("auc_failure", "pcs", 3)
+        else f
+        for f in view.findings
+    ]
+    (tmp_path / "run" / "findings.json").write_text(json.dumps([f.to_dict() for f in worse]))
+    figure = figures(RunView.open(tmp_path / "run"))["figure-supervisors"]
+    below = len(sample_run.CIRCUMSTANCES)
+    for drawn in (figure.wide, figure.narrow):
+        assert len(re.findall("<rect ", drawn)) == 19 * 25
+        assert len(re.findall(r'<rect [^>]*class="loss2"', drawn)) == below
+        assert drawn.count('class="loss2-ink"') == below + 1 and drawn.count("worse than chance") == 1
+    assert "worse than chance" not in figures(view)["figure-supervisors"].wide
+
+
+def test_a_picture_of_dashes_alone_is_not_drawn_and_a_sentence_says_why(view: RunView, tmp_path: Path) -> None:
+    changed(view, tmp_path / "run", lambda run: run["recommended"].update(miss_rate={}))
+    none = [
+        replace(f, value=math.nan, interval=None, reason="nothing fails here")
+        if f.quantity in ("miss_rate", "worst_miss_rate")
+        else f
+        for f in view.findings
+    ]
+    (tmp_path / "run" / "findings.json").write_text(json.dumps([f.to_dict() for f in none]))
+    other = RunView.open(tmp_path / "run")
+    assert "figure-missed" not in figures(other)
+    assert "There is no picture of what each misses: nothing fails here." in html(other)
+    head = printed(other, 140).split("────")[0]
+    assert "Missed" not in head and "where" not in head
+
+
+def test_a_parameter_that_the_name_holds_is_not_said_again(view: RunView, tmp_path: Path) -> None:
+    def more(run: dict[str, Any]) -> None:
+        for s in run["supervisors"]:
+            if s["name"] == "knn(k=5)":
+                s.update(parameters={"k": 5, "normalise": False}, fit_kept=True)
+
+    content = html(changed(view, tmp_path / "run", more)).split('<section id="supervisors">')[1]
+    assert ">k 5" not in content and '<span class="sub">normalise False</span>' in content
+    assert "knn<wbr>(k=5)" in content and "† Fitted in an earlier run" in content
+
+
+def test_notes_that_differ_in_numbers_alone_are_folded_in_the_whole_list_too(view: RunView, tmp_path: Path) -> None:
+    each = [f"class {c}: the covariance of 80 activations is singular; shrunk by 0.0{c}" for c in range(10)]
+    other = changed(view, tmp_path / "run", lambda run: run["notes"].extend(each))
+    aside = html(other).split('<aside class="notes"')[1].split("</aside>")[0]
+    assert "class 0: the covariance of 80 activations is singular; shrunk by 0.00 (and 9 more like it)" in aside
+    assert "class 7" not in aside
+
+
 def test_many_places_are_drawn_at_their_highest_level_and_the_caption_says_so(tmp_path: Path) -> None:
     circumstances = {f"circumstance_{i}": (0.8, 0.7, 0.6, None) for i in range(8)}
     run, findings, _, cases = sample_run._plain("plain")
@@ -249,10 +328,10 @@ def test_a_set_chosen_by_auc_has_no_rates_and_says_so(view: RunView, tmp_path: P
 
 def test_no_set_is_recommended_with_its_reason_everywhere(view: RunView, tmp_path: Path) -> None:
     def nothing(run: dict[str, Any]) -> None:
-        run["recommended"] = {"supervisors": [], "why": "nothing speaks for any supervisor: fog (nothing fails there)"}
+        run["recommended"] = {"supervisors": [], "why": "Under fog: nothing fails there; add harder cases."}
 
     other = changed(view, tmp_path / "run", nothing)
-    said = "No set of supervisors is recommended, for nothing speaks for any supervisor: fog (nothing fails there)."
+    said = "No set of supervisors is recommended. Under fog: nothing fails there; add harder cases."
     assert other.recommended is None and not_recommended(other) == said and not_recommended(view) == ""
     assert said in html(other) and said in " ".join(printed(other, 100).split())
     assert "★" not in printed(other, 100)
@@ -279,7 +358,7 @@ def test_a_worst_place_of_an_older_run_has_no_interval(view: RunView, tmp_path: 
     (tmp_path / "run" / "findings.json").write_text(json.dumps([f.to_dict() for f in kept]))
     other = RunView.open(tmp_path / "run")
     assert all(s.worst_miss.interval is None and s.worst_miss.reason for s in other.supervisors if s.applicable)
-    assert "miss 13.9% of the failures" in recommended_rates(other)
+    assert "miss 13.9% of failures at worst" in recommended_rates(other)
     assert "Missed at worst:" not in printed(other, 140)
 
 
@@ -388,6 +467,22 @@ def test_records_with_odd_parts_are_read_all_the_same(covers: Any, rates: Any, a
 def test_a_single_recommended_supervisor_is_an_it(view: RunView, tmp_path: Path) -> None:
     other = changed(view, tmp_path / "run", lambda run: run["recommended"].update(supervisors=["pcs"], why=""))
     assert recommended(other) == "Recommended: pcs."
-    assert recommended_rates(other).startswith("It misses 13.9%") and "and raises a false alarm" in recommended_rates(
-        other
-    )
+    assert recommended_rates(other).startswith("It misses 13.9%")
+    assert ", and raises an alarm on" in recommended_rates(other)
+
+
+def test_alarms_on_right_answers_are_said_on_clean_data_and_where_they_are_most(view: RunView, tmp_path: Path) -> None:
+    def more(run: dict[str, Any]) -> None:
+        at = {"clean": 0.12, "fog@1": 0.2, "fog@3": 0.61, "snow": None}
+        run["recommended"] |= {
+            "quantity": "informedness",
+            "false_alarms": {place: {"value": value, "interval": None, "n": 9} for place, value in at.items()},
+            "covers": {"fog": {"by": "pcs", "informedness": 0.5, "catch_rate": 0.9, "false_alarm_rate": 0.4}},
+        }
+
+    other = changed(view, tmp_path / "run", more)
+    said = recommended_rates(other)
+    assert "of right answers on clean data, at most 61.0% under fog" in said and said in html(other)
+    assert "fog: pcs (catches 90.0%, alarms on 40.0% of right answers)" in covered(other)
+    shown = f"{said} {covered(other)}"
+    assert shown.count("alibration data") == 1 and "Chosen on calibration data." in said

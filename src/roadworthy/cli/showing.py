@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, Task, TaskID
 
 LOG_WIDTH = 140
 """Columns where the output is no terminal, so that tables in a log are not squeezed into 80."""
@@ -24,14 +26,41 @@ PATIENCE = 30.0
 """Seconds after which a log hears of a stage again."""
 AT_ONCE = 0.2
 """Seconds within which a first report of a stage is what the cache held: it says nothing about speed."""
+FEW = 100
+"""Steps below which no time left is told: they are uneven, such as conditions, and the first may take as long as the rest."""
+COUNTED = {"running the subject": "cases", "writing cases": "cases", "supervising": "conditions"}
+"""What the number of a stage counts."""
+
+
+class _Trimmed:
+    """A stream that is no terminal: what a table pads its lines with does not end up in a file."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(re.sub(r" +(?=\n)", "", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that writes plain, wide text where there is no terminal."""
+    """A console that writes plain text where there is no terminal: as wide as COLUMNS says, else wide."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else LOG_WIDTH, highlight=False)
+    if stream.isatty():
+        return Console(file=stream, highlight=False)
+    return Console(file=cast(IO[str], _Trimmed(stream)), width=log_width(os.environ.get("COLUMNS")), highlight=False)
+
+
+def log_width(columns: str | None) -> int:
+    """
+    >>> log_width("80"), log_width("0"), log_width("wide"), log_width(None)
+    (80, 140, 140, 140)
+    """
+    return int(columns) if columns and columns.isascii() and columns.isdigit() and int(columns) > 0 else LOG_WIDTH
 
 
 def print_json(content: Any) -> None:
@@ -66,8 +95,47 @@ class Shown(AbstractContextManager["Shown"]):
         return None
 
 
+def counted(name: str, total: int, done: int | None = None) -> str:
+    """How many of what.
+
+    >>> counted("supervising", 13, 3), counted("running the subject", 20000), counted("fetching", 7)
+    ('3 of 13 conditions', '20,000 cases', '7')
+    """
+    unit = COUNTED.get(name, "")
+    return (f"{total:,}" if done is None else f"{done:,} of {total:,}") + (f" {unit}" if unit else "")
+
+
+def standing(name: str, done: float, total: float | None, spent: float | None, left: float | None) -> str:
+    """How far a stage is, with the time spent, and the time left where the steps are many enough to say.
+
+    >>> standing("supervising", 3, 13, 64, 200)
+    '3 of 13 conditions, 0:01:04'
+    >>> standing("running the subject", 8500, 20000, 30, 41)
+    '8,500 of 20,000 cases, 0:00:30, about 0:00:41 left'
+    >>> standing("loading subject and data", 0, None, 3, None)
+    '0:00:03'
+    """
+    parts = [counted(name, int(total), int(done))] if total else []
+    parts.append(str(timedelta(seconds=int(spent or 0))))
+    if left is not None and total and total >= FEW:
+        parts.append(f"about {timedelta(seconds=int(left))} left")
+    return ", ".join(parts)
+
+
+def _standing() -> Any:
+    """The column of a bar that says how far it is; rich is loaded only where there is a terminal."""
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Standing(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(standing(task.description, task.completed, task.total, task.elapsed, task.time_remaining))
+
+    return Standing()
+
+
 class Bar(Shown):
-    """A bar on a terminal: stage, how far, time spent and time left."""
+    """A bar on a terminal: stage, how far, time spent and, where it can be told, time left."""
 
     def __init__(self) -> None:
         from rich import progress
@@ -76,10 +144,7 @@ class Bar(Shown):
             progress.SpinnerColumn(),
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TimeElapsedColumn(),
-            progress.TextColumn("left"),
-            progress.TimeRemainingColumn(),
+            _standing(),
             console=console(stderr=True),
             transient=True,
         )
@@ -129,7 +194,7 @@ class Lines(Shown):
         """One line a stage."""
         self._name, self._total, self._done, self._at_once = name, total, 0, 0
         self._began = time.monotonic()
-        self._say(name + (f" ({total:,})" if total else ""))
+        self._say(name + (f" ({counted(name, total)})" if total else ""))
 
     def advance(self, n: int) -> None:
         """A line now and then."""
@@ -140,7 +205,8 @@ class Lines(Shown):
         made = self._done - self._at_once
         if now - self._last >= self._patience and made > 0:
             left = (now - self._began) / made * max(self._total - self._done, 0)
-            self._say(f"{self._name}: {self._done:,} of {self._total:,}, about {left:.0f} s left")
+            told = f", about {left:.0f} s left" if self._total >= FEW else ""
+            self._say(f"{self._name}: {counted(self._name, self._total, self._done)}{told}")
 
     def note(self, text: str) -> None:
         """A line of its own."""

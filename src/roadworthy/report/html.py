@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from roadworthy.registry import register
 
-from . import glossary, media, notes, numbers, supervisor_tables, supervisor_wording, wording
+from . import glossary, media, notes, numbers, supervisor_figures, supervisor_tables, supervisor_wording, wording
 from .charts import palette
 from .figure import place_name
 from .figures import figures
 from .run_parts import STATUSES, Claim
 from .run_view import RunView
+from .supervisor_parts import Supervisor
 
 if TYPE_CHECKING:
     import jinja2
@@ -57,6 +58,7 @@ def _page(view: RunView, pictures: media.Media | None) -> str:
         figures=figures(view),
         media=pictures,
         notes=notes.brief(supervisor_wording.other_notes(view)),
+        all_notes=notes.folded(view.run.get("notes") or ()),
         most_notes=notes.MOST,
         glossary=glossary.explained(view),
         settle=functools.partial(wording.settle, view),
@@ -67,6 +69,7 @@ def _page(view: RunView, pictures: media.Media | None) -> str:
         reasons=_tally(view, lambda f: (f.reason,) if f.reason else ()),
         shown=lambda f: numbers.estimate(f.value, f.interval, f.n, view.style_of(f.quantity)),
         rows=ROWS,
+        undrawn=supervisor_figures.undrawn(view),
         supervisor_words=supervisor_wording,
         supervisor_tables=supervisor_tables,
         style=palette.css() + _asset("report.css"),
@@ -93,6 +96,11 @@ def _tally(view: RunView, of: Any) -> list[tuple[str, int, list[str]]]:
             counts[sentence] += 1
             quantities.setdefault(sentence, {})[finding.quantity] = None
     return [(sentence, n, list(quantities[sentence])) for sentence, n in counts.most_common(40)]
+
+
+def _unsaid(s: Supervisor) -> str:
+    """The parameters that the name does not hold already."""
+    return ", ".join(f"{k} {v}" for k, v in s.parameters.items() if not re.search(rf"[(,]\s*{re.escape(k)}=", s.name))
 
 
 def _file_name(path: str) -> str:
@@ -130,6 +138,7 @@ def _template() -> jinja2.Template:
         limit=numbers.limit,
         plural=wording.plural,
         place_name=place_name,
+        unsaid=_unsaid,
     )
     environment.filters.update(
         count=numbers.count,

@@ -89,12 +89,13 @@ _RECOMMENDED = {
             "type": ["object", "null"],
             "description": "Where the set misses most, with an interval corrected for the number of places.",
         },
-        "quantity": {"type": "string", "description": "By what it was chosen: catch_rate or auc_failure."},
+        "quantity": {"type": "string", "description": "By what it was chosen: informedness or auc_failure."},
         "miss_rate": {
             "type": ["object", "null"],
             "description": "Of the set as a whole, by place: value and interval.",
         },
         "false_alarm_rate": {"type": ["object", "null"], "description": "Of the set as a whole: value and interval."},
+        "false_alarms": {"type": "object", "description": "Of the set as a whole, on right answers, by place."},
         "chosen_on": {"type": "string"},
     },
 }
@@ -224,9 +225,16 @@ def json_report(view: RunView, *, indent: int = 2) -> str:
 
 
 def _finite(content: Any) -> Any:
-    """JSON has no NaN and no infinity: null."""
+    """JSON has no NaN and no infinity: null. A confidence is what was meant, not what one less a share leaves of it.
+
+    >>> _finite({"low": float("nan"), "confidence": 1 - 0.1 - 1e-16})
+    {'low': None, 'confidence': 0.9}
+    """
     if isinstance(content, dict):
-        return {str(k): _finite(v) for k, v in content.items()}
+        return {
+            str(k): round(v, 12) if k == "confidence" and isinstance(v, float) and math.isfinite(v) else _finite(v)
+            for k, v in content.items()
+        }
     if isinstance(content, list | tuple):
         return [_finite(v) for v in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content

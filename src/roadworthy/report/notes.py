@@ -31,6 +31,18 @@ def brief(notes: Iterable[str]) -> list[str]:
     return [_line(group) for group in groups.values()]
 
 
+def folded(notes: Iterable[str]) -> list[str]:
+    """All notes, whole, those that differ in nothing but numbers as one; slices stay apart, for each is a name of its own.
+
+    >>> folded([f"class {c}: the covariance is singular" for c in range(3)] + ["slice a=1 has 2 cases"])
+    ['class 0: the covariance is singular (and 2 more like it)', 'slice a=1 has 2 cases']
+    """
+    groups: dict[str, list[str]] = {}
+    for note in notes:
+        groups.setdefault(note if note.startswith("slice ") else _NUMBER.sub("#", note), []).append(note)
+    return [g[0] + (f" (and {len(g) - 1:,} more like it)" if len(g) > 1 else "") for g in groups.values()]
+
+
 def _pattern(note: str) -> str:
     """What notes of one kind share: the column of a slice that is too small, else the words without the numbers."""
     small = _SMALL_SLICE.fullmatch(note)

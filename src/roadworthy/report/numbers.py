@@ -74,15 +74,39 @@ def bound(x: float | None, against: float | None, style: Style = "plain") -> str
 
 
 def interval(found: Interval | None, style: Style = "plain") -> str:
-    """Both ends with the same number of decimals, the unit once."""
+    """Both ends with the same number of decimals, the unit once.
+
+    >>> interval(Interval(0.86928, 0.99999, 0.95, "bootstrap"), "percent")
+    '86.9 to >99.9%'
+    >>> interval(Interval(0.0011, 0.0035, 0.95, "wilson"), "percent")
+    '0.11 to 0.35%'
+    """
     if found is None:
         return NONE
+    ends = found.low, found.high
+    if style == "percent" and all(0 <= end <= 1 for end in ends) and not _together(*ends):
+        return _with_unit(" to ".join(_share(end) for end in ends), style)
     return _interval(found, style, _places([found.low, found.high], style))
 
 
 def _interval(found: Interval, style: Style, places: int) -> str:
     ends = [_digits(end, style, places) for end in (found.low, found.high)]
     return _with_unit(f"{ends[0]} to {ends[1]}", style)
+
+
+def _together(low: float, high: float) -> bool:
+    """Whether both ends lie so near to none or to all that one decimal would not tell them apart."""
+    return high < 0.01 or low > 0.99
+
+
+def _share(end: float) -> str:
+    """An end of a wide interval: one decimal, and never none or all where it is neither.
+
+    >>> _share(0.86928), _share(0.99999), _share(1.0), _share(0.0002)
+    ('86.9', '>99.9', '100.0', '<0.1')
+    """
+    text = _digits(end, "percent", 1)
+    return "<0.1" if text == "0.0" and end > 0 else ">99.9" if text == "100.0" and end < 1 else text
 
 
 def estimate(x: float | None, found: Interval | None, n: int | None, style: Style = "plain") -> Shown:

@@ -38,6 +38,8 @@ NAME = 15
 GAP = 2
 STAR = "★ "
 LONGEST = 160
+MISSED, WHERE = "Missed\nat worst", "where"
+"""The second belongs to the first, and stands only beside it."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,9 @@ def supervisors_table(view: RunView, width: int) -> Table:
     table.add_column("Supervisor", overflow="fold", min_width=NAME)
     for column in columns:
         if column.head in kept:
-            left = column.head.startswith("where")
-            table.add_column(column.head, justify="left" if left else "right", no_wrap=True, vertical="top")
+            table.add_column(
+                column.head, justify="left" if column.head == WHERE else "right", no_wrap=True, vertical="top"
+            )
     for i, s in enumerate(judged):
         cells = [_cell(column.cells[i]) for column in columns if column.head in kept]
         table.add_row(Text(_folded((STAR if _starred(view, s) else "") + s.label, room), style="bold"), *cells)
@@ -106,6 +109,8 @@ def written(columns: Sequence[_Column], width: int) -> list[str]:
     left = width - NAME
     kept = []
     for column in sorted(columns, key=lambda c: c.rank):
+        if column.head == WHERE and MISSED not in kept:
+            continue
         if column.width + GAP <= left:
             kept.append(column.head)
             left -= column.width + GAP
@@ -136,14 +141,15 @@ def _columns(view: RunView, judged: Sequence[Supervisor]) -> list[_Column]:
         _Column("AUC", 0, found(lambda s: s.at("auc_failure"))),
         _Column("AUPR", 6, found(lambda s: s.at("aupr_failure"))),
         _Column("FPR@95", 2, found(lambda s: s.at("fpr95_failure"))),
-        _Column("Missed\nat worst", 1, found(lambda s: s.worst_miss)),
-        _Column("where", 8, [_where(s.worst_miss) for s in judged]),
+        _Column(MISSED, 1, found(lambda s: s.worst_miss)),
+        _Column(WHERE, 8, [_where(s.worst_miss) for s in judged]),
         _Column("False\nalarms", 7, found(lambda s: s.at("false_alarm_rate"))),
         _Column("Fit\ns", 4, [_amount(s.fit_seconds) for s in judged]),
         _Column("Score\ns", 3, [_amount(s.score_seconds) for s in judged]),
         _Column("Kept\nMB", 5, [_amount(None if s.kept_bytes is None else s.kept_bytes / 1e6) for s in judged]),
     ]
-    return [c for c in columns if c.rank == 0 or any(text not in ("", numbers.NONE) for text in c.cells)]
+    told = [c for c in columns if c.rank == 0 or any(text not in ("", numbers.NONE) for text in c.cells)]
+    return [c for c in told if c.head != WHERE or any(other.head == MISSED for other in told)]
 
 
 def _caption(view: RunView, columns: Sequence[_Column], kept: Sequence[str]) -> str:
@@ -152,7 +158,8 @@ def _caption(view: RunView, columns: Sequence[_Column], kept: Sequence[str]) -> 
     if "Missed" in heads:
         sentences[0] += "; missed: the failures without an alarm, where they are most"
     gone = [c.head.replace("\n", " ").removesuffix(" s").removesuffix(" MB") for c in columns if c.head not in kept]
-    said = [g.lower() if not g.isupper() and "@" not in g else g for g in gone if g != "where"]
+    gone = ["where most is missed" if g == WHERE else g for g in gone]
+    said = [g.lower() if not g.isupper() and "@" not in g else g for g in gone]
     sure = confidences(view.supervisors)
     if sure:
         sentences.append(f"Intervals at {sure}")

@@ -32,16 +32,19 @@ def claims_table(view: RunView) -> Table:
         limit = f"{'≥' if claim.direction == 'min' else '≤'} {numbers.limit(claim.limit, style)}"
         cells = [_two_lines(shown), _bound(claim, style), _plain(limit)]
         table.add_row(_claim_text(view, claim), _status(claim), *cells)
+    several = ", over several places simultaneous, so wider than the bound that decides"
     table.caption = (
-        "Bound: one-sided at the claim's confidence; it decides. Under the value: its interval, over several places "
-        "simultaneous, so wider than the bound that decides."
+        "Bound: one-sided at the claim's confidence; it decides. Under the value: its interval"
+        f"{several if any(len(c.members) > 1 for c in view.claims) else ''}."
     )
     return table
 
 
 def circumstances_table(view: RunView) -> Table:
-    """Every circumstance at its worst level, by significance."""
-    table = _table("Circumstances at their worst level", ["Circumstance"], ["Signif.", view.measure, "Difference", "n"])
+    """Every circumstance at its worst level, by significance where it has one."""
+    weighed = any(c.significance is not None for c in view.circumstances)
+    heads = [*(["Signif."] if weighed else []), view.measure, "Difference", "n"]
+    table = _table("Circumstances at their worst level", ["Circumstance"], heads)
     for c in view.circumstances:
         place = c.name if c.worst_level is None else f"{c.name} @ {numbers.level(c.worst_level)}"
         significance = numbers.NONE if c.significance is None else f"{c.significance:g}"
@@ -49,7 +52,7 @@ def circumstances_table(view: RunView) -> Table:
         if c.worst is not None and c.worst.failed:
             n += f"\n{c.worst.failed:,} failed"
         cells = [_found(view, c.worst), _found(view, c.difference.get(c.worst_level))]
-        table.add_row(_plain(place), significance, *cells, n)
+        table.add_row(_plain(place), *([significance] if weighed else []), *cells, n)
     table.caption = intervals_at(view).strip()
     return table
 

@@ -20,6 +20,21 @@ if TYPE_CHECKING:
 
 FILLED_IN = ("base", "task")
 """Parameters that the program gives, not the file."""
+READS = {
+    "Output": "outputs",
+    "Input": "inputs",
+    "Layer": "activations",
+    "Gradient": "gradients (of a torch model)",
+    "Score": "the scores of other supervisors",
+}
+PASSES = {
+    "dropout": "passes with dropout (of a torch model)",
+    "ensemble": "the members of an ensemble",
+    "own": "repeated runs of a subject that draws at random",
+}
+"""What a supervisor reads of a subject, in words, by its requests."""
+PLAIN = {"int": "whole number", "float": "number", "str": "name", "bool": "true or false", "None": "none"}
+TRAITS = {"of": "for", "default": "default for", "bounded": "between 0 and 1", "extra": "needs"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,7 +66,19 @@ def described(component: Component) -> dict[str, Any]:
         "origin": component.origin,
         "parameters": {k: _parameter(p) for k, p in component.parameters.items() if k not in FILLED_IN},
         "traits": _plain(component.traits),
+        **(_asked(component) if component.room == "supervisors" else {}),
     }
+
+
+def _asked(component: Component) -> dict[str, Any]:
+    """What a supervisor with its default parameters reads, and whether it is fitted; nothing where it has no defaults."""
+    try:
+        bound = component.bind()
+    except (ValueError, TypeError, ImportError):
+        return {}
+    kinds = [(type(need).__name__, getattr(need, "kind", "")) for need in bound.needs]
+    words = [PASSES.get(kind, f"{kind} passes") if name == "Passes" else READS.get(name, name) for name, kind in kinds]
+    return {"reads": list(dict.fromkeys(words)), "fitted": bool(bound.fitted)}
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -79,8 +106,27 @@ def _fields(annotation: Any) -> dict[str, str]:
 
 
 def _short(kind: str) -> str:
-    """A type without the place where it is defined."""
-    return re.sub(r"\broadworthy(\.\w+)*\.", "", kind)
+    """A type in plain words, without the place where it is defined.
+
+    >>> _short("Literal['mean', 'max', 'none']"), _short("tuple[str, ...]"), _short("int | None")
+    ('one of mean, max, none', 'list of names', 'whole number or none')
+    """
+    kind = re.sub(r"\b(roadworthy(\.\w+)*|collections\.abc|typing)\.", "", kind)
+    chosen = re.compile(r"Literal\[([^\]]*)\]")
+    kind = chosen.sub(lambda m: "one of " + m[1].replace("'", "").replace('"', ""), kind)
+    kind = re.sub(r"(?:tuple|list|Sequence)\[(\w+)(?:, \.\.\.)?\]", lambda m: f"list of {PLAIN.get(m[1], m[1])}s", kind)
+    return " or ".join(PLAIN.get(part, part) for part in kind.split(" | "))
+
+
+def _told(value: Any) -> str:
+    """A default as an assessment file has it.
+
+    >>> _told("mean"), _told(None), _told(True), _told(["early", "late"]), _told([])
+    ('mean', 'none', 'true', '[early, late]', '[]')
+    """
+    if isinstance(value, list):
+        return f"[{', '.join(_told(v) for v in value)}]"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value) or "''"
 
 
 def _plain(value: Any) -> Any:
@@ -96,28 +142,55 @@ def _print(room: str, components: list[dict[str, Any]], out: Console, *, whole: 
 
     out.print(f"[bold]{room}[/bold]")
     width = max((len(c["name"]) for c in components), default=0)
-    for c in components:
-        origin = "" if c["origin"] == "roadworthy" else f" (from {c['origin']})"
-        out.print(f"  {escape(c['name'].ljust(width))}  {escape(c['summary'] + origin)}", soft_wrap=True)
-        for line in _details(c) if whole else ():
-            out.print(f"  {' ' * width}    {escape(line)}", soft_wrap=True)
+    for reads, group in _grouped(components) if whole else [("", components)]:
+        if reads:
+            out.print(f"\n  [bold]{escape(reads)}[/bold]")
+        for c in group:
+            origin = "" if c["origin"] == "roadworthy" else f" (from {c['origin']})"
+            out.print(f"  {escape(c['name'].ljust(width))}  {escape(c['summary'] + origin)}", soft_wrap=True)
+            for line in _details(c) if whole else ():
+                out.print(f"  {' ' * width}    {escape(line)}", soft_wrap=True)
     if not components:
         out.print("  none")
     out.print()
 
 
+def _grouped(components: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """By what they read, where they say so."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for c in components:
+        groups.setdefault(f"reads {' and '.join(c['reads'])}" if c.get("reads") else "", []).append(c)
+    return sorted(groups.items(), key=lambda entry: (entry[0] != "reads outputs", entry[0]))
+
+
 def _details(component: dict[str, Any]) -> list[str]:
     lines = []
+    if "fitted" in component:
+        lines.append("fitted on reference data" if component["fitted"] else "needs no reference data")
     for name, p in component["parameters"].items():
-        lines.append(f"{name}: {_short(p['type'])}" + ("" if p["required"] else f" = {p['default']!r}"))
+        lines.append(f"{name}: {_short(p['type'])}" + ("" if p["required"] else f" = {_told(p['default'])}"))
         lines += [f"  {name}.{field}: {what}" for field, what in p.get("fields", {}).items()]
     for trait, content in component["traits"].items():
         if trait == "tables":
             for table, rows in content.items():
                 lines += [f"level {i} of {table}: {_row(row)}" for i, row in enumerate(rows, start=1)]
         else:
-            lines.append(f"{trait}: {_row(content) if isinstance(content, dict) else content}")
+            lines.append(_trait(trait, content))
     return lines
+
+
+def _trait(name: str, content: Any) -> str:
+    """What a component says of itself, in words.
+
+    >>> _trait("default", ["text"]), _trait("bounded", True), _trait("extra", ["sacrebleu", "text"])
+    ('default for: text', 'between 0 and 1', 'needs: sacrebleu (pip install "roadworthy[text]")')
+    """
+    if name == "extra" and isinstance(content, list) and len(content) == 2:
+        return f'{TRAITS[name]}: {content[0]} (pip install "roadworthy[{content[1]}]")'
+    if name == "bounded" and content is True:
+        return TRAITS[name]
+    told = ", ".join(map(str, content)) if isinstance(content, list) else content
+    return f"{TRAITS.get(name, name)}: {_row(content) if isinstance(content, dict) else told}"
 
 
 def _row(row: dict[str, Any]) -> str:

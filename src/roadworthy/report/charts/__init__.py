@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from .claims import ClaimRow, claims_chart
 from .forest import ForestRow, forest
-from .heat import MISSED, RANKING, HeatCell, Ramp, heat
+from .heat import ALARMED, MISSED, RANKING, HeatCell, Ramp, heat
 from .levels import LevelPanel, LevelPoint, levels_chart
 from .significance import SignificancePoint, significance_chart
 
 __all__ = [
+    "ALARMED",
     "MISSED",
     "RANKING",
     "ClaimRow",

@@ -29,6 +29,8 @@ SLIM = 27.0
 """The least width of a cell: a number of two digits in readable type."""
 LEGEND = 34.0
 STAR = "★ "
+BENEATH = "loss2"
+CORNER = 7.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Ramp:
     highest: float
     ends: tuple[str, str]
     share: bool = False
+    below: str = ""
+    """What a value under the lowest means, where that is another matter: it has a tint and a corner of its own."""
 
     def step(self, value: float) -> int:
         """Which shade; beyond the ends as at the ends, and the number says so.
@@ -48,6 +52,18 @@ class Ramp:
         (0, 0, 7, 4)
         """
         return min(max(int((value - self.lowest) / (self.highest - self.lowest) * STEPS), 0), STEPS - 1)
+
+    def beneath(self, value: float) -> bool:
+        """Whether the value, as it is written, lies under the lowest, and that has a meaning.
+
+        >>> RANKING.beneath(0.36), RANKING.beneath(0.498), MISSED.beneath(0.0)
+        (True, False, False)
+        """
+        return bool(self.below) and round(value, 2) < self.lowest
+
+    def shade(self, value: float) -> str:
+        """The class of a cell."""
+        return BENEATH if self.beneath(value) else f"{self.name}{self.step(value)}"
 
     def text(self, value: float, *, unit: bool) -> str:
         """The number in a cell; never rounded to all or none.
@@ -61,8 +77,9 @@ class Ramp:
         return shown + ("%" if unit else "")
 
 
-RANKING = Ramp("ramp", 0.5, 1.0, ("0.5, chance", "1, perfect"))
+RANKING = Ramp("ramp", 0.5, 1.0, ("0.5, chance", "1, perfect"), below="below 0.5, worse than chance")
 MISSED = Ramp("loss", 0.0, 1.0, ("none missed", "all missed"), share=True)
+ALARMED = Ramp("loss", 0.0, 1.0, ("no false alarms", "always an alarm"), share=True)
 
 
 @dataclass(frozen=True)
@@ -167,6 +184,9 @@ def heat(
     if table.bands and rows:
         body.append(_legend(ramp, table, top))
         top += LEGEND
+        if any(known(c.value) and ramp.beneath(c.value or 0.0) for c in cells.values()):
+            body.append(_legend_below(ramp, table, top - 8))
+            top += LEGEND - 12
     return chart(
         body,
         name="heat",
@@ -224,16 +244,22 @@ def _row(
 
 def _cell(found: HeatCell, place: str, x: float, top: float, cell: float, ramp: Ramp) -> Svg:
     value = found.value if known(found.value) else None
-    shade = "blank" if value is None else f"{ramp.name}{ramp.step(value)}"
+    shade = "blank" if value is None else ramp.shade(value)
     shown = "–" if value is None else ramp.text(value, unit=cell >= 40)
     ink = "muted" if value is None else f"num {shade}-ink" + (" strong" if found.picked else "")
     frame = f"M{x + 3:.1f} {top + 3:.1f}h{cell - 6:.1f}v{ROW - 6:.1f}h{6 - cell:.1f}z"
     return group(
         element("rect", x=x + 1, y=top + 1, width=cell - 2, height=ROW - 2, rx=3, class_=shade),
+        *([_corner(x + 1, top + 1, shade)] if value is not None and ramp.beneath(value) else []),
         *([element("path", d=frame, class_=f"picked {shade}-line")] if found.picked and value is not None else []),
         label(shown, x + cell / 2, top + 17, anchor="middle", class_=ink, font=FONT if cell >= 40 else SMALL),
         title=found.note or f"{place}: {shown}",
     )
+
+
+def _corner(x: float, y: float, shade: str) -> Svg:
+    """The mark of a value that is worse than the scale's lowest: colour does not say it alone."""
+    return element("path", d=f"M{x:.1f} {y:.1f}h{CORNER:.1f}l{-CORNER:.1f} {CORNER:.1f}z", class_=f"{shade}-ink")
 
 
 def _frames(table: _Table, band: Sequence[str], top: float) -> list[Svg]:
@@ -262,6 +288,16 @@ def _legend(ramp: Ramp, table: _Table, top: float) -> Svg:
         label(low, left, top + 15, class_="muted", font=SMALL),
         *swatches,
         label(high, start + 16 * STEPS + 8, top + 15, class_="muted", font=SMALL),
+        class_="legend",
+    )
+
+
+def _legend_below(ramp: Ramp, table: _Table, top: float) -> Svg:
+    left = max(min(table.left, table.width - 24 - text_width(ramp.below, SMALL)), 0.0)
+    return group(
+        element("path", d=f"M{left:.1f} {top + 4:.1f}h16v13h-16z", class_=BENEATH),
+        _corner(left, top + 4, BENEATH),
+        label(ramp.below, left + 24, top + 15, class_="muted", font=SMALL),
         class_="legend",
     )
 

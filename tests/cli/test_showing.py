@@ -1,0 +1,44 @@
+"""What a person sees: the width of a log, no padding in it, and progress that says what it counts."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.table import Table
+
+from roadworthy.cli import showing
+
+
+def test_a_log_is_as_wide_as_columns_says_and_its_lines_are_not_padded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = Table(title="a title")
+    table.add_column("words")
+    table.add_row("word " * 60)
+    widest = {}
+    for columns in ("70", ""):
+        monkeypatch.setenv("COLUMNS", columns)
+        showing.console().print(table)
+        lines = capsys.readouterr().out.splitlines()
+        assert all(line == line.rstrip() for line in lines)
+        widest[columns] = max(map(len, lines))
+    assert 60 < widest["70"] <= 70 and 130 < widest[""] <= showing.LOG_WIDTH
+
+
+def test_few_uneven_steps_are_counted_by_name_without_a_time_left() -> None:
+    out = io.StringIO()
+    log = showing.Lines(out, patience=0.0)
+    log.stage("supervising", 13)
+    log.advance(1)
+    log.advance(2)
+    log.stage("running the subject", 20_000)
+    log.advance(100)
+    log.advance(400)
+    text = out.getvalue()
+    assert "supervising (13 conditions)" in text and "supervising: 3 of 13 conditions\n" in text
+    assert "running the subject: 500 of 20,000 cases, about" in text
+
+
+def test_the_time_spent_on_a_stage_without_end_does_not_read_as_time_left() -> None:
+    assert showing.standing("loading subject and data", 0, None, 3, None) == "0:00:03"
