@@ -141,13 +141,15 @@ def test_intervals_respect_groups():
     assert found.width > 2 * wilson(int((~raised).sum()), 300).width
 
 
-def test_findings_are_miss_and_alarm_rates_everywhere_and_false_alarms_on_clean_data():
+def test_findings_are_misses_false_alarms_and_alarms_at_every_place():
     clean, fog = observed([0.1, 0.9, 0.2], [0, 1, 0]), observed([0.6, 0.7, 0.1], [0, 1, 1], "fog", 1)
     found = {f.id: f for f in verdicts.findings(clean, [fog], {"s": Threshold(0.5, "r", 9, 0.1)}, confidence=0.95)}
     assert set(found) == {
         *(f"{q} | clean | s" for q in ("miss_rate", "false_alarm_rate", "alarm_rate")),
-        *(f"{q} | fog@1 | s" for q in ("miss_rate", "alarm_rate", "worst_miss_rate")),
+        *(f"{q} | fog@1 | s" for q in ("miss_rate", "false_alarm_rate", "alarm_rate", "worst_miss_rate")),
     }
+    false = found["false_alarm_rate | fog@1 | s"]
+    assert (false.value, false.n, false.about.circumstance) == (1.0, 1, "fog")
     assert found["miss_rate | fog@1 | s"].value == 0.5 and found["alarm_rate | fog@1 | s"].better == "lower"
 
 

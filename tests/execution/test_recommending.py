@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roadworthy.analysis.informedness import Alarms, Informedness, informedness
 from roadworthy.analysis.observed import Observed
+from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.execution.assess import assess
-from roadworthy.execution.recommending import _by_ranking
+from roadworthy.execution.recommending import _by_ranking, _Compared, _exceeded, _more_together
 from roadworthy.measures.scored import Scored
 from roadworthy.registry import register, remove
 from roadworthy.report.run_view import RunView
@@ -84,6 +86,13 @@ class Backwards(Made):
         return confidence(output)
 
 
+class Startled(Made):
+    """Unsure on clean data; an alarm on everything that noise has touched, right or wrong."""
+
+    def risk(self, output: np.ndarray) -> np.ndarray:
+        return np.abs(output).sum(axis=1)
+
+
 class Unsure(Made):
     """As `max_softmax`, and as slow as a test wants."""
 
@@ -110,6 +119,7 @@ class GivesUp(Made):
 @pytest.fixture
 def odd():
     names = {"flaky": Flaky, "backwards": Backwards, "gives_up": GivesUp, "unsure": Unsure, "doubtful": Doubtful}
+    names["startled"] = Startled
     for name, made in names.items():
         register("supervisors", name)(made)
     yield
@@ -155,14 +165,17 @@ def test_supervisors_are_compared_at_one_rate_whatever_rule_gives_verdicts(user,
         edited(user, ("- max_softmax\n  - {knn: {k: 3}}\n", "- {knn: {k: 3}}\n  - max_softmax\n"), ("execution:", rule))
     )
     found = run.record["recommended"]
-    assert found["supervisors"] == ["max_softmax"] and "5% false alarms" in found["why"]
+    assert found["supervisors"] == ["max_softmax"]
+    assert "All were compared at 5% false alarms on clean data." in found["why"]
     import pyarrow.parquet as pq
 
     kept = {k: np.array(v) for k, v in pq.read_table(run.folder / "tables" / "calibration.parquet").to_pydict().items()}
     clean, failed, scores = kept["circumstance"] == "", kept["failure"], kept["score.max_softmax"]
     nominal = np.sort(scores[clean & ~failed])
     limit = nominal[len(nominal) - 1 - int(0.05 * len(nominal))]
-    assert found["covers"]["clean"]["catch_rate"] == pytest.approx((scores[clean & failed] > limit).mean())
+    caught, false = (scores[clean & failed] > limit).mean(), (nominal > limit).mean()
+    assert found["covers"]["clean"]["catch_rate"] == pytest.approx(caught)
+    assert found["covers"]["clean"]["informedness"] == pytest.approx(caught - false)
     cases = RunFolder.open(run.folder).cases()
     quiet = (cases["circumstance"] == "") & ~cases["failure"]
     real = record_of(run, "max_softmax")["threshold"]["value"]
@@ -173,9 +186,32 @@ def test_thresholds_that_never_raise_an_alarm_recommend_nobody(user):
     np.savez(user / "calibration.npz", **thirds(15, 1))
     run = assess(user / "assessment.yaml")
     found = run.record["recommended"]
-    assert found["supervisors"] == [] and "no threshold that was chosen ever raises an alarm" in found["why"]
-    assert "No set of supervisors is recommended, for nothing" in not_recommended(RunView.open(run.folder))
+    n = record_of(run, "knn")["threshold"]["chosen_on"]
+    few = f"conformal at 0.05 needs 19 clean, right calibration cases, and there are {n}"
+    assert (
+        found["supervisors"] == []
+        and f"no supervisor ever raises an alarm, for the threshold is infinite: {few}" in (found["why"])
+    )
+    assert f"supervisor knn never raises an alarm: {few}" in notes(run)
+    said = not_recommended(RunView.open(run.folder))
+    assert said.startswith("No set of supervisors is recommended. On the clean data and under ")
     assert "No set of supervisors is recommended" in (run.folder / "report.html").read_text()
+
+
+def test_few_false_alarms_of_whom_cannot_raise_one_meet_no_claim(user):
+    np.savez(user / "calibration.npz", **thirds(15, 1))
+    claims = (
+        "  - {id: B, false_alarm_rate: {max: 0.08}, supervisor: knn}\n"
+        "  - {id: C, miss_rate: {max: 0.5}, supervisor: knn}\nexecution:"
+    )
+    run = assess(edited(user, ("execution:", claims)))
+    quiet, missing = (next(j for j in run.judgements if j.claim.id == i) for i in ("B", "C"))
+    n = record_of(run, "knn")["threshold"]["chosen_on"]
+    assert quiet.status == "inconclusive" and missing.status == "breached"
+    assert (
+        f"the threshold is infinite: conformal at 0.05 needs 19 clean, right calibration cases, and there are {n}"
+        in (json.dumps(run.record["claims"]))
+    )
 
 
 def test_without_failures_nothing_is_recommended_and_the_reason_says_so(user):
@@ -209,7 +245,7 @@ def test_who_does_worse_than_chance_is_never_recommended(user, odd):
     only = ("  - max_softmax\n  - {knn: {k: 3}}\n  - fused\n", "  - backwards\n")
     file = edited(user, only, ("supervisor: knn", "supervisor: backwards"))
     found = assess(file).record["recommended"]
-    assert found["supervisors"] == [] and "catches clearly more of the failures" in found["not_covered"]["clean"]
+    assert found["supervisors"] == [] and "catches clearly more of the failures than" in found["not_covered"]["clean"]
     file = edited(
         user,
         ("  calibration: {npz: calibration.npz, columns: [site]}\n", ""),
@@ -225,12 +261,12 @@ def test_circumstances_that_no_calibration_case_speaks_of_are_named(user):
     rewrite(user, "calibration", site=np.full(400, "A"))
     found = assess(edited(user, ("  site_b: {where: {site: B}}\n", more))).record["recommended"]
     assert found["not_covered"] == {
-        "nowhere": "no calibration case meets its filter",
-        "other": "it has data of its own",
+        "nowhere": "no calibration case meets its filter; add some that do",
+        "other": "it has data of its own, and no calibration case is made under it",
     }
     assert "every circumstance" not in found["why"] and "on the clean data and under noise" in found["why"]
     assert (
-        "Nothing can be said of nowhere (no calibration case meets its filter); other (it has data of its own)"
+        "Under nowhere: no calibration case meets its filter; add some that do. Under other: it has data"
         in found["why"]
     )
 
@@ -252,6 +288,65 @@ def test_how_long_scoring_took_chooses_nothing(user, odd, monkeypatch):
         found = assess(file, runs=user / slow.__name__).record
         assert found["recommended"]["supervisors"] == ["unsure"]
         monkeypatch.setattr(slow, "rest", 0.0)
+
+
+def shifted(seed: int, level: float, *, all_alarm: bool) -> Alarms:
+    rng = np.random.default_rng(seed)
+    failed = rng.random(400) < level
+    return Alarms(np.ones(400, bool) if all_alarm else failed & (rng.random(400) < 0.6), failed, np.arange(400))
+
+
+def test_an_alarm_on_everything_or_on_a_whole_level_is_no_skill():
+    quiet = Alarms(np.zeros(400, bool), shifted(1, 0.1, all_alarm=True).failed, np.arange(400))
+    found = informedness([quiet, shifted(2, 0.7, all_alarm=True)], confidence=0.95)
+    assert found.caught > 0.8 and found.value == pytest.approx(0.0, abs=1e-12) and found.low < 0
+    skilled = informedness([shifted(1, 0.1, all_alarm=False), shifted(2, 0.7, all_alarm=False)], confidence=0.95)
+    assert 0 < skilled.low < skilled.value == skilled.caught < found.caught
+
+
+def test_who_raises_an_alarm_on_everything_under_a_shift_is_not_recommended_for_it(user, odd):
+    two = ("  - max_softmax\n  - {knn: {k: 3}}\n  - fused\n", "  - startled\n  - max_softmax\n")
+    file = edited(user, two, ("supervisor: knn", "supervisor: startled"))
+    run = assess(file)
+    found = run.record["recommended"]
+    assert found["supervisors"] == ["max_softmax"]
+    assert (
+        set(found["false_alarms"]) == set(found["miss_rate"])
+        and found["false_alarms"]["clean"] == (found["false_alarm_rate"])
+    )
+    cases = RunFolder.open(run.folder).cases()
+    right = (cases["circumstance"] == "noise") & (cases["level"] == 3) & ~cases["failure"]
+    raised = ~(cases["score.max_softmax"] <= float(record_of(run, "max_softmax")["threshold"]["value"]))
+    assert found["false_alarms"]["noise@3"]["value"] == pytest.approx(raised[right].mean())
+    assert finding(run, "false_alarm_rate", "max_softmax", "noise", 3).value == pytest.approx(raised[right].mean())
+
+
+def test_a_set_whose_false_alarms_exceed_what_was_asked_for_each_says_so():
+    rates = {"value": 0.12, "interval": {"low": 0.1}}
+    said = _exceeded({"supervisors": ["a", "b"], "false_alarm_rate": rates}, VerdictRule())
+    assert said[0].startswith(
+        "the recommended set raises an alarm on 12% of right answers on clean data, although 5% was"
+    )
+    assert not _exceeded({"supervisors": ["a", "b"], "false_alarm_rate": rates}, VerdictRule(rate=0.2))
+    assert not _exceeded({"supervisors": ["a", "b"], "false_alarm_rate": rates}, VerdictRule("cost"))
+
+
+def test_a_fused_of_one_member_is_not_recommended_and_a_note_says_so(user, odd):
+    two = ("  - max_softmax\n  - {knn: {k: 3}}\n  - fused\n", "  - fused\n  - max_softmax\n  - gives_up\n")
+    run = assess(edited(user, two, ("supervisor: knn", "supervisor: fused")))
+    assert record_of(run, "fused")["members"] == ["max_softmax"]
+    assert run.record["recommended"]["supervisors"] == ["max_softmax"]
+    assert "supervisor fused has only one member, max_softmax" in notes(run)
+
+
+def test_what_fusing_adds_is_said_in_percent():
+    told = {
+        ("all", "dim"): Informedness(0.96, 1.0, 0.04, 0.9, 0.01),
+        ("a", "dim"): Informedness(0.82, 0.88, 0.06, 0.7, 0.02),
+    }
+    compared = _Compared({"all": {"dim": 0.96}, "a": {"dim": 0.82}}, {"dim": 0.02}, {}, told)
+    said = _more_together(compared, {"all": ["a", "b"]}, ["a"])
+    assert "catches 100% instead of 88% under dim (alarms on right answers: 4% instead of 6%)." in said
 
 
 def test_fusing_all_is_as_large_as_all_of_them(user):
@@ -305,7 +400,7 @@ def test_a_set_chosen_by_ranking_calls_its_number_an_auc(user):
     )
     run = assess(file)
     covers = run.record["recommended"]["covers"]
-    assert covers["noise"]["auc_failure"] > 0.5 and "catch_rate" not in covers["noise"]
+    assert covers["noise"]["auc_failure"] > 0.5 and "informedness" not in covers["noise"]
     assert all(c.rate is not None for c in RunView.open(run.folder).recommended.covers)
 
 
@@ -367,7 +462,7 @@ def test_too_few_groups_are_refused_where_a_rule_was_asked_for_and_noted_elsewhe
     rewrite(user, "calibration", patient=np.array([f"c{i // 50}" for i in range(400)]))
     run = assess(edited(user, *GROUPED))
     assert (
-        "knn never raises an alarm: conformal at 0.05 needs 19 groups of clean calibration cases; there are 8"
+        "knn never raises an alarm: conformal at 0.05 needs 19 groups of clean, right calibration cases, and there are 8"
         in notes(run)
     )
     with pytest.raises(SpecError, match=r"needs at least 19 groups .*the calibration data has 8 groups"):

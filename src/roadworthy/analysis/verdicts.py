@@ -140,10 +140,29 @@ def rate(quantity: str, observed: Observed, raised: np.ndarray, supervisor: str 
     return _share(quantity, about, raised, np.ones(len(observed), bool), observed.groups, "is there")
 
 
-def quantities_at(observed: Observed) -> tuple[str, ...]:
-    """Which rates are reported under a condition: false alarms are those on clean data."""
-    clean = not observed.circumstance and not observed.slice
-    return ("miss_rate", "false_alarm_rate", "alarm_rate") if clean else ("miss_rate", "alarm_rate")
+def mute(threshold: Threshold, rule: VerdictRule) -> str:
+    """Why no score ever raises an alarm, and what would change that; empty where some score does.
+
+    >>> mute(Threshold(math.inf, "conformal", 10, 0.0), VerdictRule())
+    'the threshold is infinite: conformal at 0.05 needs 19 clean, right calibration cases, and there are 10'
+    """
+    if any(t.value != math.inf for t in (threshold, *threshold.per_class.values())):
+        return ""
+    if threshold.overrun:
+        return (
+            f"the threshold is infinite: too many calibration cases have no score to keep {rule.rule} at {rule.rate:g}"
+        )
+    if rule.rule in RATED:
+        return f"the threshold is infinite: {too_few(threshold, rule)}"
+    return f"the threshold is infinite: by the rule {rule.rule} no alarm at all is best"
+
+
+def too_few(threshold: Threshold, rule: VerdictRule) -> str:
+    """How many calibration cases, or groups of them, a rate needs and how many there are."""
+    grouped = threshold.groups is not None
+    there = threshold.groups if grouped else threshold.chosen_on
+    each = " of each class" if rule.per_class else f", and there are {there}"
+    return f"{rule.rule} at {rule.rate:g} needs {rule.least} {'groups of ' if grouped else ''}clean, right calibration cases{each}"
 
 
 def findings(
@@ -155,7 +174,7 @@ def findings(
         missed = []
         for o in (clean, *others):
             raised = alarms(threshold, o, supervisor)
-            rates = [rate(q, o, raised, supervisor) for q in quantities_at(o)]
+            rates = [rate(q, o, raised, supervisor) for q in RATES]
             found += [finding(r, confidence) for r in rates]
             missed += [r for r in rates if r.quantity == "miss_rate"]
         worst = worst_of(missed, confidence)

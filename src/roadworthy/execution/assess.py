@@ -210,6 +210,7 @@ def _conclude(
             folder.write_text("media/gallery.json", json.dumps(gallery.make_gallery(plan, folder, seen)))
     record = record_of(plan, seen, judgements, counts, command, at_work, chosen)
     record["recommended"] = recommend(plan, at_work, chosen, clean, others)
+    record["notes"] = [*(record["recommended"] or {}).get("notes", ()), *record["notes"]]
     record["timings"] = clock.seconds
     folder.write_record(record)
     with clock.stage("report"):

@@ -19,6 +19,7 @@ from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.observing import slice_label, slice_labels
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.recording import circumstance_record
+from roadworthy.execution.supervisions import verdict_rule
 from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import Assessment, ClaimSpec
@@ -46,7 +47,7 @@ def judge_claims(
             claim, evidence = _against_run(plan, content, clean, others)
         else:
             claim = _claim(spec, content)
-            judged = _OfSupervisors(thresholds or {}, given_up or {})
+            judged = _OfSupervisors(thresholds or {}, given_up or {}, verdict_rule(spec))
             evidence = _places(spec, content, quantity, clean, others, references, judged)
         judgement = judge(claim, evidence)
         if _over_levels(spec, content):
@@ -78,6 +79,7 @@ class _OfSupervisors:
 
     thresholds: Mapping[str, Threshold]
     given_up: Mapping[str, str]
+    rule: verdicts.VerdictRule
 
     def evidence(self, content: ClaimSpec, here: Observed, reference: Observed) -> Evidence:
         """What was observed of a supervisor at a place."""
@@ -88,6 +90,10 @@ class _OfSupervisors:
         if quantity in verdicts.RATES:
             if name not in self.thresholds:
                 return _nothing(quantity, here, f"{name} has no verdicts; the notes say why")
+            because = verdicts.mute(self.thresholds[name], self.rule)
+            # A low rate of alarms is no merit of a supervisor that cannot raise one.
+            if because and content.max is not None and quantity != "miss_rate":
+                return _nothing(quantity, here, f"no score of {name} can ever raise an alarm: {because}")
             return verdicts.rate(quantity, here, verdicts.alarms(self.thresholds[name], here, name), name)
         if quantity in supervision.FAILURE:
             return supervision.detects_failure(here, name, quantity)

@@ -1,23 +1,26 @@
 """A small set of supervisors: chosen on the calibration cases, all at one rate of false alarms, and judged on the test cases.
 
 At their own thresholds, whoever raises most alarms would seem to catch most. So under rules that keep no rate (least cost, best
-balanced accuracy) supervisors are compared at 5% false alarms; what the set misses is reported at the real thresholds. A supervisor
-speaks for a circumstance only where it catches clearly more failures than it raises false alarms: the lower end of an exact
-interval, corrected for the number of supervisors, lies above that rate. Where nobody does, nothing is recommended, and the reason
-is said.
+balanced accuracy) supervisors are compared at 5% false alarms on clean data; what the set misses is that at the real thresholds.
+Under a shift that rate no longer holds, and who then raises an alarm on everything shows no skill: all are compared by their
+informedness there, the share of failures less the share of right answers with an alarm. A supervisor speaks for a circumstance
+only where this is clearly above 0: the lower end of an exact interval, corrected for the number of supervisors. Where nobody does,
+nothing is recommended, and the reason is said.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from roadworthy.analysis import supervision, verdicts
 from roadworthy.analysis.calibration import Threshold
-from roadworthy.analysis.covering import cover
+from roadworthy.analysis.covering import Covering, cover
+from roadworthy.analysis.informedness import Alarms, Informedness, informedness
 from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.execution.observing import filtered
@@ -26,7 +29,7 @@ from roadworthy.execution.supervising import AtWork
 from roadworthy.execution.supervisions import verdict_rule
 from roadworthy.execution.verdicts import Calibration
 from roadworthy.finding import Finding
-from roadworthy.statistics import clustered_proportion, simultaneous
+from roadworthy.statistics import simultaneous
 from roadworthy.subject.needs import Gradient, Input, Layer, Passes, Request
 
 COMMON_RATE = 0.05
@@ -54,56 +57,93 @@ class _Compared(NamedTuple):
     rates: Rates
     slack: Mapping[str, float]
     silent: Mapping[str, str]
+    told: Mapping[tuple[str, str], Informedness] = MappingProxyType({})
+    """By supervisor and place, where verdicts are compared."""
 
 
 def recommend(
     plan: Plan, at_work: AtWork, chosen: Calibration, clean: Observed, others: Sequence[Observed]
 ) -> dict[str, Any] | None:
     """The set with its reason, or no set and the reason; None where no supervisor scores."""
-    labels = [label for label in at_work.labels if label in clean.scores]
+    members = {s.label: at_work.members_of(s) for s in plan.supervisions if s.reads_scores}
+    # What combines one supervisor knows no more than that one.
+    labels = [label for label in at_work.labels if label in clean.scores and len(members.get(label, ())) != 1]
     if not labels:
         return None
+    rule = verdict_rule(plan.spec)
     if not chosen.thresholds:
         compared = _by_ranking(labels, clean, others, plan.spec.confidence)
-        quantity, on, what, where = "auc_failure", OPTIMISTIC, "AUC for failures", "the test cases themselves"
-        within = f"{TOLERANCE:g}"
+        quantity, on = "auc_failure", OPTIMISTIC
     else:
-        rate = _common_rate(verdict_rule(plan.spec))
-        compared = _by_catching(plan, chosen, rate)
-        quantity, on, where = "catch_rate", "calibration", "the calibration cases"
-        what = f"share of failures caught at {100 * rate:.3g}% false alarms"
-        within = f"{TOLERANCE:g}, or one standard error,"
-    covered = _covered(compared.rates)
+        compared = _by_telling(plan, chosen, labels, _common_rate(rule))
+        quantity, on = "informedness", "calibration"
     record: dict[str, Any] = {
         "supervisors": [],
-        "why": _why_none(compared),
+        "why": _said_of(compared.silent),
         "quantity": quantity,
         "covers": {},
         "not_covered": dict(compared.silent),
         "miss_rate": {},
         "false_alarm_rate": None,
+        "false_alarms": {},
         "worst": None,
         "chosen_on": on,
+        "notes": [],
     }
-    if not covered:
+    if not _covered(compared.rates):
         return record
-    members = {s.label: at_work.members_of(s) for s in plan.supervisions if s.reads_scores}
     found = cover(compared.rates, tolerance=compared.slack, cost=_costs(plan), runs=members)
-    more = _more_together(compared, members, found.supervisors)
-    reach = "it comes" if len(found.supervisors) == 1 else "one of them comes"
     record |= {
         "supervisors": list(found.supervisors),
-        "why": (
-            f"the smallest set found: {_places(covered, compared.silent)} {reach} within {within} of the highest {what} of any "
-            f"single supervisor, measured on {where}; of sets of one size the cheapest{more}{_unsaid(compared.silent)}"
-        ),
-        "covers": {
-            p: {"by": found.by[p], quantity: found.rates[p], "best": _best(compared.rates, p)} for p in found.by
-        },
+        "why": _why(compared, found, rule, members),
+        "covers": {p: _cover(compared, found, p, quantity) for p in found.by},
     }
-    return record | (
-        _judged(chosen, clean, others, found.supervisors, plan.spec.confidence) if chosen.thresholds else {}
+    if not chosen.thresholds:
+        return record
+    record |= _judged(chosen, clean, others, found.supervisors, plan.spec.confidence)
+    return record | {"notes": _exceeded(record, rule)}
+
+
+def _why(compared: _Compared, found: Covering, rule: VerdictRule, members: Mapping[str, Sequence[str]]) -> str:
+    """What the set is, by what it was compared, what would be better somewhere, and where nothing is known."""
+    who = "it" if len(found.supervisors) == 1 else "one of them"
+    if compared.told:
+        within = f"{100 * TOLERANCE:g} percentage points, or one standard error, of the best single supervisor"
+        what = "by the share of failures with an alarm less that of right answers with one"
+        at = f" All were compared at {100 * _common_rate(rule):.3g}% false alarms on clean data."
+    else:
+        within, what, at = f"{TOLERANCE:g} of the best single supervisor", "by the AUC for failures", ""
+    silent = f" {_said_of(compared.silent)}" if compared.silent else ""
+    return (
+        f"the smallest set found: {_places(_covered(compared.rates), compared.silent)} {who} comes within {within}, {what}; of "
+        f"sets of one size the cheapest.{at}{_more_together(compared, members, found.supervisors)}{silent}"
     )
+
+
+def _cover(compared: _Compared, found: Covering, place: str, quantity: str) -> dict[str, Any]:
+    by = found.by[place]
+    content = {"by": by, quantity: found.rates[place], "best": _best(compared.rates, place)}
+    told = compared.told.get((by, place))
+    return content if told is None else content | {"catch_rate": told.caught, "false_alarm_rate": told.false_alarms}
+
+
+def _exceeded(record: Mapping[str, Any], rule: VerdictRule) -> list[str]:
+    """That alarms of several add up to more than was asked for each."""
+    false, several = record["false_alarm_rate"], len(record["supervisors"]) > 1
+    if rule.rule not in verdicts.RATED or false["value"] is None:
+        return []
+    surely = false["value"] if several else false["interval"]["low"]
+    if surely <= rule.rate:
+        return []
+    found, asked = f"{100 * false['value']:.3g}%", f"{100 * rule.rate:.3g}%"
+    if not several:
+        return [
+            f"the recommended supervisor raises an alarm on {found} of right answers on clean data; {asked} was asked for"
+        ]
+    return [
+        f"the recommended set raises an alarm on {found} of right answers on clean data, although {asked} was asked for each "
+        "supervisor: their false alarms add up; ask for a lower rate under verdicts, or run fewer of them"
+    ]
 
 
 def _more_together(compared: _Compared, members: Mapping[str, Sequence[str]], names: Sequence[str]) -> str:
@@ -116,9 +156,23 @@ def _more_together(compared: _Compared, members: Mapping[str, Sequence[str]], na
             continue
         places = [p for p, r in compared.rates[label].items() if r > _best(single, p) + compared.slack[p]]
         if places:
-            best = ", ".join(f"{p}: {compared.rates[label][p]:.2f} against {_best(single, p):.2f}" for p in places)
-            said += f". {label}, which makes {len(of)} supervisors run, is better than any single one at times ({best})"
+            better = "; ".join(_instead(compared, label, single, p) for p in places)
+            said += f" {label}, which makes {len(of)} supervisors run, does better than any single one: it {better}."
     return said
+
+
+def _instead(compared: _Compared, label: str, single: Rates, place: str) -> str:
+    """``catches 100% instead of 88% under dim_light``, and what it raises for that."""
+    best = max(
+        (s for s, r in single.items() if not math.isnan(r[place])), key=lambda s: single[s][place]
+    )  # a place where no single one has a rate is none where one is beaten
+    mine, other = compared.told.get((label, place)), compared.told.get((best, place))
+    if mine is None or other is None:
+        return f"has an AUC of {compared.rates[label][place]:.2f} instead of {single[best][place]:.2f} {_at(place)}"
+    return (
+        f"catches {100 * mine.caught:.0f}% instead of {100 * other.caught:.0f}% {_at(place)} (alarms on right answers: "
+        f"{100 * mine.false_alarms:.0f}% instead of {100 * other.false_alarms:.0f}%)"
+    )
 
 
 def _judged(
@@ -128,11 +182,13 @@ def _judged(
     raised = {o.name: verdicts.together(chosen.thresholds, o, names) for o in (clean, *others)}
     missed = {o.name: verdicts.rate("miss_rate", o, raised[o.name]) for o in (clean, *others)}
     worst = verdicts.worst_of(list(missed.values()), confidence)
-    false = verdicts.rate("false_alarm_rate", clean, raised[clean.name])
+    false = {o.name: verdicts.rate("false_alarm_rate", o, raised[o.name]) for o in (clean, *others)}
+    false_alarms = {place: _rate(verdicts.finding(e, confidence)) for place, e in false.items()}
     places = sum(not e.reason for e in missed.values())
     return {
         "miss_rate": {place: _rate(verdicts.finding(e, confidence)) for place, e in missed.items()},
-        "false_alarm_rate": _rate(verdicts.finding(false, confidence)),
+        "false_alarm_rate": false_alarms[clean.name],
+        "false_alarms": false_alarms,
         "worst": None if worst is None else {"place": str(worst.about), **_rate(worst), "places": places},
     }
 
@@ -141,29 +197,30 @@ def _common_rate(rule: VerdictRule) -> float:
     return rule.rate if rule.rule in verdicts.RATED else COMMON_RATE
 
 
-def _by_catching(plan: Plan, chosen: Calibration, rate: float) -> _Compared:
-    """The share of failed calibration cases that each catches, all levels of a circumstance together, at a common rate."""
-    seen = chosen.observed
+def _by_telling(plan: Plan, chosen: Calibration, labels: Sequence[str], rate: float) -> _Compared:
+    """How well each tells failed calibration cases from right ones by alarms, under every circumstance, at a common rate."""
+    seen, rule = chosen.observed, verdict_rule(plan.spec)
     places = _by_place([*seen, *(here for here, _ in filtered(plan, seen[0]))])
-    limits = _limits(plan, chosen, rate)
+    limits = {label: limit for label, limit in _limits(plan, chosen, rate).items() if label in labels}
     sure = simultaneous(plan.spec.confidence, max(len(limits), 1))
-    rates: Rates = {}
-    for label, limit in limits.items():
-        rates[label] = {}
-        for place, conditions in places.items():
-            caught, clusters = _caught(label, limit, chosen, conditions)
-            clear = len(caught) > 0 and rate < (
-                clustered_proportion(caught, clusters, confidence=sure, sided="lower", method="clopper_pearson").low
-            )
-            rates[label][place] = float(caught.mean()) if clear else math.nan
-    slack = {p: max(TOLERANCE, _standard_error(_best(rates, p), _failures(places[p]))) for p in places}
-    quiet = all(t.value == math.inf for limit in limits.values() for t in (*limit.per_class.values(), limit))
+    told = {
+        (label, place): informedness([_alarms(label, limit, chosen, o) for o in conditions], confidence=sure)
+        for label, limit in limits.items()
+        for place, conditions in places.items()
+    }
+    rates: Rates = {
+        label: {p: told[label, p].value if told[label, p].low > 0 else math.nan for p in places} for label in limits
+    }
+    errors = {p: [told[s, p].standard_error for s, r in rates.items() if r[p] == _best(rates, p)] for p in places}
+    slack = {p: max([TOLERANCE, *errors[p]]) for p in places}
+    mute = [why for limit in limits.values() if (why := verdicts.mute(limit, rule))]
     nobody = (
-        "no threshold that was chosen ever raises an alarm by its score"
-        if quiet
-        else f"no supervisor catches clearly more of the failures there than {100 * rate:.3g}%, the rate of false alarms"
+        f"no supervisor ever raises an alarm, for {mute[0]}; add calibration data, or ask for a higher rate under verdicts"
+        if mute and len(mute) == len(limits)
+        else "no supervisor catches clearly more of the failures than it raises alarms on right answers; add calibration cases, or "
+        "other supervisors"
     )
-    return _Compared(rates, slack, _silent(plan, places, rates, nobody))
+    return _Compared(rates, slack, _silent(plan, places, rates, nobody), told)
 
 
 def _limits(plan: Plan, chosen: Calibration, rate: float) -> dict[str, Threshold]:
@@ -180,19 +237,11 @@ def _limits(plan: Plan, chosen: Calibration, rate: float) -> dict[str, Threshold
     return {label: limit for label, limit in found.items() if not limit.overrun}
 
 
-def _caught(
-    label: str, limit: Threshold, chosen: Calibration, conditions: Sequence[Observed]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Which failed cases raise an alarm, and what each belongs to; without the samples that fitted the supervisor."""
-    rows, clean = chosen.rows.get(label), chosen.observed[0]
-    left = None if rows is None else clean.clusters[rows].astype(str)
-    caught, clusters = [], []
-    for o in conditions:
-        own = o.clusters.astype(str)
-        failed = o.failure if left is None else o.failure & np.isin(own, left)
-        caught.append(verdicts.alarms(limit, o, label)[failed])
-        clusters.append(own[failed])
-    return np.concatenate(caught), np.concatenate(clusters)
+def _alarms(label: str, limit: Threshold, chosen: Calibration, here: Observed) -> Alarms:
+    """On which cases an alarm is raised, which failed, and what each belongs to; without the samples that fitted the supervisor."""
+    rows, clean, own = chosen.rows.get(label), chosen.observed[0], here.clusters.astype(str)
+    keep = np.ones(len(here), bool) if rows is None else np.isin(own, clean.clusters[rows].astype(str))
+    return Alarms(verdicts.alarms(limit, here, label)[keep], here.failure[keep], own[keep])
 
 
 def _by_ranking(labels: Sequence[str], clean: Observed, others: Sequence[Observed], confidence: float) -> _Compared:
@@ -207,7 +256,8 @@ def _by_ranking(labels: Sequence[str], clean: Observed, others: Sequence[Observe
             clear = mean > CHANCE and any(e.interval(sure, "lower").low > CHANCE for e in known)
             rates[label][place] = mean if clear else math.nan
     silent = {
-        place: _without_failures(conditions, "test") or "no supervisor ranks failures clearly above successes there"
+        place: _unheard(conditions, "test")
+        or "no supervisor ranks failures clearly above right answers; add cases or supervisors"
         for place, conditions in places.items()
         if math.isnan(_best(rates, place))
     }
@@ -219,24 +269,29 @@ def _silent(plan: Plan, places: Mapping[str, Sequence[Observed]], rates: Rates, 
     found = {}
     for place, conditions in places.items():
         if math.isnan(_best(rates, place)):
-            found[place] = _without_failures(conditions, "calibration") or nobody
+            found[place] = _unheard(conditions, "calibration") or nobody
     for c in plan.circumstances:
         if c.name not in places:
             found[c.name] = (
-                "it has data of its own"
+                "it has data of its own, and no calibration case is made under it"
                 if c.kind == "dataset"
-                else "the calibration data lacks the columns of its filter"
+                else "the calibration data lacks the columns of its filter; add them"
                 if c.where is not None
                 else "no calibration case was made under it"
             )
     return found
 
 
-def _without_failures(conditions: Sequence[Observed], role: str) -> str:
+def _unheard(conditions: Sequence[Observed], role: str) -> str:
+    """Why the cases of a place cannot tell supervisors apart, and what to do; empty where they can."""
     n = sum(len(o) for o in conditions)
     if not n:
-        return f"no {role} case meets its filter"
-    return "" if _failures(conditions) else f"none of the {n} {role} cases fails there"
+        return f"no {role} case meets its filter; add some that do"
+    if not _failures(conditions):
+        return f"none of the {n} {role} cases fails there; add harder cases or a higher level"
+    if all(o.failure.all() or not o.failure.any() for o in conditions):
+        return f"no level has both failures and right answers among its {role} cases; add a milder level"
+    return ""
 
 
 def _places(covered: Sequence[str], silent: Mapping[str, str]) -> str:
@@ -248,20 +303,17 @@ def _places(covered: Sequence[str], silent: Mapping[str, str]) -> str:
     return " and ".join(on)
 
 
-def _unsaid(silent: Mapping[str, str]) -> str:
-    return f". Nothing can be said of {_reasons(silent)}" if silent else ""
-
-
-def _why_none(compared: _Compared) -> str:
-    return f"nothing speaks for any supervisor: {_reasons(compared.silent)}"
-
-
-def _reasons(silent: Mapping[str, str]) -> str:
-    """Places by reason: ``fog and snow (it has data of its own)``."""
+def _said_of(silent: Mapping[str, str]) -> str:
+    """A sentence for each reason: ``Under fog and snow: it has data of its own.``"""
     by_reason: dict[str, list[str]] = {}
     for place, reason in silent.items():
-        by_reason.setdefault(reason, []).append("the clean data" if place == "clean" else place)
-    return "; ".join(f"{_listed(places)} ({reason})" for reason, places in by_reason.items())
+        by_reason.setdefault(reason, []).append(place)
+    said = [f"{_places(places, silent)}: {reason}." for reason, places in by_reason.items()]
+    return " ".join(text[0].upper() + text[1:] for text in said)
+
+
+def _at(place: str) -> str:
+    return "on clean data" if place == "clean" else f"under {place}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -286,11 +338,6 @@ def _by_place(observed: Sequence[Observed]) -> dict[str, list[Observed]]:
 
 def _failures(conditions: Sequence[Observed]) -> int:
     return sum(int(o.failure.sum()) for o in conditions)
-
-
-def _standard_error(rate: float, n: int) -> float:
-    """What a repetition of the calibration would turn around anyway."""
-    return math.sqrt(rate * (1 - rate) / n) if n and not math.isnan(rate) else 0.0
 
 
 def _costs(plan: Plan) -> dict[str, float]:

@@ -51,6 +51,7 @@ def calibrate(plan: Plan, at_work: AtWork, advance: Any) -> Calibration:
         seen.append(observe(plan, at_work.cache, condition, at_work))
         advance(1)
     rows, notes = _fit_second(plan, at_work, seen)
+    notes += _alone(at_work)
     seen = [with_scores(s, at_work.score_second(s.system, s.observed.scores), at_work.labels) for s in seen]
     if not seen:
         return Calibration(notes=[*notes, *_without(plan, at_work)])
@@ -65,6 +66,16 @@ def calibrate(plan: Plan, at_work: AtWork, advance: Any) -> Calibration:
             continue
     notes += _threshold_notes(plan, rule, seen[0], thresholds, rows)
     return Calibration(seen, rows, thresholds, notes)
+
+
+def _alone(at_work: AtWork) -> list[str]:
+    """Who combines one supervisor only, which then says the same by itself."""
+    members = {s.label: at_work.members_of(s) for s in at_work.second}
+    return [
+        f"supervisor {label} has only one member, {of[0]}, and knows no more than it; it is not recommended"
+        for label, of in members.items()
+        if len(of) == 1
+    ]
 
 
 def assumed(plan: Plan, chosen: Calibration, findings: Sequence[Finding]) -> list[Finding]:
@@ -101,9 +112,7 @@ def _threshold_notes(
             )
         silent = _silent(threshold)
         if silent:
-            what = "groups of clean calibration cases" if threshold.groups is not None else "clean calibration cases"
-            there = f"; there are {threshold.groups}" if threshold.groups is not None and not rule.per_class else ""
-            notes.append(f"supervisor {label} {silent}: {rule.rule} at {rule.rate:g} needs {rule.least} {what}{there}")
+            notes.append(f"supervisor {label} {silent}: {verdicts.too_few(threshold, rule)}")
         if rule.per_class:
             strangers.setdefault(_strangers(plan, clean, threshold), []).append(label)
     for names, labels in strangers.items():

@@ -32,7 +32,7 @@ QUANTITIES = {
     "miss_rate": "the share of the failures that raise no alarm; what is missed goes on unnoticed.",
     "worst_miss_rate": "the miss rate at the place where it is highest, with an interval that allows for having looked at all "
     "places.",
-    "false_alarm_rate": "false alarms: the share of clean cases with a right answer that raise an alarm all the same.",
+    "false_alarm_rate": "false alarms: the share of cases with a right answer that raise an alarm all the same.",
     "alarm_rate": "the share of all cases, right or wrong, that raise an alarm.",
 }
 """The quantities that every run may have; a measure explains itself."""

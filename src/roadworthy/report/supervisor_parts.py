@@ -191,11 +191,14 @@ class Rate:
 
 @dataclass(frozen=True)
 class Cover:
-    """Who of the set is best under a circumstance, and the rate that says so: the share caught, or the AUC."""
+    """Who of the set is best under a circumstance, and the rate that says so: informedness, or the AUC."""
 
     circumstance: str
     by: str
     rate: float | None
+    caught: float | None = None
+    false_alarms: float | None = None
+    """On right answers under that circumstance."""
 
 
 @dataclass(frozen=True)
@@ -210,11 +213,13 @@ class Recommendation:
     false_alarm_rate: Mapping[str, Rate] = field(default_factory=dict)
     chosen_on: str = ""
     quantity: str = "catch_rate"
-    """By what it was chosen: the share of the failures caught, or the AUC where there are no verdicts."""
+    """By what it was chosen: informedness, or the AUC where there are no verdicts; older runs, the share of failures caught."""
     worst_place: str = ""
     worst_rate: Rate | None = None
     """What the set misses where it misses most, with an interval for the worst of all places."""
     places: int = 0
+    false_alarms_at: Mapping[str, Rate] = field(default_factory=dict)
+    """Of the set as a whole, by place; older runs have those on clean data only."""
 
     @classmethod
     def read(cls, record: Any, confidence: float) -> Recommendation | None:
@@ -234,6 +239,7 @@ class Recommendation:
             str(worst.get("place") or ""),
             Rate.read(worst, confidence) if worst else None,
             int(_number(worst.get("places")) or 0),
+            _rates(record.get("false_alarms"), confidence),
         )
 
     @property
@@ -257,8 +263,14 @@ class Recommendation:
         """Of the set as a whole on clean data."""
         return self.false_alarm_rate.get("clean") or next(iter(self.false_alarm_rate.values()), None)
 
+    @property
+    def most_false_alarms(self) -> tuple[str, float] | None:
+        """Under which circumstance the set as a whole raises most alarms on right answers; None where none is known."""
+        known = [(p, r.value) for p, r in self.false_alarms_at.items() if p != "clean" and r.value is not None]
+        return max(known, key=lambda entry: entry[1], default=None)
+
     def covered_by(self, place: Place) -> str:
-        """Who of the set catches most at a place; empty where the run does not say."""
+        """Who of the set does best at a place; empty where the run does not say."""
         keys = (place_key(*place), place[0] or "clean")
         return next((c.by for c in self.covers if c.circumstance in keys), "")
 
@@ -271,7 +283,9 @@ def place_key(circumstance: str, level: float | None) -> str:
 def _cover(circumstance: Any, by: Any, quantity: str) -> Cover:
     if not isinstance(by, Mapping):
         return Cover(str(circumstance), str(by or ""), None)
-    return Cover(str(circumstance), str(by.get("by") or ""), _number(by.get(quantity, by.get("catch_rate"))))
+    caught = _number(by.get("catch_rate"))
+    rate = _number(by.get(quantity, by.get("catch_rate")))
+    return Cover(str(circumstance), str(by.get("by") or ""), rate, caught, _number(by.get("false_alarm_rate")))
 
 
 def _rates(record: Any, confidence: float) -> dict[str, Rate]:

@@ -12,7 +12,7 @@ from . import numbers
 from .figure import place_name
 from .notes import brief
 from .run_view import RunView
-from .supervisor_parts import Rate, Supervisor, Threshold
+from .supervisor_parts import Cover, Rate, Supervisor, Threshold
 
 
 def recommended(view: RunView) -> str:
@@ -28,7 +28,7 @@ def not_recommended(view: RunView) -> str:
     record = view.run.get("recommended")
     if view.recommended is not None or not isinstance(record, Mapping) or not record.get("why"):
         return ""
-    return _sentence(f"no set of supervisors is recommended, for {str(record['why']).strip()}", ())
+    return f"No set of supervisors is recommended. {_sentence(str(record['why']).strip(), ())}"
 
 
 def on_top(view: RunView) -> str:
@@ -50,7 +50,7 @@ def recommended_because(view: RunView) -> str:
 
 
 def recommended_rates(view: RunView) -> str:
-    """What the recommended set misses where it misses most, its false alarms, and on what it was chosen."""
+    """What the recommended set misses at worst, on how many right answers it raises an alarm, and on what it was chosen."""
     found = view.recommended
     if found is None:
         return ""
@@ -58,14 +58,14 @@ def recommended_rates(view: RunView) -> str:
     parts = []
     if found.worst is not None:
         place, rate = found.worst
-        where = "on the clean data" if place == "clean" else f"under {place_name(*_split(place))}"
-        most = "where they miss most" if several else "where it misses most"
         widened = f", widened for the worst of {found.places} places" if rate.interval and found.places > 1 else ""
-        parts.append(f"{'miss' if several else 'misses'} {_rate(rate, widened)} of the failures {most} ({where})")
+        parts.append(f"{'miss' if several else 'misses'} {_rate(rate, widened)} of failures at worst ({_where(place)})")
     if found.false_alarms is not None and found.false_alarms.value is not None:
         raised = "raise" if several else "raises"
-        parts.append(f"{raised} a false alarm in {_rate(found.false_alarms)} of the clean cases that are right")
-    sentences = [f"{'Together they' if several else 'It'} {' and '.join(parts)}."] if parts else []
+        most = found.most_false_alarms
+        at_most = "" if most is None else f", at most {numbers.value(most[1], 'percent')} {_where(most[0])}"
+        parts.append(f"{raised} an alarm on {_rate(found.false_alarms)} of right answers on clean data{at_most}")
+    sentences = [f"{'Together they' if several else 'It'} {', and '.join(parts)}."] if parts else []
     if found.optimistic:
         sentences.append(
             "Chosen on the test cases themselves, which is optimistic: give calibration data to choose on."
@@ -81,13 +81,22 @@ def covered(view: RunView) -> str:
     if found is None or len(found.names) < 2 or not found.covers:
         return ""
     ranked = found.quantity.startswith("auc")
-    who = [
-        f"{c.circumstance}: {c.by}"
-        + ("" if c.rate is None else f" ({numbers.value(c.rate, 'plain' if ranked else 'percent')})")
-        for c in found.covers
-    ]
-    on = "" if found.optimistic or not found.chosen_on else f", on {found.chosen_on} data"
-    return f"{'The best AUC' if ranked else 'Who catches most'}{on}: {'; '.join(who)}."
+    who = [f"{c.circumstance}: {c.by}{_worth(c, ranked)}" for c in found.covers]
+    told = "Who tells failures from right answers best, on the data that chose the set"
+    heads = {"auc_failure": "The best AUC", "informedness": told}
+    return f"{heads.get(found.quantity, 'Who catches most')}: {'; '.join(who)}."
+
+
+def _worth(cover: Cover, ranked: bool) -> str:
+    """The numbers behind the choice; what it catches stands beside the false alarms that this costs."""
+    if cover.caught is not None and cover.false_alarms is not None:
+        caught, false = (numbers.value(x, "percent") for x in (cover.caught, cover.false_alarms))
+        return f" (catches {caught}, alarms on {false} of right answers)"
+    return "" if cover.rate is None else f" ({numbers.value(cover.rate, 'plain' if ranked else 'percent')})"
+
+
+def _where(place: str) -> str:
+    return "on clean data" if place == "clean" else f"under {place_name(*_split(place))}"
 
 
 def verdicts(view: RunView) -> str:
