@@ -192,7 +192,8 @@ class Pair:
     truth: str
     prediction: str
     clean_prediction: str
-    failure: bool
+    failure: bool | None
+    """None where the file does not say when an answer is wrong."""
     boxes: Mapping[str, list[list[float]]] = field(default_factory=dict)
     width: int = 0
     height: int = 0
@@ -215,7 +216,7 @@ class Pair:
             truth=text("truth"),
             prediction=text("prediction"),
             clean_prediction=text("clean_prediction"),
-            failure=bool(record.get("failure")),
+            failure=None if record.get("failure", False) is None else bool(record.get("failure")),
             boxes=record.get("boxes") or {},
             width=int(record.get("width") or 0),
             height=int(record.get("height") or 0),

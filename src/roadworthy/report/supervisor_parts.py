@@ -64,7 +64,10 @@ class Threshold:
     def ruled(self) -> str:
         """The rule in words, with its parameters."""
         name = self.rule.removeprefix("at_").replace("_", " ") + (" per class" if self.classes else "")
-        given = ", ".join(f"{k.replace('_', ' ')} {_short(v)}" for k, v in self.parameters.items())
+        # The file calls it rate whatever the rule; conformal's own letter for it is alpha.
+        given = ", ".join(
+            f"{'rate' if k == 'alpha' else k.replace('_', ' ')} {_short(v)}" for k, v in self.parameters.items()
+        )
         return f"{name} ({given})" if given else name
 
     @property
