@@ -80,7 +80,7 @@ def answers(tiny) -> Path:
 
 @pytest.mark.parametrize("quiet", [[], ["--quiet"]])
 def test_ids_that_fit_no_case_are_named_and_quiet_does_not_hide_them(answers, cli, quiet):
-    out = cli("assess", answers, *quiet).out
+    out = " ".join(cli("assess", answers, *quiet).out.split())
     assert "note: 20 ids in answers.jsonl fit no case, such as 'img-0'; cases have ids such as '0'" in out
     assert "20 cases gave no answer" in out
 

@@ -323,7 +323,7 @@ def test_a_small_calibration_set_that_nobody_asked_a_rule_of_leaves_a_note(user)
     run = assess(user / "assessment.yaml")
     assert record_of(run, "knn")["threshold"]["value"] == "inf"
     assert any(
-        "knn never raises an alarm" in n and "needs 19 clean calibration cases" in n for n in run.record["notes"]
+        "knn never raises an alarm" in n and "needs 19 clean, right calibration cases" in n for n in run.record["notes"]
     )
     assert finding(run, "miss_rate", "knn", "noise", 3).value == 1.0
 
