@@ -290,10 +290,6 @@ BAD_FILES = {
         "verdicts: the rule cost needs false_alarm, prevalence",
     ),
     "an unknown key": (("execution:", "verdicts: {rat: 0.1}\nexecution:"), r"verdicts\.rat: .*did you mean 'rate'\?"),
-    "a false alarm under a circumstance": (
-        ("miss_rate: {max: 1}", "false_alarm_rate: {max: 1}"),
-        "false_alarm_rate is that on clean data",
-    ),
     "a rate without its supervisor": (
         ("miss_rate: {max: 1}, supervisor: knn", "miss_rate: {max: 1}"),
         "miss_rate is about a supervisor",
@@ -306,6 +302,13 @@ def test_what_is_wrong_with_a_file_is_said_before_any_work(user, change, said):
     with pytest.raises(SpecError, match=said):
         assess(edited(user, change))
     assert not list((user / "runs").glob("*/run.json"))
+
+
+def test_false_alarms_under_a_circumstance_are_claimed_where_they_are_found(user):
+    run = assess(edited(user, ("miss_rate: {max: 1}", "false_alarm_rate: {max: 1}")))
+    claimed = run.record["claims"][0]
+    found = finding(run, "false_alarm_rate", "knn", "noise", 3).value
+    assert claimed["status"] == "met" and claimed["value"] == found > 0
 
 
 def test_verdicts_without_calibration_data_are_refused(user):
