@@ -40,7 +40,10 @@ def on_top(view: RunView) -> str:
     who = [f"about {k:,} for {joined(labels)}" for k, labels in sorted(by_passes.items())]
     if not who:
         return ""
-    return f"Score is without the passes or gradients of the subject itself, which cost, in forward passes a case, {', '.join(who)}"
+    cost = f"which cost at most, in forward passes a case, {', '.join(who)}"
+    return (
+        f"Score is without the passes or gradients of the subject itself, {cost}; dropout repeats only what follows it"
+    )
 
 
 def recommended_because(view: RunView) -> str:
