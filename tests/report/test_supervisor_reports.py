@@ -364,7 +364,7 @@ def test_a_worst_place_of_an_older_run_has_no_interval(view: RunView, tmp_path: 
 
 
 def test_what_the_subject_computes_for_a_supervisor_is_said_beside_its_time(view: RunView, page: str) -> None:
-    words = "Score is without the passes or gradients of the subject itself, which cost at most, in forward passes a case, about 10 for "
+    words = "of the subject itself, which cost at most, in forward passes a case, about 10 for "
     for text in (page, " ".join(printed(view, 140).split())):
         said = text.split(words)[1].split(";")[0]
         assert sorted(said.replace(" and ", ", ").split(", ")) == [f"mc_dropout_{k}" for k in ("mi", "ms", "pe", "vr")]
