@@ -88,10 +88,20 @@ def test_two_points_are_shrunk_by_half():
 def test_shrinkage_is_that_of_scikit_learn():
     few = ORACLE["few"]
     centred = few - few.mean(axis=0)
-    found = ledoit_wolf(centred, centred.T @ centred / len(few))
+    found = ledoit_wolf((centred**2).sum(axis=1), centred.T @ centred / len(few))
     assert found == pytest.approx(float(ORACLE["ledoit_wolf_of_few"]), rel=1e-9)
 
 
 def test_points_without_spread_have_no_covariance():
     with pytest.raises(np.linalg.LinAlgError, match="all the same"):
         Covariance.fit(np.ones((5, 3)))
+
+
+def test_a_covariance_around_several_means_is_that_of_the_rows_less_their_own_in_any_number_of_blocks(monkeypatch):
+    rng = np.random.default_rng(5)
+    points, means, which = rng.normal(size=(57, 4)), rng.normal(size=(3, 4)), rng.integers(0, 3, 57)
+    moved = points - means[which]
+    for block in (4, 40, 10**6):
+        monkeypatch.setattr("roadworthy.statistics.density.BLOCK", block)
+        factor = Covariance.fit(points, centre=means, which=which).factor
+        np.testing.assert_allclose(factor @ factor.T, moved.T @ moved / 57, rtol=1e-12, atol=1e-14)

@@ -15,6 +15,7 @@ one matrix product of whitened points. Scott's bandwidth n^(-1/(d+4)) scales the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -42,35 +43,49 @@ class Covariance:
 
     @classmethod
     def fit(
-        cls, points: np.ndarray, *, ddof: int = 0, centre: np.ndarray | None = None, device: str = "cpu"
+        cls,
+        points: np.ndarray,
+        *,
+        ddof: int = 0,
+        centre: np.ndarray | None = None,
+        which: np.ndarray | None = None,
+        device: str = "cpu",
     ) -> Covariance:
         """The covariance of the points; one that is singular is shrunk by Ledoit and Wolf's rule, at least by 1/n, and only then.
 
-        `centre` is one row for every point (or one for all) where the points have several means; `ddof` as in `np.cov`. The
-        product of the points is taken on `device`.
+        Where the points have several means these are the rows of `centre`, and `which` says each point's; `ddof` as in
+        `np.cov`. The product of the points is taken on `device`; here it is taken block by block.
         """
         n, d = points.shape
         centre = points.mean(axis=0, dtype=np.float64) if centre is None else centre
         if device == "cpu":
-            moved = points - centre
-            product = moved.T @ moved
+            product = sum((moved.T @ moved for moved in _moved(points, centre, which)), np.zeros((d, d)))
         else:
             from .on_device import gram_on
 
-            product = gram_on(points, centre, device)
+            product = gram_on(points, centre if which is None else centre[which], device)
         if n > d:
             factor = cholesky(product / max(n - ddof, 1))
             if factor is not None:
                 return cls(factor, 0.0)
         biased = product / n
+        squares = np.concatenate([np.einsum("ij,ij->i", moved, moved) for moved in _moved(points, centre, which)])
         # As if one more point spoke for it: of two points Ledoit and Wolf's estimate is 0, whatever the dimension.
-        share = max(ledoit_wolf(points - centre, biased), 1 / n)
+        share = max(ledoit_wolf(squares, biased), 1 / n)
         mean_variance = float(np.trace(biased)) / d
         if mean_variance <= np.finfo(np.float64).tiny:
             raise np.linalg.LinAlgError(f"the {n} points are all the same and have no covariance")
         scale = n / max(n - ddof, 1)
         shrunk = scale * ((1 - share) * biased + share * mean_variance * np.eye(d))
         return cls(np.linalg.cholesky(shrunk), share)
+
+
+def _moved(points: np.ndarray, centre: np.ndarray, which: np.ndarray | None) -> Iterator[np.ndarray]:
+    """The points around their centres in float64, some at a time: all at once they would take twice the points' memory."""
+    size = max(1, BLOCK // max(points.shape[1], 1))
+    for start in range(0, len(points), size):
+        rows = slice(start, start + size)
+        yield points[rows] - (centre if which is None else centre[which[rows]])
 
 
 def has_spread(points: np.ndarray) -> bool:
@@ -92,15 +107,16 @@ def cholesky(matrix: np.ndarray) -> np.ndarray | None:
     return factor if pivots.min() > SINGULAR * np.diagonal(matrix).max() else None
 
 
-def ledoit_wolf(centred: np.ndarray, covariance: np.ndarray) -> float:
-    """The share of shrinkage towards the mean variance (Ledoit and Wolf 2004, lemma 3.2 to 3.4), from centred points.
+def ledoit_wolf(squares: np.ndarray, covariance: np.ndarray) -> float:
+    """The share of shrinkage towards the mean variance (Ledoit and Wolf 2004, lemma 3.2 to 3.4).
+
+    `squares` are the squared lengths of the centred points.
 
     >>> centred = np.array([[1.0, 0.0], [-1.0, 0.0]])
-    >>> ledoit_wolf(centred, centred.T @ centred / 2)
+    >>> ledoit_wolf((centred**2).sum(axis=1), centred.T @ centred / 2)
     0.0
     """
-    n, d = centred.shape
-    squares = np.einsum("ij,ij->i", centred, centred)
+    n, d = len(squares), len(covariance)
     norm = float((covariance**2).sum())
     spread = norm - float(np.trace(covariance)) ** 2 / d
     if spread <= 0:
@@ -119,7 +135,7 @@ def whitened(points: np.ndarray, centre: np.ndarray, factor: np.ndarray, *, devi
         return there
     from scipy.linalg import solve_triangular
 
-    moved = np.asarray(points, dtype=np.float64) - centre
+    moved = np.subtract(points, centre, dtype=np.float64)
     solved: np.ndarray = solve_triangular(factor, moved.T, lower=True, check_finite=False, overwrite_b=True).T
     return solved
 

@@ -57,7 +57,7 @@ class Mahalanobis(ActivationSupervisor):
         sorted_rows = ByClass.of(activations, classes)
         means, (n, width) = sorted_rows.means(), activations.shape
         try:
-            shared = Covariance.fit(sorted_rows.points, centre=means[sorted_rows.classes()], device=self.device)
+            shared = Covariance.fit(sorted_rows.points, centre=means, which=sorted_rows.classes(), device=self.device)
         except np.linalg.LinAlgError:
             self.notes.append(f"{n} rows without spread within their classes; distances are Euclidean")
             shared = Covariance(np.eye(width), 0.0)
