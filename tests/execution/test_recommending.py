@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,7 @@ GROUPED = (
 )
 
 
-class Made:
+class Made(ABC):
     """A supervisor of class scores, out of a function; registered for a test."""
 
     needs = (Output(),)
@@ -57,8 +58,9 @@ class Made:
         output = np.asarray(trace.output, float).reshape(len(trace), -1)
         return self.risk(output)
 
+    @abstractmethod
     def risk(self, output: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        """One number a row of class scores."""
 
     def save(self, folder: Path) -> None:
         """Nothing."""

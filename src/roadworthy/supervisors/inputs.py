@@ -163,9 +163,20 @@ class Autoencoder(InputSupervisor):
 class _Likelihood(InputSupervisor):
     """What supervisors by Glow's likelihood share; the flow has `levels` of `steps`, with networks of `hidden` channels."""
 
-    levels: int
-    steps: int
-    hidden: int
+    def __init__(
+        self,
+        *,
+        levels: int = 2,
+        steps: int = 4,
+        hidden: int = 16,
+        epochs: int | None = None,
+        side: int = 32,
+        seed: int = 0,
+        device: str = "cpu",
+        memory_mb: int = 512,
+    ) -> None:
+        super().__init__(epochs=epochs, side=side, seed=seed, device=device, memory_mb=memory_mb)
+        self.levels, self.steps, self.hidden = levels, steps, hidden
 
     def _learn(self, pictures: np.ndarray | Sequence[Any]) -> dict[str, np.ndarray]:
         from roadworthy.generative.glow import Glow
@@ -208,12 +219,13 @@ class Typicality(_Likelihood):
         device: str = "cpu",
         memory_mb: int = 512,
     ) -> None:
-        super().__init__(epochs=epochs, side=side, seed=seed, device=device, memory_mb=memory_mb)
+        sizes: dict[str, Any] = {"levels": levels, "steps": steps, "hidden": hidden}
+        super().__init__(**sizes, epochs=epochs, side=side, seed=seed, device=device, memory_mb=memory_mb)
         if how not in ("typicality", "likelihood"):
             raise ValueError(f"typicality: how is {how!r}; 'typicality' or 'likelihood' was expected")
         if not 0 < held_out < 1:
             raise ValueError(f"typicality: held_out is {held_out}; a share between 0 and 1 was expected")
-        self.how, self.held_out, self.levels, self.steps, self.hidden = how, held_out, levels, steps, hidden
+        self.how, self.held_out = how, held_out
 
     def _learn(self, pictures: np.ndarray | Sequence[Any]) -> dict[str, np.ndarray]:
         if len(pictures) < 2:
@@ -234,18 +246,3 @@ class DlpraTypicality(_Likelihood):
     """Minus the log-likelihood under Glow, which seed 003 calls typicality; plain pictures seem normal to it."""
 
     name = "dlpra_typicality"
-
-    def __init__(
-        self,
-        *,
-        levels: int = 2,
-        steps: int = 4,
-        hidden: int = 16,
-        epochs: int | None = None,
-        side: int = 32,
-        seed: int = 0,
-        device: str = "cpu",
-        memory_mb: int = 512,
-    ) -> None:
-        super().__init__(epochs=epochs, side=side, seed=seed, device=device, memory_mb=memory_mb)
-        self.levels, self.steps, self.hidden = levels, steps, hidden

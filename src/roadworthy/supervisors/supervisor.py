@@ -11,7 +11,6 @@ circumstances, and its `truth` is then, case by case, whether it is one of these
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -100,8 +99,3 @@ def load_supervisor(folder: Path, subject_fingerprint: str) -> Supervisor:
     supervisor.meta["subject"] = subject_fingerprint
     supervisor.load(Path(folder))
     return supervisor  # type: ignore[no-any-return]
-
-
-def parameters_of(supervisor: Any) -> Mapping[str, Any]:
-    """The parameters a supervisor was made with, for the run's record."""
-    return {k: v for k, v in vars(supervisor).items() if not k.startswith("_")}
