@@ -1,0 +1,363 @@
+"""From scores to cells: what several supervisors say about one event, as one whole number that can be counted.
+
+Three logistic combinations of the supervisors' ranks are learned from a calibration table: how shifted a case looks, how likely it
+is right if it is clean, and how likely it is right if it is shifted. Each is cut into bins; together with a mark for scores that
+lie outside everything calibrated, the bins make a *cell*. A calibration is then nothing but counts: rows by kind of shift, right
+or wrong, and cell. Rows are counted by models that have not seen them (five folds, whole groups together), or on a table of
+their own. A monitor keeps the same counts of a stream.
+
+>>> rng = np.random.default_rng(0)
+>>> kind = np.repeat(["clean", "fog"], 400)
+>>> scores = {"energy": rng.normal(np.repeat([0.0, 2.0], 400)), "knn": rng.normal(np.repeat([0.0, 1.0], 400))}
+>>> correct = rng.random(800) < np.repeat([0.9, 0.5], 400)
+>>> calibration = calibrate(scores, kind, correct)
+>>> calibration.kinds, calibration.rows("fog"), round(calibration.accuracy("fog"), 2)
+(('clean', 'fog'), 400, 0.54)
+>>> cell = calibration.place({"energy": [0.0, 4.0, np.nan], "knn": [0.0, 3.0, np.nan]})
+>>> bool(cell[0] < cell[1]), int(cell[2]), calibration.place_one({"energy": 4.0, "knn": 3.0}) == int(cell[1])
+(True, -1, True)
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roadworthy.analysis.risk import learning
+from roadworthy.analysis.risk.learning import POWERS, Model
+from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
+from roadworthy.statistics.fusion import plain_number, ranks, thinned
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NOWHERE = -1
+"""The cell of an event without a single score."""
+SHIFT_BINS, RIGHT_BINS = 15, 6
+LEAST_PER_BIN = 10
+RIDGE_SHIFT, RIDGE_RIGHT = 1.0, 10.0
+"""Being right is harder to learn than shift, and a wrong slope there costs more than a flat one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What was learned before deployment: models, bins, and counts by kind of shift, right or wrong, and cell."""
+
+    names: tuple[str, ...]
+    references: tuple[tuple[float, ...], ...]
+    """Of each supervisor, its sorted clean scores, thinned."""
+    reach: tuple[tuple[float, float], ...]
+    """Of each supervisor, the lowest and the highest score of all calibration rows."""
+    shift: Model
+    right_clean: Model
+    right_shifted: Model
+    kinds: tuple[str, ...]
+    """Clean first."""
+    table: Ints
+    """Rows: kinds x (right, wrong) x cells."""
+    notes: tuple[str, ...] = ()
+    grouped: bool = False
+
+    def __post_init__(self) -> None:
+        expected = (len(self.kinds), 2, self.cells)
+        if self.table.shape != expected or self.table.dtype.kind != "i" or (self.table < 0).any():
+            raise ValueError(
+                f"a calibration's counts must be whole numbers of shape {expected}, found {self.table.shape}"
+            )
+        if not self.kinds or self.kinds[0] != CLEAN or len(set(self.kinds)) != len(self.kinds):
+            raise ValueError(f"a calibration's kinds are {CLEAN!r} first and distinct, found {self.kinds}")
+        width = 1 + len(self.names) * len(POWERS)
+        if any(len(m.coefficients) != width for m in (self.shift, self.right_clean, self.right_shifted)):
+            raise ValueError(f"{len(self.names)} supervisors need {width} coefficients a model")
+        self.table.setflags(write=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Calibration) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Bins of the shift score, of being right if clean, of being right if shifted; inside or outside what was calibrated."""
+        return self.shift.bins, self.right_clean.bins, self.right_shifted.bins, 2
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return math.prod(self.shape)
+
+    def rows(self, kind: str) -> int:
+        """How many rows of a kind were counted."""
+        return int(self.table[self._at(kind)].sum())
+
+    def accuracy(self, kind: str) -> float:
+        """The share of right answers among the rows of a kind."""
+        right, wrong = self.table[self._at(kind)].sum(axis=1)
+        return float(right / max(right + wrong, 1))
+
+    def shift_bin(self, cells: ArrayLike) -> Ints:
+        """The bin of the shift score in which each cell lies."""
+        return np.asarray(cells, dtype=np.int64) // (self.cells // self.shift.bins)
+
+    def folded(self, counts: ArrayLike) -> NDArray[Any]:
+        """Counts over cells (in the last axis) as a table over the four `shape` axes."""
+        array = np.asarray(counts)
+        return array.reshape(*array.shape[:-1], *self.shape)
+
+    def place(self, columns: Mapping[str, ArrayLike]) -> NDArray[np.int16]:
+        """The cell of each event; a missing score (NaN) is replaced by the mean rank of the others, -1 where there is none."""
+        given = [self._column(columns, name) for name in self.names]
+        n = len(given[0])
+        if any(len(column) != n for column in given):
+            raise ValueError(f"all scores must be of the same events, found {[len(column) for column in given]} scores")
+        missing = np.isnan(given[0])
+        for column in given[1:]:
+            missing = missing | np.isnan(column)
+        totals = [np.full(n, m.coefficients[0]) for m in self._models]
+        outside = np.zeros(n, dtype=bool)
+        for column, (values, tables), (low, high) in zip(given, self._lookup, self.reach, strict=True):
+            at = np.searchsorted(values, column)
+            at = 2 * at + (values[np.minimum(at, len(values) - 1)] == column)
+            for total, table in zip(totals, tables, strict=True):
+                total += table[at]
+            outside |= (column < low) | (column > high)
+        if missing.any():
+            self._complete(given, totals, np.flatnonzero(missing))
+        bins = [np.searchsorted(m.edges, t, side="right") for m, t in zip(self._models, totals, strict=True)]
+        _, clean, shifted, _ = self.shape
+        cells = (((bins[0] * clean + bins[1]) * shifted + bins[2]) * 2 + outside).astype(np.int16)
+        if missing.any():
+            cells[np.logical_and.reduce([np.isnan(column) for column in given])] = NOWHERE
+        return cells
+
+    def place_one(self, scores: Mapping[str, float]) -> int:
+        """`place` for one event, without arrays; the same cell."""
+        totals = [m.coefficients[0] for m in self._models]
+        a, b, c = totals
+        outside = False
+        for name, (values, (first, second, third)), (low, high) in zip(
+            self.names, self._lists, self.reach, strict=True
+        ):
+            score = scores.get(name, math.nan)
+            if score != score:
+                return int(self.place({n: [scores.get(n, math.nan)] for n in self.names})[0])
+            if score - score != 0.0:
+                raise ValueError(infinite(name))
+            at = bisect_left(values, score)
+            at = 2 * at + (at < len(values) and values[at] == score)
+            a, b, c = a + first[at], b + second[at], c + third[at]
+            outside = outside or score < low or score > high
+        s, clean, shifted = self._edges
+        place = (_bin(s, a) * (len(clean) + 1) + _bin(clean, b)) * (len(shifted) + 1) + _bin(shifted, c)
+        return 2 * place + outside
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; counts as the cells that have any, since most have none."""
+        return {
+            "names": list(self.names),
+            "references": [[plain_number(v) for v in reference] for reference in self.references],
+            "reach": [list(pair) for pair in self.reach],
+            "shift": self.shift.to_dict(),
+            "right_clean": self.right_clean.to_dict(),
+            "right_shifted": self.right_shifted.to_dict(),
+            "kinds": list(self.kinds),
+            "counts": {
+                kind: {
+                    word: [[int(i), int(row[i])] for i in np.flatnonzero(row)]
+                    for word, row in zip(_WORDS, rows, strict=True)
+                }
+                for kind, rows in zip(self.kinds, self.table, strict=True)
+            },
+            "notes": list(self.notes),
+            "grouped": self.grouped,
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Calibration:
+        """The inverse of `to_dict`."""
+        wanted = {"names", "references", "reach", "shift", "right_clean", "right_shifted", "kinds", "counts"}
+        if wanted - set(record):
+            raise ValueError(f"a calibration needs {sorted(wanted)}; missing {sorted(wanted - set(record))}")
+        models = [Model.from_dict(record[name]) for name in ("shift", "right_clean", "right_shifted")]
+        kinds = tuple(map(str, record["kinds"]))
+        cells = 2 * math.prod(m.bins for m in models)
+        table = np.zeros((len(kinds), 2, cells), dtype=np.int64)
+        for i, kind in enumerate(kinds):
+            for j, word in enumerate(_WORDS):
+                for cell, count in record["counts"][kind][word]:
+                    if not 0 <= cell < cells:
+                        raise ValueError(f"cell {cell} of {kind} is not among the {cells} cells of this calibration")
+                    table[i, j, cell] = count
+        return cls(
+            tuple(map(str, record["names"])),
+            tuple(tuple(map(float, reference)) for reference in record["references"]),
+            tuple((float(low), float(high)) for low, high in record["reach"]),
+            models[0],
+            models[1],
+            models[2],
+            kinds,
+            table,
+            tuple(map(str, record.get("notes", ()))),
+            bool(record.get("grouped", False)),
+        )
+
+    def _at(self, kind: str) -> int:
+        if kind not in self.kinds:
+            raise ValueError(f"no rows of kind {kind!r} were calibrated; there are {', '.join(self.kinds)}")
+        return self.kinds.index(kind)
+
+    def _column(self, columns: Mapping[str, ArrayLike], name: str) -> Floats:
+        if name not in columns:
+            raise ValueError(
+                f"score {name!r} is missing; the calibration reads {', '.join(self.names)}: give NaN where an event has none"
+            )
+        column = np.asarray(columns[name], dtype=np.float64)
+        if column.ndim != 1:
+            raise ValueError(f"{name} must be one-dimensional, one score an event, found shape {column.shape}")
+        if np.isinf(column).any():
+            raise ValueError(infinite(name))
+        return column
+
+    @property
+    def _models(self) -> tuple[Model, Model, Model]:
+        return self.shift, self.right_clean, self.right_shifted
+
+    @cached_property
+    def _lookup(self) -> list[tuple[Floats, list[Floats]]]:
+        """Of each supervisor: its distinct reference scores, and what every rank it can have adds to each model's score."""
+        found = []
+        for i, reference in enumerate(self.references):
+            values, steps = rank_steps(np.asarray(reference))
+            found.append((values, [m.terms(i, len(self.names), steps) for m in self._models]))
+        return found
+
+    @cached_property
+    def _lists(self) -> list[tuple[list[float], list[list[float]]]]:
+        return [(values.tolist(), [t.tolist() for t in tables]) for values, tables in self._lookup]
+
+    @cached_property
+    def _edges(self) -> list[tuple[float, ...]]:
+        return [m.edges for m in self._models]
+
+    def _complete(self, given: Sequence[Floats], totals: Sequence[Floats], rows: Ints) -> None:
+        """The models' scores of events with missing scores, whose ranks are the mean of the others."""
+        table = np.full((len(rows), len(given)), np.nan)
+        for j, (column, reference) in enumerate(zip(given, self.references, strict=True)):
+            values, steps = rank_steps(np.asarray(reference))
+            part = column[rows]
+            at = np.searchsorted(values, part)
+            at = 2 * at + (values[np.minimum(at, len(values) - 1)] == part)
+            table[:, j] = np.where(np.isnan(part), np.nan, steps[np.minimum(at, len(steps) - 1)])
+        table = _completed(table)
+        for model, total in zip(self._models, totals, strict=True):
+            total[rows] = model.coefficients[0]
+            for j in range(len(given)):
+                total[rows] += model.terms(j, len(given), table[:, j])
+
+
+_WORDS = ("right", "wrong")
+
+
+def calibrate(
+    columns: Mapping[str, ArrayLike],
+    kind: ArrayLike,
+    correct: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    clean: str = CLEAN,
+    count_on: tuple[Mapping[str, ArrayLike], ArrayLike, ArrayLike] | None = None,
+    seed: int = 0,
+) -> Calibration:
+    """Learn the three combinations from rows of known kind and outcome, and count rows that they have not seen.
+
+    `count_on` is a table of its own (columns, kind, correct) to count; without it every row is counted by models that
+    were fitted without the row's fold (five folds, whole `groups` together).
+    """
+    rows = checked_rows(columns, kind, correct, groups=groups, clean=clean)
+    references = [thinned(column[rows.kind == 0]) for column in rows.columns.values()]
+    table = _ranked(rows, references)
+    weights, is_clean = learning.even(rows.kind), rows.kind == 0
+    right = rows.correct.astype(np.float64)
+    folds = learning.folds_of(rows.groups, rows.kind, np.random.default_rng([seed, 4]))
+    fits = (
+        (np.ones(len(right), dtype=bool), (~is_clean).astype(np.float64), weights, RIDGE_SHIFT, SHIFT_BINS),
+        (is_clean, right, np.ones(len(right)), RIDGE_RIGHT, RIGHT_BINS),
+        (~is_clean, right, weights / weights[~is_clean].mean(), RIDGE_RIGHT, RIGHT_BINS),
+    )
+    models, bins = [], []
+    for on, marks, w, ridge, most in fits:
+        coefficients = learning.fitted(table[on], marks[on], w[on], ridge=ridge)
+        scores = learning.scored(coefficients, table)
+        scores[on] = learning.held_out(table[on], marks[on], w[on], folds[on], ridge=ridge)
+        edges = learning.edges_between(scores[on], w[on], min(most, max(2, int(on.sum()) // LEAST_PER_BIN)))
+        models.append(Model(tuple(map(float, coefficients)), edges))
+        bins.append(np.searchsorted(edges, scores, side="right"))
+    reach = tuple((float(np.nanmin(c)), float(np.nanmax(c))) for c in rows.columns.values())
+    chosen = tuple(tuple(map(float, reference)) for reference in references)
+    empty = np.zeros((len(rows.kinds), 2, 2 * math.prod(m.bins for m in models)), dtype=np.int64)
+    made = Calibration(
+        tuple(rows.columns),
+        chosen,
+        reach,
+        models[0],
+        models[1],
+        models[2],
+        rows.kinds,
+        empty,
+        rows.notes,
+        groups is not None,
+    )
+    if count_on is not None:
+        counted = checked_rows(*count_on, clean=clean, expected=rows.kinds)
+        return replace(made, table=_counted(made, counted.kind, counted.correct, made.place(counted.columns)))
+    cells = ((bins[0] * made.shape[1] + bins[1]) * made.shape[2] + bins[2]) * 2
+    return replace(made, table=_counted(made, rows.kind, rows.correct, cells))
+
+
+def rank_steps(reference: Floats) -> tuple[Floats, Floats]:
+    """The distinct reference scores, and the mid-rank below each, at each, and above all (see `fusion.ranks`).
+
+    >>> values, steps = rank_steps(np.array([1.0, 2.0, 2.0]))
+    >>> values.tolist(), steps.tolist()
+    ([1.0, 2.0], [0.125, 0.25, 0.375, 0.625, 0.875])
+    """
+    values, counts = np.unique(reference, return_counts=True)
+    upto = np.concatenate([[0], np.cumsum(counts)])
+    steps = np.empty(2 * len(values) + 1)
+    steps[0::2] = upto
+    steps[1::2] = 0.5 * (upto[:-1] + upto[1:])
+    return values, (steps + 0.5) / (len(reference) + 1.0)
+
+
+def _bin(edges: tuple[float, ...], value: float) -> int:
+    # bisect_right, written for short tuples: no import of a second name, and the same order as `searchsorted(side="right")`.
+    count = 0
+    for edge in edges:
+        if value < edge:
+            return count
+        count += 1
+    return count
+
+
+def _ranked(rows: Rows, references: Sequence[Floats]) -> Floats:
+    return _completed(np.column_stack([ranks(c, r) for c, r in zip(rows.columns.values(), references, strict=True)]))
+
+
+def _completed(table: Floats) -> Floats:
+    """Missing ranks replaced by the mean of the row's others; 0 where there is none, for a row that has no place."""
+    seen = ~np.isnan(table)
+    mean = np.where(seen, table, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
+    return np.where(seen, table, mean[:, None])
+
+
+def _counted(made: Calibration, kind: Ints, correct: NDArray[np.bool_], cells: NDArray[Any]) -> Ints:
+    table = np.zeros(made.table.shape, dtype=np.int64)
+    np.add.at(table, (kind, (~correct).astype(np.int64), cells), 1)
+    return table

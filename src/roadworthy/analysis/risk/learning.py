@@ -1,0 +1,111 @@
+"""Logistic combinations of supervisors' ranks, their out-of-fold scores, and the bins these are cut into.
+
+A combination learns from rows that are then not counted by it: `held_out` gives every row the score of a model that was fitted
+without the row's fold, and folds hold whole groups. The model that is kept is fitted on all rows.
+
+>>> rng = np.random.default_rng(0)
+>>> marks = np.repeat([0.0, 1.0], 200)
+>>> table = rng.random((400, 1)) / 2 + marks[:, None] / 2
+>>> coefficients = fitted(table, marks, np.ones(400), ridge=1.0)
+>>> bool(scored(coefficients, table)[marks == 1].min() > scored(coefficients, table)[marks == 0].max())
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadworthy.statistics.fusion import features, fit_logistic
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+POWERS = (1, 2, 6)
+"""Of the ranks: the square bends, the sixth power sees only the top of the range."""
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Model:
+    """A logistic combination of ranks, cut into bins: intercept, then the coefficients power by power; edges between the bins."""
+
+    coefficients: tuple[float, ...]
+    edges: tuple[float, ...]
+
+    @property
+    def bins(self) -> int:
+        """How many bins the edges make."""
+        return len(self.edges) + 1
+
+    def terms(self, member: int, members: int, ranks: Floats) -> Floats:
+        """What one member's ranks add to the score."""
+        slopes = self.coefficients[1 + member :: members]
+        square = ranks * ranks
+        result: Floats = slopes[0] * ranks + slopes[1] * square + slopes[2] * (square * square * square)
+        return result
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"coefficients": list(self.coefficients), "edges": list(self.edges)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Model:
+        """The inverse of `to_dict`."""
+        return cls(tuple(map(float, record["coefficients"])), tuple(map(float, record["edges"])))
+
+
+def fitted(ranks: Floats, marks: Floats, weights: Floats, *, ridge: float) -> Floats:
+    """Coefficients, intercept first; where all marks are the same there is nothing to learn, and every score is 0."""
+    if not (weights[marks == 1].sum() > 0 and weights[marks == 0].sum() > 0):
+        return np.zeros(1 + len(POWERS) * ranks.shape[1])
+    return fit_logistic(features(ranks, POWERS), marks, weights=weights, ridge=ridge)
+
+
+def scored(coefficients: Floats, ranks: Floats) -> Floats:
+    """The log-odds that the coefficients give each row."""
+    result: Floats = coefficients[0] + features(ranks, POWERS) @ coefficients[1:]
+    return result
+
+
+def held_out(ranks: Floats, marks: Floats, weights: Floats, folds: Ints, *, ridge: float) -> Floats:
+    """Every row's score by a model that was fitted without its fold."""
+    scores = np.zeros(len(marks))
+    for fold in np.unique(folds):
+        out = folds == fold
+        scores[out] = scored(fitted(ranks[~out], marks[~out], weights[~out], ridge=ridge), ranks[out])
+    return scores
+
+
+def folds_of(groups: NDArray[Any], kinds: Ints, rng: np.random.Generator) -> Ints:
+    """A fold for each row, whole groups together, rows of every kind spread over all folds where groups allow."""
+    names, code = np.unique(groups, return_inverse=True)
+    first = np.full(len(names), -1)
+    first[code[::-1]] = kinds[::-1]
+    order = np.lexsort((rng.random(len(names)), first))
+    fold = np.empty(len(names), dtype=np.int64)
+    fold[order] = np.arange(len(names)) % FOLDS
+    return fold[code]
+
+
+def edges_between(scores: Floats, weights: Floats, bins: int) -> tuple[float, ...]:
+    """Edges that give every bin the same weight of rows, as near as ties allow; fewer where scores repeat."""
+    order = np.argsort(scores, kind="stable")
+    total = np.cumsum(weights[order])
+    at = np.searchsorted(total, total[-1] * np.arange(1, bins) / bins)
+    edges = np.unique(scores[order][np.minimum(at, len(scores) - 1)])
+    return tuple(float(e) for e in edges if e > scores.min())
+
+
+def even(kinds: Ints) -> Floats:
+    """Weights that give clean rows (kind 0) one half of the rows, and every kind of shift the same part of the other half."""
+    count = np.bincount(kinds)
+    shifted = int((count[1:] > 0).sum())
+    share = np.full(len(count), 0.5 / max(shifted, 1))
+    share[0] = 0.5
+    return (share / np.maximum(count, 1))[kinds] * len(kinds)
