@@ -24,7 +24,7 @@ from roadworthy.analysis.risk.streams import (
     CLEAN,
     VERDICT,
     Detector,
-    Rows,
+    Pool,
     by_batch,
     detector_grid,
     draw_stream,
@@ -49,10 +49,10 @@ def lagged(values: np.ndarray, k: int) -> float:
     return float(np.corrcoef(values[:-k], values[k:])[0, 1])
 
 
-def table(n: int = 1000) -> Rows:
+def table(n: int = 1000) -> Pool:
     """Half clean, then fog and rain; the score is the row's number, so that it tells the row."""
     kind = np.array([CLEAN] * (n // 2) + ["fog"] * (n // 4) + ["rain"] * (n - n // 2 - n // 4))
-    return Rows({"score": np.arange(n, dtype=float)}, kind, np.arange(n) % 3 > 0)
+    return Pool({"score": np.arange(n, dtype=float)}, kind, np.arange(n) % 3 > 0)
 
 
 # schedules
@@ -239,7 +239,7 @@ def test_the_same_seed_draws_the_same_stream():
 
 def test_columns_of_another_length_are_refused():
     with pytest.raises(ValueError, match="score has 2 rows, and kind has 3"):
-        Rows({"score": [1.0, 2.0]}, ["clean"] * 3, [1, 1, 1])
+        Pool({"score": [1.0, 2.0]}, ["clean"] * 3, [1, 1, 1])
 
 
 # synthetic detectors

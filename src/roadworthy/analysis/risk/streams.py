@@ -9,8 +9,8 @@ on a clean one; the answer is right with a probability that depends on shift and
 
 >>> from roadworthy.analysis.risk.schedules import Constant, draw_shift
 >>> rng = np.random.default_rng(0)
->>> rows = Rows({"energy": np.arange(6.0)}, kind=["clean"] * 3 + ["fog"] * 3, correct=[1, 1, 1, 0, 0, 1])
->>> stream = draw_stream(rows, draw_shift(Constant(0.5), 1000, rng=rng), rng=rng)
+>>> pool = Pool({"energy": np.arange(6.0)}, kind=["clean"] * 3 + ["fog"] * 3, correct=[1, 1, 1, 0, 0, 1])
+>>> stream = draw_stream(pool, draw_shift(Constant(0.5), 1000, rng=rng), rng=rng)
 >>> bool((stream.kind[stream.shifted] == "fog").all()), float(stream.columns["energy"][~stream.shifted].max())
 (True, 2.0)
 >>> len(detector_grid()), detector_grid()[0]
@@ -25,14 +25,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roadworthy.analysis.risk.rows import CLEAN
 from roadworthy.analysis.risk.schedules import Shift
 from roadworthy.registry import did_you_mean
 
-CLEAN = "clean"
-
 
 @dataclass(frozen=True)
-class Rows:
+class Pool:
     """Labelled score rows to draw from: score columns, the kind of each row ("clean", or what shifted it), right or wrong."""
 
     columns: Mapping[str, np.ndarray]
@@ -60,9 +59,9 @@ class Rows:
         """The kinds of shift, without clean, by name."""
         return tuple(sorted(set(self.kind.tolist()) - {CLEAN}))
 
-    def taken(self, which: np.ndarray) -> Rows:
+    def taken(self, which: np.ndarray) -> Pool:
         """These rows alone (a mask, or numbers)."""
-        return Rows({n: c[which] for n, c in self.columns.items()}, self.kind[which], self.correct[which])
+        return Pool({n: c[which] for n, c in self.columns.items()}, self.kind[which], self.correct[which])
 
     def of(self, kinds: Sequence[str]) -> np.ndarray:
         """Which rows are of these kinds; a kind that no row has is refused."""
@@ -97,7 +96,7 @@ class Stream:
 
 
 def draw_stream(
-    rows: Rows,
+    pool: Pool,
     shift: Shift,
     *,
     kinds: Sequence[str] | None = None,
@@ -113,30 +112,30 @@ def draw_stream(
     (1 - 1/runs)^k or by chance). Rows that follow one another are near in the score `by` (None: the first column) by an AR(1)
     copula with coefficient `order`. Without replacement a row starts one run at most.
     """
-    wanted = tuple(kinds) if kinds is not None else rows.kinds
+    wanted = tuple(kinds) if kinds is not None else pool.kinds
     sides = [(~shift.shifted, (CLEAN,)), (shift.shifted, wanted)]
     run, place = _places(shift.n, runs=runs, order=order, rng=rng)
-    key = rows.columns[_column(rows, by)] if order else None
+    key = pool.columns[_column(pool, by)] if order else None
     row = np.empty(shift.n, dtype=np.int64)
     for events, of in sides:
         if not events.any():
             continue
-        candidates = np.flatnonzero(rows.of(of))
+        candidates = np.flatnonzero(pool.of(of))
         if not len(candidates):
             raise ValueError(f"the stream needs rows of {' or '.join(of) or 'a kind of shift'}, and the table has none")
         if key is not None:
             candidates = candidates[np.argsort(key[candidates], kind="stable")]
         row[events] = _rows_at(candidates, run[events], place, replace=replace, of=of, rng=rng)
-    columns = {name: column[row] for name, column in rows.columns.items()}
-    return Stream(shift, rows.kind[row], rows.correct[row], columns, row)
+    columns = {name: column[row] for name, column in pool.columns.items()}
+    return Stream(shift, pool.kind[row], pool.correct[row], columns, row)
 
 
-def _column(rows: Rows, by: str | None) -> str:
+def _column(pool: Pool, by: str | None) -> str:
     if by is None:
-        return next(iter(rows.columns))
-    if by not in rows.columns:
+        return next(iter(pool.columns))
+    if by not in pool.columns:
         raise ValueError(
-            f"there is no score {by!r}{did_you_mean(by, rows.columns)}; there are {', '.join(rows.columns)}"
+            f"there is no score {by!r}{did_you_mean(by, pool.columns)}; there are {', '.join(pool.columns)}"
         )
     return by
 
@@ -239,11 +238,11 @@ def draw_verdicts(detector: Detector, shift: Shift, *, by_batch: bool = False, r
     return Stream(shift, kind, rng.random(shift.n) < right, {VERDICT: alarm.astype(np.float64)})
 
 
-def verdict_rows(detector: Detector, clean: int, shifted: int, *, rng: np.random.Generator) -> Rows:
+def verdict_rows(detector: Detector, clean: int, shifted: int, *, rng: np.random.Generator) -> Pool:
     """A labelled table to calibrate a synthetic detector on: so many clean and shifted rows."""
     drawn = np.arange(clean + shifted) >= clean
     stream = draw_verdicts(detector, Shift(drawn.astype(float), drawn, np.arange(len(drawn))), rng=rng)
-    return Rows(stream.columns, stream.kind, stream.correct)
+    return Pool(stream.columns, stream.kind, stream.correct)
 
 
 def by_batch(values: ArrayLike, batch: np.ndarray) -> np.ndarray:
