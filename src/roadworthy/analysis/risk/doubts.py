@@ -1,0 +1,113 @@
+"""When a monitor must say that it cannot tell: scores that do not separate, and windows unlike anything that was calibrated.
+
+Scores separate when TPR and TNR of the best cut add up to more than 1 beyond chance (seed 003, section 3.2.1). A window is strange
+when no mixture of what was calibrated explains how its events fall into the bins, or when more events than calibration rows
+would lead one to expect have a score that no calibration row had.
+
+>>> verdict = Separation(auc=0.52, error=0.03, tpr=0.5, tnr=0.52, cut=3)
+>>> verdict.enough
+False
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadworthy.analysis.risk.cells import Calibration
+
+Floats = NDArray[np.float64]
+
+STRANGE = 1e-6
+"""The p-value below which a window is called unlike anything calibrated: once in a million windows at most by chance."""
+BEYOND = 2.0
+"""Standard errors by which the area under the curve must exceed one half."""
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How well the shift score tells shifted (kinds even) from clean rows, and the bin from which on it calls an event shifted."""
+
+    auc: float
+    error: float
+    tpr: float
+    tnr: float
+    cut: int
+
+    @property
+    def enough(self) -> bool:
+        """Whether it separates beyond chance."""
+        return self.auc - BEYOND * self.error > 0.5 and self.tpr + self.tnr > 1.0
+
+
+def separation(calibration: Calibration) -> Separation:
+    """From the counts alone; the error is Hanley and McNeil's, with as many shifted rows as the smallest kind has."""
+    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)
+    shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
+    clean, shifted = shares[0], shares[1:].mean(axis=0)
+    below = np.concatenate([[0.0], np.cumsum(clean)[:-1]])
+    auc = float(shifted @ (below + 0.5 * clean))
+    n0, n1 = max(bins[0].sum(), 1.0), max(bins[1:].sum(axis=1).min(), 1.0)
+    q1, q2 = auc / (2.0 - auc), 2.0 * auc * auc / (1.0 + auc)
+    spread = auc * (1.0 - auc) + (n1 - 1.0) * (q1 - auc * auc) + (n0 - 1.0) * (q2 - auc * auc)
+    youden = np.cumsum(clean)[:-1] - np.cumsum(shifted)[:-1] if len(clean) > 1 else np.zeros(1)
+    cut = int(youden.argmax()) + 1
+    error = float(np.sqrt(max(spread, 1e-12) / (n0 * n1)))
+    return Separation(auc, error, float(shifted[cut:].sum()), float(clean[:cut].sum()), cut)
+
+
+@dataclass(frozen=True, eq=False)
+class Doubts:
+    """Of each window: how likely its bins and its unheard-of scores are, if the calibration holds."""
+
+    bins: Floats
+    outside: Floats
+    share_outside: Floats
+
+    @property
+    def p_value(self) -> Floats:
+        """Of the stranger of the two, both considered."""
+        return np.minimum(1.0, 2.0 * np.minimum(self.bins, self.outside))
+
+    def reasons(self, separation: Separation, n: Floats) -> tuple[str | None, ...]:
+        """In words, why a window's figures should not be relied on."""
+        return tuple(self._reason(i, separation, float(n[i])) for i in range(len(n)))
+
+    def _reason(self, i: int, separation: Separation, n: float) -> str | None:
+        if not separation.enough:
+            return (
+                f"the scores do not tell shift from none (AUC {separation.auc:.2f} ± {BEYOND * separation.error:.2f}, "
+                f"TPR + TNR = {separation.tpr + separation.tnr:.2f})"
+            )
+        if n <= 0:
+            return "no event has come yet"
+        if 2.0 * self.outside[i] < STRANGE:
+            return f"{self.share_outside[i]:.0%} of the events have a score that no calibration row had"
+        if 2.0 * self.bins[i] < STRANGE:
+            return "no mixture of what was calibrated explains how the scores fall"
+        return None
+
+
+def doubts(
+    by_shift: Floats, outside: Floats, log_likelihood: Floats, shrink: Floats, calibration: Calibration
+) -> Doubts:
+    """How strange each window is; `log_likelihood` holds draws x windows x rates."""
+    from scipy.special import bdtrc
+    from scipy.stats import chi2
+
+    n = by_shift.sum(axis=1)
+    effective = n * shrink
+    shares = by_shift / np.maximum(n, 1e-12)[:, None]
+    best = (by_shift * np.log(np.maximum(shares, 1e-300))).sum(axis=1)
+    deviance = 2.0 * (best - log_likelihood.max(axis=(0, 2))) * shrink
+    rows = calibration.table.sum(axis=(1, 2))
+    # A window differs from a draw by its own chance, by the draw's, and by that of the calibration rows.
+    deviance = np.maximum(deviance, 0.0) / (1.0 + 2.0 * effective / max(float(rows.min()), 1.0))
+    by_bins = chi2.sf(deviance, max(calibration.shift.bins - 1, 1))
+    # The next row of those that were calibrated lies beyond all others on either side with this probability, score by score.
+    expected = min(0.5, 2.0 * len(calibration.names) / (float(rows.min()) + 1.0))
+    k = np.floor(outside * shrink)
+    found = np.where(k > 0, bdtrc(np.maximum(k - 1, 0), np.maximum(np.ceil(effective), k).astype(int), expected), 1.0)
+    return Doubts(by_bins, found, outside / np.maximum(n, 1e-12))

@@ -1,0 +1,103 @@
+"""Intervals of weighted values: what a posterior over draws and rates says about a quantity, window by window.
+
+>>> values, weights = np.linspace(0.0, 1.0, 1001).reshape(-1, 1, 1), np.full((1001, 1, 1), 1 / 1001)
+>>> low, high = among(values, weights, 0.0, 1.0).interval(0.95)
+>>> round(float(low[0]), 3), round(float(high[0]), 3)
+(0.025, 0.975)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+RESOLUTION = 400
+"""Steps between the least and the greatest value: finer than any interval that a window can give."""
+EXACT = 400
+"""Events up to which every number of right answers is weighed; beyond, shares on a grid of as many steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Of each window, the weight of values near each point from the least to the greatest."""
+
+    points: Floats
+    weights: Floats
+    """Windows x points."""
+
+    def interval(self, confidence: float) -> tuple[Floats, Floats]:
+        """The central interval of each window."""
+        return quantiles(self.weights, self.points, confidence)
+
+
+def among(values: Floats, weights: Floats, least: float, greatest: float) -> Histogram:
+    """The histogram of values (draws x windows x rates), each shared between the two points beside it."""
+    windows = weights.shape[1]
+    points = np.linspace(least, greatest, RESOLUTION + 1)
+    if greatest <= least:
+        return Histogram(np.array([least, least]), np.full((windows, 2), 0.5))
+    place = (np.broadcast_to(values, weights.shape) - least) * (RESOLUTION / (greatest - least))
+    place = np.clip(place, 0.0, RESOLUTION)
+    below = np.minimum(place.astype(np.intp), RESOLUTION - 1)
+    upper = (place - below) * weights
+    at = (below + (np.arange(windows) * (RESOLUTION + 1))[:, None]).ravel()
+    size = windows * (RESOLUTION + 1)
+    total = (
+        np.bincount(at, (weights - upper).ravel(), minlength=size)
+        + np.bincount(at + 1, upper.ravel(), minlength=size)[:size]
+    )
+    return Histogram(points, total.reshape(windows, -1))
+
+
+def quantiles(weights: Floats, points: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """The central interval of weights (windows x points), each point standing for its neighbourhood; linear within."""
+    tail = (1.0 - confidence) / 2.0
+    ends = np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
+    upto = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
+    upto /= upto[:, -1:]
+    return _crossing(upto, ends, tail), _crossing(upto, ends, 1.0 - tail)
+
+
+def with_chance(histogram: Histogram, n: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """The central interval of a window's own share of right answers: binomial with a probability that the histogram weighs."""
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.zeros(len(n)), np.ones(len(n))
+    whole = np.maximum(np.rint(n), 1.0).astype(int)
+    for size in np.unique(whole):
+        rows = whole == size
+        shares, upto = _binomial(int(size), len(histogram.points))
+        mixed = histogram.weights[rows] @ upto
+        low[rows] = shares[(mixed > tail).argmax(axis=1)]
+        high[rows] = shares[(mixed >= 1.0 - tail - 1e-12).argmax(axis=1)]
+    return low, high
+
+
+@lru_cache(maxsize=32)
+def _binomial(n: int, points: int) -> tuple[Floats, Floats]:
+    """Shares of right answers, and for every probability on the grid how likely no greater share is."""
+    from scipy.special import bdtr, ndtr
+
+    probability = np.linspace(0.0, 1.0, points)[:, None]
+    if n <= EXACT:
+        k = np.arange(n + 1)
+        return k / n, bdtr(k[None, :].astype(float), n, probability)
+    shares = np.linspace(0.0, 1.0, 4 * EXACT + 1)
+    deviation = np.sqrt(np.maximum(probability * (1.0 - probability) / n, 1e-12))
+    upto = ndtr((shares[None, :] - probability) / deviation)
+    upto[:, -1] = 1.0
+    return shares, upto
+
+
+def _crossing(upto: Floats, ends: Floats, level: float) -> Floats:
+    """Where the distribution function reaches a level."""
+    at = np.clip((upto >= level).argmax(axis=1), 1, len(ends) - 1)
+    rows = np.arange(len(upto))
+    before, after = upto[rows, at - 1], upto[rows, at]
+    part = np.divide(level - before, after - before, out=np.ones_like(before), where=after > before)
+    result: Floats = ends[at - 1] + np.clip(part, 0.0, 1.0) * (ends[at] - ends[at - 1])
+    return result
