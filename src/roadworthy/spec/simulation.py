@@ -1,0 +1,290 @@
+"""The file that `roadworthy simulate` reads: a stream whose truth is known, what was calibrated, and the estimators to compare.
+
+>>> text = '''
+... stream:
+...   detector: {tpr: 0.9, tnr: 0.8}
+...   shift: [{constant: 0.0, events: 2000}, {constant: 0.3, events: 2000}]
+... '''
+>>> simulation = Simulation.parse(text, "step.yaml")
+>>> simulation.stream.events, simulation.window, simulation.estimators[0]
+(4000, 100, 'event_tree')
+>>> Simulation.parse(text.replace("constant: 0.3", "konstant: 0.3"), "step.yaml")
+Traceback (most recent call last):
+roadworthy.spec.document.SpecError: step.yaml:4: stream.shift[1].konstant: this key is not known (did you mean 'constant'?)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+
+from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
+from roadworthy.analysis.risk.schedules import Segments, read_schedule, read_segment
+from roadworthy.analysis.risk.tree import Tree
+from roadworthy.spec.document import Document, SpecError
+from roadworthy.spec.mistakes import first_error
+
+Rate = float
+EstimatorName = Literal["event_tree", "mean", "rogan_gladen", "bayes", "likelihood", "posterior", "cbpe"]
+USUAL: tuple[EstimatorName, ...] = ("event_tree", "rogan_gladen", "mean")
+MOST_EVENTS = 2_000_000
+"""Events in a stream times repeats; more is work for a study."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class SegmentSpec(_Strict):
+    """A part of the schedule: one key names its shape and holds its rates."""
+
+    constant: Rate | None = Field(None, description="One rate")
+    step: list[Rate] | None = Field(None, description="Rates before and after event number `at`")
+    ramp: list[Rate] | None = Field(None, description="From a rate to another")
+    bursts: list[Rate] | None = Field(None, description="Rates outside and within bursts")
+    markov: list[Rate] | None = Field(None, description="Rates of two hidden states: autocorrelated shift")
+    at: int | None = Field(None, description="step: the event it is at")
+    every: int | None = Field(None, description="bursts: events from one to the next")
+    length: int | None = Field(None, description="bursts: events of one")
+    random: bool | None = Field(None, description="bursts: at random, `every` on average")
+    share: float | None = Field(None, description="markov: part of the time in the second state")
+    run: float | None = Field(None, description="markov: mean events of a stay in the second state")
+    events: int | None = Field(None, ge=1, description="Length of this part; the last may leave it out")
+
+    @model_validator(mode="after")
+    def _one_shape(self) -> SegmentSpec:
+        read_segment(self.model_dump(exclude_none=True))
+        return self
+
+
+class AccuracySpec(_Strict):
+    """P(right) of the classifier behind a synthetic detector: one number, or one with an alarm and one without."""
+
+    clean: float | list[float] = 0.95
+    shifted: float | list[float] = 0.6
+
+    @field_validator("clean", "shifted")
+    @classmethod
+    def _probabilities(cls, value: float | list[float]) -> float | list[float]:
+        parts = value if isinstance(value, list) else [value]
+        if len(parts) not in (1, 2) or not all(0 <= p <= 1 for p in parts):
+            raise ValueError("is a probability, or two of them: with an alarm, and without")
+        return value
+
+    def pair(self, side: Literal["clean", "shifted"]) -> tuple[float, float]:
+        """P(right) with an alarm, and without."""
+        value = getattr(self, side)
+        return (value[0], value[-1]) if isinstance(value, list) else (value, value)
+
+
+class DetectorSpec(_Strict):
+    """A synthetic detector, or a whole grid of them."""
+
+    tpr: float | None = Field(None, ge=0, le=1, description="P(alarm | shifted)")
+    tnr: float | None = Field(None, ge=0, le=1, description="P(no alarm | clean)")
+    grid: int | None = Field(
+        None, ge=2, le=20, description="Instead: all (tpr, tnr) in so many steps whose balanced accuracy is above 0.5"
+    )
+    accuracy: AccuracySpec = Field(default_factory=lambda: AccuracySpec.model_validate({}))
+
+    @model_validator(mode="after")
+    def _one_or_grid(self) -> DetectorSpec:
+        if (self.grid is None) == (self.tpr is None or self.tnr is None):
+            raise ValueError("give tpr and tnr, or grid")
+        if self.grid is not None and (self.tpr is not None or self.tnr is not None):
+            raise ValueError("give tpr and tnr, or grid, not both")
+        return self
+
+
+class StreamSpec(_Strict):
+    """The events: rows of a labelled score table, or a synthetic detector's verdicts."""
+
+    scores: str | None = Field(None, description="A table with kind, correct and score columns: CSV or Parquet")
+    truth: str | None = Field(None, description="Where kind and correct stand in a table of their own, by id")
+    detector: DetectorSpec | None = Field(None, description="Instead: a synthetic detector")
+    kinds: list[str] | None = Field(None, description="Kinds of the shifted rows; by default all but clean")
+    shift: list[SegmentSpec] = Field(description="How often events are shifted; one segment, or a list")
+    events: int | None = Field(None, ge=1, description="Length; by default that of the segments")
+    batches: int | list[int] = Field(1, description="Events that are clean or shifted together; a list is mixed")
+    replace: bool = Field(True, description="Whether a row may be drawn again")
+    runs: float = Field(1.0, ge=1, description="Mean events for which a row is repeated")
+    order: float = Field(0.0, ge=0, lt=1, description="AR(1) coefficient of the rows' places in the score `by`")
+    by: str | None = Field(None, description="The score that `order` is about; by default the first")
+
+    @field_validator("shift", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return [value] if isinstance(value, Mapping) else value
+
+    @field_validator("batches")
+    @classmethod
+    def _positive(cls, value: int | list[int]) -> int | list[int]:
+        if not value or min([value] if isinstance(value, int) else value) < 1:
+            raise ValueError("is 1 or more, or a list such as [1, 8, 16, 32, 64]")
+        return value
+
+    @model_validator(mode="after")
+    def _source_and_length(self) -> StreamSpec:
+        if (self.scores is None) == (self.detector is None):
+            raise ValueError("needs exactly one of scores (a table) and detector (a synthetic one)")
+        length = self.schedule.events
+        if self.events is None:
+            if length is None:
+                raise ValueError("needs events: the last segment of shift has none")
+            self.events = length
+        elif length is not None and self.events > length:
+            raise ValueError(f"events is {self.events}, and the segments of shift describe {length}; lengthen the last")
+        return self
+
+    @property
+    def schedule(self) -> Segments:
+        """How often events are shifted."""
+        return read_schedule([s.model_dump(exclude_none=True) for s in self.shift])
+
+
+class CalibrationSpec(_Strict):
+    """What was known before the stream: a bundle, a table, or so many verdicts of the synthetic detector."""
+
+    bundle: str | None = Field(None, description="A file that `roadworthy calibrate` wrote")
+    scores: str | None = Field(
+        None, description="A labelled table; by default the stream's, whose rows are then divided between the two"
+    )
+    without: list[str] = Field(default_factory=list, description="Kinds that are not calibrated on")
+    clean: int = Field(1000, ge=10, description="Detector: clean rows to calibrate on")
+    shifted: int = Field(1000, ge=10, description="Detector: shifted rows to calibrate on")
+
+
+class RiskSpec(_Strict):
+    """What cases cost."""
+
+    tree: dict[str, Any] | None = Field(None, description="An event tree; by default that of `costs`")
+    costs: dict[str, float] | None = Field(
+        None, description="Of right and wrong answers, and of necessary and unnecessary interventions after an alarm"
+    )
+    unit: str = Field("wrong answers per case", description="Such as EUR per case")
+    constants: dict[str, float] = Field(default_factory=dict, description="Parameters of the tree that no stream tells")
+    tolerable: float | None = Field(None, description="Expected cost of a case above which an alarm is due")
+
+    @model_validator(mode="after")
+    def _tree_is_right(self) -> RiskSpec:
+        if self.tree is not None and self.costs is not None:
+            raise ValueError("give tree or costs, not both")
+        self.event_tree()
+        return self
+
+    def event_tree(self) -> Tree:
+        """The tree: as given, or that of figure 2 where an intervention costs something, else that of figure 1."""
+        if self.tree is not None:
+            return Tree.from_dict(self.tree, unit=None if "unit" in self.tree else self.unit)
+        costs = Costs.from_dict(self.costs or {})
+        intervening = {"necessary", "unnecessary"} & set(self.costs or {})
+        return (detector_tree if intervening else base_tree)(costs, unit=self.unit)
+
+
+class AlarmSpec(_Strict):
+    """When to alarm."""
+
+    false_alarms: str | None = Field(None, description="How many are accepted: 1 per month")
+    events_per_day: float | None = Field(None, gt=0, description="How fast the stream is")
+    window: int | None = Field(
+        None, ge=1, description="Events that an alarm looks back on; by default the file's window"
+    )
+
+
+class Simulation(_Strict):
+    """The whole file."""
+
+    name: str = ""
+    stream: StreamSpec
+    calibration: CalibrationSpec = Field(default_factory=lambda: CalibrationSpec.model_validate({}))
+    risk: RiskSpec = Field(default_factory=lambda: RiskSpec.model_validate({}))
+    alarm: AlarmSpec = Field(default_factory=lambda: AlarmSpec.model_validate({}))
+    estimators: list[EstimatorName] = Field(default_factory=lambda: list(USUAL), min_length=1)
+    confidence_from: str = Field(
+        "max_softmax", description="cbpe: the score that is 1 minus the classifier's confidence"
+    )
+    window: int = Field(100, ge=2, description="Events of one estimate")
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals")
+    repeats: int = Field(1, ge=1, description="Streams drawn; errors are means over them")
+    seed: int = 0
+
+    _document: Document = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Simulation:
+        events = self.stream.events or 0
+        if self.window > events:
+            raise ValueError(f"a window of {self.window} does not fit into a stream of {events} events")
+        if events * self.repeats > MOST_EVENTS:
+            raise ValueError(f"{events:,} events x {self.repeats} repeats are more than {MOST_EVENTS:,}; take fewer")
+        if len(set(self.estimators)) < len(self.estimators):
+            raise ValueError("an estimator is named twice")
+        if self.stream.detector is not None:
+            if self.calibration.bundle or self.calibration.scores or self.calibration.without:
+                raise ValueError(
+                    "a synthetic detector is calibrated on its own verdicts: calibration takes clean and shifted"
+                )
+            if "cbpe" in self.estimators:
+                raise ValueError("cbpe needs the confidence of every answer; a synthetic detector has none")
+        elif {"clean", "shifted"} & self.calibration.model_fields_set:
+            raise ValueError("calibration.clean and calibration.shifted belong to a synthetic detector")
+        return self
+
+    @classmethod
+    def read(cls, path: Path) -> Simulation:
+        """Read and check a file."""
+        if not path.exists():
+            raise SpecError(f"{path}: there is no such file; examples/runtime has some to start from")
+        if path.is_dir():
+            raise SpecError(f"{path}: is a folder; name the simulation file in it")
+        return cls._from(Document.read(path))
+
+    @classmethod
+    def parse(cls, text: str, path: str | Path) -> Simulation:
+        """Check a text as if it stood in a file of that name."""
+        return cls._from(Document.parse(text, path))
+
+    @classmethod
+    def _from(cls, document: Document) -> Simulation:
+        if not isinstance(document.content, Mapping):
+            raise document.error((), "a simulation is a mapping with at least stream; see examples/runtime")
+        try:
+            spec = cls.model_validate(document.content)
+        except ValidationError as error:
+            raise first_error(document, error, _siblings) from error
+        spec._document = document
+        return spec
+
+    @property
+    def base(self) -> Path:
+        """The folder that paths in the file are relative to."""
+        return self._document.path.resolve().parent
+
+    @property
+    def title(self) -> str:
+        """Its name, or that of the file."""
+        return self.name or self._document.path.stem
+
+    def error(self, place: tuple[str | int, ...], message: str) -> SpecError:
+        """An error that names this file, the line and the field."""
+        return self._document.error(place, message)
+
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "stream": StreamSpec,
+    "shift": SegmentSpec,
+    "detector": DetectorSpec,
+    "accuracy": AccuracySpec,
+    "calibration": CalibrationSpec,
+    "risk": RiskSpec,
+    "alarm": AlarmSpec,
+}
+
+
+def _siblings(place: tuple[str | int, ...]) -> list[str]:
+    """The keys that would be right where an unknown one stands."""
+    around = [p for p in place[:-1] if isinstance(p, str)]
+    return list((_MODELS.get(around[-1], Simulation) if around else Simulation).model_fields)
