@@ -47,10 +47,9 @@ def among(values: Floats, weights: Floats, least: float, greatest: float) -> His
     upper = (place - below) * weights
     at = (below + (np.arange(windows) * (RESOLUTION + 1))[:, None]).ravel()
     size = windows * (RESOLUTION + 1)
-    total = (
-        np.bincount(at, (weights - upper).ravel(), minlength=size)
-        + np.bincount(at + 1, upper.ravel(), minlength=size)[:size]
-    )
+    total = np.zeros(size)
+    total += np.bincount(at, (weights - upper).ravel(), minlength=size)
+    total += np.bincount(at + 1, upper.ravel(), minlength=size)
     return Histogram(points, total.reshape(windows, -1))
 
 
