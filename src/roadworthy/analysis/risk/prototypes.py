@@ -1,0 +1,207 @@
+"""The event trees of the paper, ready to use: base tree, tree with a shift detector, several events; and the polyp costs.
+
+Figure 1: does a shift occur, is the answer right. Figure 2: does a shift occur, does the detector raise an alarm (then a
+person takes over), is the answer right. An alarm on an answer that would have been wrong is a necessary intervention, one
+on an answer that would have been right an unnecessary one (seed 003, section 5.3, table 6).
+
+>>> from roadworthy.analysis.risk.tree import expectation
+>>> expectation(base_tree(POLYP_COSTS), {"p_shift": 0.4, "accuracy_clean": 0.9, "accuracy_shifted": 0.62})
+1928.2
+>>> expectation(accuracy_tree(), {"p_shift": 0.5, "accuracy_clean": 0.75, "accuracy_shifted": 0.25})
+0.5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .nodes import Branch, Leaf, Node, Tree
+from .posteriors import JEFFREYS, Beta
+
+LIVE_PARAMETERS = (
+    "p_shift",
+    "tpr",
+    "tnr",
+    "accuracy_clean",
+    "accuracy_shifted",
+    "accuracy_clean_detected",
+    "accuracy_clean_undetected",
+    "accuracy_shifted_detected",
+    "accuracy_shifted_undetected",
+)
+"""What a monitor knows by itself; a tree's other parameters must be given as numbers or counts."""
+
+ADJECTIVES = {"shift": "shifted", "module_failure": "module_failed"}
+"""How a case is called to which an event happened, where it is not the event's own name."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one case costs by its outcome; an intervention costs what it costs whether the answer was right or not."""
+
+    right: float = 0.0
+    wrong: float = 1.0
+    necessary: float = 0.0
+    """An alarm on an answer that would have been wrong."""
+    unnecessary: float = 0.0
+    """An alarm on an answer that would have been right."""
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Costs:
+        """From a mapping with these names; others are refused."""
+        known = [f.name for f in fields(cls)]
+        for name in record:
+            if name not in known:
+                raise ValueError(f"costs: unknown outcome {name!r}; expected some of {', '.join(known)}")
+        return cls(**{name: float(value) for name, value in record.items()})
+
+
+RIGHT_OR_WRONG = Costs()
+"""A right answer costs nothing, a wrong one 1."""
+POLYP_COSTS = Costs(right=635.0, wrong=6735.0, necessary=1905.0, unnecessary=1955.0)
+"""Table 6, in dollars a patient: endoscopy 635, a missed polyp 6,100 more, a clinician's look 1,905 or 1,955."""
+TOLERABLE_POLYP = 1925.0
+"""Section 5.3: what always asking a clinician costs."""
+POLYP_UNIT = "USD per patient"
+POLYP_PARAMETERS = {
+    "accuracy_clean": 0.9,
+    "accuracy_shifted": 0.62,
+    "tpr": 0.96,
+    "tnr": 0.54,
+    "accuracy_clean_detected": 0.9,
+    "accuracy_clean_undetected": 0.9,
+    "accuracy_shifted_detected": 0.62,
+    "accuracy_shifted_undetected": 0.62,
+}
+"""The paper prints no polyp accuracies. These agree with all that section 5.3 and table 3 say: the base tree becomes
+intolerable at a rate of 0.4, the tree with a detector at 0.9, and the detector's balanced accuracy is 0.75."""
+
+
+def base_tree(costs: Costs | Mapping[str, Any] = RIGHT_OR_WRONG, *, unit: str = "cost per case") -> Tree:
+    """Figure 1: shift, then right or wrong."""
+    c = _costs(costs)
+    shifted, clean = _answer("accuracy_shifted", c), _answer("accuracy_clean", c)
+    return Tree(Node("shift", (Branch("shifted", "p_shift", shifted), Branch("clean", None, clean))), unit)
+
+
+def accuracy_tree() -> Tree:
+    """Figure 1 with a right answer at 0 and a wrong one at 1: the expectation is the share of wrong answers."""
+    return base_tree(RIGHT_OR_WRONG, unit="wrong answers per case")
+
+
+def detector_tree(costs: Costs | Mapping[str, Any], *, unit: str = "cost per case") -> Tree:
+    """Figure 2: shift, then alarm or none, then right or wrong; an alarm calls a person."""
+    c = _costs(costs)
+    shifted = _verdict("tpr", None, "shifted", c)
+    clean = _verdict(None, "tnr", "clean", c)
+    return Tree(Node("shift", (Branch("shifted", "p_shift", shifted), Branch("clean", None, clean))), unit)
+
+
+def several_events(
+    events: Sequence[str],
+    costs: Costs | Mapping[str, Any] = RIGHT_OR_WRONG,
+    *,
+    successive: bool = False,
+    dependent: bool = False,
+    unit: str = "cost per case",
+) -> Tree:
+    """A tree for several events: shift, adversarial, ambiguous, module_failure, or any others.
+
+    By default at most one happens to a case: one node, ``p_<event>`` each, and ``accuracy_<event>``. With `successive` each
+    event has a node of its own and they may meet: ``accuracy_<event>_<event>``. With `dependent` the probability of a later
+    event depends on the earlier ones: ``p_<event>_given_<event>``.
+    """
+    names = tuple(events)
+    if not names or len(set(names)) < len(names) or "clean" in names:
+        raise ValueError(f"give one or more distinct events, none called clean, found {names}")
+    c = _costs(costs)
+    if successive:
+        if len(names) > 6:
+            raise ValueError(f"successive events have 2^n combinations; at most 6 events, found {len(names)}")
+        return Tree(_meeting(names, (), c, dependent), unit)
+    if dependent:
+        raise ValueError("events that exclude each other have no conditional probabilities; add successive=True")
+    branches = [Branch(_adjective(e), f"p_{e}", _answer(f"accuracy_{_adjective(e)}", c)) for e in names]
+    return Tree(Node("event", (*branches, Branch("clean", None, _answer("accuracy_clean", c)))), unit)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A tree's parameters as counted before release: values, posteriors, and what was not seen."""
+
+    values: Mapping[str, float]
+    posteriors: Mapping[str, Beta]
+    notes: tuple[str, ...] = field(default=())
+
+
+def measured(clean: ArrayLike, shifted: ArrayLike, *, prior: tuple[float, float] = (JEFFREYS, JEFFREYS)) -> Measured:
+    """Every live parameter but p_shift from counts (right, wrong) x (no alarm, alarm) of clean and of shifted rows.
+
+    A condition without a row has probability zero (section 3.2.3): its accuracy is set to 0, it does not matter, and a note
+    says so. Its posterior is the prior.
+    """
+    tables = {"clean": _table(clean, "clean"), "shifted": _table(shifted, "shifted")}
+    found: dict[str, tuple[int, int]] = {}
+    notes: list[str] = []
+    for kind, table in tables.items():
+        found["tnr" if kind == "clean" else "tpr"] = (
+            int(table[:, 0 if kind == "clean" else 1].sum()),
+            int(table.sum()),
+        )
+        found[f"accuracy_{kind}"] = (int(table[0].sum()), int(table.sum()))
+        for column, verdict in ((1, "detected"), (0, "undetected")):
+            found[f"accuracy_{kind}_{verdict}"] = (int(table[0, column].sum()), int(table[:, column].sum()))
+            if not table[:, column].any():
+                notes.append(f"no calibration row was {kind} and {verdict}: this is given probability zero")
+    values = {name: right / n if n else 0.0 for name, (right, n) in found.items()}
+    return Measured(values, {n: Beta.from_counts(k, m, prior=prior) for n, (k, m) in found.items()}, tuple(notes))
+
+
+def _costs(costs: Costs | Mapping[str, Any]) -> Costs:
+    return costs if isinstance(costs, Costs) else Costs.from_dict(costs)
+
+
+def _answer(accuracy: str, costs: Costs) -> Node:
+    right, wrong = Leaf("right answer", costs.right), Leaf("wrong answer", costs.wrong)
+    return Node("answer", (Branch("right", accuracy, right), Branch("wrong", None, wrong)))
+
+
+def _intervention(accuracy: str, costs: Costs) -> Node:
+    right, wrong = Leaf("unnecessary intervention", costs.unnecessary), Leaf("necessary intervention", costs.necessary)
+    return Node("answer", (Branch("right", accuracy, right), Branch("wrong", None, wrong)))
+
+
+def _verdict(detected: str | None, undetected: str | None, kind: str, costs: Costs) -> Node:
+    alarm = Branch("detected", detected, _intervention(f"accuracy_{kind}_detected", costs))
+    return Node("verdict", (alarm, Branch("undetected", undetected, _answer(f"accuracy_{kind}_undetected", costs))))
+
+
+def _meeting(left: tuple[str, ...], happened: tuple[str, ...], costs: Costs, dependent: bool) -> Node:
+    if not left:
+        return _answer("_".join(("accuracy", *(happened or ("clean",)))), costs)
+    event, *later = left
+    given = f"_given_{'_'.join(happened) or 'none'}" if dependent else ""
+    happens = _meeting(tuple(later), (*happened, _adjective(event)), costs, dependent)
+    not_so = _meeting(tuple(later), happened, costs, dependent)
+    return Node(
+        event,
+        (Branch(_adjective(event), f"p_{event}{given}", happens), Branch(f"not {_adjective(event)}", None, not_so)),
+    )
+
+
+def _adjective(event: str) -> str:
+    return ADJECTIVES.get(event, event)
+
+
+def _table(counts: ArrayLike, kind: str) -> np.ndarray:
+    table = np.asarray(counts)
+    if table.shape != (2, 2) or table.dtype.kind not in "iu" or (table < 0).any():
+        raise ValueError(
+            f"{kind}: expected counts (right, wrong) x (no alarm, alarm), 2 x 2 whole numbers, found {counts!r}"
+        )
+    return table
