@@ -1,0 +1,167 @@
+"""The cells of a score table as arrays: scores, outcomes, times and words, refused by row where they cannot be read.
+
+>>> import pyarrow as pa
+>>> where = Where("today.csv", 0)
+>>> outcomes(pa.chunked_array([["yes", "0", ""]]), "correct", where)[0].tolist()
+[True, False, False]
+>>> float(seconds(pa.chunked_array([["1970-01-01T00:01:00+00:00"]]), "time", where)[0])
+60.0
+>>> scores(pa.chunked_array([[0.5, float("inf")]]), "knn", where)
+Traceback (most recent call last):
+roadworthy.data.samples.DataError: today.csv, row 2: knn is inf; a score must be finite, so leave the cell empty where there is none
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from roadworthy.data.samples import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RIGHT = frozenset({"1", "1.0", "true", "t", "yes", "y", "right", "correct"})
+WRONG = frozenset({"0", "0.0", "false", "f", "no", "n", "wrong", "incorrect"})
+UNKNOWN = frozenset({"", "nan", "na", "n/a", "none", "null"})
+
+
+class Where(NamedTuple):
+    """Which file, and how many rows come before these."""
+
+    file: str
+    start: int
+
+    def row(self, index: int) -> str:
+        """A row as people count them: the first after the column names is 1."""
+        return f"{self.file}, row {self.start + index + 1:,}"
+
+
+def scores(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray:
+    """Float64, NaN where a cell is empty; infinite scores are refused."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(cells.type):
+        cells = cells.cast(pa.uint8())
+    try:
+        values = np.asarray(_stripped(cells).cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    except pa.ArrowInvalid:
+        row, cell = _first_bad(cells)
+        raise DataError(
+            f"{where.row(row)}: {column} is {cell!r}, which is no number; leave the cell empty where there is no score"
+        ) from None
+    infinite = np.isinf(values)
+    if infinite.any():
+        row = int(np.argmax(infinite))
+        raise DataError(
+            f"{where.row(row)}: {column} is {values[row]}; a score must be finite, so leave the cell empty where there is none"
+        )
+    return values
+
+
+def outcomes(cells: pa.ChunkedArray, column: str, where: Where) -> tuple[np.ndarray, np.ndarray]:
+    """Which answers were right, and of which rows that is known."""
+    dictionary = _encoded(cells)
+    meaning = np.full(len(dictionary.values), -1)
+    for at, value in enumerate(dictionary.values):
+        word = str(value).strip().lower()
+        known = 1 if word in RIGHT else 0 if word in WRONG else -1 if word in UNKNOWN else None
+        if known is None:
+            row = int(np.argmax(dictionary.at == at))
+            raise DataError(
+                f"{where.row(row)}: {column} is {value!r}; 1, true, yes or right, or 0, false, no or wrong were expected "
+                "(choose another column with --correct COLUMN)"
+            )
+        meaning[at] = known
+    found = np.where(dictionary.at < 0, -1, meaning[dictionary.at] if len(meaning) else -1)
+    return found == 1, found >= 0
+
+
+def words(cells: pa.ChunkedArray) -> np.ndarray:
+    """Text; an empty cell is an empty text."""
+    dictionary = _encoded(cells)
+    values = np.array(["" if v is None else str(v) for v in dictionary.values] + [""])
+    return values[dictionary.at]
+
+
+def seconds(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray:
+    """Numbers as they are, dates as seconds since 1970 (UTC where no zone is given); NaN where a cell is empty."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_integer(cells.type) or types.is_floating(cells.type) or types.is_decimal(cells.type):
+        return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    if not (types.is_string(cells.type) or types.is_large_string(cells.type)):
+        return _since_1970(cells)
+    text = _stripped(cells)
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.float64()):
+        try:
+            read = text.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+        return read.to_numpy() if kind == pa.float64() else _since_1970(read)
+    return _one_by_one(text, column, where)
+
+
+def _since_1970(cells: pa.ChunkedArray) -> np.ndarray:
+    import pyarrow as pa
+
+    micro = cells.cast(pa.timestamp("us", getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())
+    return np.asarray(micro.to_numpy(), dtype=np.float64) / 1e6
+
+
+def _one_by_one(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray:
+    """Dates of which some have a zone and some have none, or a cell that is no date at all."""
+    import datetime
+
+    made = np.full(len(cells), np.nan)
+    for row, text in enumerate(cells.to_pylist()):
+        if text is None:
+            continue
+        try:
+            moment = datetime.datetime.fromisoformat(text)
+        except ValueError:
+            raise DataError(
+                f"{where.row(row)}: {column} is {text!r}, neither a number of seconds nor a date like 2026-03-02T08:30:00Z "
+                "(choose another column with --time COLUMN)"
+            ) from None
+        made[row] = (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+    return made
+
+
+class _Encoded(NamedTuple):
+    values: list[Any]
+    at: np.ndarray
+    """Which of the values stands in each row; -1 for none."""
+
+
+def _encoded(cells: pa.ChunkedArray) -> _Encoded:
+    import pyarrow as pa
+
+    whole = cells.combine_chunks()
+    whole = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
+    if not pa.types.is_dictionary(whole.type):
+        whole = whole.dictionary_encode()
+    at = np.asarray(whole.indices.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return _Encoded(whole.dictionary.to_pylist(), at)
+
+
+def _stripped(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text without spaces around it, and empty text as nothing; other cells as they are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return cells
+    plain = pc.utf8_trim_whitespace(cells)
+    return pc.if_else(pc.is_in(pc.utf8_lower(plain), pa.array(sorted(UNKNOWN))), None, plain)
+
+
+def _first_bad(cells: pa.ChunkedArray) -> tuple[int, Any]:
+    for row, cell in enumerate(_stripped(cells).to_pylist()):
+        try:
+            float(cell if cell is not None else "nan")
+        except (TypeError, ValueError):
+            return row, cell
+    return 0, cells[0].as_py()

@@ -1,0 +1,223 @@
+"""CSV, TSV (also .gz) and Parquet as one thing: a header, what is in each column, and rows in pieces.
+
+Types of a CSV file are those of its first piece; scores are then read as numbers to the end, so that a column that begins with
+whole numbers may go on with fractions, and a word among them is refused by its row.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from roadworthy.data.samples import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PARQUET = (".parquet", ".pq")
+TEXT = {".csv": ",", ".tsv": "\t"}
+BLOCK = 4 << 20
+"""Bytes of a piece of a text file."""
+PEEKED = 20_000
+"""Rows of a Parquet file that are looked at to tell text from numbers written as text."""
+NOTHING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "None", "none"]
+"""Cells of a text file that are missing scores."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A table whose first rows have been looked at."""
+
+    path: Path
+    header: tuple[str, ...]
+    first: pa.Table = field(repr=False)
+
+    def pieces(self, columns: Sequence[str], scores: set[str], rows: int) -> Iterator[pa.Table]:
+        """These columns, so many rows at a time."""
+        wanted = list(dict.fromkeys(columns))
+        if self.path.suffix.lower() in PARQUET:
+            return _parquet_pieces(self.path, wanted, rows)
+        import pyarrow as pa
+
+        truths = {c for c in wanted if pa.types.is_boolean(self.first.schema.field(c).type)}
+        kinds = {c: pa.float64() if c in scores else pa.string() for c in wanted if c not in truths}
+        return _text_pieces(self.path, wanted, kinds)
+
+    def numeric(self, column: str) -> bool | None:
+        """Whether a column holds numbers; None if it nearly does, which is a mistake in the table."""
+        import pyarrow as pa
+
+        kind = self.first.schema.field(column).type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            words = self._words(column)
+            share = sum(map(_is_number, words)) / len(words) if words else 0.0
+            return True if share == 1 else None if share > 0.5 else False
+        checks = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+        return any(check(kind) for check in checks)
+
+    def content(self, column: str) -> str:
+        """What is in a column that is no score, as the end of a sentence."""
+        words = [c for c in self.first[column].slice(0, 100).to_pylist() if c not in (None, "")]
+        return f"it holds {str(words[0])[:40]!r}" if words else "it is empty where the table begins"
+
+    def why_no_score(self, column: str) -> str:
+        """The sentence that refuses it."""
+        for row, cell in enumerate(self.first[column].to_pylist()):
+            if cell is not None and not _is_number(str(cell)):
+                return (
+                    f"{self.path.name}, row {row + 1:,}: {column} is {str(cell)[:40]!r}, which is no number; leave the cell empty "
+                    "where there is no score"
+                )
+        return f"{self.path.name}: {column} is empty where the table begins, so that it cannot be a score"
+
+    def _words(self, column: str) -> list[str]:
+        return [str(c) for c in self.first[column].to_pylist() if c is not None and str(c).strip() not in NOTHING]
+
+
+def open_table(path: Path) -> Opened:
+    """Look at the header and the first rows."""
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file")
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a CSV or Parquet file")
+    if path.suffix.lower() in PARQUET:
+        first = _parquet_first(path)
+    elif _delimiter(path) is not None:
+        first = _text_first(path)
+    else:
+        known = ", ".join([*TEXT, *(f"{t}.gz" for t in TEXT), *PARQUET])
+        raise DataError(f"{path.name}: tables of scores end in {known}; rename it, or save it as one of them")
+    header = tuple(first.column_names)
+    twice = sorted({h for h in header if header.count(h) > 1})
+    if twice:
+        raise DataError(
+            f"{path.name} names the column {', '.join(map(repr, twice))} twice; every column needs a name of its own "
+            f"(found: {', '.join(header)})"
+        )
+    return Opened(path, header, first)
+
+
+def _parquet_first(path: Path) -> pa.Table:
+    import pyarrow as pa
+
+    file = _parquet(path)
+    rows = next(file.iter_batches(batch_size=PEEKED), None)
+    return file.schema_arrow.empty_table() if rows is None else pa.Table.from_batches([rows])
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path.name} cannot be read as a Parquet file: {_sentence(error)}") from error
+
+
+def _parquet_pieces(path: Path, columns: list[str], rows: int) -> Iterator[pa.Table]:
+    import pyarrow as pa
+
+    file = _parquet(path)
+    try:
+        for batch in file.iter_batches(batch_size=rows, columns=columns):
+            yield pa.Table.from_batches([batch])
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path.name} cannot be read to its end: {_sentence(error)}") from error
+
+
+def _text_first(path: Path) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        with _reader(path) as reader:
+            batch = next(iter(reader), None)
+            return reader.schema.empty_table() if batch is None else pa.Table.from_batches([batch])
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
+        raise _text_error(path, error) from error
+
+
+def _text_pieces(path: Path, columns: list[str], kinds: dict[str, Any]) -> Iterator[pa.Table]:
+    """The pieces of a text file are as large as its blocks."""
+    import pyarrow as pa
+
+    try:
+        with _reader(path, columns=columns, kinds=kinds) as reader:
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
+        raise _text_error(path, error, columns=columns) from error
+
+
+def _reader(path: Path, *, columns: Sequence[str] = (), kinds: dict[str, Any] | None = None) -> Any:
+    from pyarrow import csv as pc
+
+    convert = pc.ConvertOptions(
+        column_types=kinds or {}, include_columns=list(columns) or None, null_values=NOTHING, strings_can_be_null=False
+    )
+    return pc.open_csv(
+        path,
+        read_options=pc.ReadOptions(block_size=BLOCK),
+        parse_options=pc.ParseOptions(delimiter=_delimiter(path)),
+        convert_options=convert,
+    )
+
+
+def _delimiter(path: Path) -> str | None:
+    name = path.name.lower().removesuffix(".gz")
+    return next((mark for end, mark in TEXT.items() if name.endswith(end)), None)
+
+
+def _text_error(path: Path, error: Exception, *, columns: Sequence[str] = ()) -> DataError:
+    said = _sentence(error)
+    if "Empty CSV" in said:
+        return DataError(f"{path.name} is empty; a first line of column names and one line an event were expected")
+    conversion = re.search(r"invalid value '(.*)'", said)
+    if conversion:
+        found = _where_cell(path, conversion[1], columns)
+        place = f"row {found[0]:,}: {found[1]}" if found else "a score"
+        return DataError(
+            f"{path.name}, {place} is {conversion[1]!r}, which is no number; leave the cell empty where there is no score"
+        )
+    shape = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", said)
+    if shape:
+        row = f", line {shape[1]}" if shape[1] else ""
+        return DataError(f"{path.name}{row}: has {shape[3]} cells for {shape[2]} columns; fill or quote the cells of that line")
+    return DataError(f"{path.name} cannot be read as a table: {said}")
+
+
+def _where_cell(path: Path, text: str, columns: Sequence[str]) -> tuple[int, str] | None:
+    """The row and column of a cell; the file is read once more, since it is refused anyway."""
+    with _lines(path) as lines:
+        reader = csv.reader(lines, delimiter=_delimiter(path) or ",")
+        header = next(reader, [])
+        for row, cells in enumerate(reader, start=1):
+            for name, cell in zip(header, cells, strict=False):
+                if cell == text and name in columns:
+                    return row, name
+    return None
+
+
+def _lines(path: Path) -> IO[str]:
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # Python reads 1_000 as a number, a table does not
+
+
+def _sentence(error: Exception) -> str:
+    return str(error).split("\n")[0].strip()

@@ -1,0 +1,291 @@
+"""Tables of scores: one row an event, with what supervisors said of it and, where known, the kind of shift and the outcome.
+
+CSV, TSV (also .gz) or Parquet. Columns are found by name: `kind` (or role, shift, fold), `correct`, `group`, `time`, `id`; every
+other numeric column is a score, except those that are known to be none (a label, a loss). An option of the command, or a keyword
+here, points at a column of another name. A file is read whole (`read_scores`) or piece by piece (`open_scores`), so that a
+stream of any length fits into memory.
+
+An empty cell or NaN is a missing score. An infinite score is refused by row and column, since nothing can be learned from it.
+
+>>> import tempfile
+>>> file = Path(tempfile.mkdtemp()) / "scores.csv"
+>>> _ = file.write_text("kind,correct,energy,knn\\nind,1,0.5,2\\nind,yes,,3\\nfog,0,0.9,7\\n")
+>>> table = read_scores(file)
+>>> table.kind.tolist(), table.correct.tolist(), table.columns["energy"].tolist()
+(['clean', 'clean', 'fog'], [True, True, False], [0.5, nan, 0.9])
+>>> read_scores(file, kind="weather")
+Traceback (most recent call last):
+roadworthy.data.samples.DataError: scores.csv has no column 'weather'; it has: kind, correct, energy, knn (choose with --kind COLUMN)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roadworthy.data import score_cells
+from roadworthy.data.samples import DataError
+from roadworthy.data.score_files import Opened, open_table
+from roadworthy.registry import did_you_mean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CLEAN = "clean"
+CLEAN_NAMES = frozenset(
+    {CLEAN, "ind", "ind_val", "ind_test", "in_distribution", "in-distribution", "nominal", "none", ""}
+)
+"""What tables call rows without shift, in small letters."""
+TRAINING_NAMES = frozenset({"train", "training"})
+"""Rows that the model was trained on: they are neither clean nor shifted, but too good to be true."""
+NAMES: dict[str, tuple[str, ...]] = {
+    "kind": ("kind", "role", "shift", "fold"),
+    "correct": ("correct",),
+    "group": ("group",),
+    "time": ("time",),
+    "id": ("id",),
+}
+"""What is in a column -> the names it is looked for under, first come first served."""
+MEANING = {
+    "kind": f"the kind of shift of each row ({CLEAN!r} where there is none)",
+    "correct": "whether the answer was right",
+    "group": "what belongs together",
+    "time": "when it happened",
+    "id": "the event's name",
+}
+NO_SCORES = frozenset({"", "class", "index", "label", "level", "loss", "predicted", "prediction", "row", "target", "y"})
+"""Numeric columns that are taken for a score only when they are named: in use nobody knows a label or a loss."""
+ROWS = 65_536
+"""Of one piece."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Rows of a table by what they mean; what the table does not have is None."""
+
+    columns: dict[str, np.ndarray]
+    """Scores by name, float64; NaN where one is missing."""
+    kind: np.ndarray | None
+    correct: np.ndarray | None
+    group: np.ndarray | None
+    time: np.ndarray | None
+    """Seconds, since 1970 where the table has dates."""
+    id: np.ndarray | None
+    source: str
+    n: int
+    notes: tuple[str, ...] = ()
+    labelled: np.ndarray | None = None
+    """Which rows have an outcome, where not all of them do."""
+
+    def take(self, rows: np.ndarray) -> ScoreTable:
+        """Some of the rows, by mask or index."""
+        parts = {k: None if (v := getattr(self, k)) is None else v[rows] for k in (*NAMES, "labelled")}
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        return replace(self, columns=columns, n=len(np.arange(self.n)[rows]), **parts)
+
+
+@dataclass(frozen=True)
+class ScoreFile:
+    """A table that is open: what its columns are, before any row is used."""
+
+    path: Path
+    header: tuple[str, ...]
+    found: Mapping[str, str]
+    """What is in a column -> the column."""
+    scores: Mapping[str, str]
+    """Name of a score -> the column."""
+    notes: tuple[str, ...]
+    opened: Opened = field(repr=False)
+    clean: tuple[str, ...] = ()
+
+    def pieces(self, *, rows: int = ROWS) -> Iterator[ScoreTable]:
+        """The rows in the order of the file, so many at a time."""
+        start = 0
+        for piece in self.opened.pieces([*self.found.values(), *self.scores.values()], set(self.scores.values()), rows):
+            if len(piece):
+                yield self._table(piece, start)
+                start += len(piece)
+        if start == 0:
+            raise DataError(f"{self.path.name} has column names but no rows")
+
+    def whole(self) -> ScoreTable:
+        """All rows at once."""
+        parts = list(self.pieces())
+        columns = {name: np.concatenate([p.columns[name] for p in parts]) for name in self.scores}
+        more = {k: np.concatenate([getattr(p, k) for p in parts]) for k in self.found}
+        known = [np.ones(p.n, dtype=bool) if p.labelled is None else p.labelled for p in parts]
+        labelled = None if "correct" not in self.found or all(k.all() for k in known) else np.concatenate(known)
+        given = {**dict.fromkeys(NAMES), **more}
+        notes = [*self.notes, *_missing_scores(columns)]
+        return ScoreTable(columns, **given, source=self.path.name, n=sum(p.n for p in parts), notes=tuple(notes), labelled=labelled)
+
+    def _table(self, piece: pa.Table, start: int) -> ScoreTable:
+        where = score_cells.Where(self.path.name, start)
+        columns = {name: score_cells.scores(piece[c], c, where) for name, c in self.scores.items()}
+        given: dict[str, Any] = dict.fromkeys(NAMES)
+        labelled = None
+        for role, column in self.found.items():
+            cells = piece[column]
+            if role == "correct":
+                given[role], known = score_cells.outcomes(cells, column, where)
+                labelled = None if known.all() else known
+            elif role == "time":
+                given[role] = score_cells.seconds(cells, column, where)
+            else:
+                given[role] = score_cells.words(cells)
+        if given["kind"] is not None:
+            given["kind"] = _with_clean(given["kind"], self.clean)
+        return ScoreTable(columns, **given, source=self.path.name, n=len(piece), labelled=labelled)
+
+
+def open_scores(
+    path: Path | str,
+    *,
+    kind: str | None = None,
+    correct: str | None = None,
+    clean: str | Sequence[str] | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    id: str | None = None,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
+    needs: Sequence[str] = (),
+    skips: Sequence[str] = (),
+) -> ScoreFile:
+    """Open a table and find its columns; what it `needs` must be there, what it `skips` is neither looked for nor read.
+
+    `columns` names the scores to read; a mapping says under which column each is found.
+    """
+    opened = open_table(Path(path))
+    given = {"kind": kind, "correct": correct, "group": group, "time": time, "id": id}
+    found: dict[str, str] = {}
+    for role, named in given.items():
+        chosen = named if named is not None else _first(opened.header, NAMES[role])
+        if named is not None and named not in opened.header:
+            raise DataError(_absent(opened, named, f"--{role} COLUMN"))
+        if chosen is None and role in needs:
+            raise DataError(
+                f"{opened.path.name} has no column {' or '.join(map(repr, NAMES[role]))}, for {MEANING[role]}; it has: "
+                f"{', '.join(opened.header)} (choose with --{role} COLUMN)"
+            )
+        if chosen is not None and (role not in skips or named is not None):
+            found[role] = chosen
+    taken = {c for role in NAMES for c in (found.get(role) or _first(opened.header, NAMES[role]),) if c is not None}
+    scores, notes = _scores_of(opened, columns, taken)
+    cleans = () if clean is None else (clean,) if isinstance(clean, str) else tuple(clean)
+    return ScoreFile(opened.path, opened.header, found, scores, tuple(notes), opened, cleans)
+
+
+def read_scores(
+    path: Path | str,
+    *,
+    kind: str | None = None,
+    correct: str | None = None,
+    clean: str | Sequence[str] | None = None,
+    group: str | None = None,
+    time: str | None = None,
+    id: str | None = None,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
+    needs: Sequence[str] = (),
+) -> ScoreTable:
+    """A whole table; see `open_scores`. Rows of training data, and those without a needed outcome, are left out and noted."""
+    table = open_scores(
+        path, kind=kind, correct=correct, clean=clean, group=group, time=time, id=id, columns=columns, needs=needs
+    ).whole()
+    if "correct" in needs and table.labelled is not None:
+        gone = int((~table.labelled).sum())
+        if gone == table.n:
+            raise DataError(f"{table.source}: no row says whether the answer was right; the column is empty")
+        table = replace(table.take(table.labelled), labelled=None)
+        table = replace(table, notes=(*table.notes, f"{gone:,} rows without an outcome are left out"))
+    if table.kind is None:
+        return table
+    return _checked_kinds(table, clean)
+
+
+def _checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None) -> ScoreTable:
+    """Without rows of training data; with rows that are clean."""
+    assert table.kind is not None
+    kinds, at, counts = np.unique(table.kind, return_inverse=True, return_counts=True)
+    training = [k for k in kinds.tolist() if k.lower() in TRAINING_NAMES]
+    notes = [
+        f"{n:,} rows of kind {k!r} are left out: the model has seen them, and is better on them than on any other"
+        for k, n in zip(kinds.tolist(), counts.tolist(), strict=True)
+        if k in training
+    ]
+    rest = [k for k in kinds.tolist() if k not in training]
+    if CLEAN not in rest:
+        asked = "" if clean is None else f" called {clean!r}" if isinstance(clean, str) else f" called {' or '.join(clean)}"
+        raise DataError(
+            f"{table.source} has no clean rows{asked}; its kinds are: {', '.join(map(repr, rest))}. Say which of them is data "
+            "without shift with --clean NAME"
+        )
+    if training:
+        table = table.take(~np.isin(at, np.flatnonzero(np.isin(kinds, training))))
+    return replace(table, notes=(*table.notes, *notes))
+
+
+def _with_clean(kinds: np.ndarray, clean: tuple[str, ...]) -> np.ndarray:
+    """The kinds with one name for those without shift."""
+    found, at = np.unique(kinds, return_inverse=True)
+    names = [str(k) for k in found]
+    named = [CLEAN if (k in clean if clean else k.strip().lower() in CLEAN_NAMES) else k for k in names]
+    if clean and any(k == CLEAN and k not in clean for k in names):
+        raise DataError(
+            f"the kind {CLEAN!r} is there beside {', '.join(map(repr, clean))}; give --clean for both if both are without shift, "
+            "else rename one"
+        )
+    return np.array(named, dtype=str)[at]
+
+
+def _scores_of(
+    opened: Opened, columns: Sequence[str] | Mapping[str, str] | None, taken: set[str]
+) -> tuple[dict[str, str], list[str]]:
+    """Which columns are scores, and what to remark about the others."""
+    if columns:
+        named = dict(columns) if isinstance(columns, Mapping) else {c: c for c in columns}
+        for name, column in named.items():
+            if column not in opened.header:
+                option = f"--score {name}=COLUMN" if isinstance(columns, Mapping) else "--score COLUMN"
+                raise DataError(_absent(opened, column, option))
+            if opened.numeric(column) is not True:
+                raise DataError(opened.why_no_score(column))
+        return named, []
+    scores, notes = {}, []
+    for column in opened.header:
+        if column in taken:
+            continue
+        if opened.numeric(column) is None:
+            raise DataError(opened.why_no_score(column))
+        if not opened.numeric(column):
+            notes.append(f"column {column!r} is no score: {opened.content(column)}")
+        elif column.lower() in NO_SCORES:
+            notes.append(f"column {column!r} is not taken for a score; name it with --score {column!r} if it is one")
+        else:
+            scores[column] = column
+    if not scores:
+        raise DataError(
+            f"{opened.path.name} has no column of scores; every numeric column beside {', '.join(NAMES)} is one. It has: "
+            f"{', '.join(opened.header)} (choose with --score COLUMN)"
+        )
+    return scores, notes
+
+
+def _missing_scores(columns: Mapping[str, np.ndarray]) -> list[str]:
+    found = [(name, int(np.isnan(c).sum()), len(c)) for name, c in columns.items()]
+    return [f"score {name} is missing in {gone:,} of {n:,} rows" for name, gone, n in found if gone]
+
+
+def _first(header: Sequence[str], names: Sequence[str]) -> str | None:
+    lower = {h.strip().lower(): h for h in reversed(header)}
+    return next((lower[n] for n in names if n in lower), None)
+
+
+def _absent(opened: Opened, column: str, option: str) -> str:
+    return (
+        f"{opened.path.name} has no column {column!r}{did_you_mean(column, opened.header)}; it has: "
+        f"{', '.join(opened.header)} (choose with {option})"
+    )
