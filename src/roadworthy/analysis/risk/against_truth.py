@@ -1,0 +1,197 @@
+"""How far estimates lie from a truth that is known: errors, coverage and width of intervals, delays of alarms, false alarms.
+
+The truth of a window of a simulated stream is the mean probability of shift of its events (*rate*), its own share of right answers
+(*accuracy*), and the expected cost of its events, given which of them are shifted (*risk*). An estimate that could not be told is
+left out of the errors and counted. Alarms are due while the expected cost, at the rate of the moment, is above the tolerable.
+
+>>> found = error_of(Told([0.1, 0.3, np.nan], [0.0, 0.2, np.nan], [0.2, 0.25, np.nan]), np.array([0.1, 0.2, 0.9]))
+>>> round(found.mean_absolute, 3), found.coverage, round(found.width, 3), round(found.told, 2)
+(0.05, 1.0, 0.125, 0.67)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roadworthy.analysis.risk.prototypes import measured
+from roadworthy.analysis.risk.streams import Detector, Stream
+from roadworthy.analysis.risk.tree import Tree, expectation
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Told:
+    """Estimates of windows with their intervals; NaN where there is none."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+    def __init__(self, value: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> None:
+        values = np.asarray(value, dtype=np.float64)
+        for name, given in (("value", values), ("low", low), ("high", high)):
+            column = np.full(values.shape, np.nan) if given is None else np.asarray(given, dtype=np.float64)
+            object.__setattr__(self, name, column)
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far estimates lie from the truth, on average."""
+
+    mean_absolute: float
+    bias: float
+    """Estimate minus truth."""
+    coverage: float
+    """The share of intervals that hold the truth; NaN where there are none."""
+    width: float
+    """The mean width of the intervals."""
+    told: float
+    """The share of windows for which there is an estimate."""
+    windows: int
+
+
+def error_of(told: Told, truth: ArrayLike) -> Error:
+    """The errors over windows."""
+    true = np.asarray(truth, dtype=np.float64)
+    some = ~np.isnan(told.value)
+    bound = some & ~np.isnan(told.low) & ~np.isnan(told.high)
+    off = (told.value - true)[some]
+    # A bound on a grid and a truth that should lie on it may differ by rounding.
+    held = (told.low[bound] <= true[bound] + 1e-9) & (true[bound] <= told.high[bound] + 1e-9)
+    return Error(
+        _mean(np.abs(off)),
+        _mean(off),
+        _mean(held),
+        _mean((told.high - told.low)[bound]),
+        _mean(some),
+        len(true),
+    )
+
+
+def _mean(values: ArrayLike) -> float:
+    array = np.asarray(values, dtype=np.float64)
+    return float(array.mean()) if array.size else float("nan")
+
+
+def parameters_of_detector(detector: Detector) -> dict[str, float]:
+    """The live parameters of a tree, but p_shift, that hold for a synthetic detector."""
+    return {**vars(detector), "accuracy_clean": detector.accuracy_clean, "accuracy_shifted": detector.accuracy_shifted}
+
+
+def parameters_of_rows(shifted: ArrayLike, detected: ArrayLike, correct: ArrayLike) -> dict[str, float]:
+    """The same for a stream that is drawn from these rows: their shares."""
+    s, d, c = (np.asarray(a, dtype=bool) for a in (shifted, detected, correct))
+    sides = [
+        np.array(
+            [
+                [np.count_nonzero(side & (c == right) & (d == alarm)) for alarm in (False, True)]
+                for right in (True, False)
+            ]
+        )
+        for side in (~s, s)
+    ]
+    return dict(measured(sides[0], sides[1]).values)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What was true of each window, and when alarms were due."""
+
+    rate: Floats
+    accuracy: Floats
+    risk: Floats
+    due: NDArray[np.bool_]
+    """Whether the risk of each event's rate is above the tolerable; nowhere, if nothing was said to be tolerable."""
+
+
+def truth_of(
+    stream: Stream,
+    window: int,
+    tree: Tree,
+    parameters: Mapping[str, float],
+    *,
+    tolerable: float | None = None,
+) -> Truth:
+    """The truth of each whole window; `parameters` are all of the tree's but p_shift."""
+
+    def risk_at(rate: Floats) -> Floats:
+        given = {name: rate if name == "p_shift" else parameters[name] for name in tree.parameters}
+        return np.broadcast_to(np.asarray(expectation(tree, given), dtype=np.float64), rate.shape)
+
+    risk = risk_at(windowed(stream.shifted, window).mean(axis=1))
+    now = stream.shift.rate
+    levels, place = np.unique(now, return_inverse=True)
+    due = np.zeros(stream.n, dtype=bool) if tolerable is None else (risk_at(levels) > tolerable)[place]
+    return Truth(windowed(now, window).mean(axis=1), windowed(stream.correct, window).mean(axis=1), risk, due)
+
+
+def windowed(values: ArrayLike, window: int) -> np.ndarray:
+    """Whole windows one under the other: (windows, events of a window); what is left at the end is cut."""
+    array = np.asarray(values)
+    whole = len(array) // window
+    return array[: whole * window].reshape(whole, window)
+
+
+def window_counts(cells: ArrayLike, window: int, count: int) -> NDArray[np.int64]:
+    """How many events of each whole window lie in each of `count` cells; those without a place (below 0) are left out.
+
+    >>> window_counts([0, 2, 2, 1, -1, 0, 0], 3, 3).tolist()
+    [[1, 0, 2], [1, 1, 0]]
+    """
+    table = windowed(np.asarray(cells, dtype=np.int64), window)
+    keys = (table + np.arange(len(table))[:, None] * count)[table >= 0]
+    return np.bincount(keys, minlength=len(table) * count).reshape(len(table), count)
+
+
+@dataclass(frozen=True)
+class AlarmRecord:
+    """What alarms were worth: how late they came where they were due, and how many came where they were not."""
+
+    due: int
+    """Stretches of the stream in which an alarm was due."""
+    delays: tuple[int, ...] = field(default=())
+    """Events from the beginning of a stretch to the alarm, of those in which there was one; 0 if it stood already."""
+    false: int = 0
+    """Alarms raised where none was due, nor had been within the window."""
+    quiet: int = 0
+    """Events at which an alarm would have been false."""
+
+    @property
+    def missed(self) -> int:
+        """Stretches that ended without an alarm."""
+        return self.due - len(self.delays)
+
+    def __add__(self, other: AlarmRecord) -> AlarmRecord:
+        return AlarmRecord(
+            self.due + other.due, self.delays + other.delays, self.false + other.false, self.quiet + other.quiet
+        )
+
+
+def alarm_record(raised: Sequence[int], cleared: Sequence[int], due: NDArray[np.bool_], *, window: int) -> AlarmRecord:
+    """Match alarms (by the number of the event that raised or cleared them) with the stretches in which they were due.
+
+    >>> due = np.array([False] * 5 + [True] * 5 + [False] * 10)
+    >>> alarm_record([7, 18], [12], due, window=3)
+    AlarmRecord(due=1, delays=(2,), false=1, quiet=13)
+    """
+    edges = np.diff(np.concatenate([[0], due.astype(np.int8), [0]]))
+    starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    standing = np.zeros(len(due) + 1, dtype=np.int64)
+    np.add.at(standing, np.asarray(raised, dtype=np.int64), 1)
+    np.add.at(standing, np.asarray(cleared, dtype=np.int64), -1)
+    alarmed = np.cumsum(standing)[:-1] > 0
+    delays = []
+    for start, stop in zip(starts, stops, strict=True):
+        if alarmed[start:stop].any():
+            delays.append(int(alarmed[start:stop].argmax()))
+    past = np.concatenate([[0], np.cumsum(due)])
+    event = np.arange(len(due))
+    quiet = past[event + 1] - past[np.maximum(event + 1 - window, 0)] == 0
+    return AlarmRecord(
+        len(starts), tuple(delays), int(quiet[list(raised)].sum()) if len(raised) else 0, int(quiet.sum())
+    )
