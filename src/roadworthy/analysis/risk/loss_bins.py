@@ -1,0 +1,162 @@
+"""Trees whose leaves are bins of expected loss instead of right and wrong: what seed 003 leaves as future work (section 6).
+
+Rows fall into cells (score bins of a supervisor, or of several together). A cell's expected loss is the mean loss of its
+calibration rows; cells of similar expected loss make a bin with about as many rows as any other, and a bin costs the mean loss
+of its rows. In operation the bin of a case is seen, its loss is not: `shares` reads the tree's parameters from counts of cells.
+A kind of shift whose cases are mostly harmless is then no longer taken for one that is not.
+
+>>> made = loss_tree([0, 0, 1, 1], [0.0, 0.2, 1.0, 0.6], bins=2)
+>>> made.tree.parameters, made.values
+(('loss_bin_1',), {'loss_bin_1': 0.5})
+>>> from roadworthy.analysis.risk.tree import expectation
+>>> round(expectation(made.tree, made.values), 3), round(expectation(made.tree, made.shares([30, 10])), 3)
+(0.45, 0.275)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .nodes import Branch, Leaf, Node, Tree
+from .posteriors import Dirichlet
+
+Floats = NDArray[np.float64]
+MOST_BINS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class LossTree:
+    """A tree over bins of expected loss, the shares counted at calibration, and which bin each cell belongs to."""
+
+    tree: Tree
+    values: Mapping[str, float]
+    posteriors: Mapping[Any, Dirichlet]
+    bin_of_cell: NDArray[np.int64]
+    names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    by_kind: bool = False
+
+    def shares(self, counts: ArrayLike) -> dict[str, float]:
+        """The tree's parameters for counts of cells seen in operation, of which nobody knows whether they are shifted."""
+        if self.by_kind:
+            raise ValueError(
+                "this tree asks first whether a case is shifted; make one without kind to read counts of cells"
+            )
+        seen = np.asarray(counts, dtype=np.float64)
+        if seen.shape != self.bin_of_cell.shape or not np.all(seen >= 0.0) or not seen.sum() > 0.0:
+            raise ValueError(
+                f"expected a count for each of {len(self.bin_of_cell)} cells, not all zero, found {counts!r}"
+            )
+        share = np.bincount(self.bin_of_cell, weights=seen, minlength=len(self.names)) / seen.sum()
+        return dict(zip(self.tree.parameters, (float(s) for s in share[:-1]), strict=True))
+
+
+def loss_tree(
+    cells: ArrayLike,
+    losses: ArrayLike,
+    *,
+    kind: Iterable[str] | None = None,
+    clean: str = "clean",
+    count: int | None = None,
+    bins: int = 5,
+    unit: str = "loss per case",
+) -> LossTree:
+    """The tree of calibration rows, given the cell and the loss of each; its expectation there is their mean loss.
+
+    With the `kind` of each row the tree asks first for shift (``p_shift``), then for the bin. `count` is the number of cells;
+    one without rows belongs to the dearest bin, and a note says so.
+    """
+    cell, loss = _rows(cells, losses, bins)
+    width = int(cell.max()) + 1 if count is None else int(count)
+    if width <= cell.max():
+        raise ValueError(f"there are {width} cells, but a row lies in cell {int(cell.max())}")
+    bin_of_cell, ranges = _bins(cell, loss, width, bins)
+    names = tuple(_name(low, high) for low, high in ranges)
+    place = bin_of_cell[cell]
+    means = np.bincount(place, weights=loss) / np.bincount(place)
+    notes = [] if (empty := width - len(np.unique(cell))) == 0 else [_empty_cells(empty, width)]
+    if kind is None:
+        node, values, posteriors = _node(place, loss, means, names, "", notes)
+        return LossTree(Tree(node, unit), values, posteriors, bin_of_cell, names, tuple(notes))
+    shifted = np.asarray(list(kind)).astype(str) != clean
+    if shifted.shape != loss.shape:
+        raise ValueError(f"expected a kind for each of {len(loss)} rows, found {len(shifted)}")
+    made = {word: _node(place[rows], loss[rows], means, names, f"_{word}", notes) for word, rows in _kinds(shifted)}
+    branches = (Branch("shifted", "p_shift", made["shifted"][0]), Branch("clean", None, made["clean"][0]))
+    values = {"p_shift": float(shifted.mean()), **made["shifted"][1], **made["clean"][1]}
+    posteriors = {**made["shifted"][2], **made["clean"][2]}
+    return LossTree(
+        Tree(Node("shift", branches), unit), values, posteriors, bin_of_cell, names, tuple(notes), by_kind=True
+    )
+
+
+def _rows(cells: ArrayLike, losses: ArrayLike, bins: int) -> tuple[NDArray[np.int64], Floats]:
+    cell, loss = np.asarray(cells), np.asarray(losses, dtype=np.float64)
+    if cell.ndim != 1 or cell.shape != loss.shape or not len(cell) or cell.dtype.kind not in "iu" or cell.min() < 0:
+        raise ValueError(f"give a cell (a whole number from 0) and a loss a row, found {cell.shape} and {loss.shape}")
+    if not np.isfinite(loss).all():
+        raise ValueError("every calibration row needs a finite loss; leave out the rows without one")
+    if not 1 <= bins <= MOST_BINS:
+        raise ValueError(f"bins must be 1 to {MOST_BINS}, found {bins}")
+    return cell.astype(np.int64), loss
+
+
+def _kinds(shifted: NDArray[np.bool_]) -> tuple[tuple[str, NDArray[np.bool_]], ...]:
+    return ("shifted", shifted), ("clean", ~shifted)
+
+
+def _bins(
+    cell: NDArray[np.int64], loss: Floats, width: int, bins: int
+) -> tuple[NDArray[np.int64], list[tuple[float, float]]]:
+    """The bin of every cell, and the range of expected losses in every bin, in rising order."""
+    rows = np.bincount(cell, minlength=width)
+    seen = rows > 0
+    expected = np.bincount(cell, weights=loss, minlength=width)[seen] / rows[seen]
+    levels, level_of = np.unique(expected, return_inverse=True)  # cells that expect the same loss stay together
+    weight = np.bincount(level_of, weights=rows[seen])
+    if len(levels) <= bins:
+        bin_of_level = np.arange(len(levels))
+    else:
+        middle = (np.cumsum(weight) - weight / 2) / weight.sum()
+        bin_of_level = np.unique(np.minimum((middle * bins).astype(np.int64), bins - 1), return_inverse=True)[1]
+    last = int(bin_of_level.max())
+    bin_of_cell = np.full(width, last, dtype=np.int64)
+    bin_of_cell[seen] = bin_of_level[level_of]
+    ranges = [(float(levels[bin_of_level == b].min()), float(levels[bin_of_level == b].max())) for b in range(last + 1)]
+    return bin_of_cell, ranges
+
+
+def _node(
+    place: NDArray[np.int64], loss: Floats, means: Floats, names: tuple[str, ...], suffix: str, notes: list[str]
+) -> tuple[Node, dict[str, float], dict[Any, Dirichlet]]:
+    rows = np.bincount(place, minlength=len(names))
+    sums = np.bincount(place, weights=loss, minlength=len(names))
+    costs = np.where(rows > 0, sums / np.maximum(rows, 1), means)
+    of = suffix.strip("_")
+    notes += [
+        f"no {of} calibration row has an expected loss of {name}: this is given probability zero"
+        for name, n in zip(names, rows, strict=True)
+        if n == 0
+    ]
+    parameters = tuple(f"loss_bin_{i + 1}{suffix}" for i in range(len(names) - 1))
+    branches = tuple(
+        Branch(name, parameters[i] if i < len(parameters) else None, Leaf(f"expected loss {name}", float(costs[i])))
+        for i, name in enumerate(names)
+    )
+    share = rows / max(int(rows.sum()), 1)
+    values = dict(zip(parameters, (float(s) for s in share[:-1]), strict=True))
+    known = Dirichlet.from_counts(tuple(float(n) for n in rows)) if parameters else None
+    return Node("expected loss", branches), values, {} if known is None else {parameters: known}
+
+
+def _name(low: float, high: float) -> str:
+    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def _empty_cells(empty: int, width: int) -> str:
+    return f"{empty} of {width} cells have no calibration rows: given probability zero, and counted as the dearest bin if seen"

@@ -1,0 +1,158 @@
+"""An event tree in the Open-PSA Model Exchange Format, for the tools of probabilistic risk assessment.
+
+Forks and paths as in the format's event trees, and one sequence for every leaf, with its outcome, cost and unit as attributes. The
+format's basic events are independent, so that a node of m branches has m - 1 of its own: the k-th is the probability of the k-th
+branch given that none before it was taken, and the path to a branch is "not the first, not the second, …, this one". Names become
+identifiers; what they were stands in the labels.
+
+>>> from roadworthy.analysis.risk.prototypes import accuracy_tree
+>>> text = to_open_psa(accuracy_tree(), {"p_shift": 0.2, "accuracy_clean": 0.9, "accuracy_shifted": 0.5})
+>>> text.count("<define-sequence"), text.count("<define-basic-event"), "p_shift" in text
+(4, 3, True)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from xml.etree import ElementTree as Xml
+
+from numpy.typing import ArrayLike
+
+from .nodes import Leaf, Node, Tree, nodes
+from .tree import checked
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def to_open_psa(tree: Tree, parameters: Mapping[str, ArrayLike], *, name: str = "risk") -> str:
+    """The tree with these numbers in it, as an XML document."""
+    values = checked(tree, parameters)
+    arrays = [key for key, value in values.items() if not isinstance(value, float)]
+    if arrays:
+        raise ValueError(f"expected one number each for {', '.join(arrays)}, found arrays; write one document for each")
+    return _Writer(name, tree, values).text()
+
+
+class _Writer:
+    """Names once given are kept, so that a document is made in one walk."""
+
+    def __init__(self, name: str, tree: Tree, values: Mapping[str, float]) -> None:
+        self.tree, self.values, self.taken = tree, values, set[str]()
+        self.document = Xml.Element("opsa-mef")
+        title = self.identifier(name)
+        start = Xml.SubElement(self.document, "define-initiating-event", name=self.identifier("case"))
+        start.set("event-tree", title)
+        self.event_tree = Xml.SubElement(self.document, "define-event-tree", name=title)
+        _label(self.event_tree, f"expected cost in {tree.unit}")
+        self.functional = self.functional_events()
+        self.sequences: list[tuple[str, Leaf, tuple[str, ...]]] = []
+        self.events: list[tuple[str, float, str]] = []
+
+    def text(self) -> str:
+        """The document; sequences are defined before they are used."""
+        state = Xml.Element("initial-state")
+        self.fork(self.tree.root, state, ())
+        for name, leaf, path in self.sequences:
+            sequence = Xml.SubElement(self.event_tree, "define-sequence", name=name)
+            _label(sequence, " > ".join(path))
+            _attributes(sequence, {"outcome": leaf.outcome, "cost": repr(float(leaf.cost)), "unit": self.tree.unit})
+        self.event_tree.append(state)
+        data = Xml.SubElement(self.document, "model-data")
+        for name, p, what in self.events:
+            event = Xml.SubElement(data, "define-basic-event", name=name)
+            _label(event, what)
+            Xml.SubElement(event, "float", value=repr(p))
+        Xml.indent(self.document)
+        return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(self.document, encoding="unicode") + "\n"
+
+    def functional_events(self) -> dict[tuple[int, str], str]:
+        """One for each event at each depth: the format wants them in the same order on every path."""
+        found = sorted({(len(path), node.event) for path, node in nodes(self.tree)})
+        named = {key: self.identifier(key[1]) for key in found}
+        for (_, event), name in named.items():
+            _label(Xml.SubElement(self.event_tree, "define-functional-event", name=name), event)
+        return named
+
+    def fork(self, node: Node, parent: Xml.Element, path: tuple[str, ...]) -> None:
+        fork = Xml.SubElement(parent, "fork")
+        fork.set("functional-event", self.functional[len(path), node.event])
+        before: list[str] = []
+        left, states = 1.0, set[str]()
+        for i, branch in enumerate(node.branches):
+            here = (*path, branch.name)
+            state = Xml.SubElement(fork, "path", state=_distinct(_identifier(branch.name), states))
+            last = i == len(node.branches) - 1
+            if not last:
+                share = self.share(node, i)
+                event = self.identifier("-".join(here))
+                conditional = min(max(share / left, 0.0), 1.0) if left > 0.0 else 0.0
+                self.events.append((event, conditional, self.meaning(node, i, here)))
+                left = max(left - share, 0.0)
+            formula = [_negated(e) for e in before] + ([] if last else [_basic(event)])
+            _collect(state, formula)
+            if not last:
+                before.append(event)
+            if isinstance(branch.then, Node):
+                self.fork(branch.then, state, here)
+            else:
+                sequence = self.identifier(f"S{len(self.sequences) + 1}")
+                self.sequences.append((sequence, branch.then, here))
+                Xml.SubElement(state, "sequence", name=sequence)
+
+    def share(self, node: Node, i: int) -> float:
+        given = [self.values[b.p] if isinstance(b.p, str) else float(b.p or 0.0) for b in node.branches]
+        return 1.0 - sum(given) if node.branches[i].p is None else given[i]
+
+    def meaning(self, node: Node, i: int, here: tuple[str, ...]) -> str:
+        p = node.branches[i].p
+        source = "the rest" if p is None else f"{p}"
+        given = f", given none of {', '.join(b.name for b in node.branches[:i])}" if i else ""
+        return f"{' > '.join(here)}: {source}{given}"
+
+    def identifier(self, text: str) -> str:
+        return _distinct(_identifier(text), self.taken)
+
+
+def _identifier(text: str) -> str:
+    """Letters, digits and single hyphens, a letter first: what the format calls an identifier."""
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-_") or "unnamed"
+    return plain if plain[0].isalpha() else f"n{plain}"
+
+
+def _distinct(name: str, taken: set[str]) -> str:
+    found, number = name, 2
+    # Tools compare names without regard to case.
+    while found.lower() in taken:
+        found, number = f"{name}-{number}", number + 1
+    taken.add(found.lower())
+    return found
+
+
+def _label(element: Xml.Element, text: str) -> None:
+    Xml.SubElement(element, "label").text = _NOT_XML.sub("?", text)
+
+
+def _attributes(element: Xml.Element, content: Mapping[str, str]) -> None:
+    group = Xml.SubElement(element, "attributes")
+    for name, value in content.items():
+        Xml.SubElement(group, "attribute", name=name, value=_NOT_XML.sub("?", value))
+
+
+def _basic(name: str) -> Xml.Element:
+    return Xml.Element("basic-event", name=name)
+
+
+def _negated(name: str) -> Xml.Element:
+    element = Xml.Element("not")
+    element.append(_basic(name))
+    return element
+
+
+def _collect(path: Xml.Element, formula: list[Xml.Element]) -> None:
+    """What must hold to take a path; a node's only branch is always taken."""
+    if not formula:
+        return
+    collect = Xml.SubElement(path, "collect-formula")
+    holder = Xml.SubElement(collect, "and") if len(formula) > 1 else collect
+    holder.extend(formula)

@@ -1,0 +1,226 @@
+"""The paper's trees and its polyp costs: table 6, section 5.3 and figure 12 as numbers."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from roadworthy.analysis.risk.posteriors import Beta
+from roadworthy.analysis.risk.prototypes import (
+    LIVE_PARAMETERS,
+    POLYP_COSTS,
+    POLYP_PARAMETERS,
+    TOLERABLE_POLYP,
+    Costs,
+    accuracy_tree,
+    base_tree,
+    detector_tree,
+    measured,
+    several_events,
+)
+from roadworthy.analysis.risk.tree import derivatives, evaluate, expectation, leaves, spread, worth
+
+BASE, DETECTOR = base_tree(POLYP_COSTS, unit="USD per patient"), detector_tree(POLYP_COSTS, unit="USD per patient")
+SHIFTED = ("accuracy_shifted_detected", "accuracy_shifted_undetected")
+CLEAN = ("accuracy_clean_detected", "accuracy_clean_undetected")
+
+
+def crossing(tree, limit):
+    """The shift rate at which a tree becomes intolerable: the expectation is linear in it."""
+    at_none, at_all = (expectation(tree, {**POLYP_PARAMETERS, "p_shift": p}) for p in (0.0, 1.0))
+    return (limit - at_none) / (at_all - at_none)
+
+
+def test_the_costs_are_those_of_table_6():
+    endoscopy, missed, opportunity = 635, 6100, 50
+    assert POLYP_COSTS.right == endoscopy and POLYP_COSTS.wrong == endoscopy + missed
+    assert POLYP_COSTS.unnecessary - POLYP_COSTS.necessary == opportunity
+    assert {(leaf.outcome, leaf.cost) for _, leaf in leaves(DETECTOR)} == {
+        ("right answer", 635),
+        ("wrong answer", 6735),
+        ("necessary intervention", 1905),
+        ("unnecessary intervention", 1955),
+    }
+
+
+def test_the_tolerable_risk_is_that_of_always_asking_a_clinician():
+    # With an alarm on every case the tree costs between 1905 and 1955, whatever the classifier does.
+    always = {**POLYP_PARAMETERS, "tpr": 1.0, "tnr": 0.0, "p_shift": 0.5}
+    assert 1905 <= expectation(DETECTOR, always) <= 1955
+    always |= dict.fromkeys((*SHIFTED, *CLEAN), 0.4)
+    assert expectation(DETECTOR, always) == pytest.approx(TOLERABLE_POLYP)
+
+
+def test_the_base_tree_is_equation_2():
+    p, clean, shifted = 0.3, 0.91, 0.31
+    given = {"p_shift": p, "accuracy_clean": clean, "accuracy_shifted": shifted}
+    assert 1 - expectation(accuracy_tree(), given) == pytest.approx((1 - p) * clean + p * shifted)
+    assert expectation(BASE, given) == pytest.approx(635 + 6100 * ((1 - p) * (1 - clean) + p * (1 - shifted)))
+    assert accuracy_tree().unit == "wrong answers per case"
+
+
+def test_the_detector_tree_is_figure_2():
+    given = {"p_shift": 0.3, "tpr": 0.8, "tnr": 0.7}
+    given |= dict(zip((*SHIFTED, *CLEAN), (0.2, 0.4, 0.6, 0.9), strict=True))
+    found = {leaf.path: leaf.probability for leaf in evaluate(DETECTOR, given).leaves}
+    assert found == pytest.approx(
+        {
+            ("shifted", "detected", "right"): 0.3 * 0.8 * 0.2,
+            ("shifted", "detected", "wrong"): 0.3 * 0.8 * 0.8,
+            ("shifted", "undetected", "right"): 0.3 * 0.2 * 0.4,
+            ("shifted", "undetected", "wrong"): 0.3 * 0.2 * 0.6,
+            ("clean", "detected", "right"): 0.7 * 0.3 * 0.6,
+            ("clean", "detected", "wrong"): 0.7 * 0.3 * 0.4,
+            ("clean", "undetected", "right"): 0.7 * 0.7 * 0.9,
+            ("clean", "undetected", "wrong"): 0.7 * 0.7 * 0.1,
+        }
+    )
+
+
+def test_a_monitor_knows_every_parameter_of_the_built_in_trees():
+    assert set(BASE.parameters) | set(DETECTOR.parameters) == set(LIVE_PARAMETERS)
+    assert set(POLYP_PARAMETERS) | {"p_shift"} == set(LIVE_PARAMETERS)
+
+
+def test_the_systems_become_intolerable_where_figure_11_says():
+    assert crossing(BASE, TOLERABLE_POLYP) == pytest.approx(0.4, abs=0.02)
+    assert crossing(DETECTOR, TOLERABLE_POLYP) == pytest.approx(0.9, abs=0.03)
+    balanced = (POLYP_PARAMETERS["tpr"] + POLYP_PARAMETERS["tnr"]) / 2
+    assert balanced == pytest.approx(0.75)  # kNN on polyps in table 3
+
+
+def test_derivatives_of_the_detector_tree_in_closed_form():
+    given = {**POLYP_PARAMETERS, "p_shift": 0.3}
+    slopes = derivatives(DETECTOR, given)
+    right, wrong, necessary, unnecessary = 635, 6735, 1905, 1955
+    alarm, silent = 0.62 * unnecessary + 0.38 * necessary, 0.62 * right + 0.38 * wrong
+    clean_alarm, clean_silent = 0.9 * unnecessary + 0.1 * necessary, 0.9 * right + 0.1 * wrong
+    assert slopes["tpr"] == pytest.approx(0.3 * (alarm - silent))
+    assert slopes["tnr"] == pytest.approx(0.7 * (clean_silent - clean_alarm))
+    assert slopes["accuracy_shifted_undetected"] == pytest.approx(0.3 * 0.04 * (right - wrong))
+    assert slopes["accuracy_clean_detected"] == pytest.approx(0.7 * 0.46 * (unnecessary - necessary))
+    shifted, clean = 0.96 * alarm + 0.04 * silent, 0.46 * clean_alarm + 0.54 * clean_silent
+    assert slopes["p_shift"] == pytest.approx(shifted - clean)
+
+
+def test_under_shift_a_point_of_the_detector_is_worth_more_than_one_of_the_classifier():
+    # Figure 12. In closed form: (silent - alarm) / (6100 * missed - 50 * caught), at every rate of shift.
+    for p in (0.1, 0.5, 0.9):
+        found = worth(DETECTOR, {**POLYP_PARAMETERS, "p_shift": p}, "tpr", SHIFTED)
+        expected = (0.62 * 635 + 0.38 * 6735 - 0.62 * 1955 - 0.38 * 1905) / (6100 * 0.04 - 50 * 0.96)
+        assert found.points == pytest.approx(expected) and found.points > 5
+    # Both rates of the detector against the classifier everywhere: it holds where shift is frequent, as under deployment in
+    # the paper, and not where most data are clean.
+    rates = np.linspace(0.0, 1.0, 101)
+    points = [
+        worth(DETECTOR, {**POLYP_PARAMETERS, "p_shift": p}, ("tpr", "tnr"), (*SHIFTED, *CLEAN)).points for p in rates
+    ]
+    assert points[90] == pytest.approx(1.96, abs=0.01)
+    assert rates[np.argmax(np.array(points) > 1.0)] == pytest.approx(0.76)
+    assert np.all(np.diff(points) > 0)
+
+
+def test_a_sweep_over_both_accuracies_is_one_call():
+    detector, classifier = np.linspace(0.5, 1.0, 11)[:, None], np.linspace(0.5, 1.0, 6)
+    given = {"p_shift": 0.9, "tpr": detector, "tnr": detector} | dict.fromkeys((*SHIFTED, *CLEAN), classifier)
+    found = expectation(DETECTOR, given)
+    assert found.shape == (11, 6)
+    one = {k: float(np.broadcast_to(v, (11, 6))[3, 4]) for k, v in given.items()}
+    assert found[3, 4] == pytest.approx(expectation(DETECTOR, one))
+
+
+def test_events_that_exclude_each_other():
+    events = ("shift", "adversarial", "ambiguous", "module_failure")
+    tree = several_events(events, {"wrong": 100})
+    assert {"p_shift", "accuracy_shifted", "accuracy_clean", "p_module_failure", "accuracy_module_failed"} <= set(
+        tree.parameters
+    )
+    shares, right = (0.2, 0.1, 0.05, 0.02), (0.6, 0.1, 0.5, 0.0)
+    given = {f"p_{e}": p for e, p in zip(events, shares, strict=True)}
+    names = ("shifted", "adversarial", "ambiguous", "module_failed")
+    given |= {f"accuracy_{n}": a for n, a in zip(names, right, strict=True)} | {"accuracy_clean": 0.9}
+    expected = 100 * (sum(p * (1 - a) for p, a in zip(shares, right, strict=True)) + (1 - sum(shares)) * 0.1)
+    assert expectation(tree, given) == pytest.approx(expected)
+
+
+def test_events_that_may_meet():
+    tree = several_events(("shift", "adversarial"), successive=True)
+    given = {"p_shift": 0.3, "p_adversarial": 0.1, "accuracy_clean": 0.9, "accuracy_shifted": 0.6}
+    given |= {"accuracy_adversarial": 0.2, "accuracy_shifted_adversarial": 0.1}
+    expected = 0.7 * 0.9 * 0.1 + 0.3 * 0.9 * 0.4 + 0.7 * 0.1 * 0.8 + 0.3 * 0.1 * 0.9
+    assert expectation(tree, given) == pytest.approx(expected)
+    assert len(list(leaves(tree))) == 8
+
+
+def test_events_that_depend_on_each_other():
+    tree = several_events(("shift", "unfair"), successive=True, dependent=True)
+    assert set(tree.parameters) == {
+        "p_shift_given_none",
+        "p_unfair_given_shifted",
+        "p_unfair_given_none",
+        *(f"accuracy_{n}" for n in ("clean", "shifted", "unfair", "shifted_unfair")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"events": ()}, "one or more distinct events"),
+        ({"events": ("shift", "shift")}, "one or more distinct events"),
+        ({"events": tuple("abcdefg"), "successive": True}, "at most 6"),
+        ({"events": ("a",), "dependent": True}, "add successive=True"),
+        ({"events": ("a",), "costs": {"rong": 3}}, "unknown outcome 'rong'; expected some of right, wrong"),
+    ],
+)
+def test_events_that_make_no_tree_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        several_events(**arguments)
+
+
+def test_parameters_from_counts_give_back_the_mean_cost_of_the_counted_rows():
+    clean, shifted = np.array([[50, 12], [6, 9]]), np.array([[5, 20], [7, 31]])  # right, wrong x no alarm, alarm
+    found = measured(clean, shifted)
+    n = clean.sum() + shifted.sum()
+    costs = np.array([[635, 1955], [6735, 1905]])
+    mean = ((clean + shifted) * costs).sum() / n
+    assert expectation(DETECTOR, {**found.values, "p_shift": shifted.sum() / n}) == pytest.approx(mean)
+    wrong = (clean + shifted)[1].sum() / n
+    assert expectation(accuracy_tree(), {**found.values, "p_shift": shifted.sum() / n}) == pytest.approx(wrong)
+    assert found.posteriors["tpr"] == Beta(51.5, 12.5) and found.notes == ()
+
+
+def test_conditions_that_were_never_seen_get_probability_zero_and_a_note():
+    found = measured([[40, 0], [3, 0]], [[0, 2], [0, 5]])
+    assert found.notes == (
+        "no calibration row was clean and detected: this is given probability zero",
+        "no calibration row was shifted and undetected: this is given probability zero",
+    )
+    assert (found.values["tnr"], found.values["tpr"]) == (1.0, 1.0)
+    reached = evaluate(DETECTOR, {**found.values, "p_shift": 0.5}).leaves
+    unseen = {("clean", "detected"), ("shifted", "undetected")}
+    assert sum(leaf.probability for leaf in reached if leaf.path[:2] in unseen) == 0.0
+    assert found.posteriors["accuracy_clean_detected"] == Beta(0.5, 0.5)
+    with pytest.raises(ValueError, match="2 x 2 whole numbers"):
+        measured([[1, 2]], [[1, 2], [3, 4]])
+
+
+def test_the_spread_of_the_detector_tree_covers_the_truth():
+    # 200 calibrations of a system with known rates: the 95% interval of the risk holds the true risk in at least 93%.
+    rng, truth = np.random.default_rng(0), {**POLYP_PARAMETERS, "p_shift": 0.4}
+    risk, covered = expectation(DETECTOR, truth), 0
+    cells = list(itertools.product((True, False), (False, True)))
+    for _ in range(200):
+        tables = []
+        for kind, alarm in (("clean", 1 - truth["tnr"]), ("shifted", truth["tpr"])):
+            right = truth[f"accuracy_{kind}"]
+            p = [(right if r else 1 - right) * (alarm if a else 1 - alarm) for r, a in cells]
+            tables.append(rng.multinomial(300, p).reshape(2, 2))
+        interval = spread(DETECTOR, {**measured(*tables).posteriors, "p_shift": 0.4}, draws=1000).interval()
+        covered += interval.contains(risk)
+    assert covered >= 186
+
+
+def test_costs_are_read_from_a_mapping():
+    assert Costs.from_dict({"wrong": 7, "necessary": 2}) == Costs(right=0, wrong=7, necessary=2, unnecessary=0)

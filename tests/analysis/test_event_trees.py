@@ -1,0 +1,312 @@
+"""Event trees against enumeration of every path, finite differences, closed forms and a large simulation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roadworthy.analysis.risk.posteriors import Beta, Dirichlet
+from roadworthy.analysis.risk.tree import Tree, derivatives, evaluate, expectation, leaves, spread, worth
+
+
+def leaf(cost, outcome="end"):
+    return {"outcome": outcome, "cost": cost}
+
+
+def split(p, then, otherwise, event="event"):
+    return {"event": event, "branches": {"yes": {"p": p, "then": then}, "no": {"then": otherwise}}}
+
+
+@st.composite
+def tree_dicts(draw, depth=3):
+    """Random trees: one to four branches, numbers and names for p, names shared between nodes."""
+    if depth == 0 or draw(st.integers(0, 3)) == 0:
+        return leaf(draw(st.floats(-1e3, 1e4)), draw(st.sampled_from("abc")))
+    count = draw(st.integers(1, 4))
+    rest = draw(st.integers(0, count - 1))
+    branches = {}
+    for i in range(count):
+        branch = {"then": draw(tree_dicts(depth=depth - 1))}
+        if i != rest:
+            # Up to three named shares of at most 0.3 each leave something for the rest.
+            branch["p"] = draw(st.one_of(st.sampled_from(["u", "v", "w", "x"]), st.floats(0.0, 0.3)))
+        branches[f"b{i}"] = branch
+    return {"event": f"e{depth}", "branches": branches}
+
+
+trees = tree_dicts().filter(lambda t: "event" in t).map(Tree.from_dict)
+values = st.fixed_dictionaries({name: st.floats(0.0, 0.3) for name in "uvwx"})
+
+
+def by_paths(content, parameters, reach=1.0):
+    """Every path's probability and cost, walked over the plain data."""
+    if "outcome" in content:
+        return [(reach, content["cost"])]
+    found = []
+    given_p = [parameters.get(b["p"], b["p"]) for b in content["branches"].values() if "p" in b]
+    for branch in content["branches"].values():
+        p = parameters.get(branch["p"], branch["p"]) if "p" in branch else 1.0 - math.fsum(given_p)
+        found += by_paths(branch["then"], parameters, reach * p)
+    return found
+
+
+@given(trees, values)
+def test_the_expectation_is_the_sum_over_all_paths(tree, parameters):
+    paths = by_paths(tree.to_dict(), parameters)
+    assert expectation(tree, parameters) == pytest.approx(math.fsum(p * c for p, c in paths), rel=1e-12, abs=1e-9)
+    found = evaluate(tree, parameters)
+    assert [leaf.probability for leaf in found.leaves] == pytest.approx([p for p, _ in paths], abs=1e-12)
+    assert math.fsum(leaf.probability for leaf in found.leaves) == pytest.approx(1.0, abs=1e-12)
+    assert math.fsum(leaf.contribution for leaf in found.leaves) == pytest.approx(found.expectation, abs=1e-8)
+    assert math.fsum(p for p, _ in found.by_outcome().values()) == pytest.approx(1.0, abs=1e-12)
+    assert [leaf.path for leaf in found.leaves] == [path for path, _ in leaves(tree)]
+
+
+@given(trees, values)
+def test_derivatives_are_those_of_finite_differences(tree, parameters):
+    slopes = derivatives(tree, parameters)
+    assert set(slopes) == set(tree.parameters)
+    h, size = 1e-6, max(map(abs, tree.costs)) + 1.0
+    for name in tree.parameters:
+        inner = min(max(parameters[name], h), 0.3 - h)
+        at = {**parameters, name: inner}
+        ahead, behind = (expectation(tree, {**at, name: inner + d}) for d in (h, -h))
+        assert derivatives(tree, at)[name] == pytest.approx((ahead - behind) / (2 * h), abs=1e-6 * size)
+
+
+@given(trees)
+def test_a_tree_survives_plain_data(tree):
+    assert Tree.from_dict(tree.to_dict()) == tree
+
+
+@given(trees, st.integers(0, 2**32 - 1))
+@settings(max_examples=30)
+def test_arrays_broadcast_to_what_single_numbers_give(tree, seed):
+    rng = np.random.default_rng(seed)
+    arrays = {
+        "u": rng.uniform(0, 0.3, (2, 1, 3)),
+        "v": rng.uniform(0, 0.3, (4, 1)),
+        "w": 0.1,
+        "x": rng.uniform(0, 0.3, 3),
+    }
+    shapes = [np.shape(arrays[n]) for n in tree.parameters]
+    found, slopes = np.asarray(expectation(tree, arrays)), derivatives(tree, arrays)
+    if not any(shapes):
+        return
+    shape = np.broadcast_shapes(*shapes)
+    full = {n: np.broadcast_to(arrays[n], shape) for n in tree.parameters}
+    # A branch of probability number 0 or a leaf right away may make a parameter drop out of the numbers, not of the shape.
+    assert np.broadcast_shapes(found.shape, shape) == shape and found.dtype == np.float64
+    for at in itertools.product(*map(range, shape)):
+        single = {n: float(full[n][at]) for n in full}
+        assert np.broadcast_to(found, shape)[at] == pytest.approx(expectation(tree, single), rel=1e-12, abs=1e-9)
+        for name, slope in derivatives(tree, single).items():
+            assert np.broadcast_to(slopes[name], shape)[at] == pytest.approx(slope, rel=1e-9, abs=1e-8)
+
+
+def test_one_parameter_at_several_nodes_of_one_path_has_the_derivative_of_its_power():
+    # cost = 80 p^3 + 10 (1 - p): the derivative is 240 p^2 - 10
+    tree = Tree.from_dict(split("p", split("p", split("p", leaf(80), leaf(0)), leaf(0)), leaf(10)))
+    assert expectation(tree, {"p": 0.3}) == pytest.approx(80 * 0.027 + 7)
+    assert derivatives(tree, {"p": 0.3})["p"] == pytest.approx(240 * 0.09 - 10)
+
+
+def test_a_node_with_several_branches_takes_from_the_rest():
+    content = {
+        "event": "kind",
+        "branches": {
+            "a": {"p": "pa", "then": leaf(100)},
+            "b": {"p": 0.2, "then": leaf(10)},
+            "c": {"p": "pc", "then": leaf(1)},
+            "none": {"then": leaf(0)},
+        },
+    }
+    tree = Tree.from_dict(content, unit="EUR per case")
+    assert tree.parameters == ("pa", "pc") and tree.costs == (0, 100)
+    assert expectation(tree, {"pa": 0.1, "pc": 0.5}) == pytest.approx(10 + 2 + 0.5)
+    assert derivatives(tree, {"pa": 0.1, "pc": 0.5}) == pytest.approx({"pa": 100, "pc": 1})
+
+
+def test_a_point_of_one_parameter_in_points_of_another():
+    tree = Tree.from_dict(split("a", leaf(0), split("b", leaf(0), leaf(100))), unit="EUR")
+    found = worth(tree, {"a": 0.5, "b": 0.8}, "a", "b")
+    assert (found.saved_by_a, found.saved_by_b) == pytest.approx((0.2, 0.5))
+    assert found.points == pytest.approx(0.4)
+    assert "worth 0.4 points of b" in str(found)
+    assert worth(tree, {"a": 0.5, "b": 0.8}, ["a", "b"], "b").points == pytest.approx(1.4)
+    with pytest.raises(ValueError, match="'c' is not a parameter of the tree; it has a, b"):
+        worth(tree, {"a": 0.5, "b": 0.8}, "a", "c")
+
+
+def test_no_points_outweigh_what_saves_nothing():
+    tree = Tree.from_dict(split("a", leaf(0), split("b", leaf(5), leaf(5))))
+    assert worth(tree, {"a": 0.5, "b": 0.8}, "a", "b").points == math.inf
+    assert math.isnan(worth(tree, {"a": 0.5, "b": 0.8}, "b", "b").points)
+
+
+def test_the_spread_agrees_with_a_large_simulation():
+    tree = Tree.from_dict(split("p", split("a", leaf(0), leaf(900)), split("b", leaf(20), leaf(400))))
+    known = {"p": Beta.from_counts(30, 100), "a": Beta.from_counts(60, 90), "b": Beta.from_counts(880, 900)}
+    found = spread(tree, known, draws=20_000, seed=3)
+    rng = np.random.default_rng(11)
+    p, a, b = (rng.beta(k.a, k.b, 1_000_000) for k in (known["p"], known["a"], known["b"]))
+    costs = p * (1 - a) * 900 + (1 - p) * (b * 20 + (1 - b) * 400)
+    assert found.mean == pytest.approx(costs.mean(), abs=4 * costs.std() / math.sqrt(20_000))
+    assert found.at_means == pytest.approx(costs.mean(), rel=1e-3)
+    assert found.variance == pytest.approx(costs.var(), rel=0.05)
+    assert found.variance_delta == pytest.approx(costs.var(), rel=0.05)
+    low, high = np.quantile(costs, [0.025, 0.975])
+    assert found.interval().low == pytest.approx(low, rel=0.02) and found.interval().high == pytest.approx(
+        high, rel=0.02
+    )
+    limit = float(np.quantile(costs, 0.8))
+    assert found.exceedance(limit) == pytest.approx(0.2, abs=0.015)
+    assert found.exceedance_delta(limit) == pytest.approx(0.2, abs=0.02)
+    assert found.interval(0.95, "upper").low == -math.inf
+    assert found.interval(0.95, "upper").high == pytest.approx(np.quantile(costs, 0.95), rel=0.02)
+
+
+def test_shares_counted_together_are_drawn_together():
+    content = {"event": "kind", "branches": {"a": {"p": "pa", "then": leaf(100)}, "b": {"p": "pb", "then": leaf(50)}}}
+    content["branches"]["none"] = {"then": leaf(0)}
+    tree = Tree.from_dict(content)
+    known = Dirichlet.from_counts((6, 3, 2))
+    found = spread(tree, {("pa", "pb"): known}, draws=50_000)
+    weights = np.array(known.weights)
+    drawn = np.random.default_rng(5).dirichlet(weights, 500_000) @ np.array([100, 50, 0])
+    assert found.mean == pytest.approx(drawn.mean(), rel=0.01)
+    # The cost is linear in the shares, so that the delta method is exact.
+    assert found.variance_delta == pytest.approx(drawn.var(), rel=0.01)
+    assert found.variance == pytest.approx(drawn.var(), rel=0.03)
+    with pytest.raises(ValueError, match=r"add up to .*, more than 1"):
+        spread(tree, {"pa": Beta(6, 4), "pb": Beta(5, 5)})
+
+
+def test_what_is_certain_has_no_spread_and_a_seed_gives_the_same_draws():
+    tree = Tree.from_dict(split("p", leaf(0), leaf(10)))
+    certain = spread(tree, {"p": 0.25})
+    assert (certain.mean, certain.variance, certain.variance_delta) == (7.5, 0.0, 0.0)
+    assert (certain.exceedance(7.4), certain.exceedance(7.5), certain.exceedance_delta(7.4)) == (1.0, 0.0, 1.0)
+    again = [spread(tree, {"p": Beta(2, 3), "unused": Beta(1, 1)}, seed=s).draws for s in (4, 4, 5)]
+    assert np.array_equal(again[0], again[1]) and not np.array_equal(again[0], again[2])
+
+
+@pytest.mark.parametrize(
+    ("posteriors", "message"),
+    [
+        ({("p", "q"): Beta(1, 1)}, "expected a Dirichlet of 3 weights"),
+        ({("p", "q"): Dirichlet((1, 1, 1)), "p": 0.1}, "p: given more than once"),
+        ({}, "the parameter 'p' has no value"),
+    ],
+)
+def test_posteriors_that_do_not_fit_are_refused(posteriors, message):
+    with pytest.raises(ValueError, match=message):
+        spread(Tree.from_dict(split("p", leaf(0), leaf(10))), posteriors)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"successes": 3, "trials": 2}, "0 <= successes <= trials"),
+        ({"a": 0, "b": 1}, "two positive numbers"),
+        ({"mean": 0.2}, "successes and trials"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(record, message):
+    with pytest.raises(ValueError, match=message):
+        Beta.from_dict(record)
+    assert Beta.from_dict(Beta(2, 3).to_dict()) == Beta(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"p": 0.5}, r"in the tree at yes > inner > yes: the parameter 'q' has no value; given are p"),
+        ({"p": 1.2, "q": 0.5}, r"in the tree at outer > yes: p must be a probability, between 0 and 1, found 1.2"),
+        ({"p": [0.1, -0.3], "q": 0.5}, r"at outer > yes: p must be a probability.*found -0.3"),
+        ({"p": [0.1, math.nan], "q": 0.5}, r"at outer > yes: p must be a probability.*found not a number"),
+        ({"p": "often", "q": 0.5}, r"at outer > yes: p must be a number, found 'often'"),
+    ],
+)
+def test_values_that_are_no_probabilities_are_refused_with_their_place(parameters, message):
+    tree = Tree.from_dict(split("p", split("q", leaf(1), leaf(0), "inner"), leaf(0), "outer"))
+    with pytest.raises(ValueError, match=message):
+        expectation(tree, parameters)
+
+
+def test_branches_that_do_not_add_up_are_refused_with_their_place():
+    both = {"event": "kind", "branches": {"a": {"p": "pa", "then": leaf(1)}, "b": {"p": "pb", "then": leaf(0)}}}
+    tree = Tree.from_dict(split(0.5, both, leaf(0)))
+    assert expectation(tree, {"pa": 0.3, "pb": 0.7}) == pytest.approx(0.15)
+    with pytest.raises(ValueError, match=r"at yes > kind: the probabilities pa, pb add up to 0.9, not to 1"):
+        expectation(tree, {"pa": [0.3, 0.2], "pb": 0.7})
+    with pytest.raises(ValueError, match=r"add up to 1.1, more than 1"):
+        expectation(tree, {"pa": 0.4, "pb": 0.7})
+
+
+def test_rounding_is_no_mistake():
+    tree = Tree.from_dict(split("p", leaf(1), leaf(0)))
+    assert expectation(tree, {"p": -1e-17}) == pytest.approx(0.0) and expectation(
+        tree, {"p": 1 + 1e-15}
+    ) == pytest.approx(1)
+
+
+BRANCH = {"then": leaf(0)}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            {"event": "e", "branches": {"a": {**BRANCH, "prob": 1}}},
+            r"tree.branches.a: unknown key 'prob'; expected then and p",
+        ),
+        ({"event": "e", "leaves": {}}, r"tree: unknown key 'leaves'; expected event and branches"),
+        ({"event": "e"}, r"tree: branches is missing"),
+        ({"event": "e", "branches": {}}, r"tree: the event 'e' has no branches"),
+        ({"event": "e", "branches": [BRANCH]}, r"tree.branches: expected a mapping"),
+        ({"event": "e", "branches": {True: BRANCH}}, r"put yes, no, on, off and null in quotes"),
+        ({"event": "e", "branches": {"a": {"p": 0.5}}}, r"tree.branches.a: then is missing"),
+        (
+            {"event": "e", "branches": {"a": BRANCH, "b": BRANCH}},
+            r"one branch of the event 'e' may leave out p, found a, b",
+        ),
+        ({"event": "e", "branches": {"a": {**BRANCH, "p": 1.5}, "b": BRANCH}}, r"must lie between 0 and 1, found 1.5"),
+        ({"event": "e", "branches": {"a": {**BRANCH, "p": "0.5"}, "b": BRANCH}}, r"a number or a parameter's name"),
+        ({"event": "e", "branches": {"a": {**BRANCH, "p": True}, "b": BRANCH}}, r"between 0 and 1, found True"),
+        ({"event": "e", "branches": {"a": {**BRANCH, "p": 0.5}}}, r"add up to 0.5, not to 1; leave out p"),
+        ({"event": "e", "branches": {"a": {"then": {"outcome": "x"}}}}, r"tree.branches.a.then: cost is missing"),
+        (
+            {"event": "e", "branches": {"a": {"then": leaf("dear")}}},
+            r"a.then: the cost of 'end' must be a finite number",
+        ),
+        ({"event": "e", "branches": {"a": {"then": leaf(math.inf)}}}, r"must be a finite number, found inf"),
+        ({"event": "e", "branches": {"a": {"then": None}}}, r"tree.branches.a.then: expected .* found nothing"),
+        (leaf(3), r"expected an event with branches at the start, found an outcome"),
+        ({"unit": " ", "event": "e", "branches": {"a": BRANCH}}, r"needs the unit of its costs"),
+        ("a tree", r"tree: expected a mapping"),
+    ],
+)
+def test_a_tree_that_is_not_one_is_refused_with_the_place(content, message):
+    with pytest.raises(ValueError, match=message):
+        Tree.from_dict(content)
+
+
+def test_a_bottomless_tree_is_refused():
+    content = leaf(0)
+    for _ in range(500):
+        content = split(0.5, content, leaf(1))
+    with pytest.raises(ValueError, match="more than 64 events deep"):
+        Tree.from_dict(content)
+
+
+def test_the_unit_is_said_once():
+    content = {"unit": "EUR", "event": "e", "branches": {"a": BRANCH}}
+    assert Tree.from_dict(content, unit="EUR").unit == "EUR"
+    with pytest.raises(ValueError, match="say it once"):
+        Tree.from_dict(content, unit="USD")
