@@ -20,25 +20,24 @@ from xml.etree import ElementTree as Xml
 from numpy.typing import ArrayLike
 
 from .nodes import Leaf, Node, Tree, nodes
-from .tree import checked
+from .tree import checked, evaluate
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_open_psa(tree: Tree, parameters: Mapping[str, ArrayLike], *, name: str = "risk") -> str:
     """The tree with these numbers in it, as an XML document."""
-    values = checked(tree, parameters)
-    arrays = [key for key, value in values.items() if not isinstance(value, float)]
+    arrays = [key for key, value in checked(tree, parameters).items() if not isinstance(value, float)]
     if arrays:
         raise ValueError(f"expected one number each for {', '.join(arrays)}, found arrays; write one document for each")
-    return _Writer(name, tree, values).text()
+    return _Writer(name, tree, {b.path: float(b.share) for b in evaluate(tree, parameters).branches}).text()
 
 
 class _Writer:
     """Names once given are kept, so that a document is made in one walk."""
 
-    def __init__(self, name: str, tree: Tree, values: Mapping[str, float]) -> None:
-        self.tree, self.values, self.taken = tree, values, set[str]()
+    def __init__(self, name: str, tree: Tree, shares: Mapping[tuple[str, ...], float]) -> None:
+        self.tree, self.shares, self.taken = tree, shares, set[str]()
         self.document = Xml.Element("opsa-mef")
         title = self.identifier(name)
         start = Xml.SubElement(self.document, "define-initiating-event", name=self.identifier("case"))
@@ -84,7 +83,7 @@ class _Writer:
             state = Xml.SubElement(fork, "path", state=_distinct(_identifier(branch.name), states))
             last = i == len(node.branches) - 1
             if not last:
-                share = self.share(node, i)
+                share = self.shares[here]
                 event = self.identifier("-".join(here))
                 conditional = min(max(share / left, 0.0), 1.0) if left > 0.0 else 0.0
                 self.events.append((event, conditional, self.meaning(node, i, here)))
@@ -99,10 +98,6 @@ class _Writer:
                 sequence = self.identifier(f"S{len(self.sequences) + 1}")
                 self.sequences.append((sequence, branch.then, here))
                 Xml.SubElement(state, "sequence", name=sequence)
-
-    def share(self, node: Node, i: int) -> float:
-        given = [self.values[b.p] if isinstance(b.p, str) else float(b.p or 0.0) for b in node.branches]
-        return 1.0 - sum(given) if node.branches[i].p is None else given[i]
 
     def meaning(self, node: Node, i: int, here: tuple[str, ...]) -> str:
         p = node.branches[i].p

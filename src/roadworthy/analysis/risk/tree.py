@@ -35,6 +35,7 @@ from .posteriors import Beta, Dirichlet, Spread, draw_parameters, means_and_cova
 __all__ = [
     "Beta",
     "Branch",
+    "BranchValue",
     "Dirichlet",
     "Leaf",
     "LeafValue",
@@ -69,11 +70,21 @@ class LeafValue:
 
 
 @dataclass(frozen=True)
+class BranchValue:
+    """One branch at the end of its path: how likely at its node, and how likely to be reached at all."""
+
+    path: tuple[str, ...]
+    share: Value
+    reach: Value
+
+
+@dataclass(frozen=True)
 class Valuation:
-    """A tree with numbers in it."""
+    """A tree with numbers in it; leaves and branches in the order in which they are written."""
 
     expectation: Value
     leaves: tuple[LeafValue, ...]
+    branches: tuple[BranchValue, ...]
     unit: str
 
     def by_outcome(self) -> dict[str, tuple[Value, Value]]:
@@ -91,13 +102,16 @@ def expectation(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Value:
 
 
 def evaluate(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Valuation:
-    """The expected cost with the probability and the contribution of every leaf."""
+    """The expected cost, and the probability of every branch and leaf with what it adds to the cost."""
     values = checked(tree, parameters)
+    ends = {path: leaf for path, leaf in leaves(tree)}
+    branches = tuple(_branch_values(tree.root, (), 1.0, values))
     found = tuple(
-        LeafValue(path, leaf.outcome, share, float(leaf.cost), share * leaf.cost)
-        for path, leaf, share in _leaf_shares(tree.root, (), 1.0, values)
+        LeafValue(b.path, leaf.outcome, b.reach, float(leaf.cost), b.reach * leaf.cost)
+        for b in branches
+        if (leaf := ends.get(b.path)) is not None
     )
-    return Valuation(_fold(tree.root, values), found, tree.unit)
+    return Valuation(_fold(tree.root, values), found, branches, tree.unit)
 
 
 def derivatives(tree: Tree, parameters: Mapping[str, ArrayLike]) -> dict[str, Any]:
@@ -243,11 +257,11 @@ def _fold(place: Node | Leaf, values: Mapping[str, Value]) -> Value:
     return _dot(_shares(place, values), [_fold(b.then, values) for b in place.branches])
 
 
-def _leaf_shares(
-    place: Node | Leaf, path: tuple[str, ...], reach: Value, values: Mapping[str, Value]
-) -> Iterator[tuple[tuple[str, ...], Leaf, Value]]:
-    if isinstance(place, Leaf):
-        yield path, place, reach
-        return
-    for branch, share in zip(place.branches, _shares(place, values), strict=True):
-        yield from _leaf_shares(branch.then, (*path, branch.name), reach * share, values)
+def _branch_values(
+    node: Node, path: tuple[str, ...], reach: Value, values: Mapping[str, Value]
+) -> Iterator[BranchValue]:
+    for branch, share in zip(node.branches, _shares(node, values), strict=True):
+        here = BranchValue((*path, branch.name), share, reach * share)
+        yield here
+        if isinstance(branch.then, Node):
+            yield from _branch_values(branch.then, here.path, here.reach, values)
