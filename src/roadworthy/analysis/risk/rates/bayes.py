@@ -1,0 +1,136 @@
+"""The posterior of the rate given alarms, with Beta posteriors of TPR and FPR: a table over the count, so O(1) a window.
+
+p(rate | k) is proportional to the prior times the integral of Binomial(k; n, TPR rate + FPR (1 - rate)) over TPR and FPR. The
+integral is Gauss-Jacobi quadrature in both (Golub and Welsch 1969), with nodes enough for the length of the window; the rate lies
+in cells. TPR is a draw for a new kind of shift, its Beta matched by moments, unless `kinds` says otherwise.
+
+>>> calibrated = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
+>>> table = BayesTable.build(100, calibrated)
+>>> rate = table.rate(45)[()]
+>>> round(rate.value, 2), round(rate.interval.low, 2), round(rate.interval.high, 2), round(float(table.exceedance(45, 0.3)), 2)
+(0.53, 0.33, 0.86, 0.99)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roadworthy.statistics.arguments import tail_probability
+
+from . import cells_of_rate
+from .answer import NO_EVENTS, WEAK, Floats, Rates, answered
+from .calibrated import BIN_PRIOR, Calibrated, Kinds, check_kinds
+
+CHUNK = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class BayesTable:
+    """The posterior of the rate for every number of alarms 0..n in windows of n events."""
+
+    n: int
+    mass: Floats
+    """Alarms x cells of the rate."""
+    value: Floats
+    low: Floats
+    high: Floats
+    confidence: float
+    method: str
+    weak: bool
+
+    @classmethod
+    def build(
+        cls,
+        n: int,
+        calibrated: Calibrated,
+        *,
+        kinds: Kinds = "new",
+        prior: tuple[float, float] = (1.0, 1.0),
+        confidence: float = 0.95,
+    ) -> BayesTable:
+        """Integrate once for all counts; `prior` is the Beta prior of the rate (`Prior.beta` while the window fills)."""
+        check_kinds(kinds)
+        if n < 0 or n != int(n):
+            raise ValueError(f"n is the number of events in a window, found {n!r}")
+        calibrated.check_verdicts()
+        tail = tail_probability(confidence, "two")
+        cells = int(min(max(100, 8 * math.sqrt(n)), 800))
+        likelihood = _likelihood(int(n), calibrated, kinds, cells)
+        mass = cells_of_rate.normalised(likelihood * cells_of_rate.prior_mass(prior, cells))
+        low, high = (cells_of_rate.quantile(mass, level) for level in (tail, 1.0 - tail))
+        of = "shift of a new kind" if kinds == "new" else "shift of the kinds calibrated"
+        method = f"Bayes over TPR and FPR, {of}"
+        return cls(int(n), mass, cells_of_rate.mean(mass), low, high, confidence, method, calibrated.weak(kinds))
+
+    def rate(self, alarms: ArrayLike) -> Rates:
+        """The posterior mean and the equal-tailed interval for these counts."""
+        k = self._at(alarms)
+        flags = {WEAK: np.full(k.shape, self.weak), NO_EVENTS: np.full(k.shape, self.n == 0)}
+        return answered((self.value[k], self.low[k], self.high[k]), self.confidence, self.method, flags)
+
+    def exceedance(self, alarms: ArrayLike, rate: float) -> Floats:
+        """The posterior probability that the rate is higher than this."""
+        cells = self.mass.shape[1]
+        above = np.clip(np.arange(1, cells + 1) - rate * cells, 0.0, 1.0)
+        result: Floats = self.mass[self._at(alarms)] @ above
+        return result
+
+    def _at(self, alarms: ArrayLike) -> np.ndarray:
+        k = np.asarray(alarms)
+        whole = k.astype(np.intp)
+        if (whole != k).any() or (whole < 0).any() or (whole > self.n).any():
+            raise ValueError(
+                f"this table holds whole counts of alarms from 0 to {self.n}; others need a table of their own"
+            )
+        return whole
+
+
+def beta_nodes(a: float, b: float, nodes: int) -> tuple[Floats, Floats]:
+    """Nodes and weights that integrate polynomials against Beta(a, b), exact up to degree 2 nodes - 1."""
+    j = np.arange(nodes, dtype=np.float64)
+    alpha, beta = b - 1.0, a - 1.0  # Jacobi's weight (1-x)^alpha (1+x)^beta on (-1, 1), x = 2 share - 1
+    total = 2.0 * j + alpha + beta
+    with np.errstate(divide="ignore", invalid="ignore"):
+        diagonal = (beta**2 - alpha**2) / (total * (total + 2.0))
+        square = 4.0 * j * (j + alpha) * (j + beta) * (j + alpha + beta) / (total**2 * (total**2 - 1.0))
+    diagonal[0] = (beta - alpha) / (alpha + beta + 2.0)
+    if nodes > 1:  # the general term is 0/0 where alpha + beta is -1
+        square[1] = 4.0 * (1.0 + alpha) * (1.0 + beta) / ((2.0 + alpha + beta) ** 2 * (3.0 + alpha + beta))
+    off = np.sqrt(square[1:])
+    points, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
+    return np.clip((points + 1.0) / 2.0, 1e-12, 1.0 - 1e-12), vectors[0] ** 2
+
+
+def _moments_to_beta(mean: float, variance: float) -> tuple[float, float]:
+    # A Beta is never wider than its mean allows; a little less keeps both parameters positive.
+    size = mean * (1.0 - mean) / min(variance, 0.95 * mean * (1.0 - mean)) - 1.0
+    return mean * size, (1.0 - mean) * size
+
+
+def _nodes(n: int, a: float, b: float) -> int:
+    """So many that their distance is below the width of the likelihood of n events."""
+    return int(min(max(8.0, 4.0 + 5.0 * math.sqrt(1.0 + n / (a + b))), 48.0))
+
+
+def _likelihood(n: int, calibrated: Calibrated, kinds: Kinds, cells: int) -> Floats:
+    """Alarms x cells, up to a factor for each count of alarms."""
+    cleared, alarmed = calibrated.clean + BIN_PRIOR
+    mean = float(calibrated.shifted_shares[1])
+    shapes = _moments_to_beta(mean, calibrated.tpr_variance(kinds)), (float(alarmed), float(cleared))
+    (tpr, weight), (fpr, other) = (beta_nodes(a, b, _nodes(n, a, b)) for a, b in shapes)
+    rate = cells_of_rate.middles(cells)[:, None, None]
+    chance = (rate * tpr[:, None] + (1.0 - rate) * fpr).reshape(cells, -1)
+    weights = np.outer(weight, other).ravel()
+    yes, no = np.log(chance), np.log1p(-chance)
+    counts = np.arange(n + 1.0)
+    result = np.empty((n + 1, cells))
+    rows = max(1, CHUNK // chance.size)
+    for start in range(0, n + 1, rows):
+        k = counts[start : start + rows, None, None]
+        log = k * yes + (n - k) * no
+        result[start : start + rows] = np.exp(log - log.max(axis=(1, 2), keepdims=True)) @ weights
+    return result
