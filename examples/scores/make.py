@@ -89,7 +89,10 @@ class Scorer:
 
     def __init__(self) -> None:
         self._system = torch_model(
-            path="model.py:build", base=HERE.parent / "fashion", task=TASKS["classification"], weights="weights.safetensors"
+            path="model.py:build",
+            base=HERE.parent / "fashion",
+            task=TASKS["classification"],
+            weights="weights.safetensors",
         )
         self._supervisors = {name: get("supervisors", name).bind(**given) for name, given in SUPERVISORS.items()}
         reference = bundled(path="fashion-mnist", split="reference")
@@ -129,7 +132,9 @@ def times(n: int, rng: np.random.Generator) -> pa.Array:
     """So many moments of a day, in order."""
     start = datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC)
     seconds = np.sort(rng.uniform(0, 86400, n))
-    return pa.array([start + datetime.timedelta(seconds=round(s, 3)) for s in seconds.tolist()], pa.timestamp("ms", "UTC"))
+    return pa.array(
+        [start + datetime.timedelta(seconds=round(s, 3)) for s in seconds.tolist()], pa.timestamp("ms", "UTC")
+    )
 
 
 def write(name: str, columns: Mapping[str, object]) -> None:

@@ -101,6 +101,8 @@ def open_table(path: Path) -> Opened:
             f"{path.name} names the column {', '.join(map(repr, twice))} twice; every column needs a name of its own "
             f"(found: {', '.join(header)})"
         )
+    if not len(first):
+        raise DataError(f"{path.name} has column names but no rows; one row an event was expected")
     return Opened(path, header, first)
 
 
@@ -189,7 +191,9 @@ def _text_error(path: Path, error: Exception, *, columns: Sequence[str] = ()) ->
     shape = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", said)
     if shape:
         row = f", line {shape[1]}" if shape[1] else ""
-        return DataError(f"{path.name}{row}: has {shape[3]} cells for {shape[2]} columns; fill or quote the cells of that line")
+        return DataError(
+            f"{path.name}{row}: has {shape[3]} cells for {shape[2]} columns; fill or quote the cells of that line"
+        )
     return DataError(f"{path.name} cannot be read as a table: {said}")
 
 

@@ -8,14 +8,14 @@ stream of any length fits into memory.
 An empty cell or NaN is a missing score. An infinite score is refused by row and column, since nothing can be learned from it.
 
 >>> import tempfile
->>> file = Path(tempfile.mkdtemp()) / "scores.csv"
+>>> file = Path(tempfile.mkdtemp()) / "day.csv"
 >>> _ = file.write_text("kind,correct,energy,knn\\nind,1,0.5,2\\nind,yes,,3\\nfog,0,0.9,7\\n")
 >>> table = read_scores(file)
 >>> table.kind.tolist(), table.correct.tolist(), table.columns["energy"].tolist()
 (['clean', 'clean', 'fog'], [True, True, False], [0.5, nan, 0.9])
 >>> read_scores(file, kind="weather")
 Traceback (most recent call last):
-roadworthy.data.samples.DataError: scores.csv has no column 'weather'; it has: kind, correct, energy, knn (choose with --kind COLUMN)
+roadworthy.data.samples.DataError: day.csv has no column 'weather'; it has: kind, correct, energy, knn (choose with --kind COLUMN)
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ScoreTable:
 
     def take(self, rows: np.ndarray) -> ScoreTable:
         """Some of the rows, by mask or index."""
-        parts = {k: None if (v := getattr(self, k)) is None else v[rows] for k in (*NAMES, "labelled")}
+        parts: dict[str, Any] = {k: None if (v := getattr(self, k)) is None else v[rows] for k in (*NAMES, "labelled")}
         columns = {name: column[rows] for name, column in self.columns.items()}
         return replace(self, columns=columns, n=len(np.arange(self.n)[rows]), **parts)
 
@@ -109,8 +109,6 @@ class ScoreFile:
             if len(piece):
                 yield self._table(piece, start)
                 start += len(piece)
-        if start == 0:
-            raise DataError(f"{self.path.name} has column names but no rows")
 
     def whole(self) -> ScoreTable:
         """All rows at once."""
@@ -121,7 +119,9 @@ class ScoreFile:
         labelled = None if "correct" not in self.found or all(k.all() for k in known) else np.concatenate(known)
         given = {**dict.fromkeys(NAMES), **more}
         notes = [*self.notes, *_missing_scores(columns)]
-        return ScoreTable(columns, **given, source=self.path.name, n=sum(p.n for p in parts), notes=tuple(notes), labelled=labelled)
+        return ScoreTable(
+            columns, **given, source=self.path.name, n=sum(p.n for p in parts), notes=tuple(notes), labelled=labelled
+        )
 
     def _table(self, piece: pa.Table, start: int) -> ScoreTable:
         where = score_cells.Where(self.path.name, start)
@@ -218,7 +218,9 @@ def _checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None) -> Scor
     ]
     rest = [k for k in kinds.tolist() if k not in training]
     if CLEAN not in rest:
-        asked = "" if clean is None else f" called {clean!r}" if isinstance(clean, str) else f" called {' or '.join(clean)}"
+        asked = (
+            "" if clean is None else f" called {clean!r}" if isinstance(clean, str) else f" called {' or '.join(clean)}"
+        )
         raise DataError(
             f"{table.source} has no clean rows{asked}; its kinds are: {', '.join(map(repr, rest))}. Say which of them is data "
             "without shift with --clean NAME"
