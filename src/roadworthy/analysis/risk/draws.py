@@ -50,18 +50,27 @@ class Draws:
 
 
 def drawn(
-    calibration: Calibration, *, draws: int = 200, seed: int = 0, tilt: float = TILT, sway: float = SWAY
+    calibration: Calibration,
+    *,
+    draws: int = 200,
+    seed: int = 0,
+    tilt: float = TILT,
+    sway: float = SWAY,
+    chance: bool = True,
 ) -> Draws:
-    """So many possible worlds, each as likely as another before the stream is seen."""
-    source = _Source(draws, seed)
+    """So many possible worlds, each as likely as another before the stream is seen.
+
+    Without `chance` the counts are taken at their mean, and worlds differ only in what a new kind of shift may be.
+    """
+    source = _Source(draws, seed, chance)
     table = calibration.folded(calibration.table).astype(
         np.float64
     )  # kinds, right or wrong, shift, clean, shifted, outside
     bins = table.sum(axis=(1, 3, 4, 5))
     ratio = _log_ratio(bins)
-    clean = source.dirichlet(bins[0] + BIN_PRIOR)
+    clean = source.counted(bins[0] + BIN_PRIOR)
     kinds = source.dirichlet(np.full(len(bins) - 1, KIND_PRIOR))
-    per_kind = np.stack([source.dirichlet(row + BIN_PRIOR) for row in bins[1:]], axis=1)
+    per_kind = np.stack([source.counted(row + BIN_PRIOR) for row in bins[1:]], axis=1)
     shifted = np.einsum("bk,bks->bs", kinds, per_kind)
     shifted = shifted * np.exp(tilt * source.normal()[:, None] * ratio)
     right_clean = source.shares(*table[0].sum(axis=(1, 3, 4)))
@@ -94,8 +103,8 @@ def _swayed(shares: Floats, by: Floats) -> Floats:
 class _Source:
     """Stratified uniform numbers, a column at a time, and what is made of them."""
 
-    def __init__(self, draws: int, seed: int) -> None:
-        self._draws = draws
+    def __init__(self, draws: int, seed: int, chance: bool) -> None:
+        self._draws, self._chance = draws, chance
         self._bits = np.random.PCG64(seed)
 
     def uniform(self) -> Floats:
@@ -107,6 +116,10 @@ class _Source:
         from scipy.special import ndtri
 
         return np.asarray(ndtri(self.uniform()))
+
+    def counted(self, counts: Floats) -> Floats:
+        """Shares by counted rows: draws, or the same mean every time."""
+        return self.dirichlet(counts) if self._chance else np.tile(counts / counts.sum(), (self._draws, 1))
 
     def dirichlet(self, counts: Floats) -> Floats:
         from scipy.special import gammaincinv
@@ -121,5 +134,7 @@ class _Source:
         from scipy.special import betaincinv
 
         mean = (right.sum() + 0.5) / (right.sum() + wrong.sum() + 1.0)
+        if not self._chance:
+            return np.tile((right + SHARED * mean) / (right + wrong + SHARED), (self._draws, 1))
         ends = zip(right + SHARED * mean, wrong + SHARED * (1.0 - mean), strict=True)
         return np.column_stack([betaincinv(a, b, self.uniform()) for a, b in ends])

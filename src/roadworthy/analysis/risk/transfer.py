@@ -107,7 +107,9 @@ class Estimator:
         seed: int = 0,
         tilt: float = worlds.TILT,
         sway: float = worlds.SWAY,
+        chance: bool = True,
     ) -> None:
+        """Without `chance` the calibration's own chance is not drawn but weakens what a window says: few draws then never decide."""
         self.calibration, self.tree, self.tolerable = calibration, tree, tolerable
         self.constants = dict(constants or {})
         unknown = [name for name in tree.parameters if name not in (*LIVE, *self.constants)]
@@ -115,7 +117,8 @@ class Estimator:
             raise ValueError(
                 f"the tree has parameters that no stream gives: {', '.join(unknown)}; give their values, or use {', '.join(LIVE)}"
             )
-        self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, sway=sway)
+        self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, sway=sway, chance=chance)
+        self._rows = np.inf if chance else max(float(calibration.table[0].sum()), 1.0)
         self.rates = np.linspace(0.0, 1.0, RATES)
         self.separation = separation(calibration)
         self._mixed, self._clean_share = self._mixture(self.rates)
@@ -148,6 +151,18 @@ class Estimator:
             if f.name != "cannot_tell"
         }
         return Estimates(**columns, cannot_tell=tuple(word for p in parts for word in p["cannot_tell"]))
+
+    def log_odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> Floats:
+        """The log-odds of exceedance alone, at a fraction of the cost of `estimate`: what an alarm watches."""
+        table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
+        factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(table),))
+        found = np.empty(len(table))
+        for at in range(0, len(table), CHUNK):
+            window = _Window(self.calibration, table[at : at + CHUNK])
+            weights = self._posterior(window, factor[at : at + CHUNK])
+            over, under = self._exceeding(self._risk(window, self._clean_share), weights)
+            found[at : at + CHUNK] = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
+        return found
 
     def believe(self, counts: ArrayLike, *, shrink: float = 1.0) -> Belief:
         """What each cell means, in the light of a window."""
@@ -216,6 +231,7 @@ class Estimator:
     def _posterior(self, window: _Window, shrink: Floats) -> Floats:
         """The weight of every draw and rate, draws x windows x rates; each window's add up to 1."""
         effective = np.minimum(shrink, MOST / np.maximum(window.n, 1e-12))
+        effective = effective / (1.0 + effective * window.n / self._rows)
         log = self._log_likelihood(window) * effective[:, None] + self._log_prior
         log -= log.max(axis=(0, 2), keepdims=True)
         weights = np.exp(log, out=log)
