@@ -294,9 +294,11 @@ def calibrate(
     models, bins = [], []
     for on, marks, w, ridge, most in fits:
         coefficients = learning.fitted(table[on], marks[on], w[on], ridge=ridge)
-        scores = learning.scored(coefficients, table)
+        kept = learning.scored(coefficients, table)
+        scores = kept.copy()
         scores[on] = learning.held_out(table[on], marks[on], w[on], folds[on], ridge=ridge)
-        edges = learning.edges_between(scores[on], w[on], min(most, max(2, int(on.sum()) // LEAST_PER_BIN)))
+        count = min(most, max(2, int(on.sum()) // LEAST_PER_BIN))
+        edges = learning.edges_between(scores[on], w[on], count, kept=kept[on])
         models.append(Model(tuple(map(float, coefficients)), edges))
         bins.append(np.searchsorted(edges, scores, side="right"))
     reach = tuple((float(np.nanmin(c)), float(np.nanmax(c))) for c in rows.columns.values())

@@ -93,13 +93,20 @@ def folds_of(groups: NDArray[Any], kinds: Ints, rng: np.random.Generator) -> Int
     return fold[code]
 
 
-def edges_between(scores: Floats, weights: Floats, bins: int) -> tuple[float, ...]:
-    """Edges that give every bin the same weight of rows, as near as ties allow; fewer where scores repeat."""
+def edges_between(scores: Floats, weights: Floats, bins: int, *, kept: Floats) -> tuple[float, ...]:
+    """Edges that give every bin the same weight of rows, as near as ties allow; fewer where scores repeat.
+
+    Every edge lies midway between two scores that the kept model gives, so that scores which are one for it (a verdict has two)
+    are not torn apart by what the models of the folds differ in.
+    """
     order = np.argsort(scores, kind="stable")
     total = np.cumsum(weights[order])
     at = np.searchsorted(total, total[-1] * np.arange(1, bins) / bins)
-    edges = np.unique(scores[order][np.minimum(at, len(scores) - 1)])
-    return tuple(float(e) for e in edges if e > scores.min())
+    chosen = scores[order][np.minimum(at, len(scores) - 1)]
+    values = np.unique(kept)
+    above = np.searchsorted(values, chosen)
+    above = np.unique(above[(above > 0) & (above < len(values))])
+    return tuple(float(e) for e in (values[above - 1] + values[above]) / 2.0)
 
 
 def even(kinds: Ints) -> Floats:
