@@ -1,8 +1,8 @@
 """How far estimates lie from a truth that is known: errors, coverage and width of intervals, delays of alarms, false alarms.
 
-The truth of a window of a simulated stream is the mean probability of shift of its events (*rate*), its own share of right answers
-(*accuracy*), and the expected cost of its events, given which of them are shifted (*risk*). An estimate that could not be told is
-left out of the errors and counted. Alarms are due while the expected cost, at the rate of the moment, is above the tolerable.
+The truth of a window of a simulated stream is its own share of shifted events (*rate*) and of right answers (*accuracy*), and the
+expected cost of its events, given how many are shifted (*risk*). An estimate that could not be told is left out of the errors and
+counted. Alarms are due while the expected cost, at the schedule's rate of the moment, is above the tolerable.
 
 >>> found = error_of(Told([0.1, 0.3, np.nan], [0.0, 0.2, np.nan], [0.2, 0.25, np.nan]), np.array([0.1, 0.2, 0.9]))
 >>> round(found.mean_absolute, 3), found.coverage, round(found.width, 3), round(found.told, 2)
@@ -123,11 +123,11 @@ def truth_of(
         given = {name: rate if name == "p_shift" else parameters[name] for name in tree.parameters}
         return np.broadcast_to(np.asarray(expectation(tree, given), dtype=np.float64), rate.shape)
 
-    risk = risk_at(windowed(stream.shifted, window).mean(axis=1))
+    rate = windowed(stream.shifted, window).mean(axis=1)
     now = stream.shift.rate
     levels, place = np.unique(now, return_inverse=True)
     due = np.zeros(stream.n, dtype=bool) if tolerable is None else (risk_at(levels) > tolerable)[place]
-    return Truth(windowed(now, window).mean(axis=1), windowed(stream.correct, window).mean(axis=1), risk, due)
+    return Truth(rate, windowed(stream.correct, window).mean(axis=1), risk_at(rate), due)
 
 
 def windowed(values: ArrayLike, window: int) -> np.ndarray:
