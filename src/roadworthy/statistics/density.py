@@ -2,7 +2,7 @@
 
 A density in hundreds of dimensions is far below the smallest float, so only its logarithm is ever computed:
 log f(x) = logsumexp_i(-|L⁻¹(x - x_i)|²/2) - log n - log|L| - d/2 log 2π, where L Lᵀ is the kernel's covariance. The distances are
-one matrix product of whitened points. Scott's bandwidth n^(-1/(d+4)) scales the points' covariance, as in scipy's `gaussian_kde`.
+one matrix product of whitened points (`kernel_sums`), kept in the points' own precision. Scott's bandwidth n^(-1/(d+4)) scales the points' covariance, as in scipy's `gaussian_kde`.
 
 >>> points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
 >>> kernels = KernelDensity.fit(points)
@@ -22,14 +22,14 @@ from typing import Any, Literal
 import numpy as np
 
 from .candidates import chunk_rows
-from .row_blocks import in_blocks
+from .kernel_sums import KernelPoints
 
 SINGULAR = 1e-10
 """A pivot of the Cholesky factor of this share of the largest variance, or less, is rounding error and no variance."""
 VANISHING = 1e-140
 """Points that differ by less have no variance: the squares of their differences are no float64, or few of its digits."""
-BLOCK, CACHED = 2**21, 2**16
-"""Exponents held at once, and worked on at once, in numbers: more would leave a processor's cache."""
+BLOCK = 2**18
+"""Numbers moved or whitened at once, in float64: so much stays in a processor's cache, and all would be a copy of the points."""
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -82,10 +82,13 @@ class Covariance:
 
 def _moved(points: np.ndarray, centre: np.ndarray, which: np.ndarray | None) -> Iterator[np.ndarray]:
     """The points around their centres in float64, some at a time: all at once they would take twice the points' memory."""
-    size = max(1, BLOCK // max(points.shape[1], 1))
-    for start in range(0, len(points), size):
-        rows = slice(start, start + size)
+    for rows in _blocks(points):
         yield points[rows] - (centre if which is None else centre[which[rows]])
+
+
+def _blocks(points: np.ndarray) -> Iterator[slice]:
+    size = max(1, BLOCK // max(points.shape[1], 1))
+    return (slice(start, start + size) for start in range(0, len(points), size))
 
 
 def has_spread(points: np.ndarray) -> bool:
@@ -159,13 +162,13 @@ class KernelDensity:
     """A Gaussian kernel on every point, with the points' covariance times the squared bandwidth."""
 
     points: np.ndarray
-    """Whitened by `factor` around `centre`; float64."""
+    """Whitened by `factor` around `centre`; float32 where the points were."""
     centre: np.ndarray
     factor: np.ndarray
     """Cholesky factor of the kernel's covariance."""
     shrinkage: float = 0.0
-    _there: dict[str, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """By device: the points and half their squares, moved there when first asked for."""
+    _there: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By device: the points made ready (here) or the points and half their squares (there), when first asked for."""
 
     @classmethod
     def fit(
@@ -189,19 +192,25 @@ class KernelDensity:
             factor, share = fitted.factor, fitted.shrinkage
         centre = points.mean(axis=0, dtype=np.float64)
         kernel = factor * scott(n, d)
-        return cls(whitened(points, centre, kernel, device=device), centre, kernel, share)
+        white = np.empty((n, d), dtype=np.float32 if points.dtype == np.float32 else np.float64)
+        for rows in _blocks(points):
+            white[rows] = whitened(points[rows], centre, kernel, device=device)
+        return cls(white, centre, kernel, share)
 
     def log_density(self, queries: np.ndarray, *, memory_mb: int = 512, device: str = "cpu") -> np.ndarray:
         """log f, one float64 a query."""
         n, d = self.points.shape
         constant = np.log(n) + float(np.log(np.diagonal(self.factor)).sum()) + d / 2 * LOG_2PI
         if device == "cpu":
+            if device not in self._there:
+                self._there[device] = KernelPoints(self.points)
             white = whitened(queries, self.centre, self.factor)
-            return log_kernel_sums(white, self.points, memory_mb=memory_mb) - constant
+            sums: np.ndarray = self._there[device].log_sums(white, memory_mb=memory_mb)
+            return sums - constant
         from .on_device import log_kernel_sums_on, to_device, whitened_on
 
         if device not in self._there:
-            points = to_device(self.points, device)
+            points = to_device(self.points, device).double()
             self._there[device] = points, 0.5 * points.square().sum(dim=1)
         white = whitened_on(queries, self.centre, self.factor, device)
         return log_kernel_sums_on(white, *self._there[device], chunk_rows(n, memory_mb, bytes_each=8)) - constant
@@ -214,27 +223,3 @@ def scott(n: int, d: int) -> float:
     0.398107
     """
     return float(n) ** (-1 / (d + 4))
-
-
-def log_kernel_sums(queries: np.ndarray, points: np.ndarray, *, memory_mb: int = 512) -> np.ndarray:
-    """log Σ_i exp(-|q - p_i|²/2), one number a query, by matrix products in chunks of queries."""
-    sums, n = np.empty(len(queries)), max(len(points), 1)
-    halves = 0.5 * np.einsum("ij,ij->i", points, points)
-    size = min(chunk_rows(n, memory_mb, bytes_each=8), max(64, BLOCK // n), max(len(queries), 1))
-    room = np.empty((size, len(points)))
-    for start in range(0, len(queries), size):
-        part = queries[start : start + size]
-        exponents = np.matmul(part, points.T, out=room[: len(part)])
-        in_chunk = sums[start : start + size]
-
-        def add_up(rows: slice, exponents: np.ndarray = exponents, found: np.ndarray = in_chunk) -> None:
-            block = exponents[rows]
-            block -= halves
-            largest = block.max(axis=1)
-            block -= largest[:, None]
-            np.exp(block, out=block)
-            found[rows] = largest + np.log(block.sum(axis=1))
-
-        in_blocks(add_up, len(part), size=max(1, CACHED // n), numbers=exponents.size)
-        in_chunk -= 0.5 * np.einsum("ij,ij->i", part, part)
-    return sums

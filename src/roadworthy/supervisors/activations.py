@@ -19,6 +19,7 @@ import numpy as np
 
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.statistics.neighbours import chunk_rows
+from roadworthy.statistics.row_blocks import finite_rows
 from roadworthy.subject.needs import Layer, Output, Request
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.keeping import LearnedSupervisor
@@ -26,9 +27,10 @@ from roadworthy.supervisors.keeping import LearnedSupervisor
 
 @dataclass(frozen=True)
 class ByClass:
-    """Rows sorted by class, so that a class is a slice."""
+    """Rows in the order of their classes, so that a class is a slice; they are copied a class at a time, when asked for."""
 
-    points: np.ndarray
+    unsorted: np.ndarray
+    order: np.ndarray
     labels: np.ndarray
     """The classes, ascending."""
     starts: np.ndarray
@@ -39,11 +41,16 @@ class ByClass:
         """Sort rows by class; rows of one class stay in order."""
         order = np.argsort(classes, kind="stable")
         labels, first = np.unique(classes[order], return_index=True)
-        return cls(points[order], labels, np.append(first, len(order)))
+        return cls(points, order, labels, np.append(first, len(order)))
+
+    @property
+    def points(self) -> np.ndarray:
+        """All rows, sorted: a copy."""
+        return self.unsorted[self.order]
 
     def rows(self, i: int) -> np.ndarray:
         """The rows of the i-th class."""
-        return self.points[self.starts[i] : self.starts[i + 1]]
+        return self.unsorted[self.order[self.starts[i] : self.starts[i + 1]]]
 
     def classes(self) -> np.ndarray:
         """Every row's class, as its position in `labels`."""
@@ -82,7 +89,7 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
         column = self._activations(trace)
         # What is learned is made from these rows and never they themselves: they may be the caller's, or a file.
         activations = column if len(rows) == len(trace) else column[rows]
-        broken = int((~np.isfinite(activations).all(axis=1)).sum())
+        broken = int((~finite_rows(activations)).sum())
         if broken:
             raise ValueError(
                 f"{self.name} cannot be fitted: the layer {self.layer!r} has NaN or infinite activations in {broken} of "
@@ -112,7 +119,7 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
         size = chunk_rows(expected, self.memory_mb, bytes_each=8)
         for start in range(0, len(trace), size):
             activations = column[start : start + size]
-            usable = sound[start : start + size] & np.isfinite(activations).all(axis=1)
+            usable = sound[start : start + size] & finite_rows(activations)
             rows = start + np.flatnonzero(usable)
             if len(rows):
                 activations = activations if usable.all() else activations[usable]

@@ -27,6 +27,7 @@ import numpy as np
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register
 from roadworthy.statistics.neighbours import chunk_rows
+from roadworthy.statistics.row_blocks import finite_rows
 from roadworthy.subject.needs import EARLY, LATE, MIDDLE, PENULTIMATE, Layer, Output, Request
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.keeping import LearnedSupervisor
@@ -95,7 +96,8 @@ class Dissector(LearnedSupervisor):
             self.notes.append(f"no reference row is of class {shown}; such an answer is not supported")
         learned = {"classes": np.array(scores.shape[1])}
         for i, need in enumerate(self.needs[1:]):
-            activations = self._activations(trace, need)[rows]
+            column = self._activations(trace, need)
+            activations = column if len(rows) == len(trace) else column[rows]
             self._refuse_broken(activations, self.layers[i])
             found = Perceptron.fit(activations, classes[rows], l2=self.l2, device=self.device, memory_mb=self.memory_mb)
             learned |= {f"weights{i}": found.weights, f"bias{i}": found.bias, "labels": found.labels}
@@ -152,7 +154,7 @@ class Dissector(LearnedSupervisor):
         return predicted
 
     def _refuse_broken(self, activations: np.ndarray, layer: str) -> None:
-        broken = int((~np.isfinite(activations).all(axis=1)).sum())
+        broken = int((~finite_rows(activations)).sum())
         if broken:
             raise ValueError(
                 f"{self.name} cannot be fitted: the layer {layer!r} has NaN or infinite activations in {broken} of "

@@ -32,7 +32,7 @@ from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.activations import ActivationSupervisor, ByClass
 
 ROWS_AT_ONCE = 512
-"""Rows brought to length 1 at once, so that they stay in a processor's cache."""
+"""Rows brought to length 1 or added up at once, so that they stay in a processor's cache."""
 ORDINARY = 1e-30, 1e30
 """Lengths by which float32 can be divided without loss."""
 
@@ -54,10 +54,16 @@ class Mahalanobis(ActivationSupervisor):
         return self._predicted(trace)
 
     def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
-        sorted_rows = ByClass.of(activations, classes)
-        means, (n, width) = sorted_rows.means(), activations.shape
+        n, width = activations.shape
+        labels, which = np.unique(classes, return_inverse=True)
+        means = np.zeros((len(labels), width))
+        # Some rows at a time, sorted among themselves: all of them sorted would be another copy.
+        for start in range(0, n, ROWS_AT_ONCE):
+            some = ByClass.of(activations[start : start + ROWS_AT_ONCE], which[start : start + ROWS_AT_ONCE])
+            means[some.labels] += np.add.reduceat(some.points, some.starts[:-1], axis=0, dtype=np.float64)
+        means /= np.bincount(which)[:, None]
         try:
-            shared = Covariance.fit(sorted_rows.points, centre=means, which=sorted_rows.classes(), device=self.device)
+            shared = Covariance.fit(activations, centre=means, which=which, device=self.device)
         except np.linalg.LinAlgError:
             self.notes.append(f"{n} rows without spread within their classes; distances are Euclidean")
             shared = Covariance(np.eye(width), 0.0)

@@ -48,17 +48,11 @@ class Perceptron:
             raise ValueError(f"a perceptron tells classes apart, and all {len(classes)} rows are of class {labels[0]}")
         n, shape = len(activations), (activations.shape[1] + 1, len(labels))
         design = _Design(activations, columns=len(labels), device=device, memory_mb=memory_mb)
-        truth = np.zeros((n, len(labels)))
-        truth[np.arange(n), position] = 1.0
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
             theta = flat.reshape(shape)
-            z = design.times(theta[:-1]) + theta[-1]
-            z -= z.max(axis=1, keepdims=True)
-            sums = np.exp(z).sum(axis=1)
-            likelihood = float(np.log(sums).sum() - np.einsum("ij,ij->", z, truth))
-            excess = np.exp(z) / sums[:, None] - truth
-            slope = np.vstack([design.back(excess) + l2 * theta[:-1], excess.sum(axis=0)])
+            likelihood, slope = design.likelihood(theta, position)
+            slope[:-1] += l2 * theta[:-1]
             penalty = l2 / 2 * float(np.square(theta[:-1]).sum())
             return (likelihood + penalty) / n, slope.ravel() / n
 
@@ -124,36 +118,49 @@ def _newton_like(slope: np.ndarray, steps: list[np.ndarray], turns: list[np.ndar
 
 
 class _Design:
-    """Standardised activations in blocks, made ready once where the memory allows and else anew at every step."""
+    """Activations around their mean, in blocks: made ready once where the memory allows and else anew at every step.
+
+    Their spread goes into the weights, and a block goes through a step whole, so that nothing is held of all rows but themselves.
+    """
 
     def __init__(self, activations: np.ndarray, *, columns: int, device: str, memory_mb: int) -> None:
         n, width = activations.shape
         self._activations, self._device = activations, device
-        self.mean = activations.mean(axis=0, dtype=np.float64)
-        spread = activations.std(axis=0, dtype=np.float64)
-        # The deviation of equal numbers is rounding, not always zero.
-        self.varies = np.ptp(activations, axis=0) > 0
-        self.spread = np.where(self.varies & (spread > 0), spread, 1.0)
         affordable = chunk_rows(width, memory_mb, bytes_each=16)
         size = min(affordable, max(SMALL // (width * columns), 32) if device == "cpu" else affordable)
         self._blocks = [slice(i, i + size) for i in range(0, n, size)]
-        self._ready = [self._standard(block) for block in self._blocks] if affordable >= n else None
+        self.mean = activations.mean(axis=0, dtype=np.float64)
+        moved = (activations[block] - self.mean for block in self._blocks)
+        spread = np.sqrt(sum((np.einsum("ij,ij->j", m, m) for m in moved), start=np.zeros(width)) / n)
+        # The deviation of equal numbers is rounding, not always zero.
+        self.varies = np.ptp(activations, axis=0) > 0
+        self.spread = np.where(self.varies & (spread > 0), spread, 1.0)
+        self._ready = [self._moved(block) for block in self._blocks] if affordable >= n else None
 
-    def times(self, weights: np.ndarray) -> np.ndarray:
-        """X V, a row a case."""
-        right = self._place(weights)
-        return np.concatenate([self._fetch(block @ right) for block in self._parts()])
-
-    def back(self, excess: np.ndarray) -> np.ndarray:
-        """Xᵀ E."""
-        parts = zip(self._blocks, self._parts(), strict=True)
-        return sum((self._fetch(block.T @ self._place(excess[rows])) for rows, block in parts), start=np.zeros(()))
+    def likelihood(self, theta: np.ndarray, position: np.ndarray) -> tuple[float, np.ndarray]:
+        """Σ -log softmax(V x + b) at the classes' positions, and its slope; the last row of `theta` is b."""
+        weights = self._place(theta[:-1] / self.spread[:, None])
+        likelihood, slope = 0.0, np.zeros(theta.shape)
+        for rows, block in zip(self._blocks, self._parts(), strict=True):
+            z = self._fetch(block @ weights) + theta[-1]
+            z -= z.max(axis=1, keepdims=True)
+            true = np.arange(len(z)), position[rows]
+            likelihood -= float(z[true].sum())
+            excess = np.exp(z, out=z)
+            sums = excess.sum(axis=1)
+            likelihood += float(np.log(sums).sum())
+            excess /= sums[:, None]
+            excess[true] -= 1.0
+            slope[:-1] += self._fetch(block.T @ self._place(excess))
+            slope[-1] += excess.sum(axis=0)
+        slope[:-1] /= self.spread[:, None]
+        return likelihood, slope
 
     def _parts(self) -> Iterator[Any]:
-        yield from self._ready or map(self._standard, self._blocks)
+        yield from self._ready or map(self._moved, self._blocks)
 
-    def _standard(self, block: slice) -> Any:
-        return self._place((self._activations[block] - self.mean) / self.spread)
+    def _moved(self, block: slice) -> Any:
+        return self._place(self._activations[block] - self.mean)
 
     def _place(self, array: np.ndarray) -> Any:
         if self._device == "cpu":

@@ -72,19 +72,20 @@ class _OfPredictedClass(ActivationSupervisor):
 
     def _factor(self, sorted_rows: ByClass, i: int, columns: np.ndarray | None = None) -> np.ndarray | None:
         """None where a class has a covariance of its own, else the Cholesky factor of the one that all classes share."""
-        own = sorted_rows.rows(i) if columns is None else sorted_rows.rows(i)[:, columns]
-        if has_spread(own):
+        own = sorted_rows.rows(i)
+        if has_spread(own if columns is None else own[:, columns]):
             return None
         label, n = sorted_rows.labels[i], len(own)
-        moved = sorted_rows.points - sorted_rows.means()[sorted_rows.classes()]
-        moved = moved if columns is None else moved[:, columns]
+        points, means = sorted_rows.points, sorted_rows.means()
+        if columns is not None:
+            points, means = points[:, columns], means[:, columns]
         try:
-            shared = Covariance.fit(moved, centre=np.zeros(moved.shape[1]), device=self.device)
+            shared = Covariance.fit(points, centre=means, which=sorted_rows.classes(), device=self.device)
         except np.linalg.LinAlgError:
             self.notes.append(
                 f"class {label}: {n} rows without spread, nor has another class any; distances are Euclidean"
             )
-            return np.eye(moved.shape[1])
+            return np.eye(points.shape[1])
         self.notes.append(f"class {label}: {n} rows without spread; the covariance is that within all classes")
         return shared.factor
 
@@ -111,8 +112,9 @@ class MahalanobisSurprise(_OfPredictedClass):
         for i, label in enumerate(sorted_rows.labels):
             factor = self._factor(sorted_rows, i)
             if factor is None:
-                own = Covariance.fit(sorted_rows.rows(i), device=self.device)
-                self._note_shrinkage(label, len(sorted_rows.rows(i)), width, own.shrinkage)
+                rows = sorted_rows.rows(i)
+                own = Covariance.fit(rows, device=self.device)
+                self._note_shrinkage(label, len(rows), width, own.shrinkage)
                 factor = own.factor
             factors[i] = factor
         return {"width": np.array(width), "labels": sorted_rows.labels, "means": means, "factors": factors}
@@ -160,7 +162,7 @@ class LikelihoodSurprise(_OfPredictedClass):
         count, width = len(sorted_rows.labels), activations.shape[1]
         kept = min(self.features, width)
         columns = np.empty((count, kept), dtype=np.int64)
-        points, centres = np.empty((len(activations), kept)), np.empty((count, kept))
+        points, centres = np.empty((len(activations), kept), dtype=activations.dtype), np.empty((count, kept))
         factors = np.empty((count, kept, kept))
         for i, label in enumerate(sorted_rows.labels):
             rows = sorted_rows.rows(i)
