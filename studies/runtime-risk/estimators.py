@@ -1,46 +1,174 @@
-"""Everyone who estimates, on the windows of a setting: the paper's estimators, the simple ones, those from confidences, and ours.
+"""Everyone who estimates, on the windows of one setting: the paper's estimators, simple ones, those from confidences, and ours.
 
-The verdict of a detector is its score against the threshold (either way round) with the highest TPR + TNR on the calibration rows;
-of several detectors, the verdict of their logistic combination. Accuracy follows from the rate as in equation 2 of the paper.
+The verdict of one detector is its score, either way round, against the threshold of the best TPR + TNR on the calibration rows; of
+several, the verdict of their logistic combination. Accuracy follows from a rate as in equation 2 of the paper. Confidences are the
+probability of being right that a logistic regression on the clean calibration rows reads from the detectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from protocol import Setting
+from protocol import WINDOW, Setting
 
+from roadworthy.analysis.calibration import at_balanced_accuracy
+from roadworthy.analysis.risk.against_truth import Told
 from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.confidence import Atc, Cbpe, Doc
 from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.analysis.risk.rates import (
+    BayesTable,
+    Calibrated,
+    Rates,
+    likelihood_rate,
+    mean_rate,
+    paper_fallback_rate,
+    posterior_rate,
+    rogan_gladen,
+)
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.statistics.fusion import features, fit_logistic, ranks
+
+BINS = 15
 
 
 @dataclass(frozen=True)
 class Estimate:
     """What one estimator says of each window; no rate where it gives none."""
 
-    accuracy: np.ndarray
-    rate: np.ndarray | None = None
-    accuracy_interval: tuple[np.ndarray, np.ndarray] | None = None
-    rate_interval: tuple[np.ndarray, np.ndarray] | None = None
+    accuracy: Told
+    rate: Told | None = None
 
 
-def from_rate(setting: Setting, rate: np.ndarray) -> Estimate:
-    """Equation 2: the accuracies of the clean and of the shifted calibration rows, weighed by the rate."""
-    clean, shifted = (setting.data.correct[rows].mean() for rows in (setting.clean, setting.shifted))
-    return Estimate((1 - rate) * clean + rate * shifted, rate)
+@dataclass(frozen=True)
+class Read:
+    """What the simple estimators read from a setting, worked out once for all of them."""
+
+    setting: Setting
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """Ranks among the clean calibration rows, with squares and sixth powers."""
+        columns = self.setting.data.columns.values()
+        return features(np.stack([ranks(c, c[self.setting.clean]) for c in columns], axis=1))
+
+    @cached_property
+    def shift_score(self) -> np.ndarray:
+        """How shifted each row looks: a logistic regression in which clean and shifted rows weigh the same."""
+        s = self.setting
+        marks = np.repeat([0.0, 1.0], [len(s.clean), len(s.shifted)])
+        weights = np.repeat([0.5 / len(s.clean), 0.5 / len(s.shifted)], [len(s.clean), len(s.shifted)]) * len(marks)
+        slopes = fit_logistic(self.features[s.calibration], marks, weights=weights)
+        return slopes[0] + self.features @ slopes[1:]
+
+    def confidence(self, rows: np.ndarray) -> np.ndarray:
+        """The probability of being right, learned on these rows."""
+        slopes = fit_logistic(self.features[rows], self.setting.data.correct[rows].astype(float))
+        return 1.0 / (1.0 + np.exp(-(slopes[0] + self.features @ slopes[1:])))
+
+    @cached_property
+    def alarms(self) -> np.ndarray:
+        """The verdict on each row."""
+        s = self.setting
+        score = next(iter(s.data.columns.values())) if len(s.data.columns) == 1 else self.shift_score
+        verdicts = [at_balanced_accuracy(v[s.clean], v[s.shifted]).verdict(v) for v in (score, -score)]
+        return max(verdicts, key=lambda v: v[s.shifted].mean() - v[s.clean].mean())
+
+    @cached_property
+    def bins(self) -> np.ndarray:
+        """The bin of each row, of about as many calibration rows each."""
+        s, score = self.setting, self.shift_score
+        both = np.concatenate([score[s.clean], score[s.shifted]])
+        weights = np.repeat([0.5 / len(s.clean), 0.5 / len(s.shifted)], [len(s.clean), len(s.shifted)])
+        order = np.argsort(both)
+        places = np.searchsorted(np.cumsum(weights[order]), np.arange(1, BINS) / BINS)
+        return np.searchsorted(np.unique(both[order][places]), score, side="right")
+
+    def counted(self, values: np.ndarray) -> Calibrated:
+        """Calibration rows by value (verdict or bin)."""
+        s, most = self.setting, int(values.max()) + 1
+        kinds = {k: s.shifted[s.data.fold[s.shifted] == k] for k in s.calibrated}
+        return Calibrated.from_table(
+            {k: np.bincount(values[rows], minlength=most) for k, rows in {"clean": s.clean, **kinds}.items()}
+        )
+
+    def in_windows(self, values: np.ndarray) -> np.ndarray:
+        """The counts of each value in each window."""
+        most = int(values.max()) + 1
+        return np.stack([np.bincount(values[w], minlength=most) for w in self.setting.windows])
+
+    def by_rate(self, rates: Rates | np.ndarray) -> Estimate:
+        """Equation 2: the accuracies of the clean and of the shifted calibration rows, weighed by the rate."""
+        s = self.setting
+        clean, shifted = (s.data.correct[rows].mean() for rows in (s.clean, s.shifted))
+        value = rates.value if isinstance(rates, Rates) else rates
+        told = Told(value, rates.low, rates.high) if isinstance(rates, Rates) else Told(value)
+        return Estimate(Told((1 - value) * clean + value * shifted), told)
+
+
+def quick_combination(read: Read) -> np.ndarray:
+    """The issue's: bins of the combination as they fell in calibration, and the posterior mean of the rate."""
+    grid = np.linspace(0.0, 1.0, 101)
+    counted = read.counted(read.bins)
+    clean, shifted = (counts + 0.5 for counts in (counted.clean, counted.shifted.sum(axis=0)))
+    mixture = grid[:, None] * shifted / shifted.sum() + (1 - grid[:, None]) * clean / clean.sum()
+    log = read.in_windows(read.bins) @ np.log(mixture).T
+    weights = np.exp(log - log.max(axis=1, keepdims=True))
+    return weights @ grid / weights.sum(axis=1)
 
 
 def ours(setting: Setting) -> Estimate:
     """The estimator of this package."""
     rows = setting.calibration
-    calibration = calibrate(
-        {n: c[rows] for n, c in setting.data.columns.items()}, setting.kind_of_row, setting.data.correct[rows]
-    )
+    columns = {name: column[rows] for name, column in setting.data.columns.items()}
+    calibration = calibrate(columns, setting.kind_of_row, setting.data.correct[rows])
     cells = calibration.place(setting.data.columns)
     counts = np.stack([np.bincount(cells[w], minlength=calibration.cells) for w in setting.windows])
     e = Estimator(calibration, accuracy_tree()).estimate(counts)
-    return Estimate(e.accuracy, e.rate, (e.accuracy_low, e.accuracy_high), (e.rate_low, e.rate_high))
+    return Estimate(Told(e.accuracy, e.accuracy_low, e.accuracy_high), Told(e.rate, e.rate_low, e.rate_high))
+
+
+def without_detectors(setting: Setting) -> Iterator[tuple[str, Estimate]]:
+    """Those that ask no detector."""
+    read = Read(setting)
+    clean = setting.data.correct[setting.clean].mean()
+    yield "in-distribution accuracy", Estimate(Told(np.full(len(setting.nominal), clean)))
+    yield "fixed 50/50", read.by_rate(np.full(len(setting.nominal), 0.5))
+    yield "knowing the nominal rate", read.by_rate(setting.nominal)
+    yield "knowing the share in the window", read.by_rate(setting.drawn)
+
+
+def with_detectors(setting: Setting) -> Iterator[tuple[str, Estimate]]:
+    """Those that read the scores of the setting's detectors."""
+    read = Read(setting)
+    alarms, verdicts = read.alarms[setting.windows].sum(axis=1), read.counted(read.alarms.astype(int))
+    yield "mean of verdicts", read.by_rate(mean_rate(alarms, WINDOW))
+    yield "Rogan-Gladen, clipped", read.by_rate(rogan_gladen(alarms, WINDOW, verdicts))
+    yield "Rogan-Gladen, fallback", read.by_rate(paper_fallback_rate(alarms, WINDOW, verdicts))
+    yield "Bayes table", read.by_rate(BayesTable.build(WINDOW, verdicts).rate(alarms))
+    counts, bins = read.in_windows(read.bins), read.counted(read.bins)
+    yield "maximum likelihood, bins", read.by_rate(likelihood_rate(counts, bins))
+    yield "posterior mean, bins", read.by_rate(posterior_rate(counts, bins))
+    yield "quick combination", read.by_rate(quick_combination(read))
+    confidence = read.confidence(setting.clean)
+    live, right = confidence[setting.windows], setting.data.correct[setting.clean]
+    for name, method in {"CBPE (ours)": Cbpe, "ATC": Atc, "DoC": Doc}.items():
+        yield name, Estimate(Told(method.fit(confidence[setting.clean], right).estimate(live)))
+    yield "ours", ours(setting)
+
+
+PEERS = {"acc": "QuaPy ACC", "pacc": "QuaPy PACC", "emq": "QuaPy EMQ", "kdey": "QuaPy KDEy"}
+CONFIDENT = {"cbpe": "NannyML CBPE", "cbpe_both": "NannyML CBPE, shift in reference"}
+
+
+def by_peers(setting: Setting, found: dict[str, np.ndarray]) -> Iterator[tuple[str, Estimate]]:
+    """What peers.py left behind."""
+    read = Read(setting)
+    yield from ((name, read.by_rate(found[f"rate.{key}"])) for key, name in PEERS.items())
+    yield from ((name, Estimate(Told(found[f"accuracy.{key}"]))) for key, name in CONFIDENT.items())
+
+
+Listing = Callable[[Setting], Iterator[tuple[str, Estimate]]]

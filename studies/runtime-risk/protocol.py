@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +67,10 @@ class Setting:
     nominal: np.ndarray
     drawn: np.ndarray
     """The share of shifted events that each window really has."""
+
+    def on(self, detectors: tuple[str, ...]) -> Setting:
+        """The same rows and windows with some of the detectors."""
+        return replace(self, data=self.data.only(detectors))
 
     @property
     def accuracy(self) -> np.ndarray:
