@@ -54,12 +54,16 @@ def among(values: Floats, weights: Floats, least: float, greatest: float) -> His
 
 
 def quantiles(weights: Floats, points: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """The central interval of weights (windows x points), each point standing for its neighbourhood; linear within."""
+    """The central interval of weights (windows x points), each point standing for its neighbourhood; linear within.
+
+    An end at the first or last point, whose neighbourhood holds the tail, is that point: "no shift" must be within reach.
+    """
     tail = (1.0 - confidence) / 2.0
     ends = np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
     upto = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
     upto /= upto[:, -1:]
-    return _crossing(upto, ends, tail), _crossing(upto, ends, 1.0 - tail)
+    low = np.where(upto[:, 1] >= tail, points[0], _crossing(upto, ends, tail))
+    return low, np.where(1.0 - upto[:, -2] >= tail, points[-1], _crossing(upto, ends, 1.0 - tail))
 
 
 def with_chance(histogram: Histogram, n: Floats, confidence: float) -> tuple[Floats, Floats]:
