@@ -2,7 +2,7 @@
 
 The 10,000 published test images, which the classifier has never seen, are shuffled once and handed out: an image stands in one
 row of one table and nowhere else. Supervisors are fitted on the bundled reference images, which are training images. The rest
-of the images (`SCREENED`) served to choose the kind of shift of today's stream; the README of this folder says how.
+of the images served to choose the kinds of shift of the streams (`screen.py`); the README of this folder says how.
 
 Needs the extras torch and vision, and the whole data set: ``roadworthy data get fashion-mnist``, or Debian's package.
 """
@@ -68,7 +68,45 @@ def negative(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return 255 - image
 
 
-UNSEEN: dict[str, Shift] = {"dead_columns": dead_columns, "negative": negative}
+def haze(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A grey veil."""
+    return (0.75 * image + 60).astype(np.uint8)
+
+
+def low_resolution(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Few, large pixels."""
+    return np.asarray(at_level("pixelate", 3, table="wang").value(image, rng))
+
+
+def upside_down(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The camera hangs from the ceiling."""
+    return image[::-1]
+
+
+def off_centre(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The garment lies five pixels to one side."""
+    return np.roll(image, int(rng.choice([-5, 5])), axis=1)
+
+
+def occlusion(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A white label of 10 x 10 pixels sticks on the lens."""
+    covered = image.copy()
+    top, left = rng.integers(2, 16, 2)
+    covered[top : top + 10, left : left + 10] = 255
+    return covered
+
+
+def dropped_pixels(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One pixel in ten is black or white."""
+    drawn = rng.random(image.shape)
+    return np.where(drawn < 0.05, 0, np.where(drawn > 0.95, 255, image)).astype(np.uint8)
+
+
+UNSEEN: dict[str, Shift] = {
+    f.__name__: f
+    for f in (dead_columns, dropped_pixels, haze, low_resolution, negative, occlusion, off_centre, upside_down)
+}
+"""Kinds that are not in the calibration; see `screen.py`."""
 
 
 def shifted(images: np.ndarray, ids: np.ndarray, kinds: np.ndarray) -> np.ndarray:
