@@ -104,7 +104,7 @@ def expectation(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Value:
 def evaluate(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Valuation:
     """The expected cost, and the probability of every branch and leaf with what it adds to the cost."""
     values = checked(tree, parameters)
-    ends = {path: leaf for path, leaf in leaves(tree)}
+    ends = dict(leaves(tree))
     branches = tuple(_branch_values(tree.root, (), 1.0, values))
     found = tuple(
         LeafValue(b.path, leaf.outcome, b.reach, float(leaf.cost), b.reach * leaf.cost)

@@ -8,6 +8,7 @@ True
 from __future__ import annotations
 
 from .claims import ClaimRow, claims_chart
+from .event_tree import event_tree
 from .forest import ForestRow, forest
 from .heat import ALARMED, MISSED, RANKING, HeatCell, Ramp, heat
 from .levels import LevelPanel, LevelPoint, levels_chart
@@ -25,6 +26,7 @@ __all__ = [
     "Ramp",
     "SignificancePoint",
     "claims_chart",
+    "event_tree",
     "forest",
     "heat",
     "levels_chart",
