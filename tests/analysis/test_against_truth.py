@@ -18,10 +18,15 @@ from roadworthy.analysis.risk.against_truth import (
 )
 from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
 from roadworthy.analysis.risk.schedules import Constant, Step, draw_shift
-from roadworthy.analysis.risk.streams import VERDICT, Detector, draw_verdicts
+from roadworthy.analysis.risk.streams import VERDICT, Detector, Stream, draw_verdicts
 
 DETECTOR = Detector(0.8, 0.9, 0.5, 0.95, 0.3, 0.7)
 COSTS = Costs(right=1.0, wrong=50.0, necessary=10.0, unnecessary=12.0)
+
+
+def chances(stream: Stream) -> np.ndarray:
+    alarm = stream.columns[VERDICT].astype(int)
+    return np.array([[0.95, 0.5], [0.7, 0.3]])[stream.shifted.astype(int), alarm]
 
 
 def test_intervals_are_judged_where_there_are_any():
@@ -43,7 +48,7 @@ def test_expected_cost_is_what_the_stream_pays_in_the_long_run():
     paid = np.select(
         [alarm & stream.correct, alarm, stream.correct], [COSTS.unnecessary, COSTS.necessary, COSTS.right], COSTS.wrong
     )
-    truth = truth_of(stream, 100_000, detector_tree(COSTS), parameters_of_detector(DETECTOR))
+    truth = truth_of(stream, 100_000, detector_tree(COSTS), {}, detected=alarm, chance=chances(stream))
     assert truth.risk.mean() == pytest.approx(paid.mean(), rel=0.01)
     assert truth.rate == pytest.approx(stream.shifted.reshape(4, -1).mean(axis=1))
     assert truth.accuracy == pytest.approx(stream.correct.reshape(4, -1).mean(axis=1))
@@ -64,9 +69,23 @@ def test_alarms_are_due_where_the_rate_makes_the_cost_intolerable():
     stream = draw_verdicts(DETECTOR, draw_shift(Step(0.0, 0.5, at=600), 1000, rng=rng), rng=rng)
     tree, known = base_tree({"wrong": 100.0}), parameters_of_detector(DETECTOR)
     clean = 100 * (1 - DETECTOR.accuracy_clean)
-    due = truth_of(stream, 100, tree, known, tolerable=clean + 1).due
+    seen = {"detected": stream.columns[VERDICT], "chance": chances(stream)}
+    due = truth_of(stream, 100, tree, known, **seen, tolerable=clean + 1).due
     assert due.tolist() == [False] * 600 + [True] * 400
-    assert not truth_of(stream, 100, tree, known).due.any()
+    assert not truth_of(stream, 100, tree, known, **seen).due.any()
+
+
+def test_the_expected_cost_of_a_window_is_the_mean_over_its_events():
+    rng = np.random.default_rng(3)
+    stream = draw_verdicts(DETECTOR, draw_shift(Constant(0.4), 1000, rng=rng), rng=rng)
+    alarm, chance = stream.columns[VERDICT] == 1, chances(stream)
+    expected = np.where(
+        alarm,
+        chance * COSTS.unnecessary + (1 - chance) * COSTS.necessary,
+        chance * COSTS.right + (1 - chance) * COSTS.wrong,
+    )
+    truth = truth_of(stream, 50, detector_tree(COSTS), {}, detected=alarm, chance=chance)
+    assert truth.risk == pytest.approx(expected.reshape(20, 50).mean(axis=1))
 
 
 @given(cells=st.lists(st.integers(-1, 4), max_size=60), window=st.integers(1, 9))

@@ -1,8 +1,9 @@
 """How far estimates lie from a truth that is known: errors, coverage and width of intervals, delays of alarms, false alarms.
 
 The truth of a window of a simulated stream is its own share of shifted events (*rate*) and of right answers (*accuracy*), and the
-expected cost of its events, given how many are shifted (*risk*). An estimate that could not be told is left out of the errors and
-counted. Alarms are due while the expected cost, at the schedule's rate of the moment, is above the tolerable.
+expected cost of its events (*risk*): the tree with which of them are shifted and detected, and with each one's probability of a
+right answer. An estimate that could not be told is left out of the errors and counted. Alarms are due while the expected cost, at
+the schedule's rate of the moment, is above the tolerable.
 
 >>> found = error_of(Told([0.1, 0.3, np.nan], [0.0, 0.2, np.nan], [0.2, 0.25, np.nan]), np.array([0.1, 0.2, 0.9]))
 >>> round(found.mean_absolute, 3), found.coverage, round(found.width, 3), round(found.told, 2)
@@ -115,19 +116,51 @@ def truth_of(
     tree: Tree,
     parameters: Mapping[str, float],
     *,
+    detected: ArrayLike,
+    chance: ArrayLike,
     tolerable: float | None = None,
 ) -> Truth:
-    """The truth of each whole window; `parameters` are all of the tree's but p_shift."""
+    """The truth of each whole window.
 
-    def risk_at(rate: Floats) -> Floats:
-        given = {name: rate if name == "p_shift" else parameters[name] for name in tree.parameters}
-        return np.broadcast_to(np.asarray(expectation(tree, given), dtype=np.float64), rate.shape)
+    `parameters` hold in the long run (all of the tree's but p_shift); `detected` and `chance` are each event's verdict and
+    probability of a right answer.
+    """
+    live = _live(windowed(stream.shifted, window), windowed(detected, window), windowed(chance, window))
+    given = {name: live.get(name, parameters.get(name, np.nan)) for name in tree.parameters}
+    risk = np.broadcast_to(np.asarray(expectation(tree, given), dtype=np.float64), live["p_shift"].shape)
+    due = np.zeros(stream.n, dtype=bool)
+    if tolerable is not None:
+        levels, place = np.unique(stream.shift.rate, return_inverse=True)
+        lasting = {name: levels if name == "p_shift" else parameters[name] for name in tree.parameters}
+        due = np.broadcast_to(np.asarray(expectation(tree, lasting)) > tolerable, levels.shape)[place]
+    return Truth(live["p_shift"], windowed(stream.correct, window).mean(axis=1), risk, due)
 
-    rate = windowed(stream.shifted, window).mean(axis=1)
-    now = stream.shift.rate
-    levels, place = np.unique(now, return_inverse=True)
-    due = np.zeros(stream.n, dtype=bool) if tolerable is None else (risk_at(levels) > tolerable)[place]
-    return Truth(rate, windowed(stream.correct, window).mean(axis=1), risk_at(rate), due)
+
+def _live(shifted: np.ndarray, detected: np.ndarray, chance: np.ndarray) -> dict[str, Floats]:
+    """The live parameters of each window (row); 0 for what does not occur in it."""
+    alarm = np.asarray(detected, dtype=bool)
+
+    def share(part: np.ndarray, whole: np.ndarray) -> Floats:
+        result: Floats = (part * whole).sum(axis=1) / np.maximum(whole.sum(axis=1), 1)
+        return result
+
+    found = {"p_shift": shifted.mean(axis=1), "tpr": share(alarm, shifted), "tnr": share(~alarm, ~shifted)}
+    for name, side in (("clean", ~shifted), ("shifted", shifted)):
+        found[f"accuracy_{name}"] = share(chance, side)
+        found[f"accuracy_{name}_detected"] = share(chance, side & alarm)
+        found[f"accuracy_{name}_undetected"] = share(chance, side & ~alarm)
+    return found
+
+
+def chances_of(condition: ArrayLike, correct: ArrayLike) -> Floats:
+    """P(right) of each row: the share of right answers among the rows of its condition (a whole number).
+
+    >>> chances_of([0, 0, 1, 1, 1], [1, 0, 1, 1, 1]).tolist()
+    [0.5, 0.5, 1.0, 1.0, 1.0]
+    """
+    _, place = np.unique(np.asarray(condition), return_inverse=True)
+    result: Floats = (np.bincount(place, weights=np.asarray(correct, dtype=np.float64)) / np.bincount(place))[place]
+    return result
 
 
 def windowed(values: ArrayLike, window: int) -> np.ndarray:

@@ -229,13 +229,18 @@ def draw_verdicts(detector: Detector, shift: Shift, *, by_batch: bool = False, r
     group = shift.batch if by_batch else np.arange(shift.n)
     chance = rng.random(int(group[-1]) + 1 if shift.n else 0)[group]
     alarm = chance < np.where(shift.shifted, detector.tpr, 1.0 - detector.tnr)
-    right = np.where(
-        shift.shifted,
+    right = right_chances(detector, shift.shifted, alarm)
+    kind = np.where(shift.shifted, SHIFTED, CLEAN)
+    return Stream(shift, kind, rng.random(shift.n) < right, {VERDICT: alarm.astype(np.float64)})
+
+
+def right_chances(detector: Detector, shifted: np.ndarray, alarm: np.ndarray) -> np.ndarray:
+    """P(right) of events, given what they are and the detector's verdict."""
+    return np.where(
+        shifted,
         np.where(alarm, detector.accuracy_shifted_detected, detector.accuracy_shifted_undetected),
         np.where(alarm, detector.accuracy_clean_detected, detector.accuracy_clean_undetected),
     )
-    kind = np.where(shift.shifted, SHIFTED, CLEAN)
-    return Stream(shift, kind, rng.random(shift.n) < right, {VERDICT: alarm.astype(np.float64)})
 
 
 def verdict_rows(detector: Detector, clean: int, shifted: int, *, rng: np.random.Generator) -> Pool:
