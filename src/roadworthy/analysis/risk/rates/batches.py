@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roadworthy.analysis.calibration import BatchThreshold
-from roadworthy.statistics.arguments import tail_probability
+from roadworthy.statistics.arguments import check_confidence
 
 from . import cells_of_rate
 from .answer import DOUBTFUL, NO_EVENTS, UNIFORM, Floats, Rates, answered, window_counts
@@ -115,17 +115,17 @@ class AlarmCurve:
         alarmed: ArrayLike,
         batches: ArrayLike,
         *,
-        prior: tuple[ArrayLike, ArrayLike] = (1.0, 1.0),
+        prior: tuple[ArrayLike, ArrayLike] = cells_of_rate.JEFFREYS,
         confidence: float = 0.95,
     ) -> Rates:
         """The posterior of the share of shifted events, given alarms in a window of mixed batches."""
-        tail = tail_probability(confidence, "two")
+        check_confidence(confidence)
         k, n = window_counts(alarmed, batches)
         measured = np.maximum.accumulate((self.alarmed + 0.5) / (self.draws + 1.0))
         chance = np.interp(cells_of_rate.middles(CELLS), self.rates, measured)
         log = k[..., None] * np.log(chance) + (n - k)[..., None] * np.log1p(-chance)
         likelihood = np.exp(log - log.max(axis=-1, keepdims=True))
         mass = cells_of_rate.normalised(likelihood * cells_of_rate.prior_mass(prior, CELLS))
-        low, high = (cells_of_rate.quantile(mass, level) for level in (tail, 1.0 - tail))
+        low, high = cells_of_rate.densest(mass, confidence)
         method = f"posterior over the alarm curve of mixed batches of {self.size}"
         return answered((cells_of_rate.mean(mass), low, high), confidence, method, {NO_EVENTS: n == 0.0})

@@ -8,7 +8,7 @@ in cells. TPR is a draw for a new kind of shift, its Beta matched by moments, un
 >>> table = BayesTable.build(100, calibrated)
 >>> rate = table.rate(45)[()]
 >>> round(rate.value, 2), round(rate.interval.low, 2), round(rate.interval.high, 2), round(float(table.exceedance(45, 0.3)), 2)
-(0.53, 0.33, 0.86, 0.99)
+(0.55, 0.29, 0.9, 0.99)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roadworthy.statistics.arguments import tail_probability
+from roadworthy.statistics.arguments import check_confidence
 
 from . import cells_of_rate
 from .answer import NO_EVENTS, WEAK, Floats, Rates, answered
@@ -49,7 +49,7 @@ class BayesTable:
         calibrated: Calibrated,
         *,
         kinds: Kinds = "new",
-        prior: tuple[float, float] = (1.0, 1.0),
+        prior: tuple[float, float] = cells_of_rate.JEFFREYS,
         confidence: float = 0.95,
     ) -> BayesTable:
         """Integrate once for all counts; `prior` is the Beta prior of the rate (`Prior.beta` while the window fills)."""
@@ -57,17 +57,17 @@ class BayesTable:
         if n < 0 or n != int(n):
             raise ValueError(f"n is the number of events in a window, found {n!r}")
         calibrated.check_verdicts()
-        tail = tail_probability(confidence, "two")
+        check_confidence(confidence)
         cells = int(min(max(100, 8 * math.sqrt(n)), 800))
         likelihood = _likelihood(int(n), calibrated, kinds, cells)
         mass = cells_of_rate.normalised(likelihood * cells_of_rate.prior_mass(prior, cells))
-        low, high = (cells_of_rate.quantile(mass, level) for level in (tail, 1.0 - tail))
+        low, high = cells_of_rate.densest(mass, confidence)
         of = "shift of a new kind" if kinds == "new" else "shift of the kinds calibrated"
         method = f"Bayes over TPR and FPR, {of}"
         return cls(int(n), mass, cells_of_rate.mean(mass), low, high, confidence, method, calibrated.weak(kinds))
 
     def rate(self, alarms: ArrayLike) -> Rates:
-        """The posterior mean and the equal-tailed interval for these counts."""
+        """The posterior mean and the densest interval for these counts."""
         k = self._at(alarms)
         flags = {WEAK: np.full(k.shape, self.weak), NO_EVENTS: np.full(k.shape, self.n == 0)}
         return answered((self.value[k], self.low[k], self.high[k]), self.confidence, self.method, flags)

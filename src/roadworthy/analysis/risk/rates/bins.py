@@ -11,8 +11,8 @@ interval, but for half a row that is added to every bin.
 >>> windows = [[48, 30, 16, 6], [28, 22, 22, 28], [5, 14, 32, 49]]
 >>> likelihood_rate(windows, calibrated).value.round(2).tolist()
 [0.02, 0.5, 1.0]
->>> posterior_rate(windows, calibrated).value.round(1).tolist()
-[0.1, 0.5, 0.9]
+>>> posterior_rate(windows, calibrated).value.round(2).tolist()
+[0.05, 0.52, 0.96]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roadworthy.statistics.arguments import tail_probability
+from roadworthy.statistics.arguments import check_confidence, tail_probability
 
 from . import cells_of_rate
 from .answer import ALIKE, NO_EVENTS, Floats, Rates, answered, bin_counts
@@ -57,7 +57,7 @@ def posterior_rate(
     calibrated: Calibrated,
     *,
     kinds: Kinds = "new",
-    prior: tuple[ArrayLike, ArrayLike] = (1.0, 1.0),
+    prior: tuple[ArrayLike, ArrayLike] = cells_of_rate.JEFFREYS,
     draws: int = 100,
     seed: int = 0,
     confidence: float = 0.95,
@@ -96,7 +96,7 @@ class BinPosterior:
         method = f"posterior mean over {calibrated.bins} bins, {_of(kinds)}"
         return cls(np.maximum(clean, 1e-12), np.maximum(shifted, 1e-12), calibrated.alike, method)
 
-    def mass(self, counts: ArrayLike, *, prior: tuple[ArrayLike, ArrayLike] = (1.0, 1.0)) -> Floats:
+    def mass(self, counts: ArrayLike, *, prior: tuple[ArrayLike, ArrayLike] = cells_of_rate.JEFFREYS) -> Floats:
         """The posterior of the rate in cells: windows x cells."""
         table = bin_counts(counts, self.clean.shape[1])
         rows = table.reshape(-1, table.shape[-1])
@@ -113,12 +113,16 @@ class BinPosterior:
         return cells_of_rate.normalised(likelihood.reshape(*table.shape[:-1], cells) * believed)
 
     def rate(
-        self, counts: ArrayLike, *, prior: tuple[ArrayLike, ArrayLike] = (1.0, 1.0), confidence: float = 0.95
+        self,
+        counts: ArrayLike,
+        *,
+        prior: tuple[ArrayLike, ArrayLike] = cells_of_rate.JEFFREYS,
+        confidence: float = 0.95,
     ) -> Rates:
-        """Posterior mean and equal-tailed interval of each window; `prior` is a Beta prior, for all windows or each."""
-        tail = tail_probability(confidence, "two")
+        """Posterior mean and densest interval of each window; `prior` is a Beta prior, for all windows or each."""
+        check_confidence(confidence)
         mass = self.mass(counts, prior=prior)
-        low, high = (cells_of_rate.quantile(mass, level) for level in (tail, 1.0 - tail))
+        low, high = cells_of_rate.densest(mass, confidence)
         empty = np.asarray(counts, dtype=np.float64).sum(axis=-1) == 0.0
         flags = {NO_EVENTS: empty, ALIKE: np.full(empty.shape, self.alike)}
         return answered((cells_of_rate.mean(mass), low, high), confidence, self.method, flags)

@@ -4,7 +4,7 @@ The paper asks for a pilot study and a prior estimate of p(E) for this time (see
 
 >>> prior = Prior(mean=0.1, worth=20)
 >>> [tuple(map(float, prior.beta(seen, window=100))) for seen in (0, 50, 100)]
-[(3.0, 19.0), (2.0, 10.0), (1.0, 1.0)]
+[(2.5, 18.5), (1.5, 9.5), (0.5, 0.5)]
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .answer import Floats, Rates, answered
+from .cells_of_rate import JEFFREYS
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,10 @@ class Prior:
         return result
 
     def beta(self, seen: ArrayLike, window: float) -> tuple[Floats, Floats]:
-        """The two parameters of the Beta prior; even odds of every rate, Beta(1, 1), once the window is full."""
+        """The two parameters of the Beta prior; Jeffreys' once the window is full."""
         left = self.left(seen, window)
-        return 1.0 + left * self.mean, 1.0 + left * (1.0 - self.mean)
+        a, b = JEFFREYS
+        return a + left * self.mean, b + left * (1.0 - self.mean)
 
     def blended(self, rates: Rates, seen: ArrayLike, window: float) -> Rates:
         """Rates that know no prior, drawn towards it as so many events would; the interval likewise, from the prior's own."""
