@@ -1,0 +1,169 @@
+"""Rate, accuracy and risk of windows by one of several estimators, from the same counts over cells: what a simulation compares.
+
+`event_tree` is the estimator of this package. The others read the same cells as verdicts (the shift score against its best cut) or
+as bins of the shift score, give a rate, and carry it through the tree with the accuracies and detection rates that were counted
+in calibration, kinds even; their intervals are those of the rate. `cbpe` reads the classifier's confidence and knows no rate.
+
+>>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.prototypes import accuracy_tree
+>>> rng = np.random.default_rng(0)
+>>> shifted = np.repeat([False, True], 500)
+>>> right = rng.random(1000) < np.where(shifted, 0.5, 0.9)
+>>> calibration = calibrate({"verdict": shifted}, np.where(shifted, "fog", "clean"), right)
+>>> teller = Teller(Estimator(calibration, accuracy_tree()))
+>>> cells = calibration.place({"verdict": np.repeat([0.0, 1.0], [80, 20])})
+>>> told = teller.tell("rogan_gladen", np.bincount(cells, minlength=calibration.cells)[None])
+>>> round(float(told["rate"].value[0]), 2), round(float(told["accuracy"].value[0]), 2)
+(0.2, 0.81)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roadworthy.analysis.risk.against_truth import Told
+from roadworthy.analysis.risk.confidence import Cbpe
+from roadworthy.analysis.risk.rates import (
+    BayesTable,
+    Calibrated,
+    CannotTell,
+    Rates,
+    likelihood_rate,
+    mean_rate,
+    posterior_rate,
+    rogan_gladen,
+)
+from roadworthy.analysis.risk.transfer import Estimator
+from roadworthy.analysis.risk.tree import expectation
+
+Floats = NDArray[np.float64]
+
+QUANTITIES = ("rate", "accuracy", "risk")
+Carrier = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Teller:
+    """Estimators on one calibration and one tree."""
+
+    estimator: Estimator
+    confidence: float = 0.95
+
+    @property
+    def cut(self) -> int:
+        """The bin of the shift score from which on a verdict is an alarm."""
+        return self.estimator.separation.cut
+
+    @cached_property
+    def parameters(self) -> dict[str, float]:
+        """What calibration counted: detection rates and accuracies, every kind of shift with the same weight."""
+        table = self.estimator.calibration.folded(self.estimator.calibration.table).sum(axis=(3, 4, 5))
+        sides = table[:, :, : self.cut].sum(axis=2), table[:, :, self.cut :].sum(axis=2)
+        counts = np.stack(sides, axis=2).astype(np.float64)
+        shares = counts / counts.sum(axis=(1, 2), keepdims=True)
+        clean, shifted = shares[0], shares[1:].mean(axis=0)
+        found = {"tpr": float(shifted[:, 1].sum()), "tnr": float(clean[:, 0].sum())}
+        for name, side in (("clean", clean), ("shifted", shifted)):
+            found[f"accuracy_{name}"] = float(side[0].sum())
+            for column, verdict in ((1, "detected"), (0, "undetected")):
+                found[f"accuracy_{name}_{verdict}"] = float(side[0, column] / max(side[:, column].sum(), 1e-12))
+        return found
+
+    def tell(self, name: str, counts: ArrayLike, *, confidences: tuple[Cbpe, Floats] | None = None) -> dict[str, Told]:
+        """Rate, accuracy and risk of each window (row of counts); NaN where the estimator cannot tell."""
+        table = np.asarray(counts, dtype=np.float64)
+        if name == "event_tree":
+            return self._event_tree(table)
+        if name == "cbpe":
+            return self._confidence(table, confidences)
+        try:
+            rates = self._rates(name, table)
+        except CannotTell:
+            nothing = Told(np.full(len(table), np.nan))
+            return dict.fromkeys(QUANTITIES, nothing)
+        ends = rates.value, rates.low, rates.high
+        return {
+            "rate": Told(*ends),
+            "accuracy": self._carried(self._accuracy, ends),
+            "risk": self._carried(self._risk, ends),
+        }
+
+    def _event_tree(self, table: Floats) -> dict[str, Told]:
+        found = self.estimator.estimate(table, confidence=self.confidence)
+        known = np.array([reason is None for reason in found.cannot_tell])
+        return {
+            name: Told(*(np.where(known, getattr(found, name + end), np.nan) for end in ("", "_low", "_high")))
+            for name in QUANTITIES
+        }
+
+    def _rates(self, name: str, table: Floats) -> Rates:
+        calibration = self.estimator.calibration
+        bins = calibration.folded(table).sum(axis=(2, 3, 4))
+        alarms, n = bins[:, self.cut :].sum(axis=1), bins.sum(axis=1)
+        if name == "mean":
+            return mean_rate(alarms, n, confidence=self.confidence)
+        if name == "rogan_gladen":
+            return rogan_gladen(alarms, n, self._verdicts, confidence=self.confidence)
+        if name == "likelihood":
+            return likelihood_rate(bins, self._bins, confidence=self.confidence)
+        if name == "posterior":
+            return posterior_rate(bins, self._bins, confidence=self.confidence)
+        if name == "bayes":
+            size = int(n.max(initial=0.0))
+            if (n != size).any():
+                raise ValueError(
+                    "bayes keeps a table for windows of one size; some events of these windows have no score"
+                )
+            return BayesTable.build(size, self._verdicts, confidence=self.confidence).rate(alarms.astype(np.int64))
+        raise ValueError(f"there is no estimator {name!r}")
+
+    @cached_property
+    def _bins(self) -> Calibrated:
+        calibration = self.estimator.calibration
+        rows = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
+        return Calibrated.from_table(dict(zip(calibration.kinds, rows, strict=True)))
+
+    @cached_property
+    def _verdicts(self) -> Calibrated:
+        bins = self._bins
+        rows = dict(zip(("clean", *bins.kinds), (bins.clean, *bins.shifted), strict=True))
+        return Calibrated.from_table({k: [r[: self.cut].sum(), r[self.cut :].sum()] for k, r in rows.items()})
+
+    def _accuracy(self, rate: Floats) -> Floats:
+        known = self.parameters
+        return known["accuracy_clean"] + rate * (known["accuracy_shifted"] - known["accuracy_clean"])
+
+    def _risk(self, rate: Floats) -> Floats:
+        tree = self.estimator.tree
+        given = {**self.parameters, **self.estimator.constants, "p_shift": rate}
+        found = expectation(tree, {name: given[name] for name in tree.parameters})
+        return np.broadcast_to(np.asarray(found, dtype=np.float64), rate.shape)
+
+    @staticmethod
+    def _carried(through: Carrier, ends: tuple[Floats, Floats, Floats]) -> Told:
+        """A rate with its interval, taken through a function that rises or falls with the rate."""
+        value, one, other = (through(end) for end in ends)
+        return Told(value, np.minimum(one, other), np.maximum(one, other))
+
+    def _confidence(self, table: Floats, confidences: tuple[Cbpe, Floats] | None) -> dict[str, Told]:
+        if confidences is None:
+            raise ValueError("cbpe needs the confidence of every event, window by window, and what was fitted to it")
+        model, values = confidences
+        accuracy = np.asarray(model.estimate(values), dtype=np.float64)
+        nothing = Told(np.full(len(table), np.nan))
+        plain = {"p_shift", "accuracy_clean", "accuracy_shifted", *self.estimator.constants}
+        risk = nothing
+        if set(self.estimator.tree.parameters) <= plain:
+            same = {
+                **self.estimator.constants,
+                "p_shift": 0.0,
+                "accuracy_clean": accuracy,
+                "accuracy_shifted": accuracy,
+            }
+            risk = Told(expectation(self.estimator.tree, {n: same[n] for n in self.estimator.tree.parameters}))
+        return {"rate": nothing, "accuracy": Told(accuracy), "risk": risk}
