@@ -16,8 +16,8 @@ install-dev: .venv/installed-dev
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml constraints.txt
-	@echo "installing roadworthy with torch and vision into .venv (once)"
-	$(PIP) -e ".[torch,vision]"
+	@echo "installing roadworthy with torch, vision and web into .venv (once)"
+	$(PIP) -e ".[torch,vision,web]"
 	@touch $@
 
 .venv/installed-dev: .venv/installed pyproject.toml constraints.txt
@@ -42,12 +42,13 @@ check: .venv/installed-dev
 	$(RUN)mypy
 	$(RUN)pytest src tests/architecture tests/claims -x
 
-bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/installed
+bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/installed .venv-peers/risk/installed
 	$(RUN)python benchmarks/transforms.py
 	$(RUN)python benchmarks/assess_growth.py
 	$(RUN)python benchmarks/import_time.py
 	$(RUN)python benchmarks/supervisors.py
 	$(RUN)python benchmarks/supervisors_cost.py
+	$(RUN)python benchmarks/risk.py
 
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers
@@ -57,6 +58,11 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/install
 .venv-peers/supervisors/installed: benchmarks/peers-supervisors.txt
 	$(PYTHON) -m venv .venv-peers/supervisors
 	.venv-peers/supervisors/bin/pip install --disable-pip-version-check -q -r benchmarks/peers-supervisors.txt
+	@touch $@
+
+.venv-peers/risk/installed: benchmarks/peers-risk.txt
+	$(PYTHON) -m venv .venv-peers/risk
+	.venv-peers/risk/bin/pip install --disable-pip-version-check -q --no-deps -r benchmarks/peers-risk.txt
 	@touch $@
 
 docs: .venv/installed-dev
