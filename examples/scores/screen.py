@@ -1,7 +1,7 @@
-"""How the monitor and a confidence-based estimate do on every kind of shift that was considered: ``python examples/scores/screen.py``.
+"""How the monitor and a confidence-based estimate do on every kind of shift that was considered.
 
-On images that stand in no table of this folder: 1,000 a kind, all of them shifted, in ten windows of 100. Prints the table of the
-README.
+``python examples/scores/screen.py`` prints the table of the README, on images that stand in no table of this folder: 1,000 a kind,
+all of them shifted, in ten windows of 100.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 from make import CALIBRATED, CLEAN_ROWS, HERE, KIND_ROWS, STRANGE_ROWS, TODAY_ROWS, UNSEEN, Pool, Scorer, shifted
-from roadworthy.analysis.risk.confidence import Cbpe
 
 from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.data.score_tables import read_scores
@@ -35,7 +35,7 @@ def main() -> None:
     clean = table.kind == "clean"
     cbpe = Cbpe.fit(1 - table.columns["max_softmax"][clean], table.correct[clean])
     print(
-        "| kind | truth | confidence (CBPE) | monitor | within its interval | cannot tell |\n| --- | --- | --- | --- | --- | --- |"
+        "| kind | truth | confidence (CBPE) | monitor | truth in its interval | cannot tell |\n| --- | --- | --- | --- | --- | --- |"
     )
     for kind in ("clean", *CALIBRATED, *UNSEEN):
         scores, correct = scorer(shifted(images, ids, np.full(len(ids), kind)), labels)
@@ -45,9 +45,8 @@ def main() -> None:
         inside = ((found.accuracy_low <= truth) & (truth <= found.accuracy_high)).sum()
         silent = sum(word is not None for word in found.cannot_tell)
         told = np.mean(cbpe.estimate(1 - scores["max_softmax"]))
-        print(
-            f"| {kind} | {truth.mean():.2f} | {told:.2f} | {found.accuracy.mean():.2f} | {inside} of {WINDOWS} | {silent} of {WINDOWS} |"
-        )
+        row = (kind, f"{truth.mean():.2f}", f"{told:.2f}", f"{found.accuracy.mean():.2f}")
+        print(f"| {' | '.join(row)} | {inside} of {WINDOWS} | {silent} of {WINDOWS} |")
 
 
 if __name__ == "__main__":
