@@ -2,7 +2,8 @@
 
 A density in hundreds of dimensions is far below the smallest float, so only its logarithm is ever computed:
 log f(x) = logsumexp_i(-|L⁻¹(x - x_i)|²/2) - log n - log|L| - d/2 log 2π, where L Lᵀ is the kernel's covariance. The distances are
-one matrix product of whitened points (`kernel_sums`), kept in the points' own precision. Scott's bandwidth n^(-1/(d+4)) scales the points' covariance, as in scipy's `gaussian_kde`.
+one matrix product of whitened points (`kernel_sums`), kept in the points' own precision. Scott's bandwidth n^(-1/(d+4)) scales
+the points' covariance, as in scipy's `gaussian_kde`.
 
 >>> points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
 >>> kernels = KernelDensity.fit(points)
@@ -213,7 +214,8 @@ class KernelDensity:
             points = to_device(self.points, device).double()
             self._there[device] = points, 0.5 * points.square().sum(dim=1)
         white = whitened_on(queries, self.centre, self.factor, device)
-        return log_kernel_sums_on(white, *self._there[device], chunk_rows(n, memory_mb, bytes_each=8)) - constant
+        points, halves = self._there[device]
+        return log_kernel_sums_on(white, points, halves, chunk_rows(n, memory_mb, bytes_each=8)) - constant
 
 
 def scott(n: int, d: int) -> float:

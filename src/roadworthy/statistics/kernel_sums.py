@@ -3,9 +3,10 @@
 The exponents are q·p - |p|²/2, but for a constant of the query: one matrix product. Points in float32 are multiplied in float32,
 and the error that this leaves in the answer is bounded row by row. The largest exponent of a row is worked out again from
 the differences in float64, so that only the share s of the other points in the sum counts. Each exponent is wrong by
-δ = (d + 3) u |p| (|q| + |p|/2) at most (a dot product of d + 1 terms, and three roundings; Higham, Accuracy and Stability, eq. 3.5), u
-half of eps, and the logarithm of the sum by s (exp(2δ) - 1). Rows where that exceeds `TOLERANCE` are done again in float64. Only
-points that count need a bound: one farther from q than √(D² + 60), D the distance of the leading one, adds less than e⁻³⁰.
+δ = (d + 3) u |p| (|q| + |p|/2) at most, u half of eps (a dot product of d + 1 terms, and roundings before it; Higham, Accuracy
+and Stability, eq. 3.5), and the logarithm of the sum by s (exp(2δ) - 1). Rows where that exceeds `TOLERANCE` are done again in
+float64. Only points that count need a bound: one farther from q than √(D² + 60), D the distance of the leading one, adds less
+than e⁻³⁰.
 
 >>> points = KernelPoints(np.array([[0.0, 0.0], [3.0, 4.0]]))
 >>> points.log_sums(np.array([[0.0, 0.0], [300.0, 400.0]])).round(6).tolist()

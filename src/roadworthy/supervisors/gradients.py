@@ -30,10 +30,10 @@ from roadworthy.supervisors.plain import PlainSupervisor
 class GradNorm(PlainSupervisor):
     """Minus the L1 norm of the last layer's gradient of KL(uniform ‖ softmax), in closed form.
 
-    It assumes that the last layer is linear and that `layer` is what goes into it. It learns nothing and so cannot check that, as
-    `vim` and `react` do when they are fitted: of a head that normalises its input (cosine) this is not the gradient. A last
-    layer that is linear at every place and then averaged over places is linear in the mean over them, which is what pooling by
-    the mean gives.
+    It holds where the last layer is linear and `layer` is what goes into it. A torch model of which that is not so, because its
+    head normalises its input (cosine) or because `layer` comes earlier, is refused. Of recorded activations nobody can tell:
+    it learns nothing, and so cannot check them as `vim` and `react` do when they are fitted. A last layer that is linear at
+    every place and then averaged over places is linear in the mean over them, which is what pooling by the mean gives.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class GradNorm(PlainSupervisor):
         if not (temperature > 0 and np.isfinite(temperature)):
             raise ValueError(f"temperature is {temperature}; a positive number was expected")
         self.temperature, self.layer, self.pool = temperature, layer, pool
-        self.needs: tuple[Request, ...] = (Output(), Layer(layer, pool))
+        self.needs: tuple[Request, ...] = (Output(), Layer(layer, pool, linear=True))
 
     def risk(self, scores: np.ndarray, activations: np.ndarray) -> np.ndarray:
         """-|p - u|₁ |f|₁ / T."""

@@ -22,6 +22,7 @@ from roadworthy.subject.adapters.batches import pooled, refused, spans
 from roadworthy.subject.adapters.depths import by_depth
 from roadworthy.subject.adapters.loading import digest_of
 from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.adapters.torch_affine import BENT, departure
 from roadworthy.subject.adapters.torch_answers import answers_in, joined
 from roadworthy.subject.adapters.torch_beside import Beside, nothing_of, told
 from roadworthy.subject.adapters.torch_fingerprint import state_of
@@ -44,6 +45,10 @@ from roadworthy.subject.adapters.torch_sites import sites
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import PENULTIMATE, Gradient, Input, Layer, Passes, Request
 
+NOT_LINEAR = (
+    "it is a formula of a linear last layer, and the model's scores are not a linear function of its layer {!r} "
+    "(a head that divides by lengths, or a layer before others)"
+)
 SCRIPTED = "the model is scripted, and nothing inside it can be seen"
 
 
@@ -139,7 +144,27 @@ class TorchModule:
         called = [name for name in self.layers if order.widths is None or name in order.widths]
         if isinstance(request, Layer) and request.name in self.layers and request.name not in called:
             return f"the model does not call its layer {request.name!r} when it answers"
-        return refused(request, [*([PENULTIMATE] if named else []), *self.depths, *called], where="the model")
+        known = [*([PENULTIMATE] if named else []), *self.depths, *called]
+        return refused(request, known, where="the model") or self._bent(request)
+
+    def _bent(self, request: Request) -> str | None:
+        """Why the scores are not linear in a layer of which that is asked, as far as noise can tell."""
+        import torch
+
+        if not (isinstance(request, Layer) and request.linear) or self.order.shape is None:
+            return None
+        name = self.depths.get(request.name, request.name)
+        entering = name not in self.layers
+        images = noise(self.order.shape, self.prepare.dtype)
+        try:
+            layer = self.layers[self.order.head or "" if entering else name]
+            with running(self.threads), drawing(self.device, 0, "watched"):
+                batch = torch.from_numpy(images).to(self.device)
+                found = departure(self.model, layer, batch, lambda raw: self._read(raw, 2), entering=entering)
+        except Exception:
+            # Images may fare better than noise.
+            return None
+        return NOT_LINEAR.format(request.name) if found > BENT else None
 
     def _cut_off(self, request: Gradient) -> str | None:
         """Why there is no such gradient, as far as noise can tell."""
