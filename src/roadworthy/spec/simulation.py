@@ -63,21 +63,25 @@ class SegmentSpec(_Strict):
 class AccuracySpec(_Strict):
     """P(right) of the classifier behind a synthetic detector: one number, or one with an alarm and one without."""
 
-    clean: float | list[float] = 0.95
-    shifted: float | list[float] = 0.6
+    clean: list[float] = Field(default_factory=lambda: [0.95])
+    shifted: list[float] = Field(default_factory=lambda: [0.6])
+
+    @field_validator("clean", "shifted", mode="before")
+    @classmethod
+    def _alone(cls, value: Any) -> Any:
+        return value if isinstance(value, list) else [value]
 
     @field_validator("clean", "shifted")
     @classmethod
-    def _probabilities(cls, value: float | list[float]) -> float | list[float]:
-        parts = value if isinstance(value, list) else [value]
-        if len(parts) not in (1, 2) or not all(0 <= p <= 1 for p in parts):
+    def _probabilities(cls, value: list[float]) -> list[float]:
+        if len(value) not in (1, 2) or not all(0 <= p <= 1 for p in value):
             raise ValueError("is a probability, or two of them: with an alarm, and without")
         return value
 
     def pair(self, side: Literal["clean", "shifted"]) -> tuple[float, float]:
         """P(right) with an alarm, and without."""
-        value = getattr(self, side)
-        return (value[0], value[-1]) if isinstance(value, list) else (value, value)
+        value: list[float] = getattr(self, side)
+        return value[0], value[-1]
 
 
 class DetectorSpec(_Strict):
@@ -108,21 +112,23 @@ class StreamSpec(_Strict):
     kinds: list[str] | None = Field(None, description="Kinds of the shifted rows; by default all but clean")
     shift: list[SegmentSpec] = Field(description="How often events are shifted; one segment, or a list")
     events: int | None = Field(None, ge=1, description="Length; by default that of the segments")
-    batches: int | list[int] = Field(1, description="Events that are clean or shifted together; a list is mixed")
+    batches: list[int] = Field(
+        default_factory=lambda: [1], description="Events that are clean or shifted together: one size, or several mixed"
+    )
     replace: bool = Field(True, description="Whether a row may be drawn again")
     runs: float = Field(1.0, ge=1, description="Mean events for which a row is repeated")
     order: float = Field(0.0, ge=0, lt=1, description="AR(1) coefficient of the rows' places in the score `by`")
     by: str | None = Field(None, description="The score that `order` is about; by default the first")
 
-    @field_validator("shift", mode="before")
+    @field_validator("shift", "batches", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
-        return [value] if isinstance(value, Mapping) else value
+        return [value] if isinstance(value, Mapping | int) else value
 
     @field_validator("batches")
     @classmethod
-    def _positive(cls, value: int | list[int]) -> int | list[int]:
-        if not value or min([value] if isinstance(value, int) else value) < 1:
+    def _positive(cls, value: list[int]) -> list[int]:
+        if not value or min(value) < 1:
             raise ValueError("is 1 or more, or a list such as [1, 8, 16, 32, 64]")
         return value
 
@@ -213,26 +219,6 @@ class Simulation(_Strict):
 
     _document: Document = PrivateAttr()
 
-    @model_validator(mode="after")
-    def _sizes(self) -> Simulation:
-        events = self.stream.events or 0
-        if self.window > events:
-            raise ValueError(f"a window of {self.window} does not fit into a stream of {events} events")
-        if events * self.repeats > MOST_EVENTS:
-            raise ValueError(f"{events:,} events x {self.repeats} repeats are more than {MOST_EVENTS:,}; take fewer")
-        if len(set(self.estimators)) < len(self.estimators):
-            raise ValueError("an estimator is named twice")
-        if self.stream.detector is not None:
-            if self.calibration.bundle or self.calibration.scores or self.calibration.without:
-                raise ValueError(
-                    "a synthetic detector is calibrated on its own verdicts: calibration takes clean and shifted"
-                )
-            if "cbpe" in self.estimators:
-                raise ValueError("cbpe needs the confidence of every answer; a synthetic detector has none")
-        elif {"clean", "shifted"} & self.calibration.model_fields_set:
-            raise ValueError("calibration.clean and calibration.shifted belong to a synthetic detector")
-        return self
-
     @classmethod
     def read(cls, path: Path) -> Simulation:
         """Read and check a file."""
@@ -256,6 +242,7 @@ class Simulation(_Strict):
         except ValidationError as error:
             raise first_error(document, error, _siblings) from error
         spec._document = document
+        spec._check_together()
         return spec
 
     @property
@@ -271,6 +258,43 @@ class Simulation(_Strict):
     def error(self, place: tuple[str | int, ...], message: str) -> SpecError:
         """An error that names this file, the line and the field."""
         return self._document.error(place, message)
+
+    def _check_together(self) -> None:
+        """What is right by itself and wrong beside something else; the message stands at the line to change."""
+        events = self.stream.events or 0
+        if self.window > events:
+            place: tuple[str, ...] = ("window",) if "window" in self.model_fields_set else ("stream", "events")
+            raise self.error(place, f"a window of {self.window:,} does not fit into a stream of {events:,} events")
+        if events * self.repeats > MOST_EVENTS:
+            many = f"{events:,} events x {self.repeats} repeats are more than {MOST_EVENTS:,}; take fewer"
+            raise self.error(("repeats",) if self.repeats > 1 else ("stream", "events"), many)
+        if len(set(self.estimators)) < len(self.estimators):
+            raise self.error(("estimators",), "an estimator is named twice")
+        given = self.calibration.model_fields_set
+        if self.stream.detector is not None:
+            for name in sorted(given - {"clean", "shifted"}):
+                raise self.error(("calibration", name), "a synthetic detector is calibrated on its own verdicts")
+            if "cbpe" in self.estimators:
+                raise self.error(
+                    ("estimators",), "cbpe needs the confidence of every answer; a synthetic detector has none"
+                )
+            return
+        for name in sorted(given & {"clean", "shifted"}):
+            raise self.error(("calibration", name), "belongs to a synthetic detector; a table has the rows it has")
+        if self.calibration.bundle is not None:
+            self._check_bundle()
+
+    def _check_bundle(self) -> None:
+        """A bundle brings its calibration, costs and alarm with it."""
+        said: list[tuple[str, ...]] = [(name,) for name in ("risk", "alarm") if name in self.model_fields_set]
+        said += [("calibration", name) for name in sorted(self.calibration.model_fields_set - {"bundle"})]
+        for place in said:
+            raise self.error(place, "is said twice: the bundle has its own; leave one of the two out")
+        if "cbpe" in self.estimators:
+            raise self.error(
+                ("estimators",),
+                "cbpe learns from clean rows, and a bundle has only counts; give calibration.scores instead",
+            )
 
 
 _MODELS: dict[str, type[BaseModel]] = {
