@@ -3,7 +3,7 @@
 Formulas of the last layer, z = W f + b, hold where they are, and not for a layer that divides by lengths (a cosine head) or bends
 its input in another way. So the model is run on noise with other activations put in that place: with a and b, two activations whose
 numbers were shuffled so that they point elsewhere, linear scores give z((a + b)/2) = (z(a) + z(b))/2, z(2a - b) = 2 z(a) - z(b)
-and z(a + b) + z(a) = z(2a) + z(b). Probabilities are read as their logarithms around the row's mean.
+and z(a + b) + z(a) = z(2a) + z(b). Scores are taken around the row's mean, and probabilities as their logarithms.
 
 >>> import torch
 >>> from torch import nn
@@ -60,11 +60,12 @@ def departure(
 
 
 def _logits(scores: np.ndarray) -> np.ndarray:
+    """Around the row's mean, as a constant of a row changes no probability."""
     z = np.asarray(scores, dtype=np.float64).reshape(len(scores), -1)
-    if not distributions(z).all():
-        return z
-    logarithms = np.log(np.where(z > VANISHED, z, np.nan))
-    return logarithms - logarithms.mean(axis=1, keepdims=True)
+    if distributions(z).all():
+        z = np.log(np.where(z > VANISHED, z, np.nan))
+    centred: np.ndarray = z - z.mean(axis=1, keepdims=True)
+    return centred
 
 
 def _activation(run: Callable[[Any], Any], layer: Any, batch: Any, *, entering: bool) -> Any:
