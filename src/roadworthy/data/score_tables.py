@@ -157,7 +157,7 @@ def open_scores(
 ) -> ScoreFile:
     """Open a table and find its columns; what it `needs` must be there, what it `skips` is neither looked for nor read.
 
-    `columns` names the scores to read; a mapping says under which column each is found.
+    `columns` names the scores to read; a mapping says under which column each is found, and an empty list means none.
     """
     opened = open_table(Path(path))
     given = {"kind": kind, "correct": correct, "group": group, "time": time, "id": id}
@@ -247,7 +247,7 @@ def _scores_of(
     opened: Opened, columns: Sequence[str] | Mapping[str, str] | None, taken: set[str]
 ) -> tuple[dict[str, str], list[str]]:
     """Which columns are scores, and what to remark about the others."""
-    if columns:
+    if columns is not None:
         named = dict(columns) if isinstance(columns, Mapping) else {c: c for c in columns}
         for name, column in named.items():
             if column not in opened.header:

@@ -1,0 +1,53 @@
+"""Costs, moments and lines of bars, as a terminal shows them."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+WIDTH = 60
+"""Columns of a line."""
+BARS = "▁▂▃▄▅▆▇█"
+LONG_AGO = 1e8
+"""Seconds below which a time counts from the start of something, not from 1970."""
+
+
+def amount(value: float) -> str:
+    """A cost in three or more digits, never in powers of ten.
+
+    >>> amount(0.0812), amount(1925.4), amount(12.25), amount(1234567.0)
+    ('0.081', '1,925', '12.2', '1,234,567')
+    """
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.3f}"
+
+
+def moment(seconds: float) -> str:
+    """A time as people read it.
+
+    >>> moment(1772409600.0), moment(12.5), moment(float("nan"))
+    ('2026-03-02 00:00', '12.5 s', '')
+    """
+    if seconds != seconds:
+        return ""
+    if seconds < LONG_AGO:
+        return f"{seconds:g} s"
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def line(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:
+    """Values from 0 to 1 as a line of bars; ? where nobody can tell.
+
+    >>> import numpy as np
+    >>> line(np.array([1.0, 0.9, 0.5, 0.0]), np.array([True, True, True, False]))
+    '██▅?'
+    """
+    import numpy as np
+
+    parts = np.array_split(np.arange(len(values)), min(width, len(values)))
+    return "".join(
+        BARS[min(int(float(values[p].mean()) * len(BARS)), len(BARS) - 1)] if told[p].all() else "?" for p in parts
+    )

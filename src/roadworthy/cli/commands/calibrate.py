@@ -1,0 +1,219 @@
+"""``roadworthy calibrate scores.parquet``: a table of scores with known outcomes becomes the bundle that a monitor runs from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roadworthy.cli import showing
+from roadworthy.cli.amounts import amount
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from roadworthy.cli.learnt import KindLearnt
+    from roadworthy.data.score_tables import ScoreTable
+    from roadworthy.monitor.bundle import Bundle
+
+ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make it a command."""
+    app.command("calibrate")(calibrate)
+
+
+def calibrate(
+    scores: Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet: kind of shift, correct, and scores.")],
+    out: Annotated[Path | None, typer.Option(help="The bundle to write (SCORES.bundle.json).")] = None,
+    cost: Annotated[
+        list[str] | None, typer.Option(help="What an outcome costs: right=635, wrong=6735 (repeat it).")
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help='What costs are counted in: "EUR per patient".')] = None,
+    tree: Annotated[Path | None, typer.Option(help="A YAML file with an event tree, instead of --cost.")] = None,
+    tolerable: Annotated[
+        float | None, typer.Option(help="The cost of an event above which to raise the alarm.")
+    ] = None,
+    window: Annotated[int, typer.Option(min=10, help="Events that the alarm looks back on.")] = 100,
+    false_alarms: Annotated[
+        str, typer.Option(help="How many are acceptable without shift: 1 per month.")
+    ] = "1 per month",
+    events_per_day: Annotated[float | None, typer.Option(help="How many events come in a day.")] = None,
+    clean: Annotated[list[str] | None, typer.Option(help="What the table calls rows without shift (clean).")] = None,
+    kind: Annotated[str | None, typer.Option(metavar="COLUMN", help="The kind of shift (kind, role, shift).")] = None,
+    correct: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Whether the answer was right (correct).")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="What belongs together, such as a patient.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="When it happened (time).")] = None,
+    score: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A score (every other numeric column).")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Learn from a table of scores how shift looks, how often answers are then right, and when to raise the alarm.
+
+    The table has one row a case: which kind of shift it is under (clean where none), whether the answer was right, and the
+    scores of one or several supervisors.
+    """
+    from roadworthy.analysis.risk.cells import calibrate as calibration_of
+    from roadworthy.cli.learnt import chosen_tree, learnt, tolerated
+    from roadworthy.data.samples import DataError
+    from roadworthy.data.score_tables import read_scores
+    from roadworthy.monitor.bundle import Bundle
+
+    tree_used, constants = chosen_tree(cost or [], unit, tree)
+    table = read_scores(
+        scores,
+        kind=kind,
+        correct=correct,
+        clean=clean or None,
+        group=group,
+        time=time,
+        columns=score or None,
+        needs=("kind", "correct"),
+    )
+    assert table.kind is not None and table.correct is not None
+    _refuse_without_shift(table)
+    try:
+        calibration = calibration_of(table.columns, table.kind, table.correct, groups=table.group)
+        limit = tolerated(calibration, tree_used, constants) if tolerable is None else tolerable
+        bundle = Bundle.compile(
+            calibration,
+            tree_used,
+            constants=constants,
+            tolerable=limit,
+            window=window,
+            false_alarms=false_alarms,
+            events_per_day=events_per_day or _events_per_day(table),
+            subject=scores.name,
+        )
+    except ValueError as error:
+        raise DataError(f"{scores.name}: {error}") from error
+    target = out or scores.with_name(f"{_stem(scores)}.bundle.json")
+    bundle.save(target)
+    kinds = learnt(calibration, table.kind, table.correct, table.group)
+    notes = _notes(table, bundle, chosen_limit=tolerable is None, chosen_rate=events_per_day is None)
+    if json:
+        showing.print_json(_content(scores, target, bundle, kinds, notes))
+    else:
+        _print(scores, target, bundle, kinds, notes, showing.console())
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    for ending in ENDINGS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def _refuse_without_shift(table: ScoreTable) -> None:
+    from roadworthy.data.samples import DataError
+
+    assert table.kind is not None
+    if (table.kind == "clean").all():
+        raise DataError(
+            f"{table.source}: all {table.n:,} rows are clean, so that nothing says what shift looks like, nor how often "
+            "answers are right under it. Add rows of shifted data with the name of what shifted them as their kind, or let "
+            "`roadworthy assess` make some from clean data: name circumstances in the assessment file"
+        )
+
+
+def _events_per_day(table: ScoreTable) -> float | None:
+    """From the times of the table, where it has some."""
+    import numpy as np
+
+    if table.time is None or table.n < 2:
+        return None
+    span = float(np.nanmax(table.time) - np.nanmin(table.time))
+    return table.n / span * 86400 if span > 0 else None
+
+
+def _notes(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, chosen_rate: bool) -> list[str]:
+    """What a person should know about the table, and what was chosen for them."""
+    rule, notes = bundle.alarm, [*table.notes, *bundle.calibration.notes]
+    if chosen_limit:
+        notes.append(
+            f"nobody said what is tolerable: {amount(bundle.tolerable or 0.0)} {bundle.tree.unit} is what a stream would cost "
+            "in which one event in five is shifted; set yours with --tolerable"
+        )
+    if chosen_rate:
+        whence = "from the times of the table" if table.time is not None else "for want of a better number"
+        notes.append(
+            f"false alarms are counted at {rule.events_per_day:,.0f} events a day, {whence}; set yours with --events-per-day"
+        )
+    return list(dict.fromkeys([*notes, *rule.notes]))
+
+
+def alarm_in_words(bundle: Bundle) -> str:
+    """The rule of the alarm, as one would tell it."""
+    rule = bundle.alarm
+    on, off = (1.0 / (1.0 + math.exp(-max(min(x, 700.0), -700.0))) for x in (rule.on, rule.off))
+    return (
+        f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is above "
+        f"{amount(bundle.tolerable or 0.0)} {bundle.tree.unit} with a probability of {on:.3%} or more; cleared below {off:.0%}. "
+        f"Without shift that is at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day."
+    )
+
+
+def _print(
+    scores: Path, target: Path, bundle: Bundle, kinds: Sequence[KindLearnt], notes: Sequence[str], out: Console
+) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    names = bundle.calibration.names
+    rows = sum(k.rows for k in kinds)
+    out.print(Text(f"{scores}: {rows:,} rows, {len(names)} scores: {', '.join(names)}"), soft_wrap=True)
+    noticed = dict(bundle.alarm.detects)
+    table = Table(box=box.SIMPLE_HEAD)
+    for header in ("Kind", "Rows", "Right", "95% interval", "Told from clean", "Noticed at 30%"):
+        table.add_column(header, justify="left" if header == "Kind" else "right", overflow="fold")
+    for k in kinds:
+        seen = f"{noticed[k.kind]:.0%}" if k.kind in noticed else ""
+        told = "" if k.auc is None else f"{k.auc:.3f}"
+        table.add_row(
+            *map(Text, (k.kind, f"{k.rows:,}", f"{k.accuracy:.1%}", f"{k.low:.1%} to {k.high:.1%}", told, seen))
+        )
+    out.print(table)
+    out.print(Text(alarm_in_words(bundle)), soft_wrap=True)
+    for note in notes:
+        out.print(Text(f"note: {note}"), soft_wrap=True)
+    out.print(
+        Text(f"Wrote {target} (bundle {bundle.id}). Next, with a stream that has the same scores and no labels:"),
+        soft_wrap=True,
+    )
+    out.print(Text(f"  roadworthy replay {target} today.parquet"), soft_wrap=True)
+
+
+def _content(
+    scores: Path, target: Path, bundle: Bundle, kinds: Sequence[KindLearnt], notes: Sequence[str]
+) -> dict[str, Any]:
+    rule = bundle.alarm
+    return {
+        "scores": str(scores),
+        "bundle": str(target),
+        "bundle_id": bundle.id,
+        "names": list(bundle.calibration.names),
+        "kinds": [{**k.to_dict(), "noticed": dict(rule.detects).get(k.kind)} for k in kinds],
+        "unit": bundle.tree.unit,
+        "tolerable": bundle.tolerable,
+        "alarm": {
+            "window": rule.window,
+            "stride": rule.stride,
+            "on": rule.on,
+            "off": rule.off,
+            "false_alarms": rule.false_alarms,
+            "events_per_day": rule.events_per_day,
+            "in_words": alarm_in_words(bundle),
+        },
+        "notes": list(notes),
+        "next": f"roadworthy replay {target} today.parquet",
+    }

@@ -1,0 +1,245 @@
+"""``roadworthy replay BUNDLE today.parquet``: what a monitor would have said of a stream, window by window."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roadworthy.cli import showing
+from roadworthy.cli.amounts import amount, line, moment
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from roadworthy.cli.replaying import Compared, Replayed
+    from roadworthy.monitor.bundle import Bundle
+
+ROWS = 40
+"""Windows that a terminal shows."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make it a command."""
+    app.command("replay")(replay)
+
+
+def replay(
+    bundle: Annotated[Path, typer.Argument(help="What `roadworthy calibrate` wrote.")],
+    stream: Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet with the same scores, in the order of time.")],
+    window: Annotated[int | None, typer.Option(min=10, help="Events a window (that of the alarm).")] = None,
+    every: Annotated[int | None, typer.Option(min=1, help="Events from one window to the next.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every window, also where they do not fit a screen.")
+    ] = False,
+    truth: Annotated[Path | None, typer.Option(help="A table of id and correct, to be revealed beside.")] = None,
+    correct: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Whether the answer was right (correct).")
+    ] = None,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="When it happened (time).")] = None,
+    id: Annotated[str | None, typer.Option(metavar="COLUMN", help="The name of the event (id).")] = None,
+    score: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=COLUMN", help="Where a score of the bundle stands.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the windows to a Parquet or CSV file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Accuracy and cost of a stream without labels, window by window, with intervals; alarms; or why nobody can tell.
+
+    Where the table says which answers were right, that is shown beside and held against the intervals; the estimates never see it.
+    """
+    from roadworthy.cli.replaying import Truth
+    from roadworthy.cli.replaying import replay as replayed
+    from roadworthy.data.score_tables import open_scores, read_scores
+    from roadworthy.monitor.bundle import Bundle
+
+    chosen = Bundle.load(bundle)
+    file = open_scores(
+        stream, correct=correct, time=time, id=id, columns=_columns(chosen, score or []), skips=("kind", "group")
+    )
+    known = None if truth is None else Truth(read_scores(truth, columns=[], needs=("id", "correct")))
+    size = window or chosen.alarm.window
+    found = replayed(chosen, file, window=size, every=every or (size if everything or out else None), truth=known)
+    if out is not None:
+        write(found, out)
+    if json:
+        showing.print_json(_content(chosen, bundle, stream, found, everything=everything))
+    else:
+        _print(chosen, bundle, stream, found, showing.console(), everything=everything)
+        if out is not None:
+            print(f"{len(found.ends):,} windows are in {out}")
+
+
+def _columns(bundle: Bundle, given: list[str]) -> dict[str, str]:
+    """Where each score of the bundle stands in the stream."""
+    from roadworthy.data.samples import DataError
+    from roadworthy.registry import did_you_mean
+
+    names = {name: name for name in bundle.calibration.names}
+    for text in given:
+        name, equals, column = text.partition("=")
+        if not equals or name not in names:
+            raise DataError(
+                f"--score {text}: a score of the bundle and a column were expected, as in {next(iter(names))}=COLUMN"
+                f"{did_you_mean(name, names)}; the bundle has: {', '.join(names)}"
+            )
+        names[name] = column
+    return names
+
+
+def write(found: Replayed, path: Path) -> None:
+    """The windows as a table."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    table = pa.Table.from_pylist([found.record(at) for at in range(len(found.ends))])
+    if path.suffix == ".csv":
+        csv.write_csv(table, path)
+    else:
+        parquet.write_table(table, path, compression="zstd")
+
+
+def shown(n: int, most: int = ROWS) -> list[int]:
+    """Which of n windows are shown: all, or so many at even distances, the last one among them.
+
+    >>> shown(3), shown(100, 4)
+    ([0, 1, 2], [24, 49, 74, 99])
+    """
+    return list(range(n)) if n <= most else [(i + 1) * n // most - 1 for i in range(most)]
+
+
+def _print(bundle: Bundle, path: Path, stream: Path, found: Replayed, out: Console, *, everything: bool) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = list(range(len(found.ends))) if everything else shown(len(found.ends))
+    for text in head(bundle, path, stream, found, len(rows)):
+        out.print(Text(text), soft_wrap=True)
+    timed, labelled = bool((found.times == found.times).any()), bool(found.revealed.any())
+    unit = bundle.tree.unit
+    headers = ["Events", *(["Until"] if timed else []), "Accuracy", *(["Truth"] if labelled else [])]
+    headers += [f"Cost ({unit})", *([f"Above {amount(bundle.tolerable)}"] if bundle.tolerable is not None else [])]
+    table = Table(box=box.SIMPLE_HEAD)
+    for header in headers:
+        table.add_column(header, justify="left" if header in ("Until", "Accuracy") else "right", overflow="fold")
+    for at in rows:
+        table.add_row(*map(Text, _row(bundle, found, at, timed=timed, labelled=labelled)))
+    out.print(table)
+    for text in ending(bundle, found):
+        out.print(Text(text), soft_wrap=True)
+
+
+def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -> list[str]:
+    """What stands above the table."""
+    kinds = bundle.calibration.kinds
+    every = f", one every {found.every:,}" if found.every != found.window else ""
+    lines = [
+        f"{stream}: {found.events:,} events, {len(found.ends):,} windows of {found.window:,}{every}",
+        f"{path}: calibrated on {', '.join(kinds)}",
+    ]
+    lines += [f"note: {note}" for note in found.notes]
+    if found.repeated:
+        lines.append(f"note: {found.repeated:,} events repeat the id of another and are counted once")
+    if found.unscored:
+        lines.append(f"note: {found.unscored:,} events have no score at all and say nothing")
+    lines += ["", f"accuracy  {line(found.estimates.accuracy, found.told)}  from 0 ▁ to 1 █, ? cannot tell"]
+    if found.revealed.any():
+        lines.append(f"truth     {line(found.truth, found.truth == found.truth)}")
+    if rows < len(found.ends):
+        lines.append(f"{rows} of {len(found.ends):,} windows (--all shows every one, --out writes them)")
+    return lines
+
+
+def _row(bundle: Bundle, found: Replayed, at: int, *, timed: bool, labelled: bool) -> list[str]:
+    e = found.estimates
+    last = int(found.ends[at])
+    cells = [f"{last - found.window + 1:,}–{last:,}", *([moment(float(found.times[at]))] if timed else [])]
+    true = [f"{found.truth[at]:.2f}" if found.truth[at] == found.truth[at] else ""] if labelled else []
+    if e.cannot_tell[at] is not None:
+        return [*cells, "cannot tell", *true, "", *([""] if bundle.tolerable is not None else [])]
+    cells += [f"{e.accuracy[at]:.2f} [{e.accuracy_low[at]:.2f}, {e.accuracy_high[at]:.2f}]", *true]
+    cells.append(f"{amount(e.risk[at])} [{amount(e.risk_low[at])}, {amount(e.risk_high[at])}]")
+    return [*cells, *([f"{e.exceedance[at]:.1%}"] if bundle.tolerable is not None else [])]
+
+
+def ending(bundle: Bundle, found: Replayed) -> list[str]:
+    """What stands below the table: alarms, what cannot be told and why, and how the truth compares."""
+    lines = []
+    for alarm in found.alarms:
+        lines.append(_alarm(bundle, found, alarm))
+    if not found.alarms and bundle.tolerable is not None:
+        lines.append(
+            f"No alarm: the cost was never above {amount(bundle.tolerable)} {bundle.tree.unit} for sure enough."
+        )
+    lines += _doubts(found)
+    if found.compared is not None:
+        lines.append(_revealed(found, found.compared))
+    return lines
+
+
+def _alarm(bundle: Bundle, found: Replayed, alarm: Any) -> str:
+    when = found.time_of(alarm.event)
+    at = f"event {alarm.event:,}" + (f" ({moment(when)})" if when == when else "")
+    if alarm.kind != "raised":
+        return f"Alarm cleared at {at}."
+    return (
+        f"ALARM at {at}: the cost is above {amount(bundle.tolerable or 0.0)} {bundle.tree.unit} with probability "
+        f"{alarm.exceedance:.1%}; it is about {amount(alarm.risk)}."
+    )
+
+
+def _doubts(found: Replayed) -> list[str]:
+    """Neighbouring windows that cannot be told, as one sentence."""
+    silent = [at for at, reason in enumerate(found.estimates.cannot_tell) if reason is not None]
+    lines = []
+    for _, run in itertools.groupby(enumerate(silent), lambda pair: pair[1] - pair[0]):
+        part = [at for _, at in run]
+        first, last = int(found.ends[part[0]]) - found.window + 1, int(found.ends[part[-1]])
+        reason = found.estimates.cannot_tell[part[len(part) // 2]]
+        lines.append(f"Cannot tell, events {first:,} to {last:,}, because {reason}.")
+    return lines if len(lines) <= 5 else [*lines[:5], f"… and {len(lines) - 5:,} more such parts."]
+
+
+def _revealed(found: Replayed, compared: Compared) -> str:
+    silent = int((~found.told).sum())
+    more = f"; {silent:,} that it could not tell are left out" if silent else ""
+    return (
+        f"Truth revealed: it lies within the 95% interval in {compared.covered:,} of {compared.windows:,} windows "
+        f"({compared.covered / compared.windows:.0%}), and the estimate is off by {compared.mean_absolute_error:.3f} "
+        f"on average{more}."
+    )
+
+
+def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, everything: bool) -> dict[str, Any]:
+    rows = range(len(found.ends)) if everything else shown(len(found.ends))
+    return {
+        "bundle": str(path),
+        "bundle_id": bundle.id,
+        "stream": str(stream),
+        "calibrated_on": list(bundle.calibration.kinds),
+        "unit": bundle.tree.unit,
+        "tolerable": bundle.tolerable,
+        "events": found.events,
+        "unscored": found.unscored,
+        "repeated": found.repeated,
+        "window": found.window,
+        "every": found.every,
+        "windows_in_all": len(found.ends),
+        "cannot_tell": int((~found.told).sum()),
+        "windows": [found.record(at) for at in rows],
+        "alarms": [
+            {
+                "kind": a.kind,
+                "event": a.event,
+                "time": t if (t := found.time_of(a.event)) == t else None,
+                "exceedance": a.exceedance,
+                "risk": a.risk,
+            }
+            for a in found.alarms
+        ],
+        "truth": None if found.compared is None else found.compared._asdict(),
+        "notes": list(found.notes),
+    }

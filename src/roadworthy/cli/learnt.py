@@ -1,0 +1,134 @@
+"""What a calibration learnt, in numbers that a person can check against what they know of their data.
+
+>>> from roadworthy.analysis.risk.cells import calibrate
+>>> rng = np.random.default_rng(0)
+>>> kind, right = np.repeat(["clean", "fog"], 300), rng.random(600) < np.repeat([0.9, 0.5], 300)
+>>> rows = learnt(calibrate({"knn": rng.normal(np.repeat([0.0, 1.5], 300))}, kind, right), kind, right)
+>>> [(r.kind, r.rows, round(r.accuracy, 2), r.auc and round(r.auc, 2)) for r in rows]
+[('clean', 300, 0.86, None), ('fog', 300, 0.46, 0.86)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roadworthy.data.samples import DataError
+
+if TYPE_CHECKING:
+    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.tree import Tree
+
+TOLERATED = 0.2
+"""The share of shifted events whose cost is tolerated where nobody says what is tolerable."""
+
+
+@dataclass(frozen=True)
+class KindLearnt:
+    """One kind of rows."""
+
+    kind: str
+    rows: int
+    accuracy: float
+    low: float
+    high: float
+    auc: float | None
+    """How well the combined scores tell it from clean: 0.5 not at all, 1 perfectly. By models that had not seen the rows."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return dict(vars(self))
+
+
+def learnt(
+    calibration: Calibration, kind: np.ndarray, correct: np.ndarray, groups: np.ndarray | None = None
+) -> list[KindLearnt]:
+    """Rows, accuracy with its 95% interval (of whole groups, where there are some), and AUC, kind by kind."""
+    from roadworthy.statistics import clustered_proportion
+
+    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)
+    shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
+    below = np.concatenate([[0.0], np.cumsum(shares[0])[:-1]]) + 0.5 * shares[0]
+    found = []
+    for at, name in enumerate(calibration.kinds):
+        rows = kind == name
+        interval = clustered_proportion(correct[rows].astype(float), None if groups is None else groups[rows])
+        auc = None if at == 0 else float(shares[at] @ below)
+        share = float(correct[rows].mean())
+        found.append(KindLearnt(name, int(rows.sum()), share, interval.low, interval.high, auc))
+    return found
+
+
+def chosen_tree(costs: Sequence[str], unit: str | None, file: Path | None) -> tuple[Tree, dict[str, float]]:
+    """The event tree that the options describe, and the numbers that a file gives beside it.
+
+    >>> chosen_tree(["right=635", "wrong=6735"], "EUR per patient", None)[0].unit
+    'EUR per patient'
+    """
+    from roadworthy.analysis.risk.prototypes import accuracy_tree, base_tree, detector_tree
+
+    if file is not None:
+        if costs:
+            raise DataError(
+                "--tree and --cost say the same thing in two ways; the costs of a tree stand at its outcomes"
+            )
+        return _tree_of(file, unit)
+    if not costs:
+        if unit is not None:
+            raise DataError(
+                "--unit says what costs are counted in, and there are none; give --cost right=… --cost wrong=…"
+            )
+        return accuracy_tree(), {}
+    named = _costs(costs)
+    build = detector_tree if {"necessary", "unnecessary"} & set(named) else base_tree
+    try:
+        return build(named, unit=unit or "cost per case"), {}
+    except ValueError as error:
+        raise DataError(f"--cost: {error}") from error
+
+
+def _costs(given: Sequence[str]) -> dict[str, float]:
+    named: dict[str, float] = {}
+    for text in given:
+        name, _, amount = text.partition("=")
+        try:
+            named[name.strip()] = float(amount)
+        except ValueError:
+            raise DataError(f"--cost {text}: a name and a number were expected, such as wrong=6735") from None
+    if "wrong" not in named:
+        raise DataError("--cost: what a wrong answer costs is missing; give --cost wrong=…")
+    return named
+
+
+def _tree_of(file: Path, unit: str | None) -> tuple[Tree, dict[str, float]]:
+    import yaml
+
+    from roadworthy.analysis.risk.tree import Tree
+
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: {str(error).splitlines()[0]}") from error
+    if not isinstance(content, Mapping):
+        raise DataError(f"{file}: a tree was expected, with event and branches; found {type(content).__name__}")
+    constants = content.get("constants") or {}
+    if not isinstance(constants, Mapping) or not all(isinstance(v, int | float) for v in constants.values()):
+        raise DataError(f"{file}: constants are names with a number each, such as constants: {{p_attack: 0.01}}")
+    try:
+        tree = Tree.from_dict({k: v for k, v in content.items() if k != "constants"}, unit=unit)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{file}: {error}") from error
+    return tree, {str(k): float(v) for k, v in constants.items()}
+
+
+def tolerated(calibration: Calibration, tree: Tree, constants: Mapping[str, float]) -> float:
+    """What a stream would cost in which one event in five is shifted: a limit for those who give none."""
+    from roadworthy.analysis.risk.transfer import Estimator
+
+    risk, _, _ = Estimator(calibration, tree, constants=constants).forecast(TOLERATED)
+    digits = 3 - int(np.floor(np.log10(abs(risk)))) - 1 if risk else 0
+    return round(risk, digits)
