@@ -1,0 +1,285 @@
+"""The expected cost of a system as assessed: its event tree, counts on test cases, and the stated rates of circumstances.
+
+Cases are counted in four cells (right or wrong, with or without an alarm), clean and under each circumstance; circumstances
+exclude each other, and their probabilities are given. From the cells follow the tree's parameters, from these the cost. Its bounds
+carry the uncertainty of the counts through the tree: cells are drawn from Dirichlet posteriors. For the upper bound one row that
+was not seen is added where it costs most, for the lower one where it costs least; for one cell that matters this is the bound of
+Clopper and Pearson, for several outcomes that of Gaffke (2005). Where cases belong together (the same sample under many
+circumstances, the groups of the data) the counts are worth less, by the ratio of the variances with and without clusters, as in
+`roadworthy.statistics.rates`.
+
+>>> from roadworthy.analysis.risk.prototypes import Costs, base_tree
+>>> clean = Rows("clean", 0.8, wrong=np.arange(100) < 10)
+>>> fog = Rows("fog", 0.2, wrong=np.arange(50) < 30)
+>>> found = assess_risk(base_tree(Costs(wrong=100.0), unit="EUR per case"), clean, [fog])
+>>> round(found.value, 3), found.values["accuracy_shifted"], round(found.interval(0.95, "upper").high, 1)
+(20.0, 0.4, 25.7)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roadworthy.finding import About, Evidence, Finding, Sided
+from roadworthy.statistics.arguments import group_codes, tail_probability
+from roadworthy.statistics.clusters import discounted_size, group_sums, grouped_freedom
+from roadworthy.statistics.interval import Interval
+
+from .nodes import Tree
+from .posteriors import Beta, Spread
+from .tree import derivatives, evaluate, expectation
+
+Floats = NDArray[np.float64]
+DRAWS = 20_000
+QUANTITY = "risk"
+STEP = 1e-6
+_RIGHT, _ALARM = np.array([True, True, False, False]), np.array([False, True, False, True])
+ASSUMED = "circumstances exclude each other and occur as often as the file says; levels of one are equally frequent"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Test cases of one kind: its probability in use, which are wrong, which raise an alarm, which belong together."""
+
+    name: str
+    probability: float
+    wrong: NDArray[np.bool_]
+    alarm: NDArray[np.bool_] | None = None
+    clusters: ArrayLike | None = None
+
+    @cached_property
+    def cell(self) -> NDArray[np.int64]:
+        """Of each case: 0 right, 1 right with an alarm, 2 wrong, 3 wrong with an alarm."""
+        alarm = np.zeros(len(self.wrong), bool) if self.alarm is None else self.alarm
+        return 2 * self.wrong.astype(np.int64) + alarm.astype(np.int64)
+
+    @cached_property
+    def counts(self) -> Floats:
+        """Cases in each cell."""
+        return np.bincount(self.cell, minlength=4).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class AssessedRisk:
+    """The expected cost, what it rests on, and its bounds."""
+
+    tree: Tree
+    kinds: tuple[Rows, ...]
+    """Clean first."""
+    constants: Mapping[str, float | Beta]
+    seed: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """The tree's parameters as measured."""
+        given = {k: v.mean if isinstance(v, Beta) else float(v) for k, v in self.constants.items()}
+        found = self._parameters(self._shares) | given
+        return {name: float(found[name]) for name in self.tree.parameters}
+
+    @cached_property
+    def value(self) -> float:
+        """The expected cost at these parameters."""
+        return float(expectation(self.tree, self.values))
+
+    @property
+    def n(self) -> int:
+        """Cases under it."""
+        return sum(len(k.wrong) for k in self.kinds)
+
+    @cached_property
+    def design_effect(self) -> float:
+        """How many times as uncertain the cost is as if all cases were independent; 1 or more."""
+        return self._design[0]
+
+    def interval(self, confidence: float = 0.95, sided: Sided = "two") -> Interval:
+        """Bounds by posterior propagation, pessimistic on both sides."""
+        tail = tail_probability(confidence, sided)
+        low, high = -math.inf, math.inf
+        if sided != "upper":
+            low = float(np.quantile(self._drawn(tail, dearest=False), tail))
+        if sided != "lower":
+            high = float(np.quantile(self._drawn(tail, dearest=True), 1.0 - tail))
+        clustered = f", counts worth 1/{self.design_effect:.3g}" if self.design_effect > 1.0005 else ""
+        method = f"posterior propagation through the event tree, {DRAWS} draws{clustered}"
+        return Interval(min(low, self.value), max(high, self.value), float(confidence), method)
+
+    def exceedance(self, tolerable: float) -> float:
+        """The probability that the expected cost is above the tolerable one, by draws that are pessimistic."""
+        return Spread(self.value, 0.0, np.sort(self._drawn(0.05, dearest=True))).exceedance(tolerable)
+
+    def evidence(self) -> Evidence:
+        """For a claim."""
+        size = self.n / self.design_effect
+        return Evidence(
+            QUANTITY, About(), self.value, self.n, "lower", self.interval, effective_n=size, proportion=False
+        )
+
+    def finding(self, confidence: float) -> Finding:
+        """For the run."""
+        return Finding(
+            QUANTITY,
+            self.value,
+            self.interval(confidence),
+            self.n,
+            effective_n=self.n / self.design_effect,
+            better="lower",
+            assumptions=(ASSUMED, *self.notes),
+            details={"unit": self.tree.unit},
+        )
+
+    def to_dict(self, confidence: float, tolerable: float | None = None) -> dict[str, Any]:
+        """For the run's record and the reports."""
+        valued = evaluate(self.tree, self.values)
+        outcomes = {name: {"probability": p, "adds": part} for name, (p, part) in valued.by_outcome().items()}
+        return {
+            "unit": self.tree.unit,
+            "tree": self.tree.to_dict(),
+            "parameters": self.values,
+            "slopes": self.slopes(),
+            "value": self.value,
+            "interval": self.interval(confidence).to_dict(),
+            "tolerable": tolerable,
+            "exceedance": None if tolerable is None else self.exceedance(tolerable),
+            "outcomes": outcomes,
+            "kinds": [{"name": k.name, "probability": k.probability, "n": len(k.wrong)} for k in self.kinds],
+            "notes": list(self.notes),
+        }
+
+    def slopes(self) -> dict[str, float]:
+        """What one more point (0.01) of each parameter adds to the expected cost."""
+        return {name: 0.01 * float(slope) for name, slope in derivatives(self.tree, self.values).items()}
+
+    @cached_property
+    def _shares(self) -> list[Floats]:
+        return [k.counts / max(len(k.wrong), 1) for k in self.kinds]
+
+    def _parameters(self, shares: Sequence[Floats]) -> dict[str, Any]:
+        """Every live parameter, from the shares of the four cells (..., 4) of each kind."""
+        weights = [k.probability for k in self.kinds[1:]]
+        rate = min(sum(weights), 1.0)
+        even = 1.0 / max(len(weights), 1)
+        parts = [s * (w / rate if rate else even) for w, s in zip(weights, shares[1:], strict=True)]
+        mixed = sum(parts, start=np.zeros_like(shares[0]))
+        found: dict[str, Any] = {"p_shift": rate, "tpr": mixed @ _ALARM, "tnr": shares[0] @ ~_ALARM}
+        for word, share in (("clean", shares[0]), ("shifted", mixed)):
+            found[f"accuracy_{word}"] = share @ _RIGHT
+            for verdict, rows in (("detected", _ALARM), ("undetected", ~_ALARM)):
+                there = share @ rows
+                # A condition without a row has probability zero (seed 003, section 3.2.3): its accuracy does not matter.
+                found[f"accuracy_{word}_{verdict}"] = share @ (rows & _RIGHT) / np.where(there > 0.0, there, 1.0)
+        return found
+
+    def _cost(self, shares: Sequence[Floats], constants: Mapping[str, ArrayLike] | None = None) -> Any:
+        given = {k: v.mean if isinstance(v, Beta) else v for k, v in self.constants.items()}
+        limited = {k: np.clip(v, 0.0, 1.0) for k, v in self._parameters(shares).items()}
+        return expectation(self.tree, limited | (given if constants is None else dict(constants)))
+
+    @cached_property
+    def _influence(self) -> list[Floats]:
+        """Of each kind: how far the cost moves per unit of weight shifted to each cell."""
+        base, found = self._cost(self._shares), []
+        for i, share in enumerate(self._shares):
+            moved = share + STEP * (np.eye(4) - share)
+            shares = [moved if j == i else np.broadcast_to(s, (4, 4)) for j, s in enumerate(self._shares)]
+            found.append((np.broadcast_to(self._cost(shares), (4,)) - base) / STEP)
+        return found
+
+    @cached_property
+    def _design(self) -> tuple[float, float]:
+        """The design effect, and the degrees of freedom with which it is known."""
+        kinds = [k for k in self.kinds if len(k.wrong)]
+        names = [np.asarray(_clusters(k)) for k in kinds]
+        codes, count = group_codes(np.concatenate(names), sum(map(len, names)))
+        rows = np.bincount(codes)
+        if count == len(codes):
+            return 1.0, math.inf
+        worth = self.n / count
+        per_row = [g[k.cell] / len(k.wrong) for k, g in zip(self.kinds, self._influence, strict=True) if len(k.wrong)]
+        moves = group_sums(np.concatenate(per_row), codes, count)
+        alone = math.fsum(float(s @ g**2) / len(k.wrong) for k, s, g in self._varying())
+        if alone <= 0.0 or count < 2:
+            return worth, math.inf
+        effect = max(float(np.square(moves).sum()) * count / (count - 1) / alone, 1.0)
+        return effect, grouped_freedom(moves, rows.astype(np.float64))
+
+    def _varying(self) -> list[tuple[Rows, Floats, Floats]]:
+        zipped = zip(self.kinds, self._shares, self._influence, strict=True)
+        return [(k, s, g) for k, s, g in zipped if len(k.wrong)]
+
+    def _size(self, tail: float) -> float:
+        """What a counted row is worth."""
+        effect, freedom = self._design
+        names = {str(c) for k in self.kinds for c in _clusters(k)}
+        # Whatever the dependence, a cluster is worth a row: the discount must not say less.
+        return max(discounted_size(1.0 / effect, freedom, tail), min(1.0 / effect, len(names) / max(self.n, 1)))
+
+    def _drawn(self, tail: float, *, dearest: bool) -> Floats:
+        rng, size = np.random.default_rng(self.seed), self._size(tail)
+        shares = []
+        for kind, slopes in zip(self.kinds, self._influence, strict=True):
+            weights = kind.counts * size
+            weights[int(np.argmax(slopes) if dearest else np.argmin(slopes))] += 1.0
+            drawn = rng.standard_gamma(weights, (DRAWS, 4))
+            shares.append(drawn / drawn.sum(axis=1, keepdims=True))
+        constants = {
+            name: known.draw(rng, DRAWS) if isinstance(known, Beta) else known
+            for name, known in sorted(self.constants.items())
+        }
+        return np.asarray(np.broadcast_to(self._cost(shares, constants), (DRAWS,)), dtype=np.float64)
+
+
+def assess_risk(
+    tree: Tree,
+    clean: Rows,
+    shifted: Sequence[Rows],
+    *,
+    constants: Mapping[str, float | Beta] | None = None,
+    seed: int = 0,
+) -> AssessedRisk:
+    """The expected cost of a tree whose live parameters are counted on these rows; others are `constants`."""
+    kinds, given = (clean, *shifted), dict(constants or {})
+    total = math.fsum(k.probability for k in shifted)
+    if total > 1.0 + 1e-9:
+        raise ValueError(f"circumstances exclude each other, and their probabilities add up to {total:.6g}; at most 1")
+    empty = [k.name for k in kinds if not len(k.wrong)]
+    if empty:
+        raise ValueError(f"there are no cases of {', '.join(empty)} to count")
+    unshifted = [name for name in tree.parameters if _of_shift(name) and name not in given and not shifted]
+    if unshifted and float(_mean(given.get("p_shift", 0.0))) > 0.0:
+        raise ValueError(f"no circumstance tells {', '.join(unshifted)}; add circumstances with a probability")
+    found = AssessedRisk(tree, kinds, given, seed, tuple(_unseen(tree, kinds)))
+    _ = found.value  # refuses a parameter that neither cases nor constants tell
+    return found
+
+
+def _mean(known: float | Beta) -> float:
+    return known.mean if isinstance(known, Beta) else float(known)
+
+
+def _of_shift(name: str) -> bool:
+    return name == "tpr" or name.startswith("accuracy_shifted")
+
+
+def _clusters(kind: Rows) -> Any:
+    if kind.clusters is None:
+        return np.array([f"{kind.name}:{i}" for i in range(len(kind.wrong))], dtype=object)
+    return np.asarray(kind.clusters).astype(str).astype(object)
+
+
+def _unseen(tree: Tree, kinds: Sequence[Rows]) -> list[str]:
+    """Conditions of the tree in which no case was counted."""
+    notes = []
+    tables = {"clean": kinds[0].counts, "shifted": sum((k.counts for k in kinds[1:]), start=np.zeros(4))}
+    for word, counts in tables.items():
+        for verdict, rows in (("detected", _ALARM), ("undetected", ~_ALARM)):
+            if f"accuracy_{word}_{verdict}" in tree.parameters and not counts[rows].any():
+                notes.append(f"no case was {word} and {verdict}: this is given probability zero")
+    return notes
