@@ -19,7 +19,9 @@ INTERRUPTED = 130
 """What a shell, and typer, call a program that was stopped by the keyboard."""
 
 _REFUSED = {
+    "BundleError",
     "DataError",
+    "EventError",
     "ImportError",
     "OSError",
     "RegistryError",

@@ -191,19 +191,27 @@ class Known:
     """Ids of the last events, so that a repeated one is counted once."""
 
     def __init__(self, most: int = REMEMBERED) -> None:
-        self._most, self._parts, self._count = most, [set[str]()], 0
+        self._most = most
+        self._before, self._now = set[str](), set[str]()
 
     def fresh(self, ids: np.ndarray) -> np.ndarray:
         """Which of these have not been seen before."""
-        found = np.ones(len(ids), dtype=bool)
-        for row, name in enumerate(ids.tolist()):
-            if any(name in part for part in self._parts):
-                found[row] = False
-            else:
-                self._parts[-1].add(name)
-        if len(self._parts[-1]) >= self._most:
-            self._parts = [self._parts[-1], set()]
+        listed = ids.tolist()
+        distinct = set(listed)
+        found = np.ones(len(listed), dtype=bool)
+        if len(distinct) < len(listed) or not (distinct.isdisjoint(self._now) and distinct.isdisjoint(self._before)):
+            found[:] = [self._first(name) for name in listed]
+        else:
+            self._now |= distinct
+        if len(self._now) >= self._most:
+            self._before, self._now = self._now, set()
         return found
+
+    def _first(self, name: str) -> bool:
+        if name in self._now or name in self._before:
+            return False
+        self._now.add(name)
+        return True
 
 
 def replay(
