@@ -10,6 +10,7 @@ from roadworthy.spec.assessment import (
 )
 from roadworthy.spec.document import Document, SpecError
 from roadworthy.spec.entries import supervisor_label, supervisor_name, supervisor_parameters
+from roadworthy.spec.risk import MonitorSpec, RiskSpec
 from roadworthy.spec.verdicts import VerdictSpec
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "ClaimSpec",
     "DataSpec",
     "Document",
+    "MonitorSpec",
+    "RiskSpec",
     "SpecError",
     "VerdictSpec",
     "schema",

@@ -26,6 +26,7 @@ from roadworthy.spec import limits
 from roadworthy.spec.document import Document, SpecError
 from roadworthy.spec.entries import claimed, supervisor_name
 from roadworthy.spec.mistakes import first_error
+from roadworthy.spec.risk import MonitorSpec, RiskSpec, disagreement
 from roadworthy.spec.verdicts import VerdictSpec
 
 ALL = "all"
@@ -170,7 +171,9 @@ class Assessment(_Strict):
     verdicts: VerdictSpec | None = Field(
         None, description="How scores become verdicts; by default conformal at 0.05, where there is calibration data"
     )
+    risk: RiskSpec | None = Field(None, description="What outcomes cost: an event tree")
     claims: list[ClaimSpec] = Field(default_factory=list)
+    monitor: MonitorSpec | None = Field(None, description="How the system is watched in use")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals in the report")
     seed: int = 0
     media: Literal["gallery", "none"] = Field("gallery", description="none: no input leaves the data, for private data")
@@ -283,6 +286,9 @@ class Assessment(_Strict):
                     ("claims", i, "circumstance"),
                     f"there is no circumstance {claim.circumstance!r}{did_you_mean(claim.circumstance, self.circumstances)}",
                 )
+        wrong = disagreement(self)
+        if wrong:
+            raise self.error(*wrong)
 
     def _check_limit(self, i: int, claim: ClaimSpec) -> None:
         for side, limit in (("min", claim.min), ("max", claim.max)):
@@ -345,7 +351,7 @@ def schema() -> dict[str, Any]:
         "type": "object",
         "properties": {"min": {"type": "number"}, "max": {"type": "number"}},
         "additionalProperties": False,
-        "description": "The quantity that is claimed: a measure, failure_rate, difference, relative_drop; of a supervisor "
+        "description": "The quantity that is claimed: a measure, failure_rate, difference, relative_drop, risk; of a supervisor "
         "auc_failure, auc_shift, aupr_failure, aupr_shift, fpr95_failure, fpr95_shift, miss_rate, false_alarm_rate, alarm_rate",
     }
     return content
@@ -358,6 +364,8 @@ def _siblings(place: tuple[str | int, ...]) -> list[str]:
         "claims": ClaimSpec,
         "data": DataSpec,
         "execution": ExecutionSpec,
+        "monitor": MonitorSpec,
+        "risk": RiskSpec,
         "verdicts": VerdictSpec,
     }
     model = models.get(str(place[0]), Assessment) if len(place) > 1 else Assessment

@@ -38,12 +38,13 @@ SHARES = (
 )
 """Quantities between 0 and 1. A measure of another package says so by its trait `range`."""
 AT_LEAST_0 = ("wer", "cer", "rmse", "mae", "turns")
-AT_MOST = ("failure_rate", "relative_drop", "fpr95_failure", "fpr95_shift", "miss_rate", "false_alarm_rate")
+AT_MOST = ("failure_rate", "relative_drop", "fpr95_failure", "fpr95_shift", "miss_rate", "false_alarm_rate", "risk")
 """Quantities that are worse the higher they are, besides measures that say so themselves."""
 ONE_WAY = {
     "relative_drop": ("max", "how much worse it gets (0.1 is a tenth worse, below 0 is better)"),
     "miss_rate": ("max", "the share of failures without an alarm"),
     "false_alarm_rate": ("max", "the share of right answers with an alarm"),
+    "risk": ("max", "what a case is expected to cost"),
     "fpr95_failure": ("max", "the share of right answers with an alarm where 95% of failures have one"),
     "fpr95_shift": ("max", "the share of clean cases with an alarm where 95% of shifted ones have one"),
     "auc_failure": ("min", "how well failures are told from right answers (1 is perfect)"),

@@ -1,0 +1,268 @@
+"""The sections `risk` and `monitor`: what outcomes cost, as two or four costs or as any event tree, and how a stream is watched.
+
+>>> risk = RiskSpec.model_validate({"unit": "EUR per patient", "costs": {"missed": 6100, "false_alarm": 180, "referred": 1290}})
+>>> risk.event_tree().parameters[:2], risk.needs_alarms
+(('p_shift', 'tpr'), True)
+>>> MonitorSpec.model_validate({"window": 500, "false_alarms": "1 per month"}).windows
+(500,)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from roadworthy.analysis.risk.posteriors import Beta
+from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, Costs, base_tree, detector_tree
+from roadworthy.analysis.risk.tree import Tree
+from roadworthy.registry import did_you_mean
+from roadworthy.spec.entries import claimed, supervisor_label
+
+if TYPE_CHECKING:
+    from roadworthy.spec.assessment import Assessment, ClaimSpec
+
+OUTCOMES = ("right", "wrong", "necessary", "unnecessary")
+OUTCOME_ALIASES = {
+    "correct": "right",
+    "failed": "wrong",
+    "missed": "wrong",
+    "referred": "necessary",
+    "false_alarm": "unnecessary",
+}
+"""What others call the outcomes: a failure that raised no alarm was missed, one that raised one was referred."""
+OF_ALARMS = ("tpr", "tnr")
+PERIODS = ("hour", "day", "week", "month", "year")
+_RATE = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*({'|'.join(PERIODS)})\s*", re.IGNORECASE)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class CountedSpec(_Strict):
+    """A probability that was counted."""
+
+    successes: float = Field(ge=0)
+    trials: float = Field(gt=0, description="As many as successes or more")
+
+
+class RiskSpec(_Strict):
+    """What outcomes cost: `costs` for the built-in trees, or any `tree`."""
+
+    unit: str = Field(min_length=1, description="Of the costs: EUR per patient")
+    costs: dict[str, float] | None = Field(
+        None,
+        description="Of one case: right, wrong, and where alarms call a person necessary (the answer was wrong) and unnecessary; "
+        "also written missed (wrong), referred (necessary), false_alarm (unnecessary)",
+    )
+    tree: dict[str, Any] | None = Field(
+        None,
+        description="Instead: {event: …, branches: {NAME: {p: parameter or number, then: node or {outcome: …, cost: …}}}}; one "
+        "branch of a node leaves out p and takes the rest",
+    )
+    constants: dict[str, float | CountedSpec] = Field(
+        default_factory=dict,
+        description="Parameters of the tree that cases do not tell: a number, or {successes: 18, trials: 20}",
+    )
+    tolerable: float | None = Field(None, description="The expected cost above which the system should not be used")
+    supervisor: str = Field(
+        "", description="Whose alarms call a person; by default fused where there is one, else the first"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping | RiskSpec):
+            raise ValueError("takes keys; write risk: {unit: EUR per case, costs: {right: 0, wrong: 100}}")
+        return raw
+
+    @field_validator("costs")
+    @classmethod
+    def _outcomes(cls, costs: dict[str, float] | None) -> dict[str, float] | None:
+        if costs is None:
+            return None
+        found: dict[str, float] = {}
+        for name, cost in costs.items():
+            outcome = OUTCOME_ALIASES.get(name, name)
+            if outcome not in OUTCOMES:
+                known = [*OUTCOMES, *OUTCOME_ALIASES]
+                raise ValueError(f"{name!r} is not an outcome{did_you_mean(name, known)}; it takes: {', '.join(known)}")
+            if outcome in found:
+                raise ValueError(f"{name!r} is another word for an outcome that is there already; give each once")
+            found[outcome] = cost
+        if "wrong" not in found:
+            raise ValueError("says nothing of the cost of a wrong answer; add wrong (or missed)")
+        return found
+
+    @field_validator("tree")
+    @classmethod
+    def _is_tree(cls, content: dict[str, Any] | None) -> dict[str, Any] | None:
+        if content is not None:
+            if "unit" in content:
+                raise ValueError("the unit stands beside the tree: risk: {unit: EUR per patient, tree: {…}}")
+            try:
+                Tree.from_dict(content)
+            except ValueError as error:
+                raise ValueError(str(error).removeprefix("tree: ").removeprefix("tree.")) from error
+        return content
+
+    @field_validator("constants", mode="before")
+    @classmethod
+    def _shapes(cls, constants: Any) -> Any:
+        if not isinstance(constants, Mapping):
+            raise ValueError("takes names with values, such as {p_noticed: 0.9}")
+        for name, value in constants.items():
+            refused = _unlikely(value)
+            if refused:
+                raise ValueError(f"{name} {refused}; it is {value!r}")
+        return constants
+
+    @model_validator(mode="after")
+    def _one_tree(self) -> RiskSpec:
+        if (self.costs is None) == (self.tree is None):
+            raise ValueError(
+                "needs exactly one of costs, such as {right: 0, wrong: 6100}, and tree, such as {event: …, branches: {…}}"
+            )
+        parameters = self.event_tree().parameters
+        for name in self.constants:
+            if name not in parameters:
+                hint = did_you_mean(name, parameters)
+                raise ValueError(
+                    f"constants: the tree has no parameter {name!r}{hint}; it has: {', '.join(parameters)}"
+                )
+        untold = [name for name in parameters if name not in (*LIVE_PARAMETERS, *self.constants)]
+        if untold:
+            raise ValueError(
+                f"no case tells the tree's {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; give values under "
+                f"constants, or use: {', '.join(LIVE_PARAMETERS)}"
+            )
+        return self
+
+    def event_tree(self) -> Tree:
+        """The tree: as given, or that of figure 2 of the paper where alarms cost something, else that of figure 1."""
+        if self.tree is not None:
+            return Tree.from_dict(self.tree, unit=self.unit)
+        costs = dict(self.costs or {})
+        called = [costs[name] for name in ("necessary", "unnecessary") if name in costs]
+        if not called:
+            return base_tree(Costs.from_dict(costs), unit=self.unit)
+        # An intervention costs the same whether the answer was right or not, unless the file says otherwise.
+        return detector_tree(
+            Costs.from_dict({"necessary": called[0], "unnecessary": called[0]} | costs), unit=self.unit
+        )
+
+    def known_constants(self) -> dict[str, float | Beta]:
+        """Numbers, and the posteriors of what was counted."""
+        return {
+            name: Beta.from_counts(value.successes, value.trials) if isinstance(value, CountedSpec) else float(value)
+            for name, value in self.constants.items()
+        }
+
+    @property
+    def needs_alarms(self) -> bool:
+        """Whether the tree asks what a supervisor says."""
+        return any(_of_alarms(name) for name in self.event_tree().parameters if name not in self.constants)
+
+
+class MonitorSpec(_Strict):
+    """How the system is watched in use, with the bundle that the run writes."""
+
+    window: int | list[int] = Field(
+        1000, description="Events that an estimate looks back on; a list for several side by side"
+    )
+    false_alarms: str = Field("1 per month", description="How many are accepted while nothing is wrong: 1 per month")
+    events_per_day: float | None = Field(
+        None, gt=0, description="How many events the stream has; needed for a rate in time"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping | MonitorSpec):
+            raise ValueError("takes keys; write monitor: {window: 500, false_alarms: 1 per month}")
+        return raw
+
+    @field_validator("window")
+    @classmethod
+    def _lengths(cls, window: int | list[int]) -> int | list[int]:
+        lengths = [window] if isinstance(window, int) else window
+        if not lengths or min(lengths) < 10:
+            raise ValueError("a window holds 10 events or more; write 500, or [100, 1000]")
+        return window
+
+    @field_validator("false_alarms", mode="before")
+    @classmethod
+    def _rate(cls, text: Any) -> Any:
+        found = _RATE.fullmatch(str(text))
+        if not found or float(found[1]) <= 0:
+            raise ValueError("is a number per time: write 1 per month, or 2 per day")
+        return text
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """The lengths."""
+        return (self.window,) if isinstance(self.window, int) else tuple(self.window)
+
+
+def disagreement(spec: Assessment) -> tuple[tuple[str | int, ...], str] | None:
+    """Where the sections on risk do not fit the rest of the file, and how; the supervisor gets the label that tables know."""
+    claims = [(i, c) for i, c in enumerate(spec.claims) if c.quantity == "risk"]
+    if spec.risk is None:
+        missing = (
+            "claims what cases cost, and the file does not say; add risk: {unit: EUR per case, costs: {wrong: 100}}"
+        )
+        return (("claims", claims[0][0]), missing) if claims else None
+    given = [c.probability for c in spec.circumstances.values() if c.probability is not None]
+    if sum(given) > 1 + 1e-9:
+        return (
+            "circumstances",
+        ), f"their probabilities add up to {sum(given):g}; for a risk they exclude each other, at most 1"
+    if spec.risk.supervisor:
+        labels = [supervisor_label(e, spec.supervisors) for e in spec.supervisors]
+        try:
+            spec.risk.supervisor = claimed(spec.risk.supervisor, spec.supervisors)
+        except ValueError as error:
+            return ("risk", "supervisor"), str(error)
+        if spec.risk.supervisor not in labels:
+            name = spec.risk.supervisor
+            return ("risk", "supervisor"), f"{name!r} is not among the supervisors{did_you_mean(name, labels)}"
+    return next((wrong for i, claim in claims if (wrong := _claim_disagrees(spec, i, claim, bool(given)))), None)
+
+
+def _claim_disagrees(
+    spec: Assessment, i: int, claim: ClaimSpec, probable: bool
+) -> tuple[tuple[str | int, ...], str] | None:
+    assert spec.risk is not None
+    for key in ("every", "circumstance", "level", "slice", "supervisor"):
+        if getattr(claim, key):
+            return ("claims", i, key), "does not go with risk, which is over all circumstances by their probabilities"
+    if "p_shift" in spec.risk.event_tree().parameters and not probable and "p_shift" not in spec.risk.constants:
+        return (
+            "claims",
+            i,
+        ), "how often is it shifted? Give circumstances a probability, or risk: {constants: {p_shift: 0.1}}"
+    if spec.risk.needs_alarms and not (spec.supervisors and spec.data.calibration):
+        lacking = (
+            "supervisors" if not spec.supervisors else "calibration under data, on which their thresholds are chosen"
+        )
+        return ("claims", i), f"the tree asks who raises an alarm; add {lacking}, or give costs of right and wrong only"
+    return None
+
+
+def _unlikely(value: Any) -> str:
+    """Why something is no probability, neither as a number nor as counts; else empty."""
+    counted = isinstance(value, Mapping) and set(value) == {"successes", "trials"}
+    numbers = list(value.values()) if counted else [value]
+    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers):
+        return "must be a number, or counts such as {successes: 18, trials: 20}"
+    if counted:
+        possible = 0 <= value["successes"] <= value["trials"] and value["trials"] > 0
+        return "" if possible else "must have 0 or more successes, in as many trials or more"
+    return "" if 0 <= value <= 1 else "is a probability and lies between 0 and 1"
+
+
+def _of_alarms(name: str) -> bool:
+    return name in OF_ALARMS or name.endswith(("_detected", "_undetected"))

@@ -1,0 +1,179 @@
+"""The sections risk and monitor: what they mean, and what is said of mistakes in them."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+
+from roadworthy.analysis.risk.posteriors import Beta
+from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
+from roadworthy.analysis.risk.tree import expectation, leaves
+from roadworthy.spec import Assessment, SpecError, schema
+
+BASE = "subject: {task: classification, predictions: a.csv}\ndata: {test: {npz: a.npz}}\n"
+MEDICAL = """\
+subject: {task: detection, predictions: preds/, version: lesion-2.3.1}
+data:
+  calibration: {coco: cal.json, images: img/}
+  test: {coco: test.json, images: img/, metadata: test.csv}
+  group: patient_id
+failure: {missed: lesion, iou: 0.3, where: {diameter_mm: {min: 6}}}
+circumstances:
+  hospital_b: {where: {site: B}, probability: 0.2, exposure: 4, likelihood: 3, severity: 5}
+  motion: {transform: motion_blur, levels: [1, 2, 3], probability: 0.03}
+slices: [sex, age_band, site]
+supervisors: [max_softmax, knn, fused]
+risk: {unit: EUR per patient, costs: {missed: 6100, false_alarm: 180, referred: 1290}}
+claims:
+  - {id: HAZ-07, recall: {min: 0.92}, confidence: 0.975, every: slices}
+  - {id: HAZ-09, risk: {max: 1925}}
+monitor: {window: 500, false_alarms: 1 per month}
+"""
+TREE = "{event: rain, branches: {wet: {p: p_rain, then: {outcome: skid, cost: 50}}, dry: {then: {outcome: fine, cost: 0}}}}"
+
+
+def refused(text):
+    with pytest.raises(SpecError) as caught:
+        Assessment.parse(BASE + text, "a.yaml")
+    return str(caught.value)
+
+
+def test_the_file_of_a_medical_team_is_read():
+    spec = Assessment.parse(MEDICAL, "a.yaml")
+    tree = spec.risk.event_tree()
+    assert tree == detector_tree(Costs(0, 6100, necessary=1290, unnecessary=180), unit="EUR per patient")
+    assert spec.risk.needs_alarms and spec.monitor.windows == (500,) and spec.monitor.false_alarms == "1 per month"
+    assert spec.claims[1].quantity == "risk" and spec.claims[1].max == 1925
+
+
+def test_costs_of_right_and_wrong_make_the_base_tree():
+    spec = Assessment.parse(BASE + "risk: {unit: EUR per case, costs: {wrong: 7}}", "a.yaml")
+    assert spec.risk.event_tree() == base_tree(Costs(0, 7), unit="EUR per case") and not spec.risk.needs_alarms
+
+
+def test_an_intervention_costs_the_same_unless_the_file_says_otherwise():
+    spec = Assessment.parse(BASE + "risk: {unit: EUR, costs: {wrong: 7, referred: 3}}", "a.yaml")
+    costs = {leaf.outcome: leaf.cost for _, leaf in leaves(spec.risk.event_tree())}
+    assert costs["necessary intervention"] == costs["unnecessary intervention"] == 3
+
+
+def test_any_tree_with_constants_is_read():
+    text = (
+        f"risk: {{unit: EUR per km, tree: {TREE}, constants: {{p_rain: {{successes: 18, trials: 20}}}}, tolerable: 9}}"
+    )
+    risk = Assessment.parse(BASE + text, "a.yaml").risk
+    assert risk.known_constants() == {"p_rain": Beta(18.5, 2.5)} and risk.tolerable == 9
+    assert risk.event_tree().unit == "EUR per km"
+    assert expectation(risk.event_tree(), {"p_rain": 0.1}) == pytest.approx(5.0)
+
+
+def test_the_published_schema_takes_what_is_read_and_refuses_what_is_not():
+    import yaml
+
+    jsonschema.validate(yaml.safe_load(MEDICAL), schema())
+    for wrong in ({"unit": "EUR", "tolerble": 3}, {"costs": {"wrong": 3}}, 7):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(yaml.safe_load(MEDICAL) | {"risk": wrong}, schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(MEDICAL) | {"monitor": {"windows": 3}}, schema())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("risk: 5", "risk: takes keys; write risk: {unit: EUR per case, costs: {right: 0, wrong: 100}}"),
+        ("risk: {costs: {wrong: 3}}", "risk.unit: is missing"),
+        ("risk: {unit: EUR}", "risk: needs exactly one of costs"),
+        (f"risk: {{unit: EUR, costs: {{wrong: 1}}, tree: {TREE}}}", "risk: needs exactly one of costs"),
+        ("risk: {unit: EUR, costs: {wrnog: 5}}", "risk.costs: 'wrnog' is not an outcome (did you mean 'wrong'?)"),
+        ("risk: {unit: EUR, costs: {right: 5}}", "risk.costs: says nothing of the cost of a wrong answer"),
+        ("risk: {unit: EUR, costs: {missed: 5, wrong: 6}}", "'wrong' is another word for an outcome that is there"),
+        ("risk: {unit: EUR, costs: {wrong: dear}}", "risk.costs.wrong: input should be a valid number"),
+        ("risk: {unit: EUR, costs: {wrong: .inf}}", "risk.costs.wrong: input should be a finite number"),
+        ("risk: {unit: EUR, costs: {wrong: 1}, tolerble: 5}", "(did you mean 'tolerable'?)"),
+        (f"risk: {{unit: EUR, tree: {TREE}}}", "risk: no case tells the tree's p_rain; give values under constants"),
+        (f"risk: {{unit: EUR, tree: {TREE.replace('p_rain', 'p_shft')}}}", "p_shft (did you mean 'p_shift'?)"),
+        (f"risk: {{unit: EUR, tree: {TREE.replace('p:', 'q:')}}}", "risk.tree: branches.wet: unknown key 'q'"),
+        (f"risk: {{unit: EUR, tree: {TREE.replace('wet', 'yes')}}}", "put yes, no, on, off and null in quotes"),
+        (
+            f"risk: {{unit: EUR, tree: {TREE.replace('cost: 50', 'cost: x')}}}",
+            "the cost of 'skid' must be a finite number",
+        ),
+        (
+            "risk: {unit: EUR, costs: {wrong: 1}, constants: {tpr: 0.5}}",
+            "the tree has no parameter 'tpr'; it has: p_shift",
+        ),
+        (
+            "risk: {unit: EUR, costs: {wrong: 1}, constants: {p_shift: 5}}",
+            "p_shift is a probability and lies between 0 and 1",
+        ),
+        (
+            "risk: {unit: EUR, costs: {wrong: 1}, constants: {p_shift: {of: 3}}}",
+            "counts such as {successes: 18, trials: 20}",
+        ),
+        (
+            "risk: {unit: EUR, costs: {wrong: 1}, constants: {p_shift: {successes: 3, trials: 2}}}",
+            "risk.constants: p_shift must have 0 or more successes",
+        ),
+        (
+            "risk: {unit: EUR, costs: {wrong: 1}, supervisor: knn}",
+            "risk.supervisor: 'knn' is not among the supervisors",
+        ),
+        ("monitor: [500]", "monitor: takes keys; write monitor: {window: 500, false_alarms: 1 per month}"),
+        (
+            "monitor: {window: 5}",
+            "monitor.window: a window holds 10 events or more; write 500, or [100, 1000]; it is 5",
+        ),
+        ("monitor: {windows: 500}", "(did you mean 'window'?)"),
+        (
+            "monitor: {false_alarms: 3}",
+            "monitor.false_alarms: is a number per time: write 1 per month, or 2 per day; it is 3",
+        ),
+        ("monitor: {false_alarms: 0 per day}", "is a number per time"),
+    ],
+)
+def test_mistakes_name_the_field_and_what_would_be_right(text, said):
+    message = refused(text)
+    assert said in message and message.startswith("a.yaml:3: ")
+
+
+RISK = "risk: {unit: EUR, costs: {wrong: 1}, constants: {p_shift: 0.1}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "claims: [{id: A, risk: {max: 3}}]",
+            "claims[0]: claims what cases cost, and the file does not say; add risk: {unit:",
+        ),
+        (
+            RISK.replace(", constants: {p_shift: 0.1}", "") + "claims: [{id: A, risk: {max: 3}}]",
+            "Give circumstances a probability",
+        ),
+        (RISK + "claims: [{id: A, risk: {min: 3}}]", "so a claim limits it from above: risk: {max: 3}"),
+        (RISK + "claims: [{id: A, risk: 3}]", "risk needs min or max, such as risk: {max: 3}"),
+        (
+            RISK + "slices: [a]\nclaims: [{id: A, risk: {max: 3}, every: slices}]",
+            "claims[0].every: does not go with risk",
+        ),
+        (RISK.replace("wrong: 1", "wrong: 1, referred: 2") + "claims: [{id: A, risk: {max: 3}}]", "add supervisors"),
+        (
+            RISK.replace("wrong: 1", "wrong: 1, referred: 2") + "supervisors: [knn]\nclaims: [{id: A, risk: {max: 3}}]",
+            "add calibration under data",
+        ),
+        (
+            RISK + "circumstances: {a: {where: {x: 1}, probability: 0.8}, b: {where: {x: 2}, probability: 0.8}}",
+            "circumstances: their probabilities add up to 1.6",
+        ),
+    ],
+)
+def test_a_claim_on_risk_that_cannot_be_judged_is_refused(text, said):
+    assert said in refused(text)
+
+
+def test_the_supervisor_of_a_risk_may_be_named_with_its_settings():
+    text = (
+        BASE + "supervisors: [{knn: {k: 5}}]\nrisk: {unit: EUR, costs: {wrong: 1, referred: 2}, supervisor: knn(k=5)}"
+    )
+    assert Assessment.parse(text, "a.yaml").risk.supervisor == "knn"
