@@ -45,6 +45,8 @@ MOST = 2000.0
 """Events that a window counts for at most: beyond, what is not known about the distributions outweighs chance."""
 CHUNK = 48
 """Windows at a time, so that the draws x rates of all of them stay near the processor."""
+NEAR = 40_000
+"""Draws x rates x windows that stay in the fastest memory where little else is worked out."""
 LIVE = (
     "p_shift",
     "tpr",
@@ -108,6 +110,7 @@ class Estimator:
         tilt: float = worlds.TILT,
         sway: float = worlds.SWAY,
         chance: bool = True,
+        rates: int = RATES,
     ) -> None:
         """Without `chance` the calibration's own chance is not drawn but weakens what a window says: few draws then never decide."""
         self.calibration, self.tree, self.tolerable = calibration, tree, tolerable
@@ -119,7 +122,7 @@ class Estimator:
             )
         self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, sway=sway, chance=chance)
         self._rows = np.inf if chance else max(float(calibration.table[0].sum()), 1.0)
-        self.rates = np.linspace(0.0, 1.0, RATES)
+        self.rates = np.linspace(0.0, 1.0, rates)
         self.separation = separation(calibration)
         self._mixed, self._clean_share = self._mixture(self.rates)
         self._log_mixed = np.log(self._mixed)
@@ -157,11 +160,12 @@ class Estimator:
         table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
         factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(table),))
         found = np.empty(len(table))
-        for at in range(0, len(table), CHUNK):
-            window = _Window(self.calibration, table[at : at + CHUNK])
-            weights = self._posterior(window, factor[at : at + CHUNK])
+        few = max(1, NEAR // self._log_mixed[:, 0].size)
+        for at in range(0, len(table), few):
+            window = _Window(self.calibration, table[at : at + few])
+            weights = self._posterior(window, factor[at : at + few])
             over, under = self._exceeding(self._risk(window, self._clean_share), weights)
-            found[at : at + CHUNK] = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
+            found[at : at + few] = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         return found
 
     def believe(self, counts: ArrayLike, *, shrink: float = 1.0) -> Belief:
