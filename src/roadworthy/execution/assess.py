@@ -25,6 +25,7 @@ from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.execution.recommending import recommend
 from roadworthy.execution.recording import record_of
+from roadworthy.execution.risks import check_risk, risk_of
 from roadworthy.execution.supervising import AtWork
 from roadworthy.execution.verdicts import TABLE, Calibration, assumed, calibrate, tables
 from roadworthy.execution.work import Done, Unfinished
@@ -108,6 +109,7 @@ def assess(
         plan = resolve(spec, subject=subject, data=data)
         plan.check_case_ids()
         check_claims(plan)
+        check_risk(plan)
         root = Path(runs) if runs is not None else spec.base / "runs"
         cache = ChunkCache(root / ".cache")
         folder = RunFolder(root / f"{_slug(spec.title)}-{plan.key[:8]}")
@@ -195,7 +197,9 @@ def _conclude(
         findings += verdicts.findings(clean, others, chosen.thresholds, confidence=spec.confidence)
         findings = assumed(plan, chosen, findings)
         counted = tables(plan, chosen, [clean, *others])
-        judgements = judge_claims(plan, clean, others, references, chosen.thresholds, at_work.failed)
+        risk = risk_of(plan, clean, others, chosen.thresholds)
+        findings += risk.findings(spec.confidence) if risk else []
+        judgements = judge_claims(plan, clean, others, references, chosen.thresholds, at_work.failed, risk)
     with clock.stage("record"):
         show.stage("writing the record", 0)
         folder.write_cases(case_table(plan, seen))
@@ -211,6 +215,9 @@ def _conclude(
     record = record_of(plan, seen, judgements, counts, command, at_work, chosen)
     record["recommended"] = recommend(plan, at_work, chosen, clean, others)
     record["notes"] = [*(record["recommended"] or {}).get("notes", ()), *record["notes"]]
+    if spec.risk and risk:
+        record["risk"] = risk.record(spec.confidence, spec.risk.tolerable)
+        record["notes"] += risk.notes
     record["timings"] = clock.seconds
     folder.write_record(record)
     with clock.stage("report"):

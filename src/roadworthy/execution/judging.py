@@ -19,6 +19,7 @@ from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.observing import slice_label, slice_labels
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.recording import circumstance_record
+from roadworthy.execution.risks import QUANTITY, Risk
 from roadworthy.execution.supervisions import verdict_rule
 from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean
@@ -28,7 +29,7 @@ from roadworthy.store import RunFolder, StoreError
 
 COMPARED = ("difference", "relative_drop", *supervision.SHIFT)
 OF_SUPERVISORS = (*supervision.QUANTITIES, *verdicts.RATES)
-QUANTITIES = ("failure_rate", *COMPARED, *supervision.FAILURE, *verdicts.RATES)
+QUANTITIES = ("failure_rate", *COMPARED, *supervision.FAILURE, *verdicts.RATES, QUANTITY)
 
 
 def judge_claims(
@@ -38,6 +39,7 @@ def judge_claims(
     references: Sequence[Observed],
     thresholds: Mapping[str, Threshold] | None = None,
     given_up: Mapping[str, str] | None = None,
+    risk: Risk | None = None,
 ) -> list[Judgement]:
     """Every claim of the file, judged; `given_up` says why supervisors that were planned have no scores."""
     spec, quantity = plan.spec, plan.spec.measure_name
@@ -48,7 +50,7 @@ def judge_claims(
         else:
             claim = _claim(spec, content)
             judged = _OfSupervisors(thresholds or {}, given_up or {}, verdict_rule(spec))
-            evidence = _places(spec, content, quantity, clean, others, references, judged)
+            evidence = _places(spec, content, quantity, clean, others, references, judged, risk)
         judgement = judge(claim, evidence)
         if _over_levels(spec, content):
             judgement = replace(judgement, claim=replace(claim, text=claim.text + _worst(claim, evidence)))
@@ -295,7 +297,8 @@ def _text(spec: Assessment, content: ClaimSpec, direction: str, limit: float) ->
     every = {"": "", "slices": ", in every slice", "circumstances": ", under every circumstance"}
     place += every.get(content.every, f", for every {content.every}")
     of = f" of {content.supervisor}" if content.supervisor else ""
-    return f"{content.quantity.replace('_', ' ')}{of} {side} {limit:g}{place}"
+    unit = f" {spec.risk.unit}" if spec.risk and content.quantity == QUANTITY else ""
+    return f"{content.quantity.replace('_', ' ')}{of} {side} {limit:g}{unit}{place}"
 
 
 def _places(
@@ -306,8 +309,11 @@ def _places(
     others: Sequence[Observed],
     references: Sequence[Observed],
     judged: _OfSupervisors,
+    risk: Risk | None,
 ) -> list[Evidence]:
     """The evidence at every place that the claim speaks of, each with what it is compared with."""
+    if risk and content.quantity == QUANTITY:
+        return [risk.evidence()]
     pairs = [(clean, clean)]
     if content.circumstance or content.every == "circumstances":
         pairs = [
