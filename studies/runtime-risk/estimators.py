@@ -7,7 +7,7 @@ probability of being right that a logistic regression on the clean calibration r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -155,8 +155,10 @@ def with_detectors(setting: Setting) -> Iterator[tuple[str, Estimate]]:
     yield "quick combination", read.by_rate(quick_combination(read))
     confidence = read.confidence(setting.clean)
     live, right = confidence[setting.windows], setting.data.correct[setting.clean]
-    for name, method in {"CBPE (ours)": Cbpe, "ATC": Atc, "DoC": Doc}.items():
-        yield name, Estimate(Told(method.fit(confidence[setting.clean], right).estimate(live)))
+    clean = confidence[setting.clean]
+    yield "CBPE", Estimate(Told(Cbpe.fit(clean, right).estimate(live)))
+    yield "ATC", Estimate(Told(Atc.fit(clean, right).estimate(live)))
+    yield "DoC", Estimate(Told(Doc.fit(clean, right).estimate(live)))
     yield "ours", ours(setting)
 
 
@@ -169,6 +171,3 @@ def by_peers(setting: Setting, found: dict[str, np.ndarray]) -> Iterator[tuple[s
     read = Read(setting)
     yield from ((name, read.by_rate(found[f"rate.{key}"])) for key, name in PEERS.items())
     yield from ((name, Estimate(Told(found[f"accuracy.{key}"]))) for key, name in CONFIDENT.items())
-
-
-Listing = Callable[[Setting], Iterator[tuple[str, Estimate]]]

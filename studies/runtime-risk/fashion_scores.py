@@ -2,8 +2,8 @@
 
     python studies/runtime-risk/fashion_scores.py        # a minute or two; writes cache/fashion-scores.npz, which is not committed
 
-The 10,000 published test images are handed out once: 2,000 clean ones to calibrate, 2,000 to stream, 500 to each kind of shift. None of
-the estimator's constants was chosen on them. Levels were set once, to be seen and yet be readable, and never changed.
+The 10,000 published test images are handed out once: 2,000 clean ones to calibrate, 2,000 to stream, 500 to each kind of shift.
+None of the estimator's constants was chosen on them. Levels were set once, to be seen and yet be readable, and never changed.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def main() -> None:
         print(f"{fold:16} {len(ids):5} rows, accuracy {correct.mean():.3f}", flush=True)
     OWN.parent.mkdir(exist_ok=True)
     table = {f"score.{name}": np.concatenate([p[name] for p in parts]).astype(float) for name in parts[0]}
-    np.savez_compressed(OWN, fold=np.concatenate(folds), correct=np.concatenate(corrects), **table)
+    np.savez_compressed(OWN, fold=np.concatenate(folds), correct=np.concatenate(corrects), **table)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

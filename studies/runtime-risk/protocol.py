@@ -1,9 +1,9 @@
 """The protocol of the study: which rows calibrate, which rows stream, and the windows that every estimator sees.
 
-A data set has clean rows to calibrate (`ind_val`) and to stream (`ind_test`), and several kinds of shift. *Same*: one kind, half of
-its rows calibrate and the other half streams. *Unseen*: one kind calibrates, another streams, for every ordered pair. *Left out*: all
-kinds but one calibrate, that one streams. A window is 100 events, each shifted with the nominal rate (0, 0.1, ... 1); rows are drawn
-with replacement. The rate is judged against the nominal rate, the accuracy against the window's own.
+A data set has clean rows to calibrate (`ind_val`) and to stream (`ind_test`), and several kinds of shift. *Same*: one kind, half
+of its rows calibrate and the other half streams. *Unseen*: one kind calibrates, another streams, for every ordered pair. *Left
+out*: all kinds but one calibrate, that one streams. A window is 100 events, each shifted with the nominal rate (0, 0.1, ... 1);
+rows are drawn with replacement. The rate is judged against the nominal rate, the accuracy against the window's own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class Scores:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of shift."""
-        return tuple(k for k in dict.fromkeys(self.fold.tolist()) if k not in ("train", CLEAN_CALIBRATION, CLEAN_STREAM))
+        return tuple(
+            k for k in dict.fromkeys(self.fold.tolist()) if k not in ("train", CLEAN_CALIBRATION, CLEAN_STREAM)
+        )
 
     def rows(self, fold: str) -> np.ndarray:
         """The rows of a fold."""
@@ -151,5 +153,7 @@ def _setting(
 ) -> Setting:
     nominal = np.repeat(RATES, per)
     is_shifted = rng.random((len(nominal), WINDOW)) < nominal[:, None]
-    windows = np.where(is_shifted, rng.choice(shifted_stream, is_shifted.shape), rng.choice(clean_stream, is_shifted.shape))
+    windows = np.where(
+        is_shifted, rng.choice(shifted_stream, is_shifted.shape), rng.choice(clean_stream, is_shifted.shape)
+    )
     return Setting(data, kind, calibrated, streamed, clean, shifted, windows, nominal, is_shifted.mean(axis=1))

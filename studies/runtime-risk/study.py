@@ -4,7 +4,7 @@
     python studies/runtime-risk/study.py --own               # our own shifts (fashion_scores.py makes their scores first)
     python studies/runtime-risk/study.py --quick             # ours and the simple ones, all detectors together, few windows
 
-Peers run in their own environment (make .venv-peers/risk/installed); where it is missing their rows are missing too, and a line says so.
+Peers run in their own environment (make .venv-peers/risk/installed); where it is missing, so are their rows, and a line says so.
 """
 
 from __future__ import annotations

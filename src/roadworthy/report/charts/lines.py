@@ -11,14 +11,14 @@ Lines differ by dash and mark as well as by colour. The first line is the one th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from .svg import SMALL, Scale, Svg, chart, domain, element, group, horizontal_axis, joined, label, line, text_width
 from .svg import vertical_axis as left_axis
 
-MARGIN, GAP, HEIGHT, LEGEND = 52.0, 26.0, 218.0, 20.0
+MARGIN, GAP, HEIGHT, LEGEND = 52.0, 26.0, 252.0, 20.0
 LOOKS = (
     ("accent", None, "circle"),
     ("breached", "7 4", "square"),
@@ -58,9 +58,13 @@ def lines_chart(
     limit: str = "",
     style: str = "plain",
     columns: int = 3,
+    at: Mapping[float, str] | None = None,
     width: float = 920,
 ) -> str:
-    """The picture: panels in the order given, left to right; every name has one look in all of them."""
+    """The picture: panels in the order given, left to right; every name has one look in all of them.
+
+    `at` names places on the horizontal axis, where these are no plain numbers.
+    """
     names = list(dict.fromkeys(n.name for p in panels for n in p.lines))
     columns = min(columns, max(len(panels), 1))
     broad = (width - MARGIN - GAP * (columns - 1)) / columns
@@ -70,11 +74,12 @@ def lines_chart(
     low, high = domain([0.0, *ys, *(p.limit for p in panels)], bounded=False, pad=0.05)
     upward = max(low, 0.0), high
     legend, top = _legend(names, width, limit if any(p.limit is not None for p in panels) else "")
-    body = [legend]
+    body = [legend, label(y, 0, top + 6, class_="muted", font=SMALL)]
+    top += 8
     for i, panel in enumerate(panels):
         left, above = MARGIN + (i % columns) * (broad + GAP), top + (i // columns) * HEIGHT
         scales = Scale(*across, left, left + broad), Scale(*upward, above + HEIGHT - 50, above + 30)
-        body.append(_panel(panel, names, *scales, style=style, x=x, y=y if i % columns == 0 else ""))
+        body.append(_panel(panel, names, *scales, style=style, x=x, first=i % columns == 0, at=at))
     rows = -(-len(panels) // columns)
     return chart(
         body,
@@ -86,22 +91,36 @@ def lines_chart(
     )
 
 
-def _panel(panel: LinePanel, names: Sequence[str], across: Scale, upward: Scale, *, style: str, x: str, y: str) -> Svg:
+def _panel(
+    panel: LinePanel,
+    names: Sequence[str],
+    across: Scale,
+    upward: Scale,
+    *,
+    style: str,
+    x: str,
+    first: bool,
+    at: Mapping[float, str] | None,
+) -> Svg:
     left, right, base, ceiling = across.start, across.stop, upward.start, upward.stop
     parts = [
         label(panel.name, left, ceiling - 14, width=right - left, class_="strong"),
-        left_axis(upward, left, right, style, numbers=bool(y)),
-        horizontal_axis(across, ceiling, base, "plain"),
+        left_axis(upward, left, right, style, numbers=first),
+        horizontal_axis(across, ceiling, base, "plain") if at is None else _named_axis(across, ceiling, base, at),
         line(left, base, right, base, "edge"),
         label(x, (left + right) / 2, base + 33, anchor="middle", class_="muted", font=SMALL),
     ]
-    if y:
-        parts.append(label(y, left - 46, ceiling - 30 + 2, class_="muted", font=SMALL))
     if panel.limit is not None:
         parts.append(line(left, upward(panel.limit), right, upward(panel.limit), "reference"))
     for one in sorted(panel.lines, key=lambda n: names.index(n.name), reverse=True):
         parts += _drawn(one, names.index(one.name), across, upward)
     return group(*parts)
+
+
+def _named_axis(scale: Scale, top: float, bottom: float, at: Mapping[float, str]) -> Svg:
+    grid = [line(scale(p), top, scale(p), bottom, "grid") for p in at]
+    names = [label(t, scale(p), bottom + 16, anchor="middle", class_="muted num", font=SMALL) for p, t in at.items()]
+    return group(*grid, *names)
 
 
 def _drawn(one: Line, look: int, across: Scale, upward: Scale) -> list[Svg]:
@@ -138,13 +157,13 @@ def _legend(names: Sequence[str], width: float, limit: str) -> tuple[Svg, float]
     parts: list[Svg] = []
     x, y = MARGIN, 14.0
     for i, name in enumerate([*names, *([limit] if limit else [])]):
-        needed = 34 + text_width(name, SMALL) + 18
+        needed = 38 + text_width(name, SMALL) + 18
         if x > MARGIN and x + needed > width:
             x, y = MARGIN, y + LEGEND
         if i == len(names):
             parts.append(line(x, y - 4, x + 28, y - 4, "reference"))
         else:
             parts += _drawn(Line(name, ((0.0, 0.0), (1.0, 0.0))), i, Scale(0, 1, x, x + 28), Scale(0, 1, y - 4, y - 5))
-        parts.append(label(name, x + 34, y, font=SMALL))
+        parts.append(label(name, x + 38, y, font=SMALL))
         x += needed
     return group(*parts), y + 20.0

@@ -1,0 +1,127 @@
+"""Sums up the records of study.py: errors and intervals by data set, errors by rate; as CSV and as the tables of the README.
+
+    python studies/runtime-risk/summary.py
+
+An entry is the mean over the windows of a fold (and over detectors, where each stands alone), then over the folds of a data set.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from study import CACHE, NONE, TABLES, TOGETHER, Record
+
+ALONE = "each alone"
+
+
+def read(path: Path) -> list[Record]:
+    """The records of a run."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    return [Record(*row[:7], *map(float, row[7:])) for row in rows]  # type: ignore[arg-type]
+
+
+def reading(record: Record) -> str:
+    """Which detectors it read: none, all together, or one."""
+    return record.detectors if record.detectors in (NONE, TOGETHER) else ALONE
+
+
+Key = Callable[[Record], tuple[str, ...]]
+
+
+def means(records: Iterable[Record], field: str, key: Key) -> dict[tuple[str, ...], dict[str, list[float]]]:
+    """By key and data set, the mean of a field in each fold."""
+    found: dict[tuple[str, ...], dict[str, dict[tuple[str, str], list[float]]]] = {}
+    for r in records:
+        folds = found.setdefault(key(r), {}).setdefault(r.data, {})
+        folds.setdefault((r.calibrated, r.streamed), []).append(getattr(r, field))
+    return {
+        k: {d: [float(np.mean(v)) for v in folds.values()] for d, folds in sets.items()} for k, sets in found.items()
+    }
+
+
+def over(sets: dict[str, list[float]]) -> tuple[float, float, list[float]]:
+    """Mean over data sets, mean over all folds, and each data set."""
+    each = [float(np.mean(v)) for v in sets.values()]
+    return float(np.mean(each)), float(np.mean([v for folds in sets.values() for v in folds])), each
+
+
+def errors(records: Sequence[Record]) -> list[list[str]]:
+    """Kind, target, what was read, estimator, and the errors; the best first."""
+    data = list(dict.fromkeys(r.data for r in records))
+    found = means(records, "error", lambda r: (r.kind, r.target, reading(r), r.estimator))
+    lines = sorted(found.items(), key=lambda kv: (kv[0][:2], over(kv[1])[0]))
+    head = ["kind", "target", "detectors", "estimator", "mean over data sets", "mean over folds", *data]
+    return [head, *([*k, *(f"{v:.4f}" for v in _flat(sets))] for k, sets in lines)]
+
+
+def intervals(records: Sequence[Record]) -> list[list[str]]:
+    """Coverage and width of nominal 95% intervals, of those who give any."""
+    data = list(dict.fromkeys(r.data for r in records))
+    some = [r for r in records if not np.isnan(r.coverage)]
+    tables = [means(some, f, lambda r: (r.kind, r.target, reading(r), r.estimator)) for f in ("coverage", "width")]
+    head = ["kind", "target", "detectors", "estimator", "figure", "mean over data sets", "mean over folds", *data]
+    lines = []
+    for key in tables[0]:
+        lines += [
+            [*key, f, *(f"{v:.4f}" for v in _flat(t[key]))] for f, t in zip(("coverage", "width"), tables, strict=True)
+        ]
+    return [head, *lines]
+
+
+def by_rate(records: Sequence[Record]) -> list[list[str]]:
+    """Errors of the accuracy at each nominal rate (figure 9)."""
+    some = [r for r in records if r.target == "accuracy"]
+    found = means(some, "error", lambda r: (r.kind, reading(r), r.estimator, f"{r.nominal:.1f}"))
+    lines = [[d, *key, f"{np.mean(values):.4f}"] for key, sets in found.items() for d, values in sets.items()]
+    return [["data", "kind", "detectors", "estimator", "nominal", "error"], *sorted(lines)]
+
+
+def _flat(sets: dict[str, list[float]]) -> list[float]:
+    first, second, each = over(sets)
+    return [first, second, *each]
+
+
+def write(name: str, lines: list[list[str]]) -> None:
+    """A CSV in tables/."""
+    with (TABLES / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def markdown(lines: list[list[str]], *, target: str, kinds: Sequence[str]) -> str:
+    """Errors of one target, the kinds side by side as mean over data sets (mean over folds)."""
+    at = {tuple(line[:4]): (line[4], line[5]) for line in lines[1:]}
+    rows = {k[2:] for k in at if k[1] == target}
+    shown = sorted(rows, key=lambda r: float(at.get((kinds[-1], target, *r), ("9",))[0]))
+    text = [f"| estimator | detectors | {' | '.join(kinds)} |", "| --- | --- |" + " --- |" * len(kinds)]
+    for detectors, name in shown:
+        cells = [at.get((kind, target, detectors, name), ("", "")) for kind in kinds]
+        numbers = [f"{a[1:]} ({b[1:]})" if a else "" for a, b in cells]
+        mark = "**" if name == "ours" else ""
+        text.append(f"| {mark}{name}{mark} | {detectors} | {' | '.join(numbers)} |")
+    return "\n".join(text)
+
+
+def main() -> None:
+    """The command."""
+    for which, kinds in (("published", ("same", "unseen")), ("own", ("same", "unseen", "left out"))):
+        path = CACHE / f"records-{which}.csv"
+        if not path.exists():
+            print(f"no {path.name}: run study.py first; its tables are left as they are")
+            continue
+        records = read(path)
+        write(f"errors-{which}", errors(records))
+        write(f"intervals-{which}", intervals(records))
+        write(f"by-rate-{which}", by_rate(records))
+        parts = [
+            f"### {target}\n\n{markdown(errors(records), target=target, kinds=kinds)}\n"
+            for target in ("accuracy", "rate")
+        ]
+        (TABLES / f"errors-{which}.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

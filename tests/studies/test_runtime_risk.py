@@ -1,0 +1,152 @@
+"""The study of runtime risk: its protocol is fair, its tables are whole, and what it found can be found again."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+STUDY = Path(__file__).resolve().parents[2] / "studies" / "runtime-risk"
+AT_MOST = {"accuracy": {"same": 0.040, "unseen": 0.064}, "rate": {"same": 0.032, "unseen": 0.052}}
+AT_LEAST = {"same": 0.93, "unseen": 0.88}
+ALONE = {"accuracy": {"same": 0.057, "unseen": 0.084}, "rate": {"same": 0.094, "unseen": 0.144}}
+"""The best simple estimator on single detectors."""
+NOT_TO_BEAT = ("knowing the nominal rate", "knowing the share in the window")
+
+
+@pytest.fixture(scope="module")
+def study():
+    """The modules of the study, which is no package."""
+    sys.path.insert(0, str(STUDY))
+    try:
+        import alignment
+        import estimators
+        import protocol
+        import study as runner
+        import summary
+
+        yield SimpleNamespace(
+            alignment=alignment, estimators=estimators, protocol=protocol, runner=runner, summary=summary
+        )
+    finally:
+        sys.path.remove(str(STUDY))
+
+
+@pytest.fixture
+def small(study):
+    rng = np.random.default_rng(0)
+    fold = np.repeat(["train", "ind_val", "ind_test", "fog", "snow", "night"], [50, 200, 200, 120, 120, 120])
+    strength = np.array([{"fog": 2.0, "snow": 1.5, "night": 2.5}.get(f, 0.0) for f in fold])
+    columns = {"energy": rng.normal(strength), "knn": rng.normal(0.5 * strength)}
+    return study.protocol.Scores("small", fold, rng.random(len(fold)) < np.where(strength > 0, 0.4, 0.9), columns)
+
+
+def test_rows_that_calibrate_never_stream(study, small):
+    for setting in study.protocol.settings(small, per=2, left_out=True):
+        assert not set(setting.windows.ravel()) & set(setting.calibration)
+        assert set(small.fold[setting.clean]) == {"ind_val"}
+        assert set(small.fold[setting.windows].ravel()) <= {"ind_test", setting.streamed}
+
+
+def test_every_ordered_pair_of_kinds_is_calibrated_and_streamed_once(study, small):
+    found = [(s.kind, s.calibrated, s.streamed) for s in study.protocol.settings(small, per=1)]
+    kinds = ("fog", "snow", "night")
+    assert sorted(found) == sorted(
+        [("same", (a,), a) for a in kinds] + [("unseen", (a,), b) for a in kinds for b in kinds if a != b]
+    )
+
+
+def test_windows_are_the_same_for_everyone_who_asks(study, small):
+    one, two = (list(study.protocol.settings(small, per=2)) for _ in range(2))
+    assert all(np.array_equal(a.windows, b.windows) for a, b in zip(one, two, strict=True))
+    alone = one[0].on(("knn",))
+    assert np.array_equal(alone.windows, one[0].windows) and list(alone.data.columns) == ["knn"]
+
+
+def test_every_estimator_answers_every_window(study, small):
+    setting = next(iter(study.protocol.settings(small, per=2)))
+    listing = [*study.estimators.without_detectors(setting), *study.estimators.with_detectors(setting)]
+    assert len({name for name, _ in listing}) == len(listing) >= 15
+    for name, estimate in listing:
+        assert np.isfinite(estimate.accuracy.value).all() and len(estimate.accuracy.value) == len(setting.nominal), name
+
+
+def test_shuffling_a_column_keeps_what_each_fold_holds(study, small):
+    mixed = study.alignment.shuffled(small, ("knn",))
+    for fold in np.unique(small.fold):
+        rows = small.rows(fold)
+        assert np.array_equal(np.sort(mixed.columns["knn"][rows]), np.sort(small.columns["knn"][rows]))
+    assert np.array_equal(mixed.columns["energy"], small.columns["energy"])
+
+
+def table(name: str) -> list[dict[str, str]]:
+    with (STUDY / "tables" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_committed_table_has_every_baseline_and_ours_is_below_them():
+    rows = [r for r in table("errors-published") if r["detectors"] in ("all", "none")]
+    for target in ("accuracy", "rate"):
+        for kind in ("same", "unseen"):
+            errors = {
+                r["estimator"]: float(r["mean over data sets"])
+                for r in rows
+                if (r["target"], r["kind"]) == (target, kind)
+            }
+            wanted = {"QuaPy ACC", "QuaPy PACC", "QuaPy EMQ", "QuaPy KDEy", "Rogan-Gladen, clipped", "fixed 50/50"}
+            if target == "accuracy":
+                wanted |= {"NannyML CBPE", "ATC", "DoC", "in-distribution accuracy"}
+            assert wanted <= set(errors)
+            rivals = {n: e for n, e in errors.items() if n not in (*NOT_TO_BEAT, "ours")}
+            assert errors["ours"] <= min(rivals.values()) + 5e-4, (target, kind, errors["ours"], rivals)
+
+
+@pytest.fixture(scope="module")
+def found(study):
+    """Ours on the windows of the committed tables: all detectors together, and each alone on fewer windows."""
+    protocol, runner = study.protocol, study.runner
+    if not protocol.available():
+        pytest.skip(f"the published scores are not here ({protocol.PUBLISHED})")
+    records = defaultdict(list)
+    for name in protocol.available():
+        data = protocol.published(name)
+        for setting in protocol.settings(data):
+            records["all"] += list(runner.judged(setting, "all", "ours", study.estimators.ours(setting)))
+        for setting in protocol.settings(data, per=8):
+            for detector in data.columns:
+                estimate = study.estimators.ours(setting.on((detector,)))
+                records["alone"] += list(runner.judged(setting, detector, "ours", estimate))
+    return records
+
+
+def mean_of(study, records, target, kind, field):
+    some = [r for r in records if r.target == target and r.kind == kind]
+    return study.summary.over(study.summary.means(some, field, lambda r: ("x",))[("x",)])[:2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["same", "unseen"])
+@pytest.mark.parametrize("target", ["accuracy", "rate"])
+class TestPublishedScores:
+    def test_errors_are_at_most_what_was_asked_for(self, study, found, target, kind):
+        assert max(mean_of(study, found["all"], target, kind, "error")) <= AT_MOST[target][kind] + 5e-4
+
+    def test_intervals_cover(self, study, found, target, kind):
+        assert min(mean_of(study, found["all"], target, kind, "coverage")) >= AT_LEAST[kind]
+
+    def test_single_detectors_are_as_good_as_the_best_simple_estimator(self, study, found, target, kind):
+        assert mean_of(study, found["alone"], target, kind, "error")[0] <= ALONE[target][kind] + 5e-4
+
+    def test_the_committed_table_is_found_again(self, study, found, target, kind):
+        row = next(
+            r
+            for r in table("errors-published")
+            if (r["target"], r["kind"], r["detectors"], r["estimator"]) == (target, kind, "all", "ours")
+        )
+        again = mean_of(study, found["all"], target, kind, "error")[0]
+        assert again == pytest.approx(float(row["mean over data sets"]), abs=5e-4)
