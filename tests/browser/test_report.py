@@ -69,7 +69,7 @@ def browser() -> Iterator[Browser]:
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("reports")
     written = {}
-    for variant in ("plain", "many", "hostile", "mota", "bare", "text", "supervised"):
+    for variant in ("plain", "many", "hostile", "mota", "bare", "text", "supervised", "risky"):
         written[variant] = root / f"{variant}.html"
         view = RunView.open(sample_run.build(root / variant, variant))
         written[variant].write_text(html(view), encoding="utf-8")
@@ -90,7 +90,7 @@ def opened(browser: Browser, report: Path, size: str, **options: Any) -> tuple[P
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("variant", ["plain", "many", "hostile", "mota", "bare", "text", "supervised"])
+@pytest.mark.parametrize("variant", ["plain", "many", "hostile", "mota", "bare", "text", "supervised", "risky"])
 def test_a_report_opens_offline_without_error_and_without_overflow(
     browser: Browser, reports: dict[str, Path], variant: str, size: str
 ) -> None:

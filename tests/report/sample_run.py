@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sample_risk import risky
 from sample_supervisors import supervise
 
 from roadworthy.finding import About, Finding
@@ -53,6 +54,7 @@ def build(folder: Path, variant: str = "plain") -> Path:
         "large_media": lambda: None,
         "supervised": lambda: supervise(run, findings, _circumstances(variant)),
         "bare": lambda: _bare(run, findings),
+        "risky": lambda: risky(run, findings),
     }[variant]()
     write(folder, run, findings, None if run["media"] == "none" else gallery, cases)
     return folder

@@ -21,6 +21,7 @@ from .run_view import RunView
 def figures(view: RunView) -> dict[str, Figure]:
     """All figures that the run has numbers for, by id."""
     drawn = [claims(view), significance(view), circumstances(view), slices(view), levels(view)]
+    drawn.append(view.risk.figure() if view.risk else None)
     drawn += [supervisor_figures.missed(view), supervisor_figures.alarmed(view), supervisor_figures.ranking(view)]
     return {f.id: f for f in drawn if f}
 

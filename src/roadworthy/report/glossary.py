@@ -34,6 +34,7 @@ QUANTITIES = {
     "places.",
     "false_alarm_rate": "false alarms: the share of cases with a right answer that raise an alarm all the same.",
     "alarm_rate": "the share of all cases, right or wrong, that raise an alarm.",
+    "risk": "what a case is expected to cost: over all outcomes of the event tree, probability times cost.",
 }
 """The quantities that every run may have; a measure explains itself."""
 VERDICT = (

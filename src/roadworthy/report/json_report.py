@@ -135,6 +135,10 @@ SCHEMA: dict[str, Any] = {
                 "slices": {"type": "array", "items": {"type": "object", "required": ["column", "value", "n"]}},
                 "supervisors": {"type": "array", "items": _SUPERVISOR},
                 "recommended": _RECOMMENDED,
+                "risk": {
+                    "type": "object",
+                    "description": "The event tree with its parameters, expected cost and interval.",
+                },
                 "cases": {
                     "type": "object",
                     "required": ["total", "failed"],

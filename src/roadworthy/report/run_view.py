@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from roadworthy.finding import Finding
 
 from .numbers import Style
+from .risk_parts import AssessedTree
 from .run_parts import Circumstance, Claim, FailedCase, Pair, Slice, number
 from .supervisor_parts import Recommendation, Supervisor
 
@@ -194,6 +195,18 @@ class RunView:
     def recommended(self) -> Recommendation | None:
         """The set of supervisors that the run recommends, if it does."""
         return Recommendation.read(self.run.get("recommended"), float(self.run.get("confidence") or 0.95))
+
+    @functools.cached_property
+    def risk(self) -> AssessedTree | None:
+        """The event tree of the run, where the assessment file says what outcomes cost."""
+        if not self.run.get("risk"):
+            return None
+        try:
+            return AssessedTree.read(self.run["risk"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ReportError(
+                f"{self.folder / 'run.json'}: the risk cannot be read: {error}. Assess again to write it anew."
+            ) from error
 
     @functools.cached_property
     def claims(self) -> tuple[Claim, ...]:

@@ -1,0 +1,130 @@
+"""The risk of a run, as a report sees it: the event tree with its numbers, what they rest on, and what a point would save.
+
+>>> AssessedTree.read({"because": "no circumstance has a probability"}).because
+'no circumstance has a probability'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from roadworthy.analysis.risk.nodes import Tree
+from roadworthy.statistics.interval import Interval
+
+from . import charts, numbers
+from .figure import NARROW, WIDE, Figure
+from .run_parts import number, read_interval
+
+MEANINGS = {
+    "p_shift": "how often a case is shifted, by the stated probabilities",
+    "tpr": "shifted cases that raise an alarm",
+    "tnr": "clean cases that raise none",
+    "accuracy_clean": "right answers to clean cases",
+    "accuracy_shifted": "right answers to shifted cases",
+    "accuracy_clean_detected": "right answers to clean cases with an alarm",
+    "accuracy_clean_undetected": "right answers to clean cases without one",
+    "accuracy_shifted_detected": "right answers to shifted cases with an alarm",
+    "accuracy_shifted_undetected": "right answers to shifted cases without one",
+}
+STATED = "as the assessment file states it"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A probability of the tree, and what one more point of it adds to the expected cost."""
+
+    name: str
+    meaning: str
+    value: float
+    slope: float | None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Clean cases or a circumstance at a level."""
+
+    name: str
+    probability: float
+    n: int
+
+
+@dataclass(frozen=True)
+class AssessedTree:
+    """The event tree of a run."""
+
+    because: str = ""
+    """Why there is none."""
+    unit: str = ""
+    tree: Tree | None = None
+    parameters: tuple[Parameter, ...] = ()
+    value: float | None = None
+    interval: Interval | None = None
+    tolerable: float | None = None
+    exceedance: float | None = None
+    supervisor: str = ""
+    kinds: tuple[Kind, ...] = ()
+    outcomes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> AssessedTree:
+        """From its record in ``run.json``."""
+        if record.get("because"):
+            return cls(because=str(record["because"]))
+        slopes = record.get("slopes") or {}
+        return cls(
+            unit=str(record["unit"]),
+            tree=Tree.from_dict(record["tree"]),
+            parameters=tuple(
+                Parameter(name, MEANINGS.get(name, STATED), float(value), number(slopes.get(name)))
+                for name, value in record["parameters"].items()
+            ),
+            value=number(record["value"]),
+            interval=read_interval(record.get("interval")),
+            tolerable=number(record.get("tolerable")),
+            exceedance=number(record.get("exceedance")),
+            supervisor=str(record.get("supervisor") or ""),
+            kinds=tuple(Kind(str(k["name"]), float(k["probability"]), int(k["n"])) for k in record.get("kinds") or ()),
+            outcomes=record.get("outcomes") or {},
+        )
+
+    @property
+    def by_worth(self) -> tuple[Parameter, ...]:
+        """What changes the cost most comes first."""
+        return tuple(sorted(self.parameters, key=lambda p: -abs(p.slope or 0.0)))
+
+    def summary(self) -> str:
+        """The expected cost in a sentence or two."""
+        shown = numbers.estimate(self.value, self.interval, None)
+        words = f"A case is expected to cost {shown.value} {self.unit}"
+        words += f" ({shown.interval} at {shown.confidence})" if self.interval else ""
+        if self.tolerable is None:
+            return f"{words}."
+        return f"{words}; {numbers.limit(self.tolerable)} is tolerable. The probability that it costs more is {self.doubt}."
+
+    @property
+    def doubt(self) -> str:
+        """The probability that the tolerable cost is exceeded; draws that all lie on one side do not say never."""
+        if self.exceedance in (0.0, 1.0):
+            return "below 0.01%" if self.exceedance == 0.0 else "above 99.99%"
+        return numbers.value(self.exceedance, "percent")
+
+    def figure(self) -> Figure | None:
+        """The tree with its numbers."""
+        if self.tree is None:
+            return None
+        caption = (
+            "The event tree, from left to right: events, their branches with probabilities (a line is as thick as its branch is "
+            "likely, dashed if never taken), and the outcomes. Each bar starts where the one above ends: together they are the "
+            f"expected cost in {self.unit}."
+        )
+        caption += " Dashed vertical: the tolerable cost." if self.tolerable is not None else ""
+        options: dict[str, Any] = {
+            "title": "Expected cost by event tree",
+            "tolerable": self.tolerable,
+            "interval": self.interval,
+        }
+        values = {p.name: p.value for p in self.parameters}
+        wide, narrow = (charts.event_tree(self.tree, values, width=w, **options) for w in (WIDE, NARROW))
+        return Figure("figure-risk", caption, wide, narrow)

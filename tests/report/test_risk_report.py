@@ -1,0 +1,86 @@
+"""The section on risk: the tree, its numbers in words, what a point is worth; and runs without one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import sample_risk
+import sample_run
+
+from roadworthy.analysis.risk.tree import expectation
+from roadworthy.report import RunView
+from roadworthy.report.html import html
+from roadworthy.report.json_report import json_report, schema
+from roadworthy.report.run_view import ReportError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sample_run.build(tmp_path_factory.mktemp("risk") / "run", "risky")
+
+
+def test_the_tree_stands_in_a_section_of_its_own_with_its_numbers(folder: Path) -> None:
+    page = html(RunView.open(folder))
+    section = re.search(r'<section id="risk">.*?</section>', page, re.DOTALL)
+    assert section and '<a href="#risk">Risk</a>' in page
+    text = section[0]
+    found = sample_risk.sample()
+    assert (
+        f"{found.value:,.0f} USD per patient" in text
+        and "1,925 is tolerable. The probability that it costs more is below 0.01%." in text
+    )
+    assert "Alarms are those of fused." in text and 'id="figure-risk"' in text and "necessary intervention" in text
+    for name in found.tree.parameters:
+        assert f"<b>{name}</b>" in text.replace("<wbr>", "")
+    assert "clean cases that raise none" in text and "fog@3" in text
+    assert "HAZ-12" in page and "what a case is expected to cost" in page
+
+
+def test_what_changes_the_cost_most_comes_first(folder: Path) -> None:
+    risk = RunView.open(folder).risk
+    assert risk is not None and risk.tree is not None
+    slopes = [abs(p.slope or 0.0) for p in risk.by_worth]
+    assert slopes == sorted(slopes, reverse=True)
+    assert expectation(risk.tree, {p.name: p.value for p in risk.parameters}) == pytest.approx(risk.value)
+
+
+def test_a_run_without_costs_has_no_such_section(tmp_path: Path) -> None:
+    page = html(RunView.open(sample_run.build(tmp_path / "run", "plain")))
+    assert 'id="risk"' not in page and "#risk" not in page
+
+
+def changed(folder: Path, tmp_path: Path, risk: object) -> RunView:
+    run = json.loads((folder / "run.json").read_text())
+    copy = sample_run.build(tmp_path / "run", "risky")
+    (copy / "run.json").write_text(json.dumps({**run, "risk": risk}))
+    return RunView.open(copy)
+
+
+def test_a_risk_that_could_not_be_told_says_why(folder: Path, tmp_path: Path) -> None:
+    page = html(changed(folder, tmp_path, {"because": "no circumstance has a probability; <b>"}))
+    assert "There is no expected cost: no circumstance has a probability; &lt;b&gt;." in page
+    assert 'id="figure-risk"' not in page
+
+
+def test_a_broken_record_is_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="the risk cannot be read"):
+        html(changed(folder, tmp_path, {"unit": "EUR", "tree": {"event": "x"}}))
+
+
+def test_names_of_the_file_are_escaped(folder: Path, tmp_path: Path) -> None:
+    end = {"outcome": sample_run.HOSTILE, "cost": 1}
+    tree = {"unit": sample_run.HOSTILE, "event": sample_run.HOSTILE, "branches": {sample_run.HOSTILE: {"then": end}}}
+    record = {"unit": sample_run.HOSTILE, "tree": tree, "parameters": {}, "value": 1.0, "kinds": []}
+    page = html(changed(folder, tmp_path, record))
+    assert sample_run.HOSTILE not in page and 'id="figure-risk"' in page
+
+
+def test_the_report_for_machines_holds_the_risk_and_keeps_its_schema(folder: Path) -> None:
+    document = json.loads(json_report(RunView.open(folder)))
+    jsonschema.validate(document, schema())
+    assert document["run"]["risk"]["unit"] == "USD per patient"
+    assert any(f["quantity"] == "risk" for f in document["findings"])
