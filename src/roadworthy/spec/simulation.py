@@ -193,10 +193,10 @@ class RiskSpec(_Strict):
 class AlarmSpec(_Strict):
     """When to alarm."""
 
-    false_alarms: str | None = Field(None, description="How many are accepted: 1 per month")
-    events_per_day: float | None = Field(None, gt=0, description="How fast the stream is")
+    false_alarms: str = Field("1 per month", description="How many are accepted where nothing is wrong")
+    events_per_day: float = Field(10_000.0, gt=0, description="How fast the stream is")
     window: int | None = Field(
-        None, ge=1, description="Events that an alarm looks back on; by default the file's window"
+        None, ge=2, description="Events that an alarm looks back on; by default the file's window"
     )
 
 

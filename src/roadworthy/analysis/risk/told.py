@@ -74,11 +74,16 @@ class Teller:
                 found[f"accuracy_{name}_{verdict}"] = float(side[0, column] / max(side[:, column].sum(), 1e-12))
         return found
 
-    def tell(self, name: str, counts: ArrayLike, *, confidences: tuple[Cbpe, Floats] | None = None) -> dict[str, Told]:
-        """Rate, accuracy and risk of each window (row of counts); NaN where the estimator cannot tell."""
+    def tell(
+        self, name: str, counts: ArrayLike, *, shrink: float = 1.0, confidences: tuple[Cbpe, Floats] | None = None
+    ) -> dict[str, Told]:
+        """Rate, accuracy and risk of each window (row of counts); NaN where the estimator cannot tell.
+
+        `shrink` is the effective number of events over the counted one; only `event_tree` knows what to do with it.
+        """
         table = np.asarray(counts, dtype=np.float64)
         if name == "event_tree":
-            return self._event_tree(table)
+            return self._event_tree(table, shrink)
         if name == "cbpe":
             return self._confidence(table, confidences)
         try:
@@ -93,8 +98,8 @@ class Teller:
             "risk": self._carried(self._risk, ends),
         }
 
-    def _event_tree(self, table: Floats) -> dict[str, Told]:
-        found = self.estimator.estimate(table, confidence=self.confidence)
+    def _event_tree(self, table: Floats, shrink: float) -> dict[str, Told]:
+        found = self.estimator.estimate(table, shrink=shrink, confidence=self.confidence)
         known = np.array([reason is None for reason in found.cannot_tell])
         return {
             name: Told(*(np.where(known, getattr(found, name + end), np.nan) for end in ("", "_low", "_high")))
