@@ -24,7 +24,8 @@ from roadworthy.data.samples import DataError
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimates
     from roadworthy.data.score_tables import ScoreFile, ScoreTable
-    from roadworthy.monitor import Alarm, Bundle
+    from roadworthy.monitor.alarms import Alarm
+    from roadworthy.monitor.bundle import Bundle
 
 MOST = 1000
 """Windows that are estimated where nobody says how many."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
 
     from roadworthy.cli.learnt import KindLearnt
     from roadworthy.data.score_tables import ScoreTable
+    from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
 
+EVENTS_PER_DAY = 10_000.0
+"""Where nobody says how many come."""
 ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
 
 
@@ -38,7 +43,10 @@ def calibrate(
     tolerable: Annotated[
         float | None, typer.Option(help="The cost of an event above which to raise the alarm.")
     ] = None,
-    window: Annotated[int, typer.Option(min=10, help="Events that the alarm looks back on.")] = 100,
+    window: Annotated[
+        int | None,
+        typer.Option(min=10, help="Events that the alarm looks back on (100, or 1,000 if these say too little)."),
+    ] = None,
     false_alarms: Annotated[
         str, typer.Option(help="How many are acceptable without shift: 1 per month.")
     ] = "1 per month",
@@ -55,6 +63,7 @@ def calibrate(
     score: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="A score (every other numeric column).")
     ] = None,
+    subject: Annotated[str | None, typer.Option(help="The model's name and version (the name of the table).")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Learn from a table of scores how shift looks, how often answers are then right, and when to raise the alarm.
@@ -63,10 +72,11 @@ def calibrate(
     scores of one or several supervisors.
     """
     from roadworthy.analysis.risk.cells import calibrate as calibration_of
-    from roadworthy.cli.learnt import chosen_tree, learnt, tolerated
+    from roadworthy.cli.learnt import chosen_tree, learnt, left_out, tolerated
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import read_scores
     from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor.windows import Windows
 
     tree_used, constants = chosen_tree(cost or [], unit, tree)
     table = read_scores(
@@ -89,10 +99,13 @@ def calibrate(
             tree_used,
             constants=constants,
             tolerable=limit,
-            window=window,
+            subject=subject or _stem(scores),
+            windows=Windows((window, 10 * window)) if window else Windows(),
+            alarm_window=window,
             false_alarms=false_alarms,
-            events_per_day=events_per_day or _events_per_day(table),
-            subject=scores.name,
+            events_per_day=events_per_day or _events_per_day(table) or EVENTS_PER_DAY,
+            coverage=left_out(table),
+            made={"source": scores.name, "made": _now(), "notes": list(table.notes)},
         )
     except ValueError as error:
         raise DataError(f"{scores.name}: {error}") from error
@@ -111,6 +124,10 @@ def _stem(path: Path) -> str:
     for ending in ENDINGS:
         name = name.removesuffix(ending)
     return name
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _refuse_without_shift(table: ScoreTable) -> None:
@@ -137,7 +154,7 @@ def _events_per_day(table: ScoreTable) -> float | None:
 
 def _notes(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, chosen_rate: bool) -> list[str]:
     """What a person should know about the table, and what was chosen for them."""
-    rule, notes = bundle.alarm, [*table.notes, *bundle.calibration.notes]
+    rule, notes = _rule(bundle), [*table.notes, *bundle.calibration.notes]
     if chosen_limit:
         notes.append(
             f"nobody said what is tolerable: {amount(bundle.tolerable or 0.0)} {bundle.tree.unit} is what a stream would cost "
@@ -151,9 +168,14 @@ def _notes(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, chosen_rate
     return list(dict.fromkeys([*notes, *rule.notes]))
 
 
+def _rule(bundle: Bundle) -> AlarmRule:
+    assert bundle.alarm is not None, "something is always tolerable here, so that there is an alarm"
+    return bundle.alarm
+
+
 def alarm_in_words(bundle: Bundle) -> str:
     """The rule of the alarm, as one would tell it."""
-    rule = bundle.alarm
+    rule = _rule(bundle)
     on, off = (1.0 / (1.0 + math.exp(-max(min(x, 700.0), -700.0))) for x in (rule.on, rule.off))
     return (
         f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is above "
@@ -172,7 +194,7 @@ def _print(
     names = bundle.calibration.names
     rows = sum(k.rows for k in kinds)
     out.print(Text(f"{scores}: {rows:,} rows, {len(names)} scores: {', '.join(names)}"), soft_wrap=True)
-    noticed = dict(bundle.alarm.detects)
+    noticed = dict(_rule(bundle).detects)
     table = Table(box=box.SIMPLE_HEAD)
     for header in ("Kind", "Rows", "Right", "95% interval", "Told from clean", "Noticed at 30%"):
         table.add_column(header, justify="left" if header == "Kind" else "right", overflow="fold")
@@ -184,6 +206,11 @@ def _print(
         )
     out.print(table)
     out.print(Text(alarm_in_words(bundle)), soft_wrap=True)
+    if bundle.coverage is not None:
+        out.print(
+            Text(f"Intervals of accuracy, of kinds left out in turn, held the truth in {bundle.coverage}."),
+            soft_wrap=True,
+        )
     for note in notes:
         out.print(Text(f"note: {note}"), soft_wrap=True)
     out.print(
@@ -196,7 +223,7 @@ def _print(
 def _content(
     scores: Path, target: Path, bundle: Bundle, kinds: Sequence[KindLearnt], notes: Sequence[str]
 ) -> dict[str, Any]:
-    rule = bundle.alarm
+    rule = _rule(bundle)
     return {
         "scores": str(scores),
         "bundle": str(target),
@@ -214,6 +241,7 @@ def _content(
             "events_per_day": rule.events_per_day,
             "in_words": alarm_in_words(bundle),
         },
+        "coverage_on_kinds_left_out": None if bundle.coverage is None else asdict(bundle.coverage),
         "notes": list(notes),
         "next": f"roadworthy replay {target} today.parquet",
     }

@@ -60,7 +60,7 @@ def replay(
         stream, correct=correct, time=time, id=id, columns=_columns(chosen, score or []), skips=("kind", "group")
     )
     known = None if truth is None else Truth(read_scores(truth, columns=[], needs=("id", "correct")))
-    size = window or chosen.alarm.window
+    size = window or (chosen.alarm.window if chosen.alarm else min(chosen.windows.lengths))
     found = replayed(chosen, file, window=size, every=every or (size if everything or out else None), truth=known)
     if out is not None:
         write(found, out)
