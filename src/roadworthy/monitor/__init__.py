@@ -1,0 +1,67 @@
+"""The monitor: a bundle compiled before release, and the risk of a stream while the subject runs; numpy and scipy alone.
+
+>>> from roadworthy.monitor import Windows
+>>> Windows((100, 1000), half_life=200).names
+('100', '1000', 'decay')
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .alarms import Alarm, AlarmRule
+    from .bundle import Bundle, BundleError
+    from .events import EventError, Events, Taken
+    from .keeping import StateError
+    from .labels import Audited, Question
+    from .monitor import Monitor
+    from .risk_state import Coverage, Forecast, RiskState
+    from .windows import Windows
+
+_HOME = {
+    "Alarm": "alarms",
+    "AlarmRule": "alarms",
+    "Audited": "labels",
+    "Bundle": "bundle",
+    "BundleError": "bundle",
+    "Coverage": "risk_state",
+    "EventError": "events",
+    "Events": "events",
+    "Forecast": "risk_state",
+    "Monitor": "monitor",
+    "Question": "labels",
+    "RiskState": "risk_state",
+    "StateError": "keeping",
+    "Taken": "events",
+    "Windows": "windows",
+}
+
+__all__ = [
+    "Alarm",
+    "AlarmRule",
+    "Audited",
+    "Bundle",
+    "BundleError",
+    "Coverage",
+    "EventError",
+    "Events",
+    "Forecast",
+    "Monitor",
+    "Question",
+    "RiskState",
+    "StateError",
+    "Taken",
+    "Windows",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,128 @@
+"""When a monitor speaks up: the log-odds that the risk exceeds the tolerable, two thresholds, and what false alarms they cost.
+
+An alarm is raised where the log-odds reach `on`, and cleared where they fall below `off`: hysteresis, so that a value near the
+threshold does not ring again and again. On the log-odds nothing saturates. Where events are autocorrelated (tau of them say as much
+as one), a window holds fewer independent events; the threshold that keeps the stated rate is then another one, from a table.
+
+>>> rule = AlarmRule(window=100, stride=50, on=2.0, off=0.0, false_alarms="1 per month", events_per_day=1000.0)
+>>> round(1 / rule.per_event)
+30437
+>>> walk([-3.0, 2.5, 1.0, -1.0, 3.0], rule.on, rule.off, active=False)
+([(1, True), (3, False), (4, True)], True)
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.436875, "year": 365.2425}
+GAP = 1.0
+"""An alarm is cleared where it is more likely than not that the risk is tolerable, and by so much below the threshold at least."""
+
+_RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*(hour|day|week|month|year)\s*", re.IGNORECASE)
+
+
+def alarms_per_day(text: str) -> float:
+    """A rate in words as a number.
+
+    >>> alarms_per_day("2 per day"), alarms_per_day("1 per week")
+    (2.0, 0.14285714285714285)
+    """
+    found = _RATE.fullmatch(str(text))
+    if not found or float(found[1]) <= 0:
+        raise ValueError(f"false alarms are given as '1 per month' or '2 per day', found {text!r}")
+    return float(found[1]) / DAYS[found[2].lower()]
+
+
+@dataclass(frozen=True)
+class AlarmRule:
+    """Which window is watched, how often, and between which thresholds."""
+
+    window: int
+    stride: int
+    """Events between two looks."""
+    on: float
+    off: float
+    false_alarms: str
+    events_per_day: float
+    by_time: tuple[tuple[float, float], ...] = ()
+    """(autocorrelation time, threshold): `on` for streams whose events are not independent; beyond the last there is none."""
+    quiet: tuple[float, float] = (-math.inf, -math.inf)
+    """Mean shift score and mean expected error below which a window is not evaluated: most clean windows lie above one of them."""
+    detects: tuple[tuple[str, float], ...] = ()
+    """(kind of shift, probability of an alarm within two windows of a step from none to 30% of it), by simulation."""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        alarms_per_day(self.false_alarms)
+        if not (self.window >= 2 and self.stride >= 1):
+            raise ValueError(
+                f"an alarm needs a window of 2 events and a stride of 1 at least, found {self.window}, {self.stride}"
+            )
+        if not self.off < self.on:
+            raise ValueError(
+                f"an alarm is cleared below the threshold at which it is raised, found off {self.off}, on {self.on}"
+            )
+        if not self.events_per_day > 0:
+            raise ValueError(f"events per day must be positive, found {self.events_per_day}")
+
+    @property
+    def per_event(self) -> float:
+        """False alarms an event that are accepted."""
+        return alarms_per_day(self.false_alarms) / self.events_per_day
+
+    def at(self, time: float) -> tuple[float, float]:
+        """The thresholds for a stream of which `time` events say as much as one."""
+        points = self.by_time or ((1.0, self.on),)
+        if time > points[-1][0] * 1.0001 and time > 1.0001:
+            return math.inf, self.off
+        on = points[0][1]
+        for (t0, a), (t1, b) in pairwise(points):
+            if t0 <= time:
+                on = a + (b - a) * min(1.0, math.log(time / t0) / math.log(t1 / t0))
+        return on, min(self.off, on - GAP)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; a threshold that is not used is null."""
+        record = asdict(self)
+        record["quiet"] = [None if q == -math.inf else q for q in self.quiet]
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> AlarmRule:
+        """The inverse of `to_dict`."""
+        found = dict(record)
+        found["quiet"] = tuple(-math.inf if q is None else float(q) for q in record["quiet"])
+        found["by_time"] = tuple((float(t), float(on)) for t, on in record["by_time"])
+        found["detects"] = tuple((str(kind), float(p)) for kind, p in record["detects"])
+        found["notes"] = tuple(map(str, record["notes"]))
+        return cls(**found)
+
+
+@dataclass(frozen=True, order=True)
+class Alarm:
+    """An alarm raised or cleared."""
+
+    time: float
+    event: int
+    """How many events had been counted."""
+    kind: str
+    """raised or cleared"""
+    exceedance: float
+    risk: float
+    log_odds: float = math.nan
+
+
+def walk(log_odds: Iterable[float], on: float, off: float, *, active: bool) -> tuple[list[tuple[int, bool]], bool]:
+    """Where alarms are raised (True) and cleared along a series, and whether one is on at its end."""
+    changes = []
+    for i, value in enumerate(log_odds):
+        if (value >= on) if not active else (value < off):
+            active = not active
+            changes.append((i, active))
+    return changes, active

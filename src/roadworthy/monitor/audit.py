@@ -1,0 +1,91 @@
+"""What labels say about a window: corrected by its own labels, or by those of the events before it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roadworthy.monitor.labels import LEAST, Audited, Corrected, carried, difference
+
+if TYPE_CHECKING:
+    from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor.state import State
+    from roadworthy.monitor.windows import Reading
+
+LAST = 2000
+"""Labels that are carried over at most."""
+
+
+def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> Audited | None:
+    """The window's accuracy and risk as labels correct them; None where there are too few to say anything."""
+    recent = state.recent
+    if not reading.first:
+        return None
+    cells = recent.cell[len(recent) - reading.first :]
+    marks = recent.mark[len(recent) - reading.first :]
+    model = bundle.estimator.estimate(reading.counts, shrink=shrink, confidence=bundle.confidence)
+    right = bundle.estimator.believe(reading.counts, shrink=shrink).right
+    accuracy = float(model.accuracy[0])
+    expected = np.where(cells >= 0, right[np.maximum(cells, 0)], accuracy)
+    found = _own(bundle, state, marks, expected)
+    is_carried = found is None
+    if found is None:
+        found = _carried(bundle, state, cells, expected)
+    if found is None:
+        return None
+    # What no label reached is the model's, with the model's interval.
+    rest = (1.0 - found.covered) * (float(model.accuracy_high[0]) - float(model.accuracy_low[0])) / 2.0
+    half = math.hypot((found.high - found.low) / 2.0, rest)
+    low, high = max(0.0, found.value - half), min(1.0, found.value + half)
+    slope = _slope(bundle, float(model.rate[0]))
+    risk = float(model.risk[0])
+    costs = sorted(
+        min(max(risk + slope * (a - accuracy), bundle.tree.costs[0]), bundle.tree.costs[1]) for a in (low, high)
+    )
+    value = min(1.0, max(0.0, found.value))
+    at = min(max(risk + slope * (value - accuracy), bundle.tree.costs[0]), bundle.tree.costs[1])
+    return Audited(value, low, high, at, costs[0], costs[1], found.labels, found.covered, is_carried)
+
+
+def _own(bundle: Bundle, state: State, marks: np.ndarray, expected: np.ndarray) -> Corrected | None:
+    given = state.labels.given
+    at = np.flatnonzero(np.isin(marks, np.fromiter(given, dtype=np.uint64, count=len(given))))
+    if len(at) < LEAST:
+        return None
+    labels = [given[mark] for mark in marks[at].tolist()]
+    correct = np.array([label.correct for label in labels])
+    probability = np.array([label.probability for label in labels])
+    return difference(expected, at, correct, probability, confidence=bundle.confidence)
+
+
+def _carried(bundle: Bundle, state: State, cells: np.ndarray, expected: np.ndarray) -> Corrected | None:
+    """By the last labels: residuals against what the model expects of events like them, weighed by how they were drawn."""
+    labels = [label for label in state.labels.last(LAST) if label.cell >= 0]
+    if len(labels) < LEAST:
+        return None
+    where = np.array([label.cell for label in labels])
+    correct = np.array([label.correct for label in labels], dtype=np.float64)
+    probability = np.array([label.probability for label in labels])
+    weights = np.bincount(where, 1.0 / probability, minlength=state.cells)
+    weights *= len(labels) / weights.sum()
+    right = bundle.estimator.believe(weights).right
+    calibration = bundle.calibration
+    reached = np.isin(calibration.shift_bin(np.maximum(cells, 0)), calibration.shift_bin(where)) & (cells >= 0)
+    return carried(expected, reached, correct - right[where], probability, confidence=bundle.confidence)
+
+
+def _slope(bundle: Bundle, rate: float) -> float:
+    """How the risk changes with the accuracy, all conditional accuracies moving together: the tree is linear in them."""
+    from roadworthy.analysis.risk.tree import expectation
+
+    separation = bundle.estimator.separation
+    known = {"p_shift": rate, "tpr": separation.tpr, "tnr": separation.tnr}
+    for name, value in bundle.constants.items():
+        known[name] = value[0] / value[1] if isinstance(value, tuple) else float(value)
+    ends = []
+    for accuracy in (0.0, 1.0):
+        given = {name: known.get(name, accuracy) for name in bundle.tree.parameters}
+        ends.append(float(np.asarray(expectation(bundle.tree, given))))
+    return ends[1] - ends[0]

@@ -1,0 +1,158 @@
+"""Whole-number counts by time bucket and cell: all that is kept of events that are no longer among the last ones.
+
+A bucket is `width` seconds wide while it is young. Where the newest event is `keep` buckets ahead, two neighbours become one of
+twice the width, and so on: a year takes some twelve doublings, and memory grows with the logarithm of the time. Which bucket an
+instant lies in depends on the newest time alone, not on how it came about, so that the buckets of two replicas add up exactly.
+
+>>> buckets = Buckets(cells=2, width=60.0, keep=4)
+>>> buckets.add(np.array([0.0, 10.0, 70.0]), np.array([0, 1, -1]))
+>>> [(span, counts.tolist()) for span, counts in buckets.spans()]
+[((0.0, 60.0), [1, 1, 0]), ((60.0, 120.0), [0, 0, 1])]
+>>> buckets.add(np.array([300.0]), np.array([1]))
+>>> [(span, counts.tolist()) for span, counts in buckets.spans()]
+[((0.0, 120.0), [1, 1, 1]), ((300.0, 360.0), [0, 1, 0])]
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadworthy.monitor.events import Cells, Floats
+
+Ints = NDArray[np.int64]
+Key = tuple[int, int]
+"""Level (the width is doubled so many times) and number of a bucket."""
+
+LEVELS = 50
+
+
+class Buckets:
+    """Counts of events by bucket; the last column counts those without a score."""
+
+    def __init__(self, *, cells: int, width: float = 60.0, keep: int = 256) -> None:
+        if not (width > 0 and keep >= 2):
+            raise ValueError(f"buckets need a width above 0 s and at least 2 to keep, found {width} and {keep}")
+        self.cells, self.width, self.keep = cells, float(width), keep
+        self._rows: dict[Key, Ints] = {}
+        self._newest: int | None = None
+        self._edges = [0] * LEVELS
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, time: Floats, cell: Cells | Ints) -> None:
+        """Count events; -1 stands for no score."""
+        if not len(time):
+            return
+        numbers = np.floor(time / self.width).astype(np.int64)
+        self._advance(int(numbers.max()))
+        levels = self._levels(numbers)
+        keys = np.stack([levels, numbers >> levels], axis=1)
+        if (keys == keys[0]).all():
+            self._row((int(keys[0, 0]), int(keys[0, 1])))[:] += np.bincount(
+                np.where(cell < 0, self.cells, cell), minlength=self.cells + 1
+            )
+            return
+        distinct, which = np.unique(keys, axis=0, return_inverse=True)
+        which = which.reshape(-1)
+        order = np.argsort(which, kind="stable")
+        ends = np.cumsum(np.bincount(which, minlength=len(distinct)))
+        columns = np.where(cell < 0, self.cells, cell)[order]
+        for (level, number), start, end in zip(distinct.tolist(), [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+            np.add.at(self._row((level, number)), columns[start:end], 1)
+
+    def add_one(self, time: float, cell: int) -> None:
+        """Count one event."""
+        self.change(time, cell, 1)
+
+    def change(self, time: float, cell: int, by: int) -> None:
+        """Count one event, or take it back."""
+        number = math.floor(time / self.width)
+        self._advance(number)
+        level = 0 if number >= self._edges[0] else int(self._levels(np.array([number]))[0])
+        self._row((level, number >> level))[cell] += by
+
+    def spans(self) -> list[tuple[tuple[float, float], Ints]]:
+        """Every bucket with its first and last second, oldest first."""
+        found = [((i << k) * self.width, ((i + 1) << k) * self.width) for k, i in self._rows]
+        return sorted(zip(found, self._rows.values(), strict=True), key=lambda pair: pair[0])
+
+    def total(self) -> Ints:
+        """Counts of all time."""
+        return np.sum(list(self._rows.values()), axis=0, dtype=np.int64) if self._rows else self._blank()
+
+    def merge(self, other: Buckets) -> None:
+        """Add the counts of another."""
+        if (self.cells, self.width, self.keep) != (other.cells, other.width, other.keep):
+            raise ValueError("buckets of different widths or cells cannot be added up")
+        if other._newest is not None:
+            self._advance(other._newest)
+        for (level, number), row in other._rows.items():
+            self._row(self._home(level, number))[:] += row
+
+    def arrays(self) -> tuple[Ints, Ints, int | None]:
+        """Keys, rows and the newest bucket, for keeping."""
+        keys = np.array(list(self._rows), dtype=np.int64).reshape(-1, 2)
+        rows = np.array(list(self._rows.values()), dtype=np.int64).reshape(-1, self.cells + 1)
+        return keys, rows, self._newest
+
+    def restore(self, keys: Ints, rows: Ints, newest: int | None) -> None:
+        """The inverse of `arrays`."""
+        self._rows, self._newest = {}, None
+        if newest is not None:
+            self._advance(newest)
+        for (level, number), row in zip(keys.tolist(), rows, strict=True):
+            self._rows[(level, number)] = row.astype(np.int64)
+
+    def _blank(self) -> Ints:
+        return np.zeros(self.cells + 1, dtype=np.int64)
+
+    def _row(self, key: Key) -> Ints:
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self._blank()
+        return row
+
+    def _edge(self, level: int, newest: int) -> int:
+        """The first bucket of a level that is not yet joined with its neighbour: pairs move together."""
+        return ((newest >> (level + 1)) - self.keep // 2 + 1) << 1
+
+    def _levels(self, numbers: Ints) -> Ints:
+        levels = np.zeros(len(numbers), dtype=np.int64)
+        for k in range(LEVELS - 1):
+            old = (levels == k) & ((numbers >> k) < self._edges[k])
+            if not old.any():
+                break
+            levels[old] = k + 1
+        return levels
+
+    def _home(self, level: int, number: int) -> Key:
+        while level < LEVELS - 1 and number < self._edges[level]:
+            level, number = level + 1, number >> 1
+        return level, number
+
+    def _advance(self, newest: int) -> None:
+        """Join what has become old."""
+        if self._newest is not None and newest <= self._newest:
+            return
+        before, self._newest = self._newest, newest
+        if before is not None and newest >> 1 == before >> 1:
+            return
+        old = self._edges
+        self._edges = [self._edge(k, newest) for k in range(LEVELS)]
+        for k in range(LEVELS - 1):
+            if before is not None and old[k] == self._edges[k]:
+                break
+            for number in self._left(k, old[k], before):
+                row = self._rows.pop((k, number))
+                self._row(self._home(k, number))[:] += row
+
+    def _left(self, level: int, edge: int, before: int | None) -> list[int]:
+        """Numbers of the buckets that no longer belong to a level."""
+        now = self._edges[level]
+        if before is not None and now - edge <= len(self._rows):
+            return [i for i in range(edge, now) if (level, i) in self._rows]
+        return [i for k, i in self._rows if k == level and i < now]

@@ -1,0 +1,142 @@
+"""What a monitor is given: events with an id, a time in seconds, and scores or the cell they fall into.
+
+Ids are remembered as 64-bit marks (BLAKE2b of the text), the same on every machine, so that two replicas know an event that both
+have seen. A whole-number id is mixed by a bijection instead: two different ones never collide, and 7 and "7" are two ids.
+
+>>> marks(["a", "b"]).tolist() == [mark("a"), mark("b")], marks([7]).tolist() == [mark(7)]
+(True, True)
+>>> Taken(3, 1, 0, 0) + Taken(2, 0, 0, 1)
+Taken(accepted=5, repeated=1, late=0, unscored=1, ahead=0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Cells = NDArray[np.int16]
+Marks = NDArray[np.uint64]
+
+LATEST = 1e13
+"""Seconds: no clock shows more, and bucket numbers stay exact."""
+
+
+class EventError(ValueError):
+    """An event that cannot be taken, or not told apart; nothing of the call it came with was counted."""
+
+
+class Taken(NamedTuple):
+    """What became of the events of one call; the five numbers add up to all of them."""
+
+    accepted: int
+    """Counted, with a score."""
+    repeated: int
+    """Ignored: their id was seen before."""
+    late: int
+    """Refused: older than the lateness horizon, or than every event whose id is still known."""
+    unscored: int
+    """Counted as events without any score."""
+    ahead: int = 0
+    """Refused: later than the clock they were held against."""
+
+    def __add__(self, other: object) -> Taken:
+        if not isinstance(other, Taken):
+            return NotImplemented
+        return Taken(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def total(self) -> int:
+        """Events given."""
+        return sum(self)
+
+
+@dataclass(frozen=True)
+class Events:
+    """Events in the order in which they arrived: scores by column, or cells where they are known already.
+
+    Without ids no event can be known again, so none is repeated; without times events are one second apart.
+    """
+
+    id: Sequence[str] | Sequence[int] | NDArray[Any] | None = None
+    time: ArrayLike | None = None
+    columns: Mapping[str, ArrayLike] | None = None
+    cells: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if (self.columns is None) == (self.cells is None):
+            raise EventError("events have either columns of scores or cells; give exactly one of the two")
+
+
+_BLANK = blake2b(digest_size=8, person=b"roadworthy event"[:16])
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+def mark(name: str | int) -> int:
+    """The mark of one id."""
+    if isinstance(name, str):
+        state = _BLANK.copy()
+        state.update(name.encode("utf-8", "surrogatepass"))
+        return int.from_bytes(state.digest(), "little")
+    if isinstance(name, int | np.integer):
+        return int(mixed(np.array([int(name) & _MASK], dtype=np.uint64))[0])
+    raise EventError(f"an id is a text or a whole number, found {type(name).__name__} {name!r}")
+
+
+def marks(names: Sequence[Any] | NDArray[Any]) -> Marks:
+    """The marks of many ids."""
+    if isinstance(names, np.ndarray):
+        if names.dtype.kind in "iu":
+            return mixed(names.astype(np.uint64))
+        names = names.tolist()
+    if names and all(type(name) is int for name in names):
+        return mixed(np.array([name & _MASK for name in names], dtype=np.uint64))
+    digests = []
+    try:
+        for name in names:
+            state = _BLANK.copy()
+            state.update(name.encode())
+            digests.append(state.digest())
+    except (AttributeError, UnicodeEncodeError):
+        return np.array([mark(name) for name in names], dtype=np.uint64)
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64, copy=False)
+
+
+def mixed(numbers: Marks) -> Marks:
+    """Whole numbers spread over 64 bits by a bijection (the finaliser of splitmix64, Steele et al. 2014)."""
+    with np.errstate(over="ignore"):
+        z = numbers + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def checked_times(time: ArrayLike, n: int, name: Any) -> Floats:
+    """Times as numbers; one that is not finite, or that no clock shows, is refused with its event."""
+    times = np.asarray(time, dtype=np.float64)
+    if times.shape != (n,):
+        raise EventError(f"{n} events need {n} times in seconds, found shape {times.shape}")
+    wrong = np.flatnonzero(~(np.abs(times) < LATEST))
+    if wrong.size:
+        i = int(wrong[0])
+        raise EventError(f"event {name(i)} has the time {times[i]}; give finite seconds, such as those since 1970")
+    return times
+
+
+def checked_cells(cells: ArrayLike, size: int, name: Any) -> Cells:
+    """Cells as int16; one that the calibration does not have is refused with its event (-1: no score)."""
+    array = np.asarray(cells)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise EventError(f"cells are whole numbers, one an event, found {array.dtype} of shape {array.shape}")
+    wrong = np.flatnonzero((array < -1) | (array >= size))
+    if wrong.size:
+        i = int(wrong[0])
+        raise EventError(
+            f"event {name(i)} has cell {array[i]}; this calibration has cells 0 to {size - 1}, and -1 for no score"
+        )
+    return array.astype(np.int16, copy=False)

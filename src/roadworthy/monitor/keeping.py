@@ -1,0 +1,97 @@
+"""A state as bytes and back, without pickle: a header with its version, its bundle and a checksum, then arrays.
+
+A state of another bundle is refused, and so is one that was cut off or changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roadworthy.monitor.alarms import Alarm
+from roadworthy.monitor.events import EventError, Taken
+from roadworthy.monitor.labels import Label
+
+if TYPE_CHECKING:
+    from roadworthy.monitor.state import State
+
+MAGIC = b"roadworthy state 1\n"
+
+
+class StateError(EventError):
+    """Bytes that are not a state of this bundle."""
+
+
+def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Alarm]) -> bytes:
+    """All of a state: the arrays, and the rest as JSON."""
+    recent, labels = state.recent, state.labels
+    keys, rows, newest = state.buckets.arrays()
+    given = sorted(labels.given.items())
+    asked = sorted(labels.asked.items())
+    head = {
+        "bundle": bundle,
+        "taken": list(state.taken),
+        "newest": None if math.isinf(state.newest) else state.newest,
+        "furthest": state.furthest,
+        "newest_bucket": newest,
+        "names": [recent.names[mark] for mark in recent.mark.tolist()],
+        "watch": watch,
+        "alarms": [[a.time, a.event, a.kind, a.exceedance, a.risk, a.log_odds] for a in alarms],
+    }
+    arrays = {
+        "head": np.frombuffer(json.dumps(head, ensure_ascii=True).encode(), dtype=np.uint8),
+        "time": recent.time,
+        "mark": recent.mark,
+        "cell": recent.cell,
+        "bucket_keys": keys,
+        "bucket_rows": rows,
+        "label_marks": np.array([mark for mark, _ in given], dtype=np.uint64),
+        "labels": np.array([[*label] for _, label in given], dtype=np.float64).reshape(-1, 4),
+        "label_counts": labels.counts,
+        "asked_marks": np.array([mark for mark, _ in asked], dtype=np.uint64),
+        "asked": np.array([p for _, p in asked], dtype=np.float64),
+    }
+    body = io.BytesIO()
+    np.savez(body, **arrays)  # type: ignore[arg-type]
+    content = body.getvalue()
+    return MAGIC + hashlib.sha256(content).digest() + content
+
+
+def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], list[Alarm]]:
+    """Fill an empty state; gives back what was kept beside it."""
+    arrays = _arrays(data)
+    head = json.loads(arrays["head"].tobytes())
+    if head["bundle"] != bundle:
+        raise StateError(f"this state belongs to bundle {head['bundle']}, not to {bundle}; start a state of its own")
+    state.taken = Taken(*head["taken"])
+    state.newest = -math.inf if head["newest"] is None else float(head["newest"])
+    state.furthest = float(head["furthest"])
+    state.buckets.restore(arrays["bucket_keys"], arrays["bucket_rows"], head["newest_bucket"])
+    state.recent.put(arrays["time"], arrays["mark"], arrays["cell"], head["names"])
+    for mark, (time, cell, correct, probability) in zip(
+        arrays["label_marks"].tolist(), arrays["labels"].tolist(), strict=True
+    ):
+        state.labels.given[mark] = Label(time, int(cell), bool(correct), probability)
+    state.labels.counts = arrays["label_counts"].copy()
+    state.labels.asked = dict(zip(arrays["asked_marks"].tolist(), arrays["asked"].tolist(), strict=True))
+    return head["watch"], [Alarm(*entry) for entry in head["alarms"]]
+
+
+def _arrays(data: bytes) -> dict[str, Any]:
+    if not data.startswith(MAGIC):
+        raise StateError(f"these {len(data)} bytes are not a state of this version: it starts with {MAGIC!r}")
+    start = len(MAGIC) + 32
+    content = data[start:]
+    if hashlib.sha256(content).digest() != data[len(MAGIC) : start]:
+        raise StateError("this state is cut off or was changed: its checksum does not fit; use the one before it")
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise StateError(f"this state cannot be read: {error}") from error

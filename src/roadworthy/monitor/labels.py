@@ -1,0 +1,209 @@
+"""Labels that come later: which events to ask for, and what their answers say about the monitor's own estimate.
+
+Events are asked for by priority sampling (Duffield, Lund and Thorup 2007): event i with weight w_i has a number u_i in (0, 1] that
+belongs to it for good, the n events of the highest w_i / u_i are asked for, and with the next highest one t each was included with
+probability min(1, w_i / t). Weights are the standard deviations that the estimator expects, and no event is without a chance.
+
+Answers correct the estimate by the difference estimator (Saerndal, Swensson and Wretman 1992, chapter 6): the mean of what the
+model expects, plus the mean over all events of (answer - expectation) / probability for the labelled ones. It is unbiased whatever the model,
+where every event had a chance. Where only some could be labelled, such as those that raised an alarm, it is corrected there, and
+the rest stays the model's.
+
+>>> expected = np.full(1000, 0.9)
+>>> found = difference(expected, np.arange(100), np.arange(100) % 2 == 0, np.full(100, 0.1), confidence=0.95)
+>>> round(found.value, 3), round(found.covered, 3), bool(found.low < 0.5 < found.high)
+(0.5, 1.0, True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadworthy.monitor.events import EventError, Floats, Marks, mixed
+
+KEPT = 20_000
+"""Labels and questions that are kept one by one; the counts of all labels are kept for good."""
+FLOOR = 0.2
+"""The least weight of an event, as a share of the greatest."""
+LEAST = 5
+"""Labels within a window from which on it is corrected by its own; below, by the last ones."""
+_SALT = np.uint64(0x5851F42D4C957F2D)
+
+
+class Label(NamedTuple):
+    """What is known of a labelled event."""
+
+    time: float
+    cell: int
+    correct: bool
+    probability: float
+
+
+@dataclass(frozen=True)
+class Question:
+    """An event to label, and the probability with which it was chosen."""
+
+    id: Any
+    time: float
+    cell: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A share of right answers, corrected by labels."""
+
+    value: float
+    low: float
+    high: float
+    labels: int
+    covered: float
+    """The share of the events that the labels stand for; the rest is the model's."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What labels make of a window's estimate."""
+
+    accuracy: float
+    accuracy_low: float
+    accuracy_high: float
+    risk: float
+    risk_low: float
+    risk_high: float
+    labels: int
+    covered: float
+    carried: bool
+    """Whether the labels are of events before the window: then their mean correction is carried over."""
+
+
+@dataclass
+class Labels:
+    """Answers and open questions by the mark of their event."""
+
+    cells: int
+    given: dict[int, Label] = field(default_factory=dict)
+    asked: dict[int, float] = field(default_factory=dict)
+    counts: NDArray[np.int64] = field(init=False)
+    """(right, wrong) x cells: all labels there ever were."""
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros((2, self.cells), dtype=np.int64)
+
+    def add(self, mark: int, label: Label) -> None:
+        """Count an answer; a second one for the same event takes the place of the first."""
+        if not 0.0 < label.probability <= 1.0:
+            raise EventError(
+                f"the probability of being labelled lies above 0 and is at most 1, found {label.probability}"
+            )
+        before = self.given.pop(mark, None)
+        if before is not None:
+            self._count(before, -1)
+        self.given[mark] = label
+        self._count(label, 1)
+        self._cut()
+
+    def ask(self, mark: int, probability: float) -> None:
+        """Remember that an event is asked for, or might have been with this probability."""
+        self.asked[mark] = max(probability, self.asked.get(mark, 0.0))
+        self._cut()
+
+    def merge(self, other: Labels) -> None:
+        """Take over another's; where two answers differ, the wrong one stands: an error that was seen is not undone."""
+        self.counts = self.counts + other.counts
+        for mark, label in other.given.items():
+            mine = self.given.get(mark)
+            if mine is None:
+                self.given[mark] = label
+                continue
+            kept = min((mine, label), key=lambda one: (one.correct, -one.probability, one.time, one.cell))
+            self._count(mine, -1)
+            self._count(label, -1)
+            self.given[mark] = kept
+            self._count(kept, 1)
+        for mark, probability in other.asked.items():
+            self.asked[mark] = max(probability, self.asked.get(mark, 0.0))
+        self._cut()
+
+    def last(self, number: int) -> list[Label]:
+        """The labels of the latest events."""
+        return sorted(self.given.values())[-number:]
+
+    def _count(self, label: Label, by: int) -> None:
+        if label.cell >= 0:
+            self.counts[0 if label.correct else 1, label.cell] += by
+
+    def _cut(self) -> None:
+        for held in (self.given, self.asked):
+            if len(held) > KEPT:
+                key = (lambda item: (item[1].time, item[0])) if held is self.given else (lambda item: item[0])
+                for mark, _ in sorted(held.items(), key=key)[: len(held) - KEPT]:  # type: ignore[arg-type, attr-defined]
+                    del held[mark]  # type: ignore[attr-defined]
+
+
+def deviations(right: Floats, cells: NDArray[Any], *, floor: float = FLOOR) -> Floats:
+    """Weights by which to ask for events: the standard deviation of being right in their cell, none below the floor."""
+    expected = np.where(cells >= 0, right[np.maximum(cells, 0)], 0.5)
+    spread = np.sqrt(np.clip(expected * (1.0 - expected), 0.0, None))
+    return np.maximum(spread, floor * max(float(spread.max(initial=0.0)), 1e-6))
+
+
+def choose(marks: Marks, weights: Floats, asked: Mapping[int, float], n: int) -> tuple[NDArray[np.int64], Floats]:
+    """Places of the n events to ask for next, and the probabilities with which all events were included so far."""
+    if n < 1:
+        raise ValueError(f"ask for at least one event, found {n}")
+    uniform = (mixed(marks ^ _SALT).astype(np.float64) + 1.0) / 2.0**64
+    priority = weights / uniform
+    fresh = np.array([mark not in asked for mark in marks.tolist()], dtype=bool)
+    order = np.flatnonzero(fresh)[np.argsort(-priority[fresh], kind="stable")]
+    threshold = priority[order[n]] if len(order) > n else 0.0
+    probability = np.minimum(1.0, weights / threshold) if threshold > 0 else np.ones(len(weights))
+    return order[:n], probability
+
+
+def difference(
+    expected: Floats, at: NDArray[np.int64], correct: NDArray[np.bool_], probability: Floats, *, confidence: float
+) -> Corrected:
+    """The share of right answers of a window: `expected` of all its events, the answers of those at `at`.
+
+    The variance is that of Poisson sampling, sum (1 - p) / p^2 r^2, with one right and one wrong answer more of the mean
+    weight: with few labels, those that happen to be all alike say nothing about how far they may be from the rest.
+    """
+    from scipy.stats import t
+
+    n, labels = len(expected), len(at)
+    residual = correct - expected[at]
+    value = float(expected.mean() + (residual / probability).sum() / n)
+    variance = float(((1.0 - probability) / probability**2 * residual**2).sum())
+    mean = float(np.clip(expected[at].mean(), 0.0, 1.0))
+    weight = float((1.0 / probability).mean())
+    variance += weight * (weight - 1.0) * (mean**2 + (1.0 - mean) ** 2)
+    half = float(t.ppf(0.5 + confidence / 2, max(labels - 1, 1))) * math.sqrt(variance) / n
+    covered = min(1.0, float((1.0 / probability).sum()) / n)
+    return Corrected(value, value - half, value + half, labels, covered)
+
+
+def carried(
+    expected: Floats,
+    reached: NDArray[np.bool_],
+    residual: Floats,
+    probability: Floats,
+    *,
+    confidence: float,
+) -> Corrected:
+    """The share of right answers of a window by the mean residual of earlier labels, where its events are like theirs."""
+    from scipy.stats import t
+
+    weight = 1.0 / probability
+    mean = float((weight * residual).sum() / weight.sum())
+    spread = (weight**2 * (residual - mean) ** 2).sum() + weight.mean() ** 2
+    share = float(reached.mean()) if len(reached) else 0.0
+    half = float(t.ppf(0.5 + confidence / 2, max(len(residual) - 1, 1))) * math.sqrt(spread) / float(weight.sum())
+    value = float(expected.mean()) + share * mean
+    return Corrected(value, value - share * half, value + share * half, len(residual), share)

@@ -1,0 +1,324 @@
+"""The event tree at work on a stream: events in, risk out, with an alarm where it is no longer tolerable.
+
+>>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.prototypes import accuracy_tree
+>>> from roadworthy.monitor.bundle import Bundle
+>>> from roadworthy.monitor.windows import Windows
+>>> rng = np.random.default_rng(0)
+>>> shifted = np.repeat([0, 1], 500)
+>>> scores, right = rng.normal(2.5 * shifted), rng.random(1000) < np.where(shifted, 0.4, 0.9)
+>>> calibration = calibrate({"energy": scores}, np.where(shifted, "fog", "clean"), right)
+>>> monitor = Monitor(Bundle.compile(calibration, accuracy_tree(), subject="lesion-2.3.1", windows=Windows((100,))))
+>>> monitor.update(Events(["a", "b", "a"], [1.0, 2.0, 1.0], columns={"energy": [0.1, 0.2, 0.1]}))
+Taken(accepted=2, repeated=1, late=0, unscored=0, ahead=0)
+>>> monitor.risk().notes[0]
+'2 of 100 events: the prior speaks along'
+>>> _ = monitor.update(Events(None, None, columns={"energy": rng.normal(2.5, size=100)}))
+>>> monitor.risk().rate > 0.7
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roadworthy.monitor import labels as auditing
+from roadworthy.monitor.alarms import Alarm
+from roadworthy.monitor.audit import audit
+from roadworthy.monitor.bundle import Bundle
+from roadworthy.monitor.cell_scores import CellScores
+from roadworthy.monitor.events import (
+    Cells,
+    EventError,
+    Events,
+    Floats,
+    Marks,
+    Taken,
+    checked_cells,
+    checked_times,
+    mark,
+    marks,
+    mixed,
+)
+from roadworthy.monitor.keeping import packed, unpack
+from roadworthy.monitor.labels import Label, Question
+from roadworthy.monitor.risk_state import RiskState
+from roadworthy.monitor.speaking import Spoken, states_of
+from roadworthy.monitor.state import State
+from roadworthy.monitor.watching import Watching
+from roadworthy.monitor.windows import Reading, read
+
+CHUNK = 4096
+"""Events that are taken in one go."""
+_ONE = (Taken(1, 0, 0, 0), Taken(0, 1, 0, 0), Taken(0, 0, 1, 0), Taken(0, 0, 0, 1))
+
+
+class Monitor:
+    """One stream, or one replica's part of it.
+
+    `replica` tells apart the unnamed events of several replicas whose states are put together later.
+    """
+
+    def __init__(self, bundle: Bundle, *, replica: str = "") -> None:
+        self.bundle = bundle
+        self.scores = CellScores.of(bundle.calibration)
+        self.state = State(
+            cells=bundle.calibration.cells,
+            capacity=max(bundle.id_horizon, bundle.windows.longest + CHUNK),
+            lateness=bundle.lateness,
+            bucket=bundle.bucket,
+        )
+        self._watching = Watching(bundle, self.scores)
+        self._replica = np.uint64(mark(replica) if replica else 0)
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """Alarms raised and cleared, oldest first; the last ten thousand."""
+        return self._watching.alarms
+
+    @property
+    def alarm(self) -> bool:
+        """Whether an alarm is on."""
+        return self._watching.active
+
+    @property
+    def autocorrelation_time(self) -> float:
+        """Events of this stream that say as much as one independent event."""
+        return self._watching.time
+
+    def update(self, events: Events, *, subject: str | None = None, now: float | None = None) -> Taken:
+        """Count events, and look whether an alarm is due.
+
+        A call is taken whole or not at all: an infinite score, a time that is no number or an unknown cell is refused with the
+        event's id. `now` is the clock that events are held against: those ahead of it by more than the lateness
+        horizon are refused and counted, or one wrong clock would make all others late.
+        """
+        self._check_subject(subject)
+        name = _namer(events.id)
+        cells = self._cells(events, name)
+        n = len(cells)
+        if events.id is not None and len(events.id) != n:
+            raise EventError(f"{n} events need {n} ids, found {len(events.id)}")
+        times = self._times(n) if events.time is None else checked_times(events.time, n, name)
+        keys, names = self._identified(events.id, n)
+        taken = Taken(0, 0, 0, 0)
+        if now is not None and len(times) and times.max() > now + self.bundle.lateness:
+            kept = times <= now + self.bundle.lateness
+            taken = Taken(0, 0, 0, 0, int((~kept).sum()))
+            self.state.taken = self.state.taken + taken
+            times, keys, cells = times[kept], keys[kept], cells[kept]
+            names = [name for name, k in zip(names, kept.tolist(), strict=True) if k]
+        for at in range(0, len(times), CHUNK):
+            part = slice(at, at + CHUNK)
+            taken = taken + self.state.add(times[part], keys[part], cells[part], names[part])
+            self._watching.look(self.state)
+        return taken
+
+    def update_one(
+        self,
+        id: str | int | None,
+        time: float,
+        scores: Mapping[str, float] | None = None,
+        *,
+        cell: int | None = None,
+        subject: str | None = None,
+        now: float | None = None,
+    ) -> Taken:
+        """`update` for one event, without arrays."""
+        self._check_subject(subject)
+        if not -math.inf < time < math.inf:
+            raise EventError(f"event {id!r} has the time {time}; give finite seconds, such as those since 1970")
+        if cell is None:
+            cell = self._place_one(id, scores or {})
+        elif not -1 <= cell < self.state.cells:
+            raise EventError(f"event {id!r} has cell {cell}; this calibration has cells 0 to {self.state.cells - 1}")
+        if now is not None and time > now + self.bundle.lateness:
+            self.state.taken = self.state.taken + Taken(0, 0, 0, 0, 1)
+            return Taken(0, 0, 0, 0, 1)
+        if id is None:
+            keys, names = self._identified(None, 1)
+            key, id = int(keys[0]), names[0]
+        else:
+            key = mark(id)
+        outcome = self.state.add_one(float(time), key, cell, id)
+        if self._watching.due(self.state.counted):
+            self._watching.look(self.state)
+        return _ONE[outcome]
+
+    def risk(self, window: int | str | None = None, at: float | None = None) -> RiskState:
+        """What a window says now, or said at a time; without a name the window that the alarm watches."""
+        chosen = self._chosen(window)
+        cells, times = self.state.recent.cell, self.state.recent.time
+        if at is not None:
+            upto = int(np.searchsorted(times, at, side="right"))
+            if upto == 0 and len(self.state.buckets):
+                return self._states(self._bucket_at(at))[0]
+            cells, times = cells[:upto], times[:upto]
+        found = read(cells, self.bundle.windows, chosen, self.scores.group, shrink=1.0 / self._watching.time)
+        start, end = (float(times[-found.first]), float(times[-1])) if found.first else (None, None)
+        audited = None
+        if at is None and self.state.labels.given:
+            audited = audit(self.bundle, self.state, found, shrink=1.0 / self._watching.time)
+        return self._states([Spoken(found, start, end, audited)])[0]
+
+    def history(self, every: float) -> list[RiskState]:
+        """What the stream said in spans of so many seconds, from the buckets: wider where old buckets are wider."""
+        if not every > 0:
+            raise ValueError(f"every is a number of seconds above 0, found {every}")
+        found: list[tuple[float, float, np.ndarray]] = []
+        for (start, end), counts in self.state.buckets.spans():
+            slot = math.floor(start / every)
+            if found and math.floor(found[-1][0] / every) == slot:
+                found[-1] = (found[-1][0], end, found[-1][2] + counts)
+            else:
+                found.append((start, end, counts))
+        return self._states([_spoken_bucket(*span) for span in found])
+
+    def label(
+        self,
+        id: str | int | None,
+        correct: bool,
+        probability: float | None = None,
+        *,
+        cell: int | None = None,
+        time: float | None = None,
+    ) -> None:
+        """Take the true outcome of an event, which was labelled with this probability.
+
+        Without it: the probability with which the event was asked for, else 1. An event that is no longer among the last ones
+        needs its cell and its time.
+        """
+        key = self._key(id) if id is not None else self._unnamed_label()
+        at = self.state.recent.find(key)
+        if at is not None:
+            time, cell = float(self.state.recent.time[at]), int(self.state.recent.cell[at])
+        if time is None or cell is None:
+            raise EventError(
+                f"event {id!r} is not among the last {len(self.state.recent):,} events; give its cell and its time with its label"
+            )
+        checked_cells([cell], self.state.cells, lambda _: repr(id))
+        if probability is None:
+            probability = self.state.labels.asked.get(key, 1.0)
+        self.state.labels.add(key, Label(float(time), int(cell), bool(correct), float(probability)))
+
+    def queue(self, n: int, window: int | str | None = None) -> list[Question]:
+        """The n events of a window to label next, with their probabilities, which are remembered for their labels."""
+        recent, labels = self.state.recent, self.state.labels
+        reading = read(
+            recent.cell,
+            self.bundle.windows,
+            self._chosen(window or max(self.bundle.windows.lengths)),
+            self.scores.group,
+        )
+        if not reading.first:
+            return []
+        part = slice(len(recent) - reading.first, len(recent))
+        cells, keys, times = recent.cell[part], recent.mark[part], recent.time[part]
+        belief = self.bundle.estimator.believe(reading.counts)
+        weights = auditing.deviations(belief.right, cells)
+        places, probability = auditing.choose(keys, weights, {**labels.asked, **dict.fromkeys(labels.given, 1.0)}, n)
+        for place in np.flatnonzero(np.isin(keys, np.array(list(labels.asked), dtype=np.uint64))):
+            labels.ask(int(keys[place]), float(probability[place]))
+        for place in places:
+            labels.ask(int(keys[place]), float(probability[place]))
+        return [
+            Question(recent.names[int(keys[i])], float(times[i]), int(cells[i]), float(probability[i])) for i in places
+        ]
+
+    def merge(self, other: Monitor) -> None:
+        """Take over what another replica has seen; an event that both saw is counted once."""
+        if other.bundle.id != self.bundle.id:
+            raise EventError(
+                f"bundles differ: {self.bundle.id} here, {other.bundle.id} there; their counts cannot be added up"
+            )
+        self.state.merge(other.state)
+        self._watching.merge(other._watching, self.state)
+
+    def to_bytes(self) -> bytes:
+        """Everything the monitor knows, for another day or another machine with the same bundle."""
+        return packed(self.state, bundle=self.bundle.id, watch=self._watching.to_dict(), alarms=self.alarms)
+
+    @classmethod
+    def from_bytes(cls, bundle: Bundle, data: bytes, *, replica: str = "") -> Monitor:
+        """The inverse of `to_bytes`."""
+        monitor = cls(bundle, replica=replica)
+        watch, alarms = unpack(data, monitor.state, bundle=bundle.id)
+        monitor._watching.restore(watch, alarms)
+        return monitor
+
+    def _states(self, spoken: Iterable[Spoken]) -> list[RiskState]:
+        return states_of(
+            self.bundle, list(spoken), state=self.state, time=self._watching.time, alarm=self._watching.active
+        )
+
+    def _chosen(self, window: int | str | None) -> str:
+        if window is not None:
+            return self.bundle.windows.checked(window)
+        return str(self.bundle.alarm.window if self.bundle.alarm else min(self.bundle.windows.lengths))
+
+    def _bucket_at(self, time: float) -> list[Spoken]:
+        for (start, end), counts in self.state.buckets.spans():
+            if start <= time < end:
+                return [_spoken_bucket(start, end, counts)]
+        raise ValueError(f"no events were counted around {time} s; ask for a time within the stream")
+
+    def _check_subject(self, subject: str | None) -> None:
+        if subject is not None and subject != self.bundle.subject:
+            raise EventError(f"these events are of {subject!r}; this monitor watches {self.bundle.subject!r}")
+
+    def _cells(self, events: Events, name: Any) -> Cells:
+        if events.cells is not None:
+            return checked_cells(events.cells, self.state.cells, name)
+        assert events.columns is not None
+        columns = {key: np.asarray(column, dtype=np.float64) for key, column in events.columns.items()}
+        for key in self.bundle.calibration.names:
+            wrong = np.flatnonzero(np.isinf(columns[key])) if key in columns else np.zeros(0, dtype=int)
+            if wrong.size:
+                raise EventError(f"event {name(int(wrong[0]))} has an infinite {key}; send NaN where there is no score")
+        try:
+            return self.bundle.calibration.place(columns)
+        except ValueError as error:
+            raise EventError(str(error)) from None
+
+    def _place_one(self, id: Any, scores: Mapping[str, float]) -> int:
+        try:
+            return self.bundle.calibration.place_one(scores)
+        except ValueError as error:
+            raise EventError(f"event {id!r}: {error}") from None
+
+    def _times(self, n: int) -> Floats:
+        newest = self.state.newest
+        return (newest if math.isfinite(newest) else 0.0) + np.arange(1.0, n + 1.0)
+
+    def _identified(self, id: Sequence[Any] | np.ndarray | None, n: int) -> tuple[Marks, Sequence[Any]]:
+        if id is None:
+            first = self.state.taken.total
+            return mixed(np.arange(first, first + n, dtype=np.uint64) ^ self._replica), range(first, first + n)
+        return marks(id), id.tolist() if isinstance(id, np.ndarray) else id
+
+    def _unnamed_label(self) -> int:
+        """A mark for the label of an event that nobody can name: no two are alike."""
+        number = np.array([2**63 + int(self.state.labels.counts.sum())], dtype=np.uint64)
+        return int(mixed(number ^ self._replica)[0])
+
+    def _key(self, id: str | int) -> int:
+        key = mark(id)
+        if key not in self.state.recent.names and isinstance(id, int):
+            own = int(mixed(np.array([id], dtype=np.uint64) ^ self._replica)[0])
+            return own if own in self.state.recent.names else key
+        return key
+
+
+def _namer(id: Sequence[Any] | np.ndarray | None) -> Any:
+    return lambda i: f"number {i}" if id is None or i >= len(id) else repr(id[i])
+
+
+def _spoken_bucket(start: float, end: float, counts: ArrayLike) -> Spoken:
+    table = np.asarray(counts)
+    n, unscored = int(table[:-1].sum()), int(table[-1])
+    return Spoken(Reading("time", table[:-1].astype(np.float64), n, unscored, None, n + unscored), start, end, None)

@@ -1,0 +1,112 @@
+"""From readings to what is said about them: estimates, and the sentences without which they would mislead."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from roadworthy.monitor.labels import Audited
+from roadworthy.monitor.risk_state import RiskState, figures
+from roadworthy.monitor.windows import Reading
+
+if TYPE_CHECKING:
+    from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor.state import State
+
+FASTER = 2.0
+"""How many times as many events a day as the alarm was set for are worth a word."""
+DAY = 86_400.0
+
+
+class Spoken(NamedTuple):
+    """A reading, its time span, and what labels say about it."""
+
+    reading: Reading
+    start: float | None
+    end: float | None
+    audited: Audited | None
+
+
+def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float, alarm: bool) -> list[RiskState]:
+    """What is said about every reading; the estimates are worked out together."""
+    if not spoken:
+        return []
+    counts = np.stack([one.reading.counts for one in spoken])
+    estimates = bundle.estimator.estimate(counts, shrink=1.0 / time, confidence=bundle.confidence)
+    log_odds = np.full(len(spoken), math.nan)
+    if bundle.tolerable is not None:
+        log_odds = bundle.watch.log_odds(counts, shrink=1.0 / time)
+    general = _general_notes(bundle, state, time)
+    return [
+        RiskState(
+            window=reading.window,
+            start=start,
+            end=end,
+            n=reading.n,
+            wanted=reading.wanted,
+            unscored=reading.unscored,
+            effective_n=reading.effective / time,
+            autocorrelation_time=time,
+            **figures(estimates, i, float(log_odds[i])),
+            tolerable=bundle.tolerable,
+            unit=bundle.unit,
+            confidence=bundle.confidence,
+            alarm=alarm,
+            audited=audited,
+            forecast=bundle.forecast,
+            coverage=bundle.coverage,
+            calibrated_on=bundle.calibrated_on,
+            blind_to=bundle.blind_to,
+            notes=(*_own_notes(reading, audited), *general),
+        )
+        for i, (reading, start, end, audited) in enumerate(spoken)
+    ]
+
+
+def _own_notes(reading: Reading, audited: Audited | None) -> list[str]:
+    notes = []
+    if reading.wanted is not None and reading.first < reading.wanted:
+        notes.append(f"{reading.first:,} of {reading.wanted:,} events: the prior speaks along")
+    if reading.unscored:
+        notes.append(f"{reading.unscored:,} of {reading.first:,} events have no score and say nothing")
+    if audited is not None and audited.covered < 0.99:
+        notes.append(f"labels stand for {audited.covered:.0%} of the events; the rest of the correction is the model's")
+    if audited is not None and audited.carried:
+        notes.append(f"corrected by {audited.labels:,} labels of earlier events")
+    return notes
+
+
+def _general_notes(bundle: Bundle, state: State, time: float) -> list[str]:
+    notes = []
+    if time > 1.05:
+        notes.append(f"events resemble the ones before them: {time:.1f} say as much as one")
+    rule = bundle.alarm
+    if rule is not None:
+        notes.extend(rule.notes)
+        if math.isinf(rule.at(time)[0]):
+            notes.append(
+                f"no alarm can be given: {rule.window} events of this stream say as much as {rule.window / time:.1f}; "
+                "watch a longer window"
+            )
+        pace = _events_per_day(state)
+        if pace is not None and pace > FASTER * rule.events_per_day:
+            notes.append(
+                f"the stream brings {pace:,.0f} events a day, and the alarm was set for {rule.events_per_day:,.0f}: expect "
+                f"{pace / rule.events_per_day:.1f} times as many false alarms as {rule.false_alarms}"
+            )
+    if state.taken.late:
+        notes.append(
+            f"{state.taken.late:,} events were refused as late, the latest by {state.furthest:,.0f} s: look at the clocks"
+        )
+    if state.taken.ahead:
+        notes.append(f"{state.taken.ahead:,} events were refused as ahead of the clock: look at the clocks")
+    return notes
+
+
+def _events_per_day(state: State) -> float | None:
+    times = state.recent.time
+    if len(times) < 1000 or times[-1] <= times[0]:
+        return None
+    return float((len(times) - 1) / (times[-1] - times[0]) * DAY)

@@ -1,0 +1,163 @@
+"""All that a monitor remembers: counts by time bucket and cell, the last events by (time, mark), labels, and how many it refused.
+
+What is held depends on the events alone, not on their order of arrival, nor on how they were cut into calls. An event that is older
+than the newest one by more than the lateness horizon is refused and counted as late; so is one that is older than all events
+whose ids are still known, since nobody could tell whether it was counted before. Every id is therefore counted once at most,
+however often it is sent, and two replicas put together hold what one would that had seen all: exactly, as long as what both
+have seen is among the last events of both.
+
+>>> from roadworthy.monitor.events import marks
+>>> a, b = State(cells=2, capacity=10, lateness=60.0), State(cells=2, capacity=10, lateness=60.0)
+>>> names = ["x", "y", "z"]
+>>> a.add(np.array([1.0, 2.0]), marks(names[:2]), np.array([0, 1], dtype=np.int16), names[:2])
+Taken(accepted=2, repeated=0, late=0, unscored=0, ahead=0)
+>>> b.add(np.array([2.0, 3.0]), marks(names[1:]), np.array([1, 1], dtype=np.int16), names[1:])
+Taken(accepted=2, repeated=0, late=0, unscored=0, ahead=0)
+>>> a.merge(b)
+>>> a.taken, a.buckets.total().tolist()
+(Taken(accepted=3, repeated=1, late=0, unscored=0, ahead=0), [1, 2, 0])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadworthy.monitor.buckets import Buckets
+from roadworthy.monitor.events import Cells, EventError, Floats, Marks, Taken
+from roadworthy.monitor.labels import Labels
+from roadworthy.monitor.recent import Recent
+
+ACCEPTED, REPEATED, LATE, UNSCORED = range(4)
+
+
+class State:
+    """The counts of one stream, or of a part of it."""
+
+    def __init__(self, *, cells: int, capacity: int, lateness: float, bucket: float = 60.0, keep: int = 256) -> None:
+        self.cells, self.lateness = cells, float(lateness)
+        self.recent = Recent(capacity)
+        self.buckets = Buckets(cells=cells, width=bucket, keep=keep)
+        self.labels = Labels(cells)
+        self.newest = -np.inf
+        self.taken = Taken(0, 0, 0, 0)
+        self.furthest = 0.0
+        """Seconds by which the latest of the late events was late."""
+
+    @property
+    def counted(self) -> int:
+        """Events that were counted, scored or not."""
+        return self.taken.accepted + self.taken.unscored
+
+    def add_one(self, time: float, mark: int, cell: int, name: Any) -> int:
+        """Count one event; says what became of it."""
+        recent = self.recent
+        if mark in recent.names:
+            return self._tally(REPEATED)
+        if time < self.newest:
+            late = time < self.newest - self.lateness or (recent.full and recent.before_all(time, mark))
+            if late:
+                self.furthest = max(self.furthest, self.newest - time)
+                return self._tally(LATE)
+        else:
+            self.newest = time
+        recent.put_one(time, mark, cell, name)
+        self.buckets.add_one(time, cell)
+        return self._tally(ACCEPTED if cell >= 0 else UNSCORED)
+
+    def add(self, time: Floats, mark: Marks, cell: Cells, names: Sequence[Any]) -> Taken:
+        """Count events in the order in which they arrived: the same as one after the other."""
+        batch = _Batch(time, mark, cell, names)
+        if batch.repeats_itself() or len(time) > self.recent.capacity:
+            return self._one_by_one(batch)
+        new = batch.unknown(self.recent.names)
+        in_time, furthest = new.in_time(self.newest, self.lateness)
+        refused = Taken(0, len(time) - len(new.time), len(new.time) - len(in_time.time), 0)
+        self.taken, self.furthest = self.taken + refused, max(self.furthest, furthest)
+        if self._near_the_end(in_time.time):
+            return refused + self._one_by_one(in_time)
+        if len(in_time.time):
+            self.newest = max(self.newest, float(in_time.time.max()))
+            self.recent.put(*in_time)
+            self.buckets.add(in_time.time, in_time.cell)
+        unscored = int((in_time.cell < 0).sum())
+        counted = Taken(len(in_time.time) - unscored, 0, 0, unscored)
+        self.taken = self.taken + counted
+        return refused + counted
+
+    def merge(self, other: State) -> None:
+        """Take over what another state holds; an event that both hold is counted once."""
+        if (self.cells, self.recent.capacity, self.lateness) != (
+            other.cells,
+            other.recent.capacity,
+            other.lateness,
+        ):
+            raise EventError("states of different bundles cannot be put together")
+        mine, theirs = self.recent, other.recent
+        new = np.array([mark not in mine.names for mark in theirs.mark.tolist()], dtype=bool)
+        self.buckets.merge(other.buckets)
+        for time, cell in zip(theirs.time[~new].tolist(), theirs.cell[~new].tolist(), strict=True):
+            self.buckets.change(time, cell, -1)
+        names = [theirs.names[mark] for mark in theirs.mark[new].tolist()]
+        mine.put(theirs.time[new], theirs.mark[new], theirs.cell[new], names)
+        self.labels.merge(other.labels)
+        self.newest = max(self.newest, other.newest)
+        self.furthest = max(self.furthest, other.furthest)
+        both, unscored = int((~new).sum()), int((theirs.cell[~new] < 0).sum())
+        self.taken = self.taken + other.taken + Taken(unscored - both, both, 0, -unscored)
+
+    def _tally(self, what: int) -> int:
+        numbers = list(self.taken)
+        numbers[what] += 1
+        self.taken = Taken(*numbers)
+        return what
+
+    def _one_by_one(self, batch: _Batch) -> Taken:
+        before = self.taken
+        for event in zip(batch.time.tolist(), batch.mark.tolist(), batch.cell.tolist(), batch.names, strict=True):
+            self.add_one(*event)
+        return Taken(*(now - then for now, then in zip(self.taken, before, strict=True)))
+
+    def _near_the_end(self, time: Floats) -> bool:
+        """Whether an event is so old that it may be pushed out by those that come with it: then their order decides."""
+        recent = self.recent
+        over = len(recent) + len(time) - recent.capacity
+        if over < 0 or not len(time):
+            return False
+        return bool((time <= recent.time[over]).any()) if over < len(recent) else True
+
+
+class _Batch(NamedTuple):
+    """Events that arrive together."""
+
+    time: Floats
+    mark: Marks
+    cell: Cells
+    names: Sequence[Any]
+
+    def repeats_itself(self) -> bool:
+        return len(set(self.mark.tolist())) < len(self.mark)
+
+    def unknown(self, names: Mapping[int, Any]) -> _Batch:
+        """Those whose ids are not among these."""
+        marks = self.mark.tolist()
+        if names.keys().isdisjoint(marks):
+            return self
+        return self._only(np.array([mark not in names for mark in marks]))
+
+    def in_time(self, newest: float, lateness: float) -> tuple[_Batch, float]:
+        """Those that are not too late when they arrive, and by how much the latest of the others is."""
+        if not len(self.time):
+            return self, 0.0
+        reach = np.maximum.accumulate(np.concatenate([[newest], self.time]))[:-1]
+        kept = self.time >= reach - lateness
+        if kept.all():
+            return self, 0.0
+        return self._only(kept), float((reach - self.time)[~kept].max())
+
+    def _only(self, which: NDArray[np.bool_]) -> _Batch:
+        names = [name for name, kept in zip(self.names, which.tolist(), strict=True) if kept]
+        return _Batch(self.time[which], self.mark[which], self.cell[which], names)

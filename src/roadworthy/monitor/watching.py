@@ -1,0 +1,126 @@
+"""The alarm's memory: whether it is on, what it said, and how many events of this stream say as much as one.
+
+The autocorrelation time is read from the last events, without those of the last two windows: a step that is just happening
+must not make itself look like correlation. While an alarm is on it stays what it was.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roadworthy.monitor.alarms import Alarm, walk
+from roadworthy.monitor.autocorrelation import integrated_time
+from roadworthy.monitor.false_alarms import Watched
+from roadworthy.monitor.risk_state import odds_to_probability
+
+if TYPE_CHECKING:
+    from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor.cell_scores import CellScores
+    from roadworthy.monitor.state import State
+
+HISTORY = 32_768
+"""Events from which the autocorrelation time is read."""
+OFTEN, SELDOM = 512, 8192
+"""It is read again after a quarter more events, but not before so many and not later."""
+KEPT = 10_000
+
+
+class Watching:
+    """What is known about the alarm of one stream."""
+
+    def __init__(self, bundle: Bundle, scores: CellScores) -> None:
+        self.bundle, self.scores, self.rule = bundle, scores, bundle.alarm
+        self.active = False
+        self.alarms: list[Alarm] = []
+        self.time = 1.0
+        self._looked = 0
+        self._next_time = OFTEN
+        self._next_look: float = bundle.alarm.stride if bundle.alarm else math.inf
+
+    def due(self, counted: int) -> bool:
+        """Whether there is something to look at."""
+        return counted >= self._next_look or counted >= self._next_time
+
+    def look(self, state: State) -> None:
+        """Evaluate the windows that have become due since the last look, and raise or clear the alarm."""
+        counted = state.counted
+        if not self.due(counted):
+            return
+        self._read_time(state)
+        rule, before = self.rule, self._looked
+        if rule is None:
+            return
+        self._looked = counted
+        self._next_look = (counted // rule.stride + 1) * rule.stride
+        positions = np.arange((before // rule.stride + 1) * rule.stride, counted + 1, rule.stride)
+        held = len(state.recent)
+        ends = held - (counted - positions)
+        positions, ends = positions[ends >= rule.window], ends[ends >= rule.window]
+        if len(ends):
+            self._walk(state, positions, ends)
+
+    def merge(self, other: Watching, state: State) -> None:
+        """Join what two replicas said, and look at what they hold together."""
+        self.alarms = sorted({*self.alarms, *other.alarms})[-KEPT:]
+        self._next_time = 0
+        self._read_time(state)
+        self._looked = state.counted
+        if self.rule is not None:
+            self._next_look = (state.counted // self.rule.stride + 1) * self.rule.stride
+            held = len(state.recent)
+            self.active = self.active or other.active
+            if held >= self.rule.window:
+                self._walk(state, np.array([state.counted]), np.array([held]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"active": self.active, "time": self.time, "looked": self._looked, "next_time": self._next_time}
+
+    def restore(self, record: dict[str, Any], alarms: list[Alarm]) -> None:
+        """The inverse of `to_dict`."""
+        self.active, self.time = bool(record["active"]), float(record["time"])
+        self._looked, self._next_time = int(record["looked"]), int(record["next_time"])
+        if self.rule is not None:
+            self._next_look = (self._looked // self.rule.stride + 1) * self.rule.stride
+        self.alarms = alarms
+
+    def _read_time(self, state: State) -> None:
+        counted = state.counted
+        if counted < self._next_time:
+            return
+        self._next_time = counted + min(SELDOM, max(OFTEN, counted // 4))
+        if self.active:
+            return
+        spare = 2 * (self.rule.window if self.rule else 0)
+        cells = state.recent.last_cells(HISTORY + spare)
+        if len(cells) > 4 * spare:
+            cells = cells[: len(cells) - spare]
+        self.time = integrated_time(self.scores.shift[cells[cells >= 0]])
+
+    def _walk(self, state: State, positions: np.ndarray, ends: np.ndarray) -> None:
+        rule = self.rule
+        assert rule is not None
+        on, off = rule.at(self.time)
+        if math.isinf(on) and not self.active:
+            return
+        first = int(ends[0]) - rule.window
+        cells = state.recent.cell[first:]
+        watched = Watched(self.bundle.watch, self.scores, rule.window, rule.stride, rule.quiet)
+        values = watched.log_odds(cells, ends - first, length=rule.window, shrink=1.0 / self.time)
+        changes, self.active = walk(values.tolist(), on, off, active=self.active)
+        for i, raised in changes:
+            self.alarms.append(self._said(state, int(positions[i]), int(ends[i]), raised))
+        del self.alarms[:-KEPT]
+
+    def _said(self, state: State, position: int, end: int, raised: bool) -> Alarm:
+        assert self.rule is not None
+        part = state.recent.cell[end - self.rule.window : end]
+        counts = np.bincount(part[part >= 0], minlength=len(self.scores.shift))
+        shrink = 1.0 / self.time
+        log_odds = float(self.bundle.watch.log_odds(counts, shrink=shrink)[0])
+        risk = float(self.bundle.estimator.estimate(counts, shrink=shrink).risk[0])
+        when = float(state.recent.time[end - 1])
+        return Alarm(when, position, "raised" if raised else "cleared", odds_to_probability(log_odds), risk, log_odds)

@@ -1,0 +1,148 @@
+"""Which part of a stream is read, and with what weight: the last events, older ones fading out, or all since the last change.
+
+Every window is a reading of the same last events. Several lengths stand side by side: a short one for alarms, a long one to
+compare with the forecast. Where events fade out by a half-life, they count for n_eff = (sum w)^2 / sum w^2 of them. The
+adaptive window starts at the last point at which the shift score changed.
+
+>>> cells = np.array([0, 1, 1, -1], dtype=np.int16)
+>>> reading = sliding(cells, 3, size=2)
+>>> reading.counts.tolist(), reading.n, reading.unscored, reading.wanted
+([0.0, 2.0], 2, 1, 3)
+>>> faded = decayed(np.zeros(10_000, dtype=np.int16), 100.0, size=2)
+>>> round(faded.effective, 1), round(float(faded.counts.sum()), 1)
+(288.5, 288.5)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from roadworthy.monitor.cell_scores import GROUPS, Ints
+from roadworthy.monitor.events import Cells, Floats
+
+FADED = 20.0
+"""Half-lives after which an event is left out: it would weigh a millionth."""
+MOST_BUCKETS = 200
+"""Places at which the adaptive window looks for a change."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Lengths of the sliding windows in events, the half-life of the fading one, and whether there is an adaptive one."""
+
+    lengths: tuple[int, ...] = (100, 1000)
+    half_life: float | None = None
+    adaptive: bool = False
+
+    def __post_init__(self) -> None:
+        if (
+            not self.lengths
+            or any(int(n) != n or n < 2 for n in self.lengths)
+            or len(set(self.lengths)) < len(self.lengths)
+        ):
+            raise ValueError(f"windows are distinct numbers of events, at least 2 each, found {self.lengths}")
+        if self.half_life is not None and not (math.isfinite(self.half_life) and self.half_life >= 1):
+            raise ValueError(f"a half-life is a number of events, at least 1, found {self.half_life}")
+
+    @property
+    def longest(self) -> int:
+        """How many events the windows read at most."""
+        return max(*self.lengths, math.ceil(FADED * (self.half_life or 0.0)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a reading can be asked for by."""
+        fading = ("decay",) if self.half_life is not None else ()
+        return (*(str(n) for n in sorted(self.lengths)), *fading, *(("adaptive",) if self.adaptive else ()))
+
+    def checked(self, window: int | str) -> str:
+        """The name of a window, refused where there is none of that name."""
+        if str(window) not in self.names:
+            raise ValueError(f"there is no window {window!r}; this bundle has {', '.join(self.names)}")
+        return str(window)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**asdict(self), "lengths": list(self.lengths)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Windows:
+        """The inverse of `to_dict`."""
+        return cls(tuple(map(int, record["lengths"])), record["half_life"], bool(record["adaptive"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Counts by cell of a part of the stream."""
+
+    window: str
+    counts: Floats
+    """Weights, whose sum is the effective number of events."""
+    n: int
+    """Events with a score that were read."""
+    unscored: int
+    wanted: int | None
+    """How many events a full window has."""
+    first: int
+    """How many events before the end of the stream the window starts."""
+
+    @property
+    def effective(self) -> float:
+        """Events that the weights amount to."""
+        return float(self.counts.sum())
+
+
+def read(cells: Cells, windows: Windows, name: str, groups: Ints, *, shrink: float = 1.0) -> Reading:
+    """The window of a name, at the end of the last events; `groups` says in which group of cells each cell lies."""
+    size = len(groups)
+    if name == "decay":
+        assert windows.half_life is not None
+        return decayed(cells, windows.half_life, size=size)
+    if name == "adaptive":
+        return adapted(cells[-windows.longest :], groups, shrink=shrink)
+    return sliding(cells, int(name), size=size)
+
+
+def sliding(cells: Cells, length: int, *, size: int) -> Reading:
+    """The last so many events, alike; those without a score take their place and say nothing."""
+    part = cells[-length:]
+    scored = part[part >= 0]
+    counts: Floats = np.bincount(scored, minlength=size).astype(np.float64)
+    return Reading(str(length), counts, len(scored), len(part) - len(scored), length, len(part))
+
+
+def decayed(cells: Cells, half_life: float, *, size: int) -> Reading:
+    """Events that lose half their weight every so many events."""
+    wanted = math.ceil(FADED * half_life)
+    part = cells[-wanted:]
+    weights = 0.5 ** (np.arange(len(part))[::-1] / half_life)
+    scored = part >= 0
+    weights = weights[scored]
+    counts: Floats = np.bincount(part[scored], weights, minlength=size).astype(np.float64)
+    total, squares = weights.sum(), (weights**2).sum()
+    if squares > 0:
+        counts *= total / squares
+    unscored = len(part) - len(weights)
+    return Reading("decay", counts, len(weights), unscored, wanted, len(part))
+
+
+def adapted(cells: Cells, groups: Ints, *, shrink: float = 1.0) -> Reading:
+    """All events since the shift score last changed, among these; in buckets, counted by a few groups of cells."""
+    from roadworthy.statistics.change_points import since_change
+
+    bucket = max(1, math.ceil(len(cells) / MOST_BUCKETS))
+    head = len(cells) % bucket
+    whole = cells[head:].reshape(-1, bucket)
+    first = 0
+    if len(whole) > 1:
+        number = np.where(whole < 0, 0, groups[whole]) + np.arange(len(whole))[:, None] * GROUPS
+        counts = np.bincount(number[whole >= 0], minlength=len(whole) * GROUPS).reshape(-1, GROUPS)
+        change = since_change(counts, shrink=shrink)
+        first = head + change * bucket if change else 0
+    found = sliding(cells[first:], max(len(cells) - first, 1), size=len(groups))
+    return replace(found, window="adaptive", wanted=None)
