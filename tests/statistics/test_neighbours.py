@@ -228,3 +228,40 @@ def test_rounded_products_of_torch_are_refused():
             nearest(np.zeros((1, 2)), np.ones((3, 2)), device="cpu:0")
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("n", [1024, 1500, 2815])
+@pytest.mark.parametrize("k", [1, 3, 8, 9, 40])
+def test_groups_of_points_leave_no_neighbour_out(n, k):
+    rng = np.random.default_rng(n + k)
+    points = rng.integers(0, 3, (n, 4)).astype(np.float32)  # many equal distances, also among the last points
+    queries = rng.normal(1, 1, (30, 4)).astype(np.float32)
+    distances = cdist(queries.astype(np.float64), points.astype(np.float64))
+    found = nearest(queries, points, k=k)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    np.testing.assert_allclose(found.distances, np.take_along_axis(distances, order, axis=1), rtol=1e-12)
+    np.testing.assert_array_equal(found.indices, order)
+    np.testing.assert_allclose(Points(points).kth_distances(queries, k=k), found.distances[:, -1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("away", [0.0, 1.0, 30.0])
+def test_points_of_one_length_have_the_neighbours_of_a_loop(away):
+    rng = np.random.default_rng(3)
+    points = rng.normal(size=(1300, 12)) + away
+    points = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+    queries = np.concatenate([points[:20] * np.float32(1.5), rng.normal(size=(20, 12)).astype(np.float32), points[:5]])
+    queries[-1] = 0
+    ready = Points(points)
+    found = ready.nearest(queries, k=7)
+    # Around a centre far out they are moved there, as others are.
+    assert (ready._radius > 0) is (away < 2)
+    distances = cdist(queries.astype(np.float64), points.astype(np.float64))
+    np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :7], rtol=1e-12)
+    inside = ready.nearest(queries, k=2, start=100, stop=300)
+    np.testing.assert_allclose(inside.distances, np.sort(distances[:, 100:300], axis=1)[:, :2], rtol=1e-12)
+    with_zero = points.copy()
+    with_zero[700] = 0
+    again = Points(with_zero)
+    distances[:, 700] = np.linalg.norm(queries.astype(np.float64), axis=1)
+    np.testing.assert_allclose(again.kth_distances(queries, k=5), np.sort(distances, axis=1)[:, 4], rtol=1e-12)
+    assert again._radius == 0

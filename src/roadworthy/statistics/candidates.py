@@ -32,6 +32,10 @@ ORDINARY = 16
 """Powers of two between which values need no other unit: their squares are far from the ends of float32."""
 SAMPLED = 1024
 """Rows, or up to twice as many, that the centre is taken from."""
+ROUND, NARROW = 16.0, 0.9
+"""Squares of a sphere's radius may differ by so many eps, and its points' centre may lie so far out, as a share of that square."""
+FEW = 32
+"""So many groups for every neighbour sought, and the products of the groups that can hold one are fewer than all by far."""
 
 
 def chunk_rows(width: int, memory_mb: int, *, bytes_each: int = 4) -> int:
@@ -72,13 +76,13 @@ class Frame:
         return cls(float(scale), (mean * scale).astype(np.float32))
 
     def moved(self, values: np.ndarray, dtype: type[np.floating[Any]], out: np.ndarray) -> None:
-        """Scaled and moved in the precision of the values, then as `dtype`."""
+        """Scaled and moved in the precision of the values or in `dtype`, whichever is finer, then as `dtype`."""
         scale = values.dtype.type(self.scale)
         if values.dtype == dtype:
             scaled = values if scale == 1 else np.multiply(values, scale, out=out)
             np.subtract(scaled, self.centre, out=out)
         else:
-            out[:] = values * scale - self.centre
+            out[:] = np.subtract(values * scale, self.centre, dtype=np.float64)
 
     def with_squares(self, values: np.ndarray, dtype: type[np.floating[Any]]) -> np.ndarray:
         """Moved values with their squared norm as one more column: times (-2 q, 1) it is |p|² - 2 q·p, in one product."""
@@ -92,6 +96,27 @@ class Frame:
         in_blocks(fill, len(values), size=ROWS_AT_ONCE, numbers=operand.size)
         return operand
 
+    def sphere(self, values: np.ndarray) -> float:
+        """The radius, where all values lie on one sphere around the origin, to rounding, and spread widely enough on it; else 0.
+
+        There |p|² is the same for all, so that the values are an operand as they are, without a copy.
+
+        >>> Frame.of(np.eye(3)).sphere(np.eye(3)), Frame.of(np.eye(3)).sphere(np.arange(9.0).reshape(3, 3))
+        (1.0, 0.0)
+        """
+        first = float(np.vdot(values[0], values[0])) if len(values) and self.scale == 1 else 0.0
+        rounding = ROUND * float(np.finfo(np.float32).eps) * first
+
+        def alike(rows: slice) -> bool:
+            block = values[rows]
+            return bool(np.abs(np.einsum("ij,ij->i", block, block) - first).max() <= rounding)
+
+        # A few rows tell nearly always. Around a far centre, points close together would be lost in the rounding.
+        if not first or float(self.centre @ self.centre) > NARROW * first or not alike(slice(0, SAMPLED // 16)):
+            return 0.0
+        on_it = in_blocks(alike, len(values), size=ROWS_AT_ONCE, numbers=values.size)
+        return first**0.5 if all(on_it) else 0.0
+
     def error(self, norms: Any, largest: Any, *, width: int, dtype: type[np.floating[Any]]) -> Any:
         """How far |p|² - 2 q·p, computed in `dtype`, can be from its true value, for queries of these norms.
 
@@ -104,7 +129,7 @@ class Frame:
 
 
 class Candidates(NamedTuple):
-    """Pairs of a query and a point that may be among its nearest, in the order of the queries, then of the points."""
+    """Pairs of a query and a point that may be among its nearest, in the order of the queries."""
 
     rows: np.ndarray
     columns: np.ndarray
@@ -120,11 +145,11 @@ class Candidates(NamedTuple):
 
 
 class Product:
-    """Points for products in one precision."""
+    """Points for products in one precision: moved, with their squares as a last column, or those of a sphere as they are."""
 
-    def __init__(self, operand: np.ndarray, frame: Frame) -> None:
-        self.operand, self.frame = operand, frame
-        self.largest = float(operand[:, -1].max()) ** 0.5
+    def __init__(self, operand: np.ndarray, frame: Frame, *, radius: float = 0.0) -> None:
+        self.operand, self.frame, self.radius = operand, frame, radius
+        self.largest = radius or float(operand[:, -1].max()) ** 0.5
 
     def candidates(self, queries: np.ndarray, k: int, without: np.ndarray | None, room: np.ndarray) -> Candidates:
         """All pairs that may be among the k nearest of their query, but for those between the columns of `without`.
@@ -132,12 +157,17 @@ class Product:
         `room` takes the products.
         """
         dtype = self.operand.dtype.type
-        doubled = self.frame.with_squares(queries, dtype)
-        norms = np.sqrt(doubled[:, -1], dtype=np.float64)
-        # Twice: the bound may be too low by it, and a candidate too high.
-        slack = 2 * self.frame.error(norms, self.largest, width=queries.shape[1], dtype=dtype)
-        doubled *= -2
-        doubled[:, -1] = 1
+        if self.radius:
+            norms = np.sqrt(np.einsum("ij,ij->i", queries, queries), dtype=np.float64)
+            doubled = np.multiply(queries, -2, dtype=dtype, casting="same_kind")
+        else:
+            doubled = self.frame.with_squares(queries, dtype)
+            norms = np.sqrt(doubled[:, -1], dtype=np.float64)
+            doubled *= -2
+            doubled[:, -1] = 1
+        error = self.frame.error(norms, self.largest, width=queries.shape[1], dtype=dtype)
+        # Twice: the bound may be too low by it, and a candidate too high. On a sphere the squares are left out.
+        slack = 2 * (error + ROUND * float(np.finfo(dtype).eps) * self.radius**2)
         products = np.matmul(doubled, self.operand.T, out=room[: len(queries)])
         if without is not None:
             hide(products, without)
@@ -185,12 +215,29 @@ def _picked(products: np.ndarray, slack: np.ndarray, k: int) -> tuple[np.ndarray
     minima = products
     if groups:
         minima = products[:, : size * groups].reshape(len(products), size, groups).min(axis=1)
+        rest = n - size * groups
+        np.minimum(minima[:, :rest], products[:, n - rest :], out=minima[:, :rest])
     bound = np.partition(minima, k - 1, axis=1)[:, k - 1] if k > 1 else minima.min(axis=1)
     # What is hidden is infinite, and so is the bound where whole groups are.
     limit = np.minimum(bound + slack, np.finfo(products.dtype).max)
-    chosen = np.flatnonzero(products <= limit[:, None])
+    if groups >= FEW * k:
+        chosen = _in_groups(products, minima, limit)
+    else:
+        chosen = np.flatnonzero(products <= limit[:, None])
     rows = chosen // n
     return np.bincount(rows, minlength=len(products)), chosen - rows * n, products.reshape(-1)[chosen]
+
+
+def _in_groups(products: np.ndarray, minima: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Positions of the products up to their row's limit, from the groups alone whose minimum is; row by row."""
+    n, groups = products.shape[1], minima.shape[1]
+    row, group = np.nonzero(minima <= limit[:, None])
+    columns = group[:, None] + np.arange(0, n, groups)
+    # Only the first groups have a member in the last, shorter round.
+    positions = (row * n)[:, None] + np.minimum(columns, n - 1)
+    small = (products.reshape(-1)[positions] <= limit[row][:, None]) & (columns < n)
+    found: np.ndarray = positions[small]
+    return found
 
 
 def refine(

@@ -82,6 +82,7 @@ class Points:
         chunk_rows(1, memory_mb)
         self._frame = Frame.of(self._points)
         self._operand: np.ndarray | None = None
+        self._radius = 0.0
         self._there: Any = None
         if device != "cpu":
             from .neighbours_on_device import PointsOnDevice
@@ -218,8 +219,9 @@ class Points:
         if dtype is np.float64:
             return Product(self._frame.with_squares(self._points[among], dtype), self._frame)
         if self._operand is None:
-            self._operand = self._frame.with_squares(self._points, dtype)
-        return Product(self._operand[among], self._frame)
+            self._radius = self._frame.sphere(self._points) if self._points.dtype == dtype else 0.0
+            self._operand = self._points if self._radius else self._frame.with_squares(self._points, dtype)
+        return Product(self._operand[among], self._frame, radius=self._radius)
 
     def _far(self, queries: np.ndarray) -> np.ndarray:
         limit = FAR / self._frame.scale
