@@ -16,6 +16,7 @@ from roadworthy.analysis.risk.prototypes import (
     Costs,
     accuracy_tree,
     base_tree,
+    cost_tree,
     detector_tree,
     measured,
     several_events,
@@ -171,7 +172,10 @@ def test_events_that_depend_on_each_other():
         ({"events": ("shift", "shift")}, "one or more distinct events"),
         ({"events": tuple("abcdefg"), "successive": True}, "at most 6"),
         ({"events": ("a",), "dependent": True}, "add successive=True"),
-        ({"events": ("a",), "costs": {"rong": 3}}, "unknown outcome 'rong'; expected some of right, wrong"),
+        (
+            {"events": ("a",), "costs": {"rong": 3}},
+            r"unknown outcome 'rong' \(did you mean 'wrong'\?\); expected some of right, wrong",
+        ),
     ],
 )
 def test_events_that_make_no_tree_are_refused(arguments, message):
@@ -220,6 +224,14 @@ def test_the_spread_of_the_detector_tree_covers_the_truth():
         interval = spread(DETECTOR, {**measured(*tables).posteriors, "p_shift": 0.4}, draws=1000).interval()
         covered += interval.contains(risk)
     assert covered >= 186
+
+
+def test_costs_alone_choose_the_tree():
+    assert cost_tree({"wrong": 7}) == base_tree(Costs(wrong=7))
+    assert cost_tree({"missed": 7, "referred": 3}) == detector_tree(Costs(wrong=7, necessary=3, unnecessary=3))
+    assert cost_tree({"missed": 7, "referred": 3, "false_alarm": 1}) == detector_tree(Costs(0, 7, 3, 1))
+    with pytest.raises(ValueError, match="'missed' is another word for an outcome that is there already"):
+        cost_tree({"wrong": 7, "missed": 3})
 
 
 def test_costs_are_read_from_a_mapping():

@@ -85,7 +85,7 @@ def test_the_published_schema_takes_what_is_read_and_refuses_what_is_not():
         ("risk: {costs: {wrong: 3}}", "risk.unit: is missing"),
         ("risk: {unit: EUR}", "risk: needs exactly one of costs"),
         (f"risk: {{unit: EUR, costs: {{wrong: 1}}, tree: {TREE}}}", "risk: needs exactly one of costs"),
-        ("risk: {unit: EUR, costs: {wrnog: 5}}", "risk.costs: 'wrnog' is not an outcome (did you mean 'wrong'?)"),
+        ("risk: {unit: EUR, costs: {wrnog: 5}}", "risk.costs: unknown outcome 'wrnog' (did you mean 'wrong'?)"),
         ("risk: {unit: EUR, costs: {right: 5}}", "risk.costs: says nothing of the cost of a wrong answer"),
         ("risk: {unit: EUR, costs: {missed: 5, wrong: 6}}", "'wrong' is another word for an outcome that is there"),
         ("risk: {unit: EUR, costs: {wrong: dear}}", "risk.costs.wrong: input should be a valid number"),

@@ -121,7 +121,7 @@ def chosen_tree(costs: Sequence[str], unit: str | None, file: Path | None) -> tu
     >>> chosen_tree(["right=635", "wrong=6735"], "EUR per patient", None)[0].unit
     'EUR per patient'
     """
-    from roadworthy.analysis.risk.prototypes import accuracy_tree, base_tree, detector_tree
+    from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
 
     if file is not None:
         if costs:
@@ -136,9 +136,8 @@ def chosen_tree(costs: Sequence[str], unit: str | None, file: Path | None) -> tu
             )
         return accuracy_tree(), {}
     named = _costs(costs)
-    build = detector_tree if {"necessary", "unnecessary"} & set(named) else base_tree
     try:
-        return build(named, unit=unit or "cost per case"), {}
+        return cost_tree(named, unit=unit or "cost per case"), {}
     except ValueError as error:
         raise DataError(f"--cost: {error}") from error
 

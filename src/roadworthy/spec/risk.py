@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from roadworthy.analysis.risk.posteriors import Beta
-from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, Costs, base_tree, detector_tree
+from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, cost_tree, named_outcomes
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.registry import did_you_mean
 from roadworthy.spec.entries import claimed, supervisor_label
@@ -24,15 +24,6 @@ from roadworthy.spec.entries import claimed, supervisor_label
 if TYPE_CHECKING:
     from roadworthy.spec.assessment import Assessment, ClaimSpec
 
-OUTCOMES = ("right", "wrong", "necessary", "unnecessary")
-OUTCOME_ALIASES = {
-    "correct": "right",
-    "failed": "wrong",
-    "missed": "wrong",
-    "referred": "necessary",
-    "false_alarm": "unnecessary",
-}
-"""What others call the outcomes: a failure that raised no alarm was missed, one that raised one was referred."""
 OF_ALARMS = ("tpr", "tnr")
 PERIODS = ("hour", "day", "week", "month", "year")
 _RATE = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*({'|'.join(PERIODS)})\s*", re.IGNORECASE)
@@ -84,15 +75,7 @@ class RiskSpec(_Strict):
     def _outcomes(cls, costs: dict[str, float] | None) -> dict[str, float] | None:
         if costs is None:
             return None
-        found: dict[str, float] = {}
-        for name, cost in costs.items():
-            outcome = OUTCOME_ALIASES.get(name, name)
-            if outcome not in OUTCOMES:
-                known = [*OUTCOMES, *OUTCOME_ALIASES]
-                raise ValueError(f"{name!r} is not an outcome{did_you_mean(name, known)}; it takes: {', '.join(known)}")
-            if outcome in found:
-                raise ValueError(f"{name!r} is another word for an outcome that is there already; give each once")
-            found[outcome] = cost
+        found = named_outcomes(costs)
         if "wrong" not in found:
             raise ValueError("says nothing of the cost of a wrong answer; add wrong (or missed)")
         return found
@@ -145,14 +128,7 @@ class RiskSpec(_Strict):
         """The tree: as given, or that of figure 2 of the paper where alarms cost something, else that of figure 1."""
         if self.tree is not None:
             return Tree.from_dict(self.tree, unit=self.unit)
-        costs = dict(self.costs or {})
-        called = [costs[name] for name in ("necessary", "unnecessary") if name in costs]
-        if not called:
-            return base_tree(Costs.from_dict(costs), unit=self.unit)
-        # An intervention costs the same whether the answer was right or not, unless the file says otherwise.
-        return detector_tree(
-            Costs.from_dict({"necessary": called[0], "unnecessary": called[0]} | costs), unit=self.unit
-        )
+        return cost_tree(self.costs or {}, unit=self.unit)
 
     def known_constants(self) -> dict[str, float | Beta]:
         """Numbers, and the posteriors of what was counted."""

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
+from roadworthy.analysis.risk.prototypes import cost_tree
 from roadworthy.analysis.risk.schedules import Segments, read_schedule, read_segment
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.spec.document import Document, SpecError
@@ -185,9 +185,7 @@ class RiskSpec(_Strict):
         """The tree: as given, or that of figure 2 where an intervention costs something, else that of figure 1."""
         if self.tree is not None:
             return Tree.from_dict(self.tree, unit=None if "unit" in self.tree else self.unit)
-        costs = Costs.from_dict(self.costs or {})
-        intervening = {"necessary", "unnecessary"} & set(self.costs or {})
-        return (detector_tree if intervening else base_tree)(costs, unit=self.unit)
+        return cost_tree(self.costs or {}, unit=self.unit)
 
 
 class AlarmSpec(_Strict):

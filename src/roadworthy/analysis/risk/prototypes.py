@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roadworthy.registry import did_you_mean
+
 from .nodes import Branch, Leaf, Node, Tree
 from .posteriors import JEFFREYS, Beta
 
@@ -53,12 +55,34 @@ class Costs:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Costs:
-        """From a mapping with these names; others are refused."""
-        known = [f.name for f in fields(cls)]
-        for name in record:
-            if name not in known:
-                raise ValueError(f"costs: unknown outcome {name!r}; expected some of {', '.join(known)}")
-        return cls(**{name: float(value) for name, value in record.items()})
+        """From a mapping with these names, or with what others call them (`OUTCOME_ALIASES`); others are refused."""
+        return cls(**named_outcomes(record))
+
+
+OUTCOME_ALIASES = {
+    "correct": "right",
+    "failed": "wrong",
+    "missed": "wrong",
+    "referred": "necessary",
+    "false_alarm": "unnecessary",
+}
+"""What others call the outcomes: a failure that raised no alarm was missed, one that raised one was referred."""
+
+
+def named_outcomes(record: Mapping[str, Any]) -> dict[str, float]:
+    """Costs by our own names of the outcomes."""
+    known, found = [f.name for f in fields(Costs)], dict[str, float]()
+    for name, cost in record.items():
+        outcome = OUTCOME_ALIASES.get(name, name)
+        if outcome not in known:
+            near = did_you_mean(name, [*known, *OUTCOME_ALIASES])
+            raise ValueError(
+                f"unknown outcome {name!r}{near}; expected some of {', '.join([*known, *OUTCOME_ALIASES])}"
+            )
+        if outcome in found:
+            raise ValueError(f"{name!r} is another word for an outcome that is there already; give each once")
+        found[outcome] = float(cost)
+    return found
 
 
 RIGHT_OR_WRONG = Costs()
@@ -100,6 +124,18 @@ def detector_tree(costs: Costs | Mapping[str, Any], *, unit: str = "cost per cas
     shifted = _verdict("tpr", None, "shifted", c)
     clean = _verdict(None, "tnr", "clean", c)
     return Tree(Node("shift", (Branch("shifted", "p_shift", shifted), Branch("clean", None, clean))), unit)
+
+
+def cost_tree(costs: Mapping[str, Any], *, unit: str = "cost per case") -> Tree:
+    """Figure 2 where an intervention costs something, else figure 1.
+
+    An intervention costs the same whether the answer was right or not, unless both are given.
+    """
+    named = named_outcomes(costs)
+    called = [named[name] for name in ("necessary", "unnecessary") if name in named]
+    if not called:
+        return base_tree(Costs(**named), unit=unit)
+    return detector_tree(Costs(**{"necessary": called[0], "unnecessary": called[0]} | named), unit=unit)
 
 
 def several_events(
