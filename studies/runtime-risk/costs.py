@@ -72,7 +72,7 @@ def _risk(tree: object, rate: np.ndarray | float) -> np.ndarray:
 
 
 class Sweep(NamedTuple):
-    """Figure 12: the cost at a rate of 0.5, if the classifier and the detector had these accuracies everywhere."""
+    """Figure 12: the cost at a rate of 0.5, by the classifier's accuracy under shift and by the detector's TPR = TNR."""
 
     classifier: float
     detector: float
@@ -81,9 +81,11 @@ class Sweep(NamedTuple):
 
 def sweep() -> Iterator[Sweep]:
     """Ten steps each."""
-    for classifier in np.linspace(0.5, 1.0, 11):
+    for classifier in np.linspace(0.4, 0.9, 11):
         for detector in np.linspace(0.5, 1.0, 11):
-            given = {**dict.fromkeys(CLASSIFIER, classifier), **dict.fromkeys(DETECTOR, detector), "p_shift": 0.5}
+            shifted = {name: classifier for name in CLASSIFIER if "shifted" in name}
+            given = {**POLYP_PARAMETERS, **shifted, **dict.fromkeys(DETECTOR, detector), "p_shift": 0.5}
+            given = {name: given[name] for name in TREES["with a detector"].parameters}
             yield Sweep(classifier, detector, float(expectation(TREES["with a detector"], given)))
 
 

@@ -80,6 +80,17 @@ def by_rate(records: Sequence[Record]) -> list[list[str]]:
     return [["data", "kind", "detectors", "estimator", "nominal", "error"], *sorted(lines)]
 
 
+def pairs(records: Sequence[Record]) -> list[list[str]]:
+    """Errors of ours, by the one kind that was calibrated and the kind that streamed."""
+    some = [r for r in records if r.kind != "left out" and r.estimator == "ours" and r.detectors == TOGETHER]
+    found = {
+        target: means([r for r in some if r.target == target], field, lambda r: (r.calibrated, r.streamed))
+        for target, field in (("accuracy", "error"), ("rate", "error"))
+    }
+    lines = [[*k, *(f"{over(found[t][k])[0]:.4f}" for t in found)] for k in found["accuracy"]]
+    return [["calibrated", "streamed", "error", "rate error"], *lines]
+
+
 def _flat(sets: dict[str, list[float]]) -> list[float]:
     first, second, each = over(sets)
     return [first, second, *each]
@@ -116,6 +127,8 @@ def main() -> None:
         write(f"errors-{which}", errors(records))
         write(f"intervals-{which}", intervals(records))
         write(f"by-rate-{which}", by_rate(records))
+        if which == "own":
+            write("pairs-own", pairs(records))
         parts = [
             f"### {target}\n\n{markdown(errors(records), target=target, kinds=kinds)}\n"
             for target in ("accuracy", "rate")

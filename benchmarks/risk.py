@@ -1,0 +1,177 @@
+"""What a row costs the monitor and NannyML's CBPE, measured in one run: processor time, one thread, the sides in turns.
+
+    python benchmarks/risk.py                        # needs the peers of benchmarks/peers-risk.txt
+    python benchmarks/risk.py --rows 20000           # a quick look
+    python benchmarks/risk.py --peers /path/to/python
+
+CBPE estimates the accuracy of a classifier of 10 classes from its class probabilities, in chunks of 100 and of 1,000 rows, and in
+one chunk of 100, which is what it takes to look at the last 100 rows of a stream. Ours takes the scores of five detectors: events
+into the monitor, a thousand at a time and one by one; the state of risk when it is asked for; and a whole table in windows, as
+`replay` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+CLASSES, DETECTORS, ROUNDS, ASKED = 10, 5, 3, 100
+WANTED = 50.0
+"""Times CBPE in chunks of 100, a row."""
+Timed = dict[str, tuple[Callable[[], object], int]]
+"""Name -> what is timed, and how many rows (or answers) it is for."""
+
+
+def nannyml(rows: int) -> Timed:
+    """CBPE, fitted beforehand."""
+    os.environ["NML_DISABLE_USAGE_LOGGING"] = "1"
+    import pandas as pd
+    from nannyml import CBPE
+
+    rng = np.random.default_rng(0)
+
+    def frame(n: int) -> pd.DataFrame:
+        scores = np.exp(2.5 * rng.normal(size=(n, CLASSES)))
+        scores /= scores.sum(axis=1, keepdims=True)
+        found = pd.DataFrame({f"p{i}": scores[:, i] for i in range(CLASSES)})
+        found["said"] = [f"c{i}" for i in scores.argmax(axis=1)]
+        found["true"] = [f"c{i}" for i in (scores.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)]
+        return found
+
+    def fitted(chunk: int) -> CBPE:
+        return CBPE(
+            y_pred_proba={f"c{i}": f"p{i}" for i in range(CLASSES)},
+            y_pred="said",
+            y_true="true",
+            problem_type="classification_multiclass",
+            metrics=["accuracy"],
+            chunk_size=chunk,
+        ).fit(reference)
+
+    reference, live = frame(4000), frame(rows).drop(columns="true")
+    by_hundred, by_thousand = fitted(100), fitted(1000)
+    return {
+        "cbpe, chunks of 100": (lambda: by_hundred.estimate(live), rows),
+        "cbpe, chunks of 1,000": (lambda: by_thousand.estimate(live), rows),
+        "cbpe, the last 100 rows": (lambda: by_hundred.estimate(live[:100]), 100),
+    }
+
+
+def ours(rows: int) -> Timed:
+    """The monitor and the estimator under it."""
+    from roadworthy.analysis.risk.cells import calibrate
+    from roadworthy.analysis.risk.prototypes import accuracy_tree
+    from roadworthy.analysis.risk.transfer import Estimator
+    from roadworthy.monitor import Bundle, Events, Monitor
+
+    rng = np.random.default_rng(0)
+
+    def scores(shifted: np.ndarray) -> dict[str, np.ndarray]:
+        return {f"detector_{i}": rng.normal(shifted * (i + 1) / 2) for i in range(DETECTORS)}
+
+    known = np.repeat([0, 1], 2000)
+    right = rng.random(4000) < np.where(known, 0.5, 0.9)
+    calibration = calibrate(scores(known), np.where(known, "fog", "clean"), right)
+    bundle = Bundle.compile(calibration, accuracy_tree(), subject="benchmark", tolerable=0.3)
+    columns, names, times = scores(rng.random(rows) < 0.2), np.arange(rows), np.arange(rows, dtype=float)
+    single = [{n: float(c[i]) for n, c in columns.items()} for i in range(min(rows, 5000))]
+    estimator = Estimator(calibration, accuracy_tree())
+    full = Monitor(bundle)
+    full.update(Events(names[:1000], times[:1000], {n: c[:1000] for n, c in columns.items()}))
+
+    def update() -> None:
+        monitor = Monitor(bundle)
+        for at in range(0, rows, 1000):
+            part = slice(at, at + 1000)
+            monitor.update(Events(names[part], times[part], {n: c[part] for n, c in columns.items()}))
+
+    def update_one() -> None:
+        monitor = Monitor(bundle)
+        for i, row in enumerate(single):
+            monitor.update_one(i, float(i), row)
+
+    def ask() -> None:
+        for _ in range(ASKED):
+            full.risk()
+
+    def windows() -> None:
+        cells = calibration.place(columns)
+        places = np.arange(rows) // 100 * calibration.cells + cells
+        estimator.estimate(
+            np.bincount(places, minlength=rows // 100 * calibration.cells).reshape(-1, calibration.cells)
+        )
+
+    return {
+        "update, 1,000 events at a time": (update, rows),
+        "update, one by one": (update_one, len(single)),
+        "risk, one answer": (ask, ASKED),
+        "a table in windows of 100": (windows, rows),
+    }
+
+
+def measure(side: str, rows: int) -> dict[str, float]:
+    """Seconds a row, or an answer."""
+    found = {}
+    for name, (call, n) in (ours if side == "ours" else nannyml)(rows).items():
+        start = time.process_time()
+        call()
+        found[name] = (time.process_time() - start) / n
+    return found
+
+
+def round_of(side: str, python: str, rows: int) -> dict[str, float]:
+    """One round in that side's environment, on one thread."""
+    command = [python, "-W", "ignore", __file__, "--side", side, "--rows", str(rows)]
+    limits = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | limits)
+    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def table(times: dict[str, float], rows: int) -> str:
+    """The result as Markdown."""
+    peer = times["cbpe, chunks of 100"]
+    lines = [
+        f"{rows:,} rows, processor time on one thread, best of {ROUNDS}",
+        "",
+        "| what | us a row (or an answer) | CBPE in chunks of 100 takes … times as long | wanted |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for name, seconds in times.items():
+        ratio = "" if name.startswith(("cbpe", "risk")) else f"{peer / seconds:.1f}"
+        lines.append(f"| {name} | {1e6 * seconds:.2f} | {ratio} | {f'{WANTED:g}' if '1,000 events' in name else ''} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Both sides in turns, or one side's round when asked by the first."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--peers", default=str(ROOT / ".venv-peers" / "risk" / "bin" / "python"))
+    parser.add_argument("--side", choices=("ours", "peers"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.side:
+        print(json.dumps(measure(options.side, options.rows)))
+        return 0
+    if not Path(options.peers).exists():
+        print(f"{options.peers} is not there: make it from benchmarks/peers-risk.txt", file=sys.stderr)
+        return 2
+    times: dict[str, float] = {}
+    for _ in range(ROUNDS):
+        for side, python in (("ours", sys.executable), ("peers", options.peers)):
+            for name, seconds in round_of(side, python, options.rows).items():
+                times[name] = min(seconds, times.get(name, np.inf))
+    print(table(times, options.rows))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
