@@ -26,6 +26,7 @@ _REFUSED = {
     "OSError",
     "RegistryError",
     "ReportError",
+    "ServiceError",
     "SpecError",
     "StoreError",
     "SubjectError",

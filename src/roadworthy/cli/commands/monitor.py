@@ -1,0 +1,147 @@
+"""``roadworthy monitor BUNDLE``: the service; ``monitor label-queue`` and ``monitor merge`` on its state files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from roadworthy.cli import showing
+
+
+class _BundleFirst(TyperGroup):
+    """A group whose first argument may be a bundle: then it is ``serve``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make them commands."""
+    group = typer.Typer(
+        cls=_BundleFirst,
+        help="Watch the risk of a subject in use: `roadworthy monitor BUNDLE` runs the service.",
+        no_args_is_help=True,
+    )
+    group.command("serve")(serve)
+    group.command("label-queue")(label_queue)
+    group.command("merge")(merge)
+    app.add_typer(group, name="monitor")
+
+
+def serve(
+    bundle: Annotated[Path, typer.Argument(help="What `roadworthy calibrate` wrote.")],
+    state: Annotated[Path | None, typer.Option(help="The state file; beside the bundle by default.")] = None,
+    host: Annotated[str, typer.Option(help="Any but this machine's own needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8321,
+    token: Annotated[
+        str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="What clients must send: Authorization: Bearer TOKEN.")
+    ] = None,
+    name: Annotated[list[str] | None, typer.Option(help="A further name by which clients call this machine.")] = None,
+    webhook: Annotated[str | None, typer.Option(help="Alarms are posted to this address.")] = None,
+    alarm_log: Annotated[
+        Path | None, typer.Option(help="Alarms are added to this file, one JSON object a line.")
+    ] = None,
+    proxy: Annotated[str | None, typer.Option(help="Stand in front of this Open Inference Protocol v2 server.")] = None,
+    score: Annotated[
+        list[str] | None, typer.Option(help="With --proxy: SCORE=OUTPUT, where an output is not named as the score.")
+    ] = None,
+    body_limit: Annotated[int, typer.Option(min=1, help="Megabytes a post may have.")] = 8,
+    max_state: Annotated[int | None, typer.Option(min=1, help="Megabytes the state file may have.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Run the service: events in over HTTP, risk, alarms and a live page out."""
+    from roadworthy.web.service import Settings, check_extra
+    from roadworthy.web.service import serve as run
+
+    check_extra()
+    settings = Settings(
+        bundle=bundle,
+        state=state or bundle.with_name(bundle.name.removesuffix(".json") + ".state.sqlite"),
+        host=host,
+        port=port,
+        token=token or None,
+        names=tuple(name or ()),
+        body_limit=body_limit << 20,
+        max_state_bytes=None if max_state is None else max_state << 20,
+        webhook=webhook,
+        alarm_log=alarm_log,
+        proxy=proxy,
+        outputs=dict(_pair(text) for text in score or ()),
+    )
+
+    def ready(address: str) -> None:
+        if json:
+            showing.print_json({"address": address, "state": str(settings.state), "bundle": str(settings.bundle)})
+        else:
+            print(f"monitor of {settings.bundle} at {address} (state: {settings.state}); Ctrl-C ends it")
+        showing.flush()
+
+    run(settings, ready=ready)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, output = text.partition("=")
+    if not (name and sign and output):
+        raise typer.BadParameter(f"{text!r} is not SCORE=OUTPUT, as in --score knn=knn_distance")
+    return name, output
+
+
+def label_queue(
+    state: Annotated[str, typer.Argument(help="A state file, or the address of a monitor that runs.")],
+    n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 100,
+    window: Annotated[str | None, typer.Option(help="Of which window (the longest).")] = None,
+    token: Annotated[str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Of the monitor that runs.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Say which inputs to label next; the probabilities with which they were drawn are kept with the state."""
+    from roadworthy.web.offline import questions
+
+    found = questions(state, n, window=window, token=token)
+    if json:
+        showing.print_json({"questions": found})
+        return
+    print("id\tprobability\ttime")
+    for question in found:
+        print(f"{question['id']}\t{question['probability']:.6g}\t{question['time']:.3f}")
+
+
+def merge(
+    sources: Annotated[list[str], typer.Argument(help="State files, or addresses of monitors that run: two or more.")],
+    into: Annotated[Path | None, typer.Option(help="A new state file for all of it.")] = None,
+    bundle: Annotated[Path | None, typer.Option(help="Their bundle, where no source is a state file.")] = None,
+    token: Annotated[str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Of the monitors that run.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Put the states of replicas together, exactly: an event that two of them saw counts once."""
+    from roadworthy.cli.amounts import amount
+    from roadworthy.web import views
+    from roadworthy.web.offline import kept, merged
+
+    monitor = merged(sources, bundle=bundle, token=token)
+    if into is not None:
+        kept(monitor, into)
+    windows = [views.risk_view(monitor.risk(name)) for name in monitor.bundle.windows.names]
+    taken = monitor.state.taken
+    if json:
+        showing.print_json({"events": taken._asdict(), "alarm": monitor.alarm, "windows": windows, "into": into})
+        return
+    out = showing.console()
+    out.print(f"{monitor.state.counted:,} events of {monitor.bundle.subject}, {taken.repeated:,} seen more than once")
+    for window in windows:
+        out.print(f"  window of {window['label']}: {_sentence(window, amount)}", soft_wrap=True)
+    if into is not None:
+        out.print(f"state: {into}", soft_wrap=True)
+
+
+def _sentence(window: dict[str, Any], amount: Any) -> str:
+    if window["cannot_tell"]:
+        return f"cannot tell, because {window['cannot_tell']}"
+    return (
+        f"accuracy {window['accuracy']:.3f} ({window['accuracy_low']:.3f} to {window['accuracy_high']:.3f}), risk "
+        f"{amount(window['risk'])} ({amount(window['risk_low'])} to {amount(window['risk_high'])}) {window['unit']}"
+    )

@@ -1,0 +1,229 @@
+"""The service as an ASGI application: which path does what.
+
+| path | what |
+| --- | --- |
+| ``POST /v1/events`` | one event, a list, or one a line; answered when they are on disk and counted |
+| ``POST /v1/labels`` | what somebody found out about events later |
+| ``POST /v1/label-queue`` | the events to label next (``?n=``), with the probabilities with which they were drawn |
+| ``GET /v1/risk`` | now, by window (``?window=``) |
+| ``GET /v1/history`` | readings over time (``?after=``, ``?limit=``), or all time in spans of so many seconds (``?every=``) |
+| ``GET /v1/alarms`` | raised and cleared |
+| ``GET /v1/bundle``, ``/v1/state``, ``/v1/live`` | what it was calibrated on; the state for merging; what the page asks for |
+| ``GET /health``, ``/metrics``, ``/`` | for probes, for Prometheus, for people |
+| ``/v2/…`` | passed on to the server of models, where there is one |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from importlib import resources
+from typing import Any
+
+from roadworthy.report.charts.palette import css
+from roadworthy.web import views
+from roadworthy.web.delivery import Webhook
+from roadworthy.web.events import Reader, Refused
+from roadworthy.web.guard import HEADERS, Guard
+from roadworthy.web.http_io import JSON, Gone, Headers, Receive, Request, Send, answer, as_json, body_of
+from roadworthy.web.keeper import Busy, Keeper
+from roadworthy.web.label_posts import labels_of
+from roadworthy.web.ledger import Full, Unwritable
+from roadworthy.web.metrics import CONTENT_TYPE
+from roadworthy.web.metrics_page import metrics_page
+from roadworthy.web.sidecar import NoServer, Sidecar
+
+BODY_LIMIT = 8 << 20
+MOST_QUESTIONS = 10_000
+UNKNOWN_SHOWN = 10
+_LOG = logging.getLogger("roadworthy.monitor")
+_JSON_HEADERS: Headers = [(b"content-type", JSON), *HEADERS]
+_QUICK_HEADERS: Headers = [(b"content-type", JSON), (b"x-content-type-options", b"nosniff")]
+"""Of answers to posts of events: many a second, and never shown by a browser."""
+_TYPES = {"js": b"text/javascript", "css": b"text/css", "html": b"text/html; charset=utf-8"}
+
+Answer = tuple[int, bytes, bytes]
+"""Status, content type, body."""
+
+
+class App:
+    """Routes requests; everything that takes long happens in the keeper's thread or the sidecar's."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        guard: Guard,
+        *,
+        body_limit: int = BODY_LIMIT,
+        sidecar: Sidecar | None = None,
+        webhook: Webhook | None = None,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._keeper, self._guard, self._limit, self._ready = keeper, guard, body_limit, ready
+        self._sidecar, self._webhook = sidecar, webhook
+        self._reader = Reader(keeper.bundle.calibration, subject=keeper.bundle.subject)
+        self._routes: dict[tuple[str, str], Callable[[Request, Receive], Awaitable[Answer]]] = {
+            ("POST", "/v1/labels"): self._labels,
+            ("POST", "/v1/label-queue"): self._questions,
+            ("GET", "/v1/risk"): self._risk,
+            ("GET", "/v1/history"): self._history,
+            ("GET", "/v1/alarms"): self._alarms,
+            ("GET", "/v1/bundle"): self._bundle,
+            ("GET", "/v1/state"): self._state,
+            ("GET", "/v1/live"): self._live,
+            ("GET", "/metrics"): self._metrics,
+            ("GET", "/health"): self._health,
+        }
+        self._files = _files()
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._request(Request(scope), receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        self._keeper.start()
+        await send({"type": "lifespan.startup.complete"})
+        self._ready()
+        await receive()
+        if self._sidecar is not None:
+            await self._sidecar.close()
+        if self._webhook is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._webhook.close)
+        await self._keeper.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _request(self, request: Request, receive: Receive, send: Send) -> None:
+        path = request.path
+        open_to_all = path in self._files or path == "/health"
+        refusal = self._guard.refusal(request.headers, open_to_all=open_to_all)
+        if refusal is not None:
+            more: Headers = [(b"www-authenticate", b"Bearer")] if refusal[0] == 401 else []
+            await answer(send, refusal[0], as_json({"error": refusal[1]}), [*_JSON_HEADERS, *more])
+            return
+        try:
+            if path == "/v1/events" and request.method == "POST":
+                await answer(send, 200, await self._events(request, receive), _QUICK_HEADERS)
+            elif self._sidecar is not None and (path == "/v2" or path.startswith("/v2/")):
+                await self._sidecar.serve(request, receive, send, self._feed)
+            else:
+                status, kind, body = await self._route(request, receive)
+                await answer(send, status, body, [(b"content-type", kind), *HEADERS])
+        except Gone:
+            return
+        except Exception as error:
+            status, content, headers = self._trouble(error, request)
+            await answer(send, status, as_json(content), [*_JSON_HEADERS, *headers])
+
+    def _trouble(self, error: Exception, request: Request) -> tuple[int, dict[str, Any], Headers]:
+        """What to answer where something went wrong: status, content, further headers."""
+        if isinstance(error, Refused):
+            self._keeper.counting.totals["refused"] += request.method == "POST"
+            place = {} if error.line is None else {"line": error.line}
+            return error.status, {"error": str(error), **place}, []
+        if isinstance(error, Full):
+            return 507, {"error": str(error)}, [(b"retry-after", b"10")]
+        if isinstance(error, Unwritable | Busy):
+            return 503, {"error": str(error)}, [(b"retry-after", b"1")]
+        if isinstance(error, NoServer):
+            return 502, {"error": str(error)}, []
+        _LOG.error("%s %s failed", request.method, request.path, exc_info=error)
+        return 500, {"error": "this is a fault of the service; its log says where"}, []
+
+    async def _events(self, request: Request, receive: Receive) -> bytes:
+        body = await body_of(request, receive, self._limit)
+        taken = await self._keeper.events(self._reader.read(body, now=time.time()))
+        return b'{"accepted":%d,"repeated":%d,"late":%d,"unscored":%d,"ahead":%d}' % taken
+
+    async def _feed(self, ids: list[str], columns: Mapping[str, Any]) -> None:
+        """Events whose scores a server of models has answered with."""
+        await self._keeper.events(self._reader.columns(ids, time.time(), columns))
+
+    async def _route(self, request: Request, receive: Receive) -> Answer:
+        route = self._routes.get((request.method, request.path))
+        if route is not None:
+            return await route(request, receive)
+        if request.path in self._files and request.method == "GET":
+            return 200, *self._files[request.path]
+        allowed = [method for method, path in (*self._routes, ("POST", "/v1/events")) if path == request.path]
+        if allowed:
+            raise Refused(f"{request.path} takes {' and '.join(allowed)}, not {request.method}", status=405)
+        raise Refused(f"there is no {request.path} here; docs/monitor-service.md says what there is", status=404)
+
+    async def _labels(self, request: Request, receive: Receive) -> Answer:
+        found = await self._keeper.labels(labels_of(await body_of(request, receive, self._limit)))
+        return _json(
+            {"taken": found.taken, "unknown": len(found.unknown), "unknown_ids": found.unknown[:UNKNOWN_SHOWN]}
+        )
+
+    async def _questions(self, request: Request, receive: Receive) -> Answer:
+        n, window = int(request.number("n", 100)), self._window(request)
+        if not 1 <= n <= MOST_QUESTIONS:
+            raise Refused(f"n must lie between 1 and {MOST_QUESTIONS:,}, found {n}")
+        found = await self._keeper.ask(lambda counting: counting.questions(n, window))
+        return _json({"questions": [asdict(question) for question in found]})
+
+    async def _risk(self, request: Request, receive: Receive) -> Answer:
+        wanted = self._window(request)
+        found = await self._keeper.ask(lambda counting: counting.windows())
+        return _json({"windows": [w for w in found if wanted in (None, w["window"])]})
+
+    def _window(self, request: Request) -> str | None:
+        wanted = request.query.get("window") or None
+        try:
+            return None if wanted is None else self._keeper.bundle.windows.checked(wanted)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+
+    async def _history(self, request: Request, receive: Receive) -> Answer:
+        every = request.number("every", 0.0)
+        if every > 0:
+            spans = await self._keeper.ask(lambda counting: counting.monitor.history(every))
+            return _json({"spans": [views.risk_view(span) for span in spans]})
+        after, limit = request.number("after", float("-inf")), int(request.number("limit", 5000))
+        chosen = max(1, min(limit, 50_000))
+        found = await self._keeper.ask(lambda counting: counting.ledger.readings(after=after, limit=chosen))
+        return _json({"readings": found})
+
+    async def _alarms(self, request: Request, receive: Receive) -> Answer:
+        return _json({"alarms": await self._keeper.ask(lambda counting: counting.ledger.alarms())})
+
+    async def _bundle(self, request: Request, receive: Receive) -> Answer:
+        return _json(views.bundle_view(self._keeper.bundle))
+
+    async def _state(self, request: Request, receive: Receive) -> Answer:
+        return 200, b"application/octet-stream", await self._keeper.ask(lambda counting: counting.monitor.to_bytes())
+
+    async def _live(self, request: Request, receive: Receive) -> Answer:
+        after = request.number("after", float("-inf"))
+        return _json(await self._keeper.ask(lambda counting: counting.live(after)))
+
+    async def _metrics(self, request: Request, receive: Receive) -> Answer:
+        text = await self._keeper.ask(
+            lambda counting: metrics_page(counting, self._keeper, self._webhook, self._sidecar)
+        )
+        return 200, CONTENT_TYPE, text.encode()
+
+    async def _health(self, request: Request, receive: Receive) -> Answer:
+        healthy = not self._keeper.trouble
+        content = {"status": "ok" if healthy else "the state cannot be written", "bundle": self._keeper.bundle.id}
+        return (200 if healthy else 503), JSON, as_json(content)
+
+
+def _json(content: Any) -> Answer:
+    return 200, JSON, as_json(content)
+
+
+def _files() -> dict[str, tuple[bytes, bytes]]:
+    """What the page is made of: path -> content type and content. It holds no data, so that anybody may read it."""
+    folder = resources.files("roadworthy.web") / "assets"
+    names = ("uplot.js", "uplot.css", "page.js", "page.css", "uplot.LICENSE.txt")
+    files = {f"/assets/{n}": (_TYPES.get(n.rsplit(".", 1)[1], b"text/plain"), (folder / n).read_bytes()) for n in names}
+    files["/assets/palette.css"] = (_TYPES["css"], css().encode())
+    files["/"] = (_TYPES["html"], (folder / "page.html").read_bytes())
+    return files

@@ -1,0 +1,104 @@
+"""Posts of events and labels; events as columns, as bytes of the log, and as calls of a monitor: what is replayed is what was called.
+
+>>> batch = Batch(["a", "b"], np.array([1.0, 2.0]), np.array([0, 3], dtype=np.int16))
+>>> back, now = unpacked(packed(batch, now=5.0))
+>>> back.ids, back.times.tolist(), now
+(['a', 'b'], [1.0, 2.0], 5.0)
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from roadworthy.monitor import Monitor, Taken
+
+_HEAD = struct.Struct("<Id")
+"""How many events, and the clock they were held against."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Events in the order in which they were posted."""
+
+    ids: list[str]
+    times: NDArray[np.float64]
+    cells: NDArray[np.int16]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Label(NamedTuple):
+    """Whether an event's answer was right; without a probability the queue's counts, else 1."""
+
+    id: str
+    correct: bool
+    probability: float | None = None
+    cell: int | None = None
+    time: float | None = None
+
+
+LabelPost = Sequence[Label]
+
+
+class Labelled(NamedTuple):
+    """What became of labels: how many were taken, and the ids of events that are no longer known."""
+
+    taken: int
+    unknown: tuple[str, ...]
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Several batches as one."""
+    if len(batches) == 1:
+        return batches[0]
+    ids = [name for batch in batches for name in batch.ids]
+    return Batch(ids, np.concatenate([b.times for b in batches]), np.concatenate([b.cells for b in batches]))
+
+
+def packed(batch: Batch, *, now: float) -> bytes:
+    """The events and the clock, little-endian; ids as JSON."""
+    names = json.dumps(batch.ids, ensure_ascii=False, separators=(",", ":")).encode()
+    times, cells = batch.times.astype("<f8", copy=False), batch.cells.astype("<i2", copy=False)
+    return b"".join((_HEAD.pack(len(batch), now), times.tobytes(), cells.tobytes(), names))
+
+
+def unpacked(content: bytes) -> tuple[Batch, float]:
+    """The inverse of `packed`."""
+    n, now = _HEAD.unpack_from(content)
+    at = _HEAD.size
+    times = np.frombuffer(content, "<f8", n, at).astype(np.float64)
+    cells = np.frombuffer(content, "<i2", n, at + 8 * n).astype(np.int16)
+    return Batch(json.loads(content[at + 10 * n :]), times, cells), now
+
+
+def count(monitor: Monitor, batch: Batch, *, now: float) -> Taken:
+    """Hand a batch to the monitor."""
+    from roadworthy.monitor import Events
+
+    if len(batch) == 1:
+        return monitor.update_one(batch.ids[0], float(batch.times[0]), cell=int(batch.cells[0]), now=now)
+    return monitor.update(Events(batch.ids, batch.times, cells=batch.cells), now=now)
+
+
+def all_new(monitor: Monitor, batch: Batch, *, now: float) -> bool:
+    """Whether every event of a batch is sure to be counted: none repeated, late or ahead. May say no where they would be."""
+    from roadworthy.monitor.events import marks
+
+    state, recent = monitor.state, monitor.state.recent
+    keys = set(marks(batch.ids).tolist())
+    if len(keys) < len(batch) or not recent.names.keys().isdisjoint(keys):
+        return False
+    oldest, newest = float(batch.times.min()), float(batch.times.max())
+    if oldest < max(newest, state.newest) - state.lateness or newest > now + state.lateness:
+        return False
+    over = len(recent) + len(batch) - recent.capacity
+    return over < 0 or (over < len(recent) and oldest > recent.time[over])

@@ -1,0 +1,138 @@
+"""Alarms on their way out: to a webhook, again and again until it takes them, and to a log of JSON lines.
+
+Nothing here makes a post wait: a thread of its own delivers from a bounded queue. An alarm may arrive twice (an answer can get lost after it was
+taken), and never less than once, unless more wait than the queue holds; its ``key`` is the same each time.
+
+>>> [round(pause(n), 1) for n in (0, 1, 2, 20)]
+[1.0, 2.0, 4.0, 300.0]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from roadworthy.web import ServiceError
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
+TIMEOUT_S = 10.0
+WAITING = 1000
+"""Alarms that wait at most; the oldest goes first, and is counted as dropped."""
+
+Alarm = Mapping[str, Any]
+
+
+def pause(failures: int, *, first: float = FIRST_PAUSE_S) -> float:
+    """Seconds before the next try, twice as long each time."""
+    return min(first * 2.0 ** min(failures, 30), LONGEST_PAUSE_S)
+
+
+class AlarmLog:
+    """A file with one alarm a line, synced."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+
+    def write(self, alarm: Alarm) -> None:
+        """Add a line; one that a full disk cut short stays apart from it."""
+        with self._path.open("a+b") as file:
+            if file.tell() and not _ends_a_line(file):
+                file.write(b"\n")
+            file.write(json.dumps(alarm).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _ends_a_line(file: Any) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return bool(file.read(1) == b"\n")
+
+
+class Webhook:
+    """Posts alarms as JSON to one address."""
+
+    def __init__(self, address: str, *, first_pause_s: float = FIRST_PAUSE_S) -> None:
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ServiceError(
+                f"--webhook {address!r} is no address of a webhook; write it as in https://alerts.example/hook"
+            )
+        self._parts, self._first = parts, first_pause_s
+        self._told: Callable[[Alarm], Any] = lambda alarm: None
+        self._waiting: deque[Alarm] = deque(maxlen=WAITING)
+        self._some = threading.Event()
+        self._ended = threading.Event()
+        self.sent = self.failed = self.dropped = 0
+        self.trouble = ""
+        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+
+    def start(self, told: Callable[[Alarm], Any] = lambda alarm: None, waiting: Iterable[Alarm] = ()) -> None:
+        """Begin with what was not taken last time; `told` hears of every alarm that is."""
+        self._told = told
+        held = [*waiting, *self._waiting]
+        self._waiting.clear()
+        for alarm in held:
+            self.send(alarm)
+        self._thread.start()
+
+    def send(self, alarm: Alarm) -> None:
+        """Queue an alarm; returns at once."""
+        if len(self._waiting) == WAITING:
+            self.dropped += 1
+        self._waiting.append(alarm)
+        self._some.set()
+
+    @property
+    def waiting(self) -> int:
+        """Alarms that were not taken yet."""
+        return len(self._waiting)
+
+    def close(self) -> None:
+        """Stop; what waits is sent after the next start."""
+        self._ended.set()
+        self._some.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=1.0)
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._ended.is_set():
+            self._some.wait()
+            self._some.clear()
+            while self._waiting and not self._ended.is_set():
+                alarm = self._waiting[0]
+                if self._taken(alarm):
+                    failures = 0
+                    self.sent += 1
+                    with contextlib.suppress(IndexError):
+                        if self._waiting[0] is alarm:
+                            self._waiting.popleft()
+                    self._told(alarm)
+                else:
+                    self.failed += 1
+                    self._ended.wait(pause(failures, first=self._first))
+                    failures += 1
+
+    def _taken(self, alarm: Alarm) -> bool:
+        parts = self._parts
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        try:
+            connection.request("POST", path, json.dumps(alarm), {"Content-Type": "application/json"})
+            status = connection.getresponse().status
+            self.trouble = "" if 200 <= status < 300 else f"the webhook answered {status}"
+        except (OSError, http.client.HTTPException) as error:
+            self.trouble = f"the webhook cannot be reached ({error or type(error).__name__})"
+        finally:
+            connection.close()
+        return not self.trouble

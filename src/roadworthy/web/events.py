@@ -1,0 +1,295 @@
+"""What a client posts, as a batch of events: one JSON object, a list of them, or one a line (NDJSON).
+
+An event has an ``id`` (the same id sent again is the same event), a ``time`` (seconds since 1970, or ISO 8601 with a time zone; when it came
+where it is left out) and what the supervisors said of it: ``scores``, a ``verdict`` where the calibration reads one score alone, or
+the ``cell`` itself. ``subject`` is optional, and refused where it is another one. A batch is taken whole or not at all: whoever
+gets a refusal corrects the line that it names and sends the same batch again.
+
+>>> from types import SimpleNamespace
+>>> read = SimpleNamespace(names=("knn",), cells=4, place_one=lambda s: int(s["knn"] > 1), place=lambda c: (np.array(c["knn"]) > 1).astype("i2"))
+>>> reader = Reader(read, subject="lesion-2.3.1")
+>>> batch = reader.read(b'{"id": "a", "time": 5, "scores": {"knn": 0.5}}', now=9.0)
+>>> batch.ids, batch.times.tolist(), batch.cells.tolist()
+(['a'], [5.0], [0])
+>>> reader.read(b'{"id": "a", "scores": {"knn": 0.5}}\\n{"id": "b", "scores": {"knn": 1e999}}', now=9.0)
+Traceback (most recent call last):
+roadworthy.web.events.Refused: line 2: score 'knn' is infinite; a score is a finite number, or null where there is none
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from roadworthy.registry import did_you_mean
+from roadworthy.web.batch import Batch
+
+LONGEST_ID = 200
+LATEST = 1e11
+"""Seconds, in the year 5138: a greater time is one in milliseconds."""
+KEYS = ("id", "time", "scores", "verdict", "cell", "subject")
+_NUMBER = {float, int}
+_SCORE = {float, int, bool, type(None)}
+
+
+class Refused(Exception):
+    """A post that is not taken: nothing of it was counted."""
+
+    def __init__(self, sentence: str, *, status: int = 400, line: int | None = None) -> None:
+        super().__init__(sentence if line is None else f"line {line}: {sentence}")
+        self.status, self.line = status, line
+
+
+class Places(Protocol):
+    """What is read of a calibration: its scores, and how they become cells."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scores it reads."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+
+    def place(self, columns: Mapping[str, Any]) -> NDArray[np.int16]:
+        """The cell of each event."""
+
+    def place_one(self, scores: Mapping[str, float]) -> int:
+        """The cell of one event."""
+
+
+class Reader:
+    """Reads posts for one calibration and one subject."""
+
+    def __init__(self, calibration: Places, *, subject: str) -> None:
+        self._calibration, self._subject = calibration, subject
+        self._names = calibration.names
+
+    def read(self, body: bytes, *, now: float) -> Batch:
+        """The events of a body; those without a time get the clock's, `now`."""
+        try:
+            document = orjson.loads(body)
+        except ValueError:
+            return self._lines(body, now)
+        if type(document) is dict:
+            name, time, scores, cell = self._event(document, now, None)
+            if scores is not None:
+                cell = self._calibration.place_one(scores)
+            return Batch([name], np.array([time]), np.array([cell], dtype=np.int16))
+        if not isinstance(document, list):
+            raise Refused(
+                f"a post is an event {{...}}, a list of events, or one event a line; found {_brief(document)}"
+            )
+        return self._many(document, now)
+
+    def columns(self, ids: list[str], time: float, columns: Mapping[str, NDArray[np.float64]]) -> Batch:
+        """Events of one moment whose scores came as arrays; NaN is a missing score."""
+        for name, column in columns.items():
+            if np.isinf(column).any():
+                raise Refused(f"score {name!r} is infinite; a score is a finite number")
+        return Batch(ids, np.full(len(ids), time), self._calibration.place(columns))
+
+    def _lines(self, body: bytes, now: float) -> Batch:
+        stripped = body.strip()
+        if not stripped:
+            raise Refused("the body is empty; an event looks like " + self._example())
+        breaks = stripped.count(b"\n")
+        if stripped.count(b"\n{") == breaks:
+            with contextlib.suppress(ValueError):
+                # One call for all lines: with a comma for each line break they are a list. A line that opens an object cannot
+                # go on with that of the line before, so that as many objects as lines are one a line.
+                events = orjson.loads(b"[" + stripped.replace(b"\n", b",") + b"]")
+                if len(events) == breaks + 1:
+                    return self._many(events, now)
+        # Blank lines, or one that cannot be read: line by line, to say which.
+        numbered = [(i, line) for i, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+        return self._one_by_one([self._line(line, i) for i, line in numbered], now, [i for i, _ in numbered])
+
+    def _line(self, line: bytes, number: int) -> Any:
+        try:
+            return orjson.loads(line)
+        except ValueError as error:
+            try:
+                event = json.loads(line)  # takes NaN and Infinity, which are no JSON, so that they can be named
+            except ValueError:
+                raise Refused(f"this is no JSON ({_cause(error)}): {_brief_bytes(line)}", line=number) from None
+            return event
+
+    def _many(self, events: list[Any], now: float) -> Batch:
+        if not events:
+            raise Refused("the batch holds no event; an event looks like " + self._example())
+        batch = self._uniform(events)
+        return batch if batch is not None else self._one_by_one(events, now, range(1, len(events) + 1))
+
+    def _uniform(self, events: list[Any]) -> Batch | None:
+        """The usual batch, column by column: every event has an id, a time and all scores; None where that is not so."""
+        try:
+            ids = [e["id"] for e in events]
+            times = [e["time"] for e in events]
+            scores = [e["scores"] for e in events]
+            columns = {name: [s[name] for s in scores] for name in self._names}
+            keys, wanted = sum(map(len, events)), 3 * len(events)
+            if keys != wanted:
+                if keys != wanted + len(events) or {e["subject"] for e in events} != {self._subject}:
+                    return None
+            if sum(map(len, scores)) != len(self._names) * len(events):
+                return None
+            if set(map(type, ids)) != {str} or not set(map(type, times)) <= _NUMBER:
+                return None
+            if not all(set(map(type, column)) <= _SCORE for column in columns.values()):
+                return None
+            lengths = list(map(len, ids))
+        except (KeyError, TypeError, IndexError, AttributeError):
+            return None
+        arrays = {name: np.array(column, dtype=np.float64) for name, column in columns.items()}
+        at = np.array(times, dtype=np.float64)
+        if min(lengths) < 1 or max(lengths) > LONGEST_ID or not np.isfinite(at).all() or np.abs(at).max() > LATEST:
+            return None
+        if any(np.isinf(a).any() for a in arrays.values()):
+            return None
+        return Batch(ids, at, self._calibration.place(arrays))
+
+    def _one_by_one(self, events: list[Any], now: float, numbers: Sequence[int]) -> Batch:
+        ids: list[str] = []
+        times: list[float] = []
+        cells: list[int] = []
+        for line, event in zip(numbers, events, strict=True):
+            name, time, scores, cell = self._event(event, now, line)
+            ids.append(name)
+            times.append(time)
+            cells.append(cell if scores is None else self._calibration.place_one(scores))
+        return Batch(ids, np.array(times, dtype=np.float64), np.array(cells, dtype=np.int16))
+
+    def _event(self, event: Any, now: float, line: int | None) -> tuple[str, float, Mapping[str, float] | None, int]:
+        """Id, time, scores (None where the cell is given) and cell of one event."""
+        if type(event) is not dict:
+            raise Refused(f"an event is an object such as {self._example()}; found {_brief(event)}", line=line)
+        given = event.get("subject", self._subject)
+        if given != self._subject:
+            raise Refused(
+                f"this event is of subject {_brief(given)}, and the bundle of {self._subject!r}; another subject needs a bundle of its own",
+                status=409,
+                line=line,
+            )
+        for key in event:
+            if key not in KEYS:
+                raise Refused(
+                    f"unknown key {_brief(key)}{did_you_mean(key, KEYS)}; an event has {', '.join(KEYS)}", line=line
+                )
+        name, time = self._id(event, line), self._time(event, now, line)
+        forms = [key for key in ("scores", "verdict", "cell") if key in event]
+        if len(forms) != 1:
+            found = " and ".join(forms) or "none of them"
+            raise Refused(f"an event has one of scores, verdict and cell; found {found}", line=line)
+        if forms == ["cell"]:
+            return name, time, None, self._cell(event["cell"], line)
+        if forms == ["verdict"]:
+            return name, time, self._verdict(event["verdict"], line), 0
+        return name, time, self._scores(event["scores"], line), 0
+
+    def _id(self, event: Mapping[str, Any], line: int | None) -> str:
+        name = event.get("id")
+        if type(name) is int:
+            name = str(name)
+        if type(name) is not str or not 1 <= len(name) <= LONGEST_ID:
+            raise Refused(
+                f"id must be a text of 1 to {LONGEST_ID} characters, the same whenever the event is sent again; found {_brief(name)}",
+                line=line,
+            )
+        return name
+
+    def _time(self, event: Mapping[str, Any], now: float, line: int | None) -> float:
+        time = event.get("time", now)
+        if type(time) is str:
+            time = _iso(time, line)
+        if type(time) not in _NUMBER or not math.isfinite(time):
+            raise Refused(
+                f"time must be seconds since 1970, or ISO 8601 with a time zone; found {_brief(time)}", line=line
+            )
+        if abs(time) > LATEST:
+            raise Refused(f"time {time!r} looks like milliseconds; seconds since 1970 are expected", line=line)
+        return float(time)
+
+    def _scores(self, scores: Any, line: int | None) -> Mapping[str, float]:
+        if type(scores) is not dict:
+            raise Refused(f"scores must be an object of names and numbers; found {_brief(scores)}", line=line)
+        found = {}
+        for name, score in scores.items():
+            if name not in self._names:
+                raise Refused(
+                    f"unknown score {_brief(name)}{did_you_mean(name, self._names)}; the calibration reads {', '.join(self._names)}",
+                    line=line,
+                )
+            found[name] = _score(score, name, line)
+        return found
+
+    def _verdict(self, verdict: Any, line: int | None) -> Mapping[str, float]:
+        if len(self._names) != 1:
+            raise Refused(
+                f"a verdict needs a calibration of one score, and this one reads {', '.join(self._names)}; send scores",
+                line=line,
+            )
+        if type(verdict) not in (bool, int) or verdict not in (0, 1):
+            raise Refused(f"verdict must be true (risky) or false; found {_brief(verdict)}", line=line)
+        return {self._names[0]: float(verdict)}
+
+    def _cell(self, cell: Any, line: int | None) -> int:
+        if type(cell) is not int or not -1 <= cell < self._calibration.cells:
+            raise Refused(
+                f"cell must be a whole number from 0 to {self._calibration.cells - 1}, or -1 without a score; found {_brief(cell)}",
+                line=line,
+            )
+        return cell
+
+    def _example(self) -> str:
+        return json.dumps({"id": "case-1", "time": 1700000000.0, "scores": dict.fromkeys(self._names, 0.5)})
+
+
+def _score(score: Any, name: str, line: int | None) -> float:
+    if type(score) not in _SCORE:
+        raise Refused(f"score {name!r} must be a number, or null where there is none; found {_brief(score)}", line=line)
+    if score is None:
+        return math.nan
+    try:
+        value = float(score)
+    except OverflowError:
+        value = math.inf
+    if math.isfinite(value):
+        return value
+    found = "NaN" if value != value else "infinite"
+    raise Refused(f"score {name!r} is {found}; a score is a finite number, or null where there is none", line=line)
+
+
+def _iso(text: str, line: int | None) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise Refused(
+            f"time {_brief(text)} is not ISO 8601 with a time zone, such as 2026-03-01T12:00:00Z; seconds since 1970 are taken too",
+            line=line,
+        )
+    return moment.timestamp()
+
+
+def _cause(error: ValueError) -> str:
+    return str(error).split(":")[0].strip()
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _brief_bytes(line: bytes) -> str:
+    text = line[:60].decode("utf-8", "replace")
+    return text + ("..." if len(line) > 60 else "")

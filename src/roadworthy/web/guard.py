@@ -1,0 +1,92 @@
+"""Who may ask: checks of Host, Origin and token, and the headers that every answer carries.
+
+A page of another site that the operator's browser has open can send requests to 127.0.0.1: a foreign Origin gives it away, and a foreign
+Host gives away a name that was made to point here (DNS rebinding).
+
+>>> guard = Guard(host="127.0.0.1", token=None)
+>>> guard.refusal({b"host": b"127.0.0.1:8321", b"origin": b"https://evil.example"})
+(403, 'requests from https://evil.example are not taken; only pages of this service may send them')
+>>> guard.refusal({b"host": b"localhost:8321"}) is None
+True
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Mapping
+
+from roadworthy.web import ServiceError
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+
+
+def is_loopback(host: str) -> bool:
+    """
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("monitor.lan")
+    (True, True, True, False, False)
+    """
+    if host in LOOPBACK:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """The checks of one service: the address it is bound to, further names it is known by, and its token."""
+
+    def __init__(self, *, host: str, names: tuple[str, ...] = (), token: str | None) -> None:
+        if not is_loopback(host) and not token:
+            raise ServiceError(
+                f"--host {host} can be reached from other machines and needs a token: set ROADWORTHY_TOKEN, or --token; 127.0.0.1 needs none"
+            )
+        self._names = LOOPBACK | {host.lower()} | {name.lower() for name in names}
+        # Bound to every address, it is called by whichever the client knows; then the token alone tells friend from foe.
+        self._any_name = host in ("0.0.0.0", "::") and not names
+        self._token = None if token is None else b"Bearer " + token.encode()
+
+    def refusal(self, headers: Mapping[bytes, bytes], *, open_to_all: bool = False) -> tuple[int, str] | None:
+        """Why a request is not taken: status and sentence; None where it is."""
+        host = _name(headers.get(b"host", b"").decode("latin-1"))
+        if not self._any_name and host not in self._names:
+            return (
+                421,
+                f"this service is not called {host!r}; it answers to {', '.join(sorted(self._names))} (--name adds another)",
+            )
+        origin = headers.get(b"origin")
+        if origin is not None and not self._own(origin.decode("latin-1"), headers):
+            return (
+                403,
+                f"requests from {origin.decode('latin-1')} are not taken; only pages of this service may send them",
+            )
+        given = headers.get(b"authorization", b"")
+        if self._token is not None and not open_to_all and not hmac.compare_digest(given, self._token):
+            return 401, "this service needs its token: send the header Authorization: Bearer TOKEN"
+        return None
+
+    def _own(self, origin: str, headers: Mapping[bytes, bytes]) -> bool:
+        scheme, _, place = origin.partition("://")
+        return scheme in ("http", "https") and place.lower() == headers.get(b"host", b"").decode("latin-1").lower()
+
+
+def _name(host: str) -> str:
+    """A Host header without its port.
+
+    >>> _name("[::1]:80"), _name("Localhost:80"), _name("10.0.0.1")
+    ('::1', 'localhost', '10.0.0.1')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()

@@ -1,0 +1,101 @@
+"""The few parts of HTTP that the service needs over ASGI: a request, its body within a limit, an answer.
+
+>>> Request({"method": "GET", "path": "/v1/history", "query_string": b"after=5", "headers": []}).query
+{'after': '5'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+
+from roadworthy.web.events import Refused
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+JSON = b"application/json"
+
+
+class Gone(Exception):
+    """The client went away before its request was complete."""
+
+
+class Request:
+    """What was asked, without the body."""
+
+    __slots__ = ("__dict__", "headers", "method", "path", "raw_headers", "scope")
+
+    def __init__(self, scope: Mapping[str, Any]) -> None:
+        self.scope = scope
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.raw_headers: Headers = scope["headers"]
+        self.headers: dict[bytes, bytes] = dict(self.raw_headers)
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        """The parameters behind the question mark."""
+        return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+    def number(self, name: str, otherwise: float) -> float:
+        """A parameter that must be a number."""
+        text = self.query.get(name) or ""
+        try:
+            return float(text) if text else otherwise
+        except ValueError:
+            raise Refused(f"{name} must be a number, found {text!r}") from None
+
+
+async def body_of(request: Request, receive: Receive, limit: int, *, any_encoding: bool = False) -> bytes:
+    """The body; one beyond the limit is refused as soon as that is known, and what still comes is not kept."""
+    headers = request.headers
+    if b"content-length" in headers and int(headers[b"content-length"]) > limit:
+        raise _too_large(limit)
+    if not any_encoding and headers.get(b"content-encoding", b"identity") != b"identity":
+        raise Refused("compressed bodies are not taken; send it plain", status=415)
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Gone
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        if len(body) > limit:
+            raise _too_large(limit)
+        return body
+    parts, size = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise _too_large(limit)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(f"the body is larger than {limit:,} bytes; send smaller batches, or raise --body-limit", status=413)
+
+
+async def answer(send: Send, status: int, body: bytes, headers: Headers) -> None:
+    """Send an answer whole."""
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [*headers, (b"content-length", b"%d" % len(body))],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+def as_json(content: Any) -> bytes:
+    """JSON; numbers that are not finite become null, and numpy's are numbers."""
+    return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -1,0 +1,159 @@
+"""Posts of a few milliseconds share one synced transaction (group commit): written, then counted, then answered.
+
+The event loop collects posts; one thread (`Counting`) writes and counts them group by group, and while it does the next group is
+collected. Events that were not synced were not acknowledged, and events that were are counted exactly once, whenever the
+process dies. What cannot be written is refused, and nothing of it is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+from roadworthy.monitor import Taken
+from roadworthy.store import StoreError
+from roadworthy.web.batch import Batch, Labelled, LabelPost
+from roadworthy.web.counting import Counting, Post
+from roadworthy.web.metrics import Histogram
+
+COLLECT_S = 0.005
+"""How long the first post of a group waits for others."""
+MOST_WAITING = 200_000
+"""Events that may wait to be written; more are refused for now."""
+READING_S = 1.0
+"""How often a reading is taken while events come."""
+THINNING = 600
+"""Old readings are thinned every so many readings."""
+_LOG = logging.getLogger("roadworthy.monitor")
+_T = TypeVar("_T")
+
+
+class Busy(Exception):
+    """More waits to be written than there is room for; a client tries again in a moment."""
+
+
+class Keeper:
+    """Collects posts, and has them counted by a thread of its own."""
+
+    def __init__(self, counting: Counting, *, collect_s: float = COLLECT_S, most_waiting: int = MOST_WAITING) -> None:
+        self.counting, self.bundle = counting, counting.bundle
+        self.trouble = ""
+        """Why the last group could not be written; empty where it was."""
+        self.writing = Histogram()
+        self.sizes = Histogram((1, 2, 5, 10, 20, 50, 100, 200, 500, 1000))
+        self._collect_s, self._most_waiting = collect_s, most_waiting
+        self._waiting: list[tuple[Post, asyncio.Future[Any]]] = []
+        self.waiting = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._remarks: dict[str, float] = {}
+        self._thread = ThreadPoolExecutor(1, "keeper")
+
+    def start(self) -> None:
+        """Begin; from within the event loop."""
+        self._some = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._tasks = [self._loop.create_task(self._write_groups()), self._loop.create_task(self._take_readings())]
+
+    async def events(self, batch: Batch) -> Taken:
+        """Count events; returns when they are on disk and counted."""
+        return cast(Taken, await self._put(batch))
+
+    async def labels(self, labels: LabelPost) -> Labelled:
+        """Count labels; returns when they are on disk and counted."""
+        return cast(Labelled, await self._put(labels))
+
+    async def ask(self, question: Callable[[Counting], _T]) -> _T:
+        """Put a question to the thread that counts."""
+        return await self._loop.run_in_executor(self._thread, question, self.counting)
+
+    def soon(self, work: Callable[[Counting], Any]) -> Future[Any]:
+        """Have the thread that counts do something; from any other thread."""
+        return self._thread.submit(work, self.counting)
+
+    async def close(self) -> None:
+        """Write what waits, keep a snapshot, and let go."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._waiting:
+            await self._write_group()
+        await self.ask(Counting.close)
+        self._thread.shutdown()
+
+    def remark(self, text: str) -> None:
+        """Say something in the log; the same at most once a minute."""
+        kind, now = text[:40], time.monotonic()
+        if now - self._remarks.get(kind, -math.inf) > 60.0:
+            self._remarks[kind] = now
+            _LOG.warning("%s", text)
+
+    def _put(self, post: Post) -> asyncio.Future[Any]:
+        if self.waiting and self.waiting + len(post) > self._most_waiting:
+            raise Busy(f"{self.waiting:,} events wait to be written; nothing of this was counted, send it again")
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting.append((post, future))
+        self.waiting += len(post)
+        self._some.set()
+        return future
+
+    async def _write_groups(self) -> None:
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(self._collect_s)
+            self._some.clear()
+            await self._write_group()
+
+    async def _write_group(self) -> None:
+        group, self._waiting, self.waiting = self._waiting, [], 0
+        posts = [post for post, _ in group]
+        began = time.perf_counter()
+        writing = asyncio.ensure_future(self.ask(lambda counting: counting.commit(posts)))
+        try:
+            outcomes = await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # Stopped while the thread writes: these posts are still answered, with what becomes of them.
+            await asyncio.wait([writing])
+            self._answer(group, writing)
+            raise
+        except Exception as error:
+            self.trouble = str(error) or type(error).__name__
+            self.remark(f"a group of posts was not counted: {self.trouble}")
+            if not isinstance(error, StoreError):
+                _LOG.error("counting failed", exc_info=error)
+            self._answer(group, writing)
+            return
+        self.trouble = ""
+        self.writing.add(time.perf_counter() - began)
+        self.sizes.add(len(outcomes))
+        self._answer(group, writing)
+
+    @staticmethod
+    def _answer(group: list[tuple[Post, asyncio.Future[Any]]], written: asyncio.Future[list[Any]]) -> None:
+        error = written.exception()
+        outcomes = [None] * len(group) if error else written.result()
+        for (_, future), outcome in zip(group, outcomes, strict=True):
+            if future.done():  # its client has gone
+                continue
+            if error:
+                future.set_exception(error)
+            else:
+                future.set_result(outcome)
+
+    async def _take_readings(self) -> None:
+        turn = 0
+        while True:
+            await asyncio.sleep(READING_S)
+            turn += 1
+            try:
+                await self.ask(Counting.read)
+                if turn % THINNING == 0:
+                    await self.ask(lambda counting: counting.ledger.thin())
+            except StoreError as error:
+                self.remark(f"a reading was not kept: {error}")
+            except Exception as error:
+                _LOG.error("a reading failed", exc_info=error)

@@ -1,0 +1,263 @@
+"""The service's state on disk: one SQLite file, written ahead and synced before anybody is told that an event was counted.
+
+A log of batches (numbered, append-only) and a snapshot of the monitor after one of them: what is in the log up to the snapshot is
+not needed again and goes with the next one, so that the file does not grow for ever and a restart replays little. Beside them
+stand the bundle, alarms, readings (risk over time, thinned as they grow old) and the probabilities with which inputs were
+drawn for labelling. One process counts into a ledger at a time; others may look while it does, and draw inputs.
+
+>>> import tempfile
+>>> folder = tempfile.TemporaryDirectory()
+>>> ledger = Ledger(Path(folder.name) / "state.sqlite", bundle="0123abcd", content="{}")
+>>> ledger.append([(EVENTS, b"first"), (EVENTS, b"second")])
+2
+>>> ledger.snapshot(b"the monitor after the first", upto=1)
+>>> ledger.restored()
+(b'the monitor after the first', [(2, 1, b'second')])
+>>> ledger.close(); folder.cleanup()
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from roadworthy.store import StoreError
+
+VERSION = "1"
+EVENTS, LABELS = 1, 2
+"""Kinds of rows in the log."""
+PAGE = 8192
+PATIENCE_S = 10.0
+"""How long to wait for another process that writes: `label-queue` while the service runs."""
+THINNED = ((3600.0, 60.0), (14 * 86_400.0, 3600.0))
+"""Readings older than the first are kept one in so many seconds: a minute after an hour, an hour after a fortnight."""
+ASKED = 20_000
+"""Inputs drawn for labelling that are remembered."""
+_SCHEMA = """
+create table meta (key text primary key, value text not null);
+create table log (seq integer primary key autoincrement, kind integer not null, body blob not null);
+create table snapshot (
+    one integer primary key check (one = 1), seq integer not null, made real not null, body blob not null
+);
+create table alarms (
+    key text primary key, event integer not null, body text not null, delivered integer not null
+);
+create table readings (time real primary key, body text not null);
+create table asked (id text primary key, probability real not null, at real not null);
+"""
+
+
+class Full(StoreError):
+    """There is no space for what was to be written; nothing of it was."""
+
+
+class Unwritable(StoreError):
+    """The file could not be written now; nothing was."""
+
+
+class Ledger:
+    """A state file, open; without a bundle beside another process that counts into it, to look and to draw inputs."""
+
+    def __init__(
+        self, path: Path, *, bundle: str | None = None, content: str = "", max_bytes: int | None = None
+    ) -> None:
+        self.path = path
+        self._lock: int | None = None
+        if bundle is None and not path.exists():
+            raise StoreError(f"{path}: there is no state file; `roadworthy monitor BUNDLE --state {path}` makes one")
+        if bundle is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(path)
+        try:
+            # One thread at a time uses it, but not always the same.
+            self._db = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False)
+            self._db.execute("pragma synchronous = full")
+            if bundle is not None:
+                self._prepare(bundle, content)
+            found = dict(self._ask("select key, value from meta"))
+            self._check(found, bundle)
+            self.limit(max_bytes)
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise StoreError(
+                f"{path} is no state file of a monitor, or is damaged ({error}); give another --state"
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+        self.bundle, self.content = found["bundle"], found["content"]
+
+    def _prepare(self, bundle: str, content: str) -> None:
+        db = self._db
+        db.execute(f"pragma page_size = {PAGE}")
+        db.execute("pragma journal_mode = wal")
+        db.execute(f"pragma journal_size_limit = {64 << 20}")
+        if not self._ask("select 1 from sqlite_master where name = 'meta'"):
+            with self._transaction():
+                for statement in _SCHEMA.split(";")[:-1]:
+                    db.execute(statement)
+                meta = (("version", VERSION), ("bundle", bundle), ("content", content))
+                db.executemany("insert into meta values (?, ?)", meta)
+
+    def _check(self, found: Mapping[str, str], bundle: str | None) -> None:
+        if found.get("version") != VERSION:
+            raise StoreError(
+                f"{self.path} is of version {found.get('version')}, and this program reads {VERSION}; give another --state"
+            )
+        if bundle is not None and found["bundle"] != bundle:
+            raise StoreError(
+                f"{self.path} holds the counts of bundle {found['bundle']}, and this is bundle {bundle}: counts of two "
+                "calibrations do not add up; give another --state"
+            )
+
+    def limit(self, max_bytes: int | None) -> None:
+        """Let the file grow no further than this; None takes the limit away."""
+        self._db.execute(f"pragma max_page_count = {max(max_bytes // PAGE, 1) if max_bytes else 2**31}")
+
+    def append(self, rows: Sequence[tuple[int, bytes]]) -> int:
+        """Add rows to the log in one transaction, synced when this returns; the number of the last."""
+        with self._transaction() as db:
+            for row in rows:
+                last = db.execute("insert into log (kind, body) values (?, ?)", row).lastrowid
+        return int(last or 0)
+
+    def snapshot(self, body: bytes, *, upto: int) -> None:
+        """Replace the snapshot, and forget the log up to it."""
+        with self._transaction() as db:
+            db.execute("insert or replace into snapshot values (1, ?, ?, ?)", (upto, time.time(), body))
+            db.execute("delete from log where seq <= ?", (upto,))
+
+    def restored(self) -> tuple[bytes | None, list[tuple[int, int, bytes]]]:
+        """The snapshot, if there is one, and the rows (number, kind, body) after it."""
+        self._db.execute("begin")  # one view of both, though the service may write meanwhile
+        try:
+            kept = self._ask("select seq, body from snapshot")
+            seq, body = kept[0] if kept else (0, None)
+            return body, self._ask("select seq, kind, body from log where seq > ? order by seq", (seq,))
+        finally:
+            self._db.execute("rollback")
+
+    def last(self) -> int:
+        """The number of the last row that was ever written to the log."""
+        found = self._ask("select seq from sqlite_sequence where name = 'log'")
+        return int(found[0][0]) if found else 0
+
+    def keep_reading(self, reading: Mapping[str, Any]) -> None:
+        """Keep a reading; one of the same time takes its place."""
+        with self._transaction() as db:
+            db.execute("insert or replace into readings values (?, ?)", (reading["time"], json.dumps(reading)))
+
+    def readings(self, *, after: float = float("-inf"), limit: int = 5000) -> list[dict[str, Any]]:
+        """The latest readings after a time, oldest first."""
+        rows = self._ask("select body from readings where time > ? order by time desc limit ?", (after, limit))
+        return [json.loads(body) for (body,) in reversed(rows)]
+
+    def thin(self) -> None:
+        """Keep old readings coarsely."""
+        newest = self._ask("select max(time) from readings")[0][0]
+        if newest is None:
+            return
+        with self._transaction() as db:
+            for older, step in THINNED:
+                db.execute(
+                    "delete from readings where time < ?1 and time not in "
+                    "(select max(time) from readings where time < ?1 group by cast(time / ?2 as integer))",
+                    (newest - older, step),
+                )
+
+    def keep_alarm(self, alarm: Mapping[str, Any], *, delivered: bool) -> None:
+        """Keep an alarm, known by its key."""
+        row = (alarm["key"], alarm["event"], json.dumps(alarm), delivered)
+        with self._transaction() as db:
+            db.execute("insert or ignore into alarms values (?, ?, ?, ?)", row)
+
+    def delivered(self, alarm: Mapping[str, Any]) -> None:
+        """An alarm has reached its receiver."""
+        with self._transaction() as db:
+            db.execute("update alarms set delivered = 1 where key = ?", (alarm["key"],))
+
+    def alarms(self, *, limit: int = 1000) -> list[dict[str, Any]]:
+        """The latest alarms, oldest first, each with whether it was delivered."""
+        rows = self._ask("select body, delivered from alarms order by event desc, key desc limit ?", (limit,))
+        return [{**json.loads(body), "delivered": bool(delivered)} for body, delivered in reversed(rows)]
+
+    def knows_alarm(self, key: str) -> bool:
+        """Whether an alarm was kept."""
+        return bool(self._ask("select 1 from alarms where key = ?", (key,)))
+
+    def ask(self, drawn: Iterable[tuple[str, float]]) -> None:
+        """Write down with which probability inputs were drawn for labelling; the greater one stands."""
+        now = time.time()
+        with self._transaction() as db:
+            db.executemany(
+                "insert into asked values (?, ?, ?) on conflict do update set probability = max(probability, excluded.probability)",
+                [(str(name), probability, now) for name, probability in drawn],
+            )
+            db.execute(
+                "delete from asked where rowid not in (select rowid from asked order by at desc limit ?)", (ASKED,)
+            )
+
+    def asked(self, ids: Sequence[str] | None = None) -> dict[str, float]:
+        """The probability with which inputs were drawn: of these, or of all."""
+        if ids is None:
+            return dict(self._ask("select id, probability from asked"))
+        found: dict[str, float] = {}
+        for at in range(0, len(ids), 500):
+            part = tuple(ids[at : at + 500])
+            marks = ",".join("?" * len(part))
+            found.update(self._ask(f"select id, probability from asked where id in ({marks})", part))
+        return found
+
+    def size(self) -> int:
+        """Bytes of the file and its log of writes."""
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(f.stat().st_size for f in files if f.exists())
+
+    def close(self) -> None:
+        """Close the file and let others have it."""
+        with contextlib.suppress(sqlite3.Error, AttributeError):
+            self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _ask(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        return self._db.execute(query, values).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        db = self._db
+        try:
+            db.execute("begin immediate")
+            yield db
+            db.execute("commit")
+        except sqlite3.Error as error:
+            if db.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    db.execute("rollback")
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+                raise Full(
+                    f"{self.path}: no space is left for the state; nothing of this was counted, send it again later"
+                ) from error
+            raise Unwritable(
+                f"{self.path} cannot be written now ({error}); nothing of this was counted, send it again"
+            ) from error
+
+
+def _locked(path: Path) -> int:
+    """The lock of the one process that counts into this file; it goes with the process, however that ends."""
+    lock = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise StoreError(f"{path} belongs to a monitor that is running; stop it, or give another --state") from None
+    return lock

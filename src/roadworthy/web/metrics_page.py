@@ -1,0 +1,107 @@
+"""What `/metrics` shows: what became of events, what every window says, and how the service itself is doing."""
+
+from __future__ import annotations
+
+from roadworthy.web.counting import Counting
+from roadworthy.web.delivery import Webhook
+from roadworthy.web.keeper import Keeper
+from roadworthy.web.metrics import Page, Sample
+from roadworthy.web.sidecar import Sidecar
+
+WINDOW_GAUGES = (
+    ("risk", "Expected cost of an event, in the unit of the bundle."),
+    ("risk_low", "Lower end of its interval."),
+    ("risk_high", "Upper end of its interval."),
+    ("accuracy", "Expected share of right answers."),
+    ("accuracy_low", "Lower end of its interval."),
+    ("accuracy_high", "Upper end of its interval."),
+    ("rate", "Estimated share of shifted events."),
+    ("rate_low", "Lower end of its interval."),
+    ("rate_high", "Upper end of its interval."),
+    ("exceedance", "Probability that the risk is above the tolerable: what the alarm watches."),
+    ("log_odds", "Log-odds of the same."),
+    ("strangeness", "Probability that a window of what was calibrated looks at least as strange."),
+    ("n", "Events with a score in the window."),
+    ("effective_n", "Independent events that they are worth."),
+)
+OUTCOMES = ("accepted", "repeated", "late", "unscored", "ahead")
+
+
+def metrics_page(counting: Counting, keeper: Keeper, webhook: Webhook | None, sidecar: Sidecar | None) -> str:
+    """The page; called by the thread that counts."""
+    page, bundle, totals = Page(), counting.bundle, counting.totals
+    page.add(
+        "roadworthy_bundle_info",
+        "gauge",
+        "Which bundle is watched.",
+        [({"bundle": bundle.id, "subject": bundle.subject, "unit": bundle.unit}, 1)],
+    )
+    page.add(
+        "roadworthy_events_total",
+        "counter",
+        "Events since the start, by what became of them.",
+        [({"outcome": name}, totals[name]) for name in OUTCOMES],
+    )
+    page.add("roadworthy_posts_refused_total", "counter", "Posts that were not taken.", _one(totals["refused"]))
+    counted = counting.monitor.state.counted
+    page.add("roadworthy_events_counted", "gauge", "Events that the state holds, all starts together.", _one(counted))
+    page.add("roadworthy_newest_event_seconds", "gauge", "Time of the latest event.", _one(_newest(counting)))
+    windows = counting.windows()
+    for name, help in WINDOW_GAUGES:
+        page.add(f"roadworthy_{name}", "gauge", help, [({"window": w["window"]}, w[name]) for w in windows])
+    page.add(
+        "roadworthy_cannot_tell",
+        "gauge",
+        "Whether the figures of a window should not be relied on.",
+        [({"window": w["window"]}, w["cannot_tell"] is not None) for w in windows],
+    )
+    page.add("roadworthy_tolerable_risk", "gauge", "As the bundle has it.", _one(bundle.tolerable))
+    page.add("roadworthy_alarm", "gauge", "Whether an alarm is on.", _one(counting.monitor.alarm))
+    page.add(
+        "roadworthy_alarms_total",
+        "counter",
+        "Alarms since the start.",
+        [({"kind": kind}, totals[f"alarms {kind}"]) for kind in ("raised", "cleared")],
+    )
+    labels = counting.monitor.state.labels
+    page.add("roadworthy_labels", "gauge", "Labels that came later.", _one(int(labels.counts.sum())))
+    _own(page, counting, keeper)
+    _neighbours(page, webhook, sidecar)
+    return page.text()
+
+
+def _own(page: Page, counting: Counting, keeper: Keeper) -> None:
+    """How the service is doing."""
+    page.histogram("roadworthy_group_seconds", "Writing and counting a group of posts.", keeper.writing)
+    page.histogram("roadworthy_group_posts", "Posts in a group.", keeper.sizes)
+    page.add("roadworthy_waiting_events", "gauge", "Events that wait to be written.", _one(keeper.waiting))
+    page.add("roadworthy_state_bytes", "gauge", "Size of the state on disk.", _one(counting.ledger.size()))
+    page.add("roadworthy_write_trouble", "gauge", "Whether the last write failed.", _one(bool(keeper.trouble)))
+
+
+def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None) -> None:
+    """How it gets on with others."""
+    if sidecar is not None:
+        page.add(
+            "roadworthy_sidecar_skipped_total",
+            "counter",
+            "Answers of the server of models that were not counted.",
+            [({"reason": "unreadable"}, sidecar.unread), ({"reason": "not written"}, sidecar.lost)],
+        )
+    if webhook is not None:
+        page.add(
+            "roadworthy_webhook_total",
+            "counter",
+            "Alarms sent to the webhook.",
+            [({"outcome": "taken"}, webhook.sent), ({"outcome": "failed"}, webhook.failed)],
+        )
+        page.add("roadworthy_webhook_waiting", "gauge", "Alarms not taken yet.", _one(webhook.waiting))
+
+
+def _one(value: float | None) -> list[Sample]:
+    return [({}, value)]
+
+
+def _newest(counting: Counting) -> float | None:
+    newest = counting.monitor.state.newest
+    return newest if newest > float("-inf") else None

@@ -1,0 +1,112 @@
+"""State files and running monitors from outside: what to label next, and the states of replicas put together."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from roadworthy.monitor import Bundle, EventError, Monitor
+from roadworthy.store import StoreError
+from roadworthy.web.counting import ask, restored
+from roadworthy.web.ledger import Ledger
+
+TIMEOUT_S = 60.0
+
+
+def questions(state: str, n: int, *, window: str | None = None, token: str | None = None) -> list[dict[str, Any]]:
+    """The inputs to label next: id, probability, time and cell, by file or by address."""
+    if _is_address(state):
+        query = urlencode({"n": n, **({"window": window} if window else {})})
+        found: list[dict[str, Any]] = json.loads(_asked("POST", state, f"/v1/label-queue?{query}", token))["questions"]
+        return found
+    ledger = Ledger(Path(state))
+    try:
+        monitor, _ = restored(bundle_of(ledger), ledger)
+        if window is not None:
+            try:
+                monitor.bundle.windows.checked(window)
+            except ValueError as error:
+                raise StoreError(str(error)) from None
+        return [asdict(question) for question in ask(monitor, ledger, n, window=window)]
+    finally:
+        ledger.close()
+
+
+def merged(sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None) -> Monitor:
+    """The states of several replicas as one monitor."""
+    if len(sources) < 2:
+        raise StoreError("merging needs two states or more: name files, or addresses of monitors that run")
+    chosen = Bundle.load(bundle) if bundle is not None else None
+    read = [source if _is_address(source) else _monitor_at(Path(source)) for source in sources]
+    if chosen is None:
+        chosen = next((monitor.bundle for monitor in read if isinstance(monitor, Monitor)), None)
+    if chosen is None:
+        raise StoreError("addresses alone do not bring the bundle along; give it with --bundle")
+    found = [
+        Monitor.from_bytes(chosen, _asked("GET", one, "/v1/state", token)) if isinstance(one, str) else one
+        for one in read
+    ]
+    whole = found[0]
+    for other in found[1:]:
+        whole.merge(other)
+    return whole
+
+
+def kept(monitor: Monitor, path: Path) -> None:
+    """Write a monitor to a new state file, from which a service can go on."""
+    from roadworthy.web.service import text_of
+
+    if path.exists():
+        raise StoreError(f"{path} is there already; name a file that is not")
+    ledger = Ledger(path, bundle=monitor.bundle.id, content=text_of(monitor.bundle))
+    try:
+        ledger.snapshot(monitor.to_bytes(), upto=0)
+    finally:
+        ledger.close()
+
+
+def bundle_of(ledger: Ledger) -> Bundle:
+    """The bundle that a state file carries."""
+    record = json.loads(ledger.content)
+    record.pop("id", None)
+    return Bundle.from_dict(record)
+
+
+def _monitor_at(path: Path) -> Monitor:
+    ledger = Ledger(path)
+    try:
+        return restored(bundle_of(ledger), ledger)[0]
+    except EventError as error:
+        raise StoreError(f"{path}: {error}") from error
+    finally:
+        ledger.close()
+
+
+def _is_address(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
+
+
+def _asked(method: str, address: str, path: str, token: str | None) -> bytes:
+    parts = urlsplit(address)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+    try:
+        connection.request(method, path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise StoreError(f"there is no monitor at {address} ({error})") from error
+    finally:
+        connection.close()
+    if answer.status != 200:
+        try:
+            said = json.loads(body)["error"]
+        except (ValueError, KeyError, TypeError):
+            said = body[:200].decode(errors="replace")
+        raise StoreError(f"{address} answered {answer.status}: {said}")
+    return body

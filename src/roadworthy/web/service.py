@@ -1,0 +1,139 @@
+"""The service put together: a bundle, its state file, and a server on one address."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roadworthy.monitor import Bundle
+from roadworthy.store import StoreError
+from roadworthy.web import ServiceError
+from roadworthy.web.delivery import AlarmLog, Webhook
+from roadworthy.web.guard import Guard
+from roadworthy.web.ledger import Ledger
+
+if TYPE_CHECKING:
+    from roadworthy.web.app import App
+
+EXTRA = ("uvicorn", "httptools", "uvloop", "orjson")
+PORT = 8321
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `roadworthy monitor` can be told."""
+
+    bundle: Path
+    state: Path
+    host: str = "127.0.0.1"
+    port: int = PORT
+    token: str | None = None
+    names: tuple[str, ...] = ()
+    body_limit: int = 8 << 20
+    max_state_bytes: int | None = None
+    webhook: str | None = None
+    alarm_log: Path | None = None
+    proxy: str | None = None
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """Supervisor -> output of the server of models that is its score."""
+
+
+def check_extra() -> None:
+    """The web extra is installed, or the error names it."""
+    missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"`roadworthy monitor` needs {', '.join(missing)}: install the extra web, as in pip install 'roadworthy[web]'"
+        )
+
+
+def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> App:
+    """The application, with its state restored."""
+    check_extra()
+    from roadworthy.web.app import App
+    from roadworthy.web.counting import Counting
+    from roadworthy.web.keeper import Keeper
+    from roadworthy.web.sidecar import Sidecar
+
+    guard = Guard(host=settings.host, names=settings.names, token=settings.token)
+    bundle = Bundle.load(settings.bundle)
+    sidecar = None if settings.proxy is None else Sidecar(settings.proxy, _outputs(bundle, settings.outputs))
+    log = None if settings.alarm_log is None else AlarmLog(settings.alarm_log)
+    webhook = None if settings.webhook is None else Webhook(settings.webhook)
+    ledger = Ledger(settings.state, bundle=bundle.id, content=text_of(bundle), max_bytes=settings.max_state_bytes)
+    waiting = [alarm for alarm in ledger.alarms() if not alarm.pop("delivered")]
+
+    def alarmed(alarm: Mapping[str, Any]) -> None:
+        # First the log, then the file, then the world: after a crash between them an alarm comes twice rather than never.
+        with contextlib.suppress(OSError):
+            if log is not None:
+                log.write(alarm)
+        with contextlib.suppress(StoreError):  # a full disk must not keep an alarm back
+            ledger.keep_alarm(alarm, delivered=webhook is None)
+        if webhook is not None:
+            webhook.send(alarm)
+
+    keeper = Keeper(Counting(bundle, ledger, alarmed=alarmed))
+    if webhook is not None:
+        webhook.start(lambda alarm: keeper.soon(lambda counting: counting.ledger.delivered(alarm)), waiting)
+    return App(keeper, guard, body_limit=settings.body_limit, sidecar=sidecar, webhook=webhook, ready=ready)
+
+
+def text_of(bundle: Bundle) -> str:
+    """The bundle as it goes into the state file, which then needs no other."""
+    return json.dumps({"id": bundle.id, **bundle.to_dict()}, ensure_ascii=False, allow_nan=False)
+
+
+def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: None) -> None:
+    """Run until SIGINT or SIGTERM; `ready` is told the address."""
+    check_extra()
+    import uvicorn
+
+    listening = _bound(settings)
+    host, port = listening.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    app = build(settings, ready=lambda: ready(address))
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_level=logging.WARNING,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _bound(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048, reuse_port=False)
+    except OSError as error:
+        raise OSError(
+            f"cannot listen on {settings.host} port {settings.port} ({error.strerror or error}); give another --port, or 0 "
+            "for any that is free"
+        ) from error
+
+
+def _outputs(bundle: Bundle, given: Mapping[str, str]) -> dict[str, str]:
+    """Which output of the server is which score; by the same name where nothing else is said."""
+    from roadworthy.registry import did_you_mean
+
+    names = bundle.calibration.names
+    for name in given:
+        if name not in names:
+            raise ValueError(
+                f"--score {name}: the bundle has no score {name!r}{did_you_mean(name, names)}; it reads {', '.join(names)}"
+            )
+    return {name: given.get(name, name) for name in names}

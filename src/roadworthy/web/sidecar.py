@@ -1,0 +1,189 @@
+"""In front of a server that speaks the Open Inference Protocol v2: requests go through unchanged, scores in the answers are counted.
+
+The model server must give the supervisors' scores among its outputs, one number a row. Its clients wait for nothing but the server: events are
+counted after the answer has gone out, and what cannot be read or is too much is counted as such and goes without. A row's event is the
+request's ``id``, or one made up where it has none, and the number of the row.
+
+>>> import numpy as np
+>>> answer = b'{"id": "r7", "outputs": [{"name": "knn_distance", "datatype": "FP64", "shape": [2, 1], "data": [0.5, 3]}]}'
+>>> scores_in(answer, {}, {"knn": "knn_distance"})
+('r7', {'knn': array([0.5, 3. ])})
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from roadworthy.subject.adapters.inference_protocol import HEADER_LENGTH, MalformedAnswer, decode
+from roadworthy.web import ServiceError
+from roadworthy.web.events import Refused
+from roadworthy.web.http_io import Headers, Receive, Request, Send, answer, body_of
+
+TIMEOUT_S = 60.0
+BODY_LIMIT = 256 << 20
+AT_ONCE = 64
+"""Requests that wait for the server of models at the same time."""
+HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade host content-length expect".split()
+)
+"""Headers that concern one connection alone (RFC 9110, 7.6.1), and those that the next one makes itself."""
+
+
+_LOG = logging.getLogger("roadworthy.monitor")
+
+Feed = Callable[[list[str], Mapping[str, np.ndarray]], Awaitable[None]]
+"""Takes ids of events and columns of their scores."""
+
+
+class NoServer(Exception):
+    """The server of models did not answer."""
+
+
+@dataclass(frozen=True)
+class Passed:
+    """An answer of the server of models."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+@dataclass
+class Sidecar:
+    """The server behind, and which of its outputs are scores: supervisor -> output."""
+
+    address: str
+    outputs: Mapping[str, str]
+    timeout_s: float = TIMEOUT_S
+    unread: int = 0
+    """Answers in which the scores were not found."""
+    lost: int = 0
+    """Answers whose scores could not be written."""
+    _idle: SimpleQueue[http.client.HTTPConnection] = field(default_factory=SimpleQueue, repr=False)
+    _feeding: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ServiceError(f"--proxy {self.address!r} is no server address; write it as in http://127.0.0.1:8000")
+        self._threads = ThreadPoolExecutor(AT_ONCE, "sidecar")
+
+    async def serve(self, request: Request, receive: Receive, send: Send, feed: Feed) -> None:
+        """Pass a request on and its answer back, then feed the scores in it to the monitor."""
+        body = await body_of(request, receive, BODY_LIMIT, any_encoding=True)
+        query = request.scope["query_string"].decode("latin-1")
+        target = request.scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
+        loop = asyncio.get_running_loop()
+        passed = await loop.run_in_executor(self._threads, self.ask, request.method, target, request.raw_headers, body)
+        await answer(send, passed.status, passed.body, passed.headers)
+        if request.method == "POST" and request.path.endswith("/infer") and passed.status == 200:
+            task = loop.create_task(self._feed(passed, feed))
+            self._feeding.add(task)
+            task.add_done_callback(self._feeding.discard)
+
+    async def _feed(self, passed: Passed, feed: Feed) -> None:
+        """Count the scores of an answer that has gone out; whatever goes wrong here concerns no client."""
+        try:
+            headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}
+            given, columns = scores_in(passed.body, headers, self.outputs)
+            name, rows = given or uuid.uuid4().hex, len(next(iter(columns.values())))
+            await feed([f"{name[:180]}/{row}" for row in range(rows)], columns)
+        except (MalformedAnswer, Refused) as error:
+            self.unread += 1
+            _LOG.debug("an answer of the server of models was not counted: %s", error)
+        except Exception as error:
+            self.lost += 1
+            _LOG.debug("the events of an answer were not written: %s", error)
+
+    def ask(self, method: str, target: str, headers: Headers, body: bytes) -> Passed:
+        """Send a request on; blocks until the answer is there."""
+        sent = {k.decode("latin-1"): v.decode("latin-1") for k, v in headers if k.lower() not in HOP_BY_HOP}
+        sent["Accept-Encoding"] = "identity"  # the scores are read from the answer
+        try:
+            connection = self._idle.get_nowait()
+            kept = True
+        except Empty:
+            connection, kept = self._connect(), False
+        try:
+            return self._exchange(connection, method, target, sent, body)
+        except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected) as error:
+            connection.close()
+            if kept:  # an idle connection that the server let go; the request did not get through
+                connection = self._connect()
+                try:
+                    return self._exchange(connection, method, target, sent, body)
+                except (OSError, http.client.HTTPException) as again:
+                    connection.close()
+                    raise NoServer(f"the server at {self.address} closed the connection ({again})") from again
+            raise NoServer(f"the server at {self.address} closed the connection ({error})") from error
+        except TimeoutError as error:
+            connection.close()
+            raise NoServer(f"the server at {self.address} did not answer within {self.timeout_s:g} s") from error
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise NoServer(f"there is no server at {self.address} ({error})") from error
+
+    async def close(self) -> None:
+        """Let what is being counted be counted, and threads and connections go."""
+        if self._feeding:
+            await asyncio.wait(tuple(self._feeding), timeout=2.0)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        while not self._idle.empty():
+            self._idle.get_nowait().close()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.address)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        return kind(parts.hostname or "", parts.port, timeout=self.timeout_s)
+
+    def _exchange(
+        self, connection: http.client.HTTPConnection, method: str, target: str, headers: Mapping[str, str], body: bytes
+    ) -> Passed:
+        path = urlsplit(self.address).path.rstrip("/") + target
+        connection.request(method, path, body if body or method not in ("GET", "HEAD") else None, dict(headers))
+        answer = connection.getresponse()
+        content = answer.read()
+        found = [
+            (k.lower().encode("latin-1"), v.encode("latin-1"))
+            for k, v in answer.getheaders()
+            if k.lower().encode("latin-1") not in HOP_BY_HOP
+        ]
+        if answer.will_close:
+            connection.close()
+        else:
+            self._idle.put(connection)
+        return Passed(answer.status, found, content)
+
+
+def scores_in(
+    body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str]
+) -> tuple[str | None, dict[str, np.ndarray]]:
+    """The answer's id and the scores of its rows; raises `MalformedAnswer` where they are not there."""
+    tensors = decode(body, headers)
+    found = {}
+    for name, output in outputs.items():
+        if output not in tensors:
+            raise MalformedAnswer(f"the answer has no output {output!r}; it has: {', '.join(tensors) or 'none'}")
+        tensor = tensors[output]
+        if tensor.dtype.kind not in "fiub" or tensor.size != (tensor.shape[0] if tensor.ndim else 1):
+            raise MalformedAnswer(f"output {output!r} has shape {tensor.shape}; a score is one number a row")
+        found[name] = tensor.astype(np.float64).reshape(-1)
+    if len({len(column) for column in found.values()}) > 1:
+        raise MalformedAnswer(
+            f"the outputs have {sorted({len(c) for c in found.values()})} rows; one score a row of each was expected"
+        )
+    length = headers.get(HEADER_LENGTH.lower())
+    document = json.loads(body if length is None else body[: int(length)])
+    given = document.get("id")
+    return (given if isinstance(given, str) and given else None), found

@@ -1,0 +1,151 @@
+"""What the service says, as plain JSON values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roadworthy.statistics.proportion import wilson
+
+if TYPE_CHECKING:
+    from roadworthy.monitor import Alarm, Bundle, Monitor, RiskState
+    from roadworthy.monitor.labels import Label
+
+FIGURES = (
+    *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
+    *("risk", "risk_low", "risk_high", "exceedance", "log_odds", "cannot_tell"),
+)
+DOTS = 48
+"""Labels are shown in so many groups at most."""
+
+
+def window_label(name: str) -> str:
+    """
+    >>> window_label("1000"), window_label("decay"), window_label("adaptive")
+    ('1,000 events', 'fading', 'since the last change')
+    """
+    return f"{int(name):,} events" if name.isdigit() else {"decay": "fading", "adaptive": "since the last change"}[name]
+
+
+def risk_view(state: RiskState) -> dict[str, Any]:
+    """All that is said about a window."""
+    return {**state.to_dict(), "label": window_label(state.window)}
+
+
+def bundle_view(bundle: Bundle) -> dict[str, Any]:
+    """What the numbers rest on."""
+    calibration, forecast = bundle.calibration, bundle.forecast
+    return {
+        "id": bundle.id,
+        "subject": bundle.subject,
+        "unit": bundle.unit,
+        "tolerable": bundle.tolerable,
+        "confidence": bundle.confidence,
+        "scores": list(calibration.names),
+        "windows": [{"window": name, "label": window_label(name)} for name in bundle.windows.names],
+        "watched": watched(bundle),
+        "alarm": _alarm_rule(bundle),
+        "forecast": None if forecast is None else asdict(forecast),
+        "coverage": None if bundle.coverage is None else str(bundle.coverage),
+        "kinds": [
+            {"kind": kind, "rows": calibration.rows(kind), "accuracy": calibration.accuracy(kind)}
+            for kind in calibration.kinds
+        ],
+        "calibrated_on": bundle.calibrated_on,
+        "blind_to": list(bundle.blind_to),
+        "notes": [*calibration.notes, *map(str, bundle.made.get("notes", ()))],
+        "made": dict(bundle.made),
+        "lateness_s": bundle.lateness,
+        "id_horizon": bundle.id_horizon,
+    }
+
+
+def watched(bundle: Bundle) -> str:
+    """The name of the window that is shown first: the alarm's."""
+    return str(bundle.alarm.window if bundle.alarm else min(bundle.windows.lengths))
+
+
+def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:
+    rule = bundle.alarm
+    if rule is None:
+        return None
+    return {
+        "window": str(rule.window),
+        "label": window_label(str(rule.window)),
+        "stride": rule.stride,
+        "on_log_odds": rule.on,
+        "off_log_odds": rule.off,
+        "false_alarms": rule.false_alarms,
+        "events_per_day": rule.events_per_day,
+        "notes": list(rule.notes),
+    }
+
+
+def alarm_view(alarm: Alarm, bundle: Bundle) -> dict[str, Any]:
+    """An alarm as it is kept, logged and sent; `key` is the same however often it is sent."""
+    return {
+        **asdict(alarm),
+        "key": f"{bundle.id}-{alarm.event}-{alarm.kind}",
+        "subject": bundle.subject,
+        "bundle": bundle.id,
+        "tolerable": bundle.tolerable,
+        "unit": bundle.unit,
+        "window": watched(bundle),
+    }
+
+
+def reading_view(monitor: Monitor) -> dict[str, Any]:
+    """A point of the charts: the watched window now, and the thresholds that hold now."""
+    state = monitor.risk()
+    on, off = thresholds(monitor)
+    return {
+        "time": monitor.state.newest,
+        "event": monitor.state.counted,
+        "window": state.window,
+        "n": state.n,
+        "effective_n": state.effective_n,
+        "alarm": state.alarm,
+        "on": on,
+        "off": off,
+        **{name: plain(getattr(state, name)) for name in FIGURES},
+    }
+
+
+def thresholds(monitor: Monitor) -> tuple[float | None, float | None]:
+    """The log-odds from which an alarm is raised and below which it is cleared, for this stream's autocorrelation."""
+    rule = monitor.bundle.alarm
+    if rule is None:
+        return None, None
+    on, off = rule.at(monitor.autocorrelation_time)
+    return plain(on), plain(off)
+
+
+def label_view(labels: Sequence[Label]) -> list[dict[str, Any]]:
+    """Labels in groups by time: the share that was right, each weighed by the inverse of its probability, with an interval.
+
+    >>> from roadworthy.monitor.labels import Label
+    >>> label_view([Label(1.0, 0, True, 0.5), Label(3.0, 0, False, 0.5)])[0]["accuracy"]
+    0.5
+    """
+    if not labels:
+        return []
+    groups = np.array_split(np.array(sorted(labels), dtype=np.float64), max(1, min(DOTS, len(labels) // 10)))
+    found = []
+    for group in groups:
+        time, _, correct, probability = group.T
+        weight = 1.0 / probability
+        share, effective = float(weight @ correct / weight.sum()), float(weight.sum() ** 2 / (weight @ weight))
+        interval = wilson(share * effective, effective)
+        found.append(
+            {"time": float(time.mean()), "n": len(group), "accuracy": share, "low": interval.low, "high": interval.high}
+        )
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Numbers that are not finite as None."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,170 @@
+"""What a post must look like, and which sentence says what is wrong with one: a batch is taken whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.web.batch import Batch, packed, unpacked
+from roadworthy.web.events import Reader, Refused
+
+NOW = 1_700_000_000.0
+
+
+@pytest.fixture(scope="module")
+def calibration() -> Calibration:
+    rng = np.random.default_rng(0)
+    kind = np.repeat(["clean", "fog"], 300)
+    shift = np.repeat([0.0, 2.0], 300)
+    columns = {"knn": rng.normal(shift), "energy": rng.normal(shift)}
+    return calibrate(columns, kind, rng.random(600) < np.repeat([0.9, 0.5], 300))
+
+
+@pytest.fixture(scope="module")
+def reader(calibration: Calibration) -> Reader:
+    return Reader(calibration, subject="lesion-2.3.1")
+
+
+def event(i: int, **changed: object) -> dict[str, object]:
+    return {"id": f"e{i}", "time": NOW + i, "scores": {"knn": 0.1 * i, "energy": 1.0}, **changed}
+
+
+def ndjson(*events: object) -> bytes:
+    return "\n".join(json.dumps(e) for e in events).encode()
+
+
+def refusal(reader: Reader, body: bytes) -> Refused:
+    with pytest.raises(Refused) as caught:
+        reader.read(body, now=NOW)
+    return caught.value
+
+
+def test_one_event_a_list_and_lines_are_the_same_events(reader, calibration):
+    events = [event(i) for i in range(5)]
+    expected = calibration.place({"knn": [0.1 * i for i in range(5)], "energy": [1.0] * 5})
+    for body in (
+        json.dumps(events).encode(),
+        ndjson(*events),
+        ndjson(*events) + b"\n\n",
+        ndjson(*events).replace(b"\n", b"\r\n"),
+    ):
+        batch = reader.read(body, now=NOW)
+        assert batch.ids == [f"e{i}" for i in range(5)]
+        assert batch.times.tolist() == [NOW + i for i in range(5)]
+        assert batch.cells.tolist() == expected.tolist()
+    alone = reader.read(json.dumps(event(3), indent=2).encode(), now=NOW)
+    assert (alone.ids, alone.cells.tolist()) == (["e3"], [expected[3]])
+
+
+def test_a_line_at_a_time_and_column_by_column_agree(reader):
+    mixed = [event(0), event(1, subject="lesion-2.3.1"), event(2), event(3)]
+    uniform = [event(i) for i in range(4)]
+    assert reader.read(ndjson(*mixed), now=NOW).cells.tolist() == reader.read(ndjson(*uniform), now=NOW).cells.tolist()
+
+
+def test_a_missing_score_is_null_or_left_out(reader, calibration):
+    batch = reader.read(
+        ndjson(event(0, scores={"knn": None, "energy": 1.0}), event(1, scores={"energy": 1.0}), event(2, scores={})),
+        now=NOW,
+    )
+    assert batch.cells.tolist() == [*calibration.place({"knn": [math.nan] * 2, "energy": [1.0] * 2}), -1]
+
+
+def test_time_may_be_left_out_or_written_as_iso_8601(reader):
+    without = {"id": "a", "scores": {"knn": 1.0, "energy": 1.0}}
+    zoned = {**without, "id": "b", "time": "2023-11-14T22:13:20Z"}
+    assert reader.read(ndjson(without, zoned), now=NOW).times.tolist() == [NOW, NOW]
+
+
+def test_a_cell_can_be_sent_instead_of_scores(reader, calibration):
+    body = ndjson({"id": "a", "time": 1, "cell": 3}, {"id": "b", "time": 1, "cell": -1})
+    assert reader.read(body, now=NOW).cells.tolist() == [3, -1]
+    assert f"0 to {calibration.cells - 1}" in str(
+        refusal(reader, ndjson({"id": "a", "time": 1, "cell": calibration.cells}))
+    )
+
+
+def test_a_verdict_is_the_score_of_a_calibration_that_reads_one():
+    rng = np.random.default_rng(1)
+    kind, verdict = np.repeat(["clean", "fog"], 300), np.concatenate([rng.random(300) < 0.1, rng.random(300) < 0.8])
+    one = calibrate({"detector": verdict.astype(float)}, kind, rng.random(600) < 0.8)
+    read = Reader(one, subject="s").read(ndjson({"id": "a", "verdict": True}, {"id": "b", "verdict": False}), now=NOW)
+    assert read.cells.tolist() == one.place({"detector": [1.0, 0.0]}).tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line", "says"),
+    [
+        (b'{"id": "b", "time": 1, "scores": {"knn": NaN, "energy": 1}}', 2, "score 'knn' is NaN"),
+        (b'{"id": "b", "time": 1, "scores": {"knn": -Infinity, "energy": 1}}', 2, "score 'knn' is infinite"),
+        (b'{"id": "b", "time": 1, "scores": {"knn": 1e999, "energy": 1}}', 2, "score 'knn' is infinite"),
+        (b'{"id": "b", "time": 1, "scores": {"knn": "0.5", "energy": 1}}', 2, "must be a number"),
+        (b'{"id": "b", "time": 1, "scores": {"kn": 1, "energy": 1}}', 2, "unknown score 'kn' (did you mean 'knn'?)"),
+        (b'{"id": "b", "time": 1, "score": {"knn": 1}}', 2, "unknown key 'score'"),
+        (b'{"id": "b", "time": 1}', 2, "one of scores, verdict and cell"),
+        (b'{"id": "b", "time": 1, "scores": 5}', 2, "object of names and numbers"),
+        (b'{"id": "b", "time": 1, "verdict": true}', 2, "needs a calibration of one score"),
+        (b'{"id": "", "time": 1, "scores": {}}', 2, "1 to 200 characters"),
+        (b'{"time": 1, "scores": {}}', 2, "found None"),
+        (b'{"id": "b", "time": NaN, "scores": {}}', 2, "seconds since 1970"),
+        (b'{"id": "b", "time": true, "scores": {}}', 2, "seconds since 1970"),
+        (b'{"id": "b", "time": "yesterday", "scores": {}}', 2, "ISO 8601"),
+        (b'{"id": "b", "time": 1700000000000, "scores": {}}', 2, "milliseconds"),
+        (b'{"id": "b", "time": 1, "scores": {"knn": 0.5, "ene', 2, "no JSON"),
+        (b"[1]", 2, "an event is an object"),
+        (b'"text"', 2, "an event is an object"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(reader, wrong, line, says):
+    error = refusal(reader, ndjson(event(0)) + b"\n" + wrong + b"\n" + ndjson(event(2)))
+    assert (error.status, error.line) == (400, line)
+    assert str(error).startswith(f"line {line}: ") and says in str(error)
+
+
+def test_an_event_of_another_subject_is_a_conflict(reader):
+    for body in (
+        json.dumps(event(0, subject="lesion-2.4.0")).encode(),
+        ndjson(event(0), event(1, subject="lesion-2.4.0")),
+    ):
+        error = refusal(reader, body)
+        assert error.status == 409 and "lesion-2.4.0" in str(error) and "lesion-2.3.1" in str(error)
+
+
+@pytest.mark.parametrize("body", [b"", b"  \n ", b"[]", b"5", b"null", b'{"id": "a"', b"\xff\xfe", b"id=a&time=1"])
+def test_what_is_no_event_is_refused(reader, body):
+    assert refusal(reader, body).status == 400
+
+
+def test_two_events_on_a_line_and_one_over_two_lines_are_not_taken_for_lines(reader):
+    first = json.dumps(event(0)).encode()
+    over_two = first.replace(b'"time"', b'\n"time"')
+    assert refusal(reader, first + b"," + first + b"\n" + over_two).line == 1
+
+
+def test_events_far_ahead_of_clock_and_stream_are_refused_but_old_clocks_are_not(reader):
+    ahead = json.dumps(event(0, time=NOW + 90_000.0)).encode()
+    with pytest.raises(Refused, match="ahead of this machine's clock"):
+        reader.read(ahead, now=NOW)
+    assert len(reader.read(ahead, now=NOW, newest=NOW + 80_000.0)) == 1
+
+
+@given(
+    st.lists(
+        st.tuples(st.text(min_size=1, max_size=20), st.floats(-1e12, 1e12), st.integers(-1, 200)),
+        min_size=0,
+        max_size=30,
+    )
+)
+def test_a_batch_survives_the_log(events):
+    batch = Batch(
+        [e[0] for e in events], np.array([e[1] for e in events]), np.array([e[2] for e in events], dtype=np.int16)
+    )
+    back = unpacked(packed(batch))
+    assert back.ids == batch.ids
+    assert back.times.tolist() == batch.times.tolist() and back.cells.tolist() == batch.cells.tolist()
