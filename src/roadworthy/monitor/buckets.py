@@ -50,19 +50,22 @@ class Buckets:
         numbers = np.floor(time / self.width).astype(np.int64)
         self._advance(int(numbers.max()))
         levels = self._levels(numbers)
-        keys = np.stack([levels, numbers >> levels], axis=1)
-        if (keys == keys[0]).all():
-            self._row((int(keys[0, 0]), int(keys[0, 1])))[:] += np.bincount(
-                np.where(cell < 0, self.cells, cell), minlength=self.cells + 1
-            )
-            return
-        distinct, which = np.unique(keys, axis=0, return_inverse=True)
-        which = which.reshape(-1)
-        order = np.argsort(which, kind="stable")
-        ends = np.cumsum(np.bincount(which, minlength=len(distinct)))
-        columns = np.where(cell < 0, self.cells, cell)[order]
-        for (level, number), start, end in zip(distinct.tolist(), [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
-            np.add.at(self._row((level, number)), columns[start:end], 1)
+        numbers >>= levels
+        columns = np.where(cell < 0, self.cells, cell)
+        same = (levels[1:] == levels[:-1]) & (numbers[1:] == numbers[:-1])
+        if len(same) - int(same.sum()) > len(self._rows) + 2:  # out of order: bring together what belongs together
+            order = np.lexsort((numbers, levels))
+            levels, numbers, columns = levels[order], numbers[order], columns[order]
+            same = (levels[1:] == levels[:-1]) & (numbers[1:] == numbers[:-1])
+        starts = np.concatenate([[0], np.flatnonzero(~same) + 1])
+        ends = [*starts[1:].tolist(), len(columns)]
+        keys = zip(levels[starts].tolist(), numbers[starts].tolist(), strict=True)
+        for key, start, end in zip(keys, starts.tolist(), ends, strict=True):
+            row = self._row(key)
+            if end - start > self.cells:
+                row += np.bincount(columns[start:end], minlength=self.cells + 1)
+            else:
+                np.add.at(row, columns[start:end], 1)
 
     def add_one(self, time: float, cell: int) -> None:
         """Count one event."""

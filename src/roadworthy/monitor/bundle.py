@@ -59,7 +59,7 @@ class Bundle:
     constants: Mapping[str, float | tuple[float, float]] = field(default_factory=dict)
     """Parameters of the tree that no stream gives: a number, or (successes, trials)."""
     tolerable: float | None = None
-    prior: tuple[float, float] = (1.0, 1.0)
+    prior: tuple[float, float] = (0.5, 0.5)
     """Beta pseudo-counts of the rate of shift: (shifted, clean)."""
     windows: Windows = field(default_factory=Windows)
     alarm: AlarmRule | None = None
@@ -148,7 +148,7 @@ class Bundle:
         subject: str,
         constants: Mapping[str, float | tuple[float, float]] | None = None,
         tolerable: float | None = None,
-        prior: tuple[float, float] = (1.0, 1.0),
+        prior: tuple[float, float] = (0.5, 0.5),
         windows: Windows | None = None,
         alarm_window: int | None = None,
         stride: int | None = None,

@@ -1,7 +1,8 @@
 """The threshold that keeps a stated rate of false alarms, found by simulating clean streams before release.
 
-Each simulated stream draws what clean is from the Dirichlet posterior of the calibration's clean counts, so that the chance of
-the calibration is part of the rate. Its windows are evaluated as the monitor will, and the alarms counted with their hysteresis.
+What clean is, is known from the calibration's clean counts alone, up to chance: of many draws from their Dirichlet posterior
+("worlds") those are simulated whose windows look riskier than 94% to 99% of the others do, so that the stated rate is kept not on
+average over calibrations but by nearly every one. Windows are evaluated as the monitor will, and alarms counted with hysteresis.
 Beyond what was simulated the rate is extrapolated: the peaks of alarms over a level they reach often are taken to be exponential
 (the log-odds are a log likelihood ratio, whose tail falls at least that fast). The threshold is the upper end of its bootstrap
 interval over streams. The same is done for windows that hold fewer independent events, for autocorrelated streams.
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
     from roadworthy.analysis.risk.transfer import Estimator
 
-STREAMS, FEWER, LOOKS = 400, 200, 40
-"""Clean streams, how many of them for autocorrelated events, and evaluations of each."""
+WORLDS, LOOKS = 800, 200
+"""Draws of what clean may be, and evaluations along each stream that is simulated."""
+UNLUCKY = (0.94, 0.99)
+"""Which worlds are simulated, by the rank of the log-odds that their windows have on average."""
 TIMES = (1.0, 2.0, 5.0, 12.0, 30.0)
 """Autocorrelation times for which a threshold is found, as long as a window holds `LEAST` independent events."""
 LEAST = 6
-QUIET = 0.75
+QUIET = 0.9
 """The share of clean windows that lie below the level from which on a window is evaluated, in each of two scores."""
 LEVEL = 0.98
 """Quantile of the clean log-odds above which peaks are fitted."""
@@ -85,17 +88,18 @@ def alarm_rule(
     per_event = alarms_per_day(false_alarms) / events_per_day
     calibration = estimator.calibration
     scores = CellScores.of(calibration)
-    worlds = clean_worlds(calibration, STREAMS, np.random.default_rng([seed, 1]))
+    worlds = clean_worlds(calibration, WORLDS, np.random.default_rng([seed, 1]))
     for window in sorted(windows):
         watched = _quietened(Watched(estimator, scores, window, stride or default_stride(window)), worlds, seed)
-        on = threshold(watched, worlds, per_event, seed=seed)
+        unlucky = unlucky_worlds(watched, worlds)
+        on = threshold(watched, unlucky, per_event, seed=seed)
         detects = detections(watched, worlds, on, seed=seed)
         if min((share for _, share in detects), default=0.0) >= ENOUGH:
             break
     by_time = [(1.0, on)]
     for time in TIMES[1:]:
         if watched.window / time >= LEAST:
-            by_time.append((time, threshold(watched, worlds[:FEWER], per_event, time=time, seed=seed)))
+            by_time.append((time, threshold(watched, unlucky, per_event, time=time, seed=seed)))
     notes = _notes(estimator, watched.window, false_alarms, events_per_day, detects)
     return AlarmRule(
         watched.window,
@@ -130,6 +134,13 @@ def clean_worlds(calibration: Calibration, draws: int, rng: np.random.Generator)
     worlds = bins[:, :, None] * inner / inner.sum(axis=2, keepdims=True)
     result: Floats = worlds.reshape(draws, -1)
     return result
+
+
+def unlucky_worlds(watched: Watched, worlds: Floats) -> Floats:
+    """Those in which clean looks riskier than in most."""
+    order = np.argsort(watched.estimator.log_odds(worlds * watched.window), kind="stable")
+    low, high = (int(share * len(order)) for share in UNLUCKY)
+    return worlds[order[low:high]]
 
 
 def stream(world: Floats, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -194,7 +205,7 @@ def detections(watched: Watched, worlds: Floats, on: float, *, seed: int = 0) ->
 def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:
     """With the level from which on a window is evaluated at all."""
     rng = np.random.default_rng([seed, 4])
-    cells = np.stack([stream(world, watched.window, rng) for world in worlds])
+    cells = np.stack([stream(world, watched.window, rng) for world in worlds[:200]])
     quiet = [
         float(np.quantile(column[cells].mean(axis=1), QUIET)) for column in (watched.scores.shift, watched.scores.error)
     ]

@@ -5,9 +5,9 @@ belongs to it for good, the n events of the highest w_i / u_i are asked for, and
 probability min(1, w_i / t). Weights are the standard deviations that the estimator expects, and no event is without a chance.
 
 Answers correct the estimate by the difference estimator (Saerndal, Swensson and Wretman 1992, chapter 6): the mean of what the
-model expects, plus the mean over all events of (answer - expectation) / probability for the labelled ones. It is unbiased whatever the model,
-where every event had a chance. Where only some could be labelled, such as those that raised an alarm, it is corrected there, and
-the rest stays the model's.
+model expects, plus the mean over all events of (answer - expectation) / probability for the labelled ones. It is unbiased whatever
+the model, where every event had a chance. Where only some could be labelled, such as those that raised an alarm, it is corrected
+there, and the rest stays the model's.
 
 >>> expected = np.full(1000, 0.9)
 >>> found = difference(expected, np.arange(100), np.arange(100) % 2 == 0, np.full(100, 0.1), confidence=0.95)
