@@ -40,7 +40,8 @@ Ints = NDArray[np.int64]
 
 NOWHERE = -1
 """The cell of an event without a single score."""
-SHIFT_BINS, RIGHT_BINS = 15, 6
+SHIFT_BINS, SHIFT_BINS_OF_ONE, RIGHT_BINS = 15, 10, 6
+"""One supervisor tells less than several, and needs more rows a bin."""
 LEAST_PER_BIN = 10
 RIDGE_SHIFT, RIDGE_RIGHT = 1.0, 10.0
 """Being right is harder to learn than shift, and a wrong slope there costs more than a flat one."""
@@ -286,8 +287,17 @@ def calibrate(
     weights, is_clean = learning.even(rows.kind), rows.kind == 0
     right = rows.correct.astype(np.float64)
     folds = learning.folds_of(rows.groups, rows.kind, np.random.default_rng([seed, 4]))
+    several = (
+        len(rows.columns) > 1
+    )  # the three slopes of one supervisor have nothing to overfit, and folds would blur its bins
     fits = (
-        (np.ones(len(right), dtype=bool), (~is_clean).astype(np.float64), weights, RIDGE_SHIFT, SHIFT_BINS),
+        (
+            np.ones(len(right), dtype=bool),
+            (~is_clean).astype(np.float64),
+            weights,
+            RIDGE_SHIFT,
+            SHIFT_BINS if several else SHIFT_BINS_OF_ONE,
+        ),
         (is_clean, right, np.ones(len(right)), RIDGE_RIGHT, RIGHT_BINS),
         (~is_clean, right, weights / weights[~is_clean].mean(), RIDGE_RIGHT, RIGHT_BINS),
     )
@@ -296,7 +306,8 @@ def calibrate(
         coefficients = learning.fitted(table[on], marks[on], w[on], ridge=ridge)
         kept = learning.scored(coefficients, table)
         scores = kept.copy()
-        scores[on] = learning.held_out(table[on], marks[on], w[on], folds[on], ridge=ridge)
+        if several:
+            scores[on] = learning.held_out(table[on], marks[on], w[on], folds[on], ridge=ridge)
         count = min(most, max(2, int(on.sum()) // LEAST_PER_BIN))
         edges = learning.edges_between(scores[on], w[on], count, kept=kept[on])
         models.append(Model(tuple(map(float, coefficients)), edges))

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 STRANGE = 1e-6
 """The p-value below which a window is called unlike anything calibrated: once in a million windows at most by chance."""
-BEYOND = 2.0
+BEYOND = 3.0
 """Standard errors by which the area under the curve must exceed one half."""
 
 

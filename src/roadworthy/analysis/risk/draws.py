@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 
 TILT, SWAY = 0.7, 0.8
 """Chosen on the published scores of seed 003 (`studies/runtime-risk`), and checked there on scores that chose nothing."""
+NEAR = 0.35
+"""The tilt that a point estimate allows for: it speaks of kinds like those calibrated, the interval of others too."""
 STEEP, FURTHEST = 3.0, 1.5
 """A tilt of 1 multiplies the odds of a bin by its likelihood ratio to the power 1/3, by at most exp(1.5)."""
 BIN_PRIOR = 0.5
@@ -47,6 +49,8 @@ class Draws:
     shifted: Floats
     right_clean: Floats
     right_shifted: Floats
+    usual: Floats
+    """Of each draw, how much more likely it is if the shift is nearly of a kind that was calibrated; 1 on average."""
 
 
 def drawn(
@@ -72,15 +76,15 @@ def drawn(
     kinds = source.dirichlet(np.full(len(bins) - 1, KIND_PRIOR))
     per_kind = np.stack([source.counted(row + BIN_PRIOR) for row in bins[1:]], axis=1)
     shifted = np.einsum("bk,bks->bs", kinds, per_kind)
-    shifted = shifted * np.exp(tilt * source.normal()[:, None] * ratio)
+    tilts = tilt * source.normal()
+    shifted = shifted * np.exp(tilts[:, None] * ratio)
     right_clean = source.shares(*table[0].sum(axis=(1, 3, 4)))
     outcomes = table[1:].sum(axis=(2, 3, 5))  # kinds, right or wrong, bins of being right if shifted
     right = np.stack([source.shares(*rows) for rows in outcomes], axis=1)
     share = kinds[:, :, None] * (outcomes.sum(axis=1) + BIN_PRIOR) / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
     right_shifted = (right * share).sum(axis=1) / share.sum(axis=1)
-    return Draws(
-        clean, shifted / shifted.sum(axis=1, keepdims=True), right_clean, _swayed(right_shifted, sway * source.normal())
-    )
+    right_shifted = _swayed(right_shifted, sway * source.normal())
+    return Draws(clean, shifted / shifted.sum(axis=1, keepdims=True), right_clean, right_shifted, _usual(tilts, tilt))
 
 
 def _log_ratio(bins: Floats) -> Floats:
@@ -90,6 +94,14 @@ def _log_ratio(bins: Floats) -> Floats:
     ratio = np.log(shifted / shares[0])
     result: Floats = np.clip((ratio - ratio @ shifted) / STEEP, -FURTHEST, FURTHEST)
     return result
+
+
+def _usual(tilts: Floats, tilt: float) -> Floats:
+    """Weights that make normal draws of one deviation draws of a smaller one."""
+    if tilt <= NEAR:
+        return np.ones(len(tilts))
+    weights = np.exp(-0.5 * tilts**2 * (NEAR**-2 - tilt**-2))
+    return weights / weights.mean()
 
 
 def _swayed(shares: Floats, by: Floats) -> Floats:

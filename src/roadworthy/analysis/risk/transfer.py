@@ -39,6 +39,8 @@ from roadworthy.analysis.risk.weighted import among, quantiles, with_chance
 
 Floats = NDArray[np.float64]
 
+PRIOR = (0.5, 0.5)
+"""Jeffreys' prior of the rate: most streams are clean, or shifted, for long."""
 RATES = 51
 """Rates of shift on the grid, from 0 to 1."""
 MOST = 2000.0
@@ -47,6 +49,9 @@ CHUNK = 48
 """Windows at a time, so that the draws x rates of all of them stay near the processor."""
 NEAR = 40_000
 """Draws x rates x windows that stay in the fastest memory where little else is worked out."""
+NEGLIGIBLE = 1e-13
+"""The probability of a rate below which it is left out of what follows."""
+TINY = 1e-12
 LIVE = (
     "p_shift",
     "tpr",
@@ -104,7 +109,7 @@ class Estimator:
         *,
         constants: Mapping[str, ArrayLike] | None = None,
         tolerable: float | None = None,
-        prior: tuple[float, float] = (1.0, 1.0),
+        prior: tuple[float, float] = PRIOR,
         draws: int = 200,
         seed: int = 0,
         tilt: float = worlds.TILT,
@@ -112,7 +117,7 @@ class Estimator:
         chance: bool = True,
         rates: int = RATES,
     ) -> None:
-        """Without `chance` the calibration's own chance is not drawn but weakens what a window says: few draws then never decide."""
+        """Without `chance` the calibration's own chance is not drawn but weakens what a window says: few draws never decide."""
         self.calibration, self.tree, self.tolerable = calibration, tree, tolerable
         self.constants = dict(constants or {})
         unknown = [name for name in tree.parameters if name not in (*LIVE, *self.constants)]
@@ -164,7 +169,7 @@ class Estimator:
         for at in range(0, len(table), few):
             window = _Window(self.calibration, table[at : at + few])
             weights = self._posterior(window, factor[at : at + few])
-            over, under = self._exceeding(self._risk(window, self._clean_share), weights)
+            over, under = self._exceeding(self._risk(self._known(window, self._clean_share)), weights)
             found[at : at + few] = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         return found
 
@@ -186,7 +191,7 @@ class Estimator:
         shares = cells / cells.sum(axis=1, keepdims=True)
         mixture = rate * shares[1:].mean(axis=0) + (1.0 - rate) * shares[0]
         _, clean = self._mixture(np.array([rate]))
-        risk = self._risk(_Window(self.calibration, mixture[None, :]), clean)[:, 0, 0]
+        risk = self._risk(self._known(_Window(self.calibration, mixture[None, :]), clean))[:, 0, 0]
         half = 50.0 * (1.0 - confidence)
         low, high = np.percentile(risk, [half, 100.0 - half])
         return float(risk.mean()), float(low), float(high)
@@ -200,25 +205,31 @@ class Estimator:
     def _some(self, table: Floats, shrink: Floats, confidence: float) -> dict[str, Any]:
         window = _Window(self.calibration, table)
         n = window.n
-        weights = self._posterior(window, shrink)
-        right = self._right(window, self._clean_share) / np.maximum(n, 1e-12)[:, None]
-        risk = self._risk(window, self._clean_share)
+        likelihood = self._log_likelihood(window)
+        strange = doubts(window.by_shift, window.outside, likelihood, shrink, self.calibration)
+        weights = self._weighed(likelihood, window, shrink)
         by_rate = weights.sum(axis=0)
         rate_low, rate_high = quantiles(by_rate, self.rates, confidence)
-        low, high = with_chance(among(right, weights, 0.0, 1.0), np.maximum(n * shrink, 1e-12), confidence)
-        bounds = self.tree.costs
-        risk_low, risk_high = among(risk, weights, *bounds).interval(confidence)
+        # Rates that no window makes likely cost as much as others, and change nothing.
+        near = _span(by_rate.max(axis=0) > NEGLIGIBLE)
+        weights, rates = weights[:, :, near], self.rates[near]
+        usual = weights * self.draws.usual[:, None, None]
+        usual /= usual.sum(axis=(0, 2))[:, None]
+        known = self._known(window, self._clean_share[:, :, near])
+        right = known.right / np.maximum(n, TINY)[:, None]
+        risk = self._risk(known)
+        low, high = with_chance(among(right, weights, 0.0, 1.0), np.maximum(n * shrink, TINY), confidence)
+        risk_low, risk_high = among(risk, weights, *self.tree.costs).interval(confidence)
         over, under = self._exceeding(risk, weights)
-        strange = doubts(window.by_shift, window.outside, self._log_likelihood(window), shrink, self.calibration)
         return {
             "n": n,
-            "rate": by_rate @ self.rates,
+            "rate": usual.sum(axis=0) @ rates,
             "rate_low": rate_low,
             "rate_high": rate_high,
-            "accuracy": np.einsum("bwg,bwg->w", weights, right),
+            "accuracy": np.einsum("bwg,bwg->w", usual, right),
             "accuracy_low": low,
             "accuracy_high": high,
-            "risk": np.einsum("bwg,bwg->w", weights, np.broadcast_to(risk, weights.shape)),
+            "risk": np.einsum("bwg,bwg->w", usual, risk),
             "risk_low": risk_low,
             "risk_high": risk_high,
             "exceedance": over,
@@ -234,52 +245,55 @@ class Estimator:
 
     def _posterior(self, window: _Window, shrink: Floats) -> Floats:
         """The weight of every draw and rate, draws x windows x rates; each window's add up to 1."""
-        effective = np.minimum(shrink, MOST / np.maximum(window.n, 1e-12))
+        return self._weighed(self._log_likelihood(window), window, shrink)
+
+    def _weighed(self, likelihood: Floats, window: _Window, shrink: Floats) -> Floats:
+        effective = np.minimum(shrink, MOST / np.maximum(window.n, TINY))
         effective = effective / (1.0 + effective * window.n / self._rows)
-        log = self._log_likelihood(window) * effective[:, None] + self._log_prior
+        log = likelihood * effective[:, None] + self._log_prior
         log -= log.max(axis=(0, 2), keepdims=True)
         weights = np.exp(log, out=log)
-        weights /= weights.sum(axis=(0, 2), keepdims=True)
+        weights /= weights.sum(axis=(0, 2))[:, None]
         return weights
 
-    def _right(self, window: _Window, clean_share: Floats, bins: slice = slice(None)) -> Floats:
-        clean, shifted = self._right_parts(window, clean_share, bins)
-        return clean + shifted
-
-    def _right_parts(self, window: _Window, clean_share: Floats, bins: slice) -> tuple[Floats, Floats]:
-        """Right answers among clean and among shifted events, draws x windows x rates."""
+    def _known(self, window: _Window, clean_share: Floats, bins: slice = slice(None)) -> _Known:
+        """How many of a window's events are clean, and right, by draw and rate."""
         share = clean_share[:, bins]
         if_clean = np.matmul(window.clean[:, bins], self.draws.right_clean.T).transpose(2, 0, 1)
         if_shifted = np.matmul(window.shifted[:, bins], self.draws.right_shifted.T).transpose(2, 0, 1)
-        shifted = np.matmul(if_shifted, np.ones_like(share)) - np.matmul(if_shifted, share)
-        return np.matmul(if_clean, share), shifted
+        right_shifted = if_shifted.sum(axis=2, keepdims=True) - np.matmul(if_shifted, share)
+        by_shift = window.by_shift[:, bins]
+        clean = np.matmul(by_shift, share)
+        return _Known(
+            window, clean_share, by_shift.sum(axis=1)[:, None], clean, np.matmul(if_clean, share), right_shifted
+        )
 
-    def _risk(self, window: _Window, clean_share: Floats) -> Floats:
-        given = {**self.constants, **dict(self._live(window, clean_share))}
+    def _risk(self, known: _Known) -> Floats:
+        given = {**self.constants, **dict(self._live(known))}
         result = np.asarray(expectation(self.tree, {name: given[name] for name in self.tree.parameters}))
-        return np.broadcast_to(result, (len(self.draws.clean), len(window.n), clean_share.shape[2]))
+        return np.broadcast_to(result, known.clean.shape)
 
-    def _live(self, window: _Window, clean_share: Floats) -> Iterator[tuple[str, Floats]]:
+    def _live(self, whole: _Known) -> Iterator[tuple[str, Floats]]:
         """The tree's live parameters: what the events of the window are, by draw and rate. What cannot happen has probability 0."""
         wanted = set(self.tree.parameters) & set(LIVE)
-        every = slice(None)
-        parts = {"": every, "_detected": slice(self.separation.cut, None), "_undetected": slice(0, self.separation.cut)}
-        clean = {name: np.matmul(window.by_shift[:, bins], clean_share[:, bins]) for name, bins in parts.items()}
-        total = {name: window.by_shift[:, bins].sum(axis=1)[:, None] for name, bins in parts.items()}
+        parts = {"": whole}
+        if wanted - {"p_shift", "accuracy_clean", "accuracy_shifted"}:
+            for name, bins in (
+                ("_detected", slice(self.separation.cut, None)),
+                ("_undetected", slice(0, self.separation.cut)),
+            ):
+                parts[name] = self._known(whole.window, whole.clean_share, bins)
         if "p_shift" in wanted:
-            yield "p_shift", _share(total[""] - clean[""], total[""])
+            yield "p_shift", _share(whole.shifted, whole.total)
         if "tpr" in wanted:
-            yield "tpr", _share(total["_detected"] - clean["_detected"], total[""] - clean[""])
+            yield "tpr", _share(parts["_detected"].shifted, whole.shifted)
         if "tnr" in wanted:
-            yield "tnr", _share(clean["_undetected"], clean[""])
-        for name, bins in parts.items():
-            names = f"accuracy_clean{name}", f"accuracy_shifted{name}"
-            if not wanted & set(names):
-                continue
-            right = self._right_parts(window, clean_share, bins)
-            masses = clean[name], total[name] - clean[name]
-            for parameter, hits, mass in zip(names, right, masses, strict=True):
-                yield parameter, _share(hits, mass)
+            yield "tnr", _share(parts["_undetected"].clean, whole.clean)
+        for name, part in parts.items():
+            if f"accuracy_clean{name}" in wanted:
+                yield f"accuracy_clean{name}", _share(part.right_clean, part.clean)
+            if f"accuracy_shifted{name}" in wanted:
+                yield f"accuracy_shifted{name}", _share(part.right_shifted, part.shifted)
 
     def _exceeding(self, risk: Floats, weights: Floats) -> tuple[Floats, Floats]:
         if self.tolerable is None:
@@ -301,9 +315,34 @@ class _Window:
         self.outside = folded[..., 1].sum(axis=(1, 2, 3))
 
 
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Of some bins of a window: events, clean ones, and right ones among the clean and the shifted, by draw and rate."""
+
+    window: _Window
+    clean_share: Floats
+    total: Floats
+    clean: Floats
+    right_clean: Floats
+    right_shifted: Floats
+
+    @property
+    def shifted(self) -> Floats:
+        return self.total - self.clean
+
+    @property
+    def right(self) -> Floats:
+        return self.right_clean + self.right_shifted
+
+
+def _span(likely: NDArray[np.bool_]) -> slice:
+    found = np.flatnonzero(likely)
+    return slice(int(found[0]), int(found[-1]) + 1)
+
+
 def _share(part: Floats, whole: Floats) -> Floats:
     whole = np.broadcast_to(whole, part.shape)
-    return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > 1e-12), 0.0, 1.0)
+    return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > TINY), 0.0, 1.0)
 
 
 def _prior_on(rates: Floats, prior: tuple[float, float]) -> Floats:

@@ -59,9 +59,7 @@ def quantiles(weights: Floats, points: Floats, confidence: float) -> tuple[Float
     An end at the first or last point, whose neighbourhood holds the tail, is that point: "no shift" must be within reach.
     """
     tail = (1.0 - confidence) / 2.0
-    ends = np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
-    upto = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
-    upto /= upto[:, -1:]
+    upto, ends = _distribution(weights, points)
     low = np.where(upto[:, 1] >= tail, points[0], _crossing(upto, ends, tail))
     return low, np.where(1.0 - upto[:, -2] >= tail, points[-1], _crossing(upto, ends, 1.0 - tail))
 
@@ -94,6 +92,13 @@ def _binomial(n: int, points: int) -> tuple[Floats, Floats]:
     upto = ndtr((shares[None, :] - probability) / deviation)
     upto[:, -1] = 1.0
     return shares, upto
+
+
+def _distribution(weights: Floats, points: Floats) -> tuple[Floats, Floats]:
+    """How much weight lies below each end of the points' neighbourhoods, and the ends."""
+    ends = np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
+    upto = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
+    return upto / upto[:, -1:], ends
 
 
 def _crossing(upto: Floats, ends: Floats, level: float) -> Floats:
