@@ -75,11 +75,11 @@ class Teller:
         return found
 
     def tell(
-        self, name: str, counts: ArrayLike, *, shrink: float = 1.0, confidences: tuple[Cbpe, Floats] | None = None
+        self, name: str, counts: ArrayLike, *, shrink: ArrayLike = 1.0, confidences: tuple[Cbpe, Floats] | None = None
     ) -> dict[str, Told]:
         """Rate, accuracy and risk of each window (row of counts); NaN where the estimator cannot tell.
 
-        `shrink` is the effective number of events over the counted one; only `event_tree` knows what to do with it.
+        `shrink` is the effective number of events over the counted one, for each window or for all; `event_tree` alone reads it.
         """
         table = np.asarray(counts, dtype=np.float64)
         if name == "event_tree":
@@ -98,7 +98,7 @@ class Teller:
             "risk": self._carried(self._risk, ends),
         }
 
-    def _event_tree(self, table: Floats, shrink: float) -> dict[str, Told]:
+    def _event_tree(self, table: Floats, shrink: ArrayLike) -> dict[str, Told]:
         found = self.estimator.estimate(table, shrink=shrink, confidence=self.confidence)
         known = np.array([reason is None for reason in found.cannot_tell])
         return {

@@ -1,0 +1,99 @@
+"""A chart of letters: what the confidence says, the monitor's estimate with its band, and the truth once it is revealed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+HEIGHT = 11
+"""Lines of a chart."""
+OURS, BAND, CONFIDENCE, TRUTH, ALARM = "bold cyan", "cyan", "yellow", "bold magenta", "bold red"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What is known after some events: one column of a chart."""
+
+    event: int
+    confidence: float
+    accuracy: float
+    low: float
+    high: float
+    cannot_tell: str | None
+    alarm: bool
+    risk: float
+
+    def line(self) -> str:
+        """The same in words, for a log."""
+        ours = f"roadworthy {self.accuracy:.0%} [{self.low:.0%}, {self.high:.0%}], {self.risk:.2f} expected"
+        told = ours if self.cannot_tell is None else f"roadworthy cannot tell: {self.cannot_tell}"
+        return (
+            f"  {self.event:>6,} events   confidence {self.confidence:.0%}   {told}{'   ALARM' if self.alarm else ''}"
+        )
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Accuracy from bottom to 1, on the lines of a chart."""
+
+    bottom: float
+
+    @classmethod
+    def above(cls, least: float) -> Axis:
+        """With room for values from `least` on."""
+        return cls(max(0.0, math.floor(5.0 * least - 0.5) / 5.0))
+
+    def line(self, value: float) -> int:
+        """The line of a value, 0 on top."""
+        share = (1.0 - min(max(value, self.bottom), 1.0)) / (1.0 - self.bottom)
+        return min(int(share * HEIGHT), HEIGHT - 1)
+
+    def label(self, line: int) -> str:
+        """The value at the middle of a line, every third line."""
+        if line % 3:
+            return "     "
+        return f"{1.0 - (line + 0.5) * (1.0 - self.bottom) / HEIGHT:4.0%} "
+
+
+def chart(frames: Sequence[Frame], axis: Axis, columns: int, *, truth: Sequence[float] | None = None) -> Text:
+    """The columns so far; later marks lie over earlier ones: band, confidence, estimate, truth."""
+    cells = [[(" ", "") for _ in range(columns)] for _ in range(HEIGHT)]
+    for x, frame in enumerate(frames):
+        if frame.cannot_tell is None:
+            for line in range(axis.line(frame.high), axis.line(frame.low) + 1):
+                cells[line][x] = ("░", BAND)
+        else:
+            for line in range(HEIGHT):
+                cells[line][x] = ("?", "dim") if (line + x) % 4 == 0 else (" ", "")
+        cells[axis.line(frame.confidence)][x] = ("╌", CONFIDENCE)
+        if frame.cannot_tell is None:
+            cells[axis.line(frame.accuracy)][x] = ("━", OURS)
+        if truth is not None:
+            cells[axis.line(truth[x])][x] = ("●", TRUTH)
+    text = Text()
+    for line, row in enumerate(cells):
+        text.append(axis.label(line), "dim").append("│", "dim")
+        for mark, style in row:
+            text.append(mark, style)
+        text.append("\n")
+    return text.append(_floor(frames, columns))
+
+
+def _floor(frames: Sequence[Frame], columns: int) -> Text:
+    """The axis of events, red where the alarm stands."""
+    text = Text("     └", "dim")
+    for x in range(columns):
+        alarmed = x < len(frames) and frames[x].alarm
+        text.append("▀" if alarmed else "─", ALARM if alarmed else "dim")
+    return text
+
+
+def legend(frame: Frame, *, truth: float | None = None) -> Text:
+    """The three lines by name, with where they stand."""
+    ours = f"{frame.accuracy:.0%} ({frame.low:.0%} to {frame.high:.0%})" if frame.cannot_tell is None else "cannot tell"
+    text = Text("      ").append("╌╌ ", CONFIDENCE).append(f"confidence says {frame.confidence:.0%}   ")
+    text.append("━━ ", OURS).append(f"roadworthy {ours}   ").append("●● ", TRUTH)
+    return text.append("truth: hidden" if truth is None else f"truth {truth:.0%}")

@@ -1,0 +1,263 @@
+"""Where the events of a simulation come from, and what was calibrated before: a table of scores, or synthetic detectors.
+
+The rows of one table are divided: half of every calibrated kind (whole groups together) are calibrated on, the stream draws from
+the others. So no row, and no group, is both learned from and judged on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from roadworthy.analysis.risk.against_truth import chances_of, parameters_of_detector, parameters_of_rows
+from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.confidence import Cbpe
+from roadworthy.analysis.risk.schedules import Shift
+from roadworthy.analysis.risk.streams import (
+    CLEAN,
+    VERDICT,
+    Detector,
+    Pool,
+    Stream,
+    detector_grid,
+    draw_stream,
+    draw_verdicts,
+    right_chances,
+    verdict_rows,
+)
+from roadworthy.analysis.risk.told import Teller
+from roadworthy.analysis.risk.transfer import Estimator
+from roadworthy.data import score_cells
+from roadworthy.data.score_files import open_table
+from roadworthy.data.score_tables import ROWS, ScoreTable, read_scores
+from roadworthy.monitor import Bundle, Windows
+from roadworthy.registry import did_you_mean
+from roadworthy.spec.simulation import DetectorSpec, Simulation
+
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where events come from, and what was known of them before."""
+
+    label: str
+    teller: Teller
+    parameters: Mapping[str, float]
+    """The truth about the tree in the long run, but p_shift."""
+    kinds: tuple[str, ...]
+    """Of the shifted events."""
+    pool: Pool | None = None
+    chance: np.ndarray | None = None
+    """P(right) of every row of the pool, as far as its scores tell."""
+    detector: Detector | None = None
+    cbpe: Cbpe | None = None
+    bundle: Bundle | None = None
+    notes: tuple[str, ...] = ()
+
+    def draw(self, spec: Simulation, shift: Shift, rng: np.random.Generator) -> Stream:
+        """One stream."""
+        how = spec.stream
+        if self.detector is not None:
+            return draw_verdicts(self.detector, shift, rng=rng)
+        if self.pool is None:
+            raise ValueError("a source has a pool of rows, or a detector")
+        return draw_stream(
+            self.pool, shift, kinds=self.kinds, replace=how.replace, runs=how.runs, order=how.order, by=how.by, rng=rng
+        )
+
+    def chances(self, stream: Stream) -> np.ndarray:
+        """P(right) of every event."""
+        if self.detector is None:
+            if self.chance is None:
+                raise ValueError("a pool goes with the chances of its rows")
+            return self.chance[stream.row]
+        return right_chances(self.detector, stream.shifted, stream.columns[VERDICT] == 1.0)
+
+
+def sources(spec: Simulation) -> Iterator[Source]:
+    """The table, or every detector."""
+    if spec.stream.detector is None:
+        yield _bundled(spec) if spec.calibration.bundle is not None else _of_table(spec)
+        return
+    for number, detector in enumerate(_detectors(spec.stream.detector)):
+        rng = np.random.default_rng([spec.seed, number, spec.repeats])
+        rows = verdict_rows(detector, spec.calibration.clean, spec.calibration.shifted, rng=rng)
+        teller = _teller(spec, calibrate(rows.columns, rows.kind, rows.correct, seed=spec.seed))
+        known = {**spec.risk.constants, **parameters_of_detector(detector)}
+        label = f"TPR {detector.tpr:g}, TNR {detector.tnr:g}"
+        yield Source(label, teller, known, rows.kinds, detector=detector, bundle=_compiled(spec, teller))
+
+
+def _detectors(spec: DetectorSpec) -> Iterator[Detector]:
+    rates = detector_grid(spec.grid) if spec.grid is not None else ((spec.tpr or 0.0, spec.tnr or 0.0),)
+    for tpr, tnr in rates:
+        yield Detector(tpr, tnr, *spec.accuracy.pair("clean"), *spec.accuracy.pair("shifted"))
+
+
+def _bundled(spec: Simulation) -> Source:
+    bundle = Bundle.load(spec.base / str(spec.calibration.bundle))
+    pool, _ = _pool(spec, spec.stream.scores, ("stream", "scores"), truth=spec.stream.truth)
+    note = "nothing can check that the stream's rows are not those the bundle was calibrated on: take others"
+    return _drawing(spec, Teller(bundle.estimator, confidence=spec.confidence), pool, bundle=bundle, notes=(note,))
+
+
+def _of_table(spec: Simulation) -> Source:
+    pool, groups = _pool(spec, spec.stream.scores, ("stream", "scores"), truth=spec.stream.truth)
+    apart = spec.calibration.scores is not None
+    learned, of = _pool(spec, spec.calibration.scores, ("calibration", "scores")) if apart else (pool, groups)
+    try:
+        kept = ~learned.of(spec.calibration.without)
+    except ValueError as error:
+        raise spec.error(("calibration", "without"), str(error)) from error
+    notes: tuple[str, ...] = ()
+    if not apart:
+        half = _half(pool, groups, np.random.default_rng([spec.seed, 2]))
+        kept &= half
+        # A group that was calibrated on is not streamed, whatever the kind of its rows.
+        pool = pool.taken(~kept if groups is None else ~half)
+        notes = (f"the table is divided: {int(kept.sum()):,} rows to calibrate on, {pool.n:,} to draw from",)
+    learned = learned.taken(kept)
+    try:
+        calibration = calibrate(
+            learned.columns, learned.kind, learned.correct, groups=None if of is None else of[kept], seed=spec.seed
+        )
+    except ValueError as error:
+        raise spec.error(("calibration",), str(error)) from error
+    teller = _teller(spec, calibration)
+    cbpe = _cbpe(spec, learned) if "cbpe" in spec.estimators else None
+    return _drawing(spec, teller, pool, cbpe=cbpe, bundle=_compiled(spec, teller), notes=notes)
+
+
+def _drawing(
+    spec: Simulation,
+    teller: Teller,
+    pool: Pool,
+    *,
+    bundle: Bundle | None,
+    cbpe: Cbpe | None = None,
+    notes: tuple[str, ...] = (),
+) -> Source:
+    """A source that draws from a pool; the truth about the tree is counted in the rows that may be drawn."""
+    calibration = teller.estimator.calibration
+    kinds = tuple(spec.stream.kinds) if spec.stream.kinds is not None else pool.kinds
+    try:
+        pool = pool.taken(pool.of((CLEAN, *kinds)))
+        cells = calibration.place(pool.columns).astype(np.int64)
+    except ValueError as error:
+        raise spec.error(("stream", "kinds") if spec.stream.kinds else ("stream",), str(error)) from error
+    shifted = pool.kind != CLEAN
+    detected = calibration.shift_bin(cells) >= teller.cut
+    known = {**_numbers(teller), **parameters_of_rows(shifted, detected, pool.correct)}
+    _, clean, of_shifted, _ = np.unravel_index(np.maximum(cells, 0), calibration.shape)
+    condition = np.where(cells < 0, -1, np.where(shifted, of_shifted, clean)) * 2 + shifted
+    chance = chances_of(condition, pool.correct)
+    return Source("", teller, known, kinds, pool=pool, chance=chance, cbpe=cbpe, bundle=bundle, notes=notes)
+
+
+def _numbers(teller: Teller) -> dict[str, float]:
+    """The tree's constants as numbers: what is only known by counts has its mean."""
+    return {name: float(np.mean(np.asarray(value))) for name, value in teller.estimator.constants.items()}
+
+
+def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+    """Which rows are in the first half: half of the groups, or half of the rows of every kind."""
+    if groups is not None:
+        names, place = np.unique(groups, return_inverse=True)
+        chosen: np.ndarray = (rng.permutation(len(names)) < len(names) // 2)[place]
+        return chosen
+    first = np.zeros(pool.n, dtype=bool)
+    for kind in (CLEAN, *pool.kinds):
+        rows = rng.permutation(np.flatnonzero(pool.kind == kind))
+        first[rows[: len(rows) // 2]] = True
+    return first
+
+
+def _pool(
+    spec: Simulation, path: str | None, place: Place, *, truth: str | None = None
+) -> tuple[Pool, np.ndarray | None]:
+    """The labelled rows of a table, and the group of each, where it has groups."""
+    table = read_scores(spec.base / str(path))
+    if truth is not None:
+        table = _with_truth(spec, table, spec.base / truth)
+    missing = [name for name in ("kind", "correct") if getattr(table, name) is None]
+    if missing or table.kind is None or table.correct is None:
+        raise spec.error(
+            place,
+            f"{path} has no column {' and '.join(missing)}: a simulation needs to know what is true of every row; "
+            "where kind and correct stand in another table, name it as truth",
+        )
+    known = np.ones(table.n, dtype=bool) if table.labelled is None else table.labelled
+    return Pool(table.columns, table.kind, table.correct).taken(known), None if table.group is None else table.group[
+        known
+    ]
+
+
+def _with_truth(spec: Simulation, table: ScoreTable, path: Path) -> ScoreTable:
+    """The rows with kind and correct of the rows of the same id in another table."""
+    opened = open_table(path)
+    names = ["id", "kind", "correct"]
+    lacking = [name for name in names if name not in opened.header]
+    if lacking or table.id is None:
+        lack = f"{path.name} has no column {lacking[0]}" if lacking else f"{table.source} has no column id"
+        raise spec.error(("stream", "truth"), f"rows are matched by id, and say kind and correct: {lack}")
+    kinds: dict[str, tuple[str, bool]] = {}
+    for piece in opened.pieces(names, set(), ROWS):
+        where = score_cells.Where(path.name, len(kinds))
+        right, _ = score_cells.outcomes(piece["correct"], "correct", where)
+        for name, kind, correct in zip(*(score_cells.words(piece[c]).tolist() for c in names[:2]), right, strict=True):
+            kinds[name] = kind, bool(correct)
+    try:
+        found = [kinds[name] for name in table.id.tolist()]
+    except KeyError as error:
+        raise spec.error(("stream", "truth"), f"{path.name} has no row with the id {error.args[0]!r}") from error
+    return replace(table, kind=np.array([k for k, _ in found]), correct=np.array([c for _, c in found], dtype=bool))
+
+
+def _teller(spec: Simulation, calibration: Calibration) -> Teller:
+    risk = spec.risk
+    try:
+        estimator = Estimator(
+            calibration, risk.event_tree(), constants=risk.constants, tolerable=risk.tolerable, seed=spec.seed
+        )
+    except ValueError as error:
+        raise spec.error(("risk",), str(error)) from error
+    return Teller(estimator, confidence=spec.confidence)
+
+
+def _cbpe(spec: Simulation, rows: Pool) -> Cbpe:
+    """Fitted, as its authors do, on clean rows alone."""
+    name = spec.confidence_from
+    if name not in rows.columns:
+        near = did_you_mean(name, rows.columns)
+        raise spec.error(
+            ("confidence_from",), f"the table has no score {name!r}{near}; it has {', '.join(rows.columns)}"
+        )
+    clean = rows.of((CLEAN,))
+    return Cbpe.fit(1.0 - rows.columns[name][clean], rows.correct[clean])
+
+
+def _compiled(spec: Simulation, teller: Teller) -> Bundle | None:
+    """The monitor that watches; a synthetic detector, whose verdicts are independent, needs none where nothing is tolerable."""
+    risk, alarm = spec.risk, spec.alarm
+    if risk.tolerable is None and spec.stream.detector is not None:
+        return None
+    window = alarm.window or spec.window
+    try:
+        return Bundle.compile(
+            teller.estimator.calibration,
+            teller.estimator.tree,
+            subject=spec.title,
+            constants=risk.constants,
+            tolerable=risk.tolerable,
+            windows=Windows((window,)),
+            alarm_window=window,
+            false_alarms=alarm.false_alarms,
+            events_per_day=alarm.events_per_day,
+            seed=spec.seed,
+        )
+    except ValueError as error:
+        raise spec.error(("alarm",), str(error)) from error

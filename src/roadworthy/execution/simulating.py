@@ -1,0 +1,167 @@
+"""A simulation at work: draw streams whose truth is known, estimate without looking at it, and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from roadworthy.analysis.risk.against_truth import (
+    AlarmRecord,
+    Error,
+    Floats,
+    Told,
+    Truth,
+    alarm_record,
+    error_of,
+    truth_of,
+    window_counts,
+    windowed,
+)
+from roadworthy.analysis.risk.schedules import draw_shift
+from roadworthy.analysis.risk.told import QUANTITIES
+from roadworthy.execution.simulated_sources import Source, sources
+from roadworthy.monitor import Events, Monitor
+from roadworthy.spec.simulation import Simulation
+
+ARRIVING = 50
+"""Events that a monitor gets at a time, so that it knows no more of what comes than in use."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One source of events: a table, or a synthetic detector; all streams together."""
+
+    label: str
+    tpr: float
+    tnr: float
+    """Of the verdicts that the simple estimators read: as calibrated, or the synthetic detector's own."""
+    errors: Mapping[str, Mapping[str, Error]]
+    """By estimator and quantity."""
+    alarms: AlarmRecord | None
+    windows: tuple[dict[str, Any], ...] = field(repr=False)
+    """Estimates and truth of every window of the first stream."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What a simulation found."""
+
+    title: str
+    events: int
+    window: int
+    repeats: int
+    unit: str
+    tolerable: float | None
+    calibrated_on: Mapping[str, int]
+    """Rows by kind."""
+    streamed: tuple[str, ...]
+    """Kinds of the shifted events."""
+    cases: tuple[Case, ...]
+    notes: tuple[str, ...] = ()
+
+
+def simulate(spec: Simulation) -> Simulated:
+    """Run a simulation; the same file and seed give the same answer."""
+    cases: list[Case] = []
+    source: Source | None = None
+    for number, source in enumerate(sources(spec)):
+        cases.append(_case(spec, source, number))
+    if source is None:
+        raise spec.error(("stream", "detector"), "describes no detector")
+    estimator = source.teller.estimator
+    return Simulated(
+        spec.title,
+        spec.stream.events or 0,
+        spec.window,
+        spec.repeats,
+        estimator.tree.unit,
+        estimator.tolerable,
+        {kind: estimator.calibration.rows(kind) for kind in estimator.calibration.kinds},
+        source.kinds,
+        tuple(cases),
+        tuple(dict.fromkeys((*source.notes, *estimator.calibration.notes))),
+    )
+
+
+def _case(spec: Simulation, source: Source, number: int) -> Case:
+    told: dict[str, list[dict[str, Told]]] = {name: [] for name in spec.estimators}
+    truths: list[Truth] = []
+    record: AlarmRecord | None = None
+    for repeat in range(spec.repeats):
+        rng = np.random.default_rng([spec.seed, number, repeat])
+        shift = draw_shift(spec.stream.schedule, spec.stream.events or 0, batches=spec.stream.batches, rng=rng)
+        try:
+            stream = source.draw(spec, shift, rng)
+        except ValueError as error:
+            raise spec.error(("stream",), str(error)) from error
+        estimator, calibration = source.teller.estimator, source.teller.estimator.calibration
+        cells = calibration.place(stream.columns)
+        truths.append(
+            truth_of(
+                stream,
+                spec.window,
+                estimator.tree,
+                source.parameters,
+                detected=calibration.shift_bin(cells) >= source.teller.cut,
+                chance=source.chances(stream),
+                tolerable=estimator.tolerable,
+            )
+        )
+        counts = window_counts(cells, spec.window, calibration.cells)
+        confidences = None
+        if source.cbpe is not None:
+            confidences = source.cbpe, windowed(1.0 - stream.columns[spec.confidence_from], spec.window)
+        shrink: Floats = np.ones(len(counts))
+        if source.bundle is not None:
+            monitor = Monitor(source.bundle)
+            shrink = 1.0 / np.array(list(_watched(monitor, cells, spec.window)))[: len(counts)]
+            if source.bundle.alarm is not None:
+                found = _alarms(monitor, source.bundle.alarm.window, truths[-1])
+                record = found if record is None else record + found
+        for name in spec.estimators:
+            told[name].append(source.teller.tell(name, counts, shrink=shrink, confidences=confidences))
+    errors = {str(name): _errors(told[name], truths) for name in spec.estimators}
+    verdicts = source.detector or source.teller.estimator.separation
+    first = tuple(_rows({name: told[name][0] for name in spec.estimators}, truths[0], spec.window))
+    return Case(source.label, verdicts.tpr, verdicts.tnr, errors, record, first)
+
+
+def _errors(told: list[dict[str, Told]], truths: list[Truth]) -> dict[str, Error]:
+    found = {}
+    for name in QUANTITIES:
+        parts = [[getattr(t[name], end) for t in told] for end in ("value", "low", "high")]
+        together = Told(*(np.concatenate(part) for part in parts))
+        found[name] = error_of(together, np.concatenate([getattr(truth, name) for truth in truths]))
+    return found
+
+
+def _rows(told: Mapping[str, Mapping[str, Told]], truth: Truth, window: int) -> Iterator[dict[str, Any]]:
+    for i in range(len(truth.rate)):
+        row: dict[str, Any] = {"event": (i + 1) * window}
+        for quantity in QUANTITIES:
+            row[f"true_{quantity}"] = float(getattr(truth, quantity)[i])
+            for name, by in told.items():
+                for end in ("value", "low", "high"):
+                    number = float(getattr(by[quantity], end)[i])
+                    suffix = "" if end == "value" else f"_{end}"
+                    row[f"{name}_{quantity}{suffix}"] = None if np.isnan(number) else number
+        yield row
+
+
+def _watched(monitor: Monitor, cells: np.ndarray, window: int) -> Iterator[float]:
+    """Hand a monitor the events as they come; after each window, how many of them say as much as one independent event."""
+    for start in range(0, len(cells), window):
+        stop = min(start + window, len(cells))
+        for first in range(start, stop, ARRIVING):
+            monitor.update(Events(cells=cells[first : min(first + ARRIVING, stop)]))
+        yield monitor.autocorrelation_time
+
+
+def _alarms(monitor: Monitor, window: int, truth: Truth) -> AlarmRecord:
+    numbers: dict[str, list[int]] = {"raised": [], "cleared": []}
+    for alarm in monitor.alarms:
+        numbers[alarm.kind].append(alarm.event - 1)
+    return alarm_record(numbers["raised"], numbers["cleared"], truth.due, window=window)

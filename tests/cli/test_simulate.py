@@ -1,0 +1,190 @@
+"""`roadworthy simulate`: what it finds is what was put in; mistakes are named by file, line and field; the examples run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+RUNTIME = Path(__file__).parents[2] / "examples" / "runtime"
+DETECTOR = """name: a good detector
+stream:
+  detector: {tpr: 0.95, tnr: 0.95, accuracy: {clean: 0.9, shifted: 0.4}}
+  shift: {constant: 0.3}
+  events: 10000
+risk: {costs: {wrong: 10}, unit: EUR per case}
+estimators: [event_tree, mean, rogan_gladen, bayes]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "simulation.yaml"
+    path.write_text(DETECTOR)
+    return path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Clean rows, fog and rain; a score that tells them apart, and rows of ten to a group."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat(["clean", "fog", "rain"], [800, 400, 400])
+    energy = rng.normal(np.repeat([0.0, 2.5, 2.0], [800, 400, 400]))
+    right = rng.random(1600) < np.repeat([0.95, 0.4, 0.6], [800, 400, 400])
+    unsure = np.clip(rng.beta(1, 8, 1600) + 0.2 * ~right, 0, 1)
+    path = tmp_path / "scores.csv"
+    with path.open("w") as out:
+        out.write("kind,correct,group,energy,max_softmax\n")
+        for i, row in enumerate(zip(kind, right.astype(int), energy, unsure, strict=True)):
+            out.write(f"{row[0]},{row[1]},g{i // 10},{row[2]:.4f},{row[3]:.4f}\n")
+    return path
+
+
+def test_errors_are_those_of_the_formulas(cli, file):
+    content = json.loads(cli("simulate", file, "--json").out)
+    (case,) = content["cases"]
+    assert (case["tpr"], case["tnr"], content["unit"]) == (0.95, 0.95, "EUR per case")
+    assert content["calibrated_on"] == {"clean": 1000, "shifted": 1000}
+    errors = case["errors"]
+    # the mean of verdicts expects 0.3 * 0.95 + 0.7 * 0.05 = 0.32
+    assert errors["mean"]["rate"]["bias"] == pytest.approx(0.02, abs=0.01)
+    assert abs(errors["rogan_gladen"]["rate"]["bias"]) < 0.012
+    # right answers of 100 events scatter by sqrt(sum p (1 - p)) / 100; E|X| = sqrt(2 / pi) of that
+    chance = np.sqrt((0.7 * 0.9 * 0.1 + 0.3 * 0.4 * 0.6) / 100) * np.sqrt(2 / np.pi)
+    assert errors["rogan_gladen"]["accuracy"]["mean_absolute"] == pytest.approx(chance, rel=0.25)
+    assert errors["event_tree"]["accuracy"]["coverage"] > 0.93 and errors["event_tree"]["rate"]["coverage"] > 0.93
+    assert {e["accuracy"]["windows"] for e in errors.values()} == {100}
+
+
+def test_the_same_seed_finds_the_same_and_another_does_not(cli, file):
+    first, again = cli("simulate", file, "--json").out, cli("simulate", file, "--json").out
+    file.write_text(DETECTOR + "seed: 7\n")
+    assert first == again != cli("simulate", file, "--json").out
+
+
+def test_the_table_names_every_estimator(cli, file):
+    answer = cli("simulate", file)
+    assert answer.code == 0
+    for words in ("a good detector", "event tree (roadworthy)", "Rogan-Gladen", "Bayes", "mean of verdicts", "100%"):
+        assert words in answer.out
+
+
+def test_a_folder_gets_the_result_and_every_window(cli, file, tmp_path):
+    answer = cli("simulate", file, "--json", "--out", tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "result.json").read_text()) == json.loads(answer.out)
+    rows = list(csv.DictReader((tmp_path / "out" / "windows.csv").open()))
+    assert len(rows) == 100 and rows[-1]["event"] == "10000"
+    error = np.mean([abs(float(r["mean_rate"]) - float(r["true_rate"])) for r in rows])
+    assert error == pytest.approx(json.loads(answer.out)["cases"][0]["errors"]["mean"]["rate"]["mean_absolute"])
+
+
+def test_a_table_is_divided_by_groups_and_an_unseen_kind_is_kept_from_calibration(cli, tmp_path, table):
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "stream: {scores: scores.csv, kinds: [fog], shift: {constant: 0.5}, events: 4000}\n"
+        "calibration: {without: [fog]}\nestimators: [event_tree, cbpe, likelihood]\n"
+    )
+    content = json.loads(cli("simulate", file, "--json").out)
+    rows = content["calibrated_on"]
+    assert set(rows) == {"clean", "rain"} and content["streamed"] == ["fog"]
+    assert 300 < rows["clean"] < 500 and not any(n % 10 for n in rows.values())  # whole groups of ten
+    # half of 160 groups of ten
+    assert content["notes"][0] == f"the table is divided: {sum(rows.values())} rows to calibrate on, 800 to draw from"
+    errors = content["cases"][0]["errors"]
+    assert errors["event_tree"]["rate"]["mean_absolute"] < 0.15
+    assert errors["cbpe"]["rate"]["mean_absolute"] is None
+    assert errors["cbpe"]["accuracy"]["mean_absolute"] > errors["event_tree"]["accuracy"]["mean_absolute"]
+
+
+def test_alarms_come_after_the_step_and_not_before(cli, tmp_path, table):
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "stream: {scores: scores.csv, shift: [{constant: 0.0, events: 2000}, {constant: 0.8, events: 1000}]}\n"
+        "risk: {costs: {wrong: 10}, unit: EUR per case, tolerable: 2.0}\nestimators: [event_tree]\nrepeats: 3\n"
+        "alarm: {false_alarms: 1 per week, events_per_day: 2000}\n"
+    )
+    answer = json.loads(cli("simulate", file, "--json").out)
+    alarms = answer["cases"][0]["alarms"]
+    assert (alarms["due"], alarms["missed"], alarms["false"]) == (3, 0, 0)
+    assert all(0 < delay <= 200 for delay in alarms["delays"])
+    assert "raised in 3" in cli("simulate", file).out
+
+
+def test_a_bundle_is_judged_as_it_is(cli, tmp_path, table):
+    assert cli("calibrate", table, "--cost", "wrong=10", "--unit", "EUR per case", "--tolerable", "2").code == 0
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "stream: {scores: scores.csv, shift: {constant: 0.5}, events: 2000}\n"
+        "calibration: {bundle: scores.bundle.json}\nestimators: [event_tree]\n"
+    )
+    content = json.loads(cli("simulate", file, "--json").out)
+    assert (content["unit"], content["tolerable"]) == ("EUR per case", 2.0)
+    assert content["cases"][0]["alarms"]["due"] == 1
+    assert "take others" in " ".join(content["notes"])
+
+
+MISTAKES = [
+    ("tnr: 0.95", "tnr: 1.95", "simulation.yaml:3: stream.detector.tnr: input should be less than or equal to 1"),
+    ("constant: 0.3", "constnat: 0.3", "simulation.yaml:4: stream.shift[0].constnat: this key is not known"),
+    ("constant: 0.3", "constant: 3", "simulation.yaml:4: stream.shift[0]: the rate is a probability"),
+    ("constant: 0.3", "step: [0, 1]", "step needs at"),
+    ("events: 10000", "events: 50", "simulation.yaml:5: stream.events: a window of 100 does not fit"),
+    ("estimators: [event_tree", "estimators: [event_tre", "(did you mean 'event_tree'?)"),
+    ("wrong: 10", "wron: 10", "simulation.yaml:6: risk: unknown outcome 'wron' (did you mean 'wrong'?)"),
+    ("mean, ", "cbpe, ", "simulation.yaml:7: estimators: cbpe needs the confidence"),
+    ("name: a good detector", "title: x", "simulation.yaml:1: title: this key is not known"),
+    ("name: a good detector", "calibration: {bundle: b.json}", "simulation.yaml:1: calibration.bundle: a synthetic"),
+    ("  events: 10000\n", "", "simulation.yaml:2: stream: needs events"),
+    ("detector: {tpr: 0.95, tnr: 0.95,", "detector: {tpr: 0.95,", "give tpr and tnr, or grid"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), MISTAKES)
+def test_a_mistake_is_named_with_line_and_field(cli, file, old, new, said):
+    assert old in DETECTOR
+    file.write_text(DETECTOR.replace(old, new, 1))
+    answer = cli("simulate", file)
+    assert answer.code == 2 and said in answer.err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("kinds: [fgo]", "stream.kinds: no row is of kind 'fgo' (did you mean 'fog'?)"),
+        ("replace: false", "draw with replacement"),
+        ("by: enregy, order: 0.5", "there is no score 'enregy' (did you mean 'energy'?)"),
+        ("truth: other.csv", "other.csv"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_with_what_there_is(cli, tmp_path, table, line, said):
+    file = tmp_path / "s.yaml"
+    file.write_text(f"stream: {{scores: scores.csv, shift: {{constant: 0.5}}, events: 4000, {line}}}\n")
+    answer = cli("simulate", file)
+    assert answer.code == 2 and said in answer.err
+
+
+def test_a_table_without_truth_is_refused(cli, tmp_path):
+    (tmp_path / "bare.csv").write_text("energy\n1\n2\n")
+    (tmp_path / "s.yaml").write_text("stream: {scores: bare.csv, shift: {constant: 0.5}, events: 400}\n")
+    answer = cli("simulate", tmp_path / "s.yaml")
+    assert answer.code == 2 and "has no column kind and correct" in answer.err and "truth" in answer.err
+
+
+def test_a_file_that_is_not_there_says_where_to_start(cli, tmp_path):
+    answer = cli("simulate", tmp_path / "none.yaml")
+    assert answer.code == 2 and "examples/runtime" in answer.err
+
+
+@pytest.mark.parametrize("name", ["step", "bursts", "autocorrelated", "detectors"])
+def test_the_examples_run(cli, tmp_path, name):
+    text = (RUNTIME / f"{name}.yaml").read_text().replace("../scores", str(RUNTIME.parent / "scores"))
+    for old, new in (("repeats: 20", "repeats: 1"), ("repeats: 10", "repeats: 1"), ("grid: 10", "grid: 4")):
+        text = text.replace(old, new)
+    (tmp_path / f"{name}.yaml").write_text(text)
+    content = json.loads(cli("simulate", tmp_path / f"{name}.yaml", "--json").out)
+    for case in content["cases"]:
+        assert case["errors"]["event_tree"]["accuracy"]["mean_absolute"] < 0.2
+    assert (content["tolerable"] is None) == (content["cases"][0]["alarms"] is None)
