@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 MOST = 1000
 """Windows that are estimated where nobody says how many."""
+STEP = 8192
+"""Events after which the monitor is asked how many of them say as much as one."""
+DAY, ENOUGH = 86_400.0, 1000
+"""Seconds, and events from which on it is said how fast they come."""
 REMEMBERED = 1_000_000
 """Events whose ids are remembered, so that one that is repeated is counted once."""
 
@@ -45,9 +49,10 @@ class Counts:
         self.ends: list[int] = []
         self.times: list[float] = []
         self.truth: list[float] = []
+        self.shrink: list[float] = []
 
-    def add(self, cell: np.ndarray, right: np.ndarray | None, time: np.ndarray | None) -> None:
-        """The next events; `right` is 1, 0, or NaN where nobody knows."""
+    def add(self, cell: np.ndarray, right: np.ndarray | None, time: np.ndarray | None, *, shrink: float = 1.0) -> None:
+        """The next events; `right` is 1, 0, or NaN where nobody knows, `shrink` the independent events that one counts for."""
         n = len(cell)
         known = np.full(n, np.nan) if right is None else right.astype(np.float64)
         when = np.full(n, np.nan) if time is None else time
@@ -60,7 +65,7 @@ class Counts:
         at = -(-max(first, self._seen + 1) // self.every) * self.every
         while at <= self._seen + n:
             part = slice(at - self.window - start, at - start)
-            self._take(at, cells[part], rights[part], float(times[part.stop - 1]))
+            self._take(at, cells[part], rights[part], float(times[part.stop - 1]), shrink)
             at = (at // self.every + 1) * self.every  # the distance may have doubled
         self._seen += n
         self._last = [part[max(len(part) - self.window + 1, 0) :] for part in (cells, rights, times)]
@@ -74,15 +79,16 @@ class Counts:
         """The counts of all windows."""
         return np.array(list(self.rows())).reshape(-1, self.cells)
 
-    def _take(self, end: int, cells: np.ndarray, rights: np.ndarray, time: float) -> None:
+    def _take(self, end: int, cells: np.ndarray, rights: np.ndarray, time: float, shrink: float) -> None:
         self._rows.append(np.bincount(cells[cells >= 0], minlength=self.cells).astype(np.uint32))
         self.ends.append(end)
         self.times.append(time)
         self.truth.append(float(rights.mean()))
+        self.shrink.append(shrink)
         if self._most is not None and len(self.ends) > self._most:
             self.every *= 2
             kept = [i for i, e in enumerate(self.ends) if e % self.every == 0]
-            for name in ("_rows", "ends", "times", "truth"):
+            for name in ("_rows", "ends", "times", "truth", "shrink"):
                 values = getattr(self, name)
                 setattr(self, name, [values[i] for i in kept])
 
@@ -111,6 +117,8 @@ class Replayed:
     truth: np.ndarray
     """The share of right answers in each window; NaN where nobody knows."""
     estimates: Estimates
+    exceedance: np.ndarray
+    """The probability that the cost is above the tolerable, as the alarm watches it; NaN where nothing is called tolerable."""
     alarms: tuple[Alarm, ...]
     notes: tuple[str, ...]
     alarm_times: Mapping[int, float]
@@ -150,6 +158,7 @@ class Replayed:
             "last_event": int(self.ends[at]),
             "time": _plain(self.times[at]),
             **plain,
+            "exceedance": _plain(self.exceedance[at]),
             "cannot_tell": reason,
             "truth": _plain(self.truth[at]),
         }
@@ -166,7 +175,6 @@ FIGURES = (
     "risk",
     "risk_low",
     "risk_high",
-    "exceedance",
     "strangeness",
 )
 
@@ -230,27 +238,39 @@ def replay(
 
     calibration = bundle.calibration
     counts = Counts(cells=calibration.cells, window=window, every=every, most=most)
-    monitor, known = Monitor(bundle), Known()
+    monitor, known, clock = Monitor(bundle), Known(), Clock()
     events = unscored = repeated = 0
     when: dict[int, float] = {}
     for piece in file.pieces():
-        piece_right = _right(piece, truth)
+        right = _right(piece, truth)
         if piece.id is not None:
             fresh = known.fresh(piece.id)
-            repeated += int((~fresh).sum())
             if not fresh.all():
-                piece, piece_right = piece.take(fresh), None if piece_right is None else piece_right[fresh]
+                repeated += int((~fresh).sum())
+                piece, right = piece.take(fresh), None if right is None else right[fresh]
+        clock.see(piece.time, events)
         cell = calibration.place(piece.columns)
-        monitor.update(Events(cells=cell))
+        for at in range(0, len(cell), STEP):
+            part = slice(at, at + STEP)
+            monitor.update(Events(cells=cell[part]))
+            counts.add(
+                cell[part],
+                None if right is None else right[part],
+                None if piece.time is None else piece.time[part],
+                shrink=1.0 / monitor.autocorrelation_time,
+            )
         if piece.time is not None:
-            fresh_alarms = [a.event for a in monitor.alarms if a.event > events]
-            when |= {e: float(piece.time[min(e - events, piece.n) - 1]) for e in fresh_alarms}
-        counts.add(cell, piece_right, piece.time)
+            when |= {a.event: float(piece.time[a.event - events - 1]) for a in monitor.alarms if a.event > events}
         events, unscored = events + piece.n, unscored + int((cell < 0).sum())
     if not counts.ends:
         raise DataError(
             f"{file.path.name} has {events:,} events, and a window is {window:,} of them; choose a shorter one with --window"
         )
+    table, shrink = counts.table(), np.array(counts.shrink)
+    estimates = bundle.estimator.estimate(table, shrink=shrink, confidence=bundle.confidence)
+    exceedance = np.full(len(table), np.nan)
+    if bundle.tolerable is not None:
+        exceedance = 1.0 / (1.0 + np.exp(-np.clip(bundle.watch.log_odds(table, shrink=shrink), -700, 700)))
     return Replayed(
         events,
         unscored,
@@ -260,11 +280,62 @@ def replay(
         np.array(counts.ends),
         np.array(counts.times),
         np.array(counts.truth),
-        bundle.estimator.estimate(counts.table()),
+        estimates,
+        exceedance,
         tuple(monitor.alarms),
-        file.notes,
+        (*file.notes, *clock.notes, *_stream_notes(bundle, monitor.autocorrelation_time, clock.events_per_day(events))),
         when,
     )
+
+
+class Clock:
+    """The times of a stream: where they go back, and how fast events come."""
+
+    def __init__(self) -> None:
+        self._first = self._last = math.nan
+        self._back, self._where = 0, 0
+
+    def see(self, times: np.ndarray | None, before: int) -> None:
+        """The times of the next events, `before` of which have come."""
+        if times is None or not len(times):
+            return
+        steps = np.diff(np.concatenate([[self._last], times]))
+        back = np.flatnonzero(steps < 0)
+        if len(back) and not self._back:
+            self._where = before + int(back[0]) + 1
+        self._back += len(back)
+        self._first = float(times[0]) if math.isnan(self._first) else self._first
+        self._last = float(times[-1])
+
+    @property
+    def notes(self) -> list[str]:
+        """A word where they go back: events are taken in the order of the file."""
+        if not self._back:
+            return []
+        return [
+            f"the time goes back {self._back:,} times, first at event {self._where:,}; events are taken in the order of the "
+            "file, so sort it by time if that is not theirs"
+        ]
+
+    def events_per_day(self, events: int) -> float | None:
+        """How fast they come; None where nobody can say."""
+        span = self._last - self._first
+        return (events - 1) / span * DAY if span > 0 and events >= ENOUGH else None
+
+
+def _stream_notes(bundle: Bundle, time: float, pace: float | None) -> list[str]:
+    """What the monitor would say about a stream that remembers, or that is faster than it was told."""
+    notes, rule = [], bundle.alarm
+    if time > 1.05:
+        notes.append(f"events resemble the ones before them: {time:.1f} say as much as one")
+    if rule is not None and math.isinf(rule.at(time)[0]):
+        notes.append(f"no alarm can be given: {rule.window:,} such events say as much as {rule.window / time:.1f}")
+    if rule is not None and pace is not None and pace > 2 * rule.events_per_day:
+        notes.append(
+            f"the stream brings {pace:,.0f} events a day, and the alarm was set for {rule.events_per_day:,.0f}: expect "
+            f"{pace / rule.events_per_day:.1f} times as many false alarms as {rule.false_alarms}"
+        )
+    return notes
 
 
 def _right(piece: ScoreTable, truth: Truth | None) -> np.ndarray | None:

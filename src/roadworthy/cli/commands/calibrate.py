@@ -43,10 +43,7 @@ def calibrate(
     tolerable: Annotated[
         float | None, typer.Option(help="The cost of an event above which to raise the alarm.")
     ] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(min=10, help="Events that the alarm looks back on (100, or 1,000 if these say too little)."),
-    ] = None,
+    window: Annotated[int, typer.Option(min=10, help="Events that the alarm looks back on.")] = 100,
     false_alarms: Annotated[
         str, typer.Option(help="How many are acceptable without shift: 1 per month.")
     ] = "1 per month",
@@ -100,7 +97,7 @@ def calibrate(
             constants=constants,
             tolerable=limit,
             subject=subject or _stem(scores),
-            windows=Windows((window, 10 * window)) if window else Windows(),
+            windows=Windows((window, 10 * window)),
             alarm_window=window,
             false_alarms=false_alarms,
             events_per_day=events_per_day or _events_per_day(table) or EVENTS_PER_DAY,
@@ -173,13 +170,19 @@ def _rule(bundle: Bundle) -> AlarmRule:
     return bundle.alarm
 
 
+def _percent(share: float) -> str:
+    """With as many digits as tell it from 0 and from 1."""
+    return f"{share:.0%}" if 0.01 <= share <= 0.99 else f"{share:.2%}"
+
+
 def alarm_in_words(bundle: Bundle) -> str:
     """The rule of the alarm, as one would tell it."""
     rule = _rule(bundle)
     on, off = (1.0 / (1.0 + math.exp(-max(min(x, 700.0), -700.0))) for x in (rule.on, rule.off))
     return (
         f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is above "
-        f"{amount(bundle.tolerable or 0.0)} {bundle.tree.unit} with a probability of {on:.3%} or more; cleared below {off:.0%}. "
+        f"{amount(bundle.tolerable or 0.0)} {bundle.tree.unit} with a probability of {_percent(on)} or more; "
+        f"cleared below {_percent(off)}. "
         f"Without shift that is at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day."
     )
 
@@ -208,7 +211,10 @@ def _print(
     out.print(Text(alarm_in_words(bundle)), soft_wrap=True)
     if bundle.coverage is not None:
         out.print(
-            Text(f"Intervals of accuracy, of kinds left out in turn, held the truth in {bundle.coverage}."),
+            Text(
+                f"Intervals of accuracy, of kinds left out in turn, held the truth in {bundle.coverage.observed:.0%} of "
+                f"{bundle.coverage.windows:,} windows that could be told (nominal 95%)."
+            ),
             soft_wrap=True,
         )
     for note in notes:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from roadworthy.cli.replaying import Compared, Replayed
     from roadworthy.monitor.bundle import Bundle
 
+MOST_PARTS = 5
+"""Parts of a stream of which it is told why they cannot be told."""
 ROWS = 40
 """Windows that a terminal shows."""
 
@@ -162,7 +164,7 @@ def _row(bundle: Bundle, found: Replayed, at: int, *, timed: bool, labelled: boo
         return [*cells, "cannot tell", *true, "", *([""] if bundle.tolerable is not None else [])]
     cells += [f"{e.accuracy[at]:.2f} [{e.accuracy_low[at]:.2f}, {e.accuracy_high[at]:.2f}]", *true]
     cells.append(f"{amount(e.risk[at])} [{amount(e.risk_low[at])}, {amount(e.risk_high[at])}]")
-    return [*cells, *([f"{e.exceedance[at]:.1%}"] if bundle.tolerable is not None else [])]
+    return [*cells, *([f"{found.exceedance[at]:.1%}"] if bundle.tolerable is not None else [])]
 
 
 def ending(bundle: Bundle, found: Replayed) -> list[str]:
@@ -171,8 +173,9 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
     for alarm in found.alarms:
         lines.append(_alarm(bundle, found, alarm))
     if not found.alarms and bundle.tolerable is not None:
+        where = "" if found.told.all() else ", as far as it can be told"
         lines.append(
-            f"No alarm: the cost was never above {amount(bundle.tolerable)} {bundle.tree.unit} for sure enough."
+            f"No alarm: the cost is not above {amount(bundle.tolerable)} {bundle.unit} for sure enough{where}."
         )
     lines += _doubts(found)
     if found.compared is not None:
@@ -200,7 +203,9 @@ def _doubts(found: Replayed) -> list[str]:
         first, last = int(found.ends[part[0]]) - found.window + 1, int(found.ends[part[-1]])
         reason = found.estimates.cannot_tell[part[len(part) // 2]]
         lines.append(f"Cannot tell, events {first:,} to {last:,}, because {reason}.")
-    return lines if len(lines) <= 5 else [*lines[:5], f"… and {len(lines) - 5:,} more such parts."]
+    if len(lines) > MOST_PARTS:
+        lines = [*lines[:MOST_PARTS], f"… and {len(lines) - MOST_PARTS:,} more such parts."]
+    return [*lines, "Take that as seriously as an alarm: no figure stands for these events."] if lines else []
 
 
 def _revealed(found: Replayed, compared: Compared) -> str:
