@@ -172,19 +172,22 @@ def difference(
 ) -> Corrected:
     """The share of right answers of a window: `expected` of all its events, the answers of those at `at`.
 
-    The variance is that of Poisson sampling, sum (1 - p) / p^2 r^2, with one right and one wrong answer more of the mean
-    weight: with few labels, those that happen to be all alike say nothing about how far they may be from the rest.
+    The variance is that of Poisson sampling, sum (1 - p) / p^2 r^2, with z^2 / 2 right and as many wrong answers more, of the
+    weight that counts (Agresti and Coull 1998): with few labels, those that happen to be alike say nothing about the rest.
     """
-    from scipy.stats import t
+    from scipy.stats import norm, t
 
     n, labels = len(expected), len(at)
     residual = correct - expected[at]
     value = float(expected.mean() + (residual / probability).sum() / n)
-    variance = float(((1.0 - probability) / probability**2 * residual**2).sum())
+    factor = (1.0 - probability) / probability**2
     mean = float(np.clip(expected[at].mean(), 0.0, 1.0))
-    weight = float((1.0 / probability).mean())
-    variance += weight * (weight - 1.0) * (mean**2 + (1.0 - mean) ** 2)
-    half = float(t.ppf(0.5 + confidence / 2, max(labels - 1, 1))) * math.sqrt(variance) / n
+    weight = float((1.0 / probability**3).sum() / (1.0 / probability**2).sum())
+    more = float(norm.ppf(0.5 + confidence / 2)) ** 2 / 2.0
+    variance = float(factor @ residual**2) + more * weight * (weight - 1.0) * (mean**2 + (1.0 - mean) ** 2)
+    # Labels that were certain to be given say nothing about the spread of the others.
+    freedom = float(factor.sum() ** 2 / max((factor**2).sum(), 1e-300)) - 1.0
+    half = float(t.ppf(0.5 + confidence / 2, max(freedom, 1.0))) * math.sqrt(variance) / n
     covered = min(1.0, float((1.0 / probability).sum()) / n)
     return Corrected(value, value - half, value + half, labels, covered)
 

@@ -50,11 +50,9 @@ from roadworthy.monitor.labels import Label, Question
 from roadworthy.monitor.risk_state import RiskState
 from roadworthy.monitor.speaking import Spoken, states_of
 from roadworthy.monitor.state import State
-from roadworthy.monitor.watching import Watching
+from roadworthy.monitor.watching import CHUNK, Watching, capacity_for
 from roadworthy.monitor.windows import Reading, read
 
-CHUNK = 4096
-"""Events that are taken in one go."""
 _ONE = (Taken(1, 0, 0, 0), Taken(0, 1, 0, 0), Taken(0, 0, 1, 0), Taken(0, 0, 0, 1))
 
 
@@ -69,7 +67,7 @@ class Monitor:
         self.scores = CellScores.of(bundle.calibration)
         self.state = State(
             cells=bundle.calibration.cells,
-            capacity=max(bundle.id_horizon, bundle.windows.longest + CHUNK),
+            capacity=capacity_for(bundle),
             lateness=bundle.lateness,
             bucket=bundle.bucket,
         )

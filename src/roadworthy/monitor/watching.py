@@ -26,6 +26,14 @@ HISTORY = 32_768
 OFTEN, SELDOM = 512, 8192
 """It is read again after a quarter more events, but not before so many and not later."""
 KEPT = 10_000
+CHUNK = 4096
+"""Events that are taken in one go, and looked at afterwards."""
+
+
+def capacity_for(bundle: Bundle) -> int:
+    """How many events must be held: the ids to know again, the windows, and a history for the autocorrelation time."""
+    window = bundle.alarm.window if bundle.alarm else 0
+    return max(bundle.id_horizon, bundle.windows.longest, 2 * window + SELDOM) + CHUNK
 
 
 class Watching:
@@ -49,15 +57,21 @@ class Watching:
         counted = state.counted
         if not self.due(counted):
             return
-        self._read_time(state)
+        while self._next_time <= counted:
+            # Windows that were due before are judged by the time that was known then, however events come in calls.
+            self._evaluate(state, self._next_time - 1)
+            self._read_time(state, self._next_time)
+        self._evaluate(state, counted)
+
+    def _evaluate(self, state: State, upto: int) -> None:
+        """Look at every window that is due until so many events were counted."""
         rule, before = self.rule, self._looked
-        if rule is None:
+        if rule is None or upto <= before:
             return
-        self._looked = counted
-        self._next_look = (counted // rule.stride + 1) * rule.stride
-        positions = np.arange((before // rule.stride + 1) * rule.stride, counted + 1, rule.stride)
-        held = len(state.recent)
-        ends = held - (counted - positions)
+        self._looked = upto
+        self._next_look = (upto // rule.stride + 1) * rule.stride
+        positions = np.arange((before // rule.stride + 1) * rule.stride, upto + 1, rule.stride)
+        ends = len(state.recent) - (state.counted - positions)
         positions, ends = positions[ends >= rule.window], ends[ends >= rule.window]
         if len(ends):
             self._walk(state, positions, ends)
@@ -65,8 +79,7 @@ class Watching:
     def merge(self, other: Watching, state: State) -> None:
         """Join what two replicas said, and look at what they hold together."""
         self.alarms = sorted({*self.alarms, *other.alarms})[-KEPT:]
-        self._next_time = 0
-        self._read_time(state)
+        self._read_time(state, state.counted)
         self._looked = state.counted
         if self.rule is not None:
             self._next_look = (state.counted // self.rule.stride + 1) * self.rule.stride
@@ -87,15 +100,14 @@ class Watching:
             self._next_look = (self._looked // self.rule.stride + 1) * self.rule.stride
         self.alarms = alarms
 
-    def _read_time(self, state: State) -> None:
-        counted = state.counted
-        if counted < self._next_time:
-            return
+    def _read_time(self, state: State, counted: int) -> None:
+        """Read the autocorrelation time as it was when so many events had been counted."""
         self._next_time = counted + min(SELDOM, max(OFTEN, counted // 4))
         if self.active:
             return
         spare = 2 * (self.rule.window if self.rule else 0)
-        cells = state.recent.last_cells(HISTORY + spare)
+        end = max(len(state.recent) - (state.counted - counted), 0)
+        cells = state.recent.cell[max(0, end - min(HISTORY + spare, state.recent.capacity - CHUNK)) : end]
         if len(cells) > 4 * spare:
             cells = cells[: len(cells) - spare]
         self.time = integrated_time(self.scores.shift[cells[cells >= 0]])

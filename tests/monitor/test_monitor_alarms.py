@@ -1,0 +1,254 @@
+"""Alarms: raised on a step, cleared after it, and no more false ones than were accepted."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from conftest import GAIN, synthetic
+from scipy.signal import lfilter
+
+from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.monitor import AlarmRule, Bundle, Events, Monitor, Windows
+from roadworthy.monitor.alarms import alarms_per_day, walk
+from roadworthy.monitor.cell_scores import CellScores
+from roadworthy.monitor.false_alarms import Watched, _extrapolated, clean_worlds, default_stride
+
+
+def rule(**changes) -> AlarmRule:
+    given = {"window": 100, "stride": 10, "on": 2.0, "off": 0.0, "false_alarms": "1 per day", "events_per_day": 1000.0}
+    return AlarmRule(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("1 per month", 1 / 30.436875),
+        ("2 per day", 2.0),
+        ("3 a week", 3 / 7),
+        ("0.5/hour", 12.0),
+        ("1 Per Year", 1 / 365.2425),
+    ],
+)
+def test_rates_are_read_in_words(text, rate):
+    assert alarms_per_day(text) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("text", ["often", "per day", "-1 per day", "0 per day", "1 per fortnight", "one per day"])
+def test_other_words_are_refused(text):
+    with pytest.raises(ValueError, match="given as '1 per month' or '2 per day'"):
+        alarms_per_day(text)
+
+
+def test_between_the_thresholds_nothing_changes():
+    values = [1.0, 2.0, 1.0, 2.0, 0.5, -0.1, 1.9, -5.0, 2.0]
+    assert walk(values, 2.0, 0.0, active=False) == ([(1, True), (5, False), (8, True)], True)
+    assert walk(values[:5], 2.0, 0.0, active=True) == ([], True)
+
+
+def test_the_threshold_is_read_between_the_tabled_times_and_beyond_them_there_is_none():
+    found = rule(by_time=((1.0, 2.0), (4.0, 4.0), (16.0, 5.0)))
+    assert (
+        found.at(1.0) == (2.0, 0.0)
+        and found.at(2.0)[0] == pytest.approx(3.0)
+        and found.at(8.0)[0] == pytest.approx(4.5)
+    )
+    assert found.at(16.0)[0] == 5.0 and math.isinf(found.at(20.0)[0])
+    assert rule(by_time=((1.0, -3.0), (4.0, -2.0)), on=-3.0, off=-4.0).at(4.0) == (-2.0, -4.0)
+    assert AlarmRule.from_dict(found.to_dict()) == found
+
+
+def test_rules_that_cannot_work_are_refused():
+    for wrong in ({"off": 2.0}, {"stride": 0}, {"window": 1}, {"events_per_day": 0.0}, {"false_alarms": "never"}):
+        with pytest.raises(ValueError):
+            rule(**wrong)
+
+
+def test_the_tail_is_extrapolated_as_an_exponential():
+    rng = np.random.default_rng(0)
+    peaks = [list(1.0 + rng.exponential(0.5, 4)) for _ in range(2000)]
+    looks = 200
+    found = _extrapolated(peaks, 1.0, wanted=1e-6)
+    assert found == pytest.approx(1.0 + 0.5 * math.log(4 / looks / 1e-6), rel=0.05)
+    assert _extrapolated(peaks, 1.0, wanted=0.5) == 1.0, "never below the level where the tail starts"
+
+
+def test_worlds_are_draws_of_the_clean_counts(calibration):
+    worlds = clean_worlds(calibration, 4000, np.random.default_rng(0))
+    assert worlds.sum(axis=1) == pytest.approx(1.0)
+    bins = calibration.shift_bin(np.arange(calibration.cells))
+    counts = np.bincount(bins, calibration.table[0].sum(axis=0)) + 0.5
+    shares = np.stack([np.bincount(bins, world) for world in worlds])
+    mean = counts / counts.sum()
+    assert shares.mean(axis=0) == pytest.approx(mean, abs=0.002)
+    assert shares.std(axis=0) == pytest.approx(np.sqrt(mean * (1 - mean) / (counts.sum() + 1)), rel=0.1)
+
+
+def test_what_is_watched_is_the_estimators_log_odds_of_every_window_that_is_not_quiet(watchful):
+    calibration = watchful.calibration
+    scores = CellScores.of(calibration)
+    rng = np.random.default_rng(1)
+    cells = calibration.place({"energy": rng.normal(np.linspace(-2, 2, 400))})
+    cells[rng.random(400) < 0.05] = -1
+    ends = np.arange(100, 401, 25)
+    everything = Watched(watchful.watch, scores, 100, 25).log_odds(cells, ends, length=100, shrink=0.5)
+    for value, end in zip(everything, ends, strict=True):
+        part = cells[end - 100 : end]
+        counts = np.bincount(part[part >= 0], minlength=calibration.cells)
+        assert value == pytest.approx(watchful.watch.log_odds(counts, shrink=0.5)[0])
+    quiet = Watched(watchful.watch, scores, 100, 25, watchful.alarm.quiet).log_odds(cells, ends, length=100, shrink=0.5)
+    assert np.isneginf(quiet[0]) and quiet[-1] == everything[-1]
+    assert ((quiet == everything) | np.isneginf(quiet)).all()
+
+
+def test_an_alarm_is_raised_within_two_windows_of_a_step_and_cleared_after_it(watchful, scores_at):
+    window = watchful.alarm.window
+    for seed in range(5):
+        monitor = Monitor(watchful)
+        monitor.update(Events(None, None, columns={"energy": scores_at(2000, 0.0, seed)}))
+        monitor.update(Events(None, None, columns={"energy": scores_at(4 * window, 0.3, seed)}))
+        raised = [alarm for alarm in monitor.alarms if alarm.kind == "raised" and alarm.event > 2000]
+        assert raised[0].event <= 2000 + 2 * window
+        assert raised[0].exceedance > 0.0 and raised[0].risk > 0.05 and raised[0].time == raised[0].event
+        monitor.update(Events(None, None, columns={"energy": scores_at(2000, 0.0, seed + 100)}))
+        assert not monitor.alarm and monitor.alarms[-1].kind == "cleared"
+        kinds = [alarm.kind for alarm in monitor.alarms]
+        assert kinds == ["raised", "cleared"] * (len(kinds) // 2)
+
+
+def test_single_events_and_calls_raise_the_same_alarms(watchful, scores_at):
+    scores = np.concatenate([scores_at(1000, 0.0), scores_at(700, 0.4), scores_at(700, 0.0, 1)])
+    many, single, kept = Monitor(watchful), Monitor(watchful), Monitor(watchful)
+    for start in range(0, len(scores), 512):
+        many.update(Events(None, None, columns={"energy": scores[start : start + 512]}))
+        kept.update(Events(None, None, columns={"energy": scores[start : start + 512]}))
+        kept = Monitor.from_bytes(watchful, kept.to_bytes())
+    for i, score in enumerate(scores.tolist()):
+        single.update_one(None, i + 1.0, {"energy": score})
+    assert many.alarms == single.alarms == kept.alarms and many.alarms
+    assert many.alarm == single.alarm == kept.alarm
+
+
+def test_the_state_shows_what_the_alarm_watches(watchful, scores_at):
+    monitor = Monitor(watchful)
+    monitor.update(Events(None, None, columns={"energy": scores_at(4 * watchful.alarm.window, 0.4)}))
+    risk = monitor.risk()
+    assert risk.alarm and risk.log_odds >= watchful.alarm.off
+    assert risk.exceedance == pytest.approx(1 / (1 + math.exp(-risk.log_odds)))
+    assert monitor.alarms[0].log_odds >= watchful.alarm.on
+
+
+def test_replicas_put_together_keep_what_both_said_and_look_at_what_they_hold(watchful, scores_at):
+    a, b = Monitor(watchful, replica="a"), Monitor(watchful, replica="b")
+    a.update(Events(None, np.arange(0, 4000, 2.0), columns={"energy": scores_at(2000, 0.0)}))
+    b.update(Events(None, np.arange(1, 4001, 2.0), columns={"energy": scores_at(2000, 0.4)}))
+    assert b.alarm and not a.alarm
+    said = [*a.alarms, *b.alarms]
+    a.merge(b)
+    assert a.alarm and set(said) <= set(a.alarms) and a.alarms == sorted(a.alarms)
+    other = Monitor(Bundle.from_dict({**watchful.to_dict(), "subject": "another"}))
+    with pytest.raises(ValueError, match="bundles differ"):
+        a.merge(other)
+
+
+def test_a_stream_too_alike_for_its_window_is_told_that_no_alarm_can_be_given(watchful, scores_at):
+    monitor = Monitor(watchful)
+    monitor.update(Events(None, None, columns={"energy": np.repeat(scores_at(300, 0.3), 100)}))
+    assert any(note.startswith("no alarm can be given") and "longer window" in note for note in monitor.risk().notes)
+
+
+def test_a_faster_stream_than_the_alarm_was_set_for_is_told_so(watchful, scores_at):
+    monitor = Monitor(watchful)
+    monitor.update(Events(None, np.arange(2000) * 0.864, columns={"energy": scores_at(2000, 0.0)}))
+    assert any(
+        "100,000 events a day, and the alarm was set for 10,000: expect 10.0 times" in n for n in monitor.risk().notes
+    )
+
+
+def test_looks_are_neither_rare_nor_dear():
+    assert [default_stride(n) for n in (2, 10, 100, 1000, 5000)] == [1, 5, 50, 100, 500]
+
+
+def stream(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Clean scores: independent, ten alike in a row, or an autoregression."""
+    if kind == "independent":
+        return rng.normal(size=n)
+    if kind == "repeated":
+        return np.repeat(rng.normal(size=n // 10), 10)
+    return lfilter([1.0], [1.0, -0.9], rng.normal(size=n) * math.sqrt(1 - 0.9**2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["independent", "repeated", "autoregression of 0.9"])
+@pytest.mark.parametrize("seed", [11, 12])
+def test_a_million_events_without_shift_raise_no_more_alarms_than_stated_and_a_step_is_noticed(kind, seed):
+    calibration = synthetic(0.9, seed=seed)
+    bundle = Bundle.compile(
+        calibration,
+        accuracy_tree(),
+        subject="s",
+        tolerable=0.12,
+        windows=Windows((1000,)),
+        false_alarms="1 per day",
+        events_per_day=100_000.0,
+    )
+    n = 1_000_000
+    cells = calibration.place({"energy": stream(kind, n, np.random.default_rng(seed))})
+    monitor = Monitor(bundle)
+    for start in range(0, n, 20_000):
+        monitor.update(Events(None, None, cells=cells[start : start + 20_000]))
+    assert sum(alarm.kind == "raised" for alarm in monitor.alarms) <= bundle.alarm.per_event * n
+    noticed = 0
+    for again in range(20):
+        rng = np.random.default_rng([seed, again])
+        scores = stream(kind, 15_000, rng)
+        shifted = np.repeat(rng.random(1500) < 0.3, 10) if kind == "repeated" else rng.random(15_000) < 0.3
+        scores[12_000:] += GAIN[0.9] * shifted[12_000:]
+        monitor = Monitor(bundle)
+        monitor.update(Events(None, None, columns={"energy": scores}))
+        noticed += any(alarm.kind == "raised" and 12_000 < alarm.event <= 14_000 for alarm in monitor.alarms)
+    assert noticed >= 18
+
+
+@pytest.mark.slow
+def test_one_false_alarm_a_month_leaves_a_million_events_quiet_and_a_step_is_still_noticed():
+    calibration = synthetic(0.9, seed=5)
+    bundle = Bundle.compile(
+        calibration, accuracy_tree(), subject="s", tolerable=0.12, false_alarms="1 per month", events_per_day=100_000.0
+    )
+    assert bundle.alarm.window == 1000, "100 events are too few to notice a step at this rate of false alarms"
+    cells = calibration.place({"energy": np.random.default_rng(6).normal(size=1_000_000)})
+    monitor = Monitor(bundle)
+    for start in range(0, len(cells), 20_000):
+        monitor.update(Events(None, None, cells=cells[start : start + 20_000]))
+    assert not monitor.alarms
+    shifted = np.random.default_rng(7).random(2000) < 0.3
+    monitor.update(Events(None, None, columns={"energy": np.random.default_rng(8).normal(GAIN[0.9] * shifted)}))
+    assert monitor.alarm
+
+
+@pytest.mark.slow
+def test_a_hard_detector_is_told_what_is_possible():
+    hard = Bundle.compile(
+        synthetic(0.75), accuracy_tree(), subject="s", tolerable=0.12, windows=Windows((100,)), events_per_day=100_000.0
+    )
+    assert dict(hard.alarm.detects)["fog"] < 0.5
+    assert any("lengthen the window, accept more false alarms" in note for note in hard.alarm.notes)
+    longer = Bundle.compile(
+        synthetic(0.75),
+        accuracy_tree(),
+        subject="s",
+        tolerable=0.12,
+        windows=Windows((2000,)),
+        events_per_day=100_000.0,
+    )
+    assert min(share for _, share in longer.alarm.detects) >= 0.9 and not longer.alarm.notes
+
+
+@pytest.mark.slow
+def test_a_tolerable_risk_that_clean_events_exceed_or_that_a_step_does_not_reach_is_named():
+    low = Bundle.compile(synthetic(0.9), accuracy_tree(), subject="s", tolerable=0.02, windows=Windows((100,)))
+    assert any("without any shift the risk is" in note for note in low.alarm.notes)
+    high = Bundle.compile(synthetic(0.9), accuracy_tree(), subject="s", tolerable=0.4, windows=Windows((100,)))
+    assert any("no alarm is due for it" in note for note in high.alarm.notes)

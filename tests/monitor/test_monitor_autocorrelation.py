@@ -1,0 +1,54 @@
+"""How many events say as much as one, against processes for which it is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from roadworthy.monitor import Events, Monitor
+from roadworthy.monitor.autocorrelation import CAUTION, integrated_time
+
+
+def ar(n: int, rho: float, seed: int) -> np.ndarray:
+    noise = np.random.default_rng(seed).normal(size=n) * np.sqrt(1 - rho**2)
+    return lfilter([1.0], [1.0, -rho], noise)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9, 0.97])
+def test_it_is_that_of_an_autoregression_with_some_caution(rho):
+    true = (1 + rho) / (1 - rho)
+    found = np.median([integrated_time(ar(30_000, rho, seed)) for seed in range(9)])
+    assert 0.95 * true <= found <= (1 + CAUTION * (true - 1)) * 1.05
+
+
+@pytest.mark.parametrize("times", [2, 10, 25])
+def test_it_is_the_number_of_repetitions(times):
+    values = np.repeat(np.random.default_rng(times).normal(size=30_000 // times), times)
+    assert 0.95 * times <= integrated_time(values) <= (1 + CAUTION * (times - 1)) * 1.1
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.9])
+def test_a_step_is_not_correlation(rho):
+    plain = ar(30_000, rho, 3)
+    stepped = plain + 3.0 * (np.arange(30_000) > 21_234)
+    assert integrated_time(stepped) == pytest.approx(integrated_time(plain), rel=0.15)
+
+
+def test_little_or_constant_history_says_nothing():
+    assert integrated_time(np.zeros(10_000)) == 1.0
+    assert integrated_time(np.arange(100.0)) == 1.0
+
+
+def test_a_monitor_scales_its_window_by_what_it_found(bundle, scores_at):
+    monitor = Monitor(bundle)
+    monitor.update(Events(None, None, columns={"energy": np.repeat(scores_at(2000, 0.1), 10)}))
+    plain = Monitor(bundle)
+    plain.update(Events(None, None, columns={"energy": scores_at(20_000, 0.1)}))
+    assert 9.0 < monitor.autocorrelation_time < 14.0 and plain.autocorrelation_time < 1.1
+    assert monitor.risk().effective_n == pytest.approx(50 / monitor.autocorrelation_time)
+    assert any("say as much as one" in note for note in monitor.risk().notes)
+    found = monitor.risk(200)
+    counts = np.bincount(monitor.state.recent.last_cells(200), minlength=bundle.calibration.cells)
+    alone = bundle.estimator.estimate(counts)
+    assert found.rate_high - found.rate_low > 1.2 * (alone.rate_high - alone.rate_low)[0]
