@@ -75,6 +75,7 @@ def before_release(stage: Stage) -> tuple[Bundle, Cbpe]:
     calibration = calibrate(table.columns, table.kind, table.correct)
     kinds = ", ".join(kind.replace("_", " ") for kind in calibration.kinds)
     stage.say(
+        "\n[bold]After release, without labels[/bold]\n"
         f"A classifier of clothes, calibrated on {table.n:,} labelled rows:\n{kinds}.\n"
         f"A wrong answer costs {WRONG:.2f} EUR; up to {TOLERABLE:.2f} {UNIT} is tolerable.\n"
         f"False alarms accepted: {FALSE_ALARMS}, at {A_DAY:,} events a day."

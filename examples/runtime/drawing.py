@@ -76,7 +76,8 @@ def chart(frames: Sequence[Frame], axis: Axis, columns: int, *, truth: Sequence[
     text = Text()
     for line, row in enumerate(cells):
         text.append(axis.label(line), "dim").append("│", "dim")
-        for mark, style in row:
+        marked = max((x + 1 for x, (mark, _) in enumerate(row) if mark != " "), default=0)
+        for mark, style in row[:marked]:
             text.append(mark, style)
         text.append("\n")
     return text.append(_floor(frames, columns))
