@@ -23,7 +23,7 @@ from roadworthy.analysis.risk.tree import expectation
 from roadworthy.cli.app import run
 from roadworthy.cli.commands.replay import shown
 from roadworthy.cli.learnt import chosen_tree, learnt
-from roadworthy.cli.replaying import Counts, Known, Truth
+from roadworthy.cli.stream_parts import Counts, Known, Truth
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_tables import read_scores
 from roadworthy.statistics import wilson
@@ -335,9 +335,11 @@ def test_truth_is_found_by_id_whatever_its_order(tmp_path):
 
 
 def test_ids_are_remembered_for_as_long_as_stated():
-    known = Known(most=3)
+    known = Known(least=3)
     assert known.fresh(np.array(["a", "b", "a"])).tolist() == [True, True, False]
     assert known.fresh(np.array(["c", "d", "b"])).tolist() == [True, True, False]
+    assert known.fresh(np.array(["e", "f", "g"])).tolist() == [True, True, True]
+    assert known.fresh(np.array(["e", "h"])).tolist() == [False, True]
 
 
 def test_a_tree_that_cannot_be_read_says_where(tmp_path):

@@ -92,7 +92,10 @@ def left_out(table: ScoreTable, *, seed: int = 0) -> Coverage | None:
         aside = np.flatnonzero((table.kind == kind) | ((table.kind == CLEAN) & ~kept_clean))
         rest = table.take(np.setdiff1d(np.arange(table.n), aside))
         assert rest.kind is not None and rest.correct is not None
-        calibration = calibrate(rest.columns, rest.kind, rest.correct, groups=rest.group)
+        try:
+            calibration = calibrate(rest.columns, rest.kind, rest.correct, groups=rest.group)
+        except ValueError:  # what is left has too little in it; the whole table is judged elsewhere
+            continue
         cells = np.full(table.n, -1)
         cells[aside] = calibration.place({name: column[aside] for name, column in table.columns.items()})
         picked = _windows(table.kind, aside, kind, rng)

@@ -48,6 +48,11 @@ class Opened:
         kinds = {c: pa.float64() if c in scores else pa.string() for c in wanted if c not in truths}
         return _text_pieces(self.path, wanted, kinds)
 
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, where that is known without reading them all."""
+        return int(_parquet(self.path).metadata.num_rows) if self.path.suffix.lower() in PARQUET else None
+
     def numeric(self, column: str) -> bool | None:
         """Whether a column holds numbers; None if it nearly does, which is a mistake in the table."""
         import pyarrow as pa

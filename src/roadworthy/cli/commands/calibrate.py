@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -88,24 +89,29 @@ def calibrate(
     )
     assert table.kind is not None and table.correct is not None
     _refuse_without_shift(table)
-    try:
-        calibration = calibration_of(table.columns, table.kind, table.correct, groups=table.group)
-        limit = tolerated(calibration, tree_used, constants) if tolerable is None else tolerable
-        bundle = Bundle.compile(
-            calibration,
-            tree_used,
-            constants=constants,
-            tolerable=limit,
-            subject=subject or _stem(scores),
-            windows=Windows((window, 10 * window)),
-            alarm_window=window,
-            false_alarms=false_alarms,
-            events_per_day=events_per_day or _events_per_day(table) or EVENTS_PER_DAY,
-            coverage=left_out(table),
-            made={"source": scores.name, "made": _now(), "notes": list(table.notes)},
-        )
-    except ValueError as error:
-        raise DataError(f"{scores.name}: {error}") from error
+    with showing.shown(quiet=json or not sys.stderr.isatty()) as progress:
+        try:
+            progress.stage("learning how shift looks", 0)
+            calibration = calibration_of(table.columns, table.kind, table.correct, groups=table.group)
+            limit = tolerated(calibration, tree_used, constants) if tolerable is None else tolerable
+            progress.stage("leaving out one kind after the other", 0)
+            coverage = left_out(table)
+            progress.stage("setting the alarm on simulated streams without shift", 0)
+            bundle = Bundle.compile(
+                calibration,
+                tree_used,
+                constants=constants,
+                tolerable=limit,
+                subject=subject or _stem(scores),
+                windows=Windows((window, 10 * window)),
+                alarm_window=window,
+                false_alarms=false_alarms,
+                events_per_day=events_per_day or _events_per_day(table) or EVENTS_PER_DAY,
+                coverage=coverage,
+                made={"source": scores.name, "made": _now(), "notes": list(table.notes)},
+            )
+        except ValueError as error:
+            raise DataError(f"{scores.name}: {error}") from error
     target = out or scores.with_name(f"{_stem(scores)}.bundle.json")
     bundle.save(target)
     kinds = learnt(calibration, table.kind, table.correct, table.group)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from roadworthy.cli.replaying import Compared, Replayed
     from roadworthy.monitor.bundle import Bundle
 
+LONG = 300_000
+"""Events from which on progress is shown."""
+MOST_ALARMS = 20
+"""Alarms that a terminal shows, the first and the last ones."""
 MOST_PARTS = 5
 """Parts of a stream of which it is told why they cannot be told."""
 ROWS = 40
@@ -52,8 +56,8 @@ def replay(
 
     Where the table says which answers were right, that is shown beside and held against the intervals; the estimates never see it.
     """
-    from roadworthy.cli.replaying import Truth
     from roadworthy.cli.replaying import replay as replayed
+    from roadworthy.cli.stream_parts import Truth
     from roadworthy.data.score_tables import open_scores, read_scores
     from roadworthy.monitor.bundle import Bundle
 
@@ -63,7 +67,11 @@ def replay(
     )
     known = None if truth is None else Truth(read_scores(truth, columns=[], needs=("id", "correct")))
     size = window or (chosen.alarm.window if chosen.alarm else min(chosen.windows.lengths))
-    found = replayed(chosen, file, window=size, every=every or (size if everything or out else None), truth=known)
+    step = every or (size if everything or out else None)
+    rows = file.opened.rows
+    with showing.shown(quiet=json or (rows or 0) < LONG) as progress:
+        progress.stage("replaying", rows or 0)
+        found = replayed(chosen, file, window=size, every=step, truth=known, advance=progress.advance)
     if out is not None:
         write(found, out)
     if json:
@@ -151,7 +159,7 @@ def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -
     if found.revealed.any():
         lines.append(f"truth     {line(found.truth, found.truth == found.truth)}")
     if rows < len(found.ends):
-        lines.append(f"{rows} of {len(found.ends):,} windows (--all shows every one, --out writes them)")
+        lines.append(f"{rows} of {len(found.ends):,} windows (--all shows every one, --out writes every one)")
     return lines
 
 
@@ -172,6 +180,8 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
     lines = []
     for alarm in found.alarms:
         lines.append(_alarm(bundle, found, alarm))
+    if len(lines) > MOST_ALARMS:
+        lines[MOST_ALARMS // 2 : -MOST_ALARMS // 2] = [f"… {len(lines) - MOST_ALARMS:,} more (--json has them all) …"]
     if not found.alarms and bundle.tolerable is not None:
         where = "" if found.told.all() else ", as far as it can be told"
         lines.append(

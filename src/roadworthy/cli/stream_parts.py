@@ -1,0 +1,160 @@
+"""Parts of a replay: windows of counts, outcomes by id, ids that were seen, and the clock of a stream.
+
+>>> taken = Counts(cells=3, window=4, every=None, most=2)
+>>> taken.add(np.array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]), np.ones(12, bool), np.arange(12.0))
+>>> taken.every, taken.ends, [row.tolist() for row in taken.rows()]
+(8, [8], [[0.0, 4.0, 0.0]])
+>>> Known(least=10).fresh(np.array(["a", "b", "a"])).tolist()
+[True, True, False]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from roadworthy.data.score_tables import ScoreTable
+
+MOST = 1000
+"""Windows that are estimated where nobody says how many."""
+DAY, ENOUGH = 86_400.0, 1000
+"""Seconds, and events from which on it is said how fast they come."""
+
+
+class Counts:
+    """Counts over cells of windows of a stream, with the events they end on, their time and their true accuracy."""
+
+    def __init__(self, *, cells: int, window: int, every: int | None, most: int = MOST) -> None:
+        self.cells, self.window, self.every = cells, window, every or window
+        self._most = most if every is None else None
+        self._last: list[np.ndarray] = [np.zeros(0, dtype=np.int16), np.zeros(0), np.zeros(0)]
+        self._seen = 0
+        self._rows: list[np.ndarray] = []
+        self.ends: list[int] = []
+        self.times: list[float] = []
+        self.truth: list[float] = []
+        self.shrink: list[float] = []
+
+    def add(self, cell: np.ndarray, right: np.ndarray | None, time: np.ndarray | None, *, shrink: float = 1.0) -> None:
+        """The next events; `right` is 1, 0, or NaN where nobody knows, `shrink` the independent events that one counts for."""
+        n = len(cell)
+        known = np.full(n, np.nan) if right is None else right.astype(np.float64)
+        when = np.full(n, np.nan) if time is None else time
+        held = len(self._last[0])
+        cells, rights, times = (
+            np.concatenate([old, new]) for old, new in zip(self._last, (cell, known, when), strict=True)
+        )
+        start = self._seen - held
+        first = max(self.window, self.every)
+        at = -(-max(first, self._seen + 1) // self.every) * self.every
+        while at <= self._seen + n:
+            part = slice(at - self.window - start, at - start)
+            self._take(at, cells[part], rights[part], float(times[part.stop - 1]), shrink)
+            at = (at // self.every + 1) * self.every  # the distance may have doubled
+        self._seen += n
+        self._last = [part[max(len(part) - self.window + 1, 0) :] for part in (cells, rights, times)]
+
+    def rows(self) -> Iterator[np.ndarray]:
+        """The counts of each window."""
+        for row in self._rows:
+            yield row.astype(np.float64)
+
+    def table(self) -> np.ndarray:
+        """The counts of all windows."""
+        return np.array(list(self.rows())).reshape(-1, self.cells)
+
+    def _take(self, end: int, cells: np.ndarray, rights: np.ndarray, time: float, shrink: float) -> None:
+        self._rows.append(np.bincount(cells[cells >= 0], minlength=self.cells).astype(np.uint32))
+        self.ends.append(end)
+        self.times.append(time)
+        self.truth.append(float(rights.mean()))
+        self.shrink.append(shrink)
+        if self._most is not None and len(self.ends) > self._most:
+            self.every *= 2
+            kept = [i for i, e in enumerate(self.ends) if e % self.every == 0]
+            for name in ("_rows", "ends", "times", "truth", "shrink"):
+                values = getattr(self, name)
+                setattr(self, name, [values[i] for i in kept])
+
+
+class Truth:
+    """Outcomes by id, from a table of their own."""
+
+    def __init__(self, table: ScoreTable) -> None:
+        assert table.id is not None and table.correct is not None
+        self.source = table.source
+        self._order = np.argsort(table.id, kind="stable")
+        self._ids = table.id[self._order]
+        known = np.ones(table.n, dtype=bool) if table.labelled is None else table.labelled
+        self._right = np.where(known, table.correct, np.nan)[self._order]
+
+    def of(self, ids: np.ndarray) -> np.ndarray:
+        """1, 0, or NaN for ids that have no outcome."""
+        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        return np.where(self._ids[at] == ids, self._right[at], np.nan)
+
+
+class Known:
+    """Ids of the last events, so many at least, so that a repeated one is counted once."""
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+        self._before, self._now = set[str](), set[str]()
+
+    def fresh(self, ids: np.ndarray) -> np.ndarray:
+        """Which of these have not been seen before."""
+        listed = ids.tolist()
+        distinct = set(listed)
+        found = np.ones(len(listed), dtype=bool)
+        if len(distinct) < len(listed) or not (distinct.isdisjoint(self._now) and distinct.isdisjoint(self._before)):
+            found[:] = [self._first(name) for name in listed]
+        else:
+            self._now |= distinct
+        if len(self._now) >= self._least:
+            self._before, self._now = self._now, set()
+        return found
+
+    def _first(self, name: str) -> bool:
+        if name in self._now or name in self._before:
+            return False
+        self._now.add(name)
+        return True
+
+
+class Clock:
+    """The times of a stream: where they go back, and how fast events come."""
+
+    def __init__(self) -> None:
+        self._first = self._last = math.nan
+        self._back, self._where = 0, 0
+
+    def see(self, times: np.ndarray | None, before: int) -> None:
+        """The times of the next events, `before` of which have come."""
+        if times is None or not len(times):
+            return
+        steps = np.diff(np.concatenate([[self._last], times]))
+        back = np.flatnonzero(steps < 0)
+        if len(back) and not self._back:
+            self._where = before + int(back[0]) + 1
+        self._back += len(back)
+        self._first = float(times[0]) if math.isnan(self._first) else self._first
+        self._last = float(times[-1])
+
+    @property
+    def notes(self) -> list[str]:
+        """A word where they go back: events are taken in the order of the file."""
+        if not self._back:
+            return []
+        return [
+            f"the time goes back {self._back:,} times, first at event {self._where:,}; events are taken in the order of the "
+            "file, so sort it by time if that is not theirs"
+        ]
+
+    def events_per_day(self, events: int) -> float | None:
+        """How fast they come; None where nobody can say."""
+        span = self._last - self._first
+        return (events - 1) / span * DAY if span > 0 and events >= ENOUGH else None
