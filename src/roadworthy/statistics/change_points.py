@@ -1,4 +1,4 @@
-"""Where a stream of counts last changed: a test whose false alarms are bounded for every sample size, its cost linear in the buckets.
+"""Where a stream of counts last changed: a test of bounded false alarms for every sample size, its cost linear in the buckets.
 
 Buckets of events in order of time are counted by bin. For every place to split, the Bayes factor of two multinomials against one,
 under uniform Dirichlet priors, is G = m(left) m(right) / m(all), m(x) = (B-1)! prod_b x_b! / (n+B-1)!. If nothing changed, the left
@@ -26,14 +26,14 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
-def since_change(bucket_counts: ArrayLike, alpha: float = 0.001, *, shrink: float = 1.0) -> int:
+def since_change(bucket_counts: ArrayLike, alpha: float = 0.01, *, shrink: float = 1.0) -> int:
     """The index of the first bucket after the last change that is detected; 0 where none is.
 
     Where a change is found, what follows it is tested again, each time at `alpha`.
     """
     if not 0.0 < alpha < 1.0:
         raise ValueError(
-            f"alpha must lie between 0 and 1, found {alpha!r}; write 0.001 for one false alarm in a thousand looks"
+            f"alpha must lie between 0 and 1, found {alpha!r}; write 0.01 for at most one false alarm in a hundred looks"
         )
     counts = _counts(bucket_counts) * _share(shrink)
     start = 0

@@ -14,7 +14,7 @@ of a *new kind*; `kinds="seen"` speaks of those calibrated. What no number can b
 >>> windows.value.round(3).tolist(), windows[2].flags
 ([0.0, 0.5, 1.0], ('outside [FPR, TPR]: calibration mismatch',))
 >>> BayesTable.build(100, calibrated).rate([5, 45, 90]).value.round(2).tolist()
-[0.01, 0.55, 0.97]
+[0.01, 0.55, 0.96]
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ in cells. TPR is a draw for a new kind of shift, its Beta matched by moments, un
 >>> table = BayesTable.build(100, calibrated)
 >>> rate = table.rate(45)[()]
 >>> round(rate.value, 2), round(rate.interval.low, 2), round(rate.interval.high, 2), round(float(table.exceedance(45, 0.3)), 2)
-(0.55, 0.29, 0.9, 0.99)
+(0.55, 0.29, 0.93, 0.99)
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class BayesTable:
             raise ValueError(f"n is the number of events in a window, found {n!r}")
         calibrated.check_verdicts()
         check_confidence(confidence)
-        cells = int(min(max(100, 8 * math.sqrt(n)), 800))
+        cells = cells_of_rate.cells_for(n)
         likelihood = _likelihood(int(n), calibrated, kinds, cells)
         mass = cells_of_rate.normalised(likelihood * cells_of_rate.prior_mass(prior, cells))
         low, high = cells_of_rate.densest(mass, confidence)
@@ -74,10 +74,7 @@ class BayesTable:
 
     def exceedance(self, alarms: ArrayLike, rate: float) -> Floats:
         """The posterior probability that the rate is higher than this."""
-        cells = self.mass.shape[1]
-        above = np.clip(np.arange(1, cells + 1) - rate * cells, 0.0, 1.0)
-        result: Floats = self.mass[self._at(alarms)] @ above
-        return result
+        return cells_of_rate.above(self.mass[self._at(alarms)], rate)
 
     def _at(self, alarms: ArrayLike) -> np.ndarray:
         k = np.asarray(alarms)
@@ -112,25 +109,40 @@ def _moments_to_beta(mean: float, variance: float) -> tuple[float, float]:
 
 
 def _nodes(n: int, a: float, b: float) -> int:
-    """So many that their distance is below the width of the likelihood of n events."""
-    return int(min(max(8.0, 4.0 + 5.0 * math.sqrt(1.0 + n / (a + b))), 48.0))
+    """So many that their distance is below the width of the likelihood of n events, as far as that is feasible."""
+    return int(min(8.0 + 5.0 * math.sqrt(1.0 + n / (a + b)), 96.0))
 
 
 def _likelihood(n: int, calibrated: Calibrated, kinds: Kinds, cells: int) -> Floats:
     """Alarms x cells, up to a factor for each count of alarms."""
-    cleared, alarmed = calibrated.clean + BIN_PRIOR
-    mean = float(calibrated.shifted_shares[1])
-    shapes = _moments_to_beta(mean, calibrated.tpr_variance(kinds)), (float(alarmed), float(cleared))
-    (tpr, weight), (fpr, other) = (beta_nodes(a, b, _nodes(n, a, b)) for a, b in shapes)
-    rate = cells_of_rate.middles(cells)[:, None, None]
-    chance = (rate * tpr[:, None] + (1.0 - rate) * fpr).reshape(cells, -1)
-    weights = np.outer(weight, other).ravel()
-    yes, no = np.log(chance), np.log1p(-chance)
-    counts = np.arange(n + 1.0)
+    chances = int(400 + 40.0 * math.sqrt(n))
+    share = _chances(n, calibrated, kinds, cells, chances)
+    # Never 0 or 1: the ends take part through their neighbours, and count n log(0) for nothing else.
+    grid = cells_of_rate.at_angle(np.clip(np.arange(chances) / (chances - 1), 1e-6, 1.0 - 1e-6))
+    yes, no = np.log(grid), np.log1p(-grid)
     result = np.empty((n + 1, cells))
-    rows = max(1, CHUNK // chance.size)
-    for start in range(0, n + 1, rows):
-        k = counts[start : start + rows, None, None]
+    step = max(1, CHUNK // chances)
+    for start in range(0, n + 1, step):
+        k = np.arange(start, min(start + step, n + 1), dtype=np.float64)[:, None]
         log = k * yes + (n - k) * no
-        result[start : start + rows] = np.exp(log - log.max(axis=(1, 2), keepdims=True)) @ weights
+        result[start : start + step] = np.exp(log - log.max(axis=1, keepdims=True)) @ share.T
     return result
+
+
+def _chances(n: int, calibrated: Calibrated, kinds: Kinds, cells: int, chances: int) -> Floats:
+    """By cell of the rate, how the chance of an alarm is distributed over a grid that is even in angle.
+
+    The likelihood depends on rate, TPR and FPR through that chance alone: it is then needed at the grid, and not at every node.
+    """
+    cleared, alarmed = calibrated.clean + BIN_PRIOR
+    shapes = _moments_to_beta(float(calibrated.shifted_shares[1]), calibrated.tpr_variance(kinds)), (alarmed, cleared)
+    (tpr, weight), (fpr, other) = (beta_nodes(float(a), float(b), _nodes(n, a, b)) for a, b in shapes)
+    weights = np.outer(weight, other).ravel()
+    share = np.empty((cells, chances))
+    for i, rate in enumerate(cells_of_rate.middles(cells)):
+        chance = (rate * tpr[:, None] + (1.0 - rate) * fpr).ravel()
+        place = cells_of_rate.angle(chance) * (chances - 1)
+        below = np.minimum(place.astype(np.intp), chances - 2)
+        part = place - below
+        share[i] = np.bincount(below, weights * (1.0 - part), chances) + np.bincount(below + 1, weights * part, chances)
+    return share

@@ -9,7 +9,7 @@ theta is a multiple of the difference in TPR, so that the Beta is matched to the
 
 >>> one = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
 >>> one.fpr, one.tpr, round(one.spread, 2), round(one.tpr_variance("seen") ** 0.5, 3), round(one.tpr_variance("new") ** 0.5, 3)
-(0.1, 0.8, 0.2, 0.028, 0.118)
+(0.1, 0.8, 0.22, 0.028, 0.128)
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from .answer import CannotTell
 Floats = NDArray[np.float64]
 Kinds = Literal["new", "seen"]
 
-SPREAD = 0.2
-"""Standard deviation of the tilt of a new kind, where one kind is known: chosen on the published scores of seed 003, where 0.1
-to 0.3 differ little in error, and less covers unseen kinds too seldom."""
-BIN_PRIOR = 0.5
-"""Jeffreys' prior, in every bin."""
+SPREAD = 0.22
+"""Standard deviation of the tilt of a new kind, where one kind is known: chosen on the published scores of seed 003, where 0.15
+to 0.25 differ little in error, and less covers unseen kinds too seldom."""
+BIN_PRIOR = 1.0
+"""A row added to every bin. With the half row of Jeffreys a bin that few clean rows reached by chance speaks too loudly for shift,
+and intervals at a rate of zero miss it in 7% of windows instead of 4%."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +131,26 @@ class Calibrated:
         between = max(float(np.var(tilts, ddof=1)) - chance, 0.0) * (1.0 + 1.0 / len(tilts))
         return min(math.sqrt((SPREAD**2 + (len(tilts) - 1) * between) / len(tilts)), 1.0)
 
+    def tilts(self, count: int) -> Floats:
+        """So many equally likely tilts of a new kind, in order.
+
+        Normal where one kind is known and the spread is the default; Student's where few kinds had to tell the spread.
+        """
+        from scipy.special import ndtri, stdtrit
+
+        level = (np.arange(count) + 0.5) / count
+        known = len(self.kinds)
+        return self.spread * np.asarray(ndtri(level) if known == 1 else stdtrit(known + 1.0, level))
+
+    def tilted(self, tilts: Floats, shares: Floats) -> Floats:
+        """Shares in the bins moved along the log ratio, one row for each tilt; positive is farther from clean."""
+        moved = shares * np.exp(tilts[:, None] * self.log_ratio)
+        result: Floats = moved / moved.sum(axis=1, keepdims=True)
+        return result
+
     @property
     def fpr_variance(self) -> float:
-        """Of the false-positive rate, by Jeffreys' posterior: not zero where no alarm was seen."""
+        """Of the false-positive rate, by its Beta posterior: not zero where no alarm was seen."""
         return _variance(self.clean)
 
     def tpr_variance(self, kinds: Kinds = "new") -> float:
@@ -184,6 +202,6 @@ def _shares(rows: Floats) -> Floats:
 
 
 def _variance(rows: Floats) -> float:
-    """Of the share in the second of two bins, by Jeffreys' posterior."""
+    """Of the share in the second of two bins, by its Beta posterior."""
     b, a = rows + BIN_PRIOR
     return float(a * b / ((a + b) ** 2 * (a + b + 1.0)))

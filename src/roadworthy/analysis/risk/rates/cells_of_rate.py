@@ -1,13 +1,18 @@
-"""A distribution of the rate over equal cells of [0, 1]: prior masses, mean and interval.
+"""A distribution of the rate over cells of [0, 1] that are equally likely under Jeffreys' prior: masses, mean and interval.
 
->>> mass = prior_mass((1.0, 1.0), 4)
->>> mass.tolist(), float(mean(mass))
+The cells are equal in the angle of the rate, p = sin^2(pi u / 2): the chance error of a share is the same in each of them, and
+near 0 and 1, where most streams are, they are the finest.
+
+>>> mass = prior_mass(JEFFREYS, 4)
+>>> mass.round(6).tolist(), round(float(mean(mass)), 6)
 ([0.25, 0.25, 0.25, 0.25], 0.5)
->>> [float(end) for end in densest(np.array([0.6, 0.3, 0.06, 0.04]), 0.8)]
+>>> [round(float(end), 3) for end in densest(np.array([0.6, 0.3, 0.06, 0.04]), 0.8)]
 [0.0, 0.5]
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +23,25 @@ JEFFREYS = (0.5, 0.5)
 """The prior of a share that favours none, with all clean and all shifted windows as common as any."""
 
 
+def cells_for(n: float) -> int:
+    """So many cells that the chance error of n events spans several."""
+    return int(min(max(160.0, 8.0 * math.sqrt(n)), 800.0))
+
+
 def middles(cells: int) -> Floats:
     """The rate in the middle of each cell."""
-    result: Floats = (np.arange(cells) + 0.5) / cells
+    return at_angle((np.arange(cells) + 0.5) / cells)
+
+
+def at_angle(part: ArrayLike) -> Floats:
+    """The share at this part of the way from 0 to 1 in angle."""
+    result: Floats = np.sin(np.asarray(part, dtype=np.float64) * (math.pi / 2.0)) ** 2
+    return result
+
+
+def angle(share: ArrayLike) -> Floats:
+    """The inverse of `at_angle`."""
+    result: Floats = np.arcsin(np.sqrt(np.asarray(share, dtype=np.float64))) * (2.0 / math.pi)
     return result
 
 
@@ -31,7 +52,7 @@ def prior_mass(prior: tuple[ArrayLike, ArrayLike], cells: int) -> Floats:
     a, b = (np.asarray(p, dtype=np.float64)[..., None] for p in prior)
     if not ((a > 0.0).all() and (b > 0.0).all()):
         raise ValueError(f"a Beta prior has two positive parameters, found {prior!r}; (0.5, 0.5) favours none")
-    result: Floats = np.diff(betainc(a, b, np.linspace(0.0, 1.0, cells + 1)), axis=-1)
+    result: Floats = np.diff(betainc(a, b, at_angle(np.arange(cells + 1) / cells)), axis=-1)
     return result
 
 
@@ -47,19 +68,24 @@ def mean(mass: Floats) -> Floats:
     return result
 
 
+def above(mass: Floats, rate: float) -> Floats:
+    """The mass of higher rates."""
+    cells = mass.shape[-1]
+    result: Floats = mass @ np.clip(np.arange(1, cells + 1) - float(angle(rate)) * cells, 0.0, 1.0)
+    return result
+
+
 def densest(mass: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """The ends of the densest cells that hold this much of the mass; density is against Jeffreys' prior.
+    """The ends of the heaviest cells that hold this much of the mass.
 
     Equal tails would leave out the rates 0 and 1 even where they are the likeliest, and streams without any shift are common.
-    Against the bare rate, that prior's own peaks at 0 and 1 would be held where the events speak against them.
     """
     cells = mass.shape[-1]
-    # Where nothing was seen all cells are as dense: those around the mean come first.
+    # Where nothing was seen all cells are as heavy: those around the mean come first.
     off = np.abs(middles(cells) - mean(mass)[..., None])
-    density = mass / prior_mass(JEFFREYS, cells) * (1.0 - 1e-9 * off)
-    order = np.argsort(-density, axis=-1, kind="stable")
+    order = np.argsort(-mass * (1.0 - 1e-9 * off), axis=-1, kind="stable")
     ranked = np.take_along_axis(mass, order, axis=-1)
     before = np.cumsum(ranked, axis=-1) - ranked
     held = np.empty(mass.shape, dtype=bool)
     np.put_along_axis(held, order, before < confidence * ranked.sum(axis=-1, keepdims=True), axis=-1)
-    return held.argmax(axis=-1) / cells, 1.0 - held[..., ::-1].argmax(axis=-1) / cells
+    return at_angle(held.argmax(axis=-1) / cells), at_angle(1.0 - held[..., ::-1].argmax(axis=-1) / cells)

@@ -10,7 +10,7 @@ in p. It is Wilson's where TPR = 1 and FPR = 0 are certain, and Fieller's where 
 ...     rate = rogan_gladen(45, 100, calibrated, kinds=kinds)[()]
 ...     print(round(rate.interval.low, 2), round(rate.interval.high, 2))
 0.37 0.64
-0.33 0.79
+0.32 0.82
 >>> mean_rate(45, 100)[()].value, round(float(paper_forward_rate(45, 100, calibrated).value), 3)
 (0.45, 0.415)
 """
@@ -58,7 +58,7 @@ def rogan_gladen(
     of_tpr, of_fpr = calibrated.tpr_variance(kinds), calibrated.fpr_variance
     trace = _share(k, size)
     value = np.clip((trace - calibrated.fpr) / (calibrated.tpr - calibrated.fpr), 0.0, 1.0)
-    variance = trace * (1.0 - trace) / np.maximum(size, 1e-300) + value**2 * of_tpr + (1.0 - value) ** 2 * of_fpr
+    variance = trace * (1.0 - trace) / np.where(size > 0.0, size, 1.0) + value**2 * of_tpr + (1.0 - value) ** 2 * of_fpr
     half = z * np.sqrt(variance) / (calibrated.tpr - calibrated.fpr)
     low, high = value - half, value + half
     if interval == "score":
@@ -128,7 +128,7 @@ def _score_interval(
 ) -> tuple[Floats, Floats]:
     """All p in [0, 1] between the roots of the quadratic; the delta interval where the alarms contradict every p."""
     fpr, slope, square = calibrated.fpr, calibrated.tpr - calibrated.fpr, z * z
-    n = np.maximum(size, 1e-300)
+    n = np.where(size > 0.0, size, 1.0)
     a = slope**2 * (1.0 + square / n) - square * (of_tpr + of_fpr)
     b = -2.0 * (trace - fpr) * slope - square * (slope * (1.0 - 2.0 * fpr) / n - 2.0 * of_fpr)
     c = (trace - fpr) ** 2 - square * (fpr * (1.0 - fpr) / n + of_fpr)
