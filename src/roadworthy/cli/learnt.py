@@ -18,19 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadworthy.data.samples import DataError
-from roadworthy.data.score_tables import CLEAN
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
     from roadworthy.analysis.risk.tree import Tree
-    from roadworthy.data.score_tables import ScoreTable
-    from roadworthy.monitor.risk_state import Coverage
-
-WINDOW = 100
-RATES = tuple(np.repeat(np.linspace(0.1, 1.0, 10), 3).tolist())
-"""Rates of shift at which windows are drawn to see how often the intervals hold the truth."""
-TOLERATED = 0.2
-"""The share of shifted events whose cost is tolerated where nobody says what is tolerable."""
 
 
 @dataclass(frozen=True)
@@ -67,55 +58,6 @@ def learnt(
         share = float(correct[rows].mean())
         found.append(KindLearnt(name, int(rows.sum()), share, interval.low, interval.high, auc))
     return found
-
-
-def left_out(table: ScoreTable, *, seed: int = 0) -> Coverage | None:
-    """How often the intervals hold the truth under a kind of shift that the calibration does not know.
-
-    Each kind is left out in turn, with half of the clean rows; windows at several rates are drawn from what was left out. None
-    where there is only one kind, since nothing would be left to learn from.
-    """
-    from roadworthy.analysis.risk.cells import calibrate
-    from roadworthy.analysis.risk.prototypes import accuracy_tree
-    from roadworthy.analysis.risk.transfer import Estimator
-    from roadworthy.monitor.risk_state import Coverage
-
-    assert table.kind is not None and table.correct is not None
-    kinds = [str(k) for k in np.unique(table.kind) if k != CLEAN]
-    if len(kinds) < 2:
-        return None
-    rng = np.random.default_rng([seed, 12])
-    units = np.arange(table.n) if table.group is None else np.unique(table.group, return_inverse=True)[1]
-    kept_clean = rng.random(units.max() + 1)[units] < 0.5
-    covered = windows = 0
-    for kind in kinds:
-        aside = np.flatnonzero((table.kind == kind) | ((table.kind == CLEAN) & ~kept_clean))
-        rest = table.take(np.setdiff1d(np.arange(table.n), aside))
-        assert rest.kind is not None and rest.correct is not None
-        try:
-            calibration = calibrate(rest.columns, rest.kind, rest.correct, groups=rest.group)
-        except ValueError:  # what is left has too little in it; the whole table is judged elsewhere
-            continue
-        cells = np.full(table.n, -1)
-        cells[aside] = calibration.place({name: column[aside] for name, column in table.columns.items()})
-        picked = _windows(table.kind, aside, kind, rng)
-        counts = [np.bincount(cells[rows][cells[rows] >= 0], minlength=calibration.cells) for rows in picked]
-        found = Estimator(calibration, accuracy_tree()).estimate(counts)
-        truth = table.correct[picked].mean(axis=1)
-        told = np.array([reason is None for reason in found.cannot_tell])
-        covered += int((told & (found.accuracy_low <= truth) & (truth <= found.accuracy_high)).sum())
-        windows += int(told.sum())
-    return Coverage(0.95, covered / windows, windows) if windows else None
-
-
-def _windows(kinds: np.ndarray, aside: np.ndarray, kind: str, rng: np.random.Generator) -> np.ndarray:
-    """Rows of windows of 100 that were put aside, at rates of shift from 0.1 to 1."""
-    of_kind = aside[kinds[aside] == kind]
-    clean = aside[kinds[aside] == CLEAN]
-    shifted = rng.random((len(RATES), WINDOW)) < np.array(RATES)[:, None]
-    return np.where(
-        shifted, rng.choice(of_kind, shifted.shape), rng.choice(clean if len(clean) else of_kind, shifted.shape)
-    )
 
 
 def chosen_tree(costs: Sequence[str], unit: str | None, file: Path | None) -> tuple[Tree, dict[str, float]]:
@@ -177,12 +119,3 @@ def _tree_of(file: Path, unit: str | None) -> tuple[Tree, dict[str, float]]:
     except (ValueError, TypeError) as error:
         raise DataError(f"{file}: {error}") from error
     return tree, {str(k): float(v) for k, v in constants.items()}
-
-
-def tolerated(calibration: Calibration, tree: Tree, constants: Mapping[str, float]) -> float:
-    """What a stream would cost in which one event in five is shifted: a limit for those who give none."""
-    from roadworthy.analysis.risk.transfer import Estimator
-
-    risk, _, _ = Estimator(calibration, tree, constants=constants).forecast(TOLERATED)
-    digits = 3 - int(np.floor(np.log10(abs(risk)))) - 1 if risk else 0
-    return round(risk, digits)

@@ -69,10 +69,10 @@ def calibrate(
     The table has one row a case: which kind of shift it is under (clean where none), whether the answer was right, and the
     scores of one or several supervisors.
     """
-    from roadworthy.analysis.risk.cells import calibrate as calibration_of
-    from roadworthy.cli.learnt import chosen_tree, learnt, left_out, tolerated
+    from roadworthy.cli.learnt import chosen_tree, learnt
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import read_scores
+    from roadworthy.monitor.before_release import LabelledRows, left_out, tolerated
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.windows import Windows
 
@@ -89,13 +89,14 @@ def calibrate(
     )
     assert table.kind is not None and table.correct is not None
     _refuse_without_shift(table)
+    rows = LabelledRows(table.columns, table.kind, table.correct, table.group)
     with showing.shown(quiet=json or not sys.stderr.isatty()) as progress:
         try:
             progress.stage("learning how shift looks", 0)
-            calibration = calibration_of(table.columns, table.kind, table.correct, groups=table.group)
+            calibration = rows.calibrated()
             limit = tolerated(calibration, tree_used, constants) if tolerable is None else tolerable
             progress.stage("leaving out one kind after the other", 0)
-            coverage = left_out(table)
+            coverage = left_out(rows)
             progress.stage("setting the alarm on simulated streams without shift", 0)
             bundle = Bundle.compile(
                 calibration,
