@@ -77,6 +77,10 @@ class Calibration:
         width = 1 + len(self.names) * len(POWERS)
         if any(len(m.coefficients) != width for m in (self.shift, self.right_clean, self.right_shifted)):
             raise ValueError(f"{len(self.names)} supervisors need {width} coefficients a model")
+        if not len(self.names) == len(self.references) == len(self.reach) or not (self.names and all(self.references)):
+            raise ValueError("every supervisor of a calibration needs its reference scores and their reach")
+        if self.cells > np.iinfo(np.int16).max:
+            raise ValueError(f"a calibration has at most {np.iinfo(np.int16).max} cells, found {self.cells}")
         self.table.setflags(write=False)
 
     def __eq__(self, other: object) -> bool:
@@ -146,7 +150,7 @@ class Calibration:
         for name, (values, (first, second, third)), (low, high) in zip(
             self.names, self._lists, self.reach, strict=True
         ):
-            score = scores.get(name, math.nan)
+            score = float(scores.get(name, math.nan))  # a float32 would be compared in its own precision
             if score != score:
                 return int(self.place({n: [scores.get(n, math.nan)] for n in self.names})[0])
             if score - score != 0.0:
@@ -328,8 +332,12 @@ def calibrate(
         groups is not None,
     )
     if count_on is not None:
-        counted = checked_rows(*count_on, clean=clean, expected=rows.kinds)
-        return replace(made, table=_counted(made, counted.kind, counted.correct, made.place(counted.columns)))
+        given, *others = count_on
+        read = {name: given[name] for name in made.names if name in given}
+        counted = checked_rows(read, *others, clean=clean, expected=rows.kinds)
+        cells = made.place(counted.columns)
+        notes = tuple(dict.fromkeys((*rows.notes, *counted.notes)))
+        return replace(made, table=_counted(made, counted.kind, counted.correct, cells), notes=notes)
     cells = ((bins[0] * made.shape[1] + bins[1]) * made.shape[2] + bins[2]) * 2
     return replace(made, table=_counted(made, rows.kind, rows.correct, cells))
 

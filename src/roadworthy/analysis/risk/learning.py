@@ -13,7 +13,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,10 +45,7 @@ class Model:
 
     def terms(self, member: int, members: int, ranks: Floats) -> Floats:
         """What one member's ranks add to the score."""
-        slopes = self.coefficients[1 + member :: members]
-        square = ranks * ranks
-        result: Floats = slopes[0] * ranks + slopes[1] * square + slopes[2] * (square * square * square)
-        return result
+        return _terms(self.coefficients[1 + member :: members], ranks)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -68,8 +65,20 @@ def fitted(ranks: Floats, marks: Floats, weights: Floats, *, ridge: float) -> Fl
 
 
 def scored(coefficients: Floats, ranks: Floats) -> Floats:
-    """The log-odds that the coefficients give each row."""
-    result: Floats = coefficients[0] + features(ranks, POWERS) @ coefficients[1:]
+    """The log-odds that the coefficients give each row, added up in the order in which events are placed.
+
+    A product of matrices may round equal rows differently, and an edge between the two would tear them apart.
+    """
+    members = ranks.shape[1]
+    result = np.full(len(ranks), coefficients[0])
+    for member in range(members):
+        result += _terms(coefficients[1 + member :: members], ranks[:, member])
+    return result
+
+
+def _terms(slopes: Sequence[float] | Floats, ranks: Floats) -> Floats:
+    square = ranks * ranks
+    result: Floats = slopes[0] * ranks + slopes[1] * square + slopes[2] * (square * square * square)
     return result
 
 

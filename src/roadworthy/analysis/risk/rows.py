@@ -45,7 +45,7 @@ def checked_rows(
     if not columns:
         raise ValueError("a calibration needs at least one column of scores")
     names = sorted(columns)
-    words, right = np.asarray(kind).astype(str), np.asarray(correct).astype(bool)
+    words, right = np.asarray(kind).astype(str), _outcomes(correct)
     table = {name: np.asarray(columns[name], dtype=np.float64) for name in names}
     units = np.arange(len(right)) if groups is None else np.asarray(groups).astype(str)
     for name, column in (*table.items(), ("kind", words), ("correct", right), ("group", units)):
@@ -54,19 +54,33 @@ def checked_rows(
     for name, column in table.items():
         if np.isinf(column).any():
             raise ValueError(infinite(name))
-    scored = ~np.logical_and.reduce([np.isnan(column) for column in table.values()])
+    if clean != CLEAN and (words == CLEAN).any():
+        raise ValueError(
+            f"the kind without shift is called {clean!r}, and yet there are rows of kind {CLEAN!r}: rename one of the two"
+        )
+    # Rows that are only counted need no clean scores to be ranked by.
+    absent = [] if expected else [name for name in names if np.isnan(table[name][words == clean]).all()]
+    table = {name: column for name, column in table.items() if name not in absent}
+    # A row whose only scores are left out has none.
+    scored = np.zeros(len(words), dtype=bool)
+    for column in table.values():
+        scored |= ~np.isnan(column)
     notes = (
         [] if scored.all() else [f"{int((~scored).sum())} of {len(scored)} rows have no score at all and are left out"]
     )
-    for name in [n for n in names if np.isnan(table[n][scored & (words == clean)]).all()]:
-        notes.append(f"score {name} is missing in every clean row and is left out")
-        del table[name]
-    kinds = expected or (CLEAN, *sorted(set(map(str, words[scored])) - {clean}))
+    notes.extend(f"score {name} is missing in every clean row and is left out" for name in absent)
     named = np.where(words == clean, CLEAN, words)
-    _enough(named[scored], kinds, clean, bool(table), set(words))
-    if set(named[scored]) - set(kinds):
+    there = set(map(str, named[scored]))
+    kinds = expected or (CLEAN, *sorted(there - {CLEAN}))
+    _enough(named[scored] if table else named, kinds, clean, bool(table), set(words))
+    if there - set(kinds):
         raise ValueError(
-            f"rows to be counted are of kinds that were not learned: {sorted(set(named[scored]) - set(kinds))}"
+            f"rows to be counted are of kinds that were not learned: {', '.join(sorted(there - set(kinds)))}"
+        )
+    if set(kinds) - there:
+        raise ValueError(
+            f"no row to be counted is of kind {', '.join(sorted(set(kinds) - there))}, which was learned; "
+            "count rows of every kind"
         )
     code = np.array([kinds.index(word) for word in named[scored]], dtype=np.int64)
     few = [f"{k} ({n})" for k, n in zip(kinds, np.bincount(code, minlength=len(kinds)), strict=True) if n < FEW]
@@ -74,6 +88,15 @@ def checked_rows(
         notes.append(f"few rows of {', '.join(few)}: below {FEW} of a kind its accuracy is hardly known")
     kept = {name: column[scored] for name, column in table.items()}
     return Rows(kept, code, kinds, right[scored], units[scored], tuple(notes))
+
+
+def _outcomes(correct: ArrayLike) -> NDArray[np.bool_]:
+    found = np.asarray(correct)
+    if found.dtype.kind not in "biufO" or not np.isin(found, (0, 1)).all():
+        raise ValueError(
+            "correct must be true or false (1 or 0) in every row; leave out rows whose outcome is not known"
+        )
+    return found.astype(bool)
 
 
 def _enough(named: NDArray[Any], kinds: tuple[str, ...], clean: str, any_scores: bool, found: set[str]) -> None:

@@ -51,6 +51,8 @@ NEAR = 40_000
 """Draws x rates x windows that stay in the fastest memory where little else is worked out."""
 NEGLIGIBLE = 1e-13
 """The probability of a rate below which it is left out of what follows."""
+UNLIKELY = 1e-6
+"""An exceedance of which the rates that are left out may be a part worth having in its log-odds."""
 TINY = 1e-12
 LIVE = (
     "p_shift",
@@ -125,6 +127,8 @@ class Estimator:
             raise ValueError(
                 f"the tree has parameters that no stream gives: {', '.join(unknown)}; give their values, or use {', '.join(LIVE)}"
             )
+        for name, value in self.constants.items():
+            _check_constant(name, value, draws)
         self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, sway=sway, chance=chance)
         self._rows = np.inf if chance else max(float(calibration.table[0].sum()), 1.0)
         self.rates = np.linspace(0.0, 1.0, rates)
@@ -132,6 +136,7 @@ class Estimator:
         self._mixed, self._clean_share = self._mixture(self.rates)
         self._log_mixed = np.log(self._mixed)
         self._log_prior = np.log(_prior_on(self.rates, prior))
+        self._before = self._expected(prior[0] / (prior[0] + prior[1]))
 
     def estimate(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, confidence: float = 0.95) -> Estimates:
         """Estimates of one window (cells,) or several (windows, cells); counts may be weights.
@@ -140,12 +145,11 @@ class Estimator:
         events are not independent and for weights.
         """
         table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
-        if table.shape[1] != self.calibration.cells or not np.isfinite(table).all() or (table < 0).any():
+        if table.shape[1:] != (self.calibration.cells,) or not np.isfinite(table).all() or (table < 0).any():
             raise ValueError(
                 f"a window is a count, not negative, for each of {self.calibration.cells} cells, found shape {table.shape}"
             )
-        if not 0.0 < confidence < 1.0:
-            raise ValueError(f"confidence lies between 0 and 1, found {confidence}")
+        _check_confidence(confidence)
         factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(table),))
         if not ((factor > 0) & (factor <= 1)).all():
             raise ValueError("shrink is the effective number of events over the counted one: above 0, at most 1")
@@ -167,15 +171,18 @@ class Estimator:
         found = np.empty(len(table))
         few = max(1, NEAR // self._log_mixed[:, 0].size)
         for at in range(0, len(table), few):
-            window = _Window(self.calibration, table[at : at + few])
+            window = self._window(table[at : at + few])
             weights = self._posterior(window, factor[at : at + few])
             over, under = self._exceeding(self._risk(self._known(window, self._clean_share)), weights)
             found[at : at + few] = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         return found
 
     def believe(self, counts: ArrayLike, *, shrink: float = 1.0) -> Belief:
-        """What each cell means, in the light of a window."""
-        window = _Window(self.calibration, np.atleast_2d(np.asarray(counts, dtype=np.float64)))
+        """What each cell means, in the light of one window."""
+        table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
+        if table.shape != (1, self.calibration.cells):
+            raise ValueError(f"one window was expected, counts of {self.calibration.cells} cells, found {table.shape}")
+        window = self._window(table)
         weights = self._posterior(window, np.array([shrink]))[:, 0, :]
         clean = np.einsum("bg,bsg->bs", weights, self._clean_share)
         shifted = weights.sum(axis=1)[:, None] - clean
@@ -187,14 +194,24 @@ class Estimator:
 
     def forecast(self, rate: float, *, confidence: float = 0.95) -> tuple[float, float, float]:
         """The risk to expect at a rate of shift before anything is seen, and its interval."""
-        cells = self.calibration.table.sum(axis=1) + 1e-9
-        shares = cells / cells.sum(axis=1, keepdims=True)
-        mixture = rate * shares[1:].mean(axis=0) + (1.0 - rate) * shares[0]
+        if not 0.0 <= rate <= 1.0:
+            raise ValueError(f"a rate of shift lies between 0 and 1, found {rate}")
+        _check_confidence(confidence)
         _, clean = self._mixture(np.array([rate]))
-        risk = self._risk(self._known(_Window(self.calibration, mixture[None, :]), clean))[:, 0, 0]
+        risk = self._risk(self._known(self._window(self._expected(rate)[None, :]), clean))[:, 0, 0]
         half = 50.0 * (1.0 - confidence)
         low, high = np.percentile(risk, [half, 100.0 - half])
         return float(risk.mean()), float(low), float(high)
+
+    def _expected(self, rate: float) -> Floats:
+        """Where an event falls at a rate of shift, by the calibration's counts, kinds even."""
+        cells = self.calibration.table.sum(axis=1) + 1e-9
+        shares = cells / cells.sum(axis=1, keepdims=True)
+        result: Floats = rate * shares[1:].mean(axis=0) + (1.0 - rate) * shares[0]
+        return result
+
+    def _window(self, table: Floats) -> _Window:
+        return _Window(self.calibration, table, self._before)
 
     def _mixture(self, rates: Floats) -> tuple[Floats, Floats]:
         """For draws x bins x rates: the probability of a bin, and the share of clean events in it."""
@@ -203,7 +220,7 @@ class Estimator:
         return mixed, clean / mixed
 
     def _some(self, table: Floats, shrink: Floats, confidence: float) -> dict[str, Any]:
-        window = _Window(self.calibration, table)
+        window = self._window(table)
         n = window.n
         likelihood = self._log_likelihood(window)
         strange = doubts(window.by_shift, window.outside, likelihood, shrink, self.calibration)
@@ -216,11 +233,15 @@ class Estimator:
         usual = weights * self.draws.usual[:, None, None]
         usual /= usual.sum(axis=(0, 2))[:, None]
         known = self._known(window, self._clean_share[:, :, near])
-        right = known.right / np.maximum(n, TINY)[:, None]
+        right = known.right / known.total
         risk = self._risk(known)
         low, high = with_chance(among(right, weights, 0.0, 1.0), np.maximum(n * shrink, TINY), confidence)
         risk_low, risk_high = among(risk, weights, *self.tree.costs).interval(confidence)
         over, under = self._exceeding(risk, weights)
+        log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
+        unlikely = np.minimum(over, under) < UNLIKELY
+        if len(rates) < len(self.rates) and unlikely.any():
+            log_odds[unlikely] = self.log_odds(table[unlikely], shrink=shrink[unlikely])
         return {
             "n": n,
             "rate": usual.sum(axis=0) @ rates,
@@ -233,7 +254,7 @@ class Estimator:
             "risk_low": risk_low,
             "risk_high": risk_high,
             "exceedance": over,
-            "log_odds": np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300)),
+            "log_odds": log_odds,
             "strangeness": strange.p_value,
             "cannot_tell": strange.reasons(self.separation, n),
         }
@@ -248,7 +269,7 @@ class Estimator:
         return self._weighed(self._log_likelihood(window), window, shrink)
 
     def _weighed(self, likelihood: Floats, window: _Window, shrink: Floats) -> Floats:
-        effective = np.minimum(shrink, MOST / np.maximum(window.n, TINY))
+        effective = np.where(window.empty, 0.0, np.minimum(shrink, MOST / np.maximum(window.n, TINY)))
         effective = effective / (1.0 + effective * window.n / self._rows)
         log = likelihood * effective[:, None] + self._log_prior
         log -= log.max(axis=(0, 2), keepdims=True)
@@ -304,11 +325,15 @@ class Estimator:
 
 
 class _Window:
-    """Counts of several windows, and the sums over cells that the estimates need."""
+    """Counts of several windows, and the sums over cells that the estimates need.
 
-    def __init__(self, calibration: Calibration, table: Floats) -> None:
-        folded = calibration.folded(table)
+    An empty window is read as what is expected of one event `before` it came: zero counts would say that no answer is right.
+    """
+
+    def __init__(self, calibration: Calibration, table: Floats, before: Floats) -> None:
         self.n = table.sum(axis=1)
+        self.empty = self.n <= TINY
+        folded = calibration.folded(np.where(self.empty[:, None], before, table) if self.empty.any() else table)
         self.by_shift = folded.sum(axis=(2, 3, 4))
         self.clean = folded.sum(axis=(3, 4))
         self.shifted = folded.sum(axis=(2, 4))
@@ -343,6 +368,22 @@ def _span(likely: NDArray[np.bool_]) -> slice:
 def _share(part: Floats, whole: Floats) -> Floats:
     whole = np.broadcast_to(whole, part.shape)
     return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > TINY), 0.0, 1.0)
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence lies between 0 and 1, found {confidence}")
+
+
+def _check_constant(name: str, value: ArrayLike, draws: int) -> None:
+    try:
+        shape = np.asarray(value, dtype=np.float64).shape
+    except (TypeError, ValueError):
+        shape = None
+    if shape not in ((), (draws, 1, 1)):
+        raise ValueError(
+            f"the constant {name} must be a number, or one for each draw in shape {(draws, 1, 1)}, found {value!r:.60}"
+        )
 
 
 def _prior_on(rates: Floats, prior: tuple[float, float]) -> Floats:
