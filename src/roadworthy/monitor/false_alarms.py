@@ -116,8 +116,8 @@ def alarm_rule(
 
 
 def default_stride(window: int) -> int:
-    """Ten looks a window, but none before 50 new events: each costs as much as counting a hundred."""
-    return max(window // 10, min(window // 2, 50), 1)
+    """Five looks a window, but none before 50 new events: each costs as much as counting a hundred."""
+    return max(window // 5, min(window // 2, 50), 1)
 
 
 def off_for(on: float) -> float:
@@ -157,7 +157,7 @@ def threshold(watched: Watched, worlds: Floats, per_event: float, *, time: float
     series = [watched.log_odds(stream(w, int(ends[-1]), rng), ends, length=length) for w in worlds]
     # Of `time` events in a row one is new; a stream of these is `time` times as long in events.
     wanted = per_event * stride * time
-    level = float(np.quantile(np.concatenate(series), LEVEL))
+    level = float(np.quantile(np.concatenate(series), LEVEL, method="higher"))
     if not math.isfinite(level):
         level = float(max(values.max() for values in series)) - 1.0
     peaks = [_peaks(values, level) for values in series]

@@ -29,6 +29,7 @@ from roadworthy.monitor.events import EventError, Floats, Marks, mixed
 
 KEPT = 20_000
 """Labels and questions that are kept one by one; the counts of all labels are kept for good."""
+SLACK = 1000
 FLOOR = 0.2
 """The least weight of an event, as a share of the greatest."""
 LEAST = 5
@@ -140,11 +141,11 @@ class Labels:
             self.counts[0 if label.correct else 1, label.cell] += by
 
     def _cut(self) -> None:
-        for held in (self.given, self.asked):
-            if len(held) > KEPT:
-                key = (lambda item: (item[1].time, item[0])) if held is self.given else (lambda item: item[0])
-                for mark, _ in sorted(held.items(), key=key)[: len(held) - KEPT]:  # type: ignore[arg-type, attr-defined]
-                    del held[mark]  # type: ignore[attr-defined]
+        """Let the oldest go, many at a time: sorting for every one of them would be dear."""
+        if len(self.given) > KEPT + SLACK:
+            self.given = dict(sorted(self.given.items(), key=lambda item: (item[1].time, item[0]))[-KEPT:])
+        if len(self.asked) > KEPT + SLACK:
+            self.asked = dict(sorted(self.asked.items(), key=lambda item: (item[0] in self.given, item[0]))[-KEPT:])
 
 
 def deviations(right: Floats, cells: NDArray[Any], *, floor: float = FLOOR) -> Floats:
