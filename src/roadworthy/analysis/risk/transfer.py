@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
+from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.analysis.risk.weighted import among, quantiles, with_chance
 
@@ -54,18 +55,6 @@ NEGLIGIBLE = 1e-13
 UNLIKELY = 1e-6
 """An exceedance of which the rates that are left out may be a part worth having in its log-odds."""
 TINY = 1e-12
-LIVE = (
-    "p_shift",
-    "tpr",
-    "tnr",
-    "accuracy_clean",
-    "accuracy_shifted",
-    "accuracy_clean_detected",
-    "accuracy_clean_undetected",
-    "accuracy_shifted_detected",
-    "accuracy_shifted_undetected",
-)
-"""Parameters of a tree that the stream itself gives."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +111,11 @@ class Estimator:
         """Without `chance` the calibration's own chance is not drawn but weakens what a window says: few draws never decide."""
         self.calibration, self.tree, self.tolerable = calibration, tree, tolerable
         self.constants = dict(constants or {})
-        unknown = [name for name in tree.parameters if name not in (*LIVE, *self.constants)]
+        unknown = [name for name in tree.parameters if name not in (*LIVE_PARAMETERS, *self.constants)]
         if unknown:
             raise ValueError(
-                f"the tree has parameters that no stream gives: {', '.join(unknown)}; give their values, or use {', '.join(LIVE)}"
+                f"the tree has parameters that no stream gives: {', '.join(unknown)}; give their values, or use "
+                f"{', '.join(LIVE_PARAMETERS)}"
             )
         for name, value in self.constants.items():
             _check_constant(name, value, draws)
@@ -296,7 +286,7 @@ class Estimator:
 
     def _live(self, whole: _Known) -> Iterator[tuple[str, Floats]]:
         """The tree's live parameters: what the events of the window are, by draw and rate. What cannot happen has probability 0."""
-        wanted = set(self.tree.parameters) & set(LIVE)
+        wanted = set(self.tree.parameters) & set(LIVE_PARAMETERS)
         parts = {"": whole}
         if wanted - {"p_shift", "accuracy_clean", "accuracy_shifted"}:
             for name, bins in (
