@@ -53,7 +53,7 @@ class AlarmRule:
     by_time: tuple[tuple[float, float], ...] = ()
     """(autocorrelation time, threshold): `on` for streams whose events are not independent; beyond the last there is none."""
     quiet: tuple[float, float] = (-math.inf, -math.inf)
-    """Mean shift score and mean expected error below which a window is not evaluated: most clean windows lie above one of them."""
+    """Mean shift score and mean expected error: a window below both is passed over, since it cannot come near the threshold."""
     detects: tuple[tuple[str, float], ...] = ()
     """(kind of shift, probability of an alarm within two windows of a step from none to 30% of it), by simulation."""
     notes: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,7 +33,10 @@ TIMES = (1.0, 2.0, 5.0, 12.0, 30.0)
 """Autocorrelation times for which a threshold is found, as long as a window holds `LEAST` independent events."""
 LEAST = 6
 QUIET = 0.9
-"""The share of clean windows that lie below the level from which on a window is evaluated, in each of two scores."""
+"""The share of clean windows that are passed over in each of two scores while the threshold is sought."""
+MIXTURES, NEAR, RARE = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5), 2.0, 0.99
+"""Rates of shift of the windows that show what lies near a threshold, how near, and which expected errors are rare."""
+FEW = 200
 LEVEL = 0.98
 """Quantile of the clean log-odds above which peaks are fitted."""
 CONFIDENCE, RESAMPLES = 0.9, 200
@@ -100,6 +103,7 @@ def alarm_rule(
     for time in TIMES[1:]:
         if watched.window / time >= LEAST:
             by_time.append((time, threshold(watched, unlucky, per_event, time=time, seed=seed)))
+    watched = _hushed(watched, worlds, on, seed)
     notes = _notes(estimator, watched.window, false_alarms, events_per_day, detects)
     return AlarmRule(
         watched.window,
@@ -203,13 +207,52 @@ def detections(watched: Watched, worlds: Floats, on: float, *, seed: int = 0) ->
 
 
 def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:
-    """With the level from which on a window is evaluated at all."""
-    rng = np.random.default_rng([seed, 4])
-    cells = np.stack([stream(world, watched.window, rng) for world in worlds[:200]])
-    quiet = [
-        float(np.quantile(column[cells].mean(axis=1), QUIET)) for column in (watched.scores.shift, watched.scores.error)
+    """With the level above which most alarms of clean streams lie, to find the threshold at little cost."""
+    shift, error = _means(
+        watched, [_window(watched, world, None, 0.0, seed, i) for i, world in enumerate(worlds[:FEW])]
+    )
+    return replace(watched, quiet=(float(np.quantile(shift, QUIET)), float(np.quantile(error, QUIET))))
+
+
+def _hushed(watched: Watched, worlds: Floats, on: float, seed: int) -> Watched:
+    """With the level below which no window comes near the threshold.
+
+    Windows with a little and with much of every kind of shift say which shift scores go with log-odds near the threshold: a window
+    is passed over that lies three deviations below the least of them, unless more errors are to be expected in it than in
+    nearly all clean ones.
+    """
+    calibration = watched.estimator.calibration
+    clean = [_window(watched, world, None, 0.0, seed, i) for i, world in enumerate(worlds[:FEW])]
+    mixed = [
+        _window(watched, world, calibration.table[number].sum(axis=0) + 1e-9, rate, seed, i)
+        for number in range(1, len(calibration.kinds))
+        for rate in MIXTURES
+        for i, world in enumerate(worlds[: max(FEW // (4 * len(calibration.kinds)), 5)])
     ]
-    return Watched(watched.estimator, watched.scores, watched.window, watched.stride, (quiet[0], quiet[1]))
+    size = len(watched.scores.shift)
+    log_odds = watched.estimator.log_odds(np.stack([np.bincount(cells, minlength=size) for cells in mixed]))
+    near = np.abs(log_odds - on) < NEAR
+    if not near.any():
+        return watched
+    shift, _ = _means(watched, [cells for cells, is_near in zip(mixed, near, strict=True) if is_near])
+    _, error = _means(watched, clean)
+    return replace(watched, quiet=(float(shift.min() - 3.0 * shift.std()), float(np.quantile(error, RARE))))
+
+
+def _window(watched: Watched, clean: Floats, shifted: Floats | None, rate: float, seed: int, number: int) -> np.ndarray:
+    """The cells of one window of a world, a share of them shifted."""
+    rng = np.random.default_rng([seed, 4, number, round(1e6 * rate)])
+    cells = stream(clean, watched.window, rng)
+    if shifted is not None:
+        where = np.flatnonzero(rng.random(watched.window) < rate)
+        cells[where] = stream(shifted, len(where), rng)
+    return cells
+
+
+def _means(watched: Watched, windows: Sequence[np.ndarray]) -> tuple[Floats, Floats]:
+    """The mean shift score and the mean expected error of each window."""
+    cells = np.stack(windows)
+    return watched.scores.shift[cells].mean(axis=1), watched.scores.error[cells].mean(axis=1)
 
 
 def _notes(
