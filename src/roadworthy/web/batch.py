@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from roadworthy.analysis.risk.cells import Calibration
     from roadworthy.monitor import Monitor, Taken
 
 _HEAD = struct.Struct("<Id")
@@ -34,6 +36,18 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+class Single:
+    """One event as it was posted: its scores by name, or its cell. It is placed with others of its group, all at once."""
+
+    __slots__ = ("cell", "id", "scores", "time")
+
+    def __init__(self, id: str, time: float, scores: Mapping[str, float] | None, cell: int = -1) -> None:
+        self.id, self.time, self.scores, self.cell = id, time, scores, cell
+
+    def __len__(self) -> int:
+        return 1
 
 
 class Label(NamedTuple):
@@ -54,6 +68,17 @@ class Labelled(NamedTuple):
 
     taken: int
     unknown: tuple[str, ...]
+
+
+def placed(singles: Sequence[Single], calibration: Calibration) -> Batch:
+    """Single events as a batch."""
+    cells = np.array([single.cell for single in singles], dtype=np.int16)
+    rows = [i for i, single in enumerate(singles) if single.scores is not None]
+    if rows:
+        given = [singles[i].scores or {} for i in rows]
+        columns = {name: [scores.get(name, math.nan) for scores in given] for name in calibration.names}
+        cells[rows] = calibration.place(columns)
+    return Batch([single.id for single in singles], np.array([single.time for single in singles]), cells)
 
 
 def joined(batches: Sequence[Batch]) -> Batch:

@@ -12,21 +12,61 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from roadworthy.monitor import Bundle, EventError, Monitor, Question, Taken
 from roadworthy.monitor.events import mark
 from roadworthy.store import StoreError
 from roadworthy.web import views
-from roadworthy.web.batch import Batch, Labelled, LabelPost, all_new, count, joined, packed, unpacked
-from roadworthy.web.ledger import EVENTS, LABELS, Ledger
+from roadworthy.web.batch import Batch, Labelled, LabelPost, Single, all_new, count, joined, packed, placed, unpacked
+from roadworthy.web.ledger import EVENTS, LABELS, Full, Ledger
+
+if TYPE_CHECKING:
+    from roadworthy.analysis.risk.cells import Calibration
 
 SNAPSHOT_BYTES = 16 << 20
 """The log grows by this much, or by twice the snapshot, before the next one: a restart replays a second or two."""
 ALARMS_SHOWN = 500
 _LOG = logging.getLogger("roadworthy.monitor")
 
-Post = Batch | LabelPost
+Post = Batch | Single | LabelPost
+_COUNTED, _UNSCORED = Taken(1, 0, 0, 0), Taken(0, 0, 0, 1)
+
+
+@dataclass(frozen=True)
+class Call:
+    """Posts of events, by their place in the group, that are counted in one call of the monitor."""
+
+    posts: list[tuple[int, Batch | Single]]
+    batch: Batch
+
+    @classmethod
+    def of(cls, posts: list[tuple[int, Batch | Single]], calibration: Calibration) -> Call:
+        """Batches first, then single events."""
+        batches = [(i, post) for i, post in posts if isinstance(post, Batch)]
+        singles = [(i, post) for i, post in posts if isinstance(post, Single)]
+        parts = [post for _, post in batches]
+        if singles:
+            parts.append(placed([post for _, post in singles], calibration))
+        return cls([*batches, *singles], joined(parts))
+
+    def shared(self, taken: Taken) -> dict[int, Taken | Labelled]:
+        """What became of each post: of several, all events were counted."""
+        if len(self.posts) == 1:
+            return {self.posts[0][0]: taken}
+        found: dict[int, Taken | Labelled] = {}
+        scored = (self.batch.cells >= 0).tolist()
+        at = 0
+        for i, post in self.posts:
+            n = len(post)
+            if n == 1:
+                found[i] = _COUNTED if scored[at] else _UNSCORED
+            else:
+                with_score = sum(scored[at : at + n])
+                found[i] = Taken(with_score, 0, 0, n - with_score)
+            at += n
+        return found
 
 
 class Counting:
@@ -54,39 +94,51 @@ class Counting:
     def commit(self, posts: Sequence[Post]) -> list[Taken | Labelled]:
         """Write posts, then count them; what became of each. Raises, with nothing counted, where they cannot be written."""
         now = max(time.time(), self.monitor.state.newest)
-        batches = [(i, post) for i, post in enumerate(posts) if isinstance(post, Batch)]
-        labels = [(i, self._resolved(post)) for i, post in enumerate(posts) if not isinstance(post, Batch)]
-        together, apart = self._sorted_out([batch for _, batch in batches], now)
-        calls = [*([joined(together)] if together else []), *apart]
-        rows = [(EVENTS, packed(batch, now=now)) for batch in calls]
-        rows += [(LABELS, json.dumps(known).encode()) for _, (known, _) in labels if known]
+        labels = {i: self._resolved(post) for i, post in enumerate(posts) if not isinstance(post, Batch | Single)}
+        calls = self._calls([(i, post) for i, post in enumerate(posts) if isinstance(post, Batch | Single)], now)
+        rows = [(EVENTS, packed(call.batch, now=now)) for call in calls]
+        rows += [(LABELS, json.dumps(known).encode()) for known, _ in labels.values() if known]
         if rows:
-            self._seq = self.ledger.append(rows)
+            self._seq = self._append(rows)
             self._log_bytes += sum(len(body) for _, body in rows)
             self._changed = True
-        taken = {id(batch): count(self.monitor, batch, now=now) for batch in calls}
-        found: dict[int, Taken | Labelled] = {
-            i: taken[id(batch)] if id(batch) in taken else _accepted(batch) for i, batch in batches
-        }
-        for i, (known, unknown) in labels:
+        found: dict[int, Taken | Labelled] = {}
+        for call in calls:
+            taken = count(self.monitor, call.batch, now=now)
+            found.update(call.shared(taken))
+            self.totals.update(taken._asdict())
+        for i, (known, unknown) in labels.items():
             label_all(self.monitor, known)
             found[i] = Labelled(len(known), tuple(unknown))
-        for outcome in taken.values():
-            self.totals.update(outcome._asdict())
         self._notice_alarms()
         return [found[i] for i in range(len(posts))]
 
-    def _sorted_out(self, batches: list[Batch], now: float) -> tuple[list[Batch], list[Batch]]:
-        """Those counted in one call, since all their events are new, and those that need one each to say what became of them."""
-        if len(batches) < 2:
-            return [], batches
-        if all_new(self.monitor, joined(batches), now=now):
-            return batches, []
-        surely = [batch for batch in batches if all_new(self.monitor, batch, now=now)]
-        if len(surely) > 1 and all_new(self.monitor, joined(surely), now=now):
-            sure = set(map(id, surely))
-            return surely, [batch for batch in batches if id(batch) not in sure]
-        return [], batches
+    def _append(self, rows: Sequence[tuple[int, bytes]]) -> int:
+        try:
+            return self.ledger.append(rows)
+        except Full:
+            if not self._log_bytes:
+                raise
+            self.snapshot()  # makes room where the log takes more of it than the snapshot will
+            return self.ledger.append(rows)
+
+    def _calls(self, posts: list[tuple[int, Batch | Single]], now: float) -> list[Call]:
+        """The calls of the monitor that count posts of events.
+
+        Posts all of whose events are new are counted in one: what became of each is then known. Others need a call each to say.
+        """
+        calibration = self.bundle.calibration
+        if len(posts) < 2:
+            return [Call.of(posts, calibration)] if posts else []
+        whole = Call.of(posts, calibration)
+        if all_new(self.monitor, whole.batch, now=now):
+            return [whole]
+        each = [Call.of([post], calibration) for post in posts]
+        new = [i for i, call in enumerate(each) if all_new(self.monitor, call.batch, now=now)]
+        together = Call.of([posts[i] for i in new], calibration) if len(new) > 1 else None
+        if together is None or not all_new(self.monitor, together.batch, now=now):
+            return each
+        return [together, *(call for i, call in enumerate(each) if i not in set(new))]
 
     def _resolved(self, post: LabelPost) -> tuple[list[tuple[Any, ...]], list[str]]:
         """Labels with their probabilities, and the ids of events that are no longer known."""
@@ -193,9 +245,3 @@ def ask(monitor: Monitor, ledger: Ledger, n: int, *, window: str | None = None) 
     names = monitor.state.recent.names
     ledger.ask((names[key], p) for key, p in asked.items() if before.get(key) != p and key in names)
     return questions
-
-
-def _accepted(batch: Batch) -> Taken:
-    """Of a batch all of whose events were counted."""
-    unscored = int((batch.cells < 0).sum())
-    return Taken(len(batch) - unscored, 0, 0, unscored)

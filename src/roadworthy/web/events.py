@@ -8,9 +8,9 @@ gets a refusal corrects the line that it names and sends the same batch again.
 >>> from types import SimpleNamespace
 >>> read = SimpleNamespace(names=("knn",), cells=4, place_one=lambda s: int(s["knn"] > 1), place=lambda c: (np.array(c["knn"]) > 1).astype("i2"))
 >>> reader = Reader(read, subject="lesion-2.3.1")
->>> batch = reader.read(b'{"id": "a", "time": 5, "scores": {"knn": 0.5}}', now=9.0)
->>> batch.ids, batch.times.tolist(), batch.cells.tolist()
-(['a'], [5.0], [0])
+>>> event = reader.read(b'{"id": "a", "time": 5, "scores": {"knn": 0.5}}', now=9.0)
+>>> event.id, event.time, event.scores
+('a', 5.0, {'knn': 0.5})
 >>> reader.read(b'{"id": "a", "scores": {"knn": 0.5}}\\n{"id": "b", "scores": {"knn": 1e999}}', now=9.0)
 Traceback (most recent call last):
 roadworthy.web.events.Refused: line 2: score 'knn' is infinite; a score is a finite number, or null where there is none
@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -30,12 +31,13 @@ import orjson
 from numpy.typing import NDArray
 
 from roadworthy.registry import did_you_mean
-from roadworthy.web.batch import Batch
+from roadworthy.web.batch import Batch, Single
 
 LONGEST_ID = 200
 LATEST = 1e11
 """Seconds, in the year 5138: a greater time is one in milliseconds."""
 KEYS = ("id", "time", "scores", "verdict", "cell", "subject")
+_MOST = sys.float_info.max
 _NUMBER = {float, int}
 _SCORE = {float, int, bool, type(None)}
 
@@ -73,22 +75,32 @@ class Reader:
         self._calibration, self._subject = calibration, subject
         self._names = calibration.names
 
-    def read(self, body: bytes, *, now: float) -> Batch:
+    def read(self, body: bytes, *, now: float) -> Batch | Single:
         """The events of a body; those without a time get the clock's, `now`."""
         try:
             document = orjson.loads(body)
         except ValueError:
             return self._lines(body, now)
         if type(document) is dict:
-            name, time, scores, cell = self._event(document, now, None)
-            if scores is not None:
-                cell = self._calibration.place_one(scores)
-            return Batch([name], np.array([time]), np.array([cell], dtype=np.int16))
+            return self._quick(document) or Single(*self._event(document, now, None))
         if not isinstance(document, list):
             raise Refused(
                 f"a post is an event {{...}}, a list of events, or one event a line; found {_brief(document)}"
             )
         return self._many(document, now)
+
+    def _quick(self, event: dict[str, Any]) -> Single | None:
+        """The usual event, with an id, a time and all scores; None where it is another, or wrong."""
+        try:
+            name, time, scores = event["id"], event["time"], event["scores"]
+            if len(event) != 3 or len(scores) != len(self._names) or type(name) is not str or type(time) not in _NUMBER:
+                return None
+            for score in self._names:
+                if type(scores[score]) is not float or not -_MOST <= scores[score] <= _MOST:
+                    return None
+        except (KeyError, TypeError):
+            return None
+        return Single(name, float(time), scores) if -LATEST <= time <= LATEST and 0 < len(name) <= LONGEST_ID else None
 
     def columns(self, ids: list[str], time: float, columns: Mapping[str, NDArray[np.float64]]) -> Batch:
         """Events of one moment whose scores came as arrays; NaN is a missing score."""

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 from roadworthy.monitor import Taken
 from roadworthy.store import StoreError
-from roadworthy.web.batch import Batch, Labelled, LabelPost
+from roadworthy.web.batch import Batch, Labelled, LabelPost, Single
 from roadworthy.web.counting import Counting, Post
 from roadworthy.web.metrics import Histogram
 
@@ -59,9 +59,9 @@ class Keeper:
         self._loop = asyncio.get_running_loop()
         self._tasks = [self._loop.create_task(self._write_groups()), self._loop.create_task(self._take_readings())]
 
-    async def events(self, batch: Batch) -> Taken:
-        """Count events; returns when they are on disk and counted."""
-        return cast(Taken, await self._put(batch))
+    def events(self, events: Batch | Single) -> asyncio.Future[Taken]:
+        """Count events; done when they are on disk and counted."""
+        return self._put(events)
 
     async def labels(self, labels: LabelPost) -> Labelled:
         """Count labels; returns when they are on disk and counted."""

@@ -132,8 +132,10 @@ class Ledger:
     def snapshot(self, body: bytes, *, upto: int) -> None:
         """Replace the snapshot, and forget the log up to it."""
         with self._transaction() as db:
-            db.execute("insert or replace into snapshot values (1, ?, ?, ?)", (upto, time.time(), body))
+            # The log goes first: where no space is left, the snapshot takes its place.
             db.execute("delete from log where seq <= ?", (upto,))
+            db.execute("delete from snapshot")
+            db.execute("insert into snapshot values (1, ?, ?, ?)", (upto, time.time(), body))
 
     def restored(self) -> tuple[bytes | None, list[tuple[int, int, bytes]]]:
         """The snapshot, if there is one, and the rows (number, kind, body) after it."""

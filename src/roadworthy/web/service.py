@@ -40,6 +40,8 @@ class Settings:
     max_state_bytes: int | None = None
     webhook: str | None = None
     alarm_log: Path | None = None
+    snapshot_bytes: int = 16 << 20
+    """By how much the log grows before it is folded into a snapshot; a restart replays what came after it."""
     proxy: str | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
     """Supervisor -> output of the server of models that is its score."""
@@ -80,7 +82,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
         if webhook is not None:
             webhook.send(alarm)
 
-    keeper = Keeper(Counting(bundle, ledger, alarmed=alarmed))
+    keeper = Keeper(Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=settings.snapshot_bytes))
     if webhook is not None:
         webhook.start(lambda alarm: keeper.soon(lambda counting: counting.ledger.delivered(alarm)), waiting)
     return App(keeper, guard, body_limit=settings.body_limit, sidecar=sidecar, webhook=webhook, ready=ready)
@@ -133,7 +135,7 @@ def _outputs(bundle: Bundle, given: Mapping[str, str]) -> dict[str, str]:
     names = bundle.calibration.names
     for name in given:
         if name not in names:
-            raise ValueError(
-                f"--score {name}: the bundle has no score {name!r}{did_you_mean(name, names)}; it reads {', '.join(names)}"
+            raise ServiceError(
+                f"--score {name}: the bundle has no such score{did_you_mean(name, names)}; it reads {', '.join(names)}"
             )
     return {name: given.get(name, name) for name in names}

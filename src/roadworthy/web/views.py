@@ -28,7 +28,8 @@ def window_label(name: str) -> str:
     >>> window_label("1000"), window_label("decay"), window_label("adaptive")
     ('1,000 events', 'fading', 'since the last change')
     """
-    return f"{int(name):,} events" if name.isdigit() else {"decay": "fading", "adaptive": "since the last change"}[name]
+    others = {"decay": "fading", "adaptive": "since the last change", "time": "a span of time"}
+    return f"{int(name):,} events" if name.isdigit() else others.get(name, name)
 
 
 def risk_view(state: RiskState) -> dict[str, Any]:
@@ -133,7 +134,7 @@ def label_view(labels: Sequence[Label]) -> list[dict[str, Any]]:
     """
     if not labels:
         return []
-    groups = np.array_split(np.array(sorted(labels), dtype=np.float64), max(1, min(DOTS, len(labels) // 10)))
+    groups = np.array_split(np.array(sorted(labels), dtype=np.float64), max(1, min(DOTS, len(labels) // 20)))
     found = []
     for group in groups:
         time, _, correct, probability = group.T

@@ -2,7 +2,7 @@
 // The live page: asks the service once a second, writes numbers as text, draws three charts with uPlot. Everything that came from
 // outside goes in as text (textContent), never as markup.
 (() => {
-  const POLL_MS = 1000, KEPT = 5000, EDGE = 9.3; // the axis of chances ends at 0.01% and 99.99%
+  const POLL_MS = 1000, KEPT = 5000, EDGE = 46; // log-odds beyond are drawn at the edge: chances of 1e-20
   const $ = (selector, from = document) => from.querySelector(selector);
   const put = (selector, text) => { const e = $(selector); if (e.textContent !== text) e.textContent = text; };
   const made = (tag, text, name) => { const e = document.createElement(tag); if (text != null) e.textContent = text; if (name) e.className = name; return e; };
@@ -26,6 +26,14 @@
     if (p > 0 && p < 0.01) return "<0.01%";
     if (p < 100 && p > 99.99) return ">99.99%";
     return p.toFixed(digits) + "%";
+  };
+  const raised = (n) => String(n).replace(/[-0-9]/g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
+  const chance = (logOdds) => { // of log-odds: a percentage, or a power of ten beyond 0.01%
+    if (logOdds == null) return "–";
+    const p = 1 / (1 + Math.exp(-Math.abs(logOdds))), small = Math.exp(-Math.abs(logOdds)) / (1 + Math.exp(-Math.abs(logOdds)));
+    if (small >= 0.9e-4) return percent(logOdds > 0 ? p : small);
+    const power = `10${raised(Math.round(Math.log10(small)))}`;
+    return logOdds > 0 ? `1 − ${power}` : power;
   };
   const amount = (v) => {
     if (v == null) return "–";
@@ -60,51 +68,66 @@
   }
 
   function showNow(live) {
-    const watched = live.windows.find((w) => w.window === bundle.alarm.window) || live.windows[0];
-    if (!watched || !live.total.accepted) {
+    const w = live.windows.find((v) => v.window === bundle.watched) || {};
+    const percentage = percent(bundle.confidence, 0), limit = amount(bundle.tolerable);
+    if (!live.total.accepted) {
       status("waiting", "…", "Waiting for events", "");
     } else if (live.alarm) {
       const since = [...alarms].reverse().find((a) => a.kind === "raised");
-      status("alarm", "!", "Alarm", (since ? `Since ${when(since.time)} (event ${whole(since.event)}). ` : "") +
-        (watched.cannot_tell ? `Now it cannot tell: ${watched.cannot_tell}.` : `The risk is now ${amount(watched.risk)} ${bundle.unit}; ${amount(bundle.tolerable)} would be tolerable.`));
-    } else if (watched.cannot_tell) {
-      status("unknown", "?", "Cannot tell", `Because ${watched.cannot_tell}.`);
+      status("alarm", "!", "Alarm", (since ? `Since ${when(since.time)}, event ${whole(since.event)}. ` : "") +
+        (w.cannot_tell ? `Now nobody can tell: ${w.cannot_tell}.` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`));
+    } else if (w.cannot_tell) {
+      status("unknown", "?", "Cannot tell", `Because ${w.cannot_tell}.`);
     } else if (bundle.tolerable == null) {
-      status("unknown", "?", "No limit was given", "The bundle names no tolerable risk, so nothing is watched.");
+      status("unknown", "?", "No limit was given", "The bundle names no tolerable risk, so that no alarm is raised.");
+    } else if (w.risk > bundle.tolerable) {
+      status("unknown", "?", "Above the limit, not yet sure", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable. The evidence does not suffice for an alarm.`);
     } else {
-      status("tolerable", "✓", "Tolerable", "");
+      status("tolerable", "✓", "Tolerable", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`);
     }
-    const w = watched || {};
-    put("#risk", w.risk == null ? "–" : amount(w.risk));
-    put("#risk-interval", w.risk == null ? bundle.unit : `${bundle.unit}; 95%: ${between(w.risk_low, w.risk_high, amount)}`);
-    put("#exceedance", percent(w.exceedance));
-    put("#exceedance-rule", bundle.tolerable == null ? "no tolerable risk given" : `above ${amount(bundle.tolerable)}; alarm from ${percent(bundle.alarm.on)}`);
+    if (bundle.alarm && live.on == null && live.total.accepted) put("#reason", $("#reason").textContent + " No alarm can be given: its window holds too few independent events.");
+    put("#risk", amount(w.risk));
+    put("#risk-interval", `${percentage}: ${between(w.risk_low, w.risk_high, amount)} ${bundle.unit}`);
+    put("#exceedance", chance(w.log_odds));
+    put("#exceedance-rule", bundle.alarm ? `alarm from ${live.on == null ? "no value" : chance(live.on)}` : "no tolerable risk given");
     put("#accuracy", w.accuracy == null ? "–" : point(w.accuracy));
-    put("#accuracy-interval", w.accuracy == null ? "" : `95%: ${between(w.accuracy_low, w.accuracy_high, point)}`);
+    put("#accuracy-interval", w.accuracy == null ? "" : `${percentage}: ${between(w.accuracy_low, w.accuracy_high, point)}`);
     put("#rate", w.rate == null ? "–" : point(w.rate));
-    put("#rate-interval", w.rate == null ? "" : `95%: ${between(w.rate_low, w.rate_high, point)}`);
-    put("#events", whole(live.total.accepted));
+    put("#rate-interval", w.rate == null ? "" : `${percentage}: ${between(w.rate_low, w.rate_high, point)}`);
     const t = live.total;
-    const aside = [["repeated", t.repeated], ["late", t.late], ["without a score", t.unscored]].filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k}`);
-    put("#events-detail", `window ${whole(w.n)}, worth ${whole(w.effective_n)}` + (aside.length ? `; ${aside.join(", ")}` : ""));
+    put("#events", whole(t.accepted));
+    const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead], ["without a score", t.unscored]]
+      .filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k}`);
+    put("#events-detail", [`${whole(w.n)} in the window, worth ${whole(w.effective_n)}`, ...aside].join("; "));
     rows("#windows tbody", live.windows, (v) => [
-      [v.label, ""], [whole(v.n), "num"], [whole(v.effective_n), "num"],
+      [v.label + (v.window === bundle.watched ? " (watched)" : ""), ""], [whole(v.n), "num"], [whole(v.effective_n), "num"],
       [v.accuracy == null ? "–" : point(v.accuracy), "num", between(v.accuracy_low, v.accuracy_high, point)],
-      [amount(v.risk), "num", between(v.risk_low, v.risk_high, amount)], [percent(v.exceedance), "num"],
+      [amount(v.risk), "num", between(v.risk_low, v.risk_high, amount)], [chance(v.log_odds), "num"],
       [v.rate == null ? "–" : point(v.rate), "num", between(v.rate_low, v.rate_high, point)],
-      [v.cannot_tell ? `cannot tell: ${v.cannot_tell}` : (v.notes || []).join("; "), ""],
+      [v.audited ? point(v.audited.accuracy) : "–", "num", v.audited ? between(v.audited.accuracy_low, v.audited.accuracy_high, point) : ""],
     ]);
+    const shared = live.windows.length ? live.windows[0].notes.filter((n) => live.windows.every((v) => v.notes.includes(n))) : [];
+    const own = live.windows.flatMap((v) => [...(v.cannot_tell ? [`cannot tell: ${v.cannot_tell}`] : []), ...v.notes.filter((n) => !shared.includes(n))].map((n) => `${v.label}: ${n}`));
+    list("#remarks", [...shared, ...own]);
+  }
+
+  function list(where, items) {
+    const place = $(where), text = JSON.stringify(items);
+    if (place.dataset.shown === text) return;
+    place.dataset.shown = text;
+    place.replaceChildren(...items.map((item) => made("li", item)));
   }
 
   function rows(where, items, cells) {
-    const body = $(where), text = JSON.stringify(items.map(cells));
+    const body = $(where), text = JSON.stringify(items.map(cells)), heads = [...body.closest("table").querySelectorAll("th")];
     if (body.dataset.shown === text) return;
     body.dataset.shown = text;
     body.replaceChildren(...items.map((item) => {
       const row = made("tr");
-      for (const [content, name, below] of cells(item)) {
+      for (const [i, [content, name, below]] of cells(item).entries()) {
         const cell = made("td", null, name);
-        if (content instanceof Node) cell.append(content); else cell.textContent = content;
+        cell.dataset.label = heads[i].textContent;
+        if (name === "kind") cell.append(made("span", content, `status ${content}`)); else cell.textContent = content;
         if (below) cell.append(made("span", below, "sub"));
         row.append(cell);
       }
@@ -115,8 +138,8 @@
   function showAlarms() {
     $("#alarms .empty").hidden = alarms.length > 0;
     $("#alarms .scroll").hidden = alarms.length === 0;
-    rows("#alarms tbody", alarms.slice(-50).reverse().map((a) => ({ ...a, toJSON: undefined })), (a) => [
-      [when(a.time), ""], [made("span", a.kind, `status ${a.kind}`), ""], [whole(a.event), "num"], [percent(a.exceedance), "num"], [amount(a.risk), "num"],
+    rows("#alarms tbody", alarms.slice(-50).reverse(), (a) => [
+      [when(a.time), ""], [a.kind, "kind"], [whole(a.event), "num"], [chance(a.log_odds), "num"], [amount(a.risk), "num"],
     ]);
   }
 
@@ -124,17 +147,19 @@
     put("#subject", bundle.subject);
     put("#risk-unit", bundle.unit);
     put("#bundle", `Bundle ${bundle.id}.`);
+    const rule = bundle.alarm, forecast = bundle.forecast;
     const facts = [
       ["Calibrated on", bundle.kinds.map((k) => `${k.kind}: ${whole(k.rows)} rows, ${point(k.accuracy)} right`).join("; ")],
-      ["Scores read", bundle.scores.join(", ")],
-      ["Forecast before release", bundle.forecast ? `${amount(bundle.forecast.risk)} ${bundle.unit} (${between(bundle.forecast.low, bundle.forecast.high, amount)})` : "none was made"],
+      ["Scores", bundle.scores.join(", ")],
+      ["Coverage on unseen shifts", bundle.coverage || "was not measured"],
+      ["Forecast before release", forecast ? `${amount(forecast.risk)} ${bundle.unit} (${between(forecast.low, forecast.high, amount)}), with ${percent(forecast.rate, 0)} of inputs shifted` : "none was made"],
       ["Tolerable risk", bundle.tolerable == null ? "none was given" : `${amount(bundle.tolerable)} ${bundle.unit}`],
-      ["Alarm", bundle.alarm.sentence],
-      ["Events sent again", bundle.horizons],
-      ["Notes", bundle.notes.join("; ") || "none"],
+      ["Alarm", rule ? `on windows of ${rule.label}, every ${whole(rule.stride)} events; set for ${rule.false_alarms} without shift, at ${whole(rule.events_per_day)} events a day` : "none: no tolerable risk was given"],
+      ["Late and repeated", `events up to ${whole(bundle.lateness_s)} s older than the newest are counted; ids of the last ${whole(bundle.id_horizon)} events are known again`],
+      ["Notes", [...bundle.notes, ...(rule ? rule.notes : [])].join("; ") || "none"],
     ];
     $("#basis-facts").replaceChildren(...facts.map(([k, v]) => { const d = made("div"); d.append(made("dt", k), made("dd", v)); return d; }));
-    $("#blind").replaceChildren(...bundle.blind.map((b) => made("li", b)));
+    list("#blind", bundle.blind_to);
   }
 
   // Charts.
@@ -198,7 +223,7 @@
     ctx.restore();
   }
 
-  function options(figure, { range, series, bands = [], values, splits, under, over, size }) {
+  function options(figure, { range, series, bands = [], values, splits, under, over }) {
     const font = "12px " + getComputedStyle(document.body).fontFamily;
     const axis = { stroke: colour("muted"), font, grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("grid"), width: 1 } };
     const place = $(".plot", figure);
@@ -207,7 +232,7 @@
       legend: { show: false },
       cursor: { points: { show: false }, drag: { x: true, y: false }, sync: { key: "time" } },
       scales: { x: { time: true }, y: { range } },
-      axes: [{ ...axis, space: 70, values: uPlot_time }, { ...axis, size: size || 58, values, ...(splits ? { splits } : {}) }],
+      axes: [{ ...axis, space: 70, values: uPlot_time }, { ...axis, size: 70, values, ...(splits ? { splits } : {}) }],
       series: [{}, ...series], bands,
       hooks: { drawClear: [under], draw: [over], setCursor: [(u) => readout(figure, u)] },
     };
@@ -228,7 +253,7 @@
     const text = $(".now", figure);
     if (!text) return;
     const i = u.cursor.idx, shown = seen(), r = i == null ? null : shown[i];
-    text.textContent = r ? `${when(r.time)}: ${figure.dataset.kind === "exceedance" ? percent(r.exceedance)
+    text.textContent = r ? `${when(r.time)}: ${figure.dataset.kind === "exceedance" ? chance(r.log_odds)
       : figure.dataset.kind === "risk" ? `${amount(r.risk)} (${between(r.risk_low, r.risk_high, amount)})`
       : `${point(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, point)})`}` : "";
   }
@@ -250,28 +275,32 @@
       charts.push(chart);
       return figure;
     };
-    const ticks = [0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999].map(logit);
-    const first = make("figure-exceedance", "exceedance", ["log_odds"], {
-      range: () => [-EDGE - 0.3, EDGE + 0.3], series: [line()], splits: () => ticks,
-      values: (u, v) => v.map((x) => { const p = 1 / (1 + Math.exp(-x)); return percent(p, p > 0.998 || p < 0.002 ? (p > 0.9998 || p < 0.0002 ? 2 : 1) : 0); }),
-      under: () => {}, size: 62,
-      over: (u) => { level(u, clipped(bundle.alarm.on_log_odds), "ink"); level(u, clipped(bundle.alarm.off_log_odds), "muted", true); marks(u); },
+    const ends = bundle.alarm ? [["alarm", "raised"], ["cleared", "cleared"]] : [];
+    const spots = [0, 1, 2, 3, 4, 6, 8, 10, 12, 15, 18].flatMap((k) => k ? [-logit(10 ** -k), logit(10 ** -k)] : [0]).sort((a, b) => a - b);
+    const first = make("figure-exceedance", "exceedance", ["log_odds", "on", "off"], {
+      range: (u, low, high) => { const [a, b] = spread([low, high, -3, 3]); return [Math.max(a, -EDGE - 1), Math.min(b, EDGE + 1)]; },
+      series: [line(), line({ stroke: colour("ink") }), line({ stroke: colour("muted"), dash: [6, 4] })],
+      splits: (u) => {
+        const { min, max } = u.scales.y, room = (max - min) / (u.bbox.height / devicePixelRatio) * 26;
+        return spots.filter((v) => v >= min && v <= max).reduce((kept, v) => !kept.length || v - kept[kept.length - 1] >= room ? [...kept, v] : kept, []);
+      },
+      values: (u, v) => v.map(chance), under: () => {}, over: marks,
     });
-    caption(first, [["", `window of ${bundle.alarm.label}`], ["limit", `alarm from ${percent(bundle.alarm.on)}`], ["off", `cleared below ${percent(bundle.alarm.off)}`], ["alarm", "raised"], ["cleared", "cleared"]]);
+    caption(first, [["", `window of ${bundle.alarm ? bundle.alarm.label : bundle.watched}`], ...(bundle.alarm ? [["limit", "alarm from here"], ["off", "cleared below"]] : []), ...ends]);
     const forecast = bundle.forecast || {};
     const second = make("figure-risk", "risk", ["risk", "risk_high", "risk_low"], {
       range: (u, low, high) => spread([low, high, bundle.tolerable, forecast.low, forecast.high], 0),
       series: [line(), hidden, hidden], bands: band, values: (u, v) => v.map(amount),
       under: (u) => hatched(u, forecast.low, forecast.high), over: (u) => { level(u, bundle.tolerable, "ink"); marks(u); },
     });
-    caption(second, [["", "expected"], ["band", "95% interval"], ...(bundle.tolerable == null ? [] : [["limit", `tolerable: ${amount(bundle.tolerable)}`]]),
-      ...(bundle.forecast ? [["forecast", "forecast before release"]] : []), ["alarm", "raised"]]);
+    caption(second, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ...(bundle.tolerable == null ? [] : [["limit", `tolerable: ${amount(bundle.tolerable)}`]]),
+      ...(bundle.forecast ? [["forecast", "forecast before release"]] : []), ...ends]);
     const third = make("figure-accuracy", "accuracy", ["accuracy", "accuracy_high", "accuracy_low"], {
-      range: (u, low, high) => spread([low, high, ...labels.flatMap((l) => [l.low, l.high]), forecast.accuracy_low, forecast.accuracy_high], 0, 1),
+      range: (u, low, high) => spread([low, high, ...labels.map((l) => l.accuracy)], 0, 1),
       series: [line(), hidden, hidden], bands: band, values: (u, v) => v.map((x) => percent(x, 0)),
-      under: (u) => hatched(u, forecast.accuracy_low, forecast.accuracy_high), over: (u) => { dots(u); marks(u); },
+      under: () => {}, over: (u) => { dots(u); marks(u); },
     });
-    caption(third, [["", "expected"], ["band", "95% interval"], ...(forecast.accuracy_low == null ? [] : [["forecast", "forecast before release"]]), ["dot", "labelled afterwards, with interval"], ["alarm", "raised"]]);
+    caption(third, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ["dot", "labelled afterwards, with interval"], ...ends]);
     fill();
   }
 
@@ -288,12 +317,12 @@
   function fill() {
     const shown = seen(), x = column(shown, "time");
     for (const chart of charts) {
-      const data = [x, ...chart.keys.map((k) => column(shown, k).map((v) => k === "log_odds" ? clipped(v) : v))];
+      const data = [x, ...chart.keys.map((k) => column(shown, k).map((v) => chart.keys[0] === "log_odds" ? clipped(v) : v))];
       chart.setData(data);
     }
     const r = shown[shown.length - 1];
     if (r) {
-      $("#figure-exceedance .plot").setAttribute("aria-label", `Chance that the risk is intolerable over time; now ${percent(r.exceedance)}`);
+      $("#figure-exceedance .plot").setAttribute("aria-label", `Chance that the risk is intolerable over time; now ${chance(r.log_odds)}`);
       $("#figure-risk .plot").setAttribute("aria-label", `Risk over time; now ${amount(r.risk)} ${bundle.unit}`);
       $("#figure-accuracy .plot").setAttribute("aria-label", `Accuracy over time; now ${r.accuracy == null ? "unknown" : point(r.accuracy)}`);
     }

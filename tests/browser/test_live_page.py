@@ -1,0 +1,167 @@
+"""The live page in a real Chromium while events flow: it follows the risk, shows what the alarm watches, and can be read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "web"))
+import monitored
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+SIZES = {"desk": (1280, 900), "phone": (390, 844)}
+INK = """(selector) => {
+  const canvas = document.querySelector(selector + " canvas"), { width, height } = canvas;
+  const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+  const seen = new Set();
+  for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 200) seen.add(`${data[i]},${data[i + 1]},${data[i + 2]}`);
+  return [...seen];
+}"""
+COLOUR = """(name) => {
+  const probe = document.createElement("i");
+  probe.style.color = `var(--rw-${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color.match(/\\d+/g).slice(0, 3).join(",");
+  probe.remove();
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        if os.environ.get("CI"):
+            pytest.fail("chromium is not installed")
+        pytest.skip("chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
+    quiet = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=quiet)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def bundle_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("live") / "bundle.json"
+    monitored.bundle(subject='<b onclick="alert(1)">lesion & 2.3.1</b>').save(path)
+    return path
+
+
+def opened(browser: Browser, address: str, size: str, **options: Any) -> tuple[Page, list[str]]:
+    width, height = SIZES[size]
+    page = browser.new_context(viewport={"width": width, "height": height}, **options).new_page()
+    troubles: list[str] = []
+    page.on("console", lambda m: troubles.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda e: troubles.append(str(e)))
+    page.on("request", lambda r: None if r.url.startswith((address, "data:")) else troubles.append(r.url))
+    page.goto(address)
+    return page, troubles
+
+
+def verdict(page: Page) -> str:
+    return page.locator("#verdict").inner_text()
+
+
+def await_verdict(page: Page, text: str) -> None:
+    page.wait_for_function(
+        "(text) => document.querySelector('#verdict').textContent === text", arg=text, timeout=20_000
+    )
+
+
+def test_the_page_follows_the_stream_from_tolerable_to_alarm_and_back(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
+        pages = [opened(browser, service.address, size) for size in SIZES]
+        (desk, troubles), (phone, _) = pages
+        desk.wait_for_function("() => document.querySelector('#feed').dataset.state === 'live'", timeout=20_000)
+        assert verdict(desk) == "Waiting for events"
+        at, shift = 0, 0.02
+        for wanted, shift in (("Tolerable", 0.02), ("Alarm", 0.9), ("Tolerable", 0.02)):
+            for _ in range(3):
+                assert service.post(monitored.events(80, first=at, shifted=shift)).status == 200
+                at += 80
+                desk.wait_for_timeout(350)
+            for page, _ in pages:
+                await_verdict(page, wanted)
+            if wanted == "Alarm":
+                assert desk.title().startswith("(!)")
+                assert "is tolerable" in desk.locator("#reason").inner_text()
+        live = service.get("/v1/live")
+        watched = live["windows"][0]
+        for page, _ in pages:
+            page.wait_for_function("(n) => document.querySelector('#events').textContent === n", arg=f"{at:,}")
+            assert page.locator("#accuracy").inner_text() == f"{100 * watched['accuracy']:.1f}%"
+            assert page.locator("#alarms tbody tr").count() == len(live["alarms"]) == 2
+            assert page.locator("#windows tbody tr").count() == 2
+            assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+            said = page.locator("main").inner_text()
+            for part in (
+                "800 rows",
+                "synthetic augmentations",
+                "changed prevalence",
+                "Forecast before release",
+                "1 per month",
+            ):
+                assert part in said, part
+            assert '<b onclick="alert(1)">lesion & 2.3.1</b>' in page.locator("#subject").inner_text()
+        service.post([{"id": f"e{i}", "correct": i % 8 > 0, "probability": 0.5} for i in range(0, at, 3)], "/v1/labels")
+        desk.wait_for_function(
+            "() => ![...document.querySelectorAll('#windows td:last-child')].some((d) => d.textContent === '–')"
+        )
+        desk.wait_for_timeout(1100)
+        expected = {
+            "figure-exceedance": ("accent", "ink", "breached", "met"),
+            "figure-risk": ("accent", "ink", "breached", "edge"),
+            "figure-accuracy": ("accent", "inconclusive", "breached"),
+        }
+        for figure, colours in expected.items():
+            ink = desk.evaluate(INK, f"#{figure}")
+            for colour in colours:
+                assert desk.evaluate(COLOUR, colour) in ink, f"{figure} lacks {colour}"
+        plotted = service.get("/v1/history")["readings"]
+        assert max(r["log_odds"] for r in plotted) > max(r["on"] for r in plotted) >= 3.0
+        folder = os.environ.get("SCREENSHOTS")
+        if folder:
+            for (page, _), name in zip(pages, SIZES, strict=True):
+                page.screenshot(path=f"{folder}/live-{name}.png", full_page=True)
+        assert troubles == []
+        service.kill()
+        desk.wait_for_function("() => document.querySelector('#feed').dataset.state === 'lost'", timeout=20_000)
+        assert "no answer" in desk.locator("#feed").inner_text()
+        for page, _ in pages:
+            page.context.close()
+
+
+def test_a_page_without_the_token_asks_for_it_and_dark_readers_get_dark_charts(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "state.sqlite", ROADWORTHY_TOKEN="a-secret") as service:
+        token = {"Authorization": "Bearer a-secret"}
+        assert service.post(monitored.events(200), **token).status == 200
+        page, _ = opened(browser, service.address, "desk", color_scheme="dark")
+        page.locator("#token").wait_for(state="visible")
+        assert page.locator("#events").inner_text() == "–"
+        page.fill("#token", "a-secret")
+        page.click("#token-form button")
+        await_verdict(page, "Tolerable")
+        assert not page.locator("#token-form").is_visible()
+        dark = page.evaluate(COLOUR, "muted")
+        page.emulate_media(color_scheme="light")
+        page.wait_for_timeout(300)
+        light = page.evaluate(COLOUR, "muted")
+        assert light != dark and light in page.evaluate(INK, "#figure-risk")
+        page.context.close()
+        direct, _ = opened(browser, f"{service.address}/#token=a-secret", "phone")
+        await_verdict(direct, "Tolerable")
+        assert "token" not in direct.url
+        direct.context.close()

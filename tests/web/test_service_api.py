@@ -1,0 +1,190 @@
+"""The service over HTTP, in a process of its own: what it takes, what it answers, and whom it lets in."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from monitored import START, SUBJECT, Service, events, ndjson, serving, until
+
+from roadworthy.monitor import Bundle, Events, Monitor
+
+
+@pytest.fixture(scope="module")
+def service(bundle_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(bundle_path, tmp_path_factory.mktemp("api") / "state.sqlite") as running:
+        yield running
+
+
+def outcome(**numbers: int) -> dict[str, int]:
+    return {"accepted": 0, "repeated": 0, "late": 0, "unscored": 0, "ahead": 0, **numbers}
+
+
+def test_events_are_counted_once_and_risk_is_what_the_library_says(service: Service, made: Bundle):
+    batch = events(300, first=1000, shifted=0.3)
+    assert service.post(batch).json == outcome(accepted=300)
+    assert service.post(batch[:20] + events(5, first=1300)).json == outcome(accepted=5, repeated=20)
+    assert service.post(events(1, first=1305)[0]).json == outcome(accepted=1)
+    assert service.post({"id": "no score", "time": START + 1306, "scores": {}}).json == outcome(unscored=1)
+    everything = batch + events(5, first=1300) + events(1, first=1305)
+    columns = {name: [e["scores"][name] for e in everything] for name in ("knn", "energy")}
+    oracle = Monitor(made)
+    oracle.update(Events([e["id"] for e in everything], [e["time"] for e in everything], columns=columns))
+    oracle.update_one("no score", START + 1306, {})
+    found = {w["window"]: w for w in service.get("/v1/risk")["windows"]}
+    for name in ("100", "1000"):
+        expected = oracle.risk(name)
+        for figure in ("n", "unscored", "rate", "accuracy", "risk", "risk_low", "risk_high", "exceedance", "log_odds"):
+            assert found[name][figure] == pytest.approx(getattr(expected, figure), rel=1e-9), figure
+    assert [w["window"] for w in service.get("/v1/risk?window=1000")["windows"]] == ["1000"]
+
+
+def test_late_events_and_events_ahead_of_the_clock_are_told_apart(service: Service):
+    newest = {"id": "newest", "time": START + 20_000, "scores": {"knn": 0.0, "energy": 0.0}}
+    assert service.post(newest).json == outcome(accepted=1)
+    late = {**newest, "id": "late", "time": START + 20_000 - 3601}
+    in_time = {**newest, "id": "out of order", "time": START + 20_000 - 3599}
+    ahead = {**newest, "id": "ahead", "time": 5e9}
+    assert service.post([late, in_time, ahead]).json == outcome(late=1, accepted=1, ahead=1)
+
+
+def test_a_batch_with_a_wrong_line_is_refused_whole(service: Service):
+    before = service.counted()
+    lines = ndjson(events(3, first=50_000)).split(b"\n")
+    lines[1] = lines[1].replace(b'"knn": ', b'"knn": NaN, "was": ')
+    reply = service.post(b"\n".join(lines))
+    assert reply.status == 400 and reply.json["line"] == 2 and "NaN" in reply.json["error"]
+    assert service.post(ndjson(events(3, first=50_000))[:-20]).json["line"] == 3
+    other = service.post([*events(1, first=50_000), {**events(1, first=50_001)[0], "subject": "lesion-2.4.0"}])
+    assert other.status == 409 and SUBJECT in other.json["error"] and other.json["line"] == 2
+    assert service.counted() == before
+
+
+def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
+    asked = service.ask("POST", "/v1/label-queue?n=30").json["questions"]
+    assert len({q["id"] for q in asked}) == 30 and all(0 < q["probability"] <= 1 for q in asked)
+    again = service.ask("POST", "/v1/label-queue?n=30").json["questions"]
+    assert not {q["id"] for q in asked} & {q["id"] for q in again}
+    labels = [{"id": q["id"], "correct": i % 5 > 0} for i, q in enumerate(asked)]
+    reply = service.post([*labels, {"id": "nobody", "correct": True}], "/v1/labels").json
+    assert reply == {"taken": 30, "unknown": 1, "unknown_ids": ["nobody"]}
+    audited = service.get("/v1/risk?window=1000")["windows"][0]["audited"]
+    assert audited["labels"] == 30
+    dots = service.get("/v1/live")["labels"]
+    assert sum(dot["n"] for dot in dots) == 30 and all(d["low"] <= d["accuracy"] <= d["high"] for d in dots)
+    for wrong, says in (
+        ({"id": "e1000", "correct": "yes"}, "true or false"),
+        ({"id": "e1000", "correct": True, "probability": 0}, "above 0"),
+        ({"id": "e1000", "right": True}, "unknown key 'right'"),
+        ({"correct": True}, "id must be"),
+    ):
+        refused = service.post(wrong, "/v1/labels")
+        assert refused.status == 400 and says in refused.json["error"], refused.body
+
+
+def test_readings_alarms_and_history_go_over_time(service: Service):
+    service.post(events(200, first=30_000, shifted=0.02))
+    service.post(events(200, first=30_200, shifted=0.9))
+    alarms = until(lambda: [a for a in service.get("/v1/alarms")["alarms"] if a["kind"] == "raised"])
+    assert (
+        alarms[-1]["log_odds"] >= 3.0 and alarms[-1]["subject"] == SUBJECT and alarms[-1]["bundle"] in alarms[-1]["key"]
+    )
+    reading = until(lambda: [r for r in service.get("/v1/history")["readings"] if r["time"] == START + 30_399])[0]
+    assert reading["alarm"] and reading["log_odds"] > reading["off"] and reading["on"] >= 3.0
+    live = service.get(f"/v1/live?after={START + 30_399}")
+    assert live["history"] == [] and live["alarm"]
+    spans = service.get("/v1/history?every=3600")["spans"]
+    assert sum(s["n"] for s in spans) + sum(s["unscored"] for s in spans) == service.counted()
+
+
+def test_prometheus_reads_what_it_is_doing(service: Service):
+    text = service.ask("GET", "/metrics").body.decode()
+    sample = re.compile(r'^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? (-?[0-9.e+-]+|[+-]Inf|NaN)$')
+    assert all(line.startswith("# ") or sample.match(line) for line in text.splitlines())
+    numbers = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert int(numbers["roadworthy_events_counted"]) == service.counted()
+    assert 0 < float(numbers['roadworthy_accuracy{window="100"}']) < 1
+    assert float(numbers["roadworthy_tolerable_risk"]) == 0.2
+    buckets = [int(v) for k, v in numbers.items() if k.startswith("roadworthy_group_seconds_bucket")]
+    assert buckets == sorted(buckets) and buckets[-1] == int(numbers["roadworthy_group_seconds_count"]) > 0
+
+
+def test_the_bundle_says_what_the_numbers_rest_on(service: Service, made: Bundle):
+    told = service.get("/v1/bundle")
+    assert told["id"] == made.id and told["kinds"][0]["rows"] == 800 and told["alarm"]["on_log_odds"] == 3.0
+    assert "synthetic" in told["notes"][0] and told["blind_to"]
+    assert service.get("/health") == {"status": "ok", "bundle": made.id}
+
+
+def test_unknown_paths_methods_and_parameters_are_refused_in_words(service: Service):
+    for method, path, status in (
+        ("GET", "/nowhere", 404),
+        ("GET", "/v1/events", 405),
+        ("DELETE", "/v1/labels", 405),
+        ("GET", "/v1/risk?window=7", 400),
+        ("GET", "/v1/history?after=noon", 400),
+        ("POST", "/v1/label-queue?n=0", 400),
+        ("GET", "/assets/../page.html", 404),
+    ):
+        reply = service.ask(method, path)
+        assert reply.status == status and reply.json["error"], path
+    assert service.ask("POST", "/v1/events", b"x", Content_Encoding="gzip").status == 415
+
+
+def test_pages_of_other_sites_and_other_names_are_turned_away(service: Service):
+    body = json.dumps(events(1, first=90_000)[0]).encode()
+    foreign = service.ask("POST", "/v1/events", body, Origin="https://evil.example")
+    assert foreign.status == 403
+    assert service.ask("GET", "/v1/risk", Host="evil.example").status == 421
+    own = f"127.0.0.1:{service.port}"
+    assert service.ask("POST", "/v1/events", body, Host=own, Origin=f"http://{own}").status == 200
+
+
+def test_the_page_holds_no_data_and_runs_only_its_own_script(service: Service):
+    page = service.ask("GET", "/")
+    assert SUBJECT.encode() not in page.body and b"<script>" not in page.body and b"style=" not in page.body
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+    for path in re.findall(rb'(?:src|href)="(/[^"]+)"', page.body):
+        reply = service.ask("GET", path.decode())
+        assert reply.status == 200, path
+
+
+def test_other_addresses_need_the_token(bundle_path: Path, tmp_path: Path):
+    with serving(bundle_path, tmp_path / "s.sqlite", "--host", "0.0.0.0", ROADWORTHY_TOKEN="a-secret") as service:
+        assert service.ask("GET", "/").status == service.ask("GET", "/health").status == 200
+        for path in ("/v1/risk", "/metrics", "/v1/state"):
+            assert service.ask("GET", path).status == 401
+            assert service.ask("GET", path, Authorization="Bearer a-secreT").status == 401
+            assert service.ask("GET", path, Authorization="Bearer a-secret").status == 200
+        assert service.post(events(1)).status == 401
+
+
+def test_one_connection_carries_many_posts_also_after_a_refusal(service: Service):
+    with socket.create_connection(("127.0.0.1", service.port), timeout=10) as s:
+        for i, (body, status) in enumerate(((b"{", 400), (json.dumps(events(1, first=95_000)[0]).encode(), 200)) * 2):
+            s.sendall(b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += s.recv(4096)
+            assert answer.startswith(b"HTTP/1.1 %d " % status), i
+
+
+def test_many_clients_at_once_are_each_told_what_became_of_their_own(service: Service):
+    from concurrent.futures import ThreadPoolExecutor
+
+    rng = np.random.default_rng(0)
+    singles = [events(1, first=99_000 + int(i))[0] for i in rng.permutation(np.repeat(np.arange(60), 2))]
+    with ThreadPoolExecutor(12) as pool:
+        replies = [r.json for r in pool.map(service.post, singles)]
+    assert sum(r["accepted"] for r in replies) == sum(r["repeated"] for r in replies) == 60
+    by_id: dict[str, int] = {}
+    for single, reply in zip(singles, replies, strict=True):
+        by_id[single["id"]] = by_id.get(single["id"], 0) + reply["accepted"]
+    assert set(by_id.values()) == {1}

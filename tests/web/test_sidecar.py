@@ -1,0 +1,138 @@
+"""In front of a real server of models: answers go through byte for byte, and the scores in them are counted."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from monitored import serving, until
+
+from roadworthy.subject.adapters.inference_protocol import Server, encode
+
+
+class Model(BaseHTTPRequestHandler):
+    """Answers with a class and two supervisors' scores a row."""
+
+    protocol_version = "HTTP/1.1"
+    fault = ""
+    seen: list[tuple[str, str, bytes]]
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.seen.append(("GET", self.path, b""))
+        self.answer(200 if self.path == "/v2/health/ready" else 404, b'{"name": "served"}')
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.seen.append(("POST", self.path, body))
+        length = self.headers.get("Inference-Header-Content-Length")
+        request = json.loads(body if length is None else body[: int(length)])
+        n = request["inputs"][0]["shape"][0]
+        scores = {"distance": np.linspace(0, 1, n)[:, None], "energy": np.linspace(1, 2, n)}
+        if self.fault == "nan":
+            scores["energy"][0] = np.nan
+        if self.fault == "wide":
+            scores["distance"] = np.ones((n, 3))
+        if self.fault == "absent":
+            del scores["energy"]
+        outputs = []
+        rest = b""
+        for name, values in {"label": np.zeros(n), **scores}.items():
+            tensor = {"name": name, "shape": list(values.shape), "datatype": "FP64"}
+            if length is None:
+                tensor["data"] = values.ravel().tolist()
+            else:
+                tensor["parameters"] = {"binary_data_size": values.size * 8}
+                rest += values.astype("<f8").tobytes()
+            outputs.append(tensor)
+        head = json.dumps(
+            {"model_name": "m", "outputs": outputs, **({"id": request["id"]} if "id" in request else {})}
+        ).encode()
+        more = {} if length is None else {"Inference-Header-Content-Length": str(len(head))}
+        self.answer(500 if self.fault == "500" else 200, head + rest, {**more, "X-Served-By": "a model"})
+
+    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def models() -> Iterator[tuple[str, type[Model]]]:
+    handler = type("Configured", (Model,), {"seen": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", handler
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def stack(bundle_path, tmp_path_factory):
+    with models() as (address, handler):
+        options = ("--proxy", address, "--score", "knn=distance")
+        with serving(bundle_path, tmp_path_factory.mktemp("sidecar") / "s.sqlite", *options) as service:
+            yield service, handler, address
+
+
+def request(n: int, name: str | None = None) -> bytes:
+    body = {"inputs": [{"name": "image", "shape": [n, 2], "datatype": "FP32", "data": [0.0] * (2 * n)}]}
+    return json.dumps({**body, **({"id": name} if name else {})}).encode()
+
+
+def test_answers_go_through_unchanged_and_are_counted_row_by_row(stack):
+    service, handler, address = stack
+    handler.fault = ""
+    body = request(5, "r1")
+    reply = service.ask("POST", "/v2/models/m/infer?x=1", body)
+    assert handler.seen[-1] == ("POST", "/v2/models/m/infer?x=1", body)
+    assert reply.status == 200 and reply.headers["x-served-by"] == "a model" and reply.json["id"] == "r1"
+    until(lambda: service.counted() == 5)
+    service.ask("POST", "/v2/models/m/infer", body)  # the same request again is the same events
+    service.ask("POST", "/v2/models/m/infer", request(3))
+    until(lambda: service.counted() == 8)
+    assert service.get("/v1/live")["total"]["repeated"] == 5
+    assert service.ask("GET", "/v2/health/ready").body == b'{"name": "served"}'
+    assert service.ask("GET", "/v2/nothing").status == 404
+
+
+def test_tensors_as_bytes_are_read_too(stack):
+    service, handler, _ = stack
+    handler.fault, before = "", service.counted()
+    body, headers = encode("image", np.zeros((4, 2), dtype=np.float32), output=None, binary=True)
+    tensors = Server(service.address).infer("/v2/models/m", body, headers)
+    assert tensors["distance"].shape == (4, 1) and tensors["energy"].tolist() == np.linspace(1, 2, 4).tolist()
+    until(lambda: service.counted() == before + 4)
+
+
+def test_what_cannot_be_counted_goes_through_all_the_same(stack):
+    service, handler, _ = stack
+    before = service.counted()
+    for fault in ("wide", "absent", "500"):
+        handler.fault = fault
+        assert service.ask("POST", "/v2/models/m/infer", request(2)).status == (500 if fault == "500" else 200)
+    handler.fault = "nan"
+    service.ask("POST", "/v2/models/m/infer", request(2))
+    until(lambda: service.counted() == before + 2)
+    metrics = service.ask("GET", "/metrics").body.decode()
+    assert 'roadworthy_sidecar_skipped_total{reason="unreadable"} 2' in metrics
+
+
+def test_a_server_that_is_gone_is_said_to_be(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite", "--proxy", "http://127.0.0.1:1") as service:
+        reply = service.ask("POST", "/v2/models/m/infer", request(2))
+        assert reply.status == 502 and "there is no server at http://127.0.0.1:1" in reply.json["error"]
+        assert service.ask("GET", "/v1/risk").status == 200
