@@ -49,6 +49,7 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/install
 	$(RUN)python benchmarks/import_time.py
 	$(RUN)python benchmarks/supervisors.py
 	$(RUN)python benchmarks/supervisors_cost.py
+	$(RUN)python benchmarks/service.py
 	$(RUN)python benchmarks/risk.py
 
 .venv-peers/installed: benchmarks/peers.txt

@@ -94,7 +94,7 @@ def request(n: int, name: str | None = None) -> bytes:
 
 
 def test_answers_go_through_unchanged_and_are_counted_row_by_row(stack):
-    service, handler, address = stack
+    service, handler, _ = stack
     handler.fault = ""
     body = request(5, "r1")
     reply = service.ask("POST", "/v2/models/m/infer?x=1", body)

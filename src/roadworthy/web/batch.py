@@ -1,4 +1,6 @@
-"""Posts of events and labels; events as columns, as bytes of the log, and as calls of a monitor: what is replayed is what was called.
+"""Posts of events and labels; events as columns, as bytes of the log, and as calls of a monitor.
+
+What is replayed from the log is what was called: the same batches against the same clock.
 
 >>> batch = Batch(["a", "b"], np.array([1.0, 2.0]), np.array([0, 3], dtype=np.int16))
 >>> back, now = unpacked(packed(batch, now=5.0))

@@ -162,6 +162,8 @@ class Counting:
             if not self.ledger.knows_alarm(view["key"]):
                 self.totals[f"alarms {alarm.kind}"] += 1
                 self._alarmed(view)
+                with suppress(StoreError):  # so that the chart shows what the alarm saw, however fast events come
+                    self.ledger.keep_reading(views.reading_view(self.monitor, alarm))
 
     def read(self) -> None:
         """Keep a reading, where something has changed; a snapshot, where the log has grown."""

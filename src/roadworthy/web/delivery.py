@@ -1,7 +1,8 @@
 """Alarms on their way out: to a webhook, again and again until it takes them, and to a log of JSON lines.
 
-Nothing here makes a post wait: a thread of its own delivers from a bounded queue. An alarm may arrive twice (an answer can get lost after it was
-taken), and never less than once, unless more wait than the queue holds; its ``key`` is the same each time.
+Nothing here makes a post wait: a thread of its own delivers from a bounded queue. An alarm may arrive twice (an answer can
+get lost after it was taken), and never less than once, unless more wait than the queue holds; its ``key`` is the same each
+time.
 
 >>> [round(pause(n), 1) for n in (0, 1, 2, 20)]
 [1.0, 2.0, 4.0, 300.0]

@@ -1,13 +1,13 @@
 """What a client posts, as a batch of events: one JSON object, a list of them, or one a line (NDJSON).
 
-An event has an ``id`` (the same id sent again is the same event), a ``time`` (seconds since 1970, or ISO 8601 with a time zone; when it came
-where it is left out) and what the supervisors said of it: ``scores``, a ``verdict`` where the calibration reads one score alone, or
-the ``cell`` itself. ``subject`` is optional, and refused where it is another one. A batch is taken whole or not at all: whoever
-gets a refusal corrects the line that it names and sends the same batch again.
+An event has an ``id`` (the same id sent again is the same event), a ``time`` (seconds since 1970, or ISO 8601 with a time
+zone; when it came where it is left out) and what the supervisors said of it: ``scores``, a ``verdict`` where the
+calibration reads one score alone, or the ``cell`` itself. ``subject`` is optional, and refused where it is another one. A
+batch is taken whole or not at all: whoever gets a refusal corrects the line that it names and sends the same batch again.
 
 >>> from types import SimpleNamespace
->>> read = SimpleNamespace(names=("knn",), cells=4, place_one=lambda s: int(s["knn"] > 1), place=lambda c: (np.array(c["knn"]) > 1).astype("i2"))
->>> reader = Reader(read, subject="lesion-2.3.1")
+>>> calibration = SimpleNamespace(names=("knn",), cells=4, place_one=lambda scores: int(scores["knn"] > 1))
+>>> reader = Reader(calibration, subject="lesion-2.3.1")
 >>> event = reader.read(b'{"id": "a", "time": 5, "scores": {"knn": 0.5}}', now=9.0)
 >>> event.id, event.time, event.scores
 ('a', 5.0, {'knn': 0.5})
@@ -149,9 +149,8 @@ class Reader:
             scores = [e["scores"] for e in events]
             columns = {name: [s[name] for s in scores] for name in self._names}
             keys, wanted = sum(map(len, events)), 3 * len(events)
-            if keys != wanted:
-                if keys != wanted + len(events) or {e["subject"] for e in events} != {self._subject}:
-                    return None
+            if keys != wanted and (keys != wanted + len(events) or {e["subject"] for e in events} != {self._subject}):
+                return None
             if sum(map(len, scores)) != len(self._names) * len(events):
                 return None
             if set(map(type, ids)) != {str} or not set(map(type, times)) <= _NUMBER:
@@ -187,7 +186,8 @@ class Reader:
         given = event.get("subject", self._subject)
         if given != self._subject:
             raise Refused(
-                f"this event is of subject {_brief(given)}, and the bundle of {self._subject!r}; another subject needs a bundle of its own",
+                f"this event is of subject {_brief(given)}, and the bundle of {self._subject!r}; "
+                "another subject needs a bundle of its own",
                 status=409,
                 line=line,
             )
@@ -213,7 +213,8 @@ class Reader:
             name = str(name)
         if type(name) is not str or not 1 <= len(name) <= LONGEST_ID:
             raise Refused(
-                f"id must be a text of 1 to {LONGEST_ID} characters, the same whenever the event is sent again; found {_brief(name)}",
+                f"id must be a text of 1 to {LONGEST_ID} characters, the same whenever the event is sent again; "
+                f"found {_brief(name)}",
                 line=line,
             )
         return name
@@ -237,7 +238,8 @@ class Reader:
         for name, score in scores.items():
             if name not in self._names:
                 raise Refused(
-                    f"unknown score {_brief(name)}{did_you_mean(name, self._names)}; the calibration reads {', '.join(self._names)}",
+                    f"unknown score {_brief(name)}{did_you_mean(name, self._names)}; "
+                    f"the calibration reads {', '.join(self._names)}",
                     line=line,
                 )
             found[name] = _score(score, name, line)

@@ -1,7 +1,7 @@
 """Who may ask: checks of Host, Origin and token, and the headers that every answer carries.
 
-A page of another site that the operator's browser has open can send requests to 127.0.0.1: a foreign Origin gives it away, and a foreign
-Host gives away a name that was made to point here (DNS rebinding).
+A page of another site that the operator's browser has open can send requests to 127.0.0.1: a foreign Origin gives it away,
+and a foreign Host gives away a name that was made to point here (DNS rebinding).
 
 >>> guard = Guard(host="127.0.0.1", token=None)
 >>> guard.refusal({b"host": b"127.0.0.1:8321", b"origin": b"https://evil.example"})
@@ -50,7 +50,8 @@ class Guard:
     def __init__(self, *, host: str, names: tuple[str, ...] = (), token: str | None) -> None:
         if not is_loopback(host) and not token:
             raise ServiceError(
-                f"--host {host} can be reached from other machines and needs a token: set ROADWORTHY_TOKEN, or --token; 127.0.0.1 needs none"
+                f"--host {host} can be reached from other machines and needs a token: set ROADWORTHY_TOKEN, or give --token; "
+                "127.0.0.1 needs none"
             )
         self._names = LOOPBACK | {host.lower()} | {name.lower() for name in names}
         # Bound to every address, it is called by whichever the client knows; then the token alone tells friend from foe.

@@ -1,8 +1,8 @@
-"""In front of a server that speaks the Open Inference Protocol v2: requests go through unchanged, scores in the answers are counted.
+"""In front of a server that speaks the Open Inference Protocol v2: requests go through, scores in the answers are counted.
 
-The model server must give the supervisors' scores among its outputs, one number a row. Its clients wait for nothing but the server: events are
-counted after the answer has gone out, and what cannot be read or is too much is counted as such and goes without. A row's event is the
-request's ``id``, or one made up where it has none, and the number of the row.
+The model server must give the supervisors' scores among its outputs, one number a row. Its clients wait for nothing but the
+server: events are counted after the answer has gone out, and what cannot be read or is too much is counted as such and goes
+without. A row's event is the request's ``id``, or one made up where it has none, and the number of the row.
 
 >>> import numpy as np
 >>> answer = b'{"id": "r7", "outputs": [{"name": "knn_distance", "datatype": "FP64", "shape": [2, 1], "data": [0.5, 3]}]}'
@@ -35,7 +35,8 @@ BODY_LIMIT = 256 << 20
 AT_ONCE = 64
 """Requests that wait for the server of models at the same time."""
 HOP_BY_HOP = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade host content-length expect".split()
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade "
+    b"host content-length expect".split()
 )
 """Headers that concern one connection alone (RFC 9110, 7.6.1), and those that the next one makes itself."""
 

@@ -99,17 +99,17 @@ def alarm_view(alarm: Alarm, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def reading_view(monitor: Monitor) -> dict[str, Any]:
-    """A point of the charts: the watched window now, and the thresholds that hold now."""
-    state = monitor.risk()
+def reading_view(monitor: Monitor, at: Alarm | None = None) -> dict[str, Any]:
+    """A point of the charts: the watched window now, or when an alarm changed, and the thresholds that hold."""
+    state = monitor.risk() if at is None else monitor.risk(at=at.time)
     on, off = thresholds(monitor)
     return {
-        "time": monitor.state.newest,
-        "event": monitor.state.counted,
+        "time": monitor.state.newest if at is None else at.time,
+        "event": monitor.state.counted if at is None else at.event,
         "window": state.window,
         "n": state.n,
         "effective_n": state.effective_n,
-        "alarm": state.alarm,
+        "alarm": state.alarm if at is None else at.kind == "raised",
         "on": on,
         "off": off,
         **{name: plain(getattr(state, name)) for name in FIGURES},

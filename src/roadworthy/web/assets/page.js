@@ -23,8 +23,8 @@
     if (v == null) return "–";
     const p = 100 * v;
     if (digits == null) digits = p > 99.9 || p < 0.1 ? 2 : p > 99 || p < 1 ? 1 : 0;
-    if (p > 0 && p < 0.01) return "<0.01%";
-    if (p < 100 && p > 99.99) return ">99.99%";
+    if (p > 0 && p < 0.00995) return "<0.01%";
+    if (p < 100 && p > 99.99005) return ">99.99%";
     return p.toFixed(digits) + "%";
   };
   const raised = (n) => String(n).replace(/[-0-9]/g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
