@@ -19,6 +19,7 @@ from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.samples import Dataset
 from roadworthy.execution import gallery
+from roadworthy.execution.compiling import compile_monitor
 from roadworthy.execution.judging import check_claims, judge_claims
 from roadworthy.execution.observing import Seen, case_table, filtered, observe, with_scores
 from roadworthy.execution.plan import Plan, resolve
@@ -218,6 +219,11 @@ def _conclude(
     if spec.risk and risk:
         record["risk"] = risk.record(spec.confidence, spec.risk.tolerable)
         record["notes"] += risk.notes
+    with clock.stage("compile"):
+        show.stage("compiling the monitor", 0)
+        made = compile_monitor(plan, at_work, chosen.seen, seen, record["recommended"], folder, fresh=fresh)
+    record["monitor"] = made.record()
+    record["notes"] += made.notes
     record["timings"] = clock.seconds
     folder.write_record(record)
     with clock.stage("report"):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.tree import Tree
 
 CLEAN = "clean"
+EVENTS_PER_DAY = 10_000.0
+"""Where nobody says how many come."""
 WINDOW = 100
 RATES = tuple(np.repeat(np.linspace(0.1, 1.0, 10), 3).tolist())
 """Rates of shift at which windows are drawn to see how often the intervals hold the truth."""

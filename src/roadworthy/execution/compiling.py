@@ -1,0 +1,184 @@
+"""An assessment compiles into a monitor: the rows of a run, the costs of the file, and what is expected become a bundle.
+
+Where they do not, the run stands, and says why there is no monitor. The same run compiles the same bundle, whoever computes it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.posteriors import Beta
+from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree
+from roadworthy.analysis.risk.tree import Tree
+from roadworthy.execution.monitored_rows import Gathered, gather
+from roadworthy.execution.observing import Seen
+from roadworthy.execution.plan import Plan
+from roadworthy.execution.supervising import AtWork
+from roadworthy.monitor.before_release import EVENTS_PER_DAY, left_out, tolerated
+from roadworthy.monitor.bundle import Bundle, BundleError
+from roadworthy.monitor.windows import Windows
+from roadworthy.spec.risk import CountedSpec, MonitorSpec
+from roadworthy.store import RunFolder
+
+BUNDLE = "monitor/bundle.json"
+"""Where it lies in the run folder."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The bundle of a run, or why there is none."""
+
+    bundle: Bundle | None = None
+    because: str = ""
+    chosen: tuple[str, ...] = ()
+    """What was chosen for those who did not say, and what follows from what they said."""
+
+    @property
+    def notes(self) -> list[str]:
+        """For the run."""
+        return [f"no monitor was compiled: {self.because}"] if self.because else []
+
+    def record(self) -> dict[str, Any]:
+        """For run.json."""
+        bundle = self.bundle
+        if bundle is None:
+            return {"because": self.because}
+        rule, calibration = bundle.alarm, bundle.calibration
+        noticed = dict(rule.detects) if rule else {}
+        told = [*bundle.made["notes"], *calibration.notes, *self.chosen, *(rule.notes if rule else ())]
+        return {
+            "bundle": BUNDLE,
+            "id": bundle.id,
+            "supervisors": list(calibration.names),
+            "kinds": [
+                {"name": k, "rows": calibration.rows(k), "accuracy": calibration.accuracy(k), "noticed": noticed.get(k)}
+                for k in calibration.kinds
+            ],
+            "unit": bundle.unit,
+            "tolerable": bundle.tolerable,
+            "forecast": None if bundle.forecast is None else asdict(bundle.forecast),
+            "coverage": None if bundle.coverage is None else asdict(bundle.coverage),
+            "alarm": rule
+            and {"window": rule.window, "false_alarms": rule.false_alarms, "events_per_day": rule.events_per_day},
+            "notes": list(dict.fromkeys(told)),
+        }
+
+
+def compile_monitor(
+    plan: Plan,
+    at_work: AtWork,
+    calibrating: Sequence[Seen],
+    judged: Sequence[Seen],
+    recommended: Mapping[str, Any] | None,
+    folder: RunFolder,
+    *,
+    fresh: bool = False,
+) -> Compiled:
+    """Compile the bundle of a run into its folder; one that is there already and would come out the same is kept."""
+    path = folder.path / BUNDLE
+    try:
+        made = _compiled(plan, gather(plan, at_work, calibrating, judged, recommended), None if fresh else path)
+    except ValueError as error:
+        shutil.rmtree(path.parent, ignore_errors=True)
+        return Compiled(because=str(error))
+    assert made.bundle is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made.bundle.save(path)
+    return made
+
+
+def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
+    spec, seed = plan.spec, plan.spec.seed
+    # Cases of one sample belong together where rows are told apart by chance; groups are what the data calls so.
+    calibration = replace(
+        rows.learned.calibrated(rows.counted, seed=seed), grouped=plan.data["calibration"].groups is not None
+    )
+    tree = spec.risk.event_tree() if spec.risk else accuracy_tree()
+    constants, expected = _constants(plan), _expected_rate(plan, calibration)
+    limit = spec.risk.tolerable if spec.risk else None
+    tolerable = tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
+    watched = spec.monitor or MonitorSpec.model_validate({"window": list(Windows().lengths)})
+    made = {"source": spec.title, "run": plan.key, "notes": list(rows.notes)}
+    bundle = _same(kept, calibration, made) or Bundle.compile(
+        calibration,
+        tree,
+        subject=plan.subject.fingerprint,
+        constants=constants,
+        tolerable=tolerable,
+        windows=Windows(tuple(dict.fromkeys(watched.windows))),
+        false_alarms=watched.false_alarms,
+        events_per_day=watched.events_per_day or EVENTS_PER_DAY,
+        expected_rate=expected,
+        coverage=left_out(rows.learned, rows.counted, seed=seed),
+        made=made,
+        seed=seed,
+    )
+    return Compiled(bundle, chosen=tuple(_chosen(plan, bundle, tree)))
+
+
+def _same(kept: Path | None, calibration: Calibration, made: Mapping[str, Any]) -> Bundle | None:
+    """The bundle that an earlier run of the same code, file, subject and data left, if it counted the same."""
+    if kept is None or not kept.is_file():
+        return None
+    try:
+        bundle = Bundle.load(kept)
+    except BundleError:
+        return None
+    same = all(bundle.made.get(key) == value for key, value in made.items()) and bundle.calibration == calibration
+    return bundle if same else None
+
+
+def _constants(plan: Plan) -> dict[str, float | tuple[float, float]]:
+    """What no stream tells; what a stream does tell is not taken from the file."""
+    given = plan.spec.risk.constants if plan.spec.risk else {}
+    return {
+        name: (value.successes, value.trials) if isinstance(value, CountedSpec) else float(value)
+        for name, value in given.items()
+        if name not in LIVE_PARAMETERS
+    }
+
+
+def _expected_rate(plan: Plan, calibration: Calibration) -> float:
+    """How often a case is shifted in use: as the file says; filtered cases as often as in the test data, unless it says."""
+    stated = plan.spec.risk.known_constants().get("p_shift") if plan.spec.risk else None
+    if stated is not None:
+        return stated.mean if isinstance(stated, Beta) else float(stated)
+    rate = 0.0
+    for c in plan.circumstances:
+        if c.name in calibration.kinds:
+            usual = float(plan.data["test"].where(c.where).mean()) if c.where is not None else 0.0
+            rate += usual if c.probability is None else c.probability
+    return min(rate, 1.0)
+
+
+def _chosen(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
+    """What a person should know who did not choose it."""
+    spec, notes = plan.spec, []
+    forecast = bundle.forecast
+    assert forecast is not None and bundle.tolerable is not None
+    if spec.risk is None or spec.risk.tolerable is None:
+        notes.append(
+            f"nobody said what is tolerable: {bundle.tolerable:g} {tree.unit} is what a stream would cost in which one in five of "
+            "the events that should be clean is shifted; set yours with risk: {…, tolerable: …}"
+        )
+    elif forecast.rate > 0 and forecast.high > bundle.tolerable:
+        notes.append(
+            f"with {forecast.rate:.0%} of events shifted, as expected, up to {forecast.high:.4g} {tree.unit} must be reckoned with, "
+            f"above the tolerable {bundle.tolerable:g}: alarms will be many; false alarms are counted without any shift"
+        )
+    if bundle.alarm and (spec.monitor is None or spec.monitor.events_per_day is None):
+        notes.append(
+            f"false alarms are counted at {bundle.alarm.events_per_day:,.0f} events a day, for want of a better number; set yours "
+            "with monitor: {events_per_day: …}"
+        )
+    if spec.risk and spec.risk.needs_alarms:
+        notes.append(
+            "where the event tree asks for an alarm, the monitor takes its own combination of the supervisors' scores, cut where it "
+            "tells shift from clean best"
+        )
+    return notes
