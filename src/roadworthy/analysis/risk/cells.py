@@ -40,8 +40,8 @@ Ints = NDArray[np.int64]
 
 NOWHERE = -1
 """The cell of an event without a single score."""
-SHIFT_BINS, SHIFT_BINS_OF_ONE, RIGHT_BINS = 15, 10, 6
-"""One supervisor tells less than several, and needs more rows a bin."""
+SHIFT_BINS, RIGHT_BINS = 10, 6
+"""More bins of the shift score tell kinds apart that differ little, and lose more by chance in few rows (`studies/runtime-risk`)."""
 LEAST_PER_BIN = 10
 RIDGE_SHIFT, RIDGE_RIGHT = 1.0, 10.0
 """Being right is harder to learn than shift, and a wrong slope there costs more than a flat one."""
@@ -300,7 +300,7 @@ def calibrate(
             (~is_clean).astype(np.float64),
             weights,
             RIDGE_SHIFT,
-            SHIFT_BINS if several else SHIFT_BINS_OF_ONE,
+            SHIFT_BINS,
         ),
         (is_clean, right, np.ones(len(right)), RIDGE_RIGHT, RIGHT_BINS),
         (~is_clean, right, weights / weights[~is_clean].mean(), RIDGE_RIGHT, RIGHT_BINS),
