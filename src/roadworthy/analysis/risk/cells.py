@@ -41,7 +41,7 @@ Ints = NDArray[np.int64]
 NOWHERE = -1
 """The cell of an event without a single score."""
 SHIFT_BINS, RIGHT_BINS = 10, 6
-"""More bins of the shift score tell kinds apart that differ little, and lose more by chance in few rows (`studies/runtime-risk`)."""
+"""More bins tell unseen kinds a little better, and lose more by chance where rows are few (`studies/runtime-risk`)."""
 LEAST_PER_BIN = 10
 RIDGE_SHIFT, RIDGE_RIGHT = 1.0, 10.0
 """Being right is harder to learn than shift, and a wrong slope there costs more than a flat one."""
