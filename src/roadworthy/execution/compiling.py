@@ -168,8 +168,8 @@ def _chosen(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
         )
     elif forecast.rate > 0 and forecast.high > bundle.tolerable:
         notes.append(
-            f"with {forecast.rate:.0%} of events shifted, as expected, up to {forecast.high:.4g} {tree.unit} must be reckoned with, "
-            f"above the tolerable {bundle.tolerable:g}: alarms will be many; false alarms are counted without any shift"
+            f"with {forecast.rate:.0%} of events shifted, as expected, up to {forecast.high:.4g} {tree.unit} must be reckoned "
+            f"with, above the tolerable {bundle.tolerable:g}: alarms will be many; false alarms are counted without any shift"
         )
     if bundle.alarm and (spec.monitor is None or spec.monitor.events_per_day is None):
         notes.append(
@@ -178,7 +178,7 @@ def _chosen(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
         )
     if spec.risk and spec.risk.needs_alarms:
         notes.append(
-            "where the event tree asks for an alarm, the monitor takes its own combination of the supervisors' scores, cut where it "
-            "tells shift from clean best"
+            "where the event tree asks for an alarm, the monitor takes its own combination of the supervisors' scores, cut where "
+            "it tells shift from clean best"
         )
     return notes

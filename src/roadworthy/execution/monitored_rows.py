@@ -64,7 +64,7 @@ def gather(
     tables, silent = _shared_kinds(plan, tables)
     for table, role in zip(tables, ("calibration", "test"), strict=True):
         notes += _few(table, role)
-    return Gathered(tables[0], tables[1], tuple([*_kinds_in_words(plan, tables[0]), *why, *silent, *notes]))
+    return Gathered(tables[0], tables[1], (*_kinds_in_words(plan, tables[0]), *why, *silent, *notes))
 
 
 def _refuse(plan: Plan, at_work: AtWork, calibrating: Sequence[Seen]) -> None:
@@ -213,7 +213,7 @@ def _columns(
     by = f"{', '.join(first)} as recommended, then " if first and len(first) <= MOST else ""
     return [n for n in names if n in read], [
         f"{MOST} of {len(names)} supervisors are read: {by}those that tell shifted calibration cases from clean ones best without "
-        f"repeating one another; {', '.join(n for n in names if n not in read)} are not",
+        "repeating one another",
         *without,
     ]
 

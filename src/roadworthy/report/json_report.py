@@ -139,6 +139,17 @@ SCHEMA: dict[str, Any] = {
                     "type": "object",
                     "description": "The event tree with its parameters, expected cost and interval.",
                 },
+                "monitor": {
+                    "type": "object",
+                    "description": "The bundle that the run compiled into and what it knows, or why there is none.",
+                    "properties": {
+                        "bundle": {"type": "string", "description": "Its path in the run folder."},
+                        "id": {"type": "string"},
+                        "because": {"type": "string", "description": "Why there is none."},
+                        "supervisors": {"type": "array", "items": {"type": "string"}},
+                        "notes": {"type": "array", "items": {"type": "string"}},
+                    },
+                },
                 "cases": {
                     "type": "object",
                     "required": ["total", "failed"],

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from roadworthy.finding import Finding
 
+from .monitor_parts import CompiledMonitor
 from .numbers import Style
 from .risk_parts import AssessedTree
 from .run_parts import Circumstance, Claim, FailedCase, Pair, Slice, number
@@ -206,6 +207,18 @@ class RunView:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ReportError(
                 f"{self.folder / 'run.json'}: the risk cannot be read: {error}. Assess again to write it anew."
+            ) from error
+
+    @functools.cached_property
+    def monitor(self) -> CompiledMonitor | None:
+        """The monitor that the run compiled into, or why it did not; None in runs of earlier versions."""
+        if not self.run.get("monitor"):
+            return None
+        try:
+            return CompiledMonitor.read(self.run["monitor"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ReportError(
+                f"{self.folder / 'run.json'}: the monitor cannot be read: {error}. Assess again to write it anew."
             ) from error
 
     @functools.cached_property

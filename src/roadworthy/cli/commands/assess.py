@@ -100,6 +100,10 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
     reason = verdict.reason.replace("the numbers below", "the numbers above")
     out.print(f"[bold]{verdict.mark} {escape(verdict.word)}.[/bold] {escape(reason)}")
     out.print(f"Report: {escape(_shown(view.folder / 'report.html'))}", soft_wrap=True)
+    if view.monitor and not view.monitor.because:
+        serve, replay = view.monitor.commands(shlex.quote(_shown(view.folder / view.monitor.bundle)))
+        out.print(f"Monitor: {escape(serve)}", soft_wrap=True)
+        out.print(f"         {escape(replay)}", soft_wrap=True)
 
 
 def _shown(path: Path) -> str:
