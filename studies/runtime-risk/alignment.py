@@ -16,8 +16,10 @@ from typing import NamedTuple
 import numpy as np
 import protocol
 from estimators import Read, ours, quick_combination
-from protocol import MISALIGNED, Scores
+from protocol import MISALIGNED
 from study import TABLES, write
+
+from roadworthy.analysis.risk.trials import Scores, trials
 
 SUSPECTS = {"CCT": ("knn",), **MISALIGNED}
 
@@ -60,12 +62,12 @@ def versions(data: Scores) -> dict[str, Scores]:
 def errors(files: str, data: Scores) -> Iterator[Aligned]:
     """Ours and the quick combination on the same windows."""
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for setting in protocol.settings(data, per=20):
-        read = Read(setting)
-        for name, estimate in (("ours", ours(setting)), ("quick combination", read.by_rate(quick_combination(read)))):
+    for trial in trials(data, per=20):
+        read = Read(trial)
+        for name, estimate in (("ours", ours(trial)), ("quick combination", read.by_rate(quick_combination(read)))):
             assert estimate.rate is not None
-            off = estimate.rate.value - setting.nominal, estimate.accuracy.value - setting.accuracy
-            found.setdefault((setting.kind, name), []).append(
+            off = estimate.rate.value - trial.nominal, estimate.accuracy.value - trial.accuracy
+            found.setdefault((trial.kind, name), []).append(
                 (float(np.abs(off[0]).mean()), float(np.abs(off[1]).mean()))
             )
     for (kind, name), pairs in found.items():

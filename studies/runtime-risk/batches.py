@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 import protocol
 from estimators import Read
-from protocol import RATES, WINDOW, Scores, Setting
 from study import TABLES, write
 
 from roadworthy.analysis.calibration import at_balanced_accuracy
@@ -24,6 +23,7 @@ from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.rates import Calibrated, rogan_gladen
 from roadworthy.analysis.risk.schedules import BATCHES as SIZES
 from roadworthy.analysis.risk.transfer import Estimator
+from roadworthy.analysis.risk.trials import RATES, WINDOW, Scores, Trial, trials
 
 DRAWS, PER = 1000, 10
 
@@ -72,47 +72,45 @@ def best_detector(data: Scores) -> str:
     """The detector with the best balanced accuracy on the calibration rows, mean over kinds (the paper's choice)."""
 
     def balanced(name: str) -> float:
-        settings = [s for s in protocol.settings(data.only((name,)), per=1) if s.kind == "same"]
-        alarms = [(Read(s).alarms, s) for s in settings]
+        tried = [s for s in trials(data.only((name,)), per=1) if s.kind == "same"]
+        alarms = [(Read(s).alarms, s) for s in tried]
         return float(np.mean([a[s.shifted].mean() - a[s.clean].mean() for a, s in alarms]))
 
     return max(data.columns, key=balanced)
 
 
-def windows_of(
-    setting: Setting, shifted: np.ndarray, size: int, rng: np.random.Generator, *, uniform: bool
-) -> np.ndarray:
+def windows_of(trial: Trial, shifted: np.ndarray, size: int, rng: np.random.Generator, *, uniform: bool) -> np.ndarray:
     """Windows x batches x rows: a batch, or a row of it, is shifted with the nominal rate."""
     nominal = np.repeat(RATES, PER)
     shape = (len(nominal), WINDOW, size)
     struck = rng.random((len(nominal), WINDOW, 1) if uniform else shape) < nominal[:, None, None]
-    clean = setting.data.rows(protocol.CLEAN_STREAM)
+    clean = trial.data.rows(protocol.CLEAN_STREAM)
     return np.where(struck, rng.choice(shifted, shape), rng.choice(clean, shape))
 
 
-def errors_of(setting: Setting, detector: str) -> Iterator[Batched]:
+def errors_of(trial: Trial, detector: str) -> Iterator[Batched]:
     """The paper's estimator with one detector and ours with all, for every size."""
-    data, rng = setting.data, np.random.default_rng(13)
+    data, rng = trial.data, np.random.default_rng(13)
     nominal = np.repeat(RATES, PER)
-    shifted_rows = np.setdiff1d(data.rows(setting.streamed), setting.shifted)
-    rows = setting.calibration
-    calibration = calibrate({n: c[rows] for n, c in data.columns.items()}, setting.kind_of_row, data.correct[rows])
+    shifted_rows = np.setdiff1d(data.rows(trial.streamed), trial.shifted)
+    rows = trial.calibration
+    calibration = calibrate({n: c[rows] for n, c in data.columns.items()}, trial.kind_of_row, data.correct[rows])
     estimator, cells = Estimator(calibration, accuracy_tree()), calibration.place(data.columns)
     for size in SIZES:
-        drawn = [batch_rows(side, DRAWS, size, rng) for side in (setting.clean, setting.shifted)]
+        drawn = [batch_rows(side, DRAWS, size, rng) for side in (trial.clean, trial.shifted)]
         verdict, right = verdict_on_batches(data.columns[detector], *drawn), right_batches(data, drawn[0])
         known = {
             k: np.bincount(verdict(b).astype(int), minlength=2) for k, b in zip(("clean", "shift"), drawn, strict=True)
         }
         accuracy = [right(b).mean() for b in drawn]
         for kind in ("uniform", "mixed") if size > 1 else ("uniform",):
-            windows = windows_of(setting, shifted_rows, size, rng, uniform=kind == "uniform")
+            windows = windows_of(trial, shifted_rows, size, rng, uniform=kind == "uniform")
             rate = rogan_gladen(verdict(windows).sum(axis=1), WINDOW, Calibrated.from_table(known)).value
             truth, plain = right(windows).mean(axis=1), data.correct[windows].mean(axis=(1, 2))
             counts = np.stack([np.bincount(cells[w.ravel()], minlength=calibration.cells) for w in windows])
             e = estimator.estimate(counts, shrink=1.0 / size)
             nothing = np.full(len(nominal), np.nan)
-            share = [data.correct[side].mean() for side in (setting.clean, setting.shifted)]
+            share = [data.correct[side].mean() for side in (trial.clean, trial.shifted)]
             for name, r, off, off_batch in (
                 ("in-distribution accuracy", nothing, share[0] - plain, accuracy[0] - truth),
                 (f"paper, {detector}", rate, _mixed(rate, *share) - plain, _mixed(rate, *accuracy) - truth),
@@ -121,7 +119,7 @@ def errors_of(setting: Setting, detector: str) -> Iterator[Batched]:
                 for at in RATES:
                     here = nominal == at
                     errors = [float(np.abs(v[here]).mean()) for v in (r - nominal, off, off_batch)]
-                    yield Batched(data.name, setting.kind, kind, size, name, float(round(at, 1)), *errors)
+                    yield Batched(data.name, trial.kind, kind, size, name, float(round(at, 1)), *errors)
 
 
 def _mixed(rate: np.ndarray, clean: float, shifted: float) -> np.ndarray:
@@ -144,9 +142,9 @@ def main() -> None:
     for name in protocol.available():
         data = protocol.published(name)
         detector = best_detector(data)
-        for setting in protocol.settings(data, per=1):
-            rows += list(errors_of(setting, detector))
-            print(f"{name}: {setting.kind}, {setting.calibrated[0]} -> {setting.streamed}", flush=True)
+        for trial in trials(data, per=1):
+            rows += list(errors_of(trial, detector))
+            print(f"{name}: {trial.kind}, {trial.calibrated[0]} -> {trial.streamed}", flush=True)
     if rows:
         write(TABLES / "figures-04-10-13.csv", mean_over_folds(rows))
     else:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import protocol
-from protocol import RATES, WINDOW, Setting
 from study import TABLES, write
 
 from roadworthy.analysis.risk.cells import calibrate
@@ -31,6 +30,7 @@ from roadworthy.analysis.risk.prototypes import (
 from roadworthy.analysis.risk.rates import Calibrated, rogan_gladen
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import expectation, worth
+from roadworthy.analysis.risk.trials import RATES, WINDOW, Trial, trials
 
 TREES = {
     "without a detector": base_tree(POLYP_COSTS, unit=POLYP_UNIT),
@@ -118,19 +118,19 @@ class Real(NamedTuple):
     our_error: float
 
 
-def real(setting: Setting) -> Iterator[Real]:
+def real(trial: Trial) -> Iterator[Real]:
     """All detectors together, for both; the costs are those of table 6."""
-    data, rows = setting.data, setting.calibration
-    calibration = calibrate({n: c[rows] for n, c in data.columns.items()}, setting.kind_of_row, data.correct[rows])
+    data, rows = trial.data, trial.calibration
+    calibration = calibrate({n: c[rows] for n, c in data.columns.items()}, trial.kind_of_row, data.correct[rows])
     cells = calibration.place(data.columns)
-    counts = np.stack([np.bincount(cells[w], minlength=calibration.cells) for w in setting.windows])
-    right = data.correct[setting.windows]
+    counts = np.stack([np.bincount(cells[w], minlength=calibration.cells) for w in trial.windows])
+    right = data.correct[trial.windows]
     for name, tree in TREES.items():
         estimator = Estimator(calibration, tree)
         alarm = calibration.shift_bin(cells) >= estimator.separation.cut
-        known = _tables(setting, alarm)
+        known = _tables(trial, alarm)
         given = {n: v for n, v in measured(*known).values.items() if n in tree.parameters}
-        raised = alarm[setting.windows]
+        raised = alarm[trial.windows]
         verdicts = Calibrated.from_table({k: t.sum(axis=0) for k, t in zip(("clean", "shift"), known, strict=True)})
         rate = rogan_gladen(raised.sum(axis=1), WINDOW, verdicts).value
         paper, e = np.asarray(expectation(tree, {**given, "p_shift": rate})), estimator.estimate(counts)
@@ -139,17 +139,17 @@ def real(setting: Setting) -> Iterator[Real]:
             answered = np.where(raised, np.where(right, POLYP_COSTS.unnecessary, POLYP_COSTS.necessary), answered)
         truth = answered.mean(axis=1)
         for nominal in RATES:
-            at = setting.nominal == nominal
+            at = trial.nominal == nominal
             errors = [float(np.abs(v - truth)[at].mean()) for v in (paper, e.risk)]
-            yield Real(data.name, setting.kind, name, nominal, float(truth[at].mean()), *errors)
+            yield Real(data.name, trial.kind, name, nominal, float(truth[at].mean()), *errors)
 
 
-def _tables(setting: Setting, alarm: np.ndarray) -> list[np.ndarray]:
+def _tables(trial: Trial, alarm: np.ndarray) -> list[np.ndarray]:
     """Rows (right, wrong) x (no alarm, alarm), clean and shifted."""
-    right = setting.data.correct
+    right = trial.data.correct
     return [
         np.array([[np.count_nonzero((right[r] == w) & (alarm[r] == a)) for a in (False, True)] for w in (True, False)])
-        for r in (setting.clean, setting.shifted)
+        for r in (trial.clean, trial.shifted)
     ]
 
 
@@ -167,7 +167,7 @@ def main() -> None:
     write(TABLES / "figure-11.csv", polyps())
     write(TABLES / "figure-12.csv", sweep())
     write(TABLES / "figure-12-points.csv", points())
-    found = [r for n in protocol.available() for s in protocol.settings(protocol.published(n), per=20) for r in real(s)]
+    found = [r for n in protocol.available() for s in trials(protocol.published(n), per=20) for r in real(s)]
     if found:
         write(TABLES / "costs-published.csv", mean_over_folds(found))
     else:

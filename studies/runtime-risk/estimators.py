@@ -1,4 +1,4 @@
-"""Everyone who estimates, on the windows of one setting: the paper's estimators, simple ones, those from confidences, and ours.
+"""Everyone who estimates, on the windows of one trial: the paper's estimators, simple ones, those from confidences, and ours.
 
 The verdict of one detector is its score, either way round, against the threshold of the best TPR + TNR on the calibration rows; of
 several, the verdict of their logistic combination. Accuracy follows from a rate as in equation 2 of the paper. Confidences are the
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from protocol import WINDOW, Setting
 
 from roadworthy.analysis.calibration import at_balanced_accuracy
 from roadworthy.analysis.risk.against_truth import Told
@@ -30,6 +29,7 @@ from roadworthy.analysis.risk.rates import (
     rogan_gladen,
 )
 from roadworthy.analysis.risk.transfer import Estimator
+from roadworthy.analysis.risk.trials import WINDOW, Trial
 from roadworthy.statistics.fusion import features, fit_logistic, ranks
 
 BINS = 15
@@ -45,20 +45,20 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Read:
-    """What the simple estimators read from a setting, worked out once for all of them."""
+    """What the simple estimators read from a trial, worked out once for all of them."""
 
-    setting: Setting
+    trial: Trial
 
     @cached_property
     def features(self) -> np.ndarray:
         """Ranks among the clean calibration rows, with squares and sixth powers."""
-        columns = self.setting.data.columns.values()
-        return features(np.stack([ranks(c, c[self.setting.clean]) for c in columns], axis=1))
+        columns = self.trial.data.columns.values()
+        return features(np.stack([ranks(c, c[self.trial.clean]) for c in columns], axis=1))
 
     @cached_property
     def shift_score(self) -> np.ndarray:
         """How shifted each row looks: a logistic regression in which clean and shifted rows weigh the same."""
-        s = self.setting
+        s = self.trial
         marks = np.repeat([0.0, 1.0], [len(s.clean), len(s.shifted)])
         weights = np.repeat([0.5 / len(s.clean), 0.5 / len(s.shifted)], [len(s.clean), len(s.shifted)]) * len(marks)
         slopes = fit_logistic(self.features[s.calibration], marks, weights=weights)
@@ -66,13 +66,13 @@ class Read:
 
     def confidence(self, rows: np.ndarray) -> np.ndarray:
         """The probability of being right, learned on these rows."""
-        slopes = fit_logistic(self.features[rows], self.setting.data.correct[rows].astype(float))
+        slopes = fit_logistic(self.features[rows], self.trial.data.correct[rows].astype(float))
         return 1.0 / (1.0 + np.exp(-(slopes[0] + self.features @ slopes[1:])))
 
     @cached_property
     def alarms(self) -> np.ndarray:
         """The verdict on each row."""
-        s = self.setting
+        s = self.trial
         score = next(iter(s.data.columns.values())) if len(s.data.columns) == 1 else self.shift_score
         verdicts = [at_balanced_accuracy(v[s.clean], v[s.shifted]).verdict(v) for v in (score, -score)]
         return max(verdicts, key=lambda v: v[s.shifted].mean() - v[s.clean].mean())
@@ -80,7 +80,7 @@ class Read:
     @cached_property
     def bins(self) -> np.ndarray:
         """The bin of each row, of about as many calibration rows each."""
-        s, score = self.setting, self.shift_score
+        s, score = self.trial, self.shift_score
         both = np.concatenate([score[s.clean], score[s.shifted]])
         weights = np.repeat([0.5 / len(s.clean), 0.5 / len(s.shifted)], [len(s.clean), len(s.shifted)])
         order = np.argsort(both)
@@ -89,7 +89,7 @@ class Read:
 
     def counted(self, values: np.ndarray) -> Calibrated:
         """Calibration rows by value (verdict or bin)."""
-        s, most = self.setting, int(values.max()) + 1
+        s, most = self.trial, int(values.max()) + 1
         kinds = {k: s.shifted[s.data.fold[s.shifted] == k] for k in s.calibrated}
         return Calibrated.from_table(
             {k: np.bincount(values[rows], minlength=most) for k, rows in {"clean": s.clean, **kinds}.items()}
@@ -98,11 +98,11 @@ class Read:
     def in_windows(self, values: np.ndarray) -> np.ndarray:
         """The counts of each value in each window."""
         most = int(values.max()) + 1
-        return np.stack([np.bincount(values[w], minlength=most) for w in self.setting.windows])
+        return np.stack([np.bincount(values[w], minlength=most) for w in self.trial.windows])
 
     def by_rate(self, rates: Rates | np.ndarray) -> Estimate:
         """Equation 2: the accuracies of the clean and of the shifted calibration rows, weighed by the rate."""
-        s = self.setting
+        s = self.trial
         clean, shifted = (s.data.correct[rows].mean() for rows in (s.clean, s.shifted))
         value = rates.value if isinstance(rates, Rates) else rates
         told = Told(value, rates.low, rates.high) if isinstance(rates, Rates) else Told(value)
@@ -120,31 +120,31 @@ def quick_combination(read: Read) -> np.ndarray:
     return weights @ grid / weights.sum(axis=1)
 
 
-def ours(setting: Setting) -> Estimate:
+def ours(trial: Trial) -> Estimate:
     """The estimator of this package."""
-    rows = setting.calibration
-    columns = {name: column[rows] for name, column in setting.data.columns.items()}
-    calibration = calibrate(columns, setting.kind_of_row, setting.data.correct[rows])
-    cells = calibration.place(setting.data.columns)
-    counts = np.stack([np.bincount(cells[w], minlength=calibration.cells) for w in setting.windows])
+    rows = trial.calibration
+    columns = {name: column[rows] for name, column in trial.data.columns.items()}
+    calibration = calibrate(columns, trial.kind_of_row, trial.data.correct[rows])
+    cells = calibration.place(trial.data.columns)
+    counts = np.stack([np.bincount(cells[w], minlength=calibration.cells) for w in trial.windows])
     e = Estimator(calibration, accuracy_tree()).estimate(counts)
     return Estimate(Told(e.accuracy, e.accuracy_low, e.accuracy_high), Told(e.rate, e.rate_low, e.rate_high))
 
 
-def without_detectors(setting: Setting) -> Iterator[tuple[str, Estimate]]:
+def without_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
     """Those that ask no detector."""
-    read = Read(setting)
-    clean = setting.data.correct[setting.clean].mean()
-    yield "in-distribution accuracy", Estimate(Told(np.full(len(setting.nominal), clean)))
-    yield "fixed 50/50", read.by_rate(np.full(len(setting.nominal), 0.5))
-    yield "knowing the nominal rate", read.by_rate(setting.nominal)
-    yield "knowing the share in the window", read.by_rate(setting.drawn)
+    read = Read(trial)
+    clean = trial.data.correct[trial.clean].mean()
+    yield "in-distribution accuracy", Estimate(Told(np.full(len(trial.nominal), clean)))
+    yield "fixed 50/50", read.by_rate(np.full(len(trial.nominal), 0.5))
+    yield "knowing the nominal rate", read.by_rate(trial.nominal)
+    yield "knowing the share in the window", read.by_rate(trial.drawn)
 
 
-def with_detectors(setting: Setting) -> Iterator[tuple[str, Estimate]]:
-    """Those that read the scores of the setting's detectors."""
-    read = Read(setting)
-    alarms, verdicts = read.alarms[setting.windows].sum(axis=1), read.counted(read.alarms.astype(int))
+def with_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
+    """Those that read the scores of the trial's detectors."""
+    read = Read(trial)
+    alarms, verdicts = read.alarms[trial.windows].sum(axis=1), read.counted(read.alarms.astype(int))
     yield "mean of verdicts", read.by_rate(mean_rate(alarms, WINDOW))
     yield "Rogan-Gladen, clipped", read.by_rate(rogan_gladen(alarms, WINDOW, verdicts))
     yield "Rogan-Gladen, fallback", read.by_rate(paper_fallback_rate(alarms, WINDOW, verdicts))
@@ -153,21 +153,21 @@ def with_detectors(setting: Setting) -> Iterator[tuple[str, Estimate]]:
     yield "maximum likelihood, bins", read.by_rate(likelihood_rate(counts, bins))
     yield "posterior mean, bins", read.by_rate(posterior_rate(counts, bins))
     yield "quick combination", read.by_rate(quick_combination(read))
-    confidence = read.confidence(setting.clean)
-    live, right = confidence[setting.windows], setting.data.correct[setting.clean]
-    clean = confidence[setting.clean]
+    confidence = read.confidence(trial.clean)
+    live, right = confidence[trial.windows], trial.data.correct[trial.clean]
+    clean = confidence[trial.clean]
     yield "CBPE", Estimate(Told(Cbpe.fit(clean, right).estimate(live)))
     yield "ATC", Estimate(Told(Atc.fit(clean, right).estimate(live)))
     yield "DoC", Estimate(Told(Doc.fit(clean, right).estimate(live)))
-    yield "ours", ours(setting)
+    yield "ours", ours(trial)
 
 
 PEERS = {"acc": "QuaPy ACC", "pacc": "QuaPy PACC", "emq": "QuaPy EMQ", "kdey": "QuaPy KDEy"}
 CONFIDENT = {"cbpe": "NannyML CBPE", "cbpe_both": "NannyML CBPE, shift in reference"}
 
 
-def by_peers(setting: Setting, found: dict[str, np.ndarray]) -> Iterator[tuple[str, Estimate]]:
+def by_peers(trial: Trial, found: dict[str, np.ndarray]) -> Iterator[tuple[str, Estimate]]:
     """What peers.py left behind."""
-    read = Read(setting)
+    read = Read(trial)
     yield from ((name, read.by_rate(found[f"rate.{key}"])) for key, name in PEERS.items())
     yield from ((name, Estimate(Told(found[f"accuracy.{key}"]))) for key, name in CONFIDENT.items())

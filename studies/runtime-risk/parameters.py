@@ -13,11 +13,12 @@ import numpy as np
 import protocol
 from batches import SIZES, batch_rows, best_detector, right_batches, verdict_on_batches
 from estimators import Read
-from protocol import CLEAN_CALIBRATION, CLEAN_STREAM, RATES, WINDOW, Scores
+from protocol import CLEAN_CALIBRATION, CLEAN_STREAM
 from study import TABLES, write
 
 from roadworthy.analysis.risk.rates import BayesTable, Calibrated, Rates, mean_rate, paper_fallback_rate, rogan_gladen
 from roadworthy.analysis.risk.streams import detector_grid
+from roadworthy.analysis.risk.trials import RATES, WINDOW, Scores, trials
 
 DRAWS = 2000
 
@@ -120,25 +121,25 @@ def sensitivity(data: Scores, *, per: int = 20) -> Iterator[Sensitivity]:
     """The classifier's real outcomes, under verdicts of a synthetic detector; Rogan-Gladen, clipped."""
     rng = np.random.default_rng(8)
     found: dict[tuple[str, float, float], list[float]] = {}
-    for setting in protocol.settings(data, per=per):
-        read = Read(setting)
-        shifted = data.fold[setting.windows] != CLEAN_STREAM
+    for trial in trials(data, per=per):
+        read = Read(trial)
+        shifted = data.fold[trial.windows] != CLEAN_STREAM
         for tpr, tnr in detector_grid():
             alarms = (rng.random(shifted.shape) < np.where(shifted, tpr, 1 - tnr)).sum(axis=1)
             known = Calibrated.from_table(
                 {"clean": [1e6 * tnr, 1e6 * (1 - tnr)], "shift": [1e6 * (1 - tpr), 1e6 * tpr]}
             )
-            error = np.abs(read.by_rate(rogan_gladen(alarms, WINDOW, known)).accuracy.value - setting.accuracy)
+            error = np.abs(read.by_rate(rogan_gladen(alarms, WINDOW, known)).accuracy.value - trial.accuracy)
             for nominal in RATES:
-                key = setting.kind, round((tpr + tnr) / 2, 2), float(round(nominal, 1))
-                found.setdefault(key, []).append(float(error[setting.nominal == nominal].mean()))
+                key = trial.kind, round((tpr + tnr) / 2, 2), float(round(nominal, 1))
+                found.setdefault(key, []).append(float(error[trial.nominal == nominal].mean()))
     for (kind, balanced, nominal), errors in sorted(found.items()):
         yield Sensitivity(data.name, kind, balanced, nominal, float(np.mean(errors)))
 
 
 def _alarms(data: Scores, kind: str) -> np.ndarray:
     """Verdicts on all rows of a detector calibrated on one kind."""
-    first = next(s for s in protocol.settings(data, per=1) if s.calibrated == (kind,) and s.kind == "unseen")
+    first = next(s for s in trials(data, per=1) if s.calibrated == (kind,) and s.kind == "unseen")
     return Read(first).alarms
 
 

@@ -203,7 +203,7 @@ def sweep() -> str:
     }
     names = [values([{"n": k[i]} for k in cells], "n") for i in (0, 1)]
     ramp = Ramp("loss", 1.5, 2.4, ("1,500 dollars", "2,400 dollars"))
-    title = "Figure 12: thousand dollars per patient at a rate of 0.5, by the accuracy of the classifier under shift and of the detector"
+    title = "Figure 12: thousand dollars per patient at a rate of 0.5, by accuracy under shift and by detector"
     return heat(names[0], names[1], cells, title=title, ramp=ramp)
 
 

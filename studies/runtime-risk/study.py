@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import protocol
 from estimators import Estimate, Read, by_peers, with_detectors, without_detectors
-from protocol import Scores, Setting
 
 from roadworthy.analysis.risk.against_truth import Told, error_of
+from roadworthy.analysis.risk.trials import RATES, Scores, Trial, trials
 
 HERE = Path(__file__).resolve().parent
 TABLES, CACHE = HERE / "tables", HERE / "cache"
@@ -30,7 +30,7 @@ TOGETHER, NONE = "all", "none"
 
 
 class Record(NamedTuple):
-    """One estimator's errors in the windows of one setting at one nominal rate."""
+    """One estimator's errors in the windows of one trial at one nominal rate."""
 
     data: str
     kind: str
@@ -52,49 +52,49 @@ def detectors_of(data: Scores, *, singly: bool) -> tuple[tuple[str, ...], ...]:
     return (everyone, *(((name,) for name in everyone) if singly else ()))
 
 
-def judged(setting: Setting, detectors: str, name: str, estimate: Estimate) -> Iterator[Record]:
+def judged(trial: Trial, detectors: str, name: str, estimate: Estimate) -> Iterator[Record]:
     """The rate against the nominal rate, the accuracy against the window's own."""
-    about = setting.data.name, setting.kind, "+".join(setting.calibrated), setting.streamed, detectors, name
+    about = trial.data.name, trial.kind, "+".join(trial.calibrated), trial.streamed, detectors, name
     for target, told, truth in (
-        ("rate", estimate.rate, setting.nominal),
-        ("accuracy", estimate.accuracy, setting.accuracy),
+        ("rate", estimate.rate, trial.nominal),
+        ("accuracy", estimate.accuracy, trial.accuracy),
     ):
         if told is None:
             continue
-        for nominal in protocol.RATES:
-            at = setting.nominal == nominal
+        for nominal in RATES:
+            at = trial.nominal == nominal
             e = error_of(Told(told.value[at], told.low[at], told.high[at]), truth[at])
             yield Record(*about, target, float(round(nominal, 1)), e.mean_absolute, e.bias, e.coverage, e.width)
 
 
-def records_of(settings: Sequence[Setting], *, singly: bool, peers: Path | None) -> Iterator[Record]:
-    """Everyone on every setting."""
-    for i, setting in enumerate(settings):
-        for name, estimate in without_detectors(setting):
-            yield from judged(setting, NONE, name, estimate)
-        for names in detectors_of(setting.data, singly=singly):
-            some, label = setting.on(names), TOGETHER if len(names) > 1 else names[0]
+def records_of(tried: Sequence[Trial], *, singly: bool, peers: Path | None) -> Iterator[Record]:
+    """Everyone on every trial."""
+    for i, trial in enumerate(tried):
+        for name, estimate in without_detectors(trial):
+            yield from judged(trial, NONE, name, estimate)
+        for names in detectors_of(trial.data, singly=singly):
+            some, label = trial.on(names), TOGETHER if len(names) > 1 else names[0]
             found = [with_detectors(some)]
             if peers is not None:
-                with np.load(peers / _file(i, setting, label), allow_pickle=False) as file:
+                with np.load(peers / _file(i, trial, label), allow_pickle=False) as file:
                     found.append(by_peers(some, {n: file[n] for n in file.files}))
             for listing in found:
                 for name, estimate in listing:
-                    yield from judged(setting, label, name, estimate)
-        print(f"{setting.data.name}: {setting.kind}, {'+'.join(setting.calibrated)} -> {setting.streamed}", flush=True)
+                    yield from judged(trial, label, name, estimate)
+        print(f"{trial.data.name}: {trial.kind}, {'+'.join(trial.calibrated)} -> {trial.streamed}", flush=True)
 
 
-def ask_peers(settings: Sequence[Setting], folder: Path, *, singly: bool) -> Path | None:
-    """Export the settings, run the peers on those they have not seen, and say where their answers are."""
+def ask_peers(tried: Sequence[Trial], folder: Path, *, singly: bool) -> Path | None:
+    """Export the tried, run the peers on those they have not seen, and say where their answers are."""
     if not PEERS.exists():
         print("no peers: make .venv-peers/risk/installed makes their environment; their rows are left out")
         return None
     given, made = folder / "in", folder / "out"
     given.mkdir(parents=True, exist_ok=True)
-    for i, setting in enumerate(settings):
-        for names in detectors_of(setting.data, singly=singly):
-            some = setting.on(names)
-            path = given / _file(i, setting, TOGETHER if len(names) > 1 else names[0])
+    for i, trial in enumerate(tried):
+        for names in detectors_of(trial.data, singly=singly):
+            some = trial.on(names)
+            path = given / _file(i, trial, TOGETHER if len(names) > 1 else names[0])
             if (made / path.name).exists():
                 continue
             read = Read(some)
@@ -112,8 +112,8 @@ def ask_peers(settings: Sequence[Setting], folder: Path, *, singly: bool) -> Pat
     return made
 
 
-def _file(i: int, setting: Setting, detectors: str) -> str:
-    return f"{setting.data.name}.{i:03d}.{detectors}.npz"
+def _file(i: int, trial: Trial, detectors: str) -> str:
+    return f"{trial.data.name}.{i:03d}.{detectors}.npz"
 
 
 def write(path: Path, records: Iterable[NamedTuple]) -> None:
@@ -135,10 +135,10 @@ def main() -> None:
     names = ("own",) if options.own else protocol.available()
     data = [protocol.own() if name == "own" else protocol.published(name) for name in names]
     per, singly = (4 if options.quick else 10 if options.own else 40), not (options.quick or options.own)
-    settings = [s for d in data for s in protocol.settings(d, per=per, left_out=options.own)]
+    tried = [s for d in data for s in trials(d, per=per, left_out=options.own)]
     which = "own" if options.own else "published"
-    peers = None if options.quick else ask_peers(settings, CACHE / f"peers-{which}", singly=singly)
-    records = list(records_of(settings, singly=singly, peers=peers))
+    peers = None if options.quick else ask_peers(tried, CACHE / f"peers-{which}", singly=singly)
+    records = list(records_of(tried, singly=singly, peers=peers))
     write((CACHE / "quick.csv") if options.quick else CACHE / f"records-{which}.csv", records)
 
 

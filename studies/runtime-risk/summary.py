@@ -1,4 +1,4 @@
-"""Sums up the records of study.py: errors and intervals by data set, errors by rate; as CSV and as the tables of the README.
+"""Sums up the records of study.py: errors and intervals by data set, errors by rate, as CSV; and the tables of the README.
 
     python studies/runtime-risk/summary.py
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+import readme
 from study import CACHE, NONE, TABLES, TOGETHER, Record
 
 ALONE = "each alone"
@@ -102,23 +103,9 @@ def write(name: str, lines: list[list[str]]) -> None:
         csv.writer(file, lineterminator="\n").writerows(lines)
 
 
-def markdown(lines: list[list[str]], *, target: str, kinds: Sequence[str]) -> str:
-    """Errors of one target, the kinds side by side as mean over data sets (mean over folds)."""
-    at = {tuple(line[:4]): (line[4], line[5]) for line in lines[1:]}
-    rows = {k[2:] for k in at if k[1] == target}
-    shown = sorted(rows, key=lambda r: float(at.get((kinds[-1], target, *r), ("9",))[0]))
-    text = [f"| estimator | detectors | {' | '.join(kinds)} |", "| --- | --- |" + " --- |" * len(kinds)]
-    for detectors, name in shown:
-        cells = [at.get((kind, target, detectors, name), ("", "")) for kind in kinds]
-        numbers = [f"{a[1:]} ({b[1:]})" if a else "" for a, b in cells]
-        mark = "**" if name == "ours" else ""
-        text.append(f"| {mark}{name}{mark} | {detectors} | {' | '.join(numbers)} |")
-    return "\n".join(text)
-
-
 def main() -> None:
     """The command."""
-    for which, kinds in (("published", ("same", "unseen")), ("own", ("same", "unseen", "left out"))):
+    for which in ("published", "own"):
         path = CACHE / f"records-{which}.csv"
         if not path.exists():
             print(f"no {path.name}: run study.py first; its tables are left as they are")
@@ -129,11 +116,7 @@ def main() -> None:
         write(f"by-rate-{which}", by_rate(records))
         if which == "own":
             write("pairs-own", pairs(records))
-        parts = [
-            f"### {target}\n\n{markdown(errors(records), target=target, kinds=kinds)}\n"
-            for target in ("accuracy", "rate")
-        ]
-        (TABLES / f"errors-{which}.md").write_text("\n".join(parts), encoding="utf-8")
+    readme.main()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from roadworthy.analysis.risk.trials import Scores, trials
+
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "runtime-risk"
 AT_MOST = {"accuracy": {"same": 0.040, "unseen": 0.064}, "rate": {"same": 0.032, "unseen": 0.052}}
 AT_LEAST = {"same": 0.93, "unseen": 0.88}
@@ -38,42 +40,20 @@ def study():
 
 
 @pytest.fixture
-def small(study):
+def small():
     rng = np.random.default_rng(0)
     fold = np.repeat(["train", "ind_val", "ind_test", "fog", "snow", "night"], [50, 200, 200, 120, 120, 120])
     strength = np.array([{"fog": 2.0, "snow": 1.5, "night": 2.5}.get(f, 0.0) for f in fold])
     columns = {"energy": rng.normal(strength), "knn": rng.normal(0.5 * strength)}
-    return study.protocol.Scores("small", fold, rng.random(len(fold)) < np.where(strength > 0, 0.4, 0.9), columns)
-
-
-def test_rows_that_calibrate_never_stream(study, small):
-    for setting in study.protocol.settings(small, per=2, left_out=True):
-        assert not set(setting.windows.ravel()) & set(setting.calibration)
-        assert set(small.fold[setting.clean]) == {"ind_val"}
-        assert set(small.fold[setting.windows].ravel()) <= {"ind_test", setting.streamed}
-
-
-def test_every_ordered_pair_of_kinds_is_calibrated_and_streamed_once(study, small):
-    found = [(s.kind, s.calibrated, s.streamed) for s in study.protocol.settings(small, per=1)]
-    kinds = ("fog", "snow", "night")
-    assert sorted(found) == sorted(
-        [("same", (a,), a) for a in kinds] + [("unseen", (a,), b) for a in kinds for b in kinds if a != b]
-    )
-
-
-def test_windows_are_the_same_for_everyone_who_asks(study, small):
-    one, two = (list(study.protocol.settings(small, per=2)) for _ in range(2))
-    assert all(np.array_equal(a.windows, b.windows) for a, b in zip(one, two, strict=True))
-    alone = one[0].on(("knn",))
-    assert np.array_equal(alone.windows, one[0].windows) and list(alone.data.columns) == ["knn"]
+    return Scores("small", fold, rng.random(len(fold)) < np.where(strength > 0, 0.4, 0.9), columns)
 
 
 def test_every_estimator_answers_every_window(study, small):
-    setting = next(iter(study.protocol.settings(small, per=2)))
-    listing = [*study.estimators.without_detectors(setting), *study.estimators.with_detectors(setting)]
+    trial = next(trials(small, per=2))
+    listing = [*study.estimators.without_detectors(trial), *study.estimators.with_detectors(trial)]
     assert len({name for name, _ in listing}) == len(listing) >= 15
     for name, estimate in listing:
-        assert np.isfinite(estimate.accuracy.value).all() and len(estimate.accuracy.value) == len(setting.nominal), name
+        assert np.isfinite(estimate.accuracy.value).all() and len(estimate.accuracy.value) == len(trial.nominal), name
 
 
 def test_shuffling_a_column_keeps_what_each_fold_holds(study, small):
@@ -115,12 +95,12 @@ def found(study):
     records = defaultdict(list)
     for name in protocol.available():
         data = protocol.published(name)
-        for setting in protocol.settings(data):
-            records["all"] += list(runner.judged(setting, "all", "ours", study.estimators.ours(setting)))
-        for setting in protocol.settings(data, per=8):
+        for trial in trials(data):
+            records["all"] += list(runner.judged(trial, "all", "ours", study.estimators.ours(trial)))
+        for trial in trials(data, per=8):
             for detector in data.columns:
-                estimate = study.estimators.ours(setting.on((detector,)))
-                records["alone"] += list(runner.judged(setting, detector, "ours", estimate))
+                estimate = study.estimators.ours(trial.on((detector,)))
+                records["alone"] += list(runner.judged(trial, detector, "ours", estimate))
     return records
 
 

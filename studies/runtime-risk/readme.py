@@ -1,0 +1,143 @@
+"""Puts the tables of the study into its README, between the marks <!-- name --> and <!-- end -->.
+
+python studies/runtime-risk/readme.py
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+
+from study import HERE, TABLES
+
+Row = dict[str, str]
+BOTH = ("mean over data sets", "mean over folds")
+WANTED = {
+    ("accuracy", "same"): 0.040,
+    ("accuracy", "unseen"): 0.064,
+    ("rate", "same"): 0.032,
+    ("rate", "unseen"): 0.052,
+}
+COVERED = {"same": 0.93, "unseen": 0.88}
+
+
+def table(name: str) -> list[Row]:
+    """A table of the study; empty where it is not there."""
+    path = TABLES / f"{name}.csv"
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Names to the left, numbers to the right."""
+    marks = ["---" if not i else "---:" for i in range(len(head))]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, marks, *lines))
+
+
+def short(number: str | float) -> str:
+    """Three decimals, without the zero."""
+    return f"{float(number):.3f}".removeprefix("0") if number != "" else ""
+
+
+def errors(which: str, detectors: Sequence[str], kinds: Sequence[str]) -> str:
+    """Everyone's errors, the best accuracy on unseen shift first; mean over data sets (mean over folds, if that differs)."""
+    rows = [r for r in table(f"errors-{which}") if r["detectors"] in detectors]
+    at = {(r["estimator"], r["target"], r["kind"]): [short(r[b]) for b in BOTH] for r in rows}
+    columns = [(t, k) for t in ("accuracy", "rate") for k in kinds]
+
+    def cell(name: str, target: str, kind: str) -> str:
+        found = at.get((name, target, kind))
+        return "" if found is None else found[0] if found[0] == found[1] else f"{found[0]} ({found[1]})"
+
+    def place(name: str) -> float:
+        return float(at.get((name, "accuracy", kinds[-1]), ["9"])[0])
+
+    names = sorted({r["estimator"] for r in rows}, key=place)
+    lines = [[f"**{n}**" if n == "ours" else n, *(cell(n, t, k) for t, k in columns)] for n in names]
+    return markdown(["estimator", *(f"{t}, {k}" for t, k in columns)], lines)
+
+
+def targets() -> str:
+    """What was asked for, and what was found."""
+    rows = [r for r in table("errors-published") if (r["detectors"], r["estimator"]) == ("all", "ours")]
+    lines = []
+    for r in rows:
+        most = WANTED[r["target"], r["kind"]]
+        sets = [short(v) for k, v in r.items() if k not in ("kind", "target", "detectors", "estimator", *BOTH)]
+        lines.append([f"{r['target']}, {r['kind']} shift", short(most), *(short(r[b]) for b in BOTH), *sets])
+    names = [k for k in rows[0] if k not in ("kind", "target", "detectors", "estimator")] if rows else []
+    return markdown(["mean absolute error of ours", "at most", *names], lines)
+
+
+def intervals(which: str) -> str:
+    """Coverage and width of ours."""
+    rows = [r for r in table(f"intervals-{which}") if r["estimator"] == "ours"]
+    fixed = ("kind", "target", "detectors", "estimator", "figure")
+    names = [k for k in rows[0] if k not in fixed] if rows else []
+    lines = []
+    for r in rows:
+        least = short(COVERED[r["kind"]]) if r["figure"] == "coverage" and r["kind"] in COVERED else ""
+        who = "together" if r["detectors"] == "all" else "each alone"
+        what = f"{r['figure']} of the {r['target']}, {r['kind']}, detectors {who}"
+        lines.append([what, least, *(short(r[n]) for n in names)])
+    return markdown(["nominal 95% intervals of ours", "at least", *names], lines)
+
+
+def alignment() -> str:
+    """Errors with and without the files in doubt."""
+    rows = table("alignment")
+    at = {
+        (r["data"], r["files"], r["kind"], r["estimator"]): (short(r["rate_error"]), short(r["accuracy_error"]))
+        for r in rows
+    }
+    keys = list(dict.fromkeys((r["data"], r["files"]) for r in rows))
+    columns = [(e, k) for e in ("ours", "quick combination") for k in ("same", "unseen")]
+    lines = [[f"{d}, {f}", *(" / ".join(at[d, f, k, e]) for e, k in columns)] for d, f in keys]
+    return markdown(["files; rate / accuracy", *(f"{e}, {k}" for e, k in columns)], lines)
+
+
+def costs() -> str:
+    """Mean error in dollars, over all rates."""
+    found: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
+    for r in table("costs-published"):
+        by_kind = found.setdefault((r["data"], r["tree"]), {}).setdefault(r["kind"], [])
+        by_kind.append((float(r["paper_error"]), float(r["our_error"])))
+
+    def mean(pairs: list[tuple[float, float]], i: int) -> str:
+        return f"{sum(p[i] for p in pairs) / len(pairs):.0f}"
+
+    lines = [
+        [f"{d}, {t}", *(mean(by_kind[k], i) for k in ("same", "unseen") for i in (0, 1))]
+        for (d, t), by_kind in found.items()
+    ]
+    return markdown(["dollars a case", "paper, same", "ours, same", "paper, unseen", "ours, unseen"], lines)
+
+
+PARTS = {
+    "targets": targets,
+    "errors-together": lambda: errors("published", ("all", "none"), ("same", "unseen")),
+    "errors-alone": lambda: errors("published", ("each alone",), ("same", "unseen")),
+    "intervals": lambda: intervals("published"),
+    "alignment": alignment,
+    "costs": costs,
+    "own": lambda: errors("own", ("all", "none"), ("same", "unseen", "left out")),
+    "own-intervals": lambda: intervals("own"),
+}
+
+
+def main() -> None:
+    """The command."""
+    path = HERE / "README.md"
+    text = path.read_text(encoding="utf-8")
+    for name, make in PARTS.items():
+        begin, end = f"<!-- {name} -->\n", "<!-- end -->"
+        before, _, rest = text.partition(begin)
+        if rest:
+            text = f"{before}{begin}{make()}\n{end}{rest.partition(end)[2]}"
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
