@@ -165,3 +165,15 @@ def test_a_page_without_the_token_asks_for_it_and_dark_readers_get_dark_charts(b
         await_verdict(direct, "Tolerable")
         assert "token" not in direct.url
         direct.context.close()
+
+
+def test_a_bundle_without_a_limit_shows_what_it_can(browser, tmp_path):
+    path = tmp_path / "bundle.json"
+    monitored.bundle(tolerable=None).save(path)
+    with monitored.serving(path, tmp_path / "state.sqlite") as service:
+        page, troubles = opened(browser, service.address, "phone")
+        service.post(monitored.events(150))
+        await_verdict(page, "No limit was given")
+        assert page.locator("#exceedance").inner_text() == "–"
+        assert page.evaluate(COLOUR, "accent") in page.evaluate(INK, "#figure-risk") and troubles == []
+        page.context.close()

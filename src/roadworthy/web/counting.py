@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roadworthy.monitor import Bundle, EventError, Monitor, Question, Taken
 from roadworthy.monitor.events import mark
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SNAPSHOT_BYTES = 16 << 20
 """The log grows by this much, or by twice the snapshot, before the next one: a restart replays a second or two."""
 ALARMS_SHOWN = 500
+LIVE_S = 0.5
+"""How old the windows may be that a live page shows: several pages then cost what one does."""
 _LOG = logging.getLogger("roadworthy.monitor")
 
 Post = Batch | Single | LabelPost
@@ -69,6 +71,14 @@ class Call:
         return found
 
 
+class _Spoken(NamedTuple):
+    """What the windows said after so many events, and when that was worked out."""
+
+    at: int
+    when: float
+    windows: list[dict[str, Any]]
+
+
 class Counting:
     """The monitor of a bundle, and its file."""
 
@@ -88,7 +98,7 @@ class Counting:
         self._snapshot_size = 0
         self._changed = False
         self._last_alarm = -1
-        self._spoken: tuple[int, list[dict[str, Any]]] | None = None
+        self._spoken: _Spoken | None = None
         self._notice_alarms()
 
     def commit(self, posts: Sequence[Post]) -> list[Taken | Labelled]:
@@ -179,13 +189,14 @@ class Counting:
         self.ledger.snapshot(body, upto=self._seq)
         self._log_bytes, self._snapshot_size = 0, len(body)
 
-    def windows(self) -> list[dict[str, Any]]:
-        """What every window says now."""
-        state = self.monitor.state
+    def windows(self, *, age: float = 0.0) -> list[dict[str, Any]]:
+        """What every window says now, or said so many seconds ago."""
+        state, now = self.monitor.state, time.monotonic()
         at = state.taken.total + len(state.labels.given)
-        if self._spoken is None or self._spoken[0] != at:
-            self._spoken = at, [views.risk_view(self.monitor.risk(name)) for name in self.bundle.windows.names]
-        return self._spoken[1]
+        if self._spoken is None or (self._spoken.at != at and now - self._spoken.when >= age):
+            said = [views.risk_view(self.monitor.risk(name)) for name in self.bundle.windows.names]
+            self._spoken = _Spoken(at, now, said)
+        return self._spoken.windows
 
     def live(self, after: float) -> dict[str, Any]:
         """What the page asks for."""
@@ -197,7 +208,7 @@ class Counting:
             "alarm": self.monitor.alarm,
             "on": on,
             "off": off,
-            "windows": self.windows(),
+            "windows": self.windows(age=LIVE_S),
             "history": self.ledger.readings(after=after),
             "alarms": self.ledger.alarms(limit=ALARMS_SHOWN),
             "labels": views.label_view(list(state.labels.given.values())),

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import logging
+import signal
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -83,8 +84,15 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
             webhook.send(alarm)
 
     keeper = Keeper(Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=settings.snapshot_bytes))
+
+    def delivered(alarm: Mapping[str, Any]) -> None:
+        with contextlib.suppress(
+            RuntimeError
+        ):  # the service has ended meanwhile, and sends it again after the next start
+            keeper.soon(lambda counting: counting.ledger.delivered(alarm))
+
     if webhook is not None:
-        webhook.start(lambda alarm: keeper.soon(lambda counting: counting.ledger.delivered(alarm)), waiting)
+        webhook.start(delivered, waiting)
     return App(keeper, guard, body_limit=settings.body_limit, sidecar=sidecar, webhook=webhook, ready=ready)
 
 
@@ -113,8 +121,13 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
         server_header=False,
         timeout_graceful_shutdown=5,
     )
-    with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+    # uvicorn ends in order and then raises the signal again; to be asked to end is no failure.
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _bound(settings: Settings) -> socket.socket:

@@ -264,7 +264,7 @@
   function build() {
     charts.forEach((c) => c.destroy());
     charts = [];
-    const line = (extra = {}) => ({ stroke: colour("accent"), width: 2, points: { show: false }, spanGaps: false, ...extra });
+    const line = (extra = {}) => ({ stroke: colour("accent"), width: 2, spanGaps: false, points: { show: (u) => u.data[0].length < 3, size: 7, fill: extra.stroke || colour("accent") }, ...extra });
     const hidden = { stroke: "transparent", width: 0, points: { show: false } };
     const band = [{ series: [2, 3], fill: colour("band") }];
     const make = (id, kind, keys, given) => {
