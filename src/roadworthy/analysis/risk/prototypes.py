@@ -138,6 +138,24 @@ def cost_tree(costs: Mapping[str, Any], *, unit: str = "cost per case") -> Tree:
     return detector_tree(Costs(**{"necessary": called[0], "unnecessary": called[0]} | named), unit=unit)
 
 
+def answer_costs(tree: Tree) -> tuple[float, float] | None:
+    """The costs of a right and of a wrong answer where a tree has the form of figure 1 and asks for nothing else.
+
+    >>> answer_costs(base_tree(POLYP_COSTS)), answer_costs(detector_tree(POLYP_COSTS))
+    ((635.0, 6735.0), None)
+    """
+    kinds: dict[str | float | None, Node | Leaf] = {b.p: b.then for b in tree.root.branches}
+    found = set()
+    for kind, accuracy in (("p_shift", "accuracy_shifted"), (None, "accuracy_clean")):
+        node = kinds.get(kind)
+        leaves = {b.p: b.then for b in node.branches} if isinstance(node, Node) else {}
+        right, wrong = leaves.get(accuracy), leaves.get(None)
+        if not (isinstance(right, Leaf) and isinstance(wrong, Leaf)) or len(leaves) > 2 or len(kinds) > 2:
+            return None
+        found.add((float(right.cost), float(wrong.cost)))
+    return found.pop() if len(found) == 1 else None
+
+
 def several_events(
     events: Sequence[str],
     costs: Costs | Mapping[str, Any] = RIGHT_OR_WRONG,

@@ -34,9 +34,9 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
-from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS
+from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs
 from roadworthy.analysis.risk.tree import Tree, expectation
-from roadworthy.analysis.risk.weighted import among, quantiles, with_chance
+from roadworthy.analysis.risk.weighted import among, beta_on, quantiles, with_chance
 
 Floats = NDArray[np.float64]
 
@@ -123,9 +123,10 @@ class Estimator:
         self._rows = np.inf if chance else max(float(calibration.table[0].sum()), 1.0)
         self.rates = np.linspace(0.0, 1.0, rates)
         self.separation = separation(calibration)
+        self._answers = answer_costs(tree)
         self._mixed, self._clean_share = self._mixture(self.rates)
         self._log_mixed = np.log(self._mixed)
-        self._log_prior = np.log(_prior_on(self.rates, prior))
+        self._log_prior = np.log(beta_on(self.rates, prior))
         self._before = self._expected(prior[0] / (prior[0] + prior[1]))
 
     def estimate(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, confidence: float = 0.95) -> Estimates:
@@ -163,7 +164,7 @@ class Estimator:
         for at in range(0, len(table), few):
             window = self._window(table[at : at + few])
             weights = self._posterior(window, factor[at : at + few])
-            over, under = self._exceeding(self._risk(self._known(window, self._clean_share)), weights)
+            over, under = self._exceeding(self._cost(window), weights)
             found[at : at + few] = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         return found
 
@@ -267,11 +268,26 @@ class Estimator:
         weights /= weights.sum(axis=(0, 2))[:, None]
         return weights
 
+    def _right_if(self, window: _Window, bins: slice = slice(None)) -> tuple[Floats, Floats]:
+        """By draw, window and bin: events that are right if they are clean, and if they are shifted."""
+        if_clean = np.matmul(window.clean[:, bins], self.draws.right_clean.T).transpose(2, 0, 1)
+        return if_clean, np.matmul(window.shifted[:, bins], self.draws.right_shifted.T).transpose(2, 0, 1)
+
+    def _cost(self, window: _Window) -> Floats:
+        """The risk by draw and rate; where a case costs what its answer does, right answers are all that is counted."""
+        if self._answers is None:
+            return self._risk(self._known(window, self._clean_share))
+        if_clean, if_shifted = self._right_if(window)
+        right = np.matmul(if_clean - if_shifted, self._clean_share)
+        right += if_shifted.sum(axis=2, keepdims=True)
+        right *= ((self._answers[0] - self._answers[1]) / window.by_shift.sum(axis=1))[:, None]
+        right += self._answers[1]
+        return right
+
     def _known(self, window: _Window, clean_share: Floats, bins: slice = slice(None)) -> _Known:
         """How many of a window's events are clean, and right, by draw and rate."""
         share = clean_share[:, bins]
-        if_clean = np.matmul(window.clean[:, bins], self.draws.right_clean.T).transpose(2, 0, 1)
-        if_shifted = np.matmul(window.shifted[:, bins], self.draws.right_shifted.T).transpose(2, 0, 1)
+        if_clean, if_shifted = self._right_if(window, bins)
         right_shifted = if_shifted.sum(axis=2, keepdims=True) - np.matmul(if_shifted, share)
         by_shift = window.by_shift[:, bins]
         clean = np.matmul(by_shift, share)
@@ -324,9 +340,9 @@ class _Window:
         self.n = table.sum(axis=1)
         self.empty = self.n <= TINY
         folded = calibration.folded(np.where(self.empty[:, None], before, table) if self.empty.any() else table)
-        self.by_shift = folded.sum(axis=(2, 3, 4))
-        self.clean = folded.sum(axis=(3, 4))
-        self.shifted = folded.sum(axis=(2, 4))
+        inner = folded.sum(axis=4)
+        self.clean, self.shifted = inner.sum(axis=3), inner.sum(axis=2)
+        self.by_shift = self.clean.sum(axis=2)
         self.outside = folded[..., 1].sum(axis=(1, 2, 3))
 
 
@@ -374,15 +390,3 @@ def _check_constant(name: str, value: ArrayLike, draws: int) -> None:
         raise ValueError(
             f"the constant {name} must be a number, or one for each draw in shape {(draws, 1, 1)}, found {value!r:.60}"
         )
-
-
-def _prior_on(rates: Floats, prior: tuple[float, float]) -> Floats:
-    """A Beta prior's probability of the neighbourhood of each rate."""
-    from scipy.special import betainc
-
-    a, b = prior
-    if not (a > 0 and b > 0):
-        raise ValueError(f"the prior of the rate is a Beta with two positive numbers, found {prior}")
-    middle = (rates[1:] + rates[:-1]) / 2
-    below = np.concatenate([[0.0], betainc(a, b, middle), [1.0]])
-    return np.maximum(np.diff(below), 1e-12)

@@ -109,3 +109,19 @@ def _crossing(upto: Floats, ends: Floats, level: float) -> Floats:
     part = np.divide(level - before, after - before, out=np.ones_like(before), where=after > before)
     result: Floats = ends[at - 1] + np.clip(part, 0.0, 1.0) * (ends[at] - ends[at - 1])
     return result
+
+
+def beta_on(rates: Floats, prior: tuple[float, float]) -> Floats:
+    """A Beta prior's probability of the neighbourhood of each rate.
+
+    >>> beta_on(np.linspace(0.0, 1.0, 5), (1.0, 1.0)).tolist()
+    [0.125, 0.25, 0.25, 0.25, 0.125]
+    """
+    from scipy.special import betainc
+
+    a, b = prior
+    if not (a > 0 and b > 0):
+        raise ValueError(f"the prior of the rate is a Beta with two positive numbers, found {prior}")
+    middle = (rates[1:] + rates[:-1]) / 2
+    below = np.concatenate([[0.0], betainc(a, b, middle), [1.0]])
+    return np.maximum(np.diff(below), 1e-12)
