@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 
 STRANGE = 1e-6
 """The p-value below which a window is called unlike anything calibrated: once in a million windows at most by chance."""
+ROUNDS = 30
+BIN_PRIOR = 0.5
 BEYOND = 3.0
 """Standard errors by which the area under the curve must exceed one half."""
 
@@ -94,20 +96,51 @@ def doubts(
     by_shift: Floats, outside: Floats, log_likelihood: Floats, shrink: Floats, calibration: Calibration
 ) -> Doubts:
     """How strange each window is; `log_likelihood` holds draws x windows x rates."""
-    from scipy.special import bdtrc
     from scipy.stats import chi2
 
     n = by_shift.sum(axis=1)
     effective = n * shrink
     shares = by_shift / np.maximum(n, 1e-12)[:, None]
     best = (by_shift * np.log(np.maximum(shares, 1e-300))).sum(axis=1)
-    deviance = 2.0 * (best - log_likelihood.max(axis=(0, 2))) * shrink
+    # Draws are few: of many kinds, none may lie near the one of this window.
+    fitted = np.maximum(log_likelihood.max(axis=(0, 2)), _mixed(by_shift, calibration))
+    deviance = 2.0 * (best - fitted) * shrink
     rows = calibration.table.sum(axis=(1, 2))
     # A window differs from a draw by its own chance, by the draw's, and by that of the calibration rows.
     deviance = np.maximum(deviance, 0.0) / (1.0 + 2.0 * effective / max(float(rows.min()), 1.0))
     by_bins = chi2.sf(deviance, max(calibration.shift.bins - 1, 1))
-    # The next row of those that were calibrated lies beyond all others on either side with this probability, score by score.
-    expected = min(0.5, 2.0 * len(calibration.names) / (float(rows.min()) + 1.0))
     k = np.floor(outside * shrink)
-    found = np.where(k > 0, bdtrc(np.maximum(k - 1, 0), np.maximum(np.ceil(effective), k).astype(int), expected), 1.0)
-    return Doubts(by_bins, found, outside / np.maximum(n, 1e-12))
+    beyond = _beyond(k, np.maximum(np.ceil(effective), k), 2.0 * len(calibration.names), float(rows.min()))
+    return Doubts(by_bins, beyond, outside / np.maximum(n, 1e-12))
+
+
+def _mixed(by_shift: Floats, calibration: Calibration) -> Floats:
+    """The log-likelihood of each window under the mixture of calibrated kinds, clean among them, that explains it best (EM)."""
+    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)) + BIN_PRIOR
+    shares = bins / bins.sum(axis=1, keepdims=True)
+    n = np.maximum(by_shift.sum(axis=1, keepdims=True), 1e-12)
+    weights = np.full((len(by_shift), len(shares)), 1.0 / len(shares))
+    for _ in range(ROUNDS):
+        weights = weights * ((by_shift / (weights @ shares)) @ shares.T) / n
+        weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
+    result: Floats = (by_shift * np.log(np.maximum(weights @ shares, 1e-300))).sum(axis=1)
+    return result
+
+
+def _beyond(k: Floats, n: Floats, ends: float, rows: float) -> Floats:
+    """How likely k or more of n events lie beyond the calibrated rows at one of the ends of the scores.
+
+    The share of events that lies beyond so many ends of so many rows is itself unknown, and Beta(ends, rows + 1 - ends): one
+    calibration in a hundred has five times the mean beyond its ends. The number is therefore beta-binomial, here by a sum over
+    shares, since windows may be long.
+    """
+    from scipy.special import bdtrc, betainccinv
+
+    ends = min(ends, (rows + 1.0) / 2.0)
+    above = np.concatenate([[0.0], np.logspace(-14.0, -1.0, 240), np.linspace(0.1, 1.0, 60)[1:]])
+    share = np.concatenate([[1.0], betainccinv(ends, rows + 1.0 - ends, above[1:])])
+    some = np.flatnonzero(k > 0)
+    chance = bdtrc(k[some, None] - 1.0, n[some, None].astype(int), share)
+    found = np.ones(len(k))
+    found[some] = np.minimum(((chance[:, 1:] + chance[:, :-1]) / 2.0) @ np.diff(above), 1.0)
+    return found
