@@ -34,8 +34,8 @@ TIMES = (1.0, 2.0, 5.0, 12.0, 30.0)
 LEAST = 6
 QUIET = 0.9
 """The share of clean windows that are passed over in each of two scores while the threshold is sought."""
-MIXTURES, NEAR, RARE = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5), 2.0, 0.99
-"""Rates of shift of the windows that show what lies near a threshold, how near, and which expected errors are rare."""
+MIXTURES, NEAR, WORST = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0), 2.0, 0.9
+"""Shares of shifted or bad events in the windows that show what lies near a threshold; how near; which clean events are bad."""
 FEW = 200
 LEVEL = 0.98
 """Quantile of the clean log-odds above which peaks are fitted."""
@@ -215,28 +215,39 @@ def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:
 
 
 def _hushed(watched: Watched, worlds: Floats, on: float, seed: int) -> Watched:
-    """With the level below which no window comes near the threshold.
+    """With the levels below which no window comes near the threshold.
 
-    Windows with a little and with much of every kind of shift say which shift scores go with log-odds near the threshold: a window
-    is passed over that lies three deviations below the least of them, unless more errors are to be expected in it than in
-    nearly all clean ones.
+    Windows with a little and with much of every kind of shift say which shift scores go with log-odds down to two below the
+    threshold; clean windows with more and more of the cells in which most errors are expected say which expected errors do.
     """
-    calibration = watched.estimator.calibration
-    clean = [_window(watched, world, None, 0.0, seed, i) for i, world in enumerate(worlds[:FEW])]
-    mixed = [
-        _window(watched, world, calibration.table[number].sum(axis=0) + 1e-9, rate, seed, i)
-        for number in range(1, len(calibration.kinds))
+    calibration, error = watched.estimator.calibration, watched.scores.error
+    kinds = [rows.sum(axis=0) + 1e-9 for rows in calibration.table[1:]]
+    clean = worlds.mean(axis=0)
+    order = np.argsort(error, kind="stable")
+    worst = np.zeros_like(clean)
+    worst[order] = np.where(np.cumsum(clean[order]) >= WORST, clean[order], 0.0)
+    shift, _ = _near(watched, worlds, kinds, on, seed)
+    _, errors = _near(watched, worlds, [worst], on, seed)
+    # No mean error exceeds 1: where nothing comes near, no level is needed.
+    return replace(
+        watched, quiet=(float(shift.min()) if len(shift) else watched.quiet[0], float(errors.min(initial=2.0)))
+    )
+
+
+def _near(watched: Watched, worlds: Floats, kinds: Sequence[Floats], on: float, seed: int) -> tuple[Floats, Floats]:
+    """The mean scores of those windows, each with a share of one of the kinds, whose log-odds come near the threshold."""
+    few = worlds[: max(FEW // (4 * len(kinds)), 8)]
+    windows = [
+        _window(watched, world, kind, rate, seed, i)
+        for kind in kinds
         for rate in MIXTURES
-        for i, world in enumerate(worlds[: max(FEW // (4 * len(calibration.kinds)), 5)])
+        for i, world in enumerate(few)
     ]
     size = len(watched.scores.shift)
-    log_odds = watched.estimator.log_odds(np.stack([np.bincount(cells, minlength=size) for cells in mixed]))
-    near = np.abs(log_odds - on) < NEAR
-    if not near.any():
-        return watched
-    shift, _ = _means(watched, [cells for cells, is_near in zip(mixed, near, strict=True) if is_near])
-    _, error = _means(watched, clean)
-    return replace(watched, quiet=(float(shift.min() - 3.0 * shift.std()), float(np.quantile(error, RARE))))
+    log_odds = watched.estimator.log_odds(np.stack([np.bincount(cells, minlength=size) for cells in windows]))
+    shift, error = _means(watched, windows)
+    near = log_odds >= on - NEAR
+    return shift[near], error[near]
 
 
 def _window(watched: Watched, clean: Floats, shifted: Floats | None, rate: float, seed: int, number: int) -> np.ndarray:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HISTORY = 32_768
 """Events from which the autocorrelation time is read."""
-OFTEN, SELDOM = 512, 8192
+OFTEN, SELDOM = 512, 16_384
 """It is read again after a quarter more events, but not before so many and not later."""
 KEPT = 10_000
 CHUNK = 4096
