@@ -69,6 +69,8 @@ def gather(
 
 def _refuse(plan: Plan, at_work: AtWork, calibrating: Sequence[Seen]) -> None:
     """Say what is missing in the file."""
+    if never_wrong(plan.spec):
+        raise ValueError(never_wrong(plan.spec))
     if not any(not s.reads_scores for s in plan.supervisions):
         raise ValueError("a monitor reads the scores of supervisors; name some in the file, supervisors: [max_softmax]")
     if not at_work.first:
@@ -81,10 +83,6 @@ def _refuse(plan: Plan, at_work: AtWork, calibrating: Sequence[Seen]) -> None:
         raise ValueError(
             "nothing says what shift looks like; name circumstances, transforms of the clean data where there is no other"
         )
-    if CLEAN in (c.name for c in plan.circumstances):
-        raise ValueError(f"a circumstance is called {CLEAN}, as are cases without any; give it another name")
-    if never_wrong(plan.spec):
-        raise ValueError(never_wrong(plan.spec))
 
 
 def _parts(plan: Plan, seen: Sequence[Seen]) -> list[Part]:
