@@ -13,7 +13,9 @@ from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import AlarmRule, Bundle, Events, Monitor, Windows
 from roadworthy.monitor.alarms import alarms_per_day, walk
 from roadworthy.monitor.cell_scores import CellScores
-from roadworthy.monitor.false_alarms import Watched, _extrapolated, clean_worlds, default_stride
+from roadworthy.monitor.false_alarms import _extrapolated, default_stride
+from roadworthy.monitor.looks import Watched
+from roadworthy.monitor.worlds import clean_worlds
 
 
 def rule(**changes) -> AlarmRule:

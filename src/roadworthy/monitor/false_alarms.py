@@ -3,9 +3,12 @@
 What clean is, is known from the calibration's clean counts alone, up to chance: of many draws from their Dirichlet posterior
 ("worlds") those are simulated whose windows look riskier than 94% to 99% of the others do, so that the stated rate is kept not on
 average over calibrations but by nearly every one. Windows are evaluated as the monitor will, and alarms counted with hysteresis.
-Beyond what was simulated the rate is extrapolated: the peaks of alarms over a level they reach often are taken to be exponential
-(the log-odds are a log likelihood ratio, whose tail falls at least that fast). The threshold is the upper end of its bootstrap
-interval over streams. The same is done for windows that hold fewer independent events, for autocorrelated streams.
+
+Beyond what was simulated the rate is extrapolated: the peaks of alarms over a level that they reach often are taken to be
+exponential. The tail of the log-odds themselves is not, since they flatten where the risk of a kind that nobody has seen is in
+doubt; the mean shift score of the same windows goes on, a mean of many events whose tail falls faster than that. Peaks are
+therefore measured on its scale, onto which the log-odds are mapped by windows with more and more shift in them. The threshold is
+the upper end of its bootstrap interval over streams. The same is done for windows that hold fewer independent events.
 """
 
 from __future__ import annotations
@@ -20,62 +23,51 @@ import numpy as np
 from roadworthy.monitor.alarms import GAP, AlarmRule, alarms_per_day, walk
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
+from roadworthy.monitor.looks import Watched
+from roadworthy.monitor.worlds import clean_worlds, mean_scores, stream, unlucky_worlds, window_of
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
     from roadworthy.analysis.risk.transfer import Estimator
 
 WORLDS, LOOKS = 800, 200
 """Draws of what clean may be, and evaluations along each stream that is simulated."""
-UNLUCKY = (0.94, 0.99)
-"""Which worlds are simulated, by the rank of the log-odds that their windows have on average."""
 TIMES = (1.0, 2.0, 5.0, 12.0, 30.0)
 """Autocorrelation times for which a threshold is found, as long as a window holds `LEAST` independent events."""
 LEAST = 6
-QUIET = 0.9
-"""The share of clean windows that are passed over in each of two scores while the threshold is sought."""
-MIXTURES, NEAR, WORST = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0), 2.0, 0.9
-"""Shares of shifted or bad events in the windows that show what lies near a threshold; how near; which clean events are bad."""
-FEW = 200
 LEVEL = 0.98
 """Quantile of the clean log-odds above which peaks are fitted."""
 CONFIDENCE, RESAMPLES = 0.9, 200
-STEP, ENOUGH = 0.3, 0.9
-"""The step in the rate of shift that should be noticed within two windows, and how often it should be."""
-DETECTIONS = 40
-_PRIOR = 0.5
+QUIET, FEW = 0.9, 200
+"""The share of clean windows that are passed over in each of two scores while the threshold is sought, of so many."""
+MIXTURES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+"""Shares of shifted or bad events in the windows that show which scores go with which log-odds."""
+NEAR, WORST = 2.0, 0.9
+"""Log-odds below the threshold that are still near it; the share of clean events that are not bad."""
+STEP, ENOUGH, DETECTIONS = 0.3, 0.9, 40
+"""The step in the rate of shift that should be noticed within two windows, how often it should be, and of how many tries."""
 
 
-@dataclass(frozen=True)
-class Watched:
-    """What is watched, and how: everything about an alarm but its thresholds."""
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Which mean shift score goes with which log-odds, for windows of one length."""
 
-    estimator: Estimator
-    scores: CellScores
-    window: int
-    stride: int
-    quiet: tuple[float, float] = (-math.inf, -math.inf)
+    score: Floats
+    log_odds: Floats
 
-    def log_odds(self, cells: np.ndarray, ends: np.ndarray, *, length: int, shrink: float = 1.0) -> Floats:
-        """The log-odds of the windows of so many events before each of these ends; minus infinity where all is quiet."""
-        scored = cells >= 0
-        safe = np.where(scored, cells, 0)
-        totals = [
-            np.concatenate([[0.0], np.cumsum(np.where(scored, column[safe], 0.0))])
-            for column in (self.scores.shift, self.scores.error, np.ones_like(self.scores.shift))
-        ]
-        shift, error, n = (total[ends] - total[np.maximum(ends - length, 0)] for total in totals)
-        n = np.maximum(n, 1.0)
-        found = np.full(len(ends), -math.inf)
-        loud = np.flatnonzero((shift / n >= self.quiet[0]) | (error / n >= self.quiet[1]))
-        if len(loud):
-            size = len(self.scores.shift)
-            counts = np.empty((len(loud), size))
-            for row, end in zip(counts, ends[loud].tolist(), strict=True):
-                part = cells[max(end - length, 0) : end]
-                row[:] = np.bincount(part[part >= 0], minlength=size)
-            found[loud] = self.estimator.log_odds(counts, shrink=shrink)
-        return found
+    @classmethod
+    def of(cls, watched: Watched, worlds: Floats, *, length: int, seed: int) -> Scale:
+        """By windows with more and more of every kind of shift; as both rise together, rank by rank."""
+        kinds = [rows.sum(axis=0) + 1e-9 for rows in watched.estimator.calibration.table[1:]]
+        score, _, log_odds = mixtures(watched, worlds, kinds, length=length, seed=seed)
+        return cls(np.sort(score), np.sort(log_odds))
+
+    def score_of(self, log_odds: float) -> float:
+        """On the scale of the shift score; beyond all windows it goes on as at its end."""
+        return float(np.interp(log_odds, self.log_odds, self.score)) + max(0.0, log_odds - float(self.log_odds[-1]))
+
+    def log_odds_of(self, score: float) -> float:
+        """The inverse of `score_of`."""
+        return float(np.interp(score, self.score, self.log_odds)) + max(0.0, score - float(self.score[-1]))
 
 
 def alarm_rule(
@@ -104,7 +96,6 @@ def alarm_rule(
         if watched.window / time >= LEAST:
             by_time.append((time, threshold(watched, unlucky, per_event, time=time, seed=seed)))
     watched = _hushed(watched, worlds, on, seed)
-    notes = _notes(estimator, watched.window, false_alarms, events_per_day, detects)
     return AlarmRule(
         watched.window,
         watched.stride,
@@ -115,7 +106,7 @@ def alarm_rule(
         tuple(by_time),
         watched.quiet,
         detects,
-        notes,
+        _notes(estimator, watched.window, false_alarms, events_per_day, detects),
     )
 
 
@@ -129,47 +120,25 @@ def off_for(on: float) -> float:
     return min(0.0, on - GAP)
 
 
-def clean_worlds(calibration: Calibration, draws: int, rng: np.random.Generator) -> Floats:
-    """What clean may be: Dirichlet draws over the bins of the shift score, and within each over its cells."""
-    counts = calibration.table[0].sum(axis=0).astype(np.float64).reshape(calibration.shift.bins, -1)
-    bins = rng.dirichlet(counts.sum(axis=1) + _PRIOR, draws)
-    inner = rng.standard_gamma(counts + _PRIOR / counts.shape[1], (draws, *counts.shape))
-    inner = np.maximum(inner, 1e-300)
-    worlds = bins[:, :, None] * inner / inner.sum(axis=2, keepdims=True)
-    result: Floats = worlds.reshape(draws, -1)
-    return result
-
-
-def unlucky_worlds(watched: Watched, worlds: Floats) -> Floats:
-    """Those in which clean looks riskier than in most."""
-    order = np.argsort(watched.estimator.log_odds(worlds * watched.window), kind="stable")
-    low, high = (int(share * len(order)) for share in UNLUCKY)
-    return worlds[order[low:high]]
-
-
-def stream(world: Floats, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Independent cells of one world."""
-    upto = np.cumsum(world)
-    return np.minimum(np.searchsorted(upto, rng.random(n) * upto[-1], side="right"), len(world) - 1)
-
-
 def threshold(watched: Watched, worlds: Floats, per_event: float, *, time: float = 1.0, seed: int = 0) -> float:
     """The log-odds that clean streams reach `per_event` times an event at most, with confidence."""
     rng = np.random.default_rng([seed, 2, int(time)])
     length, stride = max(1, round(watched.window / time)), max(1, round(watched.stride / time))
     ends = length + stride * np.arange(LOOKS)
     series = [watched.log_odds(stream(w, int(ends[-1]), rng), ends, length=length) for w in worlds]
-    # Of `time` events in a row one is new; a stream of these is `time` times as long in events.
-    wanted = per_event * stride * time
+    scale = Scale.of(watched, worlds, length=length, seed=seed)
     level = float(np.quantile(np.concatenate(series), LEVEL, method="higher"))
     if not math.isfinite(level):
         level = float(max(values.max() for values in series)) - 1.0
-    peaks = [_peaks(values, level) for values in series]
-    chosen = [_extrapolated(peaks, level, wanted)]
+    start = scale.score_of(level)
+    peaks = [[scale.score_of(peak) for peak in _peaks(values, level)] for values in series]
+    # Of `time` events in a row one is new; a stream of these is `time` times as long in events.
+    wanted = per_event * stride * time
+    chosen = [_extrapolated(peaks, start, wanted)]
     for _ in range(RESAMPLES):
         again = rng.integers(len(peaks), size=len(peaks))
-        chosen.append(_extrapolated([peaks[i] for i in again], level, wanted))
-    return max(chosen[0], float(np.quantile(chosen, CONFIDENCE)))
+        chosen.append(_extrapolated([peaks[i] for i in again], start, wanted))
+    return max(level, scale.log_odds_of(max(chosen[0], float(np.quantile(chosen, CONFIDENCE)))))
 
 
 def _peaks(values: Floats, level: float) -> list[float]:
@@ -184,8 +153,8 @@ def _extrapolated(peaks: Sequence[Sequence[float]], level: float, wanted: float)
     """Where alarms become as rare as wanted (per look), their peaks exponential above the level."""
     heights = np.array([peak for stream_peaks in peaks for peak in stream_peaks])
     rate = max(len(heights), 1) / (len(peaks) * LOOKS)
-    scale = float((heights - level).mean()) if len(heights) else 1.0
-    return level + max(scale, 0.05) * max(math.log(rate / wanted), 0.0)
+    mean = float((heights - level).mean()) if len(heights) else 0.0
+    return level + max(mean, 1e-3) * max(math.log(rate / wanted), 0.0)
 
 
 def detections(watched: Watched, worlds: Floats, on: float, *, seed: int = 0) -> tuple[tuple[str, float], ...]:
@@ -206,11 +175,28 @@ def detections(watched: Watched, worlds: Floats, on: float, *, seed: int = 0) ->
     return tuple(found)
 
 
+def mixtures(
+    watched: Watched, worlds: Floats, kinds: Sequence[Floats], *, length: int, seed: int
+) -> tuple[Floats, Floats, Floats]:
+    """Mean shift score, mean expected error and log-odds of windows with a share of one of the kinds in them."""
+    few = worlds[: max(FEW // (4 * len(kinds)), 8)]
+    windows = [
+        window_of(world, kind, rate, length=length, seed=(seed, 4, i, round(1e6 * rate)))
+        for kind in kinds
+        for rate in MIXTURES
+        for i, world in enumerate(few)
+    ]
+    size = len(watched.scores.shift)
+    log_odds = watched.estimator.log_odds(np.stack([np.bincount(cells, minlength=size) for cells in windows]))
+    return *mean_scores(watched.scores, windows), log_odds
+
+
 def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:
     """With the level above which most alarms of clean streams lie, to find the threshold at little cost."""
-    shift, error = _means(
-        watched, [_window(watched, world, None, 0.0, seed, i) for i, world in enumerate(worlds[:FEW])]
-    )
+    windows = [
+        window_of(world, None, 0.0, length=watched.window, seed=(seed, 5, i)) for i, world in enumerate(worlds[:FEW])
+    ]
+    shift, error = mean_scores(watched.scores, windows)
     return replace(watched, quiet=(float(np.quantile(shift, QUIET)), float(np.quantile(error, QUIET))))
 
 
@@ -220,50 +206,19 @@ def _hushed(watched: Watched, worlds: Floats, on: float, seed: int) -> Watched:
     Windows with a little and with much of every kind of shift say which shift scores go with log-odds down to two below the
     threshold; clean windows with more and more of the cells in which most errors are expected say which expected errors do.
     """
-    calibration, error = watched.estimator.calibration, watched.scores.error
-    kinds = [rows.sum(axis=0) + 1e-9 for rows in calibration.table[1:]]
     clean = worlds.mean(axis=0)
-    order = np.argsort(error, kind="stable")
+    order = np.argsort(watched.scores.error, kind="stable")
     worst = np.zeros_like(clean)
     worst[order] = np.where(np.cumsum(clean[order]) >= WORST, clean[order], 0.0)
-    shift, _ = _near(watched, worlds, kinds, on, seed)
-    _, errors = _near(watched, worlds, [worst], on, seed)
+    kinds = [rows.sum(axis=0) + 1e-9 for rows in watched.estimator.calibration.table[1:]]
+    shift, _, log_odds = mixtures(watched, worlds, kinds, length=watched.window, seed=seed)
+    _, error, bad = mixtures(watched, worlds, [worst], length=watched.window, seed=seed)
+    near = shift[log_odds >= on - NEAR]
     # No mean error exceeds 1: where nothing comes near, no level is needed.
+    errors = error[bad >= on - NEAR]
     return replace(
-        watched, quiet=(float(shift.min()) if len(shift) else watched.quiet[0], float(errors.min(initial=2.0)))
+        watched, quiet=(float(near.min()) if len(near) else watched.quiet[0], float(errors.min(initial=2.0)))
     )
-
-
-def _near(watched: Watched, worlds: Floats, kinds: Sequence[Floats], on: float, seed: int) -> tuple[Floats, Floats]:
-    """The mean scores of those windows, each with a share of one of the kinds, whose log-odds come near the threshold."""
-    few = worlds[: max(FEW // (4 * len(kinds)), 8)]
-    windows = [
-        _window(watched, world, kind, rate, seed, i)
-        for kind in kinds
-        for rate in MIXTURES
-        for i, world in enumerate(few)
-    ]
-    size = len(watched.scores.shift)
-    log_odds = watched.estimator.log_odds(np.stack([np.bincount(cells, minlength=size) for cells in windows]))
-    shift, error = _means(watched, windows)
-    near = log_odds >= on - NEAR
-    return shift[near], error[near]
-
-
-def _window(watched: Watched, clean: Floats, shifted: Floats | None, rate: float, seed: int, number: int) -> np.ndarray:
-    """The cells of one window of a world, a share of them shifted."""
-    rng = np.random.default_rng([seed, 4, number, round(1e6 * rate)])
-    cells = stream(clean, watched.window, rng)
-    if shifted is not None:
-        where = np.flatnonzero(rng.random(watched.window) < rate)
-        cells[where] = stream(shifted, len(where), rng)
-    return cells
-
-
-def _means(watched: Watched, windows: Sequence[np.ndarray]) -> tuple[Floats, Floats]:
-    """The mean shift score and the mean expected error of each window."""
-    cells = np.stack(windows)
-    return watched.scores.shift[cells].mean(axis=1), watched.scores.error[cells].mean(axis=1)
 
 
 def _notes(

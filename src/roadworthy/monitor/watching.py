@@ -13,7 +13,7 @@ import numpy as np
 
 from roadworthy.monitor.alarms import Alarm, walk
 from roadworthy.monitor.autocorrelation import integrated_time
-from roadworthy.monitor.false_alarms import Watched
+from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.risk_state import odds_to_probability
 
 if TYPE_CHECKING:
