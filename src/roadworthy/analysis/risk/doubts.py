@@ -22,7 +22,8 @@ Floats = NDArray[np.float64]
 
 STRANGE = 1e-6
 """The p-value below which a window is called unlike anything calibrated: once in a million windows at most by chance."""
-ROUNDS = 30
+UNLIKELY, ROUNDS = 0.01, 300
+"""The p-value below which the mixture of kinds that explains a window best is looked for, and for how long."""
 BIN_PRIOR = 0.5
 BEYOND = 3.0
 """Standard errors by which the area under the curve must exceed one half."""
@@ -102,13 +103,16 @@ def doubts(
     effective = n * shrink
     shares = by_shift / np.maximum(n, 1e-12)[:, None]
     best = (by_shift * np.log(np.maximum(shares, 1e-300))).sum(axis=1)
-    # Draws are few: of many kinds, none may lie near the one of this window.
-    fitted = np.maximum(log_likelihood.max(axis=(0, 2)), _mixed(by_shift, calibration))
-    deviance = 2.0 * (best - fitted) * shrink
     rows = calibration.table.sum(axis=(1, 2))
     # A window differs from a draw by its own chance, by the draw's, and by that of the calibration rows.
-    deviance = np.maximum(deviance, 0.0) / (1.0 + 2.0 * effective / max(float(rows.min()), 1.0))
-    by_bins = chi2.sf(deviance, max(calibration.shift.bins - 1, 1))
+    scale = 2.0 * shrink / (1.0 + 2.0 * effective / max(float(rows.min()), 1.0))
+    freedom = max(calibration.shift.bins - 1, 1)
+    by_bins = chi2.sf((best - log_likelihood.max(axis=(0, 2))) * scale, freedom)
+    # Draws are few: of many kinds, none may lie near the one of this window.
+    again = np.flatnonzero(by_bins < UNLIKELY)
+    if len(again):
+        gap = best[again] - _mixed(by_shift[again], calibration)
+        by_bins[again] = np.maximum(by_bins[again], chi2.sf(gap * scale[again], freedom))
     k = np.floor(outside * shrink)
     beyond = _beyond(k, np.maximum(np.ceil(effective), k), 2.0 * len(calibration.names), float(rows.min()))
     return Doubts(by_bins, beyond, outside / np.maximum(n, 1e-12))
