@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import json
 import logging
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 EXTRA = ("uvicorn", "httptools", "uvloop", "orjson")
 PORT = 8321
+_MALLOPT = ((-3, 1 << 18), (-1, 1 << 20), (-8, 2))
+"""Blocks from 256 kB are given back at once, the heap's end from 1 MB, and two heaps do for two threads: see mallopt(3)."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
     check_extra()
     import uvicorn
 
+    steady_memory()
     listening = _bound(settings)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -128,6 +132,19 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
             uvicorn.Server(config).run(sockets=[listening])
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def steady_memory() -> bool:
+    """Have the C library give large blocks back at once; False where it is not glibc.
+
+    glibc raises the size from which a block is given back whenever one is; what a snapshot takes for a moment then comes from the
+    heap, and leaves holes in it: over 15 million events the process grew by a half.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    return all(mallopt(setting, value) for setting, value in _MALLOPT)
 
 
 def _bound(settings: Settings) -> socket.socket:
