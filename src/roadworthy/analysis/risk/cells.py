@@ -65,6 +65,8 @@ class Calibration:
     """Rows: kinds x (right, wrong) x cells."""
     notes: tuple[str, ...] = ()
     grouped: bool = False
+    independent: tuple[float, ...] = ()
+    """Of each kind, how many independent rows its rows are worth; without groups, all of them."""
 
     def __post_init__(self) -> None:
         expected = (len(self.kinds), 2, self.cells)
@@ -97,6 +99,17 @@ class Calibration:
     def cells(self) -> int:
         """How many cells there are."""
         return math.prod(self.shape)
+
+    @property
+    def effective(self) -> Floats:
+        """How many independent rows there are of each kind."""
+        rows = self.table.sum(axis=(1, 2)).astype(np.float64)
+        return np.minimum(self.independent, rows) if self.independent else rows
+
+    @property
+    def worth(self) -> Floats:
+        """Of each kind, how much of an independent row one row is worth."""
+        return self.effective / np.maximum(self.table.sum(axis=(1, 2)), 1)
 
     def rows(self, kind: str) -> int:
         """How many rows of a kind were counted."""
@@ -182,6 +195,7 @@ class Calibration:
             },
             "notes": list(self.notes),
             "grouped": self.grouped,
+            "independent": list(self.independent),
         }
 
     @classmethod
@@ -211,6 +225,7 @@ class Calibration:
             table,
             tuple(map(str, record.get("notes", ()))),
             bool(record.get("grouped", False)),
+            tuple(map(float, record.get("independent", ()))),
         )
 
     def _at(self, kind: str) -> int:
@@ -277,13 +292,14 @@ def calibrate(
     *,
     groups: ArrayLike | None = None,
     clean: str = CLEAN,
-    count_on: tuple[Mapping[str, ArrayLike], ArrayLike, ArrayLike] | None = None,
+    count_on: tuple[Any, ...] | None = None,
     seed: int = 0,
 ) -> Calibration:
     """Learn the three combinations from rows of known kind and outcome, and count rows that they have not seen.
 
-    `count_on` is a table of its own (columns, kind, correct) to count; without it every row is counted by models that
-    were fitted without the row's fold (five folds, whole `groups` together).
+    `count_on` is a table of its own (columns, kind, correct, and groups where there are any) to count; without it every row is
+    counted by models that were fitted without the row's fold (five folds, whole `groups` together). Rows of one group count
+    for as many as are independent.
     """
     rows = checked_rows(columns, kind, correct, groups=groups, clean=clean)
     references = [thinned(column[rows.kind == 0]) for column in rows.columns.values()]
@@ -332,14 +348,13 @@ def calibrate(
         groups is not None,
     )
     if count_on is not None:
-        given, *others = count_on
+        given, kinds, outcomes, units = (*count_on, None)[:4]
         read = {name: given[name] for name in made.names if name in given}
-        counted = checked_rows(read, *others, clean=clean, expected=rows.kinds)
-        cells = made.place(counted.columns)
+        counted = checked_rows(read, kinds, outcomes, groups=units, clean=clean, expected=rows.kinds)
         notes = tuple(dict.fromkeys((*rows.notes, *counted.notes)))
-        return replace(made, table=_counted(made, counted.kind, counted.correct, cells), notes=notes)
+        return _filled(replace(made, notes=notes, grouped=units is not None), counted, made.place(counted.columns))
     cells = ((bins[0] * made.shape[1] + bins[1]) * made.shape[2] + bins[2]) * 2
-    return replace(made, table=_counted(made, rows.kind, rows.correct, cells))
+    return _filled(made, rows, cells)
 
 
 def rank_steps(reference: Floats) -> tuple[Floats, Floats]:
@@ -376,6 +391,26 @@ def _completed(table: Floats) -> Floats:
     seen = ~np.isnan(table)
     mean = np.where(seen, table, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
     return np.where(seen, table, mean[:, None])
+
+
+def _filled(made: Calibration, rows: Rows, cells: NDArray[Any]) -> Calibration:
+    """With the rows counted, and how many of each kind are independent: by their shift score, or by being right."""
+    table = _counted(made, rows.kind, rows.correct, cells)
+    if not made.grouped:
+        return replace(made, table=table)
+    from roadworthy.statistics.clusters import effective_size
+
+    level = made.shift_bin(cells).astype(np.float64)
+    found = []
+    for number in range(len(made.kinds)):
+        on = rows.kind == number
+        columns = (level[on], rows.correct[on].astype(np.float64))
+        found.append(
+            min((float(effective_size(column, rows.groups[on])) for column in columns), default=0.0)
+            if on.any()
+            else 0.0
+        )
+    return replace(made, table=table, independent=tuple(found))
 
 
 def _counted(made: Calibration, kind: Ints, correct: NDArray[np.bool_], cells: NDArray[Any]) -> Ints:

@@ -52,7 +52,7 @@ def separation(calibration: Calibration) -> Separation:
     clean, shifted = shares[0], shares[1:].mean(axis=0)
     below = np.concatenate([[0.0], np.cumsum(clean)[:-1]])
     auc = float(shifted @ (below + 0.5 * clean))
-    n0, n1 = max(bins[0].sum(), 1.0), max(bins[1:].sum(axis=1).min(), 1.0)
+    n0, n1 = max(calibration.effective[0], 1.0), max(calibration.effective[1:].min(), 1.0)
     q1, q2 = auc / (2.0 - auc), 2.0 * auc * auc / (1.0 + auc)
     spread = auc * (1.0 - auc) + (n1 - 1.0) * (q1 - auc * auc) + (n0 - 1.0) * (q2 - auc * auc)
     youden = np.cumsum(clean)[:-1] - np.cumsum(shifted)[:-1] if len(clean) > 1 else np.zeros(1)
@@ -85,7 +85,7 @@ class Doubts:
                 f"TPR + TNR = {separation.tpr + separation.tnr:.2f})"
             )
         if n <= 0:
-            return "no event has come yet"
+            return "no event with a score has come yet"
         if 2.0 * self.outside[i] < STRANGE:
             return f"{self.share_outside[i]:.0%} of the events have a score that no calibration row had"
         if 2.0 * self.bins[i] < STRANGE:
@@ -103,7 +103,7 @@ def doubts(
     effective = n * shrink
     shares = by_shift / np.maximum(n, 1e-12)[:, None]
     best = (by_shift * np.log(np.maximum(shares, 1e-300))).sum(axis=1)
-    rows = calibration.table.sum(axis=(1, 2))
+    rows = calibration.effective
     # A window differs from a draw by its own chance, by the draw's, and by that of the calibration rows.
     scale = 2.0 * shrink / (1.0 + 2.0 * effective / max(float(rows.min()), 1.0))
     freedom = max(calibration.shift.bins - 1, 1)

@@ -1,6 +1,6 @@
 """What a stream's distributions may be: draws of the calibration's uncertainty, and of how far a new kind of shift may lie.
 
-Clean cells are Dirichlet draws of their counts. A shift on the road is a kind of its own: each draw mixes the calibrated kinds by
+A shift on the road is a kind of its own: each draw mixes the calibrated kinds by
 random weights, and then moves the mixture towards or away from clean (a tilt along the log likelihood ratio of the bins, normal
 with deviation `TILT`) and its accuracies up or down on the logit scale (`SWAY`), with the mean left where it was. Without the two
 steps an interval speaks only of kinds that were calibrated, and covers unseen ones too seldom (FIELD.md, section 2).
@@ -64,18 +64,18 @@ def drawn(
 ) -> Draws:
     """So many possible worlds, each as likely as another before the stream is seen.
 
-    Without `chance` the counts are taken at their mean, and worlds differ only in what a new kind of shift may be.
+    How events fall into the bins is taken at its mean: its chance weakens what a window says instead (`Estimator`), since of a few
+    hundred draws of many bins hardly one would be near the truth. Without `chance` accuracies are at their mean too.
     """
     source = _Source(draws, seed, chance)
-    table = calibration.folded(calibration.table).astype(
-        np.float64
-    )  # kinds, right or wrong, shift, clean, shifted, outside
+    # kinds, right or wrong, shift, clean, shifted, outside; rows of groups count for as many as are independent
+    table = calibration.folded(calibration.table * calibration.worth[:, None, None])
     bins = table.sum(axis=(1, 3, 4, 5))
     ratio = _log_ratio(bins)
-    clean = source.counted(bins[0] + BIN_PRIOR)
+    means = (bins + BIN_PRIOR) / (bins + BIN_PRIOR).sum(axis=1, keepdims=True)
+    clean = np.tile(means[0], (draws, 1))
     kinds = source.dirichlet(np.full(len(bins) - 1, KIND_PRIOR))
-    per_kind = np.stack([source.counted(row + BIN_PRIOR) for row in bins[1:]], axis=1)
-    shifted = np.einsum("bk,bks->bs", kinds, per_kind)
+    shifted = kinds @ means[1:]
     tilts = tilt * source.normal()
     shifted = shifted * np.exp(tilts[:, None] * ratio)
     right_clean = source.shares(*table[0].sum(axis=(1, 3, 4)))
@@ -128,10 +128,6 @@ class _Source:
         from scipy.special import ndtri
 
         return np.asarray(ndtri(self.uniform()))
-
-    def counted(self, counts: Floats) -> Floats:
-        """Shares by counted rows: draws, or the same mean every time."""
-        return self.dirichlet(counts) if self._chance else np.tile(counts / counts.sum(), (self._draws, 1))
 
     def dirichlet(self, counts: Floats) -> Floats:
         from scipy.special import gammaincinv

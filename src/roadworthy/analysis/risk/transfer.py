@@ -42,8 +42,10 @@ Floats = NDArray[np.float64]
 
 PRIOR = (0.5, 0.5)
 """Jeffreys' prior of the rate: most streams are clean, or shifted, for long."""
-RATES = 51
-"""Rates of shift on the grid, from 0 to 1."""
+RATES = 101
+"""Rates of shift on the grid, from 0 to 1, denser towards both ends, where rates are told more finely."""
+NONE = 0.01
+"""Rates nearer to 0 or 1 than this are not told from it: an interval that reaches there reaches the end."""
 MOST = 2000.0
 """Events that a window counts for at most: beyond, what is not known about the distributions outweighs chance."""
 CHUNK = 48
@@ -101,14 +103,14 @@ class Estimator:
         constants: Mapping[str, ArrayLike] | None = None,
         tolerable: float | None = None,
         prior: tuple[float, float] = PRIOR,
-        draws: int = 200,
+        draws: int = 100,
         seed: int = 0,
         tilt: float = worlds.TILT,
         sway: float = worlds.SWAY,
         chance: bool = True,
         rates: int = RATES,
     ) -> None:
-        """Without `chance` the calibration's own chance is not drawn but weakens what a window says: few draws never decide."""
+        """Without `chance` accuracies are taken at their mean: smooth, and cheap with few draws."""
         self.calibration, self.tree, self.tolerable = calibration, tree, tolerable
         self.constants = dict(constants or {})
         unknown = [name for name in tree.parameters if name not in (*LIVE_PARAMETERS, *self.constants)]
@@ -120,8 +122,8 @@ class Estimator:
         for name, value in self.constants.items():
             _check_constant(name, value, draws)
         self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, sway=sway, chance=chance)
-        self._rows = np.inf if chance else max(float(calibration.table[0].sum()), 1.0)
-        self.rates = np.linspace(0.0, 1.0, rates)
+        self.rates = np.sin(np.linspace(0.0, np.pi / 2, rates)) ** 2
+        self._rows = _rows_at(self.rates, calibration.effective)
         self.separation = separation(calibration)
         self._answers = answer_costs(tree)
         self._mixed, self._clean_share = self._mixture(self.rates)
@@ -218,6 +220,7 @@ class Estimator:
         weights = self._weighed(likelihood, window, shrink)
         by_rate = weights.sum(axis=0)
         rate_low, rate_high = quantiles(by_rate, self.rates, confidence)
+        rate_low, rate_high = np.where(rate_low < NONE, 0.0, rate_low), np.where(rate_high > 1.0 - NONE, 1.0, rate_high)
         # Rates that no window makes likely cost as much as others, and change nothing.
         near = _span(by_rate.max(axis=0) > NEGLIGIBLE)
         weights, rates = weights[:, :, near], self.rates[near]
@@ -261,7 +264,9 @@ class Estimator:
 
     def _weighed(self, likelihood: Floats, window: _Window, shrink: Floats) -> Floats:
         effective = np.where(window.empty, 0.0, np.minimum(shrink, MOST / np.maximum(window.n, TINY)))
-        effective = effective / (1.0 + effective * window.n / self._rows)
+        # The chance of the calibration's rows weakens what the window says, by as much as they tell at its likeliest rate.
+        likeliest = likelihood.max(axis=0).argmax(axis=1)
+        effective = effective / (1.0 + effective * window.n / self._rows[likeliest])
         log = likelihood * effective[:, None] + self._log_prior
         log -= log.max(axis=(0, 2), keepdims=True)
         weights = np.exp(log, out=log)
@@ -366,6 +371,13 @@ class _Known:
         return self.right_clean + self.right_shifted
 
 
+def _rows_at(rates: Floats, independent: Floats) -> Floats:
+    """How many rows tell as much about a mixture at each rate as the clean and the shifted ones together."""
+    clean, shifted = np.maximum(independent[0], 1.0), np.maximum(independent[1:].mean(), 1.0)
+    result: Floats = 1.0 / ((1.0 - rates) ** 2 / clean + rates**2 / shifted)
+    return result
+
+
 def _span(likely: NDArray[np.bool_]) -> slice:
     found = np.flatnonzero(likely)
     return slice(int(found[0]), int(found[-1]) + 1)
@@ -383,10 +395,10 @@ def _check_confidence(confidence: float) -> None:
 
 def _check_constant(name: str, value: ArrayLike, draws: int) -> None:
     try:
-        shape = np.asarray(value, dtype=np.float64).shape
+        found = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        shape = None
-    if shape not in ((), (draws, 1, 1)):
+        found = np.full(1, np.nan)
+    if found.shape not in ((), (draws, 1, 1)) or not ((found >= 0.0) & (found <= 1.0)).all():
         raise ValueError(
-            f"the constant {name} must be a number, or one for each draw in shape {(draws, 1, 1)}, found {value!r:.60}"
+            f"the constant {name} must be a number from 0 to 1, or one a draw in shape {(draws, 1, 1)}, found {value!r:.60}"
         )
