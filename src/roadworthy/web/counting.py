@@ -25,8 +25,8 @@ from roadworthy.web.ledger import EVENTS, LABELS, Full, Ledger
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
 
-SNAPSHOT_BYTES = 16 << 20
-"""The log grows by this much, or by twice the snapshot, before the next one: a restart replays a second or two."""
+SNAPSHOT_BYTES = 32 << 20
+"""The log grows by this much (a million events), or by twice the snapshot, before the next one: a restart replays for seconds."""
 ALARMS_SHOWN = 500
 LIVE_S = 0.5
 """How old the windows may be that a live page shows: several pages then cost what one does."""

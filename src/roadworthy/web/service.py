@@ -44,7 +44,7 @@ class Settings:
     max_state_bytes: int | None = None
     webhook: str | None = None
     alarm_log: Path | None = None
-    snapshot_bytes: int = 16 << 20
+    snapshot_bytes: int = 32 << 20
     """By how much the log grows before it is folded into a snapshot; a restart replays what came after it."""
     proxy: str | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
