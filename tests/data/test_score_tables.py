@@ -266,3 +266,20 @@ def test_duplicated_names_in_parquet_are_refused(tmp_path):
     table = pa.table([pa.array([1.0]), pa.array([2.0])], names=["energy", "energy"])
     pq.write_table(table, tmp_path / "twice.parquet")
     assert "'energy' twice" in refusal(tmp_path / "twice.parquet")
+
+
+def test_rows_without_a_kind_are_not_taken_for_clean_beside_rows_that_are_called_so(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("kind,correct,energy\nclean,1,0.1\n,0,0.9\nfog,0,0.8\n")
+    with pytest.raises(DataError, match="some rows have no kind"):
+        read_scores(path)
+    assert read_scores(path, clean=("clean", "")).kind.tolist() == ["clean", "clean", "fog"]
+
+
+def test_a_column_that_counts_the_rows_is_no_score(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("kind,correct,patient_no,energy\n" + "".join(f"clean,1,{i},{i % 3}\n" for i in range(9)))
+    table = read_scores(path)
+    assert list(table.columns) == ["energy"]
+    assert any("patient_no" in note for note in table.notes)
+    assert set(read_scores(path, columns=["patient_no", "energy"]).columns) == {"patient_no", "energy"}

@@ -195,6 +195,8 @@ def read_scores(
     table = open_scores(
         path, kind=kind, correct=correct, clean=clean, group=group, time=time, id=id, columns=columns, needs=needs
     ).whole()
+    if columns is None:
+        table = _without_row_numbers(table)
     if "correct" in needs and table.labelled is not None:
         gone = int((~table.labelled).sum())
         if gone == table.n:
@@ -230,11 +232,31 @@ def _checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None) -> Scor
     return replace(table, notes=(*table.notes, *notes))
 
 
+def _without_row_numbers(table: ScoreTable) -> ScoreTable:
+    """Without columns that count the rows: rows of one kind stand together, and their numbers would tell them apart."""
+    counting = [name for name, c in table.columns.items() if table.n > 2 and (np.diff(c) == 1.0).all()]
+    if not counting:
+        return table
+    kept = {name: column for name, column in table.columns.items() if name not in counting}
+    if not kept:
+        raise DataError(
+            f"{table.source}: {', '.join(counting)} counts the rows and is no score; add a column of scores"
+        )
+    notes = [f"column {name!r} counts the rows and is not taken for a score" for name in counting]
+    return replace(table, columns=kept, notes=(*table.notes, *notes))
+
+
 def _with_clean(kinds: np.ndarray, clean: tuple[str, ...]) -> np.ndarray:
     """The kinds with one name for those without shift."""
     found, at = np.unique(kinds, return_inverse=True)
     names = [str(k) for k in found]
     named = [CLEAN if (k in clean if clean else k.strip().lower() in CLEAN_NAMES) else k for k in names]
+    unnamed = [k for k in names if not k.strip()]
+    if unnamed and not clean and sum(k == CLEAN for k in named) > len(unnamed):
+        raise DataError(
+            "some rows have no kind while others are called clean: write the kind of every row, or say with --clean NAME which "
+            "kinds are without shift (an empty one is '')"
+        )
     if clean and any(k == CLEAN and k not in clean for k in names):
         raise DataError(
             f"the kind {CLEAN!r} is there beside {', '.join(map(repr, clean))}; give --clean for both if both are without shift, "
