@@ -278,7 +278,7 @@ def test_rows_without_a_kind_are_not_taken_for_clean_beside_rows_that_are_called
 
 def test_a_column_that_counts_the_rows_is_no_score(tmp_path):
     path = tmp_path / "rows.csv"
-    path.write_text("kind,correct,patient_no,energy\n" + "".join(f"clean,1,{i},{i % 3}\n" for i in range(9)))
+    path.write_text("kind,correct,patient_no,energy\n" + "".join(f"clean,1,{i},{i % 3}\n" for i in range(30)))
     table = read_scores(path)
     assert list(table.columns) == ["energy"]
     assert any("patient_no" in note for note in table.notes)

@@ -59,6 +59,8 @@ MEANING = {
 }
 NO_SCORES = frozenset({"", "class", "index", "label", "level", "loss", "predicted", "prediction", "row", "target", "y"})
 """Numeric columns that are taken for a score only when they are named: in use nobody knows a label or a loss."""
+ENOUGH = 20
+"""Rows from which on whole numbers in a row are no accident."""
 ROWS = 65_536
 """Of one piece."""
 
@@ -234,7 +236,7 @@ def _checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None) -> Scor
 
 def _without_row_numbers(table: ScoreTable) -> ScoreTable:
     """Without columns that count the rows: rows of one kind stand together, and their numbers would tell them apart."""
-    counting = [name for name, c in table.columns.items() if table.n > 2 and (np.diff(c) == 1.0).all()]
+    counting = [name for name, c in table.columns.items() if table.n >= ENOUGH and (np.diff(c) == 1.0).all()]
     if not counting:
         return table
     kept = {name: column for name, column in table.columns.items() if name not in counting}
