@@ -58,7 +58,7 @@ def test_parquet_gives_the_same_table_whatever_its_types(tmp_path):
     file = as_parquet(
         tmp_path,
         {
-            "fold": pa.array(["ind_val", None, "fog"]).dictionary_encode(),
+            "fold": pa.array(["ind_val", "none", "fog"]).dictionary_encode(),
             "correct": pa.array([True, False, True]),
             "time": pa.array([moment] * 3, pa.timestamp("ms", "UTC")),
             "energy": pa.array([1, None, 3], pa.int32()),
