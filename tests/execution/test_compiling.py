@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -11,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
+from roadworthy.cli.commands.assess import _print
 from roadworthy.cli.replaying import replay
 from roadworthy.data.score_tables import open_scores
 from roadworthy.data.values import CLASS_SCORES, Kind
@@ -123,6 +126,7 @@ def test_the_bundle_counts_the_test_rows_kind_by_kind_and_cell_by_cell(clothes: 
                 calibration.table[i, j], np.bincount(cells[rows], minlength=calibration.cells)
             )
     assert calibration.rows("noise") == 2 * calibration.rows("shake") == 1200
+    assert len(calibration.independent) == 4 and calibration.worth[0] > 0.99, "clean samples are independent"
     learned = pq.read_table(clothes.folder / "tables" / "calibration.parquet")
     references = np.asarray(learned["score.energy"])[np.asarray(learned["circumstance"]) == ""]
     assert set(calibration.references[0]) <= set(references.tolist())
@@ -141,6 +145,14 @@ def test_the_run_and_its_report_name_the_bundle_and_what_it_rests_on(clothes: Ru
     page = html(RunView.open(clothes.folder))
     assert "roadworthy monitor monitor/bundle.json" in page and bundle.id in page and '<a href="#monitor">' in page
     assert "roadworthy replay monitor/bundle.json today.parquet" in page
+
+
+def test_the_terminal_says_what_to_type_next(clothes: Run) -> None:
+    out = Console(record=True, width=200, file=io.StringIO())
+    _print(RunView.open(clothes.folder), out, quiet=False)
+    path = clothes.folder / "monitor" / "bundle.json"
+    assert f"Monitor: roadworthy monitor {path}" in out.export_text(clear=False)
+    assert f"roadworthy replay {path} today.parquet" in out.export_text()
 
 
 def test_a_replay_of_the_nominal_test_scores_holds_their_accuracy(clothes: Run, tmp_path: Path) -> None:
@@ -335,7 +347,7 @@ def test_where_no_answer_is_wrong_there_is_nothing_to_watch(user: Path) -> None:
             )
     (user / "subject.py").write_text("def predict(image):\n    return [image.mean() / 255]\n")
     done = run(user, SMALL, ("task: classification", "task: regression"), ("[max_softmax, deep_gini]", "[]"))
-    assert done.record["monitor"]["because"].startswith("no case counts as failed")
+    assert "the file does not say when one is; add failure" in done.record["monitor"]["because"]
 
 
 def test_of_many_supervisors_the_recommended_and_the_telling_ones_are_read() -> None:

@@ -94,7 +94,7 @@ def compile_monitor(
 
 def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
     spec, seed = plan.spec, plan.spec.seed
-    # Cases of one sample belong together where rows are told apart by chance; groups are what the data calls so.
+    # Cases made from one sample belong together, too; but groups are only what the data calls so.
     calibration = replace(
         rows.learned.calibrated(rows.counted, seed=seed), grouped=plan.data["calibration"].groups is not None
     )

@@ -70,7 +70,9 @@ def gather(
 def _refuse(plan: Plan, at_work: AtWork, calibrating: Sequence[Seen]) -> None:
     """Say what is missing in the file."""
     if never_wrong(plan.spec):
-        raise ValueError(never_wrong(plan.spec))
+        raise ValueError(
+            "it would tell how often answers are wrong, and the file does not say when one is; add failure: {error: {above: …}}"
+        )
     if not any(not s.reads_scores for s in plan.supervisions):
         raise ValueError("a monitor reads the scores of supervisors; name some in the file, supervisors: [max_softmax]")
     if not at_work.first:

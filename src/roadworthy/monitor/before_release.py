@@ -59,7 +59,7 @@ class LabelledRows(NamedTuple):
         """Learned from these rows, and counted on others, which have every kind of these; else by folds on themselves."""
         from roadworthy.analysis.risk.cells import calibrate
 
-        on = None if counted is None else (counted.columns, counted.kind, counted.correct)
+        on = None if counted is None else tuple(counted)
         return calibrate(self.columns, self.kind, self.correct, groups=self.groups, count_on=on, seed=seed)
 
 
