@@ -33,7 +33,7 @@ def test_when_all_detectors_fall_silent_the_window_forgets_what_they_said(bundle
     monitor.update(Events(None, None, columns={"energy": scores_at(200, 1.0)}))
     assert monitor.risk().rate > 0.7
     monitor.update(Events(None, None, columns={"energy": np.full(200, np.nan)}))
-    assert monitor.risk().n == 0 and monitor.risk().cannot_tell == "no event has come yet"
+    assert monitor.risk().n == 0 and monitor.risk().cannot_tell is not None
 
 
 @pytest.mark.parametrize("time", [np.nan, np.inf, 1e20])

@@ -22,8 +22,8 @@ KEEP = 0.75
 """Blocks that are used: those of the largest times may hold a change."""
 LEAST = 256
 """Scores below which nothing is said."""
-CAUTION = 1.2
-"""The time beyond 1 is taken so much larger, against leaving out the largest blocks and against chance."""
+CAUTION = 1.1
+"""The time beyond 1 is taken so much larger, against leaving out the largest blocks, and by its standard error more."""
 
 
 def integrated_time(scores: Floats) -> float:
@@ -31,7 +31,7 @@ def integrated_time(scores: Floats) -> float:
     x = np.asarray(scores, dtype=np.float64)
     if len(x) < LEAST:
         return 1.0
-    length = max(LEAST_BLOCK, min(BLOCK, len(x) // 8))
+    length = max(LEAST_BLOCK, min(BLOCK, len(x) // 4))
     blocks = x[len(x) % length :].reshape(-1, length)
     covariances = _autocovariances(blocks)
     varied = covariances[:, 0] > 1e-12
@@ -42,7 +42,9 @@ def integrated_time(scores: Floats) -> float:
     if len(covariances) >= 4:
         single = np.array([_time(row, length) for row in covariances])
         pooled = covariances[np.argsort(single)[: max(1, int(np.ceil(KEEP * len(covariances))))]]
-    return max(1.0, 1.0 + CAUTION * (_time(pooled.mean(axis=0), length) - 1.0))
+    time = max(1.0, _time(pooled.mean(axis=0), length))
+    # The relative variance of a sum over 5 tau lags is near 2 (2 * 5 tau + 1) / n (Sokal 1997).
+    return 1.0 + (CAUTION + float(np.sqrt(20.0 * time / len(x)))) * (time - 1.0)
 
 
 def _autocovariances(blocks: Floats) -> Floats:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 FORMAT = "roadworthy bundle 1"
 WATCH_DRAWS = 64
-"""Worlds of the estimator that the alarm watches; they hold no chance, so that few are enough."""
+"""Worlds of the estimator that the alarm watches: fewer, since it is asked more often."""
 
 
 class BundleError(ValueError):
@@ -70,7 +70,7 @@ class Bundle:
     bucket: float = 60.0
     """Seconds of a time bucket, while it is young."""
     confidence: float = 0.95
-    draws: int = 200
+    draws: int = 100
     seed: int = 0
     forecast: Forecast | None = None
     coverage: Coverage | None = None
@@ -123,7 +123,7 @@ class Bundle:
     @cached_property
     def watch(self) -> Estimator:
         """What the alarm watches: the same, at a fraction of the cost, and smooth however long the window is."""
-        return self._estimator(draws=WATCH_DRAWS, chance=False)
+        return self._estimator(draws=WATCH_DRAWS)
 
     def _estimator(self, *, draws: int, chance: bool = True) -> Estimator:
         from roadworthy.analysis.risk.transfer import Estimator
@@ -161,7 +161,7 @@ class Bundle:
         coverage: Coverage | None = None,
         blind_to: Sequence[str] = BLIND,
         made: Mapping[str, Any] | None = None,
-        draws: int = 200,
+        draws: int = 100,
         seed: int = 0,
     ) -> Bundle:
         """A bundle with its alarm's threshold (where something is called tolerable), its forecast and its self-test.

@@ -57,13 +57,12 @@ class State:
         recent = self.recent
         if mark in recent.names:
             return self._tally(REPEATED)
-        if time < self.newest:
+        if time <= self.newest:
             late = time < self.newest - self.lateness or (recent.full and recent.before_all(time, mark))
             if late:
                 self.furthest = max(self.furthest, self.newest - time)
                 return self._tally(LATE)
-        else:
-            self.newest = time
+        self.newest = max(self.newest, time)
         recent.put_one(time, mark, cell, name)
         self.buckets.add_one(time, cell)
         return self._tally(ACCEPTED if cell >= 0 else UNSCORED)
@@ -74,6 +73,8 @@ class State:
         if batch.repeats_itself() or len(time) > self.recent.capacity:
             return self._one_by_one(batch)
         new = batch.unknown(self.recent.names)
+        if len(new.time) < len(time) and self._forgets(batch, len(new.time)):
+            return self._one_by_one(batch)
         in_time, furthest = new.in_time(self.newest, self.lateness)
         refused = Taken(0, len(time) - len(new.time), len(new.time) - len(in_time.time), 0)
         self.taken, self.furthest = self.taken + refused, max(self.furthest, furthest)
@@ -120,6 +121,11 @@ class State:
         for event in zip(batch.time.tolist(), batch.mark.tolist(), batch.cell.tolist(), batch.names, strict=True):
             self.add_one(*event)
         return Taken(*(now - then for now, then in zip(self.taken, before, strict=True)))
+
+    def _forgets(self, batch: _Batch, new: int) -> bool:
+        """Whether an id that comes again may be pushed out by the new events that come with it: then their order decides."""
+        over = len(self.recent) + new - self.recent.capacity
+        return over > 0 and bool(np.isin(self.recent.mark[:over], batch.mark).any())
 
     def _near_the_end(self, time: Floats) -> bool:
         """Whether an event is so old that it may be pushed out by those that come with it: then their order decides."""

@@ -45,7 +45,7 @@ class Watching:
         self.alarms: list[Alarm] = []
         self.time = 1.0
         self._looked = 0
-        self._next_time = OFTEN
+        self._next_time = min(OFTEN, bundle.alarm.window) if bundle.alarm else OFTEN
         self._next_look: float = bundle.alarm.stride if bundle.alarm else math.inf
 
     def due(self, counted: int) -> bool:
