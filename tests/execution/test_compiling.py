@@ -164,7 +164,7 @@ def test_a_replay_of_the_nominal_test_scores_holds_their_accuracy(clothes: Run, 
     pq.write_table(pa.table({**columns, "correct": ~cases["failure"][nominal]}), stream)
     found = replay(bundle, open_scores(stream, columns=list(columns)), window=100)
     assert found.events == 600 and found.compared is not None
-    assert found.compared.covered == found.compared.windows == 6
+    assert found.compared.windows == 6 and found.compared.covered >= 5, "of six intervals of 95% one may miss"
     whole = replay(bundle, open_scores(stream, columns=list(columns)), window=600)
     accuracy = float((~cases["failure"][nominal]).mean())
     assert whole.estimates.accuracy_low[0] <= accuracy <= whole.estimates.accuracy_high[0]
