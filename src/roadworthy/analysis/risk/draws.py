@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.cells import Calibration
 
@@ -110,6 +110,18 @@ def _swayed(shares: Floats, by: Floats) -> Floats:
 
     moved = expit(logit(np.clip(shares, 1e-4, 1.0 - 1e-4)) + by[:, None])
     return np.clip(moved * (shares.mean(axis=0) / moved.mean(axis=0)), 0.0, 1.0)
+
+
+def check_constant(name: str, value: ArrayLike, draws: int) -> None:
+    """Refuse what is neither one probability for all draws nor one for each."""
+    try:
+        found = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.full(1, np.nan)
+    if found.shape not in ((), (draws, 1, 1)) or not ((found >= 0.0) & (found <= 1.0)).all():
+        raise ValueError(
+            f"the constant {name} must be a number from 0 to 1, or one a draw in shape {(draws, 1, 1)}, found {value!r:.60}"
+        )
 
 
 class _Source:

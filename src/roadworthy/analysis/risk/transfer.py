@@ -120,7 +120,7 @@ class Estimator:
                 f"{', '.join(LIVE_PARAMETERS)}"
             )
         for name, value in self.constants.items():
-            _check_constant(name, value, draws)
+            worlds.check_constant(name, value, draws)
         self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, sway=sway, chance=chance)
         self.rates = np.sin(np.linspace(0.0, np.pi / 2, rates)) ** 2
         self._rows = _rows_at(self.rates, calibration.effective)
@@ -391,14 +391,3 @@ def _share(part: Floats, whole: Floats) -> Floats:
 def _check_confidence(confidence: float) -> None:
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence lies between 0 and 1, found {confidence}")
-
-
-def _check_constant(name: str, value: ArrayLike, draws: int) -> None:
-    try:
-        found = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.full(1, np.nan)
-    if found.shape not in ((), (draws, 1, 1)) or not ((found >= 0.0) & (found <= 1.0)).all():
-        raise ValueError(
-            f"the constant {name} must be a number from 0 to 1, or one a draw in shape {(draws, 1, 1)}, found {value!r:.60}"
-        )
