@@ -2,12 +2,13 @@
 # make test   everything that must hold          make test-slow   simulations of coverage, and studies
 # make check  lint, types, doctests: seconds     make bench       speed, as ratios to peers
 # make docs   pages made from the code           make clean       remove what was made
+# make study  the tables and figures of studies/ (their data must be there)
 PYTHON ?= python3
 PIP := .venv/bin/pip install --disable-pip-version-check -q -c constraints.txt
 RUN := .venv/bin/
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-slow check bench docs clean install install-dev
+.PHONY: demo test test-slow check bench study docs clean install install-dev
 
 install: .venv/installed
 install-dev: .venv/installed-dev
@@ -66,6 +67,18 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/install
 	$(PYTHON) -m venv .venv-peers/risk
 	.venv-peers/risk/bin/pip install --disable-pip-version-check -q --no-deps -r benchmarks/peers-risk.txt
 	@touch $@
+
+RISK := $(RUN)python studies/runtime-risk
+study: .venv/installed-dev
+	test -e studies/runtime-risk/cache/fashion-scores.npz || $(RISK)/fashion_scores.py
+	$(RISK)/study.py
+	$(RISK)/study.py --own
+	$(RISK)/alignment.py
+	$(RISK)/parameters.py
+	$(RISK)/batches.py
+	$(RISK)/costs.py
+	$(RISK)/summary.py
+	$(RISK)/plots.py
 
 docs: .venv/installed-dev
 	$(RUN)python docs/make.py
