@@ -47,7 +47,10 @@ def by_hand(calibration: Calibration, scores: dict[str, float]) -> int:
             below = sum(r < scores[name] for r in reference)
             equal = sum(r == scores[name] for r in reference)
             shares[name] = (below + 0.5 * equal + 0.5) / (len(reference) + 1.0)
-    if not shares:
+    lacking = [
+        name for name, gap in zip(calibration.names, calibration.gaps, strict=True) if name not in shares and not gap
+    ]
+    if not shares or (lacking and len(shares) < 0.75 * len(calibration.names)):
         return -1
     mean = sum(shares.values()) / len(shares)
     bins = []

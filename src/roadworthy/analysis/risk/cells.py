@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk import learning
-from roadworthy.analysis.risk.learning import POWERS, Model
+from roadworthy.analysis.risk.learning import POWERS, Model, completed, rank_steps
 from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
 from roadworthy.statistics.fusion import plain_number, ranks, thinned
 
@@ -39,9 +39,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NOWHERE = -1
-"""The cell of an event without a single score."""
+"""The cell of an event that lacks too many scores."""
 SHIFT_BINS, RIGHT_BINS = 10, 6
 """More bins tell unseen kinds a little better, and lose more by chance where rows are few (`studies/runtime-risk`)."""
+LACKING, USUAL = 0.25, 0.01
+"""The share of its scores that an event may lack, and of calibration rows from which on a score is known to be lacking at times."""
 LEAST_PER_BIN = 10
 RIDGE_SHIFT, RIDGE_RIGHT = 1.0, 10.0
 """Being right is harder to learn than shift, and a wrong slope there costs more than a flat one."""
@@ -65,6 +67,8 @@ class Calibration:
     """Rows: kinds x (right, wrong) x cells."""
     notes: tuple[str, ...] = ()
     grouped: bool = False
+    gaps: tuple[bool, ...] = ()
+    """Of each supervisor, whether calibration rows lacked its score: counts then say what that means."""
     independent: tuple[float, ...] = ()
     """Of each kind, how many independent rows its rows are worth; without groups, all of them."""
 
@@ -130,7 +134,7 @@ class Calibration:
         return array.reshape(*array.shape[:-1], *self.shape)
 
     def place(self, columns: Mapping[str, ArrayLike]) -> NDArray[np.int16]:
-        """The cell of each event; a missing score (NaN) is replaced by the mean rank of the others, -1 where there is none."""
+        """The cell of each event: for a missing score (NaN) the mean rank of the others stands in, if few are missing; else -1."""
         given = [self._column(columns, name) for name in self.names]
         n = len(given[0])
         if any(len(column) != n for column in given):
@@ -152,7 +156,7 @@ class Calibration:
         _, clean, shifted, _ = self.shape
         cells = (((bins[0] * clean + bins[1]) * shifted + bins[2]) * 2 + outside).astype(np.int16)
         if missing.any():
-            cells[np.logical_and.reduce([np.isnan(column) for column in given])] = NOWHERE
+            cells[self._unlike(given)] = NOWHERE
         return cells
 
     def place_one(self, scores: Mapping[str, float]) -> int:
@@ -195,6 +199,7 @@ class Calibration:
             },
             "notes": list(self.notes),
             "grouped": self.grouped,
+            "gaps": list(self.gaps),
             "independent": list(self.independent),
         }
 
@@ -225,6 +230,7 @@ class Calibration:
             table,
             tuple(map(str, record.get("notes", ()))),
             bool(record.get("grouped", False)),
+            tuple(map(bool, record.get("gaps", ()))),
             tuple(map(float, record.get("independent", ()))),
         )
 
@@ -266,6 +272,13 @@ class Calibration:
     def _edges(self) -> list[tuple[float, ...]]:
         return [m.edges for m in self._models]
 
+    def _unlike(self, given: Sequence[Floats]) -> NDArray[np.bool_]:
+        """Which events lack all scores, or more than a few that no calibration row lacked: nobody can speak for those."""
+        lacks = np.stack([np.isnan(column) for column in given])
+        never = ~np.array(self.gaps or (False,) * len(given))
+        many = lacks.sum(axis=0) > LACKING * len(given)
+        return np.asarray(lacks.all(axis=0) | (many & lacks[never].any(axis=0)))
+
     def _complete(self, given: Sequence[Floats], totals: Sequence[Floats], rows: Ints) -> None:
         """The models' scores of events with missing scores, whose ranks are the mean of the others."""
         table = np.full((len(rows), len(given)), np.nan)
@@ -275,7 +288,7 @@ class Calibration:
             at = np.searchsorted(values, part)
             at = 2 * at + (values[np.minimum(at, len(values) - 1)] == part)
             table[:, j] = np.where(np.isnan(part), np.nan, steps[np.minimum(at, len(steps) - 1)])
-        table = _completed(table)
+        table = completed(table)
         for model, total in zip(self._models, totals, strict=True):
             total[rows] = model.coefficients[0]
             for j in range(len(given)):
@@ -307,17 +320,10 @@ def calibrate(
     weights, is_clean = learning.even(rows.kind), rows.kind == 0
     right = rows.correct.astype(np.float64)
     folds = learning.folds_of(rows.groups, rows.kind, np.random.default_rng([seed, 4]))
-    several = (
-        len(rows.columns) > 1
-    )  # the three slopes of one supervisor have nothing to overfit, and folds would blur its bins
+    # The three slopes of one supervisor have nothing to overfit, and folds would blur its bins.
+    several, every = len(rows.columns) > 1, np.ones(len(right), dtype=bool)
     fits = (
-        (
-            np.ones(len(right), dtype=bool),
-            (~is_clean).astype(np.float64),
-            weights,
-            RIDGE_SHIFT,
-            SHIFT_BINS,
-        ),
+        (every, (~is_clean).astype(np.float64), weights, RIDGE_SHIFT, SHIFT_BINS),
         (is_clean, right, np.ones(len(right)), RIDGE_RIGHT, RIGHT_BINS),
         (~is_clean, right, weights / weights[~is_clean].mean(), RIDGE_RIGHT, RIGHT_BINS),
     )
@@ -346,6 +352,7 @@ def calibrate(
         empty,
         rows.notes,
         groups is not None,
+        tuple(bool(np.isnan(column).mean() >= USUAL) for column in rows.columns.values()),
     )
     if count_on is not None:
         given, kinds, outcomes, units = (*count_on, None)[:4]
@@ -355,21 +362,6 @@ def calibrate(
         return _filled(replace(made, notes=notes, grouped=units is not None), counted, made.place(counted.columns))
     cells = ((bins[0] * made.shape[1] + bins[1]) * made.shape[2] + bins[2]) * 2
     return _filled(made, rows, cells)
-
-
-def rank_steps(reference: Floats) -> tuple[Floats, Floats]:
-    """The distinct reference scores, and the mid-rank below each, at each, and above all (see `fusion.ranks`).
-
-    >>> values, steps = rank_steps(np.array([1.0, 2.0, 2.0]))
-    >>> values.tolist(), steps.tolist()
-    ([1.0, 2.0], [0.125, 0.25, 0.375, 0.625, 0.875])
-    """
-    values, counts = np.unique(reference, return_counts=True)
-    upto = np.concatenate([[0], np.cumsum(counts)])
-    steps = np.empty(2 * len(values) + 1)
-    steps[0::2] = upto
-    steps[1::2] = 0.5 * (upto[:-1] + upto[1:])
-    return values, (steps + 0.5) / (len(reference) + 1.0)
 
 
 def _bin(edges: tuple[float, ...], value: float) -> int:
@@ -383,14 +375,7 @@ def _bin(edges: tuple[float, ...], value: float) -> int:
 
 
 def _ranked(rows: Rows, references: Sequence[Floats]) -> Floats:
-    return _completed(np.column_stack([ranks(c, r) for c, r in zip(rows.columns.values(), references, strict=True)]))
-
-
-def _completed(table: Floats) -> Floats:
-    """Missing ranks replaced by the mean of the row's others; 0 where there is none, for a row that has no place."""
-    seen = ~np.isnan(table)
-    mean = np.where(seen, table, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
-    return np.where(seen, table, mean[:, None])
+    return completed(np.column_stack([ranks(c, r) for c, r in zip(rows.columns.values(), references, strict=True)]))
 
 
 def _filled(made: Calibration, rows: Rows, cells: NDArray[Any]) -> Calibration:
@@ -400,16 +385,11 @@ def _filled(made: Calibration, rows: Rows, cells: NDArray[Any]) -> Calibration:
         return replace(made, table=table)
     from roadworthy.statistics.clusters import effective_size
 
-    level = made.shift_bin(cells).astype(np.float64)
+    columns = made.shift_bin(cells).astype(np.float64), rows.correct.astype(np.float64)
     found = []
     for number in range(len(made.kinds)):
         on = rows.kind == number
-        columns = (level[on], rows.correct[on].astype(np.float64))
-        found.append(
-            min((float(effective_size(column, rows.groups[on])) for column in columns), default=0.0)
-            if on.any()
-            else 0.0
-        )
+        found.append(min(float(effective_size(column[on], rows.groups[on])) for column in columns) if on.any() else 0.0)
     return replace(made, table=table, independent=tuple(found))
 
 

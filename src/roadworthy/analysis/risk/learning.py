@@ -125,3 +125,25 @@ def even(kinds: Ints) -> Floats:
     share = np.full(len(count), 0.5 / max(shifted, 1))
     share[0] = 0.5
     return (share / np.maximum(count, 1))[kinds] * len(kinds)
+
+
+def rank_steps(reference: Floats) -> tuple[Floats, Floats]:
+    """The distinct reference scores, and the mid-rank below each, at each, and above all (see `fusion.ranks`).
+
+    >>> values, steps = rank_steps(np.array([1.0, 2.0, 2.0]))
+    >>> values.tolist(), steps.tolist()
+    ([1.0, 2.0], [0.125, 0.25, 0.375, 0.625, 0.875])
+    """
+    values, counts = np.unique(reference, return_counts=True)
+    upto = np.concatenate([[0], np.cumsum(counts)])
+    steps = np.empty(2 * len(values) + 1)
+    steps[0::2] = upto
+    steps[1::2] = 0.5 * (upto[:-1] + upto[1:])
+    return values, (steps + 0.5) / (len(reference) + 1.0)
+
+
+def completed(table: Floats) -> Floats:
+    """Missing ranks replaced by the mean of the row's others; 0 where there is none, for a row that has no place."""
+    seen = ~np.isnan(table)
+    mean = np.where(seen, table, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
+    return np.where(seen, table, mean[:, None])
