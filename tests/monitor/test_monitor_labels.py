@@ -138,7 +138,7 @@ def test_a_queue_gives_ids_and_probabilities_which_labels_then_use(bundle, score
     first = next(q for q in asked if q.probability < 1)
     for one in (monitor, again):
         one.label(first.id, True)
-        label = next(iter(one.state.labels.given.values()))
+        label = one.state.labels.weighed(next(iter(one.state.labels.given)))
         assert label.probability >= first.probability and (label.time, label.cell) == (first.time, first.cell)
     assert len(monitor.queue(1000)) == 160 and monitor.queue(5) == []
     assert Monitor(bundle).queue(5) == []

@@ -124,7 +124,8 @@ def test_labels_of_events_that_are_gone_need_their_cell_and_time(made, tmp_path)
     old = Label("long gone", True, 0.5, 3, START - 1e6)
     found = counting.commit([[Label("e3", False), Label("nobody", True), old]])
     assert found == [Labelled(2, ("nobody",))]
-    assert sorted(label.probability for label in counting.monitor.state.labels.given.values()) == [0.5, 1.0]
+    labels = counting.monitor.state.labels
+    assert sorted(labels.weighed(mark).probability for mark in labels.given) == [0.5, 1.0]
 
 
 def test_inputs_drawn_for_labelling_keep_their_probability(made, tmp_path):
@@ -140,8 +141,15 @@ def test_inputs_drawn_for_labelling_keep_their_probability(made, tmp_path):
     assert set(asked) == {q.id for q in (*first, *second)} and all(0 < p <= 1 for p in asked.values())
     assert all(asked[q.id] >= q.probability for q in first)
     counting.commit([[Label(first[0].id, True)]])
-    (label,) = counting.monitor.state.labels.given.values()
-    assert math.isclose(label.probability, asked[first[0].id])
+    labels = counting.monitor.state.labels
+    (key,) = labels.given
+    assert math.isclose(labels.weighed(key).probability, asked[first[0].id])
+    counting.questions(100, None)
+    raised = counting.ledger.asked()[first[0].id]
+    assert raised > asked[first[0].id] and math.isclose(labels.weighed(key).probability, raised)
+    counting.ledger.close()
+    again = Counting(made, ledger_at(path, made))
+    assert math.isclose(again.monitor.state.labels.weighed(key).probability, raised), "also after a restart"
 
 
 def test_a_file_is_counted_into_by_one_process_only(made, tmp_path):

@@ -54,7 +54,7 @@ def _own(bundle: Bundle, state: State, marks: np.ndarray, expected: np.ndarray) 
     at = np.flatnonzero(np.isin(marks, np.fromiter(given, dtype=np.uint64, count=len(given))))
     if len(at) < LEAST:
         return None
-    labels = [given[mark] for mark in marks[at].tolist()]
+    labels = [state.labels.weighed(mark) for mark in marks[at].tolist()]
     correct = np.array([label.correct for label in labels])
     probability = np.array([label.probability for label in labels])
     return difference(expected, at, correct, probability, confidence=bundle.confidence)

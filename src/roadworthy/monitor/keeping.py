@@ -52,7 +52,7 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "bucket_keys": keys,
         "bucket_rows": rows,
         "label_marks": np.array([mark for mark, _ in given], dtype=np.uint64),
-        "labels": np.array([[*label] for _, label in given], dtype=np.float64).reshape(-1, 4),
+        "labels": label_rows([label for _, label in given]),
         "label_counts": labels.counts,
         "asked_marks": np.array([mark for mark, _ in asked], dtype=np.uint64),
         "asked": np.array([p for _, p in asked], dtype=np.float64),
@@ -74,13 +74,23 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.furthest = float(head["furthest"])
     state.buckets.restore(arrays["bucket_keys"], arrays["bucket_rows"], head["newest_bucket"])
     state.recent.put(arrays["time"], arrays["mark"], arrays["cell"], head["names"])
-    for mark, (time, cell, correct, probability) in zip(
-        arrays["label_marks"].tolist(), arrays["labels"].tolist(), strict=True
-    ):
-        state.labels.given[mark] = Label(time, int(cell), bool(correct), probability)
+    state.labels.given = dict(zip(arrays["label_marks"].tolist(), labels_of(arrays["labels"]), strict=True))
     state.labels.counts = arrays["label_counts"].copy()
     state.labels.asked = dict(zip(arrays["asked_marks"].tolist(), arrays["asked"].tolist(), strict=True))
     return head["watch"], [Alarm(*entry) for entry in head["alarms"]]
+
+
+def label_rows(labels: list[Label]) -> Any:
+    """Labels as numbers; a probability that the questions decide is not a number."""
+    return np.array([[*label] for label in labels], dtype=np.float64).reshape(-1, 4)
+
+
+def labels_of(rows: Any) -> list[Label]:
+    """The inverse of `label_rows`."""
+    return [
+        Label(time, int(cell), bool(correct), None if math.isnan(probability) else probability)
+        for time, cell, correct, probability in rows.tolist()
+    ]
 
 
 def _arrays(data: bytes) -> dict[str, Any]:

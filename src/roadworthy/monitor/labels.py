@@ -9,6 +9,9 @@ model expects, plus the mean over all events of (answer - expectation) / probabi
 the model, where every event had a chance. Where only some could be labelled, such as those that raised an alarm, it is corrected
 there, and the rest stays the model's.
 
+Who asks again raises the probability of all that were asked before: a label of the queue has therefore none of its own, but that of
+the latest asking (u_i at most the highest of w_i / t over the rounds in which i could have been chosen).
+
 >>> expected = np.full(1000, 0.9)
 >>> found = difference(expected, np.arange(100), np.arange(100) % 2 == 0, np.full(100, 0.1), confidence=0.95)
 >>> round(found.value, 3), round(found.covered, 3), bool(found.low < 0.5 < found.high)
@@ -39,6 +42,16 @@ _SALT = np.uint64(0x5851F42D4C957F2D)
 
 class Label(NamedTuple):
     """What is known of a labelled event."""
+
+    time: float
+    cell: int
+    correct: bool
+    probability: float | None
+    """As it was given; None: the one with which the event was asked for, which later questions raise, else 1."""
+
+
+class Weighed(NamedTuple):
+    """A label with the probability that holds now."""
 
     time: float
     cell: int
@@ -99,7 +112,7 @@ class Labels:
 
     def add(self, mark: int, label: Label) -> None:
         """Count an answer; a second one for the same event takes the place of the first."""
-        if not 0.0 < label.probability <= 1.0:
+        if label.probability is not None and not 0.0 < label.probability <= 1.0:
             raise EventError(
                 f"the probability of being labelled lies above 0 and is at most 1, found {label.probability}"
             )
@@ -123,7 +136,7 @@ class Labels:
             if mine is None:
                 self.given[mark] = label
                 continue
-            kept = min((mine, label), key=lambda one: (one.correct, -one.probability, one.time, one.cell))
+            kept = min((mine, label), key=lambda one: (one.correct, -(one.probability or 0.0), one.time, one.cell))
             self._count(mine, -1)
             self._count(label, -1)
             self.given[mark] = kept
@@ -132,9 +145,15 @@ class Labels:
             self.asked[mark] = max(probability, self.asked.get(mark, 0.0))
         self._cut()
 
-    def last(self, number: int) -> list[Label]:
+    def weighed(self, mark: int) -> Weighed:
+        """The label of an event with the probability that holds now."""
+        time, cell, correct, probability = self.given[mark]
+        return Weighed(time, cell, correct, self.asked.get(mark, 1.0) if probability is None else probability)
+
+    def last(self, number: int) -> list[Weighed]:
         """The labels of the latest events."""
-        return sorted(self.given.values())[-number:]
+        latest = sorted(self.given, key=lambda mark: (self.given[mark].time, mark))[-number:]
+        return [self.weighed(mark) for mark in latest]
 
     def _count(self, label: Label, by: int) -> None:
         if label.cell >= 0:

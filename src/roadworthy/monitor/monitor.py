@@ -188,8 +188,8 @@ class Monitor:
     ) -> None:
         """Take the true outcome of an event, which was labelled with this probability.
 
-        Without it: the probability with which the event was asked for, else 1. An event that is no longer among the last ones
-        needs its cell and its time.
+        Without it: the probability with which the event was asked for, as it stands when the label is used, else 1. An event
+        that is no longer among the last ones needs its cell and its time.
         """
         key = self._key(id) if id is not None else self._unnamed_label()
         at = self.state.recent.find(key)
@@ -200,9 +200,8 @@ class Monitor:
                 f"event {id!r} is not among the last {len(self.state.recent):,} events; give its cell and its time with its label"
             )
         checked_cells([cell], self.state.cells, lambda _: repr(id))
-        if probability is None:
-            probability = self.state.labels.asked.get(key, 1.0)
-        self.state.labels.add(key, Label(float(time), int(cell), bool(correct), float(probability)))
+        given = None if probability is None else float(probability)
+        self.state.labels.add(key, Label(float(time), int(cell), bool(correct), given))
 
     def queue(self, n: int, window: int | str | None = None) -> list[Question]:
         """The n events of a window to label next, with their probabilities, which are remembered for their labels."""

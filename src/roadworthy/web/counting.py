@@ -151,16 +151,21 @@ class Counting:
         return [together, *(call for i, call in enumerate(each) if i not in set(new))]
 
     def _resolved(self, post: LabelPost) -> tuple[list[tuple[Any, ...]], list[str]]:
-        """Labels with their probabilities, and the ids of events that are no longer known."""
+        """Labels as they are counted, and the ids of events that are no longer known.
+
+        One without a probability has that of the latest questions, whichever process drew them.
+        """
         asked = self.ledger.asked([label.id for label in post if label.probability is None])
+        held = self.monitor.state.labels.asked
+        if any(held.get(mark(name)) != probability for name, probability in asked.items()):
+            remember_questions(self.monitor, self.ledger)
         names = self.monitor.state.recent.names
         known, unknown = [], []
         for label in post:
             if label.time is None and mark(label.id) not in names:
                 unknown.append(label.id)
                 continue
-            probability = asked.get(label.id, 1.0) if label.probability is None else label.probability
-            known.append((label.id, label.correct, probability, label.cell, label.time))
+            known.append((label.id, label.correct, label.probability, label.cell, label.time))
         return known, unknown
 
     def _notice_alarms(self) -> None:
@@ -211,7 +216,7 @@ class Counting:
             "windows": self.windows(age=LIVE_S),
             "history": self.ledger.readings(after=after),
             "alarms": self.ledger.alarms(limit=ALARMS_SHOWN),
-            "labels": views.label_view(list(state.labels.given.values())),
+            "labels": views.label_view([state.labels.weighed(mark) for mark in state.labels.given]),
         }
 
     def questions(self, n: int, window: str | None) -> list[Question]:
@@ -239,6 +244,7 @@ def restored(bundle: Bundle, ledger: Ledger) -> tuple[Monitor, int]:
                 label_all(monitor, json.loads(content))
         except EventError as error:  # refused when it came, too
             _LOG.warning("a row of the log was refused: %s", error)
+    remember_questions(monitor, ledger)
     return monitor, sum(len(content) for _, _, content in rows)
 
 
@@ -248,11 +254,16 @@ def label_all(monitor: Monitor, labels: Sequence[Sequence[Any]]) -> None:
         monitor.label(name, correct, probability, cell=cell, time=time_)
 
 
+def remember_questions(monitor: Monitor, ledger: Ledger) -> None:
+    """Tell the monitor with which probability inputs were drawn, also by processes beside this one."""
+    for name, probability in ledger.asked().items():
+        monitor.state.labels.ask(mark(name), probability)
+
+
 def ask(monitor: Monitor, ledger: Ledger, n: int, *, window: str | None = None) -> list[Question]:
     """Draw the n events to label next, after all that were drawn before; every probability is written down."""
     asked = monitor.state.labels.asked
-    for name, probability in ledger.asked().items():
-        monitor.state.labels.ask(mark(name), probability)
+    remember_questions(monitor, ledger)
     before = dict(asked)
     questions = monitor.queue(n, window)
     names = monitor.state.recent.names

@@ -13,7 +13,7 @@ from roadworthy.statistics.proportion import wilson
 
 if TYPE_CHECKING:
     from roadworthy.monitor import Alarm, Bundle, Monitor, RiskState
-    from roadworthy.monitor.labels import Label
+    from roadworthy.monitor.labels import Weighed
 
 FIGURES = (
     *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
@@ -125,11 +125,11 @@ def thresholds(monitor: Monitor) -> tuple[float | None, float | None]:
     return plain(on), plain(off)
 
 
-def label_view(labels: Sequence[Label]) -> list[dict[str, Any]]:
+def label_view(labels: Sequence[Weighed]) -> list[dict[str, Any]]:
     """Labels in groups by time: the share that was right, each weighed by the inverse of its probability, with an interval.
 
-    >>> from roadworthy.monitor.labels import Label
-    >>> label_view([Label(1.0, 0, True, 0.5), Label(3.0, 0, False, 0.5)])[0]["accuracy"]
+    >>> from roadworthy.monitor.labels import Weighed
+    >>> label_view([Weighed(1.0, 0, True, 0.5), Weighed(3.0, 0, False, 0.5)])[0]["accuracy"]
     0.5
     """
     if not labels:
