@@ -394,6 +394,6 @@ def _filled(made: Calibration, rows: Rows, cells: NDArray[Any]) -> Calibration:
 
 
 def _counted(made: Calibration, kind: Ints, correct: NDArray[np.bool_], cells: NDArray[Any]) -> Ints:
-    table = np.zeros(made.table.shape, dtype=np.int64)
-    np.add.at(table, (kind, (~correct).astype(np.int64), cells), 1)
+    table, placed = np.zeros(made.table.shape, dtype=np.int64), cells != NOWHERE
+    np.add.at(table, (kind[placed], (~correct[placed]).astype(np.int64), cells[placed]), 1)
     return table
