@@ -239,7 +239,7 @@ def test_whole_numbers_may_go_on_with_fractions_far_down(tmp_path):
     [
         ("empty.csv", "", "empty.csv is empty"),
         ("header.csv", "kind,energy\n", "no rows"),
-        ("ragged.csv", "a,b\n1,2\n1,2,3\n", "3 cells for 2 columns"),
+        ("ragged.csv", "a,b\n1,2\n1,2,3\n", "line 3 has 3 cells, the header has 2"),
         ("twice.csv", "energy,energy\n1,2\n", "'energy' twice"),
         ("words.csv", "site\nOslo\n", "no column of scores"),
         ("scores.xlsx", "", "end in .csv"),

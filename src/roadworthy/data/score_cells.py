@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from roadworthy.data.samples import DataError
+from roadworthy.data.score_forms import no_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,18 @@ if TYPE_CHECKING:
 RIGHT = frozenset({"1", "1.0", "true", "t", "yes", "y", "right", "correct"})
 WRONG = frozenset({"0", "0.0", "false", "f", "no", "n", "wrong", "incorrect"})
 UNKNOWN = frozenset({"", "nan", "na", "n/a", "none", "null"})
+
+LATEST = 1e11
+"""Seconds, in the year 5138: a greater time is one in milliseconds, or in smaller parts yet."""
+PARTS = (("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9))
+"""Of a second, as clocks count them."""
+
+
+class Part(NamedTuple):
+    """What times are counted in, where it is not seconds."""
+
+    name: str
+    of_a_second: float
 
 
 class Where(NamedTuple):
@@ -48,9 +61,7 @@ def scores(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray:
         values = np.asarray(_stripped(cells).cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     except pa.ArrowInvalid:
         row, cell = _first_bad(cells)
-        raise DataError(
-            f"{where.row(row)}: {column} is {cell!r}, which is no number; leave the cell empty where there is no score"
-        ) from None
+        raise DataError(f"{where.row(row)}: {column} {no_number(str(cell))}") from None
     infinite = np.isinf(values)
     if infinite.any():
         row = int(np.argmax(infinite))
@@ -85,13 +96,16 @@ def words(cells: pa.ChunkedArray) -> np.ndarray:
     return values[dictionary.at]
 
 
-def seconds(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray:
-    """Numbers as they are, dates as seconds since 1970 (UTC where no zone is given); NaN where a cell is empty."""
+def seconds(cells: pa.ChunkedArray, column: str, where: Where, *, part: Part | None = None) -> np.ndarray:
+    """Numbers as they are, dates as seconds since 1970 (UTC where no zone is given); NaN where a cell is empty.
+
+    Numbers that would lie beyond the year 5138 are parts of a second: refused, unless it is said which.
+    """
     import pyarrow as pa
     from pyarrow import types
 
     if types.is_integer(cells.type) or types.is_floating(cells.type) or types.is_decimal(cells.type):
-        return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        return _counted(np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), np.float64), column, where, part)
     if not (types.is_string(cells.type) or types.is_large_string(cells.type)):
         return _since_1970(cells)
     text = _stripped(cells)
@@ -100,8 +114,46 @@ def seconds(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray:
             read = text.cast(kind)
         except pa.ArrowInvalid:
             continue
-        return read.to_numpy() if kind == pa.float64() else _since_1970(read)
+        return _counted(read.to_numpy(), column, where, part) if kind == pa.float64() else _since_1970(read)
     return _one_by_one(text, column, where)
+
+
+def part_of_a_second(cells: pa.ChunkedArray) -> Part | None:
+    """What times beyond the year 5138 are counted in; None where they are dates, or seconds.
+
+    >>> import pyarrow as pa
+    >>> part_of_a_second(pa.chunked_array([[1772409600000]])).name, part_of_a_second(pa.chunked_array([[12.5]]))
+    ('milliseconds', None)
+    """
+    try:
+        seconds(cells, "", Where("", 0))
+    except _Beyond as found:
+        return found.part
+    except DataError:  # told by its row when it is read
+        return None
+    return None
+
+
+class _Beyond(DataError):
+    """A number that is no number of seconds."""
+
+    def __init__(self, message: str, part: Part) -> None:
+        super().__init__(message)
+        self.part = part
+
+
+def _counted(times: np.ndarray, column: str, where: Where, part: Part | None) -> np.ndarray:
+    made = times if part is None else times / part.of_a_second
+    beyond = np.abs(made) > LATEST
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        found = next((Part(n, k) for n, k in PARTS if abs(made[row]) <= LATEST * k), Part(*PARTS[-1]))
+        raise _Beyond(
+            f"{where.row(row)}: {column} {times[row]:.0f} looks like {found.name}; "
+            f"{'seconds' if part is None else part.name} since 1970 are expected",
+            found,
+        )
+    return made
 
 
 def _since_1970(cells: pa.ChunkedArray) -> np.ndarray:

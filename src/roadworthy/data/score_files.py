@@ -7,20 +7,28 @@ whole numbers may go on with fractions, and a word among them is refused by its 
 from __future__ import annotations
 
 import csv
-import gzip
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from roadworthy.data.samples import DataError
+from roadworthy.data.score_forms import (
+    TEXT,
+    Form,
+    form_of,
+    is_number,
+    lines_of,
+    no_number,
+    plain_number,
+    usual_delimiter,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PARQUET = (".parquet", ".pq")
-TEXT = {".csv": ",", ".tsv": "\t"}
 BLOCK = 4 << 20
 """Bytes of a piece of a text file."""
 PEEKED = 20_000
@@ -36,6 +44,7 @@ class Opened:
     path: Path
     header: tuple[str, ...]
     first: pa.Table = field(repr=False)
+    form: Form = field(default_factory=Form)
 
     def pieces(self, columns: Sequence[str], scores: set[str], rows: int) -> Iterator[pa.Table]:
         """These columns, so many rows at a time."""
@@ -46,7 +55,7 @@ class Opened:
 
         truths = {c for c in wanted if pa.types.is_boolean(self.first.schema.field(c).type)}
         kinds = {c: pa.float64() if c in scores else pa.string() for c in wanted if c not in truths}
-        return _text_pieces(self.path, wanted, kinds)
+        return _text_pieces(self.path, self.form, wanted, kinds)
 
     @property
     def rows(self) -> int | None:
@@ -62,10 +71,20 @@ class Opened:
             kind = kind.value_type
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             words = self._words(column)
-            share = sum(map(_is_number, words)) / len(words) if words else 0.0
-            return True if share == 1 else None if share > 0.5 else False
+            share = sum(map(is_number, words)) / len(words) if words else 0.0
+            meant = sum(is_number(w) or plain_number(w) is not None for w in words) / max(len(words), 1)
+            return True if share == 1 else None if meant > 0.5 else False
         checks = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
         return any(check(kind) for check in checks)
+
+    def with_points(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Text whose numbers have a point in their decimals, as ours have."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self.form.decimal == "." or not pa.types.is_string(cells.type):
+            return cells
+        return pc.replace_substring_regex(cells, r"^\s*([+-]?\d+),(\d+)\s*$", r"\1.\2")
 
     def content(self, column: str) -> str:
         """What is in a column that is no score, as the end of a sentence."""
@@ -75,11 +94,8 @@ class Opened:
     def why_no_score(self, column: str) -> str:
         """The sentence that refuses it."""
         for row, cell in enumerate(self.first[column].to_pylist()):
-            if cell is not None and not _is_number(str(cell)):
-                return (
-                    f"{self.path.name}, row {row + 1:,}: {column} is {str(cell)[:40]!r}, which is no number; leave the cell empty "
-                    "where there is no score"
-                )
+            if cell is not None and str(cell).strip() not in NOTHING and not is_number(str(cell)):
+                return f"{self.path.name}, row {row + 1:,}: {column} {no_number(str(cell))}"
         return f"{self.path.name}: {column} is empty where the table begins, so that it cannot be a score"
 
     def _words(self, column: str) -> list[str]:
@@ -93,9 +109,10 @@ def open_table(path: Path) -> Opened:
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a CSV or Parquet file")
     if path.suffix.lower() in PARQUET:
-        first = _parquet_first(path)
-    elif _delimiter(path) is not None:
-        first = _text_first(path)
+        form, first = Form(), _parquet_first(path)
+    elif usual_delimiter(path) is not None:
+        form = form_of(path)
+        first = _text_first(path, form)
     else:
         known = ", ".join([*TEXT, *(f"{t}.gz" for t in TEXT), *PARQUET])
         raise DataError(f"{path.name}: tables of scores end in {known}; rename it, or save it as one of them")
@@ -108,7 +125,7 @@ def open_table(path: Path) -> Opened:
         )
     if not len(first):
         raise DataError(f"{path.name} has column names but no rows; one row an event was expected")
-    return Opened(path, header, first)
+    return Opened(path, header, first, form)
 
 
 def _parquet_first(path: Path) -> pa.Table:
@@ -140,92 +157,85 @@ def _parquet_pieces(path: Path, columns: list[str], rows: int) -> Iterator[pa.Ta
         raise DataError(f"{path.name} cannot be read to its end: {_sentence(error)}") from error
 
 
-def _text_first(path: Path) -> pa.Table:
+def _text_first(path: Path, form: Form) -> pa.Table:
     import pyarrow as pa
 
     try:
-        with _reader(path) as reader:
+        with _reader(path, form) as reader:
             batch = next(iter(reader), None)
             return reader.schema.empty_table() if batch is None else pa.Table.from_batches([batch])
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
-        raise _text_error(path, error) from error
+        raise _text_error(path, form, error) from error
 
 
-def _text_pieces(path: Path, columns: list[str], kinds: dict[str, Any]) -> Iterator[pa.Table]:
+def _text_pieces(path: Path, form: Form, columns: list[str], kinds: dict[str, Any]) -> Iterator[pa.Table]:
     """The pieces of a text file are as large as its blocks."""
     import pyarrow as pa
 
     try:
-        with _reader(path, columns=columns, kinds=kinds) as reader:
+        with _reader(path, form, columns=columns, kinds=kinds) as reader:
             for batch in reader:
                 yield pa.Table.from_batches([batch])
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
-        raise _text_error(path, error, columns=columns) from error
+        raise _text_error(path, form, error, columns=columns) from error
 
 
-def _reader(path: Path, *, columns: Sequence[str] = (), kinds: dict[str, Any] | None = None) -> Any:
+def _reader(path: Path, form: Form, *, columns: Sequence[str] = (), kinds: dict[str, Any] | None = None) -> Any:
     from pyarrow import csv as pc
 
     convert = pc.ConvertOptions(
-        column_types=kinds or {}, include_columns=list(columns) or None, null_values=NOTHING, strings_can_be_null=False
+        column_types=kinds or {},
+        include_columns=list(columns) or None,
+        null_values=NOTHING,
+        strings_can_be_null=False,
+        decimal_point=form.decimal,
     )
     return pc.open_csv(
         path,
         read_options=pc.ReadOptions(block_size=BLOCK),
-        parse_options=pc.ParseOptions(delimiter=_delimiter(path)),
+        parse_options=pc.ParseOptions(delimiter=form.delimiter),
         convert_options=convert,
     )
 
 
-def _delimiter(path: Path) -> str | None:
-    name = path.name.lower().removesuffix(".gz")
-    return next((mark for end, mark in TEXT.items() if name.endswith(end)), None)
-
-
-def _text_error(path: Path, error: Exception, *, columns: Sequence[str] = ()) -> DataError:
+def _text_error(path: Path, form: Form, error: Exception, *, columns: Sequence[str] = ()) -> DataError:
     said = _sentence(error)
     if "Empty CSV" in said:
         return DataError(f"{path.name} is empty; a first line of column names and one line an event were expected")
     conversion = re.search(r"invalid value '(.*)'", said)
     if conversion:
-        found = _where_cell(path, conversion[1], columns)
+        found = _where_cell(path, form, conversion[1], columns)
         place = f"row {found[0]:,}: {found[1]}" if found else "a score"
-        return DataError(
-            f"{path.name}, {place} is {conversion[1]!r}, which is no number; leave the cell empty where there is no score"
-        )
-    shape = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", said)
-    if shape:
-        row = f", line {shape[1]}" if shape[1] else ""
-        return DataError(
-            f"{path.name}{row}: has {shape[3]} cells for {shape[2]} columns; fill or quote the cells of that line"
-        )
+        return DataError(f"{path.name}, {place} {no_number(conversion[1])}")
+    if re.search(r"Expected \d+ columns, got \d+", said):
+        return DataError(_ragged(path, form) or f"{path.name}: {said}")
     return DataError(f"{path.name} cannot be read as a table: {said}")
 
 
-def _where_cell(path: Path, text: str, columns: Sequence[str]) -> tuple[int, str] | None:
+def _ragged(path: Path, form: Form) -> str | None:
+    """The first line that has more or fewer cells than the header; the file is read once more, since it is refused anyway."""
+    with lines_of(path) as lines:
+        reader = csv.reader(lines, delimiter=form.delimiter)
+        header = next((row for row in reader if row), [])
+        for row in reader:
+            if row and len(row) != len(header):
+                return (
+                    f"{path.name}, line {reader.line_num:,} has {len(row)} cells, the header has {len(header)}; "
+                    "fill or quote the cells of that line"
+                )
+    return None
+
+
+def _where_cell(path: Path, form: Form, text: str, columns: Sequence[str]) -> tuple[int, str] | None:
     """The row and column of a cell; the file is read once more, since it is refused anyway."""
-    with _lines(path) as lines:
-        reader = csv.reader(lines, delimiter=_delimiter(path) or ",")
+    with lines_of(path) as lines:
+        reader = csv.reader(lines, delimiter=form.delimiter)
         header = next(reader, [])
         for row, cells in enumerate(reader, start=1):
             for name, cell in zip(header, cells, strict=False):
                 if cell == text and name in columns:
                     return row, name
     return None
-
-
-def _lines(path: Path) -> IO[str]:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text  # Python reads 1_000 as a number, a table does not
 
 
 def _sentence(error: Exception) -> str:

@@ -1,7 +1,8 @@
 """Tables of scores: one row an event, with what supervisors said of it and, where known, the kind of shift and the outcome.
 
-CSV, TSV (also .gz) or Parquet. Columns are found by name: `kind` (or role, shift, fold), `correct`, `group`, `time`, `id`; every
-other numeric column is a score, except those that are known to be none (a label, a loss). An option of the command, or a keyword
+CSV, TSV (also .gz) or Parquet. Columns are found by name: `kind` (or role, shift, fold), `correct`, `group`, `time`, `id`, and what
+others call them (`OTHER_NAMES`, which is noted); every other numeric column is a score, except those that are known to be none (a
+label, a loss). An option of the command, or a keyword
 here, points at a column of another name. A file is read whole (`read_scores`) or piece by piece (`open_scores`), so that a
 stream of any length fits into memory.
 
@@ -29,6 +30,7 @@ import numpy as np
 
 from roadworthy.data import score_cells
 from roadworthy.data.samples import DataError
+from roadworthy.data.score_doubts import doubts, is_no_score
 from roadworthy.data.score_files import Opened, open_table
 from roadworthy.registry import did_you_mean
 
@@ -50,6 +52,22 @@ NAMES: dict[str, tuple[str, ...]] = {
     "id": ("id",),
 }
 """What is in a column -> the names it is looked for under, first come first served."""
+OTHER_NAMES: dict[str, tuple[str, ...]] = {
+    "kind": ("condition", "corruption", "perturbation", "shift_kind", "shift_type", "domain"),
+    "correct": ("is_correct", "right", "is_right", "answer_correct", "prediction_correct"),
+    "group": ("group_id", "patient", "patient_id", "session", "session_id", "drive", "drive_id"),
+    "time": ("timestamp", "datetime", "date_time", "event_time", "created_at", "ts", "date"),
+    "id": ("event_id", "image_id", "sample_id", "case_id", "request_id", "uuid"),
+}
+"""The same, where it is said that the column was taken."""
+SOUNDS_LIKE: dict[str, tuple[str, ...]] = {
+    "kind": ("kind", "shift", "condition", "corrupt", "weather", "domain"),
+    "correct": ("correct", "right", "success"),
+    "group": ("group", "patient", "session", "drive"),
+    "time": ("time", "date"),
+    "id": ("_id", "id_", "uuid"),
+}
+"""Parts of a column's name by which it is suggested where something is missing."""
 MEANING = {
     "kind": f"the kind of shift of each row ({CLEAN!r} where there is none)",
     "correct": "whether the answer was right",
@@ -57,8 +75,6 @@ MEANING = {
     "time": "when it happened",
     "id": "the event's name",
 }
-NO_SCORES = frozenset({"", "class", "index", "label", "level", "loss", "predicted", "prediction", "row", "target", "y"})
-"""Numeric columns that are taken for a score only when they are named: in use nobody knows a label or a loss."""
 ENOUGH = 20
 """Rows from which on whole numbers in a row are no accident."""
 ROWS = 65_536
@@ -103,6 +119,8 @@ class ScoreFile:
     notes: tuple[str, ...]
     opened: Opened = field(repr=False)
     clean: tuple[str, ...] = ()
+    part: score_cells.Part | None = None
+    """What times are counted in, where it is not seconds."""
 
     def pieces(self, *, rows: int = ROWS) -> Iterator[ScoreTable]:
         """The rows in the order of the file, so many at a time."""
@@ -131,12 +149,12 @@ class ScoreFile:
         given: dict[str, Any] = dict.fromkeys(NAMES)
         labelled = None
         for role, column in self.found.items():
-            cells = piece[column]
+            cells = self.opened.with_points(piece[column])
             if role == "correct":
                 given[role], known = score_cells.outcomes(cells, column, where)
                 labelled = None if known.all() else known
             elif role == "time":
-                given[role] = score_cells.seconds(cells, column, where)
+                given[role] = score_cells.seconds(cells, column, where, part=self.part)
             else:
                 given[role] = score_cells.words(cells)
         if given["kind"] is not None:
@@ -163,22 +181,37 @@ def open_scores(
     """
     opened = open_table(Path(path))
     given = {"kind": kind, "correct": correct, "group": group, "time": time, "id": id}
+    found, notes = _found(opened, given, needs, skips)
+    taken = {c for role in NAMES for c in (found.get(role) or _named(opened.header, role),) if c is not None}
+    scores, more = _scores_of(opened, columns, taken)
+    part = score_cells.part_of_a_second(opened.first[found["time"]]) if "time" in found else None
+    if part is not None:
+        notes.append(f"{found['time']} looks like {part.name} since 1970, and is read so")
+    cleans = () if clean is None else (clean,) if isinstance(clean, str) else tuple(clean)
+    notes = [*opened.form.notes(opened.path.name), *notes, *more]
+    return ScoreFile(opened.path, opened.header, found, scores, tuple(notes), opened, cleans, part)
+
+
+def _found(
+    opened: Opened, given: Mapping[str, str | None], needs: Sequence[str], skips: Sequence[str]
+) -> tuple[dict[str, str], list[str]]:
+    """What is in a column -> the column, and which of them were taken by another name."""
     found: dict[str, str] = {}
+    notes = []
     for role, named in given.items():
-        chosen = named if named is not None else _first(opened.header, NAMES[role])
+        chosen = named if named is not None else _named(opened.header, role)
         if named is not None and named not in opened.header:
             raise DataError(_absent(opened, named, f"--{role} COLUMN"))
         if chosen is None and role in needs:
             raise DataError(
-                f"{opened.path.name} has no column {' or '.join(map(repr, NAMES[role]))}, for {MEANING[role]}; it has: "
-                f"{', '.join(opened.header)} (choose with --{role} COLUMN)"
+                f"{opened.path.name} has no column {' or '.join(map(repr, NAMES[role]))}, for {MEANING[role]}"
+                f"{_suggested(opened.header, role, given)}; it has: {', '.join(opened.header)} (choose with --{role} COLUMN)"
             )
         if chosen is not None and (role not in skips or named is not None):
             found[role] = chosen
-    taken = {c for role in NAMES for c in (found.get(role) or _first(opened.header, NAMES[role]),) if c is not None}
-    scores, notes = _scores_of(opened, columns, taken)
-    cleans = () if clean is None else (clean,) if isinstance(clean, str) else tuple(clean)
-    return ScoreFile(opened.path, opened.header, found, scores, tuple(notes), opened, cleans)
+            if named is None and chosen.strip().lower() not in NAMES[role]:
+                notes.append(f"column {chosen!r} is taken for {MEANING[role]}; choose another with --{role}")
+    return found, notes
 
 
 def read_scores(
@@ -205,9 +238,12 @@ def read_scores(
             raise DataError(f"{table.source}: no row says whether the answer was right; the column is empty")
         table = replace(table.take(table.labelled), labelled=None)
         table = replace(table, notes=(*table.notes, f"{gone:,} rows without an outcome are left out"))
-    if table.kind is None:
-        return table
-    return _checked_kinds(table, clean)
+    if table.kind is not None:
+        table = _checked_kinds(table, clean)
+    if columns is None:
+        shifted = None if table.kind is None else table.kind != CLEAN
+        table = replace(table, notes=(*table.notes, *doubts(table.columns, shifted)))
+    return table
 
 
 def _checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None) -> ScoreTable:
@@ -288,13 +324,15 @@ def _scores_of(
             raise DataError(opened.why_no_score(column))
         if not opened.numeric(column):
             notes.append(f"column {column!r} is no score: {opened.content(column)}")
-        elif column.lower() in NO_SCORES:
+        elif is_no_score(column):
             notes.append(f"column {column!r} is not taken for a score; name it with --score {column!r} if it is one")
         else:
             scores[column] = column
     if not scores:
+        others = [c for c in opened.header if c not in taken and not opened.numeric(c)]
+        why = f" ({opened.why_no_score(others[0])})" if others else ""
         raise DataError(
-            f"{opened.path.name} has no column of scores; every numeric column beside {', '.join(NAMES)} is one. It has: "
+            f"{opened.path.name} has no column of scores; every numeric column beside {', '.join(NAMES)} is one{why}. It has: "
             f"{', '.join(opened.header)} (choose with --score COLUMN)"
         )
     return scores, notes
@@ -308,6 +346,17 @@ def _missing_scores(columns: Mapping[str, np.ndarray]) -> list[str]:
 def _first(header: Sequence[str], names: Sequence[str]) -> str | None:
     lower = {h.strip().lower(): h for h in reversed(header)}
     return next((lower[n] for n in names if n in lower), None)
+
+
+def _named(header: Sequence[str], role: str) -> str | None:
+    return _first(header, (*NAMES[role], *OTHER_NAMES[role]))
+
+
+def _suggested(header: Sequence[str], role: str, given: Mapping[str, str | None]) -> str:
+    """A column whose name sounds like it, and that is nothing else."""
+    free = [h for h in header if h not in given.values() and not any(_named([h], other) for other in NAMES)]
+    near = [h for h in free if any(part in h.lower() for part in SOUNDS_LIKE[role])]
+    return f" (did you mean --{role} {near[0]}?)" if near else ""
 
 
 def _absent(opened: Opened, column: str, option: str) -> str:

@@ -1,0 +1,107 @@
+"""How a text file writes its table: what stands between cells, and whether decimals have a point or a comma.
+
+>>> import tempfile
+>>> file = Path(tempfile.mkdtemp()) / "scores.csv"
+>>> _ = file.write_text("kind;energy\\nclean;0,52\\nfog;1,7\\n")
+>>> form = form_of(file)
+>>> form.delimiter, form.decimal
+(';', ',')
+>>> form.notes("scores.csv")
+("scores.csv has ';' between its cells and commas in its decimals, and is read so",)
+>>> plain_number("96.6%"), plain_number("0,96"), plain_number("Oslo")
+('0.966', '0.96', None)
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+TEXT = {".csv": ",", ".tsv": "\t"}
+"""Endings of text files, and what usually stands between their cells."""
+MARKS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
+"""What may stand between cells, in words."""
+PEEKED = 200
+"""Lines that are looked at."""
+_COMMA = re.compile(r"[+-]?\d+,(\d+)(?:[eE][+-]?\d+)?")
+_POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
+THOUSANDS = 3
+"""Digits behind a comma that may as well be thousands."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How cells and decimals are written."""
+
+    delimiter: str = ","
+    decimal: str = "."
+    usual: str = ","
+
+    def notes(self, name: str) -> tuple[str, ...]:
+        """What is not as the name of the file says."""
+        said = []
+        if self.delimiter != self.usual:
+            said.append(f"{MARKS[self.delimiter]} between its cells")
+        if self.decimal != ".":
+            said.append("commas in its decimals")
+        return (f"{name} has {' and '.join(said)}, and is read so",) if said else ()
+
+
+def usual_delimiter(path: Path) -> str | None:
+    """What the ending of a file promises; None where it is no text file."""
+    name = path.name.lower().removesuffix(".gz")
+    return next((mark for end, mark in TEXT.items() if name.endswith(end)), None)
+
+
+def form_of(path: Path) -> Form:
+    """What the first lines show: the mark that makes most columns of the header, and commas in numbers that have no points."""
+    usual = usual_delimiter(path) or ","
+    try:
+        with lines_of(path) as lines:
+            first = list(itertools.islice(lines, PEEKED))
+    except (OSError, UnicodeDecodeError, EOFError):  # refused with a sentence by whoever reads it
+        return Form(usual, usual=usual)
+    header = next((line for line in first if line.strip()), "")
+    columns = {mark: len(next(csv.reader([header], delimiter=mark), [])) for mark in (usual, *MARKS)}
+    mark = max(columns, key=lambda m: (columns[m], m == usual))
+    cells = [cell.strip() for row in csv.reader(first[1:], delimiter=mark) for cell in row]
+    commas = [found for cell in cells if (found := _COMMA.fullmatch(cell))]
+    sure = mark != "," or any(len(found[1]) != THOUSANDS for found in commas)
+    points = any(_POINT.fullmatch(cell) for cell in cells)
+    return Form(mark, "," if commas and sure and not points else ".", usual)
+
+
+def lines_of(path: Path) -> IO[str]:
+    """A text file, packed or not."""
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def is_number(text: str) -> bool:
+    """Whether a table would call it one."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # Python reads 1_000 as a number, a table does not
+
+
+def plain_number(text: str) -> str | None:
+    """A percentage, or a number with a comma, as a table should have it; None where it is neither."""
+    plain = text.strip().replace(",", ".", 1) if "." not in text else text.strip()
+    if plain.endswith("%") and is_number(plain[:-1].strip()):
+        return f"{float(plain[:-1]) / 100:.10g}"
+    return plain if plain != text.strip() and is_number(plain) else None
+
+
+def no_number(text: str) -> str:
+    """The end of the sentence that refuses a cell."""
+    plain = plain_number(text)
+    advice = "leave the cell empty where there is no score" if plain is None else f"write {plain}"
+    return f"is {text[:40]!r}, which is no number; {advice}"
