@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadworthy.monitor.alarms import Alarm, walk
-from roadworthy.monitor.autocorrelation import integrated_time
+from roadworthy.monitor.autocorrelation import LEAST, integrated_time
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.risk_state import odds_to_probability
 
@@ -45,7 +45,8 @@ class Watching:
         self.alarms: list[Alarm] = []
         self.time = 1.0
         self._looked = 0
-        self._next_time = min(OFTEN, bundle.alarm.window) if bundle.alarm else OFTEN
+        self._first = max(bundle.alarm.window, LEAST) if bundle.alarm else OFTEN
+        self._next_time = min(OFTEN, self._first)
         self._next_look: float = bundle.alarm.stride if bundle.alarm else math.inf
 
     def due(self, counted: int) -> bool:
@@ -72,7 +73,9 @@ class Watching:
         self._next_look = (upto // rule.stride + 1) * rule.stride
         positions = np.arange((before // rule.stride + 1) * rule.stride, upto + 1, rule.stride)
         ends = len(state.recent) - (state.counted - positions)
-        positions, ends = positions[ends >= rule.window], ends[ends >= rule.window]
+        # Before so many events nobody can tell how much they resemble each other.
+        ready = (ends >= rule.window) & (positions >= self._first)
+        positions, ends = positions[ready], ends[ready]
         if len(ends):
             self._walk(state, positions, ends)
 

@@ -29,8 +29,12 @@ _PRIOR = 0.5
 
 
 def clean_worlds(calibration: Calibration, draws: int, rng: np.random.Generator) -> Floats:
-    """What clean may be: Dirichlet draws over the bins of the shift score, and within each over its cells."""
-    counts = calibration.table[0].sum(axis=0).astype(np.float64).reshape(calibration.shift.bins, -1)
+    """What clean may be: Dirichlet draws over the bins of the shift score, and within each over its cells.
+
+    Rows that came in groups count for as many as are independent.
+    """
+    rows = calibration.table[0].sum(axis=0).astype(np.float64)
+    counts = (rows * (float(calibration.effective[0]) / max(rows.sum(), 1.0))).reshape(calibration.shift.bins, -1)
     bins = rng.dirichlet(counts.sum(axis=1) + _PRIOR, draws)
     inner = rng.standard_gamma(counts + _PRIOR / counts.shape[1], (draws, *counts.shape))
     inner = np.maximum(inner, 1e-300)
