@@ -104,8 +104,11 @@ def running(*arguments: str) -> Iterator[Served]:
         if not line:
             raise SystemExit("the server did not start")
         text += line
+    told = json.loads(text)
+    if "address" not in told:
+        raise SystemExit(f"the server did not start: {told}")
     try:
-        yield Served(process, int(json.loads(text)["address"].rsplit(":", 1)[1]))
+        yield Served(process, int(told["address"].rsplit(":", 1)[1]))
     finally:
         process.terminate()
         process.wait(timeout=60)
