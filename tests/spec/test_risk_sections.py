@@ -177,3 +177,15 @@ def test_the_supervisor_of_a_risk_may_be_named_with_its_settings():
         BASE + "supervisors: [{knn: {k: 5}}]\nrisk: {unit: EUR, costs: {wrong: 1, referred: 2}, supervisor: knn(k=5)}"
     )
     assert Assessment.parse(text, "a.yaml").risk.supervisor == "knn"
+
+
+def test_what_is_tolerable_is_claimed_unless_a_claim_says_more():
+    text = """
+subject: {task: classification, python: "m.py:f"}
+data: {test: {npz: t.npz}}
+risk: {unit: EUR per case, costs: {right: 0, wrong: 10}, tolerable: 2, constants: {p_shift: 0.1}}
+"""
+    implied = Assessment.parse(text, "a.yaml").claims
+    assert [(c.id, c.quantity, c.max) for c in implied] == [("TOLERABLE", "risk", 2.0)]
+    own = Assessment.parse(text + "claims: [{id: HAZ-9, risk: {max: 3}}]\n", "a.yaml").claims
+    assert [c.id for c in own] == ["HAZ-9"]

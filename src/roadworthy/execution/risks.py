@@ -67,7 +67,7 @@ def risk_of(
         label = spec.supervisor or _chosen(thresholds)
         if label not in thresholds:
             who = f"{label} has no" if label else "no supervisor has"
-            return Risk(because=f"the tree asks who raises an alarm, and {who} verdicts; the notes say why")
+            return _none(f"the tree asks who raises an alarm, and {who} verdicts; the notes say why")
         if not spec.supervisor and len(thresholds) > 1:
             notes.append(f"the risk counts the alarms of {label}; risk: {{supervisor: …}} names another")
     constants = spec.known_constants()
@@ -76,8 +76,12 @@ def risk_of(
         counted = [_rows(o, p, thresholds, label) for o, p in kinds]
         found = assess_risk(spec.event_tree(), counted[0], counted[1:], constants=constants, seed=plan.spec.seed)
     except ValueError as error:
-        return Risk(because=str(error))
+        return _none(str(error))
     return Risk(found, supervisor=label, notes=(*notes, *(f"risk: {note}" for note in found.notes)))
+
+
+def _none(because: str) -> Risk:
+    return Risk(because=because, notes=(f"there is no expected cost: {because}",))
 
 
 def _chosen(thresholds: Mapping[str, Threshold]) -> str:

@@ -208,6 +208,10 @@ class Assessment(_Strict):
             raise first_error(document, error, _siblings) from error
         spec._document, spec._every_supervisor = document, every
         spec._check_names()
+        limit = spec.risk.tolerable if spec.risk else None
+        if limit is not None and not any(c.quantity == "risk" for c in spec.claims):
+            # Whoever says what is tolerable wants to know whether it is kept.
+            spec.claims.append(ClaimSpec.model_validate({"id": "TOLERABLE", "risk": {"max": limit}}))
         return spec
 
     @property

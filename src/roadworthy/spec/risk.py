@@ -58,7 +58,10 @@ class RiskSpec(_Strict):
         default_factory=dict,
         description="Parameters of the tree that cases do not tell: a number, or {successes: 18, trials: 20}",
     )
-    tolerable: float | None = Field(None, description="The expected cost above which the system should not be used")
+    tolerable: float | None = Field(
+        None,
+        description="The expected cost above which the system should not be used; claimed as TOLERABLE unless a claim says more",
+    )
     supervisor: str = Field(
         "", description="Whose alarms call a person; by default fused where there is one, else the first"
     )
