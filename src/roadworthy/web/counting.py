@@ -1,13 +1,15 @@
 """What one thread does with a bundle's monitor and its file: write a group of posts, count it, and read what it says.
 
 Everything here is called by that thread alone, so that neither monitor nor file needs a lock. A group is written in one synced
-transaction before any of it is counted; a restart reads the snapshot and makes the same calls again from the log.
+transaction before any of it is counted; a restart reads the snapshot and makes the same calls again from the log. Posts share a
+transaction and nothing else: where a group cannot be counted it is undone, in memory and on disk, and each post stands alone.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,12 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roadworthy.monitor import Bundle, EventError, Monitor, Question, Taken
+from roadworthy.monitor import Bundle, Monitor, Question, Taken
 from roadworthy.monitor.events import mark
 from roadworthy.store import StoreError
 from roadworthy.web import views
-from roadworthy.web.batch import Batch, Labelled, LabelPost, Single, all_new, count, joined, packed, placed, unpacked
+from roadworthy.web.batch import Batch, Label, Labelled, LabelPost, Single, all_new, count, joined, packed, placed
 from roadworthy.web.ledger import EVENTS, LABELS, Full, Ledger
+from roadworthy.web.replaying import check_events, check_labels, label_all, remember_questions, restored
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
@@ -33,6 +36,8 @@ LIVE_S = 0.5
 _LOG = logging.getLogger("roadworthy.monitor")
 
 Post = Batch | Single | LabelPost
+Outcome = Taken | Labelled | Exception
+"""What became of a post; an exception is why it was not taken."""
 _COUNTED, _UNSCORED = Taken(1, 0, 0, 0), Taken(0, 0, 0, 1)
 
 
@@ -99,29 +104,70 @@ class Counting:
         self._changed = False
         self._last_alarm = -1
         self._spoken: _Spoken | None = None
+        self._clock = -math.inf
         self._notice_alarms()
 
-    def commit(self, posts: Sequence[Post]) -> list[Taken | Labelled]:
+    def commit(self, posts: Sequence[Post]) -> list[Outcome]:
         """Write posts, then count them; what became of each. Raises, with nothing counted, where they cannot be written."""
-        now = max(time.time(), self.monitor.state.newest)
+        try:
+            return self._together(posts)
+        except StoreError:
+            raise
+        except Exception as error:
+            return [error] if len(posts) == 1 else [self._alone(post) for post in posts]
+
+    def _alone(self, post: Post) -> Outcome:
+        try:
+            return self._together([post])[0]
+        except Exception as error:
+            return error
+
+    def _together(self, posts: Sequence[Post]) -> list[Outcome]:
+        """Count posts, all or, where it raises, none of them."""
+        now = self._now()
         labels = {i: self._resolved(post) for i, post in enumerate(posts) if not isinstance(post, Batch | Single)}
         calls = self._calls([(i, post) for i, post in enumerate(posts) if isinstance(post, Batch | Single)], now)
         rows = [(EVENTS, packed(call.batch, now=now)) for call in calls]
         rows += [(LABELS, json.dumps(known).encode()) for known, _ in labels.values() if known]
+        for call in calls:
+            check_events(call.batch, self.monitor.state.cells)
+        before = self._seq
         if rows:
             self._seq = self._append(rows)
             self._log_bytes += sum(len(body) for _, body in rows)
             self._changed = True
-        found: dict[int, Taken | Labelled] = {}
-        for call in calls:
-            taken = count(self.monitor, call.batch, now=now)
-            found.update(call.shared(taken))
-            self.totals.update(taken._asdict())
-        for i, (known, unknown) in labels.items():
-            label_all(self.monitor, known)
-            found[i] = Labelled(len(known), tuple(unknown))
+        found: dict[int, Outcome] = {}
+        totals: Counter[str] = Counter()
+        try:
+            for call in calls:
+                taken = count(self.monitor, call.batch, now=now)
+                found.update(call.shared(taken))
+                totals.update(taken._asdict())
+            for i, (known, unknown) in labels.items():
+                label_all(self.monitor, known)
+                found[i] = Labelled(len(known), tuple(unknown))
+        except Exception:
+            self._undo(before)
+            raise
+        self.totals.update(totals)
         self._notice_alarms()
         return [found[i] for i in range(len(posts))]
+
+    def _now(self) -> float:
+        """The machine's clock, or the latest that it has shown where it went back.
+
+        Never the time of an event: each could be ahead of the one before, and together they would make everyone else late.
+        """
+        self._clock = max(self._clock, time.time())
+        return self._clock
+
+    def _undo(self, seq: int) -> None:
+        """Take back what was written after a row and may be half counted: the monitor is again what a restart would find."""
+        try:
+            self.ledger.forget(after=seq)
+        finally:
+            self.monitor, self._log_bytes = restored(self.bundle, self.ledger)
+            self._seq, self._spoken = self.ledger.last(), None
 
     def _append(self, rows: Sequence[tuple[int, bytes]]) -> int:
         try:
@@ -150,25 +196,37 @@ class Counting:
             return each
         return [together, *(call for i, call in enumerate(each) if i not in set(new))]
 
-    def _resolved(self, post: LabelPost) -> tuple[list[tuple[Any, ...]], list[str]]:
+    def _resolved(self, post: LabelPost) -> tuple[list[Label], list[str]]:
         """Labels as they are counted, and the ids of events that are no longer known.
 
         One without a probability has that of the latest questions, whichever process drew them.
         """
+        check_labels(post, self.monitor.state.cells)
         asked = self.ledger.asked([label.id for label in post if label.probability is None])
         held = self.monitor.state.labels.asked
         if any(held.get(mark(name)) != probability for name, probability in asked.items()):
             remember_questions(self.monitor, self.ledger)
-        names = self.monitor.state.recent.names
-        known, unknown = [], []
+        recent = self.monitor.state.recent
+        known: list[Label] = []
+        unknown: list[str] = []
         for label in post:
-            if label.time is None and mark(label.id) not in names:
+            at = recent.find(mark(label.id)) if label.time is None else None
+            if at is not None:
+                # The events of its group are counted first, and may push its own out.
+                known.append(label._replace(cell=int(recent.cell[at]), time=float(recent.time[at])))
+            elif label.time is not None:
+                known.append(label)
+            else:
                 unknown.append(label.id)
-                continue
-            known.append((label.id, label.correct, label.probability, label.cell, label.time))
         return known, unknown
 
     def _notice_alarms(self) -> None:
+        try:
+            self._tell_alarms()
+        except Exception as error:  # the events are counted, and whoever sent them is told so
+            _LOG.error("an alarm was not told", exc_info=error)
+
+    def _tell_alarms(self) -> None:
         for alarm in self.monitor.alarms[-ALARMS_SHOWN:]:
             if alarm.event <= self._last_alarm:
                 continue
@@ -229,35 +287,6 @@ class Counting:
             self.read()
             self.snapshot()
         self.ledger.close()
-
-
-def restored(bundle: Bundle, ledger: Ledger) -> tuple[Monitor, int]:
-    """The monitor as the file has it, and how many bytes of the log were read."""
-    body, rows = ledger.restored()
-    monitor = Monitor(bundle) if body is None else Monitor.from_bytes(bundle, body)
-    for _, kind, content in rows:
-        try:
-            if kind == EVENTS:
-                batch, now = unpacked(content)
-                count(monitor, batch, now=now)
-            else:
-                label_all(monitor, json.loads(content))
-        except EventError as error:  # refused when it came, too
-            _LOG.warning("a row of the log was refused: %s", error)
-    remember_questions(monitor, ledger)
-    return monitor, sum(len(content) for _, _, content in rows)
-
-
-def label_all(monitor: Monitor, labels: Sequence[Sequence[Any]]) -> None:
-    """Hand labels to the monitor."""
-    for name, correct, probability, cell, time_ in labels:
-        monitor.label(name, correct, probability, cell=cell, time=time_)
-
-
-def remember_questions(monitor: Monitor, ledger: Ledger) -> None:
-    """Tell the monitor with which probability inputs were drawn, also by processes beside this one."""
-    for name, probability in ledger.asked().items():
-        monitor.state.labels.ask(mark(name), probability)
 
 
 def ask(monitor: Monitor, ledger: Ledger, n: int, *, window: str | None = None) -> list[Question]:

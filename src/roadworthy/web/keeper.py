@@ -121,26 +121,30 @@ class Keeper:
             self._answer(group, writing)
             raise
         except Exception as error:
-            self.trouble = str(error) or type(error).__name__
-            self.remark(f"a group of posts was not counted: {self.trouble}")
-            if not isinstance(error, StoreError):
-                _LOG.error("counting failed", exc_info=error)
+            self._note([error])
             self._answer(group, writing)
             return
-        self.trouble = ""
+        self._note([outcome for outcome in outcomes if isinstance(outcome, Exception)])
         self.writing.add(time.perf_counter() - began)
         self.sizes.add(len(outcomes))
         self._answer(group, writing)
 
+    def _note(self, errors: list[Exception]) -> None:
+        """Remember whether the state can be written. A post with a fault of its own says nothing about that."""
+        stored = [error for error in errors if isinstance(error, StoreError)]
+        self.trouble = str(stored[0]) if stored else ""
+        if stored:
+            self.remark(f"a group of posts was not counted: {self.trouble}")
+
     @staticmethod
     def _answer(group: list[tuple[Post, asyncio.Future[Any]]], written: asyncio.Future[list[Any]]) -> None:
         error = written.exception()
-        outcomes = [None] * len(group) if error else written.result()
+        outcomes = [error] * len(group) if error else written.result()
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():  # its client has gone
                 continue
-            if error:
-                future.set_exception(error)
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
             else:
                 future.set_result(outcome)
 

@@ -24,6 +24,7 @@ import json
 import os
 import sqlite3
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,6 +95,8 @@ class Ledger:
             self.close()
             raise
         self.bundle, self.content = found["bundle"], found["content"]
+        self.replica = found.get("replica", "")
+        """The name under which events are counted into this file, and no other."""
 
     def _prepare(self, bundle: str, content: str) -> None:
         db = self._db
@@ -106,6 +109,9 @@ class Ledger:
                     db.execute(statement)
                 meta = (("version", VERSION), ("bundle", bundle), ("content", content))
                 db.executemany("insert into meta values (?, ?)", meta)
+        if not self._ask("select 1 from meta where key = 'replica'"):
+            with self._transaction():
+                db.execute("insert into meta values ('replica', ?)", (uuid.uuid4().hex,))
 
     def _check(self, found: Mapping[str, str], bundle: str | None) -> None:
         if found.get("version") != VERSION:
@@ -128,6 +134,11 @@ class Ledger:
             for row in rows:
                 last = db.execute("insert into log (kind, body) values (?, ?)", row).lastrowid
         return int(last or 0)
+
+    def forget(self, *, after: int) -> None:
+        """Take rows back that were added after one."""
+        with self._transaction() as db:
+            db.execute("delete from log where seq > ?", (after,))
 
     def snapshot(self, body: bytes, *, upto: int) -> None:
         """Replace the snapshot, and forget the log up to it."""

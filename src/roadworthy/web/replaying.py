@@ -1,0 +1,93 @@
+"""A monitor from its file: the snapshot, then the log again; and what is checked before anything gets into that log.
+
+What was written but cannot be counted would be missing from memory and be there again after a restart. Therefore posts are checked
+against what the monitor takes before they are written, and a row that fails all the same is left out whole, whoever reads it.
+
+>>> check_labels([Label("case-1", True, 0.5, 900, 1.7e9)], cells=720)
+Traceback (most recent call last):
+roadworthy.monitor.events.EventError: event 'case-1' has cell 900; this calibration has cells 0 to 719, and -1 for no score
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+
+from roadworthy.monitor import Bundle, EventError, Monitor
+from roadworthy.monitor.events import checked_cells, checked_times, mark
+from roadworthy.web.batch import Batch, Label, count, unpacked
+from roadworthy.web.ledger import EVENTS, Ledger
+
+_LOG = logging.getLogger("roadworthy.monitor")
+
+
+def restored(bundle: Bundle, ledger: Ledger) -> tuple[Monitor, int]:
+    """The monitor as the file has it, and how many bytes of the log were read."""
+    body, rows = ledger.restored()
+    size = sum(len(content) for _, _, content in rows)
+    while True:
+        name = ledger.replica
+        monitor = Monitor(bundle, replica=name) if body is None else Monitor.from_bytes(bundle, body, replica=name)
+        broken = replayed(monitor, rows)
+        if broken is None:
+            remember_questions(monitor, ledger)
+            return monitor, size
+        rows = [row for row in rows if row[0] != broken]
+
+
+def replayed(monitor: Monitor, rows: Sequence[tuple[int, int, bytes]]) -> int | None:
+    """Count the rows of a log; the number of one that may be half counted now: whoever asked begins again without it."""
+    for seq, kind, content in rows:
+        try:
+            if kind == EVENTS:
+                batch, now = unpacked(content)
+                count(monitor, batch, now=now)
+            else:
+                label_all(monitor, [Label(*label) for label in json.loads(content)])
+        except EventError as error:  # refused whole
+            _LOG.warning("row %d of the log was refused: %s", seq, error)
+        except Exception as error:
+            _LOG.error("row %d of the log cannot be counted and is left out", seq, exc_info=error)
+            return seq
+    return None
+
+
+def label_all(monitor: Monitor, labels: Sequence[Label]) -> None:
+    """Hand labels to the monitor: all, or none where one cannot be counted."""
+    check_labels(labels, monitor.state.cells)
+    for name, correct, probability, cell, time in labels:
+        monitor.label(name, correct, probability, cell=cell, time=time)
+
+
+def check_events(batch: Batch, cells: int) -> None:
+    """Refuse a batch, with the id of the event, that the monitor would refuse."""
+    checked_cells(batch.cells, cells, lambda i: repr(batch.ids[i]))
+    checked_times(batch.times, len(batch), lambda i: repr(batch.ids[i]))
+
+
+def check_labels(labels: Sequence[Label], cells: int) -> None:
+    """Refuse labels, with the id, that the monitor would refuse."""
+    for label in labels:
+        _check_label(label, cells)
+
+
+def _check_label(label: Label, cells: int) -> None:
+    try:
+        label.id.encode()
+    except UnicodeEncodeError:
+        raise EventError(f"the id {label.id!r} of a label cannot be written as UTF-8") from None
+    if label.cell is not None:
+        checked_cells([label.cell], cells, lambda _: repr(label.id))
+    if label.time is not None:
+        checked_times([label.time], 1, lambda _: repr(label.id))
+    if label.probability is not None and not 0.0 < label.probability <= 1.0:
+        raise EventError(
+            f"the label of {label.id!r} has the probability {label.probability}; it lies above 0 and is 1 at most"
+        )
+
+
+def remember_questions(monitor: Monitor, ledger: Ledger) -> None:
+    """Tell the monitor with which probability inputs were drawn, also by processes beside this one."""
+    for name, probability in ledger.asked().items():
+        monitor.state.labels.ask(mark(name), probability)
