@@ -23,6 +23,7 @@ from dataclasses import asdict
 from importlib import resources
 from typing import Any
 
+from roadworthy.monitor import EventError
 from roadworthy.report.charts.palette import css
 from roadworthy.web import views
 from roadworthy.web.delivery import Webhook
@@ -38,6 +39,8 @@ from roadworthy.web.sidecar import NoServer, Sidecar
 
 BODY_LIMIT = 8 << 20
 MOST_QUESTIONS = 10_000
+MOST_READINGS = 50_000
+LEAST_SPAN_S = 1.0
 UNKNOWN_SHOWN = 10
 _LOG = logging.getLogger("roadworthy.monitor")
 _JSON_HEADERS: Headers = [(b"content-type", JSON), *HEADERS]
@@ -126,6 +129,9 @@ class App:
             self._keeper.counting.totals["refused"] += request.method == "POST"
             place = {} if error.line is None else {"line": error.line}
             return error.status, {"error": str(error), **place}, []
+        if isinstance(error, EventError):
+            self._keeper.counting.totals["refused"] += 1
+            return 400, {"error": str(error)}, []
         if isinstance(error, Full):
             return 507, {"error": str(error)}, [(b"retry-after", b"10")]
         if isinstance(error, Unwritable | Busy):
@@ -156,15 +162,14 @@ class App:
         raise Refused(f"there is no {request.path} here; docs/monitor-service.md says what there is", status=404)
 
     async def _labels(self, request: Request, receive: Receive) -> Answer:
-        found = await self._keeper.labels(labels_of(await body_of(request, receive, self._limit)))
+        labels = labels_of(await body_of(request, receive, self._limit), cells=self._keeper.bundle.calibration.cells)
+        found = await self._keeper.labels(labels)
         return _json(
             {"taken": found.taken, "unknown": len(found.unknown), "unknown_ids": found.unknown[:UNKNOWN_SHOWN]}
         )
 
     async def _questions(self, request: Request, receive: Receive) -> Answer:
-        n, window = int(request.number("n", 100)), self._window(request)
-        if not 1 <= n <= MOST_QUESTIONS:
-            raise Refused(f"n must lie between 1 and {MOST_QUESTIONS:,}, found {n}")
+        n, window = request.whole("n", 100, MOST_QUESTIONS), self._window(request)
         found = await self._keeper.ask(lambda counting: counting.questions(n, window))
         return _json({"questions": [asdict(question) for question in found]})
 
@@ -181,13 +186,14 @@ class App:
             raise Refused(str(error)) from None
 
     async def _history(self, request: Request, receive: Receive) -> Answer:
-        every = request.number("every", 0.0)
-        if every > 0:
+        if request.query.get("every"):
+            every = request.number("every", LEAST_SPAN_S)
+            if every < LEAST_SPAN_S:
+                raise Refused(f"every must be {LEAST_SPAN_S:g} seconds or more, found {every:g}")
             spans = await self._keeper.ask(lambda counting: counting.monitor.history(every))
             return _json({"spans": [views.risk_view(span) for span in spans]})
-        after, limit = request.number("after", float("-inf")), int(request.number("limit", 5000))
-        chosen = max(1, min(limit, 50_000))
-        found = await self._keeper.ask(lambda counting: counting.ledger.readings(after=after, limit=chosen))
+        after, limit = request.number("after", float("-inf")), request.whole("limit", 5000, MOST_READINGS)
+        found = await self._keeper.ask(lambda counting: counting.ledger.readings(after=after, limit=limit))
         return _json({"readings": found})
 
     async def _alarms(self, request: Request, receive: Receive) -> Answer:

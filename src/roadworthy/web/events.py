@@ -84,9 +84,7 @@ class Reader:
         if type(document) is dict:
             return self._quick(document) or Single(*self._event(document, now, None))
         if not isinstance(document, list):
-            raise Refused(
-                f"a post is an event {{...}}, a list of events, or one event a line; found {_brief(document)}"
-            )
+            raise Refused(f"a post is an event {{...}}, a list of events, or one event a line; found {brief(document)}")
         return self._many(document, now)
 
     def _quick(self, event: dict[str, Any]) -> Single | None:
@@ -131,7 +129,7 @@ class Reader:
         except ValueError as error:
             try:
                 event = json.loads(line)  # takes NaN and Infinity, which are no JSON, so that they can be named
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise Refused(f"this is no JSON ({_cause(error)}): {_brief_bytes(line)}", line=number) from None
             return event
 
@@ -182,11 +180,11 @@ class Reader:
     def _event(self, event: Any, now: float, line: int | None) -> tuple[str, float, Mapping[str, float] | None, int]:
         """Id, time, scores (None where the cell is given) and cell of one event."""
         if type(event) is not dict:
-            raise Refused(f"an event is an object such as {self._example()}; found {_brief(event)}", line=line)
+            raise Refused(f"an event is an object such as {self._example()}; found {brief(event)}", line=line)
         given = event.get("subject", self._subject)
         if given != self._subject:
             raise Refused(
-                f"this event is of subject {_brief(given)}, and the bundle of {self._subject!r}; "
+                f"this event is of subject {brief(given)}, and the bundle of {self._subject!r}; "
                 "another subject needs a bundle of its own",
                 status=409,
                 line=line,
@@ -194,7 +192,7 @@ class Reader:
         for key in event:
             if key not in KEYS:
                 raise Refused(
-                    f"unknown key {_brief(key)}{did_you_mean(key, KEYS)}; an event has {', '.join(KEYS)}", line=line
+                    f"unknown key {brief(key)}{did_you_mean(key, KEYS)}; an event has {', '.join(KEYS)}", line=line
                 )
         name, time = self._id(event, line), self._time(event, now, line)
         forms = [key for key in ("scores", "verdict", "cell") if key in event]
@@ -214,31 +212,33 @@ class Reader:
         if type(name) is not str or not 1 <= len(name) <= LONGEST_ID:
             raise Refused(
                 f"id must be a text of 1 to {LONGEST_ID} characters, the same whenever the event is sent again; "
-                f"found {_brief(name)}",
+                f"found {brief(name)}",
                 line=line,
             )
+        if not writable(name):  # JSON allows half of a pair of surrogates, and the log is UTF-8
+            raise Refused(f"id {brief(name)} cannot be written as UTF-8; send another", line=line)
         return name
 
     def _time(self, event: Mapping[str, Any], now: float, line: int | None) -> float:
         time = event.get("time", now)
         if type(time) is str:
             time = _iso(time, line)
-        if type(time) not in _NUMBER or not math.isfinite(time):
+        if type(time) not in _NUMBER or time != time or abs(time) == math.inf:  # isfinite takes no number of 400 digits
             raise Refused(
-                f"time must be seconds since 1970, or ISO 8601 with a time zone; found {_brief(time)}", line=line
+                f"time must be seconds since 1970, or ISO 8601 with a time zone; found {brief(time)}", line=line
             )
         if abs(time) > LATEST:
-            raise Refused(f"time {time!r} looks like milliseconds; seconds since 1970 are expected", line=line)
+            raise Refused(f"time {brief(time)} looks like milliseconds; seconds since 1970 are expected", line=line)
         return float(time)
 
     def _scores(self, scores: Any, line: int | None) -> Mapping[str, float]:
         if type(scores) is not dict:
-            raise Refused(f"scores must be an object of names and numbers; found {_brief(scores)}", line=line)
+            raise Refused(f"scores must be an object of names and numbers; found {brief(scores)}", line=line)
         found = {}
         for name, score in scores.items():
             if name not in self._names:
                 raise Refused(
-                    f"unknown score {_brief(name)}{did_you_mean(name, self._names)}; "
+                    f"unknown score {brief(name)}{did_you_mean(name, self._names)}; "
                     f"the calibration reads {', '.join(self._names)}",
                     line=line,
                 )
@@ -252,13 +252,13 @@ class Reader:
                 line=line,
             )
         if type(verdict) not in (bool, int) or verdict not in (0, 1):
-            raise Refused(f"verdict must be true (risky) or false; found {_brief(verdict)}", line=line)
+            raise Refused(f"verdict must be true (risky) or false; found {brief(verdict)}", line=line)
         return {self._names[0]: float(verdict)}
 
     def _cell(self, cell: Any, line: int | None) -> int:
         if type(cell) is not int or not -1 <= cell < self._calibration.cells:
             raise Refused(
-                f"cell must be a whole number from 0 to {self._calibration.cells - 1}, or -1 without a score; found {_brief(cell)}",
+                f"cell must be a whole number from 0 to {self._calibration.cells - 1}, or -1 without a score; found {brief(cell)}",
                 line=line,
             )
         return cell
@@ -269,7 +269,7 @@ class Reader:
 
 def _score(score: Any, name: str, line: int | None) -> float:
     if type(score) not in _SCORE:
-        raise Refused(f"score {name!r} must be a number, or null where there is none; found {_brief(score)}", line=line)
+        raise Refused(f"score {name!r} must be a number, or null where there is none; found {brief(score)}", line=line)
     if score is None:
         return math.nan
     try:
@@ -289,18 +289,38 @@ def _iso(text: str, line: int | None) -> float:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise Refused(
-            f"time {_brief(text)} is not ISO 8601 with a time zone, such as 2026-03-01T12:00:00Z; seconds since 1970 are taken too",
+            f"time {brief(text)} is not ISO 8601 with a time zone, such as 2026-03-01T12:00:00Z; seconds since 1970 are taken too",
             line=line,
         )
-    return moment.timestamp()
+    try:
+        return moment.timestamp()
+    except OverflowError:
+        raise Refused(f"time {brief(text)} is beyond what a clock shows", line=line) from None
 
 
 def _cause(error: ValueError) -> str:
     return str(error).split(":")[0].strip()
 
 
-def _brief(value: Any) -> str:
-    text = repr(value)
+def writable(text: str) -> bool:
+    """Whether a text can be written as UTF-8.
+
+    >>> writable("case-1"), writable("\\ud800")
+    (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def brief(value: Any) -> str:
+    """What was found, in a few characters."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # nested too deep, or a number of thousands of digits
+        text = f"a {type(value).__name__} too long to show"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from roadworthy.web.events import Refused
+from roadworthy.web.events import Refused, brief
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -44,12 +45,27 @@ class Request:
         return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
     def number(self, name: str, otherwise: float) -> float:
-        """A parameter that must be a number."""
+        """A parameter that must be a finite number.
+
+        >>> Request({"method": "GET", "path": "/", "query_string": b"n=inf", "headers": []}).number("n", 5)
+        Traceback (most recent call last):
+        roadworthy.web.events.Refused: n must be a number, found 'inf'
+        """
         text = self.query.get(name) or ""
         try:
-            return float(text) if text else otherwise
+            found = float(text) if text else None
         except ValueError:
-            raise Refused(f"{name} must be a number, found {text!r}") from None
+            found = math.nan
+        if found is not None and not math.isfinite(found):
+            raise Refused(f"{name} must be a number, found {brief(text)}")
+        return otherwise if found is None else found
+
+    def whole(self, name: str, otherwise: int, most: int) -> int:
+        """A parameter that must be a whole number from 1."""
+        found = self.number(name, otherwise)
+        if not 1 <= found <= most or found != int(found):
+            raise Refused(f"{name} must be a whole number from 1 to {most:,}, found {brief(self.query[name])}")
+        return int(found)
 
 
 async def body_of(request: Request, receive: Receive, limit: int, *, any_encoding: bool = False) -> bytes:

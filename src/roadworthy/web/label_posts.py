@@ -17,13 +17,13 @@ import orjson
 
 from roadworthy.registry import did_you_mean
 from roadworthy.web.batch import Label
-from roadworthy.web.events import LATEST, LONGEST_ID, Refused
+from roadworthy.web.events import LATEST, LONGEST_ID, Refused, brief, writable
 
 EXAMPLE = '{"id": "case-1", "correct": false, "probability": 0.2}'
 
 
-def labels_of(body: bytes) -> list[Label]:
-    """The labels of a post: an object, a list, or one a line; taken whole or not at all."""
+def labels_of(body: bytes, *, cells: int | None = None) -> list[Label]:
+    """The labels of a post: an object, a list, or one a line; taken whole or not at all. `cells` is how many there are."""
     try:
         document = orjson.loads(body)
         items = list(enumerate(document, 1)) if isinstance(document, list) else [(1, document)]
@@ -31,7 +31,7 @@ def labels_of(body: bytes) -> list[Label]:
         items = [(i, _line(line, i)) for i, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     if not items:
         raise Refused(f"the post holds no label; one looks like {EXAMPLE}")
-    return [_label(item, line) for line, item in items]
+    return [_label(item, line, cells) for line, item in items]
 
 
 def _line(line: bytes, number: int) -> Any:
@@ -41,32 +41,35 @@ def _line(line: bytes, number: int) -> Any:
         raise Refused(f"this is no JSON; a label looks like {EXAMPLE}", line=number) from None
 
 
-def _label(item: Any, line: int) -> Label:
+def _label(item: Any, line: int, cells: int | None) -> Label:
     if not isinstance(item, dict):
-        raise Refused(f"a label is an object such as {EXAMPLE}; found {item!r:.60}", line=line)
+        raise Refused(f"a label is an object such as {EXAMPLE}; found {brief(item)}", line=line)
     for key in item:
         if key not in Label._fields:
             known = ", ".join(Label._fields)
-            raise Refused(f"unknown key {key!r:.60}{did_you_mean(key, Label._fields)}; a label has {known}", line=line)
+            raise Refused(f"unknown key {brief(key)}{did_you_mean(key, Label._fields)}; a label has {known}", line=line)
     id, correct, probability, cell, time = (item.get(key) for key in Label._fields)
     if type(id) is int:
         id = str(id)
-    if not isinstance(id, str) or not 1 <= len(id) <= LONGEST_ID:
-        raise Refused(f"id must be that of an event; found {id!r:.60}", line=line)
+    if not isinstance(id, str) or not 1 <= len(id) <= LONGEST_ID or not writable(id):
+        raise Refused(f"id must be that of an event; found {brief(id)}", line=line)
     if type(correct) not in (bool, int) or correct not in (0, 1):
-        raise Refused(f"correct must be true or false; found {correct!r:.60}", line=line)
+        raise Refused(f"correct must be true or false; found {brief(correct)}", line=line)
     if probability is not None and (type(probability) not in (int, float) or not 0.0 < probability <= 1.0):
         raise Refused(
             "probability, with which this event was to be labelled, must lie above 0 and be 1 at most; "
-            f"found {probability!r:.60}",
+            f"found {brief(probability)}",
             line=line,
         )
     if (cell is None) != (time is None):
         raise Refused("cell and time of an old event go together; give both or none", line=line)
-    if cell is not None and (type(cell) is not int or cell < -1):
-        raise Refused(f"cell must be a whole number from 0, or -1 without a score; found {cell!r:.60}", line=line)
-    if time is not None and (type(time) not in (int, float) or not math.isfinite(time) or abs(time) > LATEST):
-        raise Refused(f"time must be seconds since 1970; found {time!r:.60}", line=line)
+    if cell is not None and (type(cell) is not int or not -1 <= cell < (math.inf if cells is None else cells)):
+        upto = "" if cells is None else f" to {cells - 1}"
+        raise Refused(
+            f"cell must be a whole number from 0{upto}, or -1 without a score; found {brief(cell)}", line=line
+        )
+    if time is not None and (type(time) not in (int, float) or not -LATEST <= time <= LATEST):
+        raise Refused(f"time must be seconds since 1970; found {brief(time)}", line=line)
     return Label(id, bool(correct), _float(probability), cell, _float(time))
 
 
