@@ -93,6 +93,7 @@ def main(given: Path, made: Path) -> None:
             both = np.concatenate([x["clean"], x["shifted"]])
             found["accuracy.cbpe"] = cbpe(x["confidence"], x["correct"], x["clean"], x["windows"])
             found["accuracy.cbpe_both"] = cbpe(x["confidence_both"], x["correct"], both, x["windows"])
+        found["key"] = x["key"]
         np.savez(made / path.name, **found)  # type: ignore[arg-type]
         print(path.stem, flush=True)
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -85,31 +87,43 @@ def records_of(tried: Sequence[Trial], *, singly: bool, peers: Path | None) -> I
 
 
 def ask_peers(tried: Sequence[Trial], folder: Path, *, singly: bool) -> Path | None:
-    """Export the tried, run the peers on those they have not seen, and say where their answers are."""
+    """Export the trials that the peers have not answered, run the peers, and say where their answers are."""
     if not PEERS.exists():
         print("no peers: make .venv-peers/risk/installed makes their environment; their rows are left out")
         return None
-    given, made = folder / "in", folder / "out"
-    given.mkdir(parents=True, exist_ok=True)
-    for i, trial in enumerate(tried):
-        for names in detectors_of(trial.data, singly=singly):
-            some = trial.on(names)
-            path = given / _file(i, trial, TOGETHER if len(names) > 1 else names[0])
-            if (made / path.name).exists():
-                continue
-            read = Read(some)
-            np.savez(
-                path,
-                features=read.features,
-                confidence=read.confidence(some.clean),
-                confidence_both=read.confidence(some.calibration),
-                correct=some.data.correct,
-                clean=some.clean,
-                shifted=some.shifted,
-                windows=some.windows,
-            )
-    subprocess.run([PEERS, HERE / "peers.py", given, made], check=True)
+    made = folder / "out"
+    with tempfile.TemporaryDirectory() as given:
+        for i, trial in enumerate(tried):
+            for names in detectors_of(trial.data, singly=singly):
+                question = asked(trial.on(names))
+                name = _file(i, trial, TOGETHER if len(names) > 1 else names[0])
+                if not _answers(made / name, question):
+                    np.savez(Path(given) / name, **question)  # type: ignore[arg-type]
+        subprocess.run([PEERS, HERE / "peers.py", given, made], check=True)
     return made
+
+
+def asked(trial: Trial) -> dict[str, np.ndarray]:
+    """What the peers get to see of a trial, and a key that tells it from others."""
+    read = Read(trial)
+    question = {
+        "features": read.features,
+        "confidence": read.confidence(trial.clean),
+        "confidence_both": read.confidence(trial.calibration),
+        "correct": trial.data.correct,
+        "clean": trial.clean,
+        "shifted": trial.shifted,
+        "windows": trial.windows,
+    }
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(v).round(9).tobytes() for v in question.values()))
+    return {**question, "key": np.array(digest.hexdigest()[:16])}
+
+
+def _answers(path: Path, question: dict[str, np.ndarray]) -> bool:
+    if not path.exists():
+        return False
+    with np.load(path, allow_pickle=False) as file:
+        return "key" in file.files and str(file["key"]) == str(question["key"])
 
 
 def _file(i: int, trial: Trial, detectors: str) -> str:
