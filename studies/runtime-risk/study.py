@@ -115,7 +115,7 @@ def asked(trial: Trial) -> dict[str, np.ndarray]:
         "shifted": trial.shifted,
         "windows": trial.windows,
     }
-    digest = hashlib.sha256(b"".join(np.ascontiguousarray(v).round(9).tobytes() for v in question.values()))
+    digest = hashlib.sha256(b"".join(np.asarray(v, dtype=float).round(6).tobytes() for v in question.values()))
     return {**question, "key": np.array(digest.hexdigest()[:16])}
 
 
