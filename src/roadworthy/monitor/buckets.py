@@ -87,14 +87,20 @@ class Buckets:
         """Counts of all time."""
         return np.sum(list(self._rows.values()), axis=0, dtype=np.int64) if self._rows else self._blank()
 
-    def merge(self, other: Buckets) -> None:
-        """Add the counts of another."""
+    def copy(self) -> Buckets:
+        """One that changes by itself."""
+        found = Buckets(cells=self.cells, width=self.width, keep=self.keep)
+        found.restore(*self.arrays())
+        return found
+
+    def merge(self, other: Buckets, *, by: int = 1) -> None:
+        """Add the counts of another, or take them away."""
         if (self.cells, self.width, self.keep) != (other.cells, other.width, other.keep):
             raise ValueError("buckets of different widths or cells cannot be added up")
         if other._newest is not None:
             self._advance(other._newest)
         for (level, number), row in other._rows.items():
-            self._row(self._home(level, number))[:] += row
+            self._row(self._home(level, number))[:] += by * row
 
     def arrays(self) -> tuple[Ints, Ints, int | None]:
         """Keys, rows and the newest bucket, for keeping."""

@@ -83,9 +83,7 @@ def mark(name: str | int) -> int:
         state = _BLANK.copy()
         state.update(name.encode("utf-8", "surrogatepass"))
         return int.from_bytes(state.digest(), "little")
-    if isinstance(name, int | np.integer):
-        return int(mixed(np.array([int(name) & _MASK], dtype=np.uint64))[0])
-    raise EventError(f"an id is a text or a whole number, found {type(name).__name__} {name!r}")
+    return int(mixed(np.array([int(plain_name(name)) & _MASK], dtype=np.uint64))[0])
 
 
 def marks(names: Sequence[Any] | NDArray[Any]) -> Marks:
@@ -107,6 +105,27 @@ def marks(names: Sequence[Any] | NDArray[Any]) -> Marks:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64, copy=False)
 
 
+def plain_names(names: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
+    """Ids as texts and whole numbers of Python, which JSON knows.
+
+    >>> plain_names([np.int64(7), np.str_("a"), "b"])
+    [7, 'a', 'b']
+    """
+    found: Sequence[Any] = names.tolist() if isinstance(names, np.ndarray) else names
+    if all(type(name) is str for name in found):
+        return found
+    return [plain_name(name) for name in found]
+
+
+def plain_name(name: Any) -> str | int:
+    """One id as a text or whole number of Python."""
+    if isinstance(name, int | np.integer):
+        return int(name)
+    if isinstance(name, str):
+        return str(name)
+    raise EventError(f"an id is a text or a whole number, found {type(name).__name__} {name!r}")
+
+
 def mixed(numbers: Marks) -> Marks:
     """Whole numbers spread over 64 bits by a bijection (the finaliser of splitmix64, Steele et al. 2014)."""
     with np.errstate(over="ignore"):
@@ -114,6 +133,13 @@ def mixed(numbers: Marks) -> Marks:
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return z ^ (z >> np.uint64(31))
+
+
+def checked_time(time: float, id: Any) -> float:
+    """The time of one event as a number, refused as `checked_times` does."""
+    if not -LATEST < time < LATEST:
+        raise EventError(f"event {id!r} has the time {time}; give finite seconds, such as those since 1970")
+    return float(time)
 
 
 def checked_times(time: ArrayLike, n: int, name: Any) -> Floats:

@@ -17,11 +17,12 @@ import numpy as np
 from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.events import EventError, Taken
 from roadworthy.monitor.labels import Label
+from roadworthy.monitor.replicas import from_arrays, to_arrays
 
 if TYPE_CHECKING:
     from roadworthy.monitor.state import State
 
-MAGIC = b"roadworthy state 1\n"
+MAGIC = b"roadworthy state 2\n"
 
 
 class StateError(EventError):
@@ -34,8 +35,12 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
     keys, rows, newest = state.buckets.arrays()
     given = sorted(labels.given.items())
     asked = sorted(labels.asked.items())
+    merged, merged_arrays = to_arrays(state.merged)
     head = {
         "bundle": bundle,
+        "replica": state.name,
+        "former": sorted(state.former),
+        "merged": merged,
         "taken": list(state.taken),
         "newest": None if math.isinf(state.newest) else state.newest,
         "furthest": state.furthest,
@@ -56,6 +61,7 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "label_counts": labels.counts,
         "asked_marks": np.array([mark for mark, _ in asked], dtype=np.uint64),
         "asked": np.array([p for _, p in asked], dtype=np.float64),
+        **merged_arrays,
     }
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]
@@ -69,6 +75,8 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     head = json.loads(arrays["head"].tobytes())
     if head["bundle"] != bundle:
         raise StateError(f"this state belongs to bundle {head['bundle']}, not to {bundle}; start a state of its own")
+    state.name, state.former = head["replica"], set(head["former"])
+    state.merged = from_arrays(state, head["merged"], arrays)
     state.taken = Taken(*head["taken"])
     state.newest = -math.inf if head["newest"] is None else float(head["newest"])
     state.furthest = float(head["furthest"])

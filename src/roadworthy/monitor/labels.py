@@ -128,17 +128,28 @@ class Labels:
         self.asked[mark] = max(probability, self.asked.get(mark, 0.0))
         self._cut()
 
-    def merge(self, other: Labels) -> None:
-        """Take over another's; where two answers differ, the wrong one stands: an error that was seen is not undone."""
-        self.counts = self.counts + other.counts
+    def merge(
+        self, other: Labels, *, before: Mapping[int, Label] | None = None, counts: NDArray[np.int64] | None = None
+    ) -> None:
+        """Take over another's labels, which were `before` (and those `counts`) when they were taken over last, if they were.
+
+        Where two answers differ, the wrong one stands: an error that was seen is not undone, but by who saw it.
+        """
+        before = before or {}
+        self.counts = self.counts + other.counts - (0 if counts is None else counts)
         for mark, label in other.given.items():
-            mine = self.given.get(mark)
+            mine, was = self.given.get(mark), before.get(mark)
+            if was == label:
+                continue
             if mine is None:
                 self.given[mark] = label
                 continue
-            kept = min((mine, label), key=lambda one: (one.correct, -(one.probability or 0.0), one.time, one.cell))
+            kept = label if mine == was else min((mine, label), key=_sorted_by)
+            # The sums above hold mine, and theirs in place of what it was.
             self._count(mine, -1)
             self._count(label, -1)
+            if was is not None:
+                self._count(was, 1)
             self.given[mark] = kept
             self._count(kept, 1)
         for mark, probability in other.asked.items():
@@ -165,6 +176,10 @@ class Labels:
             self.given = dict(sorted(self.given.items(), key=lambda item: (item[1].time, item[0]))[-KEPT:])
         if len(self.asked) > KEPT + SLACK:
             self.asked = dict(sorted(self.asked.items(), key=lambda item: (item[0] in self.given, item[0]))[-KEPT:])
+
+
+def _sorted_by(label: Label) -> tuple[bool, float, float, int]:
+    return label.correct, -(label.probability or 0.0), label.time, label.cell
 
 
 def deviations(right: Floats, cells: NDArray[Any], *, floor: float = FLOOR) -> Floats:

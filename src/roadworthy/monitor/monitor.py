@@ -40,10 +40,13 @@ from roadworthy.monitor.events import (
     Marks,
     Taken,
     checked_cells,
+    checked_time,
     checked_times,
     mark,
     marks,
     mixed,
+    plain_name,
+    plain_names,
 )
 from roadworthy.monitor.keeping import packed, unpack
 from roadworthy.monitor.labels import Label, Question
@@ -53,16 +56,19 @@ from roadworthy.monitor.state import State
 from roadworthy.monitor.watching import CHUNK, Watching, capacity_for
 from roadworthy.monitor.windows import Reading, read
 
+_NUMBER = "#"
+"""Between the name of a replica and the number of an event that came without a name."""
 _ONE = (Taken(1, 0, 0, 0), Taken(0, 1, 0, 0), Taken(0, 0, 1, 0), Taken(0, 0, 0, 1))
 
 
 class Monitor:
     """One stream, or one replica's part of it.
 
-    `replica` tells apart the unnamed events of several replicas whose states are put together later.
+    `replica` is its name, a random one where none is given: by it the unnamed events of several replicas are told apart, and a
+    replica that is merged again is known. No two that count different events may have the same.
     """
 
-    def __init__(self, bundle: Bundle, *, replica: str = "") -> None:
+    def __init__(self, bundle: Bundle, *, replica: str | None = None) -> None:
         self.bundle = bundle
         self.scores = CellScores.of(bundle.calibration)
         self.state = State(
@@ -70,9 +76,14 @@ class Monitor:
             capacity=capacity_for(bundle),
             lateness=bundle.lateness,
             bucket=bundle.bucket,
+            name=replica,
         )
         self._watching = Watching(bundle, self.scores)
-        self._replica = np.uint64(mark(replica) if replica else 0)
+
+    @property
+    def replica(self) -> str:
+        """The name of this replica."""
+        return self.state.name
 
     @property
     def alarms(self) -> list[Alarm]:
@@ -129,8 +140,7 @@ class Monitor:
     ) -> Taken:
         """`update` for one event, without arrays."""
         self._check_subject(subject)
-        if not -math.inf < time < math.inf:
-            raise EventError(f"event {id!r} has the time {time}; give finite seconds, such as those since 1970")
+        time = checked_time(time, id)
         if cell is None:
             cell = self._place_one(id, scores or {})
         elif not -1 <= cell < self.state.cells:
@@ -142,8 +152,9 @@ class Monitor:
             keys, names = self._identified(None, 1)
             key, id = int(keys[0]), names[0]
         else:
+            id = plain_name(id)
             key = mark(id)
-        outcome = self.state.add_one(float(time), key, cell, id)
+        outcome = self.state.add_one(time, key, cell, id)
         if self._watching.due(self.state.counted):
             self._watching.look(self.state)
         return _ONE[outcome]
@@ -228,7 +239,11 @@ class Monitor:
         ]
 
     def merge(self, other: Monitor) -> None:
-        """Take over what another replica has seen; an event that both saw is counted once."""
+        """Take over what another replica has seen; an event that both saw is counted once, and so is one that came before.
+
+        A replica that was merged before and has seen more since brings what is new. What can be told of the counts that two
+        states share is told, and a merge in which nobody can tell is refused.
+        """
         if other.bundle.id != self.bundle.id:
             raise EventError(
                 f"bundles differ: {self.bundle.id} here, {other.bundle.id} there; their counts cannot be added up"
@@ -241,10 +256,13 @@ class Monitor:
         return packed(self.state, bundle=self.bundle.id, watch=self._watching.to_dict(), alarms=self.alarms)
 
     @classmethod
-    def from_bytes(cls, bundle: Bundle, data: bytes, *, replica: str = "") -> Monitor:
-        """The inverse of `to_bytes`."""
-        monitor = cls(bundle, replica=replica)
+    def from_bytes(cls, bundle: Bundle, data: bytes, *, replica: str | None = None) -> Monitor:
+        """The inverse of `to_bytes`; under another name where a copy is to count events of its own."""
+        monitor = cls(bundle)
         watch, alarms = unpack(data, monitor.state, bundle=bundle.id)
+        if replica and replica != monitor.replica:
+            monitor.state.former.add(monitor.replica)
+            monitor.state.name = replica
         monitor._watching.restore(watch, alarms)
         return monitor
 
@@ -295,20 +313,30 @@ class Monitor:
     def _identified(self, id: Sequence[Any] | np.ndarray | None, n: int) -> tuple[Marks, Sequence[Any]]:
         if id is None:
             first = self.state.taken.total
-            return mixed(np.arange(first, first + n, dtype=np.uint64) ^ self._replica), range(first, first + n)
-        return marks(id), id.tolist() if isinstance(id, np.ndarray) else id
+            names = [f"{self.replica}{_NUMBER}{i}" for i in range(first, first + n)]
+            return _unnamed(self.replica, np.arange(first, first + n)), names
+        return marks(id), plain_names(id)
 
     def _unnamed_label(self) -> int:
         """A mark for the label of an event that nobody can name: no two are alike."""
-        number = np.array([2**63 + int(self.state.labels.counts.sum())], dtype=np.uint64)
-        return int(mixed(number ^ self._replica)[0])
+        return int(_unnamed(f"{self.replica} label", np.array([int(self.state.labels.counts.sum())]))[0])
 
     def _key(self, id: str | int) -> int:
+        """The mark of an event; one without a name is known by its number here, or by the name its question had."""
+        id = plain_name(id)
         key = mark(id)
-        if key not in self.state.recent.names and isinstance(id, int):
-            own = int(mixed(np.array([id], dtype=np.uint64) ^ self._replica)[0])
+        if key in self.state.recent.names:
+            return key
+        replica, _, number = (self.replica, _NUMBER, id) if isinstance(id, int) else id.rpartition(_NUMBER)
+        if replica and str(number).isdecimal() and len(str(number)) < 19:
+            own = int(_unnamed(replica, np.array([int(number)]))[0])
             return own if own in self.state.recent.names else key
         return key
+
+
+def _unnamed(replica: str, numbers: np.ndarray) -> Marks:
+    """Marks of events without a name: of no other replica, and of no number that somebody gave as an id."""
+    return mixed(numbers.astype(np.uint64) ^ np.uint64(mark(replica)))
 
 
 def _namer(id: Sequence[Any] | np.ndarray | None) -> Any:

@@ -4,7 +4,8 @@ What is held depends on the events alone, not on their order of arrival, nor on 
 than the newest one by more than the lateness horizon is refused and counted as late; so is one that is older than all events
 whose ids are still known, since nobody could tell whether it was counted before. Every id is therefore counted once at most,
 however often it is sent, and two replicas put together hold what one would that had seen all: exactly, as long as what both
-have seen is among the last events of both.
+have seen is among the last events of both. A replica that was merged before and has seen more since brings what is new
+(`roadworthy.monitor.replicas`).
 
 >>> from roadworthy.monitor.events import marks
 >>> a, b = State(cells=2, capacity=10, lateness=60.0), State(cells=2, capacity=10, lateness=60.0)
@@ -30,6 +31,7 @@ from roadworthy.monitor.buckets import Buckets
 from roadworthy.monitor.events import Cells, EventError, Floats, Marks, Taken
 from roadworthy.monitor.labels import Labels
 from roadworthy.monitor.recent import Recent
+from roadworthy.monitor.replicas import Before, past_of, random_name
 
 ACCEPTED, REPEATED, LATE, UNSCORED = range(4)
 
@@ -37,8 +39,23 @@ ACCEPTED, REPEATED, LATE, UNSCORED = range(4)
 class State:
     """The counts of one stream, or of a part of it."""
 
-    def __init__(self, *, cells: int, capacity: int, lateness: float, bucket: float = 60.0, keep: int = 256) -> None:
+    def __init__(
+        self,
+        *,
+        cells: int,
+        capacity: int,
+        lateness: float,
+        bucket: float = 60.0,
+        keep: int = 256,
+        name: str | None = None,
+    ) -> None:
         self.cells, self.lateness = cells, float(lateness)
+        self.name = name or random_name()
+        """Of the replica, by which it is known when it is merged again."""
+        self.former: set[str] = set()
+        """Names under which it counted before."""
+        self.merged: dict[str, Before] = {}
+        """Other replicas as they were when they were merged last."""
         self.recent = Recent(capacity)
         self.buckets = Buckets(cells=cells, width=bucket, keep=keep)
         self.labels = Labels(cells)
@@ -51,6 +68,16 @@ class State:
     def counted(self) -> int:
         """Events that were counted, scored or not."""
         return self.taken.accepted + self.taken.unscored
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The replicas whose events were counted."""
+        return frozenset({self.name, *self.former}.union(*(before.names for before in self.merged.values())))
+
+    @property
+    def whole(self) -> bool:
+        """Whether every event that was counted is still held."""
+        return len(self.recent) == self.counted
 
     def add_one(self, time: float, mark: int, cell: int, name: Any) -> int:
         """Count one event; says what became of it."""
@@ -97,18 +124,27 @@ class State:
             other.lateness,
         ):
             raise EventError("states of different bundles cannot be put together")
+        before = past_of(other, self)
+        if before is None:
+            return
         mine, theirs = self.recent, other.recent
-        new = np.array([mark not in mine.names for mark in theirs.mark.tolist()], dtype=bool)
+        known = np.array([mark in mine.names for mark in theirs.mark.tolist()], dtype=bool)
+        fresh = ~np.isin(theirs.mark, before.mark)
+        # What was taken over before and has left since is neither new nor seen twice.
+        new, both = fresh & ~known, fresh & known
         self.buckets.merge(other.buckets)
-        for time, cell in zip(theirs.time[~new].tolist(), theirs.cell[~new].tolist(), strict=True):
+        self.buckets.merge(before.buckets, by=-1)
+        for time, cell in zip(theirs.time[both].tolist(), theirs.cell[both].tolist(), strict=True):
             self.buckets.change(time, cell, -1)
         names = [theirs.names[mark] for mark in theirs.mark[new].tolist()]
         mine.put(theirs.time[new], theirs.mark[new], theirs.cell[new], names)
-        self.labels.merge(other.labels)
+        self.labels.merge(other.labels, before=before.given, counts=before.label_counts)
         self.newest = max(self.newest, other.newest)
         self.furthest = max(self.furthest, other.furthest)
-        both, unscored = int((~new).sum()), int((theirs.cell[~new] < 0).sum())
-        self.taken = self.taken + other.taken + Taken(unscored - both, both, 0, -unscored)
+        twice, unscored = int(both.sum()), int((theirs.cell[both] < 0).sum())
+        since = Taken(*(now - then for now, then in zip(other.taken, before.taken, strict=True)))
+        self.taken = self.taken + since + Taken(unscored - twice, twice, 0, -unscored)
+        self.merged[other.name] = Before.of(other)
 
     def _tally(self, what: int) -> int:
         numbers = list(self.taken)

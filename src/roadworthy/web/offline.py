@@ -12,8 +12,9 @@ from urllib.parse import urlencode, urlsplit
 
 from roadworthy.monitor import Bundle, EventError, Monitor
 from roadworthy.store import StoreError
-from roadworthy.web.counting import ask, restored
+from roadworthy.web.counting import ask
 from roadworthy.web.ledger import Ledger
+from roadworthy.web.replaying import restored
 
 TIMEOUT_S = 60.0
 
@@ -51,8 +52,8 @@ def merged(sources: Sequence[str], *, bundle: Path | None = None, token: str | N
         Monitor.from_bytes(chosen, _asked("GET", one, "/v1/state", token)) if isinstance(one, str) else one
         for one in read
     ]
-    whole = found[0]
-    for other in found[1:]:
+    whole = Monitor(chosen)  # a replica of its own, into which each of the others can be merged again
+    for other in found:
         whole.merge(other)
     return whole
 

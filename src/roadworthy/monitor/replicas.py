@@ -1,0 +1,159 @@
+"""What was taken over from another replica, so that the same replica can be merged again when it has seen more.
+
+A replica has a name. Of each that was merged, a state remembers how it was then: its counts, its last events and its labels. When
+it comes again, only what it has counted since is added. Where two states hold parts of a third, or the past of one of them, nobody
+could tell which counts are in both, unless every event that was counted is still held; such a merge is refused.
+
+>>> from roadworthy.monitor.state import State
+>>> from roadworthy.monitor.events import marks
+>>> centre, replica = State(cells=1, capacity=2, lateness=60.0), State(cells=1, capacity=2, lateness=60.0)
+>>> for i in range(5):
+...     _ = replica.add_one(float(i), int(marks([i])[0]), 0, i)
+...     centre.merge(replica)
+>>> centre.counted, centre.buckets.total().tolist()
+(5, [5, 0])
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roadworthy.monitor.buckets import Buckets
+from roadworthy.monitor.events import EventError, Floats, Marks, Taken
+from roadworthy.monitor.labels import Label
+
+if TYPE_CHECKING:
+    from roadworthy.monitor.state import State
+
+
+def random_name() -> str:
+    """A name that no other replica has.
+
+    >>> len(random_name()), random_name() == random_name()
+    (16, False)
+    """
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """A replica as it was when it was merged last."""
+
+    names: frozenset[str]
+    """Its own name, and those of the replicas that it had merged itself."""
+    taken: Taken
+    buckets: Buckets
+    time: Floats
+    """Of its last events."""
+    mark: Marks
+    given: dict[int, Label]
+    label_counts: np.ndarray
+
+    @classmethod
+    def of(cls, state: State) -> Before:
+        """A copy of what a state holds."""
+        recent, labels = state.recent, state.labels
+        return cls(
+            state.names,
+            state.taken,
+            state.buckets.copy(),
+            recent.time.copy(),
+            recent.mark.copy(),
+            dict(labels.given),
+            labels.counts.copy(),
+        )
+
+    @classmethod
+    def nothing(cls, state: State) -> Before:
+        """A replica like this state that had seen nothing."""
+        buckets = Buckets(cells=state.cells, width=state.buckets.width, keep=state.buckets.keep)
+        none = np.zeros(0, dtype=np.uint64)
+        return cls(
+            frozenset(),
+            Taken(0, 0, 0, 0),
+            buckets,
+            np.zeros(0),
+            none,
+            {},
+            np.zeros((2, state.cells), dtype=np.int64),
+        )
+
+    def continued_by(self, state: State) -> bool:
+        """Whether a state holds what this one held and it has not let go: otherwise it has another past."""
+        recent, since = state.recent, state.buckets.copy()
+        since.merge(self.buckets, by=-1)
+        old = recent.time[0] if recent.full else -np.inf
+        held = np.isin(self.mark[self.time > old], recent.mark).all()
+        return bool(held and all((row >= 0).all() for _, row in since.spans()))
+
+
+def past_of(other: State, into: State) -> Before | None:
+    """What of another state is counted already; None where it brings nothing new. Refused where nobody can tell."""
+    before = into.merged.get(other.name)
+    mine = {into.name, *into.former}.union(*(b.names for name, b in into.merged.items() if name != other.name))
+    shared = sorted(mine & other.names)
+    if shared:
+        if into.whole and other.whole:
+            return Before.nothing(into)
+        raise EventError(
+            f"both states hold counts of replica {shared[0]!r}, and events that they no longer know one by one: nobody can tell "
+            "which were counted twice; merge each replica as it is, under a name of its own, into a new state"
+        )
+    if before is None:
+        return Before.nothing(into)
+    if other.taken.total <= before.taken.total and set(other.labels.given.items()) <= set(before.given.items()):
+        return None
+    if not before.continued_by(other):
+        raise EventError(
+            f"replica {other.name!r} was merged before with events that it no longer has: it started again from an older state; "
+            "give it another name, and merge all replicas into a new state"
+        )
+    return before
+
+
+def to_arrays(merged: dict[str, Before]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """For keeping: what is JSON, and what are arrays."""
+    from roadworthy.monitor.keeping import label_rows
+
+    heads, arrays = [], {}
+    for i, (name, before) in enumerate(sorted(merged.items())):
+        keys, rows, newest = before.buckets.arrays()
+        given = sorted(before.given.items())
+        heads.append({"name": name, "names": sorted(before.names), "taken": list(before.taken), "newest": newest})
+        parts = {
+            "keys": keys,
+            "rows": rows,
+            "time": before.time,
+            "mark": before.mark,
+            "label_marks": np.array([mark for mark, _ in given], dtype=np.uint64),
+            "labels": label_rows([label for _, label in given]),
+            "label_counts": before.label_counts,
+        }
+        arrays.update({f"merged_{i}_{part}": array for part, array in parts.items()})
+    return heads, arrays
+
+
+def from_arrays(state: State, heads: list[dict[str, Any]], arrays: dict[str, Any]) -> dict[str, Before]:
+    """The inverse of `to_arrays`."""
+    from roadworthy.monitor.keeping import labels_of
+
+    found = {}
+    for i, head in enumerate(heads):
+        part = {name.removeprefix(f"merged_{i}_"): a for name, a in arrays.items() if name.startswith(f"merged_{i}_")}
+        buckets = Buckets(cells=state.cells, width=state.buckets.width, keep=state.buckets.keep)
+        buckets.restore(part["keys"], part["rows"], head["newest"])
+        given = dict(zip(part["label_marks"].tolist(), labels_of(part["labels"]), strict=True))
+        found[head["name"]] = Before(
+            frozenset(head["names"]),
+            Taken(*head["taken"]),
+            buckets,
+            part["time"],
+            part["mark"],
+            given,
+            part["label_counts"],
+        )
+    return found
