@@ -40,7 +40,7 @@ Ints = NDArray[np.int64]
 
 NOWHERE = -1
 """The cell of an event that lacks too many scores."""
-SHIFT_BINS, RIGHT_BINS = 10, 6
+SHIFT_BINS, RIGHT_BINS = 15, 6
 """More bins tell unseen kinds a little better, and lose more by chance where rows are few (`studies/runtime-risk`)."""
 LACKING, USUAL = 0.25, 0.01
 """The share of its scores that an event may lack, and of calibration rows from which on a score is known to be lacking at times."""

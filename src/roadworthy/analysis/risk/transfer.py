@@ -373,7 +373,7 @@ class _Known:
 
 def _rows_at(rates: Floats, independent: Floats) -> Floats:
     """How many rows tell as much about a mixture at each rate as the clean and the shifted ones together."""
-    clean, shifted = np.maximum(independent[0], 1.0), np.maximum(independent[1:].mean(), 1.0)
+    clean, shifted = np.maximum(independent[0], 1.0), 1.0 / np.mean(1.0 / np.maximum(independent[1:], 1.0))
     result: Floats = 1.0 / ((1.0 - rates) ** 2 / clean + rates**2 / shifted)
     return result
 
