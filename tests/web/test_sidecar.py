@@ -21,6 +21,7 @@ class Model(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     fault = ""
     seen: list[tuple[str, str, bytes]]
+    authorizations: list[str | None]
 
     def log_message(self, *arguments: object) -> None:
         pass
@@ -31,6 +32,7 @@ class Model(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.authorizations.append(self.headers.get("Authorization"))
         self.seen.append(("POST", self.path, body))
         length = self.headers.get("Inference-Header-Content-Length")
         request = json.loads(body if length is None else body[: int(length)])
@@ -56,20 +58,24 @@ class Model(BaseHTTPRequestHandler):
             {"model_name": "m", "outputs": outputs, **({"id": request["id"]} if "id" in request else {})}
         ).encode()
         more = {} if length is None else {"Inference-Header-Content-Length": str(len(head))}
+        if self.fault == "broken off":
+            self.answer(200, head[:20], size=1000)
+            self.close_connection = True
+            return
         self.answer(500 if self.fault == "500" else 200, head + rest, {**more, "X-Served-By": "a model"})
 
-    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None, size: int | None = None) -> None:
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(size or len(body)))
         self.end_headers()
         self.wfile.write(body)
 
 
 @contextmanager
 def models() -> Iterator[tuple[str, type[Model]]]:
-    handler = type("Configured", (Model,), {"seen": []})
+    handler = type("Configured", (Model,), {"seen": [], "authorizations": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -101,10 +107,12 @@ def test_answers_go_through_unchanged_and_are_counted_row_by_row(stack):
     assert handler.seen[-1] == ("POST", "/v2/models/m/infer?x=1", body)
     assert reply.status == 200 and reply.headers["x-served-by"] == "a model" and reply.json["id"] == "r1"
     until(lambda: service.counted() == 5)
-    service.ask("POST", "/v2/models/m/infer", body)  # the same request again is the same events
+    service.ask("POST", "/v2/models/m/infer", body)  # clients need not give ids that differ
     service.ask("POST", "/v2/models/m/infer", request(3))
-    until(lambda: service.counted() == 8)
-    assert service.get("/v1/live")["total"]["repeated"] == 5
+    until(lambda: service.counted() == 13)
+    assert service.get("/v1/live")["total"]["repeated"] == 0
+    asked = service.ask("POST", "/v1/label-queue?n=13").json["questions"]
+    assert sum(q["id"].startswith("r1/") for q in asked) == 10 and all(len(q["id"]) <= 200 for q in asked)
     assert service.ask("GET", "/v2/health/ready").body == b'{"name": "served"}'
     assert service.ask("GET", "/v2/nothing").status == 404
 
@@ -129,6 +137,97 @@ def test_what_cannot_be_counted_goes_through_all_the_same(stack):
     until(lambda: service.counted() == before + 2)
     metrics = service.ask("GET", "/metrics").body.decode()
     assert 'roadworthy_sidecar_skipped_total{reason="unreadable"} 2' in metrics
+
+
+def test_ids_that_are_said_to_differ_name_the_events_and_the_token_stays_here(bundle_path, tmp_path):
+    with models() as (address, handler):
+        options = ("--proxy", address, "--score", "knn=distance", "--ids-unique", "--token", "a-secret")
+        with serving(bundle_path, tmp_path / "s.sqlite", *options) as service:
+            own = {"Authorization": "Bearer a-secret"}
+            assert service.ask("POST", "/v2/models/m/infer", request(2)).status == 401 and not handler.seen
+            for name, n in (("r1", 5), ("r1", 5), ("x" * 300 + "a", 3), ("x" * 300 + "b", 3)):
+                assert service.ask("POST", "/v2/models/m/infer", request(n, name), **own).status == 200
+            until(lambda: sum(service.get("/v1/live", **own)["total"].values()) == 16)
+            total = service.get("/v1/live", **own)["total"]
+            assert (total["accepted"], total["repeated"]) == (11, 5)
+            label = {"id": "r1/4", "correct": True}
+            assert service.post(label, "/v1/labels", **own).json["taken"] == 1
+    assert handler.authorizations == [None] * 4
+
+
+def test_a_token_that_is_not_ours_goes_through(stack):
+    service, handler, _ = stack
+    handler.fault, before = "", service.counted()
+    service.ask("POST", "/v2/models/m/infer", request(1), Authorization="Bearer of-the-models")
+    until(lambda: service.counted() == before + 1)
+    assert handler.authorizations[-1] == "Bearer of-the-models"
+
+
+def test_an_id_that_is_no_text_of_utf_8_is_replaced(stack):
+    service, handler, _ = stack
+    handler.fault, before = "", service.counted()
+    body = request(2, "id").replace(b'"id": "id"', b'"id": "\\ud800"')
+    assert service.ask("POST", "/v2/models/m/infer", body).status == 200
+    until(lambda: service.counted() == before + 2)
+
+
+def test_an_answer_that_breaks_off_is_no_answer(stack):
+    service, handler, _ = stack
+    handler.fault = "broken off"
+    assert service.ask("POST", "/v2/models/m/infer", request(2)).status == 502
+    handler.fault = ""
+    assert service.ask("POST", "/v2/models/m/infer", request(2)).status == 200
+
+
+def test_requests_and_answers_are_held_up_to_a_number_of_bytes():
+    import asyncio
+    from types import SimpleNamespace
+
+    from roadworthy.web.in_flight import TooMuch
+    from roadworthy.web.sidecar import REQUEST_BYTES, Sidecar
+
+    async def receive():
+        return {"type": "http.request", "body": sent, "more_body": False}
+
+    async def send(message):
+        pass
+
+    async def feed(ids, columns):
+        held.append((len(ids), sidecar._room.used))
+
+    scope = {"query_string": b"", "raw_path": b"/v2/models/m/infer"}
+    asked = SimpleNamespace(method="POST", path="/v2/models/m/infer", headers={}, raw_headers=[], scope=scope)
+    held: list[tuple[int, int]] = []
+    with models() as (address, handler):
+        sidecar = Sidecar(address, {"knn": "distance"}, in_flight=100_000)
+
+        async def go(body):
+            nonlocal sent
+            sent = body
+            await sidecar.serve(asked, receive, send, feed)
+            await asyncio.gather(*sidecar._feeding)
+
+        sent = b""
+        asyncio.run(go(request(10)))
+        assert held[0][0] == 10 and held[0][1] > REQUEST_BYTES + len(request(10)) and sidecar._room.used == 0
+        with pytest.raises(TooMuch, match="send it again"):
+            asyncio.run(go(request(10) + b" " * 100_000))
+        assert len(handler.seen) == 1, "a request that is too large does not reach the server"
+        with pytest.raises(TooMuch):
+            asyncio.run(go(request(2000)))  # its answer is what is too large
+        assert len(handler.seen) == 2 and sidecar._room.used == 0
+        asyncio.run(go(request(10)))
+        assert len(held) == 2
+        asyncio.run(sidecar.close())
+
+
+def test_other_names_and_other_sites_do_not_reach_the_server_of_models(stack):
+    service, handler, _ = stack
+    handler.fault, before = "", len(handler.seen)
+    assert service.ask("POST", "/v2/models/m/infer", request(1), Host="evil.example").status == 421
+    assert service.ask("POST", "/v2/models/m/infer", request(1), Origin="https://evil.example").status == 403
+    assert service.ask("GET", "/v2/health/ready", Origin="null").status == 403
+    assert len(handler.seen) == before
 
 
 def test_a_server_that_is_gone_is_said_to_be(bundle_path, tmp_path):

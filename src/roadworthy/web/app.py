@@ -30,6 +30,7 @@ from roadworthy.web.delivery import Webhook
 from roadworthy.web.events import Reader, Refused
 from roadworthy.web.guard import HEADERS, Guard
 from roadworthy.web.http_io import JSON, Gone, Headers, Receive, Request, Send, answer, as_json, body_of
+from roadworthy.web.in_flight import TooMuch
 from roadworthy.web.keeper import Busy, Keeper
 from roadworthy.web.label_posts import labels_of
 from roadworthy.web.ledger import Full, Unwritable
@@ -134,7 +135,7 @@ class App:
             return 400, {"error": str(error)}, []
         if isinstance(error, Full):
             return 507, {"error": str(error)}, [(b"retry-after", b"10")]
-        if isinstance(error, Unwritable | Busy):
+        if isinstance(error, Unwritable | Busy | TooMuch):
             return 503, {"error": str(error)}, [(b"retry-after", b"1")]
         if isinstance(error, NoServer):
             return 502, {"error": str(error)}, []

@@ -49,6 +49,8 @@ class Settings:
     proxy: str | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
     """Supervisor -> output of the server of models that is its score."""
+    ids_unique: bool = False
+    """Whether requests to the server of models have ids that differ, so that the same id is the same events."""
 
 
 def check_extra() -> None:
@@ -70,7 +72,10 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
 
     guard = Guard(host=settings.host, names=settings.names, token=settings.token)
     bundle = Bundle.load(settings.bundle)
-    sidecar = None if settings.proxy is None else Sidecar(settings.proxy, _outputs(bundle, settings.outputs))
+    sidecar = None
+    if settings.proxy is not None:
+        outputs, own_token = _outputs(bundle, settings.outputs), settings.token is not None
+        sidecar = Sidecar(settings.proxy, outputs, ids_unique=settings.ids_unique, own_token=own_token)
     log = None if settings.alarm_log is None else AlarmLog(settings.alarm_log)
     webhook = None if settings.webhook is None else Webhook(settings.webhook)
     ledger = Ledger(settings.state, bundle=bundle.id, content=text_of(bundle), max_bytes=settings.max_state_bytes)

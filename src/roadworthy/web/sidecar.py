@@ -2,7 +2,9 @@
 
 The model server must give the supervisors' scores among its outputs, one number a row. Its clients wait for nothing but the
 server: events are counted after the answer has gone out, and what cannot be read or is too much is counted as such and goes
-without. A row's event is the request's ``id``, or one made up where it has none, and the number of the row.
+without. A row's event is the request's ``id`` where there is one, a number of its own, and the number of the row: the protocol
+does not ask clients for ids that differ, and rows of the same name would be one event. Where they do differ (``ids_unique``) the
+number is left out, and a request that is sent again is the same events.
 
 >>> import numpy as np
 >>> answer = b'{"id": "r7", "outputs": [{"name": "knn_distance", "datatype": "FP64", "shape": [2, 1], "data": [0.5, 3]}]}'
@@ -20,6 +22,8 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import count
 from queue import Empty, SimpleQueue
 from urllib.parse import urlsplit
 
@@ -27,13 +31,21 @@ import numpy as np
 
 from roadworthy.subject.adapters.inference_protocol import HEADER_LENGTH, MalformedAnswer, decode
 from roadworthy.web import ServiceError
-from roadworthy.web.events import Refused
+from roadworthy.web.events import Refused, writable
 from roadworthy.web.http_io import Headers, Receive, Request, Send, answer, body_of
+from roadworthy.web.in_flight import InFlight, Share
 
 TIMEOUT_S = 60.0
 BODY_LIMIT = 256 << 20
 AT_ONCE = 64
 """Requests that wait for the server of models at the same time."""
+IN_FLIGHT = 512 << 20
+"""Bytes of requests and answers that are held at the same time; a request beyond them is to be sent again later."""
+REQUEST_BYTES = 16 << 10
+"""What a request takes beside its body."""
+PIECE = 1 << 20
+LONGEST_NAME = 140
+"""Of a request's id within that of an event; a longer one is cut, and known by its hash."""
 HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade "
     b"host content-length expect".split()
@@ -67,6 +79,11 @@ class Sidecar:
     address: str
     outputs: Mapping[str, str]
     timeout_s: float = TIMEOUT_S
+    ids_unique: bool = False
+    """Whether no two requests have the same id, unless one is the other sent again."""
+    own_token: bool = False
+    """Whether requests carry this service's token, which is not for the server behind."""
+    in_flight: int = IN_FLIGHT
     unread: int = 0
     """Answers in which the scores were not found."""
     lost: int = 0
@@ -79,27 +96,43 @@ class Sidecar:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ServiceError(f"--proxy {self.address!r} is no server address; write it as in http://127.0.0.1:8000")
         self._threads = ThreadPoolExecutor(AT_ONCE, "sidecar")
+        self._room = InFlight(self.in_flight)
+        self._kept_back = HOP_BY_HOP | {b"authorization"} if self.own_token else HOP_BY_HOP
+        self._start, self._numbers = uuid.uuid4().hex[:16], count()
 
     async def serve(self, request: Request, receive: Receive, send: Send, feed: Feed) -> None:
         """Pass a request on and its answer back, then feed the scores in it to the monitor."""
-        body = await body_of(request, receive, BODY_LIMIT, any_encoding=True)
-        query = request.scope["query_string"].decode("latin-1")
-        target = request.scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
-        loop = asyncio.get_running_loop()
-        passed = await loop.run_in_executor(self._threads, self.ask, request.method, target, request.raw_headers, body)
-        await answer(send, passed.status, passed.body, passed.headers)
+        share = self._room.share()
+        try:
+            share.take(REQUEST_BYTES)
+            passed = await self._passed(request, receive, share)
+            await answer(send, passed.status, passed.body, passed.headers)
+        except BaseException:
+            share.give_back()
+            raise
         if request.method == "POST" and request.path.endswith("/infer") and passed.status == 200:
-            task = loop.create_task(self._feed(passed, feed))
+            task = asyncio.get_running_loop().create_task(self._feed(passed, feed))
             self._feeding.add(task)
             task.add_done_callback(self._feeding.discard)
+            task.add_done_callback(lambda _: share.give_back())
+        else:
+            share.give_back()
+
+    async def _passed(self, request: Request, receive: Receive, share: Share) -> Passed:
+        body = await body_of(request, share.counted(receive), BODY_LIMIT, any_encoding=True)
+        query = request.scope["query_string"].decode("latin-1")
+        target = request.scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
+        asking = (self.ask, request.method, target, request.raw_headers, body, share.take)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, *asking)
 
     async def _feed(self, passed: Passed, feed: Feed) -> None:
         """Count the scores of an answer that has gone out; whatever goes wrong here concerns no client."""
         try:
             headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}
             given, columns = scores_in(passed.body, headers, self.outputs)
-            name, rows = given or uuid.uuid4().hex, len(next(iter(columns.values())))
-            await feed([f"{name[:180]}/{row}" for row in range(rows)], columns)
+            name, rows = self._name(given), len(next(iter(columns.values())))
+            if rows:
+                await feed([f"{name}/{row}" for row in range(rows)], columns)
         except (MalformedAnswer, Refused) as error:
             self.unread += 1
             _LOG.debug("an answer of the server of models was not counted: %s", error)
@@ -107,9 +140,25 @@ class Sidecar:
             self.lost += 1
             _LOG.debug("the events of an answer were not written: %s", error)
 
-    def ask(self, method: str, target: str, headers: Headers, body: bytes) -> Passed:
-        """Send a request on; blocks until the answer is there."""
-        sent = {k.decode("latin-1"): v.decode("latin-1") for k, v in headers if k.lower() not in HOP_BY_HOP}
+    def _name(self, given: str | None) -> str:
+        """What the events of an answer are called."""
+        own = f"{self._start}-{next(self._numbers)}"
+        if given is None or not writable(given):
+            return own
+        if len(given) > LONGEST_NAME:
+            given = f"{given[: LONGEST_NAME - 17]}~{blake2b(given.encode(), digest_size=8).hexdigest()}"
+        return given if self.ids_unique else f"{given}/{own}"
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        headers: Headers,
+        body: bytes,
+        take: Callable[[int], None] = lambda size: None,
+    ) -> Passed:
+        """Send a request on; blocks until the answer is there. `take` is told of its bytes as they come."""
+        sent = {k.decode("latin-1"): v.decode("latin-1") for k, v in headers if k.lower() not in self._kept_back}
         sent["Accept-Encoding"] = "identity"  # the scores are read from the answer
         try:
             connection = self._idle.get_nowait()
@@ -117,22 +166,18 @@ class Sidecar:
         except Empty:
             connection, kept = self._connect(), False
         try:
-            return self._exchange(connection, method, target, sent, body)
+            return self._exchange(connection, method, target, sent, body, take)
         except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected) as error:
-            connection.close()
             if kept:  # an idle connection that the server let go; the request did not get through
                 connection = self._connect()
                 try:
-                    return self._exchange(connection, method, target, sent, body)
+                    return self._exchange(connection, method, target, sent, body, take)
                 except (OSError, http.client.HTTPException) as again:
-                    connection.close()
                     raise NoServer(f"the server at {self.address} closed the connection ({again})") from again
             raise NoServer(f"the server at {self.address} closed the connection ({error})") from error
         except TimeoutError as error:
-            connection.close()
             raise NoServer(f"the server at {self.address} did not answer within {self.timeout_s:g} s") from error
         except (OSError, http.client.HTTPException) as error:
-            connection.close()
             raise NoServer(f"there is no server at {self.address} ({error})") from error
 
     async def close(self) -> None:
@@ -149,12 +194,22 @@ class Sidecar:
         return kind(parts.hostname or "", parts.port, timeout=self.timeout_s)
 
     def _exchange(
-        self, connection: http.client.HTTPConnection, method: str, target: str, headers: Mapping[str, str], body: bytes
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        take: Callable[[int], None],
     ) -> Passed:
         path = urlsplit(self.address).path.rstrip("/") + target
-        connection.request(method, path, body if body or method not in ("GET", "HEAD") else None, dict(headers))
-        answer = connection.getresponse()
-        content = answer.read()
+        try:
+            connection.request(method, path, body if body or method not in ("GET", "HEAD") else None, dict(headers))
+            answer = connection.getresponse()
+            content = _content(answer, take)
+        except BaseException:
+            connection.close()
+            raise
         found = [
             (k.lower().encode("latin-1"), v.encode("latin-1"))
             for k, v in answer.getheaders()
@@ -165,6 +220,18 @@ class Sidecar:
         else:
             self._idle.put(connection)
         return Passed(answer.status, found, content)
+
+
+def _content(answer: http.client.HTTPResponse, take: Callable[[int], None]) -> bytes:
+    """The body of an answer, read piece by piece, so that one that is too large is not read to its end."""
+    parts = []
+    while part := answer.read(PIECE):
+        take(len(part))
+        parts.append(part)
+    content = b"".join(parts)
+    if answer.length:  # read(n), unlike read(), says nothing where the connection broke off
+        raise http.client.IncompleteRead(content, answer.length)
+    return content
 
 
 def scores_in(

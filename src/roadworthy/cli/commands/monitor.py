@@ -50,6 +50,12 @@ def serve(
     score: Annotated[
         list[str] | None, typer.Option(help="With --proxy: SCORE=OUTPUT, where an output is not named as the score.")
     ] = None,
+    ids_unique: Annotated[
+        bool,
+        typer.Option(
+            "--ids-unique", help="With --proxy: requests have ids that differ; one that comes again is the same events."
+        ),
+    ] = False,
     body_limit: Annotated[int, typer.Option(min=1, help="Megabytes a post may have.")] = 8,
     max_state: Annotated[int | None, typer.Option(min=1, help="Megabytes the state file may have.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
@@ -72,6 +78,7 @@ def serve(
         alarm_log=alarm_log,
         proxy=proxy,
         outputs=dict(_pair(text) for text in score or ()),
+        ids_unique=ids_unique,
     )
 
     def ready(address: str) -> None:
