@@ -129,6 +129,12 @@ def test_what_is_wrong_is_said_with_its_line(reader, wrong, line, says):
     assert str(error).startswith(f"line {line}: ") and says in str(error)
 
 
+def test_what_is_wrong_in_a_list_is_said_with_its_place(reader):
+    lines = [json.dumps(event(0)), '{"id": "b", "time": 1, "scores": {"knn": NaN, "energy": 1}}', json.dumps(event(2))]
+    error = refusal(reader, f"[{', '.join(lines)}]".encode())
+    assert (error.status, error.line) == (400, 2) and "score 'knn' is NaN" in str(error)
+
+
 def test_an_event_of_another_subject_is_a_conflict(reader):
     for body in (
         json.dumps(event(0, subject="lesion-2.4.0")).encode(),

@@ -119,6 +119,12 @@ class Reader:
                 events = orjson.loads(b"[" + stripped.replace(b"\n", b",") + b"]")
                 if len(events) == breaks + 1:
                     return self._many(events, now)
+        if stripped.startswith(b"["):
+            with contextlib.suppress(ValueError, RecursionError):
+                events = json.loads(
+                    stripped
+                )  # a list with NaN or Infinity in it: the event is named as that of a line is
+                return self._one_by_one(events, now, range(1, len(events) + 1))
         # Blank lines, or one that cannot be read: line by line, to say which.
         numbered = [(i, line) for i, line in enumerate(body.split(b"\n"), 1) if line.strip()]
         return self._one_by_one([self._line(line, i) for i, line in numbered], now, [i for i, _ in numbered])
