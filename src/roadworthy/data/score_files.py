@@ -98,6 +98,10 @@ class Opened:
                 return f"{self.path.name}, row {row + 1:,}: {column} {no_number(str(cell))}"
         return f"{self.path.name}: {column} is empty where the table begins, so that it cannot be a score"
 
+    def empty(self, column: str) -> bool:
+        """Whether nothing stands in it where the table begins."""
+        return not self._words(column)
+
     def _words(self, column: str) -> list[str]:
         return [str(c) for c in self.first[column].to_pylist() if c is not None and str(c).strip() not in NOTHING]
 

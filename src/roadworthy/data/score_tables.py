@@ -313,7 +313,8 @@ def _scores_of(
             if column not in opened.header:
                 option = f"--score {name}=COLUMN" if isinstance(columns, Mapping) else "--score COLUMN"
                 raise DataError(_absent(opened, column, option))
-            if opened.numeric(column) is not True:
+            silent = isinstance(columns, Mapping) and opened.empty(column)  # a stream may begin without a score
+            if opened.numeric(column) is not True and not silent:
                 raise DataError(opened.why_no_score(column))
         return named, []
     scores, notes = {}, []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roadworthy.cli import showing
-from roadworthy.cli.amounts import amount
+from roadworthy.cli.amounts import priced
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 EVENTS_PER_DAY = 10_000.0
 """Where nobody says how many come."""
+LEAST = 1e-4
+"""A probability below which none is told from 0."""
 ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
 
 
@@ -62,6 +64,7 @@ def calibrate(
         list[str] | None, typer.Option(metavar="COLUMN", help="A score (every other numeric column).")
     ] = None,
     subject: Annotated[str | None, typer.Option(help="The model's name and version (the name of the table).")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over what another table made.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Learn from a table of scores how shift looks, how often answers are then right, and when to raise the alarm.
@@ -69,6 +72,8 @@ def calibrate(
     The table has one row a case: which kind of shift it is under (clean where none), whether the answer was right, and the
     scores of one or several supervisors.
     """
+    from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
+    from roadworthy.cli.cautions import notes_of, refuse_unreachable
     from roadworthy.cli.learnt import chosen_tree, learnt
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import read_scores
@@ -77,6 +82,13 @@ def calibrate(
     from roadworthy.monitor.windows import Windows
 
     tree_used, constants = chosen_tree(cost or [], unit, tree)
+    if tolerable is not None:
+        try:
+            refuse_out_of_reach(tree_used, tolerable)
+        except ValueError as error:
+            raise DataError(f"--tolerable: {error}") from error
+    target = out or scores.with_name(f"{_stem(scores)}.bundle.json")
+    before = None if force else _written_before(target, scores)
     table = read_scores(
         scores,
         kind=kind,
@@ -111,12 +123,15 @@ def calibrate(
                 coverage=coverage,
                 made={"source": scores.name, "made": _now(), "notes": list(table.notes)},
             )
+            if tolerable is not None:
+                refuse_unreachable(bundle)
         except ValueError as error:
             raise DataError(f"{scores.name}: {error}") from error
-    target = out or scores.with_name(f"{_stem(scores)}.bundle.json")
     bundle.save(target)
     kinds = learnt(calibration, table.kind, table.correct, table.group)
-    notes = _notes(table, bundle, chosen_limit=tolerable is None, chosen_rate=events_per_day is None)
+    notes = notes_of(table, bundle, kinds, chosen_limit=tolerable is None, chosen_rate=events_per_day is None)
+    if before is not None:
+        notes.append(f"the bundle {before} that was there is replaced")
     if json:
         showing.print_json(_content(scores, target, bundle, kinds, notes))
     else:
@@ -128,6 +143,26 @@ def _stem(path: Path) -> str:
     for ending in ENDINGS:
         name = name.removesuffix(ending)
     return name
+
+
+def _written_before(target: Path, scores: Path) -> str | None:
+    """The id of a bundle that will be written over; what is none, or was made from another table, is not."""
+    import json
+
+    from roadworthy.data.samples import DataError
+
+    if not target.exists():
+        return None
+    try:
+        content = json.loads(target.read_text(encoding="utf-8"))
+        source = str(content["made"]["source"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{target} is there already and is no bundle; choose another with --out, or --force") from None
+    if source != scores.name:
+        raise DataError(
+            f"{target} is there already and was made from {source}; choose another with --out, or write over it with --force"
+        )
+    return str(content.get("id"))
 
 
 def _now() -> str:
@@ -156,42 +191,41 @@ def _events_per_day(table: ScoreTable) -> float | None:
     return table.n / span * 86400 if span > 0 else None
 
 
-def _notes(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, chosen_rate: bool) -> list[str]:
-    """What a person should know about the table, and what was chosen for them."""
-    rule, notes = _rule(bundle), [*table.notes, *bundle.calibration.notes]
-    if chosen_limit:
-        notes.append(
-            f"nobody said what is tolerable: {amount(bundle.tolerable or 0.0)} {bundle.tree.unit} is what a stream would cost "
-            "in which one event in five is shifted; set yours with --tolerable"
-        )
-    if chosen_rate:
-        whence = "from the times of the table" if table.time is not None else "for want of a better number"
-        notes.append(
-            f"false alarms are counted at {rule.events_per_day:,.0f} events a day, {whence}; set yours with --events-per-day"
-        )
-    return list(dict.fromkeys([*notes, *rule.notes]))
-
-
 def _rule(bundle: Bundle) -> AlarmRule:
     assert bundle.alarm is not None, "something is always tolerable here, so that there is an alarm"
     return bundle.alarm
 
 
-def _percent(share: float) -> str:
-    """With as many digits as tell it from 0 and from 1."""
-    return f"{share:.0%}" if 0.01 <= share <= 0.99 else f"{share:.2%}"
+def _likely(log_odds: float) -> str:
+    """A threshold in words, with as many digits as tell it from 0 and from 1.
+
+    >>> _likely(0.0), _likely(-5.0), _likely(-30.0), _likely(30.0)
+    ('50% or more', '0.67% or more', 'less than 0.01%, yet more than without shift', 'more than 99.99%')
+    """
+    share = 1.0 / (1.0 + math.exp(-max(min(log_odds, 700.0), -700.0)))
+    if share < LEAST:
+        return "less than 0.01%, yet more than without shift"
+    if share > 1 - LEAST:
+        return "more than 99.99%"
+    return f"{share:.0%} or more" if 0.01 <= share <= 0.99 else f"{share:.2%} or more"
 
 
 def alarm_in_words(bundle: Bundle) -> str:
     """The rule of the alarm, as one would tell it."""
     rule = _rule(bundle)
-    on, off = (1.0 / (1.0 + math.exp(-max(min(x, 700.0), -700.0))) for x in (rule.on, rule.off))
+    off = 1.0 / (1.0 + math.exp(-max(min(rule.off, 700.0), -700.0)))
+    cleared = f"; cleared below {off:.0%}" if 0.01 <= off <= 0.99 else ""
     return (
         f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is above "
-        f"{amount(bundle.tolerable or 0.0)} {bundle.tree.unit} with a probability of {_percent(on)} or more; "
-        f"cleared below {_percent(off)}. "
+        f"{priced(bundle.tolerable or 0.0, bundle.unit)} with a probability of {_likely(rule.on)}{cleared}. "
         f"Without shift that is at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day."
     )
+
+
+def _stream(scores: Path) -> str:
+    """A stream as the user would have it: of the same kind as the table."""
+    text = scores.name.lower().removesuffix(".gz")
+    return f"today{next((end for end in ('.csv', '.tsv') if text.endswith(end)), '.parquet')}"
 
 
 def _print(
@@ -200,6 +234,8 @@ def _print(
     from rich import box
     from rich.table import Table
     from rich.text import Text
+
+    from roadworthy.cli.cautions import coverage_warning
 
     names = bundle.calibration.names
     rows = sum(k.rows for k in kinds)
@@ -224,18 +260,23 @@ def _print(
             ),
             soft_wrap=True,
         )
+    warning = coverage_warning(bundle)
+    if warning:
+        out.print(Text(f"warning: {warning}"), soft_wrap=True)
     for note in notes:
         out.print(Text(f"note: {note}"), soft_wrap=True)
     out.print(
         Text(f"Wrote {target} (bundle {bundle.id}). Next, with a stream that has the same scores and no labels:"),
         soft_wrap=True,
     )
-    out.print(Text(f"  roadworthy replay {target} today.parquet"), soft_wrap=True)
+    out.print(Text(f"  roadworthy replay {target} {_stream(scores)}"), soft_wrap=True)
 
 
 def _content(
     scores: Path, target: Path, bundle: Bundle, kinds: Sequence[KindLearnt], notes: Sequence[str]
 ) -> dict[str, Any]:
+    from roadworthy.cli.cautions import coverage_warning
+
     rule = _rule(bundle)
     return {
         "scores": str(scores),
@@ -255,6 +296,7 @@ def _content(
             "in_words": alarm_in_words(bundle),
         },
         "coverage_on_kinds_left_out": None if bundle.coverage is None else asdict(bundle.coverage),
+        "warnings": [w for w in (coverage_warning(bundle),) if w],
         "notes": list(notes),
-        "next": f"roadworthy replay {target} today.parquet",
+        "next": f"roadworthy replay {target} {_stream(scores)}",
     }

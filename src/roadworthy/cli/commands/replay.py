@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadworthy.cli import showing
-from roadworthy.cli.amounts import amount, line, moment
+from roadworthy.cli import exits, showing
+from roadworthy.cli.amounts import amount, cost_of, is_date, line, moment, priced
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,10 +26,15 @@ MOST_PARTS = 5
 ROWS = 40
 """Windows that a terminal shows."""
 
+EPILOG = (
+    "Exit codes: 0 nothing to report, 1 an alarm was raised, 2 usage or file error, 3 the last window cannot be told."
+)
+TABLES = (".csv", ".tsv", ".gz", ".parquet", ".pq")
+
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
-    app.command("replay")(replay)
+    app.command("replay", epilog=EPILOG)(replay)
 
 
 def replay(
@@ -51,7 +56,7 @@ def replay(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the windows to a Parquet or CSV file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
-) -> None:
+) -> int:
     """Accuracy and cost of a stream without labels, window by window, with intervals; alarms; or why nobody can tell.
 
     Where the table says which answers were right, that is shown beside and held against the intervals; the estimates never see it.
@@ -61,6 +66,7 @@ def replay(
     from roadworthy.data.score_tables import open_scores, read_scores
     from roadworthy.monitor.bundle import Bundle
 
+    _refuse_swapped(bundle, stream)
     chosen = Bundle.load(bundle)
     file = open_scores(
         stream, correct=correct, time=time, id=id, columns=_columns(chosen, score or []), skips=("kind", "group")
@@ -80,6 +86,19 @@ def replay(
         _print(chosen, bundle, stream, found, showing.console(), everything=everything)
         if out is not None:
             print(f"{len(found.ends):,} windows are in {out}")
+    return exits.BREACHED if found.alarmed else exits.MET if found.told[-1] else exits.INCONCLUSIVE
+
+
+def _refuse_swapped(bundle: Path, stream: Path) -> None:
+    from roadworthy.data.samples import DataError
+
+    if bundle.suffix.lower() not in TABLES:
+        return
+    if stream.suffix.lower() == ".json":
+        raise DataError(f"the bundle comes first, then the stream: roadworthy replay {stream} {bundle}")
+    raise DataError(
+        f"{bundle} is a table; first comes the bundle that `roadworthy calibrate` made of one, then the stream"
+    )
 
 
 def _columns(bundle: Bundle, given: list[str]) -> dict[str, str]:
@@ -130,11 +149,12 @@ def _print(bundle: Bundle, path: Path, stream: Path, found: Replayed, out: Conso
         out.print(Text(text), soft_wrap=True)
     timed, labelled = bool((found.times == found.times).any()), bool(found.revealed.any())
     unit = bundle.tree.unit
-    headers = ["Events", *(["Until"] if timed else []), "Accuracy", *(["Truth"] if labelled else [])]
-    headers += [f"Cost ({unit})", *([f"Above {amount(bundle.tolerable)}"] if bundle.tolerable is not None else [])]
+    until = "Until (UTC)" if any(map(is_date, found.times)) else "Until"
+    headers = ["Events", *([until] if timed else []), "Accuracy", *(["Truth"] if labelled else [])]
+    headers += [cost_of(unit), *([f"Above {amount(bundle.tolerable)}"] if bundle.tolerable is not None else [])]
     table = Table(box=box.SIMPLE_HEAD)
     for header in headers:
-        table.add_column(header, justify="left" if header in ("Until", "Accuracy") else "right", overflow="fold")
+        table.add_column(header, justify="left" if header in (until, "Accuracy") else "right", overflow="fold")
     for at in rows:
         table.add_row(*map(Text, _row(bundle, found, at, timed=timed, labelled=labelled)))
     out.print(table)
@@ -166,7 +186,7 @@ def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -
 def _row(bundle: Bundle, found: Replayed, at: int, *, timed: bool, labelled: bool) -> list[str]:
     e = found.estimates
     last = int(found.ends[at])
-    cells = [f"{last - found.window + 1:,}–{last:,}", *([moment(float(found.times[at]))] if timed else [])]
+    cells = [f"{last - found.window + 1:,}–{last:,}", *([moment(float(found.times[at]), zone=False)] if timed else [])]
     true = [f"{found.truth[at]:.2f}" if found.truth[at] == found.truth[at] else ""] if labelled else []
     if e.cannot_tell[at] is not None:
         return [*cells, "cannot tell", *true, "", *([""] if bundle.tolerable is not None else [])]
@@ -184,9 +204,7 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
         lines[MOST_ALARMS // 2 : -MOST_ALARMS // 2] = [f"… {len(lines) - MOST_ALARMS:,} more (--json has them all) …"]
     if not found.alarms and bundle.tolerable is not None:
         where = "" if found.told.all() else ", as far as it can be told"
-        lines.append(
-            f"No alarm: the cost is not above {amount(bundle.tolerable)} {bundle.unit} for sure enough{where}."
-        )
+        lines.append(f"No alarm: the cost is not above {priced(bundle.tolerable, bundle.unit)} for sure enough{where}.")
     lines += _doubts(found)
     if found.compared is not None:
         lines.append(_revealed(found, found.compared))
@@ -199,7 +217,7 @@ def _alarm(bundle: Bundle, found: Replayed, alarm: Any) -> str:
     if alarm.kind != "raised":
         return f"Alarm cleared at {at}."
     return (
-        f"ALARM at {at}: the cost is above {amount(bundle.tolerable or 0.0)} {bundle.tree.unit} with probability "
+        f"ALARM at {at}: the cost is above {priced(bundle.tolerable or 0.0, bundle.unit)} with probability "
         f"{alarm.exceedance:.1%}; it is about {amount(alarm.risk)}."
     )
 

@@ -1,0 +1,183 @@
+"""What calibrate and replay say beside their figures: limits out of reach, thin tables, missing scores, files in the way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roadworthy.cli.cautions import coverage_warning, misses, refuse_unreachable
+from roadworthy.cli.commands.calibrate import alarm_in_words
+from roadworthy.data.score_tables import read_scores
+from roadworthy.monitor.bundle import Bundle
+from roadworthy.monitor.risk_state import Coverage
+
+DAY = 86400.0
+
+
+def rows_of(kinds: dict[str, int], *, accuracy: float = 0.5, apart: float = 3.0, seed: int = 0, start: float = 1.7e9):
+    """Lines of a table, header first: id, time (one a minute), kind, correct, knn."""
+    rng = np.random.default_rng(seed)
+    names = [k for k, n in kinds.items() for _ in range(n)]
+    lines = ["id,time,kind,correct,knn"]
+    for i, kind in enumerate(names):
+        clean = kind == "clean"
+        right = rng.random() < (0.95 if clean else accuracy)
+        lines.append(f"e{i},{start + 60 * i:.0f},{kind},{int(right)},{rng.normal(0.0 if clean else apart):.4f}")
+    return lines
+
+
+def written(path: Path, lines: list[str]) -> Path:
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A bundle from a CSV table."""
+    from roadworthy.cli.app import run
+
+    folder = tmp_path_factory.mktemp("cautions")
+    table = written(folder / "scores.csv", rows_of({"clean": 400, "fog": 200}))
+    assert run(["calibrate", str(table), "--cost", "wrong=4", "--events-per-day", "1440", "--json"]) == 0
+    return folder / "scores.bundle.json"
+
+
+def stream(path: Path, kinds: dict[str, int], *, scale: float = 1.0, empty: int = 0) -> Path:
+    """A stream without labels: id, time, knn; the first scores are missing."""
+    lines = ["id,time,knn"]
+    for i, line in enumerate(rows_of(kinds, seed=1)[1:]):
+        name, time, _, _, score = line.split(",")
+        lines.append(f"{name},{float(time) * scale:.0f},{'' if i < empty else score}")
+    return written(path, lines)
+
+
+def test_exit_codes_tell_quiet_from_alarm_from_cannot_tell(cli, made, tmp_path):
+    assert cli("replay", made, stream(tmp_path / "quiet.csv", {"clean": 300})).code == 0
+    alarm = cli("replay", made, stream(tmp_path / "fog.csv", {"clean": 200, "fog": 300}))
+    assert alarm.code == 1 and "ALARM" in alarm.out
+    silent = written(tmp_path / "silent.csv", ["knn,id", *(f",e{i}" for i in range(200))])
+    answer = cli("replay", made, silent)
+    assert answer.code == 3 and "none of its events has a score" in answer.out and "has come yet" not in answer.out
+    said = cli("replay", "--help")
+    assert "1 an alarm was raised" in " ".join(said.out.replace("│", " ").split())
+
+
+def test_missing_scores_of_a_stream_are_counted(cli, made, tmp_path):
+    said = cli("replay", made, stream(tmp_path / "gaps.csv", {"clean": 400}, empty=150))
+    assert "note: score knn is missing in 150 of 400 events" in said.out
+
+
+@pytest.mark.parametrize(("scale", "name"), [(1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds")])
+def test_a_clock_of_smaller_parts_gives_the_same_replay(cli, made, tmp_path, scale, name):
+    plain = json.loads(cli("replay", made, stream(tmp_path / "s.csv", {"clean": 300}), "--json").out)
+    parts = json.loads(cli("replay", made, stream(tmp_path / "p.csv", {"clean": 300}, scale=scale), "--json").out)
+    assert [w["time"] for w in parts["windows"]] == [w["time"] for w in plain["windows"]]
+    assert any(f"looks like {name}" in n for n in parts["notes"]) and parts["alarms"] == plain["alarms"]
+
+
+def test_calibrate_counts_days_by_the_same_clock(cli, tmp_path):
+    lines = rows_of({"clean": 300, "fog": 100})
+    table = written(
+        tmp_path / "ms.csv",
+        [lines[0], *(",".join([a, b + "000", *c]) for a, b, *c in (x.split(",") for x in lines[1:]))],
+    )
+    found = json.loads(cli("calibrate", table, "--json").out)
+    assert found["alarm"]["events_per_day"] == pytest.approx(400 / (399 * 60) * DAY)
+    assert any("milliseconds" in note for note in found["notes"])
+
+
+def test_swapped_arguments_are_recognised(cli, made, tmp_path):
+    table = stream(tmp_path / "today.csv", {"clean": 200})
+    said = cli("replay", table, made)
+    assert said.code == 2 and f"roadworthy replay {made} {table}" in said.err
+    assert "is a table" in cli("replay", table, table).err
+
+
+def test_the_next_command_names_a_file_of_the_same_kind(cli, made, tmp_path):
+    table = written(tmp_path / "a.csv", rows_of({"clean": 300, "fog": 100}))
+    assert cli("calibrate", table).out.rstrip().endswith("a.bundle.json today.csv")
+
+
+def test_the_default_unit_is_said_once(cli, made, tmp_path):
+    said = cli("replay", made, stream(tmp_path / "quiet.csv", {"clean": 300})).out
+    assert (
+        "Cost per case" in " ".join(said.split()) and "cost (cost" not in said.lower() and " cost per case" not in said
+    )
+    assert " per case with a probability of" in alarm_in_words(Bundle.load(made))
+
+
+def test_a_limit_that_nothing_calibrated_reaches_is_refused(cli, made, tmp_path):
+    table = written(tmp_path / "a.csv", rows_of({"clean": 400, "fog": 200, "snow": 200}, accuracy=0.8))
+    said = cli("calibrate", table, "--tolerable", "0.99")
+    assert said.code == 2 and "even a stream of nothing but shifted events" in said.err
+    with pytest.raises(ValueError, match="no alarm could ring"):
+        refuse_unreachable(replace(Bundle.load(made), tolerable=3.999))
+
+
+@pytest.mark.parametrize("on", [-700.0, -30.0, -9.0, 0.0, 9.0, 700.0])
+def test_no_rule_rings_at_nothing(made, on):
+    bundle = Bundle.load(made)
+    assert bundle.alarm is not None
+    said = alarm_in_words(replace(bundle, alarm=replace(bundle.alarm, on=on, off=on - 1.0)))
+    assert "0.00%" not in said and "100.00%" not in said and "cleared below 0%" not in said
+
+
+def test_ids_that_repeat_are_noted(cli, tmp_path):
+    lines = rows_of({"clean": 300, "fog": 100})
+    lines[301:401] = [line.replace(f"e{300 + i},", f"e{i},", 1) for i, line in enumerate(lines[301:401])]
+    found = json.loads(cli("calibrate", written(tmp_path / "a.csv", lines), "--json").out)
+    assert any("100 rows repeat the id of another row" in n and "--group" in n for n in found["notes"])
+
+
+def test_few_rows_that_are_missed_call_for_more_rows(cli, tmp_path):
+    table = written(tmp_path / "a.csv", rows_of({"clean": 60, "fog": 20}, apart=0.4, accuracy=0.2))
+    found = json.loads(cli("calibrate", table, "--json").out)
+    (note,) = [n for n in found["notes"] if "the alarm misses" in n]
+    assert "add rows of clean (there are 60) and fog (there are 20)" in note and "seldom" not in " ".join(
+        found["notes"]
+    )
+    assert "lengthen the window" not in note
+
+
+@pytest.mark.parametrize(
+    ("noticed", "said"), [(0.75, "one in four"), (0.5, "5 in 10"), (0.8, "one in five"), (0.0, "every")]
+)
+def test_how_many_are_missed_is_said_plainly(noticed, said):
+    assert said in misses(noticed)
+
+
+def test_low_coverage_of_unknown_kinds_is_a_warning(made):
+    bundle = Bundle.load(made)
+    assert "in 71% of windows, not in 95%" in (
+        coverage_warning(replace(bundle, coverage=Coverage(0.95, 0.71, 90))) or ""
+    )
+    assert coverage_warning(replace(bundle, coverage=Coverage(0.95, 0.93, 90))) is None
+    assert coverage_warning(replace(bundle, coverage=None)) is None
+
+
+def test_what_is_in_the_way_is_not_lost(cli, made, tmp_path):
+    target = tmp_path / "x.json"
+    target.write_text(made.read_text())
+    lines = rows_of({"clean": 100, "fog": 50})
+    said = cli("calibrate", written(tmp_path / "b.csv", lines), "--out", target)
+    assert said.code == 2 and "was made from scores.csv" in said.err and "--force" in said.err
+    assert target.read_text() == made.read_text()
+    again = cli("calibrate", written(tmp_path / "scores.csv", lines), "--out", target)
+    assert again.code == 0 and f"the bundle {Bundle.load(made).id} that was there is replaced" in again.out
+    target.write_text("my notes")
+    assert "is no bundle" in cli("calibrate", tmp_path / "b.csv", "--out", target).err
+    assert target.read_text() == "my notes"
+    assert cli("calibrate", tmp_path / "b.csv", "--out", target, "--force").code == 0
+
+
+def test_a_table_of_the_office_kind_is_calibrated_all_the_same(cli, tmp_path):
+    lines = [line.replace(".", "#").replace(",", ";").replace("#", ",") for line in rows_of({"clean": 300, "fog": 100})]
+    table = written(tmp_path / "office.csv", lines)
+    found = json.loads(cli("calibrate", table, "--json").out)
+    plain = read_scores(written(tmp_path / "plain.csv", rows_of({"clean": 300, "fog": 100})))
+    np.testing.assert_array_equal(read_scores(table).columns["knn"], plain.columns["knn"])
+    assert any("';' between its cells and commas in its decimals" in n for n in found["notes"])
