@@ -224,3 +224,21 @@ def test_what_nobody_would_send_by_accident_is_refused_in_words(service, method,
     assert reply.status == (409 if b"subject" in (body or b"") else 400), reply.body
     assert len(reply.json["error"]) < 400
     assert service.counted() == before and service.ask("GET", "/health").status == 200
+
+
+def test_after_a_kill_among_bad_posts_the_same_is_counted(bundle_path, tmp_path):
+    known = [{"id": f"e{i}", "correct": i % 2 == 0, "probability": 0.5} for i in range(10)]
+    old = {"id": "old", "correct": True, "cell": 3, "time": START - 1e6}
+    posts = [(events(20, first=20 * i), "/v1/events") for i in range(6)]
+    posts[1:1] = [([old, NO_CELL], "/v1/labels"), (SURROGATE, "/v1/events"), ([old], "/v1/labels")]
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        service.post(*posts[0])
+        with ThreadPoolExecutor(8) as pool:
+            statuses = list(pool.map(lambda post: service.post(*post).status, [*posts[1:], (known, "/v1/labels")]))
+        assert statuses == [400, 400] + [200] * 7
+        before = service.get("/v1/live")
+        assert before["total"]["accepted"] == 120 and before["total"]["labels"] == 11
+        service.kill()
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        after = service.get("/v1/live")
+        assert after["total"] == before["total"] and after["labels"] == before["labels"]

@@ -1,0 +1,110 @@
+"""Whom the service lets in: names and sites it answers to, its token on every path that holds data, the headers of its answers."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from monitored import SUBJECT, Service, events, serving
+
+from roadworthy.web import ServiceError
+from roadworthy.web.guard import Guard
+
+DATA = [
+    *(("GET", f"/v1/{name}") for name in ("risk", "history", "alarms", "bundle", "state", "live")),
+    *(("POST", f"/v1/{name}") for name in ("events", "labels", "label-queue")),
+    *(("GET", "/metrics"), ("GET", "/v1/nothing"), ("GET", "/v2/health/ready"), ("POST", "/v2/models/m/infer")),
+]
+"""Everything but the page, which holds no data, and the probe."""
+
+
+@pytest.fixture(scope="module")
+def guarded(bundle_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    options = ("--token", "a-secret", "--name", "monitor.lan", "--proxy", "http://127.0.0.1:1")
+    with serving(bundle_path, tmp_path_factory.mktemp("guard") / "s.sqlite", *options) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("method", "path"), DATA)
+def test_a_token_is_asked_for_wherever_there_is_data(guarded, method, path):
+    for given in ({}, {"Authorization": "a-secret"}, {"Authorization": "Bearer a-secret "[:-2]}):
+        reply = guarded.ask(method, path, b"" if method == "POST" else None, **given)
+        assert reply.status == 401 and reply.headers["www-authenticate"] == "Bearer"
+        assert SUBJECT.encode() not in reply.body and b"a-secret" not in reply.body
+    own = guarded.ask(method, path, b"" if method == "POST" else None, Authorization="Bearer a-secret")
+    assert own.status not in (401, 403, 421)
+
+
+def test_page_and_probe_need_no_token_and_tell_nothing(guarded):
+    for path in ("/", "/health", "/assets/page.js"):
+        reply = guarded.ask("GET", path)
+        assert reply.status == 200 and SUBJECT.encode() not in reply.body
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost"}, 200),
+        ({"Host": "LOCALHOST:1"}, 200),
+        ({"Host": "[::1]:8321"}, 200),
+        ({"Host": "monitor.lan"}, 200),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example"}, 421),
+        ({"Host": "evil.example:127.0.0.1"}, 421),
+        ({"Host": ""}, 421),
+        ({"Host": "monitor.lan", "Origin": "https://monitor.lan"}, 200),
+        ({"Host": "monitor.lan", "Origin": "http://localhost"}, 403),
+        ({"Host": "localhost:8321", "Origin": "http://localhost:9000"}, 403),
+        ({"Host": "localhost", "Origin": "null"}, 403),
+        ({"Host": "localhost", "Origin": ""}, 403),
+        ({"Host": "localhost", "Origin": "file://localhost"}, 403),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 421),
+    ],
+)
+def test_names_and_sites_are_checked_before_the_token(guarded, headers, status):
+    assert guarded.ask("GET", "/v1/risk", **headers, Authorization="Bearer a-secret").status == status
+    assert guarded.ask("GET", "/v1/risk", **headers).status == (401 if status == 200 else status)
+    assert guarded.ask("GET", "/health", **headers).status == status
+
+
+def test_a_request_without_a_host_is_turned_away(guarded):
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=10) as s:
+        s.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        assert s.recv(4096).startswith(b"HTTP/1.1 421 ")
+
+
+def test_every_answer_that_a_browser_may_show_carries_the_policy(guarded):
+    own = {"Authorization": "Bearer a-secret"}
+    for path, headers in (("/", {}), ("/v1/risk", own), ("/v1/risk", {}), ("/nowhere", own), ("/", {"Host": "evil"})):
+        reply = guarded.ask("GET", path, **headers)
+        policy = dict(part.strip().split(" ", 1) for part in reply.headers["content-security-policy"].split(";"))
+        assert policy["default-src"] == "'none'" and policy["script-src"] == policy["style-src"] == "'self'"
+        assert policy["frame-ancestors"] == policy["base-uri"] == policy["form-action"] == "'none'"
+        assert reply.headers["x-content-type-options"] == "nosniff" and reply.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in reply.headers
+    counted = guarded.post(events(1), **own)
+    assert counted.status == 200 and counted.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.0.5", "monitor.lan", "127.1.evil.example"])
+def test_an_address_that_others_can_reach_needs_a_token(host):
+    with pytest.raises(ServiceError, match="needs a token"):
+        Guard(host=host, token=None)
+    with pytest.raises(ServiceError, match="needs a token"):
+        Guard(host=host, token="")
+    assert Guard(host=host, token="a-secret").refusal({b"host": b"localhost"})[0] == 401
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
+def test_this_machine_alone_needs_none(host):
+    assert Guard(host=host, token=None).refusal({b"host": b"localhost:8321"}) is None
+
+
+def test_a_name_that_was_found_right_opens_no_door_for_others():
+    guard = Guard(host="127.0.0.1", token=None)
+    assert guard.refusal({b"host": b"localhost:8321"}) is None
+    assert guard.refusal({b"host": b"localhost:8321", b"origin": b"https://evil.example"})[0] == 403
+    assert guard.refusal({b"host": b"evil.example"})[0] == 421
