@@ -131,6 +131,18 @@ MISTAKES = [
     ("constant: 0.3", "constnat: 0.3", "simulation.yaml:4: stream.shift[0].constnat: this key is not known"),
     ("constant: 0.3", "constant: 3", "simulation.yaml:4: stream.shift[0]: the rate is a probability"),
     ("constant: 0.3", "step: [0, 1]", "step needs at"),
+    (
+        "constant: 0.3",
+        "step: [0, 1], at: 10000",
+        "simulation.yaml:4: stream.shift.at: the step is at event 10,000 of 10,000",
+    ),
+    (
+        "{constant: 0.3}",
+        "[{step: [0, 1], at: 50, events: 50}, {constant: 0}]",
+        "stream.shift[0].at: the step is at event 50",
+    ),
+    ("unit: EUR per case", "unit: EUR per case, tolerable: 10", "risk.tolerable: a tolerable 10 is never exceeded"),
+    ("unit: EUR per case", "unit: EUR per case, tolerable: -1", "risk.tolerable: a tolerable -1 is always exceeded"),
     ("events: 10000", "events: 50", "simulation.yaml:5: stream.events: a window of 100 does not fit"),
     ("estimators: [event_tree", "estimators: [event_tre", "(did you mean 'event_tree'?)"),
     ("wrong: 10", "wron: 10", "simulation.yaml:6: risk: unknown outcome 'wron' (did you mean 'wrong'?)"),
@@ -176,6 +188,36 @@ def test_a_table_without_truth_is_refused(cli, tmp_path):
 def test_a_file_that_is_not_there_says_where_to_start(cli, tmp_path):
     answer = cli("simulate", tmp_path / "none.yaml")
     assert answer.code == 2 and "examples/runtime" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: x\nstream:\n  scores: gone.csv\n", "s.yaml:3: stream.scores: there is no file gone.csv"),
+        ("stream:\n  scores: s.yaml\n  truth: no.csv\n", "s.yaml:3: stream.truth: there is no file no.csv"),
+        ("calibration: {scores: no.csv}\nstream:\n  scores: s.yaml\n", "s.yaml:1: calibration.scores: there is no"),
+        ("calibration:\n  bundle: b.json\nstream:\n  scores: s.yaml\n", "s.yaml:2: calibration.bundle: there is no"),
+    ],
+)
+def test_a_file_that_is_named_and_not_there_is_told_by_its_line(cli, tmp_path, text, said):
+    (tmp_path / "s.yaml").write_text(f"{text}  shift: {{constant: 0.5}}\n  events: 400\n")
+    answer = cli("simulate", tmp_path / "s.yaml")
+    assert answer.code == 2 and said in answer.err
+
+
+def test_files_of_another_kind_are_recognised(cli, tmp_path):
+    path = tmp_path / "other.yaml"
+    path.write_text((RUNTIME.parent / "fashion" / "assessment.yaml").read_text())
+    answer = cli("simulate", path)
+    assert answer.code == 2 and f"this is an assessment file; `roadworthy assess {path}` runs it" in answer.err
+    path.write_text(json.dumps({"format": "roadworthy bundle 1", "subject": "x", "calibration": {}}))
+    assert "this is a bundle" in cli("simulate", path).err
+
+
+def test_costs_without_a_unit_are_costs(cli, file):
+    file.write_text(DETECTOR.replace(", unit: EUR per case", ""))
+    assert "Cost per case" in " ".join(cli("simulate", file).out.split())
+    assert json.loads(cli("simulate", file, "--json").out)["unit"] == "cost per case"
 
 
 @pytest.mark.parametrize("name", ["step", "bursts", "autocorrelated", "detectors"])

@@ -22,7 +22,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from roadworthy.analysis.risk.prototypes import cost_tree
-from roadworthy.analysis.risk.schedules import Segments, read_schedule, read_segment
+from roadworthy.analysis.risk.schedules import Segments, Step, read_schedule, read_segment
+from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.spec.document import Document, SpecError
 from roadworthy.spec.mistakes import first_error
@@ -170,7 +171,7 @@ class RiskSpec(_Strict):
     costs: dict[str, float] | None = Field(
         None, description="Of right and wrong answers, and of necessary and unnecessary interventions after an alarm"
     )
-    unit: str = Field("wrong answers per case", description="Such as EUR per case")
+    unit: str | None = Field(None, description="Such as EUR per case; wrong answers per case where nothing costs")
     constants: dict[str, float] = Field(default_factory=dict, description="Parameters of the tree that no stream tells")
     tolerable: float | None = Field(None, description="Expected cost of a case above which an alarm is due")
 
@@ -183,9 +184,10 @@ class RiskSpec(_Strict):
 
     def event_tree(self) -> Tree:
         """The tree: as given, or that of figure 2 where an intervention costs something, else that of figure 1."""
+        unit = self.unit or ("wrong answers per case" if self.costs is None and self.tree is None else "cost per case")
         if self.tree is not None:
-            return Tree.from_dict(self.tree, unit=None if "unit" in self.tree else self.unit)
-        return cost_tree(self.costs or {}, unit=self.unit)
+            return Tree.from_dict(self.tree, unit=None if "unit" in self.tree else unit)
+        return cost_tree(self.costs or {}, unit=unit)
 
 
 class AlarmSpec(_Strict):
@@ -224,7 +226,9 @@ class Simulation(_Strict):
             raise SpecError(f"{path}: there is no such file; examples/runtime has some to start from")
         if path.is_dir():
             raise SpecError(f"{path}: is a folder; name the simulation file in it")
-        return cls._from(Document.read(path))
+        spec = cls._from(Document.read(path))
+        spec._check_files()
+        return spec
 
     @classmethod
     def parse(cls, text: str, path: str | Path) -> Simulation:
@@ -235,6 +239,8 @@ class Simulation(_Strict):
     def _from(cls, document: Document) -> Simulation:
         if not isinstance(document.content, Mapping):
             raise document.error((), "a simulation is a mapping with at least stream; see examples/runtime")
+        if "stream" not in document.content:
+            _refuse_other_files(document)
         try:
             spec = cls.model_validate(document.content)
         except ValidationError as error:
@@ -266,6 +272,12 @@ class Simulation(_Strict):
         if events * self.repeats > MOST_EVENTS:
             many = f"{events:,} events x {self.repeats} repeats are more than {MOST_EVENTS:,}; take fewer"
             raise self.error(("repeats",) if self.repeats > 1 else ("stream", "events"), many)
+        self._check_steps(events)
+        if self.risk.tolerable is not None:
+            try:
+                refuse_out_of_reach(self.risk.event_tree(), self.risk.tolerable)
+            except ValueError as error:
+                raise self.error(("risk", "tolerable"), str(error)) from error
         if len(set(self.estimators)) < len(self.estimators):
             raise self.error(("estimators",), "an estimator is named twice")
         given = self.calibration.model_fields_set
@@ -282,6 +294,29 @@ class Simulation(_Strict):
         if self.calibration.bundle is not None:
             self._check_bundle()
 
+    def _check_steps(self, events: int) -> None:
+        """A step lies within its segment, and within the stream."""
+        start = 0
+        for i, (part, length) in enumerate(self.stream.schedule.parts):
+            end = events if length is None else min(start + length, events)
+            if isinstance(part, Step) and part.at >= end - start:
+                many = f"the step is at event {part.at:,} of {max(end - start, 0):,}, so that it never comes; make it earlier"
+                listed = isinstance(self._document.content["stream"]["shift"], list)
+                raise self.error(("stream", "shift", i, "at") if listed else ("stream", "shift", "at"), many)
+            start += length or 0
+
+    def _check_files(self) -> None:
+        """Files that are named are there."""
+        named = {
+            ("stream", "scores"): self.stream.scores,
+            ("stream", "truth"): self.stream.truth,
+            ("calibration", "scores"): self.calibration.scores,
+            ("calibration", "bundle"): self.calibration.bundle,
+        }
+        for place, path in named.items():
+            if path is not None and not (self.base / path).exists():
+                raise self.error(place, f"there is no file {path}; paths are relative to the folder of this file")
+
     def _check_bundle(self) -> None:
         """A bundle brings its calibration, costs and alarm with it."""
         said: list[tuple[str, ...]] = [(name,) for name in ("risk", "alarm") if name in self.model_fields_set]
@@ -293,6 +328,22 @@ class Simulation(_Strict):
                 ("estimators",),
                 "cbpe learns from clean rows, and a bundle has only counts; give calibration.scores instead",
             )
+
+
+def _refuse_other_files(document: Document) -> None:
+    """An assessment file, or a bundle, is told by what it has."""
+    if {"subject", "claims", "data"} & set(document.content) and "calibration" not in document.content:
+        raise document.error(
+            (),
+            f"this is an assessment file; `roadworthy assess {document.path}` runs it. A simulation has a stream; see "
+            "examples/runtime",
+        )
+    if "bundle" in str(document.content.get("format", "")):
+        raise document.error(
+            (),
+            "this is a bundle; name it in a simulation file as calibration: {bundle: FILE}, or run a stream through it with "
+            f"`roadworthy replay {document.path} STREAM`",
+        )
 
 
 _MODELS: dict[str, type[BaseModel]] = {

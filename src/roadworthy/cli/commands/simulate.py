@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roadworthy.cli import showing
+from roadworthy.cli.amounts import cost_of, priced
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,7 +139,7 @@ def _print(simulated: Simulated, out: Console) -> None:
 
 def _by_estimator(simulated: Simulated, out: Console) -> None:
     (case,) = simulated.cases
-    header = ["", "Rate", "Accuracy", f"Risk ({simulated.unit})", "Told"]
+    header = ["", "Rate", "Accuracy", cost_of(simulated.unit), "Told"]
     rows = [
         [NAMES.get(name, name), *(_cell(by[q], q) for q in ("rate", "accuracy", "risk")), _told(by)]
         for name, by in case.errors.items()
@@ -193,7 +194,7 @@ def _together(cases: Sequence[Case]) -> AlarmRecord | None:
 
 def _said(record: AlarmRecord, simulated: Simulated) -> str:
     """The alarms in one or two sentences."""
-    limit = f"above {simulated.tolerable:g} {simulated.unit}"
+    limit = f"above {priced(simulated.tolerable or 0.0, simulated.unit)}"
     if not record.due:
         came = f"Alarms: never due (the expected cost is never {limit})"
     elif not record.delays:
