@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -122,8 +123,8 @@ class Sidecar:
         body = await body_of(request, share.counted(receive), BODY_LIMIT, any_encoding=True)
         query = request.scope["query_string"].decode("latin-1")
         target = request.scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
-        asking = (self.ask, request.method, target, request.raw_headers, body, share.take)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, *asking)
+        asking = partial(self.ask, request.method, target, request.raw_headers, body, share.take)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, asking)
 
     async def _feed(self, passed: Passed, feed: Feed) -> None:
         """Count the scores of an answer that has gone out; whatever goes wrong here concerns no client."""
