@@ -100,7 +100,8 @@ def test_common_names_are_taken_and_said(tmp_path):
     assert table.time.tolist() == [0.0, 3.0] and table.id.tolist() == ["a", "b"]
     assert table.correct.tolist() == [True, False] and table.kind.tolist() == ["clean", "fog"]
     assert table.group.tolist() == ["p", "q"] and list(table.columns) == ["energy"]
-    assert len(table.notes) == 5 and any("'Timestamp' is taken for when it happened" in n for n in table.notes)
+    (note,) = table.notes
+    assert "condition for kind, is_correct for correct" in note and "Timestamp for time, image_id for id" in note
 
 
 def test_the_plain_name_goes_first_and_others_are_suggested(tmp_path):

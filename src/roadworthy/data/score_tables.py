@@ -197,7 +197,7 @@ def _found(
 ) -> tuple[dict[str, str], list[str]]:
     """What is in a column -> the column, and which of them were taken by another name."""
     found: dict[str, str] = {}
-    notes = []
+    taken = []
     for role, named in given.items():
         chosen = named if named is not None else _named(opened.header, role)
         if named is not None and named not in opened.header:
@@ -210,8 +210,8 @@ def _found(
         if chosen is not None and (role not in skips or named is not None):
             found[role] = chosen
             if named is None and chosen.strip().lower() not in NAMES[role]:
-                notes.append(f"column {chosen!r} is taken for {MEANING[role]}; choose another with --{role}")
-    return found, notes
+                taken.append(f"{chosen} for {role}")
+    return found, [f"columns are taken by their names: {', '.join(taken)}"] if taken else []
 
 
 def read_scores(
