@@ -160,7 +160,12 @@ class App:
         allowed = [method for method, path in (*self._routes, ("POST", "/v1/events")) if path == request.path]
         if allowed:
             raise Refused(f"{request.path} takes {' and '.join(allowed)}, not {request.method}", status=405)
-        raise Refused(f"there is no {request.path} here; docs/monitor-service.md says what there is", status=404)
+        raise Refused(f"there is no {request.path} here; there are {self._addresses()}", status=404)
+
+    def _addresses(self) -> str:
+        """What can be asked for, in one line."""
+        routes = [("POST", "/v1/events"), *self._routes, ("GET", "/ (the live page)")]
+        return ", ".join(f"{method} {path}" for method, path in routes)
 
     async def _labels(self, request: Request, receive: Receive) -> Answer:
         labels = labels_of(await body_of(request, receive, self._limit), cells=self._keeper.bundle.calibration.cells)

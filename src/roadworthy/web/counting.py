@@ -23,6 +23,7 @@ from roadworthy.store import StoreError
 from roadworthy.web import views
 from roadworthy.web.batch import Batch, Label, Labelled, LabelPost, Single, all_new, count, joined, packed, placed
 from roadworthy.web.ledger import EVENTS, LABELS, Full, Ledger
+from roadworthy.web.readings import readings
 from roadworthy.web.replaying import check_events, check_labels, label_all, remember_questions, restored
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class Counting:
         self._seq = ledger.last()
         self._snapshot_size = 0
         self._changed = False
-        self._last_alarm = -1
+        self._told: tuple[int, set[str]] = (-1, set())
+        self._read_upto = next((reading["event"] for reading in ledger.readings(limit=1)), 0)
         self._spoken: _Spoken | None = None
         self._clock = -math.inf
         self._notice_alarms()
@@ -228,21 +230,22 @@ class Counting:
 
     def _tell_alarms(self) -> None:
         for alarm in self.monitor.alarms[-ALARMS_SHOWN:]:
-            if alarm.event <= self._last_alarm:
+            event, kinds = self._told
+            if alarm.event < event or (alarm.event == event and alarm.kind in kinds):
                 continue
-            self._last_alarm = alarm.event
+            self._told = (alarm.event, {alarm.kind, *(kinds if alarm.event == event else ())})
             view = views.alarm_view(alarm, self.bundle)
             if not self.ledger.knows_alarm(view["key"]):
                 self.totals[f"alarms {alarm.kind}"] += 1
                 self._alarmed(view)
-                with suppress(StoreError):  # so that the chart shows what the alarm saw, however fast events come
-                    self.ledger.keep_reading(views.reading_view(self.monitor, alarm))
 
     def read(self) -> None:
-        """Keep a reading, where something has changed; a snapshot, where the log has grown."""
+        """Keep what was said at every look since the last readings; a snapshot, where the log has grown."""
         if self._changed:
-            self.ledger.keep_reading(views.reading_view(self.monitor))
-            self._changed = False
+            found, counted = readings(self.monitor, self._read_upto), self.monitor.state.counted
+            self.ledger.keep_readings(found)
+            self._read_upto = found[-1]["event"] if found else counted
+            self._changed = self._read_upto < counted
         if self._log_bytes > max(self._snapshot_bytes, 2 * self._snapshot_size):
             self.snapshot()
 
@@ -284,7 +287,8 @@ class Counting:
     def close(self) -> None:
         """Keep what there is, and let go."""
         with suppress(StoreError):
-            self.read()
+            while self._changed:
+                self.read()
             self.snapshot()
         self.ledger.close()
 

@@ -40,6 +40,8 @@ PATIENCE_S = 10.0
 """How long to wait for another process that writes: `label-queue` while the service runs."""
 THINNED = ((3600.0, 60.0), (14 * 86_400.0, 3600.0))
 """Readings older than the first are kept one in so many seconds: a minute after an hour, an hour after a fortnight."""
+NO_WEBHOOK = 2
+"""Stands where it would say whether an alarm was delivered: there was nobody to take it."""
 ASKED = 20_000
 """Inputs drawn for labelling that are remembered."""
 _SCHEMA = """
@@ -163,10 +165,11 @@ class Ledger:
         found = self._ask("select seq from sqlite_sequence where name = 'log'")
         return int(found[0][0]) if found else 0
 
-    def keep_reading(self, reading: Mapping[str, Any]) -> None:
-        """Keep a reading; one of the same time takes its place."""
+    def keep_readings(self, readings: Iterable[Mapping[str, Any]]) -> None:
+        """Keep readings; one of the same time takes the place of the one before."""
+        rows = [(reading["time"], json.dumps(reading)) for reading in readings]
         with self._transaction() as db:
-            db.execute("insert or replace into readings values (?, ?)", (reading["time"], json.dumps(reading)))
+            db.executemany("insert or replace into readings values (?, ?)", rows)
 
     def readings(self, *, after: float = float("-inf"), limit: int = 5000) -> list[dict[str, Any]]:
         """The latest readings after a time, oldest first."""
@@ -186,9 +189,9 @@ class Ledger:
                     (newest - older, step),
                 )
 
-    def keep_alarm(self, alarm: Mapping[str, Any], *, delivered: bool) -> None:
-        """Keep an alarm, known by its key."""
-        row = (alarm["key"], alarm["event"], json.dumps(alarm), delivered)
+    def keep_alarm(self, alarm: Mapping[str, Any], *, delivered: bool | None) -> None:
+        """Keep an alarm, known by its key; `delivered` is None where there is nobody to deliver it to."""
+        row = (alarm["key"], alarm["event"], json.dumps(alarm), NO_WEBHOOK if delivered is None else int(delivered))
         with self._transaction() as db:
             db.execute("insert or ignore into alarms values (?, ?, ?, ?)", row)
 
@@ -198,9 +201,10 @@ class Ledger:
             db.execute("update alarms set delivered = 1 where key = ?", (alarm["key"],))
 
     def alarms(self, *, limit: int = 1000) -> list[dict[str, Any]]:
-        """The latest alarms, oldest first, each with whether it was delivered."""
+        """The latest alarms, oldest first, each with whether it was delivered: true, false or "no webhook"."""
         rows = self._ask("select body, delivered from alarms order by event desc, key desc limit ?", (limit,))
-        return [{**json.loads(body), "delivered": bool(delivered)} for body, delivered in reversed(rows)]
+        words = {0: False, 1: True, NO_WEBHOOK: "no webhook"}
+        return [{**json.loads(body), "delivered": words[delivered]} for body, delivered in reversed(rows)]
 
     def knows_alarm(self, key: str) -> bool:
         """Whether an alarm was kept."""

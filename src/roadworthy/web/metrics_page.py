@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 from roadworthy.web.counting import Counting
 from roadworthy.web.delivery import Webhook
 from roadworthy.web.keeper import Keeper
 from roadworthy.web.metrics import Page, Sample
 from roadworthy.web.sidecar import Sidecar
 
-WINDOW_GAUGES = (
+WINDOW_FIGURES = (
     ("risk", "Expected cost of an event, in the unit of the bundle."),
     ("risk_low", "Lower end of its interval."),
     ("risk_high", "Upper end of its interval."),
@@ -20,10 +24,15 @@ WINDOW_GAUGES = (
     ("rate_high", "Upper end of its interval."),
     ("exceedance", "Probability that the risk is above the tolerable: what the alarm watches."),
     ("log_odds", "Log-odds of the same."),
+)
+"""Of which none is shown (NaN) while nobody can tell."""
+WINDOW_COUNTS = (
     ("strangeness", "Probability that a window of what was calibrated looks at least as strange."),
     ("n", "Events with a score in the window."),
+    ("unscored", "Events without a score in the window: what they were, nobody knows."),
     ("effective_n", "Independent events that they are worth."),
 )
+ALARMS = ("raised", "cleared", "cannot tell", "can tell")
 OUTCOMES = ("accepted", "repeated", "late", "unscored", "ahead")
 
 
@@ -47,12 +56,14 @@ def metrics_page(counting: Counting, keeper: Keeper, webhook: Webhook | None, si
     page.add("roadworthy_events_counted", "gauge", "Events that the state holds, all starts together.", _one(counted))
     page.add("roadworthy_newest_event_seconds", "gauge", "Time of the latest event.", _one(_newest(counting)))
     windows = counting.windows()
-    for name, help in WINDOW_GAUGES:
+    for name, help in WINDOW_FIGURES:
+        page.add(f"roadworthy_{name}", "gauge", help, [({"window": w["window"]}, _relied(w, name)) for w in windows])
+    for name, help in WINDOW_COUNTS:
         page.add(f"roadworthy_{name}", "gauge", help, [({"window": w["window"]}, w[name]) for w in windows])
     page.add(
         "roadworthy_cannot_tell",
         "gauge",
-        "Whether the figures of a window should not be relied on.",
+        "Whether the figures of a window cannot be relied on: then they are NaN.",
         [({"window": w["window"]}, w["cannot_tell"] is not None) for w in windows],
     )
     page.add("roadworthy_tolerable_risk", "gauge", "As the bundle has it.", _one(bundle.tolerable))
@@ -60,8 +71,8 @@ def metrics_page(counting: Counting, keeper: Keeper, webhook: Webhook | None, si
     page.add(
         "roadworthy_alarms_total",
         "counter",
-        "Alarms since the start.",
-        [({"kind": kind}, totals[f"alarms {kind}"]) for kind in ("raised", "cleared")],
+        "Alarms since the start; cannot tell: for a whole window.",
+        [({"kind": kind}, totals[f"alarms {kind}"]) for kind in ALARMS],
     )
     labels = counting.monitor.state.labels
     page.add("roadworthy_labels", "gauge", "Labels that came later.", _one(int(labels.counts.sum())))
@@ -100,6 +111,12 @@ def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None) ->
 
 def _one(value: float | None) -> list[Sample]:
     return [({}, value)]
+
+
+def _relied(window: Mapping[str, Any], name: str) -> float | None:
+    """A figure, or NaN where it cannot be relied on; None where it is never told."""
+    value: float | None = window[name]
+    return math.nan if value is not None and window["cannot_tell"] is not None else value
 
 
 def _newest(counting: Counting) -> float | None:

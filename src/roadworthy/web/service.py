@@ -79,7 +79,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     log = None if settings.alarm_log is None else AlarmLog(settings.alarm_log)
     webhook = None if settings.webhook is None else Webhook(settings.webhook)
     ledger = Ledger(settings.state, bundle=bundle.id, content=text_of(bundle), max_bytes=settings.max_state_bytes)
-    waiting = [alarm for alarm in ledger.alarms() if not alarm.pop("delivered")]
+    waiting = [alarm for alarm in ledger.alarms() if alarm.pop("delivered") is False]
 
     def alarmed(alarm: Mapping[str, Any]) -> None:
         # First the log, then the file, then the world: after a crash between them an alarm comes twice rather than never.
@@ -87,7 +87,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
             if log is not None:
                 log.write(alarm)
         with contextlib.suppress(StoreError):  # a full disk must not keep an alarm back
-            ledger.keep_alarm(alarm, delivered=webhook is None)
+            ledger.keep_alarm(alarm, delivered=None if webhook is None else False)
         if webhook is not None:
             webhook.send(alarm)
 

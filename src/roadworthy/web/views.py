@@ -89,7 +89,7 @@ def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:
 def alarm_view(alarm: Alarm, bundle: Bundle) -> dict[str, Any]:
     """An alarm as it is kept, logged and sent; `key` is the same however often it is sent."""
     return {
-        **asdict(alarm),
+        **{name: plain(value) for name, value in asdict(alarm).items()},
         "key": f"{bundle.id}-{alarm.event}-{alarm.kind}",
         "subject": bundle.subject,
         "bundle": bundle.id,
@@ -99,17 +99,15 @@ def alarm_view(alarm: Alarm, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def reading_view(monitor: Monitor, at: Alarm | None = None) -> dict[str, Any]:
-    """A point of the charts: the watched window now, or when an alarm changed, and the thresholds that hold."""
-    state = monitor.risk() if at is None else monitor.risk(at=at.time)
-    on, off = thresholds(monitor)
+def reading_view(state: RiskState, *, event: int, alarm: bool, on: float | None, off: float | None) -> dict[str, Any]:
+    """A point of the charts: what the watched window said after so many events, and the thresholds that hold."""
     return {
-        "time": monitor.state.newest if at is None else at.time,
-        "event": monitor.state.counted if at is None else at.event,
+        "time": state.end,
+        "event": event,
         "window": state.window,
         "n": state.n,
         "effective_n": state.effective_n,
-        "alarm": state.alarm if at is None else at.kind == "raised",
+        "alarm": alarm,
         "on": on,
         "off": off,
         **{name: plain(getattr(state, name)) for name in FIGURES},

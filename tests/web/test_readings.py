@@ -1,0 +1,115 @@
+"""Points of the charts: one a look of the alarm, in the time of events, however fast they came."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from monitored import START, events, serving, until
+
+from roadworthy.monitor import Alarm, Bundle, Events, Monitor
+from roadworthy.web import views
+from roadworthy.web.counting import Counting
+from roadworthy.web.ledger import Ledger
+from roadworthy.web.readings import AT_ONCE, MOST, due, readings
+
+
+def monitor_of(made: Bundle, n: int) -> Monitor:
+    monitor = Monitor(made)
+    told = events(400)[:n]
+    columns = {name: [event["scores"][name] for event in told] for name in made.calibration.names}
+    monitor.update(Events([event["id"] for event in told], [event["time"] for event in told], columns=columns))
+    return monitor
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000), st.integers(1, 60), st.sets(st.integers(0, 6000), max_size=5))
+def test_looks_are_thinned_but_neither_alarms_nor_the_last(before, more, stride, kept):
+    counted = before + more
+    found = due(before, counted, stride=stride, kept=kept)
+    assert found == sorted(set(found)) and len(found) <= MOST + len(kept) + 1
+    assert (more == 0) == (found == [])
+    if more:
+        assert found[-1] == counted and {n for n in kept if before < n <= counted} <= set(found)
+        assert all(n % stride == 0 for n in set(found) - kept - {counted})
+        looks = counted // stride - before // stride
+        assert looks > MOST or len({n for n in found if n % stride == 0}) >= looks
+
+
+def test_a_point_says_what_the_monitor_said_then(made):
+    whole, half = monitor_of(made, 400), monitor_of(made, 200)
+    assert whole.autocorrelation_time == half.autocorrelation_time == 1.0
+    points = {point["event"]: point for point in readings(whole, 0, at_once=MOST)}
+    assert list(points) == list(range(20, 401, 20))
+    for monitor, n in ((half, 200), (whole, 400)):
+        said = monitor.risk()
+        assert points[n]["time"] == START + n - 1 == said.end
+        for name in views.FIGURES:
+            assert points[n][name] == pytest.approx(getattr(said, name)), name
+
+
+def test_a_burst_is_worked_off_in_parts_and_a_restart_goes_on_where_it_was(made, tmp_path):
+    path, told = tmp_path / "s.sqlite", events(1000)
+    columns = {name: np.array([event["scores"][name] for event in told]) for name in made.calibration.names}
+    cells = made.calibration.place(columns)
+    from roadworthy.web.batch import Batch
+
+    def opened() -> Counting:
+        return Counting(made, Ledger(path, bundle=made.id, content="{}"))
+
+    counting = opened()
+    counting.commit([Batch([e["id"] for e in told], np.array([e["time"] for e in told]), cells)])
+    counting.read()
+    assert [r["event"] for r in counting.ledger.readings()] == list(range(20, 20 * AT_ONCE + 1, 20))
+    counting.ledger.close()  # as if it had been killed
+    counting = opened()
+    counting.commit([Batch(["late one"], np.array([told[-1]["time"] + 1.0]), cells[:1])])
+    counting.close()
+    ledger = Ledger(path)
+    assert [r["event"] for r in ledger.readings()] == [*range(20, 1001, 20), 1001]
+    ledger.close()
+
+
+def test_two_things_said_at_one_look_are_both_told(made, tmp_path):
+    told: list[str] = []
+    ledger = Ledger(tmp_path / "s.sqlite", bundle=made.id, content="{}")
+    counting = Counting(made, ledger, alarmed=lambda alarm: told.append(alarm["kind"]))
+    alarm = Alarm(START, 100, "raised", 0.99, 0.4, 5.0)
+    for kind in ("raised", "cannot tell"):
+        counting.monitor.alarms.append(replace(alarm, kind=kind))
+        counting._notice_alarms()
+        counting._notice_alarms()
+    assert told == ["raised", "cannot tell"]
+    counting.close()
+
+
+def test_a_thousand_events_at_once_leave_a_curve_and_alarms_say_that_nobody_was_told(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        service.post(events(500) + events(500, first=500, shifted=0.9))
+        found = until(
+            lambda: (
+                [r for r in service.get("/v1/history")["readings"] if r["event"] == 1000] and service.get("/v1/history")
+            )
+        )
+        assert [r["event"] for r in found["readings"]] == list(range(20, 1001, 20))
+        alarms = service.get("/v1/alarms")["alarms"]
+        assert alarms and {alarm["delivered"] for alarm in alarms} == {"no webhook"}
+        lost = service.ask("GET", "/v1/nothing")
+        assert lost.status == 404 and "docs/" not in lost.json["error"]
+        for address in ("POST /v1/events", "GET /v1/risk", "GET /metrics"):
+            assert address in lost.json["error"]
+
+
+def test_no_gauge_has_a_figure_that_cannot_be_relied_on(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        strange = [{**event, "scores": {"knn": 40.0 + i % 7, "energy": -40.0}} for i, event in enumerate(events(150))]
+        service.post([*strange, {"id": "nothing", "time": START + 150, "scores": {}}])
+        text = service.ask("GET", "/metrics").body.decode()
+        numbers = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        assert numbers['roadworthy_cannot_tell{window="100"}'] == "1"
+        for name in ("risk", "risk_high", "exceedance", "log_odds", "accuracy", "rate"):
+            assert numbers[f'roadworthy_{name}{{window="100"}}'] == "NaN", name
+        assert numbers['roadworthy_unscored{window="100"}'] == "1"
+        assert numbers['roadworthy_n{window="100"}'] == "99"
