@@ -129,12 +129,15 @@ def test_a_label_holds_though_its_event_is_pushed_out_in_the_same_moment(tmp_pat
     counting = Counting(made, Ledger(tmp_path / "s.sqlite", bundle=made.id, content="{}"))
     reader = Reader(made.calibration, subject=made.subject)
 
+    held = counting.monitor.state.recent.capacity
+
     def batch(first: int) -> object:
-        return reader.read(json.dumps(events(1000, first=first, step=0.1)).encode(), now=START)
+        return reader.read(json.dumps(events(held, first=first, step=0.1)).encode(), now=START)
 
     counting.commit([batch(0)])
-    found = counting.commit([[Label("e5", False)], batch(1000), batch(2000)])
-    assert found == [Labelled(1, ()), Taken(1000, 0, 0, 0), Taken(1000, 0, 0, 0)]
+    found = counting.commit([[Label("e5", False)], batch(held)])
+    assert found == [Labelled(1, ()), Taken(held, 0, 0, 0)]
+    assert "e5" not in counting.monitor.state.recent.names.values()
     assert [label.time for label in counting.monitor.state.labels.given.values()] == [START + 0.5]
     counting.ledger.close()
 
