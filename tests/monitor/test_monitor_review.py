@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 
 import numpy as np
 import pytest
+from conftest import GAIN
 
 from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
+from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import marks
+from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.state import State
 
 
@@ -170,3 +175,134 @@ def test_ids_that_are_numbers_of_numpy_are_kept(bundle):
     again = Monitor.from_bytes(bundle, monitor.to_bytes())
     assert [*again.state.recent.names.values()] == [1, "x", 5, 6, 7]
     assert again.update(Events([1, "x", 5, 6, 7], np.arange(5.0), cells=[0] * 5)).repeated == 5
+
+
+def at_rate(n: int, rate: float | np.ndarray, seed: int) -> np.ndarray:
+    """Scores of the AUC 0.9 detector at a rate of shift."""
+    rng = np.random.default_rng([seed, n])
+    return rng.normal(GAIN[0.9] * (rng.random(n) < rate))
+
+
+def kinds(monitor: Monitor) -> list[str]:
+    return [alarm.kind for alarm in monitor.alarms]
+
+
+def test_replicas_put_together_tell_what_one_tells_that_saw_all(watchful):
+    n = 6000
+    scores = at_rate(n, np.where((np.arange(n) // 500) % 2 == 1, 0.6, 0.0), 5)
+    names, times = np.array([f"e{i}" for i in range(n)]), np.arange(float(n))
+    one, a, b = Monitor(watchful), Monitor(watchful), Monitor(watchful)
+    one.update(Events(names.tolist(), times, columns={"energy": scores}))
+    mine = np.random.default_rng(6).random(n) < 0.5
+    for replica, part in ((a, mine), (b, ~mine)):
+        replica.update(Events(names[part].tolist(), times[part], columns={"energy": scores[part]}))
+    said = list(a.alarms)
+    a.merge(b)
+    assert a.autocorrelation_time == one.autocorrelation_time
+    for window in watchful.windows.names:
+        assert a.risk(window).to_dict() == {**one.risk(window).to_dict(), "alarm": a.alarm}
+    assert a.alarms[: len(said)] == said and len(a.alarms) <= len(said) + 1, "what the other one said stays its own"
+
+
+def test_a_window_without_scores_raises_nothing_but_that_nobody_can_tell(watchful):
+    monitor, window = Monitor(watchful), watchful.alarm.window
+    monitor.update(Events(columns={"energy": at_rate(2000, 0.0, 1)}))
+    monitor.update(Events(columns={"energy": np.full(4 * window, np.nan)}))
+    assert kinds(monitor) == ["cannot tell"] and monitor.cannot_tell and not monitor.alarm
+    assert monitor.alarms[0].reason == f"{window} of {window} events have no score"
+    assert f"{window} of {window} events have no score and say nothing" in monitor.risk().notes
+    assert any("fewer than half" in note for note in monitor.risk().notes)
+    kept = Monitor.from_bytes(watchful, monitor.to_bytes())
+    for one in (monitor, kept):
+        one.update(Events(columns={"energy": at_rate(3 * window, 0.0, 2)}))
+        assert kinds(one) == ["cannot tell", "can tell"] and not one.cannot_tell
+    assert kept.alarms == monitor.alarms
+
+
+def test_what_is_watched_says_nothing_of_windows_with_few_scores(watchful):
+    scores, calibration = CellScores.of(watchful.calibration), watchful.calibration
+    cells = calibration.place({"energy": np.full(200, 4.0)})
+    watched = Watched(watchful.watch, scores, 100, 50)
+    cells[100:149] = -1
+    ends = np.array([100, 200])
+    assert np.isfinite(watched.log_odds(cells, ends, length=100)).all()
+    cells[100:151] = -1
+    assert np.isneginf(watched.log_odds(cells, ends, length=100)).tolist() == [False, True]
+
+
+@pytest.fixture(scope="module")
+def tolerant(calibration) -> Bundle:
+    """Clean streams hardly come near its limit."""
+    return Bundle.compile(calibration, accuracy_tree(), subject="s", tolerable=0.35, windows=Windows((300,)))
+
+
+def test_an_alarm_means_that_the_risk_is_more_likely_than_not_above_the_tolerable(tolerant, watchful):
+    for bundle in (tolerant, watchful):
+        rule = bundle.alarm
+        assert rule.on >= 0.0 and all(on >= 0.0 for _, on in rule.by_time)
+    for rate in (0.1, 0.2, 0.4):  # the risk is 0.05 + 0.45 rate: below the limit
+        monitor = Monitor(tolerant)
+        monitor.update(Events(columns={"energy": at_rate(6000, rate, 3)}))
+        assert not monitor.alarms
+    monitor = Monitor(tolerant)
+    monitor.update(Events(columns={"energy": at_rate(3000, 1.0, 4)}))
+    assert monitor.alarm and monitor.alarms[0].exceedance >= 0.5
+
+
+def test_an_alarm_is_not_cleared_while_nobody_can_tell(watchful):
+    monitor, window = Monitor(watchful), watchful.alarm.window
+    monitor.update(Events(columns={"energy": at_rate(2000, 0.0, 7)}))
+    monitor.update(Events(columns={"energy": at_rate(4 * window, 0.5, 8)}))
+    assert monitor.alarm
+    # Scores lower than any that was calibrated: they look clean, and are not.
+    monitor.update(Events(columns={"energy": np.full(4 * window, -9.0)}))
+    assert (
+        monitor.alarm and kinds(monitor)[-1] == "cannot tell" and "no calibration row had" in monitor.alarms[-1].reason
+    )
+    monitor.update(Events(columns={"energy": at_rate(4 * window, 0.0, 9)}))
+    assert not monitor.alarm and not monitor.cannot_tell and {*kinds(monitor)[-2:]} == {"can tell", "cleared"}
+
+
+def test_a_strange_stretch_shorter_than_a_window_is_no_alarm(watchful):
+    monitor, window = Monitor(watchful), watchful.alarm.window
+    monitor.update(Events(columns={"energy": at_rate(2000, 0.0, 10)}))
+    monitor.update(Events(columns={"energy": np.full(window // 2, -9.0)}))
+    assert monitor.risk().cannot_tell
+    monitor.update(Events(columns={"energy": at_rate(3 * window, 0.0, 11)}))
+    assert "cannot tell" not in kinds(monitor)
+
+
+def test_shift_in_bursts_is_noticed_every_time(watchful):
+    burst = 3 * watchful.alarm.window
+    n = 20 * burst
+    monitor = Monitor(watchful)
+    monitor.update(Events(columns={"energy": at_rate(n, np.where((np.arange(n) // burst) % 4 == 3, 0.6, 0.0), 12)}))
+    raised = [alarm.event for alarm in monitor.alarms if alarm.kind == "raised"]
+    for start in range(3 * burst, n, 4 * burst):
+        assert any(start < event <= start + burst for event in raised), f"the burst from {start}"
+
+
+def test_events_alike_beyond_what_was_tried_are_judged_by_the_last_threshold(watchful):
+    rule, monitor = watchful.alarm, Monitor(watchful)
+    monitor.update(Events(columns={"energy": np.repeat(at_rate(300, 0.0, 13), 100)}))
+    time = monitor.autocorrelation_time
+    assert rule.beyond(time) and rule.at(time)[0] == rule.by_time[-1][1]
+    assert any("fewer than the alarm was tried on" in note for note in monitor.risk().notes)
+
+
+def test_bundles_take_as_many_draws_as_estimators_do(watchful):
+    assert watchful.draws == inspect.signature(Estimator).parameters["draws"].default
+    assert len(watchful.estimator.rates) == inspect.signature(Estimator).parameters["rates"].default
+    assert len(watchful.watch.rates) == 51
+
+
+def test_doubts_are_those_of_the_estimates(watchful):
+    rng = np.random.default_rng(14)
+    windows = [rng.normal(size=100), np.full(100, 9.0), np.full(100, 0.1), rng.normal(2.0, size=100)]
+    counts = [
+        np.bincount(watchful.calibration.place({"energy": w}), minlength=watchful.calibration.cells) for w in windows
+    ]
+    counts.append(np.zeros(watchful.calibration.cells, dtype=int))
+    estimates = watchful.estimator.estimate(counts, shrink=0.5)
+    assert watchful.estimator.doubt(counts, shrink=0.5) == estimates.cannot_tell
+    assert estimates.cannot_tell[0] is None and all(estimates.cannot_tell[i] for i in (1, 2, 4))

@@ -1,8 +1,12 @@
 """When a monitor speaks up: the log-odds that the risk exceeds the tolerable, two thresholds, and what false alarms they cost.
 
 An alarm is raised where the log-odds reach `on`, and cleared where they fall below `off`: hysteresis, so that a value near the
-threshold does not ring again and again. On the log-odds nothing saturates. Where events are autocorrelated (tau of them say as much
-as one), a window holds fewer independent events; the threshold that keeps the stated rate is then another one, from a table.
+threshold does not ring again and again. On the log-odds nothing saturates. The threshold is never below log-odds 0: an alarm means
+that the risk is more likely than not above the tolerable. Where events are autocorrelated (tau of them say as much as one), a
+window holds fewer independent events; the threshold that keeps the stated rate is then another one, from a table.
+
+While a window's figures cannot be relied on, an alarm that is on is not cleared; and where that lasts for a whole window, it is
+itself an alarm ("cannot tell", until one "can tell" again).
 
 >>> rule = AlarmRule(window=100, stride=50, on=2.0, off=0.0, false_alarms="1 per month", events_per_day=1000.0)
 >>> round(1 / rule.per_event)
@@ -51,7 +55,8 @@ class AlarmRule:
     false_alarms: str
     events_per_day: float
     by_time: tuple[tuple[float, float], ...] = ()
-    """(autocorrelation time, threshold): `on` for streams whose events are not independent; beyond the last there is none."""
+    """(autocorrelation time, threshold): `on` for streams whose events are not independent. The last pair is not by simulation:
+    there a window says so little that only more than what was thought before it raises an alarm. Beyond, it stands too."""
     quiet: tuple[float, float] = (-math.inf, -math.inf)
     """Mean shift score and mean expected error: a window below both is passed over, since it cannot come near the threshold."""
     detects: tuple[tuple[str, float], ...] = ()
@@ -79,13 +84,15 @@ class AlarmRule:
     def at(self, time: float) -> tuple[float, float]:
         """The thresholds for a stream of which `time` events say as much as one."""
         points = self.by_time or ((1.0, self.on),)
-        if time > points[-1][0] * 1.0001 and time > 1.0001:
-            return math.inf, self.off
         on = points[0][1]
         for (t0, a), (t1, b) in pairwise(points):
             if t0 <= time:
                 on = a + (b - a) * min(1.0, math.log(time / t0) / math.log(t1 / t0))
         return on, min(self.off, on - GAP)
+
+    def beyond(self, time: float) -> bool:
+        """Whether events resemble each other more than those that the thresholds were tried on."""
+        return time > 1.0001 * (self.by_time[-1][0] if self.by_time else 1.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; a threshold that is not used is null."""
@@ -106,16 +113,18 @@ class AlarmRule:
 
 @dataclass(frozen=True, order=True)
 class Alarm:
-    """An alarm raised or cleared."""
+    """An alarm raised or cleared; or that figures could not be relied on for a whole window, and can be again."""
 
     time: float
     event: int
     """How many events had been counted."""
     kind: str
-    """raised or cleared"""
+    """raised, cleared, cannot tell or can tell"""
     exceedance: float
     risk: float
     log_odds: float = math.nan
+    reason: str = ""
+    """Why figures cannot be relied on."""
 
 
 def walk(log_odds: Iterable[float], on: float, off: float, *, active: bool) -> tuple[list[tuple[int, bool]], bool]:

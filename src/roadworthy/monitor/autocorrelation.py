@@ -13,6 +13,8 @@ low; it is added again. The sum ends with the first pair of neighbours that is n
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from roadworthy.monitor.events import Floats
@@ -20,20 +22,31 @@ from roadworthy.monitor.events import Floats
 BLOCK, LEAST_BLOCK = 2048, 64
 KEEP = 0.75
 """Blocks that are used: those of the largest times may hold a change."""
+VARIED = 0.75
+"""The share of the variance of independent events that those of a window must have."""
 LEAST = 256
 """Scores below which nothing is said."""
 CAUTION = 1.1
 """The time beyond 1 is taken so much larger, against leaving out the largest blocks, and by its standard error more."""
 
 
-def integrated_time(scores: Floats) -> float:
-    """Events per independent event, at least 1; 1 where there is too little to tell."""
+def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = math.inf) -> float:
+    """Events per independent event, at least 1; 1 where there is too little to tell.
+
+    Where the events of a window vary as much among themselves as independent ones do (whose `variance` is given), only their own
+    correlation matters: what goes up and down from window to window, such as shift that comes in bursts, is what is to be told.
+    """
     x = np.asarray(scores, dtype=np.float64)
     if len(x) < LEAST:
         return 1.0
-    length = max(LEAST_BLOCK, min(BLOCK, len(x) // 4))
-    blocks = x[len(x) % length :].reshape(-1, length)
-    covariances = _autocovariances(blocks)
+    whole = min(BLOCK, len(x) // 4)
+    length = max(LEAST_BLOCK, min(window, whole))
+    if np.median(x[len(x) % length :].reshape(-1, length).var(axis=1)) < VARIED * variance:
+        length = max(LEAST_BLOCK, whole)
+    covariances = _autocovariances(x[len(x) % length :].reshape(-1, length))
+    # Short blocks are judged together: which of them has the largest time would be chance.
+    together = max(1, whole // length)
+    covariances = covariances[len(covariances) % together :].reshape(-1, together, covariances.shape[1]).mean(axis=1)
     varied = covariances[:, 0] > 1e-12
     if not varied.any():
         return 1.0

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.tree import Tree
 
 FORMAT = "roadworthy bundle 1"
-WATCH_DRAWS = 64
-"""Worlds of the estimator that the alarm watches: fewer, since it is asked more often."""
+WATCH_DRAWS, WATCH_RATES = 64, 51
+"""Worlds and rates of the estimator that the alarm watches: fewer, since it is asked more often."""
 
 
 class BundleError(ValueError):
@@ -123,10 +123,10 @@ class Bundle:
     @cached_property
     def watch(self) -> Estimator:
         """What the alarm watches: the same, at a fraction of the cost, and smooth however long the window is."""
-        return self._estimator(draws=WATCH_DRAWS)
+        return self._estimator(draws=WATCH_DRAWS, rates=WATCH_RATES)
 
-    def _estimator(self, *, draws: int, chance: bool = True) -> Estimator:
-        from roadworthy.analysis.risk.transfer import Estimator
+    def _estimator(self, *, draws: int, rates: int | None = None) -> Estimator:
+        from roadworthy.analysis.risk.transfer import RATES, Estimator
 
         return Estimator(
             self.calibration,
@@ -136,7 +136,7 @@ class Bundle:
             prior=self.prior,
             draws=draws,
             seed=self.seed,
-            chance=chance,
+            rates=rates or RATES,
         )
 
     @classmethod

@@ -42,6 +42,8 @@ class CellScores:
     error: Floats
     """The share of wrong answers among calibration rows of its bins, clean and shifted ones weighed nine to one."""
     group: Ints
+    variance: float
+    """Of the shift score among clean rows."""
 
     @classmethod
     def of(cls, calibration: Calibration) -> CellScores:
@@ -52,7 +54,8 @@ class CellScores:
         shares = (by_bin + _PRIOR) / (by_bin + _PRIOR).sum(axis=1, keepdims=True)
         ratio = np.log(shares[1:].mean(axis=0) / shares[0]) if len(shares) > 1 else np.zeros(shares.shape[1])
         upto = np.cumsum(shares[0]) - shares[0] / 2
-        return cls(ratio[bins], _errors(calibration), np.searchsorted(_ENDS, upto)[bins])
+        variance = float(shares[0] @ ratio**2 - (shares[0] @ ratio) ** 2)
+        return cls(ratio[bins], _errors(calibration), np.searchsorted(_ENDS, upto)[bins], variance)
 
 
 def _errors(calibration: Calibration) -> Floats:

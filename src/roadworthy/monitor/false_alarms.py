@@ -34,6 +34,8 @@ WORLDS, LOOKS = 800, 200
 TIMES = (1.0, 2.0, 5.0, 12.0, 30.0)
 """Autocorrelation times for which a threshold is found, as long as a window holds `LEAST` independent events."""
 LEAST = 6
+LIKELIER = 0.0
+"""An alarm means that the risk is more likely than not above the tolerable, however seldom clean streams come near it."""
 LEVEL = 0.98
 """Quantile of the clean log-odds above which peaks are fitted."""
 CONFIDENCE, RESAMPLES = 0.9, 200
@@ -87,14 +89,17 @@ def alarm_rule(
     for window in sorted(windows):
         watched = _quietened(Watched(estimator, scores, window, stride or default_stride(window)), worlds, seed)
         unlucky = unlucky_worlds(watched, worlds)
-        on = threshold(watched, unlucky, per_event, seed=seed)
+        on = max(LIKELIER, threshold(watched, unlucky, per_event, seed=seed))
         detects = detections(watched, worlds, on, seed=seed)
         if min((share for _, share in detects), default=0.0) >= ENOUGH:
             break
     by_time = [(1.0, on)]
     for time in TIMES[1:]:
         if watched.window / time >= LEAST:
-            by_time.append((time, threshold(watched, unlucky, per_event, time=time, seed=seed)))
+            by_time.append((time, max(LIKELIER, threshold(watched, unlucky, per_event, time=time, seed=seed))))
+    # Where events resemble each other even more, a window says ever less, and in the end what was thought before it came.
+    unseen = float(estimator.log_odds(np.zeros(calibration.cells))[0])
+    by_time.append((2.0 * by_time[-1][0], max(by_time[-1][1], unseen + GAP)))
     watched = _hushed(watched, worlds, on, seed)
     return AlarmRule(
         watched.window,
@@ -240,7 +245,7 @@ def _notes(
             f"a step to {STEP:.0%} shift is expected to cost {stepped:.4g}, within the tolerable {tolerable:.4g}: "
             "no alarm is due for it"
         )
-    missed = [f"{kind} ({share:.0%})" for kind, share in detects if share < ENOUGH]
+    missed = [f"{kind} ({share:.0%})" for kind, share in detects if share < ENOUGH and stepped > tolerable]
     if missed:
         notes.append(
             f"at {false_alarms} and {events_per_day:,.0f} events a day a window of {window} events seldom notices a step to "

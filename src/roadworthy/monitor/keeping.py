@@ -10,6 +10,7 @@ import io
 import json
 import math
 import zipfile
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "newest_bucket": newest,
         "names": [recent.names[mark] for mark in recent.mark.tolist()],
         "watch": watch,
-        "alarms": [[a.time, a.event, a.kind, a.exceedance, a.risk, a.log_odds] for a in alarms],
+        "alarms": [astuple(alarm) for alarm in alarms],
     }
     arrays = {
         "head": np.frombuffer(json.dumps(head, ensure_ascii=True).encode(), dtype=np.uint8),

@@ -14,6 +14,9 @@ from roadworthy.monitor.events import Floats
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
 
+LEAST_SCORED = 0.5
+"""The share of a window's events that must have a score: what the others were, nobody knows."""
+
 
 @dataclass(frozen=True)
 class Watched:
@@ -26,7 +29,10 @@ class Watched:
     quiet: tuple[float, float] = (-math.inf, -math.inf)
 
     def log_odds(self, cells: np.ndarray, ends: np.ndarray, *, length: int, shrink: float = 1.0) -> Floats:
-        """The log-odds of the windows of so many events before each of these ends; minus infinity where all is quiet."""
+        """The log-odds of the windows of so many events before each of these ends.
+
+        Minus infinity where all is quiet, and where too few events have a score to say anything.
+        """
         scored = cells >= 0
         safe = np.where(scored, cells, 0)
         totals = [
@@ -34,9 +40,10 @@ class Watched:
             for column in (self.scores.shift, self.scores.error, np.ones_like(self.scores.shift))
         ]
         shift, error, n = (total[ends] - total[np.maximum(ends - length, 0)] for total in totals)
+        enough = n >= LEAST_SCORED * length
         n = np.maximum(n, 1.0)
         found = np.full(len(ends), -math.inf)
-        loud = np.flatnonzero((shift / n >= self.quiet[0]) | (error / n >= self.quiet[1]))
+        loud = np.flatnonzero(enough & ((shift / n >= self.quiet[0]) | (error / n >= self.quiet[1])))
         if len(loud):
             size = len(self.scores.shift)
             counts = np.empty((len(loud), size))

@@ -87,7 +87,7 @@ class Monitor:
 
     @property
     def alarms(self) -> list[Alarm]:
-        """Alarms raised and cleared, oldest first; the last ten thousand."""
+        """What this replica said: alarms raised and cleared, that it cannot tell and can again; the last ten thousand."""
         return self._watching.alarms
 
     @property
@@ -97,8 +97,13 @@ class Monitor:
 
     @property
     def autocorrelation_time(self) -> float:
-        """Events of this stream that say as much as one independent event."""
-        return self._watching.time
+        """Events of this stream that say as much as one independent event: a function of those that are held."""
+        return self._watching.held_time(self.state)
+
+    @property
+    def cannot_tell(self) -> bool:
+        """Whether figures cannot be relied on for so long that it is an alarm."""
+        return self._watching.mute
 
     def update(self, events: Events, *, subject: str | None = None, now: float | None = None) -> Taken:
         """Count events, and look whether an alarm is due.
@@ -168,11 +173,11 @@ class Monitor:
             if upto == 0 and len(self.state.buckets):
                 return self._states(self._bucket_at(at))[0]
             cells, times = cells[:upto], times[:upto]
-        found = read(cells, self.bundle.windows, chosen, self.scores.group, shrink=1.0 / self._watching.time)
+        found = read(cells, self.bundle.windows, chosen, self.scores.group, shrink=1.0 / self.autocorrelation_time)
         start, end = (float(times[-found.first]), float(times[-1])) if found.first else (None, None)
         audited = None
         if at is None and self.state.labels.given:
-            audited = audit(self.bundle, self.state, found, shrink=1.0 / self._watching.time)
+            audited = audit(self.bundle, self.state, found, shrink=1.0 / self.autocorrelation_time)
         return self._states([Spoken(found, start, end, audited)])[0]
 
     def history(self, every: float) -> list[RiskState]:
@@ -242,7 +247,8 @@ class Monitor:
         """Take over what another replica has seen; an event that both saw is counted once, and so is one that came before.
 
         A replica that was merged before and has seen more since brings what is new. What can be told of the counts that two
-        states share is told, and a merge in which nobody can tell is refused.
+        states share is told, and a merge in which nobody can tell is refused. Counts, windows and risk are then those of
+        one monitor that saw all; alarms are not: what another replica said stays its own.
         """
         if other.bundle.id != self.bundle.id:
             raise EventError(
@@ -268,7 +274,7 @@ class Monitor:
 
     def _states(self, spoken: Iterable[Spoken]) -> list[RiskState]:
         return states_of(
-            self.bundle, list(spoken), state=self.state, time=self._watching.time, alarm=self._watching.active
+            self.bundle, list(spoken), state=self.state, time=self.autocorrelation_time, alarm=self._watching.active
         )
 
     def _chosen(self, window: int | str | None) -> str:

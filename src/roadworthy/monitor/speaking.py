@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from roadworthy.monitor.labels import Audited
+from roadworthy.monitor.looks import LEAST_SCORED
 from roadworthy.monitor.risk_state import RiskState, figures
 from roadworthy.monitor.windows import Reading
 
@@ -59,18 +60,20 @@ def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float
             coverage=bundle.coverage,
             calibrated_on=bundle.calibrated_on,
             blind_to=bundle.blind_to,
-            notes=(*_own_notes(reading, audited), *general),
+            notes=(*_own_notes(reading, audited, watched=bundle.alarm is not None), *general),
         )
         for i, (reading, start, end, audited) in enumerate(spoken)
     ]
 
 
-def _own_notes(reading: Reading, audited: Audited | None) -> list[str]:
+def _own_notes(reading: Reading, audited: Audited | None, *, watched: bool) -> list[str]:
     notes = []
     if reading.wanted is not None and reading.first < reading.wanted:
         notes.append(f"{reading.first:,} of {reading.wanted:,} events: the prior speaks along")
     if reading.unscored:
         notes.append(f"{reading.unscored:,} of {reading.first:,} events have no score and say nothing")
+        if watched and reading.n < LEAST_SCORED * reading.first:
+            notes.append("where fewer than half of the events have a score, no alarm is raised or cleared")
     if audited is not None and audited.covered < 0.99:
         notes.append(f"labels stand for {audited.covered:.0%} of the events; the rest of the correction is the model's")
     if audited is not None and audited.carried:
@@ -85,10 +88,11 @@ def _general_notes(bundle: Bundle, state: State, time: float) -> list[str]:
     rule = bundle.alarm
     if rule is not None:
         notes.extend(rule.notes)
-        if math.isinf(rule.at(time)[0]):
+        if rule.beyond(time):
             notes.append(
-                f"no alarm can be given: {rule.window} events of this stream say as much as {rule.window / time:.1f}; "
-                "watch a longer window"
+                f"{rule.window} events of this stream say as much as {rule.window / time:.1f}, fewer than the alarm was tried on: "
+                f"the threshold for {rule.by_time[-1][0] if rule.by_time else 1.0:g} alike is used, and alarms may come late, or "
+                f"more often than {rule.false_alarms} without cause; watch a longer window"
             )
         pace = _events_per_day(state)
         if pace is not None and pace > FASTER * rule.events_per_day:

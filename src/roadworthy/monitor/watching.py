@@ -1,7 +1,11 @@
 """The alarm's memory: whether it is on, what it said, and how many events of this stream say as much as one.
 
 The autocorrelation time is read from the last events, without those of the last two windows: a step that is just happening
-must not make itself look like correlation. While an alarm is on it stays what it was.
+must not make itself look like correlation. While an alarm is on, the time by which it is judged stays what it was. The time by
+which figures are told is a function of the events that are held alone, so that replicas put together tell what one would.
+
+Once a window it is asked whether its figures can be relied on. Where they cannot, and still cannot a window later, that is an
+alarm of its own; and as long as they cannot, no alarm is cleared.
 """
 
 from __future__ import annotations
@@ -11,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.monitor.alarms import Alarm, walk
+from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.autocorrelation import LEAST, integrated_time
-from roadworthy.monitor.looks import Watched
+from roadworthy.monitor.looks import LEAST_SCORED, Watched
 from roadworthy.monitor.risk_state import odds_to_probability
 
 if TYPE_CHECKING:
@@ -42,8 +46,14 @@ class Watching:
     def __init__(self, bundle: Bundle, scores: CellScores) -> None:
         self.bundle, self.scores, self.rule = bundle, scores, bundle.alarm
         self.active = False
+        self.untold: int | None = None
+        """The look since which figures cannot be relied on; None where they can."""
+        self.mute = False
+        """Whether that is an alarm."""
         self.alarms: list[Alarm] = []
         self.time = 1.0
+        """By which the alarm is judged."""
+        self._held = (0, 1.0)
         self._looked = 0
         self._first = max(bundle.alarm.window, LEAST) if bundle.alarm else OFTEN
         self._next_time = min(OFTEN, self._first)
@@ -79,25 +89,40 @@ class Watching:
         if len(ends):
             self._walk(state, positions, ends)
 
+    def held_time(self, state: State) -> float:
+        """Events that say as much as one, by all that are held."""
+        if self._held[0] != state.counted:
+            self._held = (state.counted, self._time_at(state, state.counted))
+        return self._held[1]
+
     def merge(self, other: Watching, state: State) -> None:
-        """Join what two replicas said, and look at what they hold together."""
-        self.alarms = sorted({*self.alarms, *other.alarms})[-KEPT:]
+        """Look at what two replicas hold together.
+
+        What the other one said stays its own: its alarms are of another stream. Where its alarm is on, so is this one,
+        unless what they hold together says that the risk is tolerable.
+        """
         self._read_time(state, state.counted)
-        self._looked = state.counted
+        self._looked, held = state.counted, len(state.recent)
         if self.rule is not None:
             self._next_look = (state.counted // self.rule.stride + 1) * self.rule.stride
-            held = len(state.recent)
-            self.active = self.active or other.active
-            if held >= self.rule.window:
-                self._walk(state, np.array([state.counted]), np.array([held]))
+            if held >= self.rule.window and state.counted >= self._first:
+                self._walk(state, np.array([state.counted]), np.array([held]), warned=other.active)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"active": self.active, "time": self.time, "looked": self._looked, "next_time": self._next_time}
+        return {
+            "active": self.active,
+            "untold": self.untold,
+            "mute": self.mute,
+            "time": self.time,
+            "looked": self._looked,
+            "next_time": self._next_time,
+        }
 
     def restore(self, record: dict[str, Any], alarms: list[Alarm]) -> None:
         """The inverse of `to_dict`."""
         self.active, self.time = bool(record["active"]), float(record["time"])
+        self.untold, self.mute = record["untold"], bool(record["mute"])
         self._looked, self._next_time = int(record["looked"]), int(record["next_time"])
         if self.rule is not None:
             self._next_look = (self._looked // self.rule.stride + 1) * self.rule.stride
@@ -106,36 +131,81 @@ class Watching:
     def _read_time(self, state: State, counted: int) -> None:
         """Read the autocorrelation time as it was when so many events had been counted."""
         self._next_time = counted + min(SELDOM, max(OFTEN, counted // 4))
-        if self.active:
-            return
+        if not self.active:
+            self.time = self._time_at(state, counted)
+
+    def _time_at(self, state: State, counted: int) -> float:
         spare = 2 * (self.rule.window if self.rule else 0)
         end = max(len(state.recent) - (state.counted - counted), 0)
         cells = state.recent.cell[max(0, end - min(HISTORY + spare, state.recent.capacity - CHUNK)) : end]
         if len(cells) > 4 * spare:
             cells = cells[: len(cells) - spare]
-        self.time = integrated_time(self.scores.shift[cells[cells >= 0]])
+        window = self.rule.window if self.rule else min(self.bundle.windows.lengths)
+        scores = self.scores.shift[cells[cells >= 0]]
+        return integrated_time(scores, window=window, variance=self.scores.variance)
 
-    def _walk(self, state: State, positions: np.ndarray, ends: np.ndarray) -> None:
+    def _walk(self, state: State, positions: np.ndarray, ends: np.ndarray, *, warned: bool = False) -> None:
         rule = self.rule
         assert rule is not None
         on, off = rule.at(self.time)
-        if math.isinf(on) and not self.active:
-            return
         first = int(ends[0]) - rule.window
         cells = state.recent.cell[first:]
         watched = Watched(self.bundle.watch, self.scores, rule.window, rule.stride, rule.quiet)
         values = watched.log_odds(cells, ends - first, length=rule.window, shrink=1.0 / self.time)
-        changes, self.active = walk(values.tolist(), on, off, active=self.active)
-        for i, raised in changes:
-            self.alarms.append(self._said(state, int(positions[i]), int(ends[i]), raised))
+        asked = self._asked(positions)
+        reasons = dict(zip(asked.tolist(), self._doubts(state, ends[asked]), strict=True))
+        for i, value in enumerate(values.tolist()):
+            at = int(positions[i]), int(ends[i])
+            if i in reasons:
+                self._told(state, *at, reasons[i])
+            if not self.active:
+                if value >= (off if warned else on):
+                    self._say(state, *at, "raised")
+            elif value < off and self._doubts(state, ends[i : i + 1])[0] is None:
+                self._say(state, *at, "cleared")
         del self.alarms[:-KEPT]
 
-    def _said(self, state: State, position: int, end: int, raised: bool) -> Alarm:
+    def _asked(self, positions: np.ndarray) -> np.ndarray:
+        """Which looks are the first of a window: there it is asked whether its figures can be relied on."""
+        assert self.rule is not None
+        window, stride = self.rule.window, self.rule.stride
+        return np.flatnonzero((positions // window > (positions - stride) // window) | (stride >= window))
+
+    def _doubts(self, state: State, ends: np.ndarray) -> list[str | None]:
+        """Why the figures of windows cannot be relied on."""
+        assert self.rule is not None
+        window, found = self.rule.window, []
+        counts = np.stack([self._counts(state, end) for end in ends.tolist()]) if len(ends) else np.zeros((0, 1))
+        reasons = self.bundle.estimator.doubt(counts, shrink=1.0 / self.time) if len(ends) else ()
+        for n, reason in zip(counts.sum(axis=1).tolist(), reasons, strict=True):
+            few = n < LEAST_SCORED * window
+            found.append(f"{window - n:,} of {window:,} events have no score" if few else reason)
+        return found
+
+    def _told(self, state: State, position: int, end: int, reason: str | None) -> None:
+        """Whether figures can be relied on now; where they cannot for a whole window, that is said."""
+        assert self.rule is not None
+        if reason is None:
+            self.untold = None
+            if self.mute:
+                self._say(state, position, end, "can tell")
+        elif self.untold is None:
+            self.untold = position
+        elif not self.mute and position - self.untold >= self.rule.window:
+            self._say(state, position, end, "cannot tell", reason)
+
+    def _counts(self, state: State, end: int) -> np.ndarray:
         assert self.rule is not None
         part = state.recent.cell[end - self.rule.window : end]
-        counts = np.bincount(part[part >= 0], minlength=len(self.scores.shift))
-        shrink = 1.0 / self.time
+        return np.bincount(part[part >= 0], minlength=len(self.scores.shift))
+
+    def _say(self, state: State, position: int, end: int, kind: str, reason: str = "") -> None:
+        if kind in ("raised", "cleared"):
+            self.active = kind == "raised"
+        else:
+            self.mute = kind == "cannot tell"
+        counts, shrink = self._counts(state, end), 1.0 / self.time
         log_odds = float(self.bundle.watch.log_odds(counts, shrink=shrink)[0])
         risk = float(self.bundle.estimator.estimate(counts, shrink=shrink).risk[0])
         when = float(state.recent.time[end - 1])
-        return Alarm(when, position, "raised" if raised else "cleared", odds_to_probability(log_odds), risk, log_odds)
+        self.alarms.append(Alarm(when, position, kind, odds_to_probability(log_odds), risk, log_odds, reason))
