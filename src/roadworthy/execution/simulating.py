@@ -161,7 +161,5 @@ def _watched(monitor: Monitor, cells: np.ndarray, window: int) -> Iterator[float
 
 
 def _alarms(monitor: Monitor, window: int, truth: Truth) -> AlarmRecord:
-    numbers: dict[str, list[int]] = {"raised": [], "cleared": []}
-    for alarm in monitor.alarms:
-        numbers[alarm.kind].append(alarm.event - 1)
-    return alarm_record(numbers["raised"], numbers["cleared"], truth.due, window=window)
+    raised, cleared = ([a.event - 1 for a in monitor.alarms if a.kind == kind] for kind in ("raised", "cleared"))
+    return alarm_record(raised, cleared, truth.due, window=window)

@@ -202,7 +202,7 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
         lines.append(_alarm(bundle, found, alarm))
     if len(lines) > MOST_ALARMS:
         lines[MOST_ALARMS // 2 : -MOST_ALARMS // 2] = [f"… {len(lines) - MOST_ALARMS:,} more (--json has them all) …"]
-    if not found.alarms and bundle.tolerable is not None:
+    if not any(alarm.kind == "raised" for alarm in found.alarms) and bundle.tolerable is not None:
         where = "" if found.told.all() else ", as far as it can be told"
         lines.append(f"No alarm: the cost is not above {priced(bundle.tolerable, bundle.unit)} for sure enough{where}.")
     lines += _doubts(found)
@@ -214,8 +214,10 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
 def _alarm(bundle: Bundle, found: Replayed, alarm: Any) -> str:
     when = found.time_of(alarm.event)
     at = f"event {alarm.event:,}" + (f" ({moment(when)})" if when == when else "")
+    if alarm.kind == "cannot tell":
+        return f"CANNOT TELL at {at}, for a whole window: {alarm.reason}."
     if alarm.kind != "raised":
-        return f"Alarm cleared at {at}."
+        return f"Alarm cleared at {at}." if alarm.kind == "cleared" else f"Figures can be relied on again at {at}."
     return (
         f"ALARM at {at}: the cost is above {priced(bundle.tolerable or 0.0, bundle.unit)} with probability "
         f"{alarm.exceedance:.1%}; it is about {amount(alarm.risk)}."
@@ -266,6 +268,7 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
         "alarms": [
             {
                 "kind": a.kind,
+                "reason": a.reason,
                 "event": a.event,
                 "time": t if (t := found.time_of(a.event)) == t else None,
                 "exceedance": a.exceedance,
