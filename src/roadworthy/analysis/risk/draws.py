@@ -38,7 +38,7 @@ BIN_PRIOR = 0.1
 SHARED = 4.0
 """Rows of the mean accuracy that are added to every bin, so that an empty bin has the mean."""
 KIND_PRIOR = 0.5
-"""Between one calibrated kind at a time (0) and always their even mixture (infinite)."""
+"""Of mixtures of kinds: between one calibrated kind at a time (0) and always their even mixture (infinite)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,24 +67,37 @@ def drawn(
     How events fall into the bins is taken at its mean: its chance weakens what a window says instead (`Estimator`), since of a few
     hundred draws of many bins hardly one would be near the truth. Without `chance` accuracies are at their mean too.
     """
-    source = _Source(draws, seed, chance)
+    source, world = _Source(draws, seed, chance), _Source((draws + 1) // 2, seed, chance)
     # kinds, right or wrong, shift, clean, shifted, outside; rows of groups count for as many as are independent
     table = calibration.folded(calibration.table * calibration.worth[:, None, None])
     bins = table.sum(axis=(1, 3, 4, 5))
     ratio = _log_ratio(bins)
     means = (bins + BIN_PRIOR) / (bins + BIN_PRIOR).sum(axis=1, keepdims=True)
     clean = np.tile(means[0], (draws, 1))
-    kinds = source.dirichlet(np.full(len(bins) - 1, KIND_PRIOR))
+    kinds = _twice(_kinds(world.dirichlet(np.full(len(bins) - 1, KIND_PRIOR))), draws)
     shifted = kinds @ means[1:]
-    tilts = tilt * source.normal()
+    tilts = tilt * _twice(world.normal(), draws)
     shifted = shifted * np.exp(tilts[:, None] * ratio)
     right_clean = source.shares(*table[0].sum(axis=(1, 3, 4)))
     outcomes = table[1:].sum(axis=(2, 3, 5))  # kinds, right or wrong, bins of being right if shifted
     right = np.stack([source.shares(*rows) for rows in outcomes], axis=1)
     share = kinds[:, :, None] * (outcomes.sum(axis=1) + BIN_PRIOR) / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
     right_shifted = (right * share).sum(axis=1) / share.sum(axis=1)
-    right_shifted = _swayed(right_shifted, sway * source.normal())
+    # Up once and down once in the same world: whichever worlds a window picks, accuracies are swayed evenly.
+    ways = _twice(world.normal(), draws) * np.where(np.arange(draws) % 2, -1.0, 1.0)
+    right_shifted = _swayed(right_shifted, sway * ways)
     return Draws(clean, shifted / shifted.sum(axis=1, keepdims=True), right_clean, right_shifted, _usual(tilts, tilt))
+
+
+def _twice(values: Floats, draws: int) -> Floats:
+    return np.repeat(values, 2, axis=0)[:draws]
+
+
+def _kinds(mixtures: Floats) -> Floats:
+    """Every other draw is of one kind alone, in turn: a stream is often shifted in one way, and few mixtures come near it."""
+    draws, kinds = mixtures.shape
+    turn = np.arange(draws)
+    return np.where((turn % 2 == 0)[:, None], np.eye(kinds)[turn // 2 % kinds], mixtures)
 
 
 def _log_ratio(bins: Floats) -> Floats:

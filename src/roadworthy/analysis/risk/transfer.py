@@ -35,6 +35,7 @@ from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs
+from roadworthy.analysis.risk.sums import TINY, Known, Window, share_of
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.analysis.risk.weighted import among, beta_on, quantiles, with_chance
 
@@ -56,7 +57,6 @@ NEGLIGIBLE = 1e-13
 """The probability of a rate below which it is left out of what follows."""
 UNLIKELY = 1e-6
 """An exceedance of which the rates that are left out may be a part worth having in its log-odds."""
-TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,15 +172,10 @@ class Estimator:
 
     def doubt(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> tuple[str | None, ...]:
         """Why the figures of windows should not be relied on, as `estimate` says it, at a fraction of the cost."""
-        table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
-        factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(table),))
-        found: list[str | None] = []
-        for at in range(0, len(table), CHUNK):
-            window, part = self._window(table[at : at + CHUNK]), factor[at : at + CHUNK]
-            likelihood = self._log_likelihood(window)
-            strange = doubts(window.by_shift, window.outside, likelihood, part, self.calibration)
-            found.extend(strange.reasons(self.separation, window.n))
-        return tuple(found)
+        window = self._window(np.atleast_2d(np.asarray(counts, dtype=np.float64)))
+        factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(window.n),))
+        strange = doubts(window.by_shift, window.outside, self._log_likelihood(window), factor, self.calibration)
+        return strange.reasons(self.separation, window.n)
 
     def believe(self, counts: ArrayLike, *, shrink: float = 1.0) -> Belief:
         """What each cell means, in the light of one window."""
@@ -215,8 +210,8 @@ class Estimator:
         result: Floats = rate * shares[1:].mean(axis=0) + (1.0 - rate) * shares[0]
         return result
 
-    def _window(self, table: Floats) -> _Window:
-        return _Window(self.calibration, table, self._before)
+    def _window(self, table: Floats) -> Window:
+        return Window(self.calibration, table, self._before)
 
     def _mixture(self, rates: Floats) -> tuple[Floats, Floats]:
         """For draws x bins x rates: the probability of a bin, and the share of clean events in it."""
@@ -265,16 +260,16 @@ class Estimator:
             "cannot_tell": strange.reasons(self.separation, n),
         }
 
-    def _log_likelihood(self, window: _Window) -> Floats:
+    def _log_likelihood(self, window: Window) -> Floats:
         """Draws x windows x rates."""
         result: Floats = np.matmul(window.by_shift, self._log_mixed)
         return result
 
-    def _posterior(self, window: _Window, shrink: Floats) -> Floats:
+    def _posterior(self, window: Window, shrink: Floats) -> Floats:
         """The weight of every draw and rate, draws x windows x rates; each window's add up to 1."""
         return self._weighed(self._log_likelihood(window), window, shrink)
 
-    def _weighed(self, likelihood: Floats, window: _Window, shrink: Floats) -> Floats:
+    def _weighed(self, likelihood: Floats, window: Window, shrink: Floats) -> Floats:
         effective = np.where(window.empty, 0.0, np.minimum(shrink, MOST / np.maximum(window.n, TINY)))
         # The chance of the calibration's rows weakens what the window says, by as much as they tell at its likeliest rate.
         likeliest = likelihood.max(axis=0).argmax(axis=1)
@@ -285,12 +280,12 @@ class Estimator:
         weights /= weights.sum(axis=(0, 2))[:, None]
         return weights
 
-    def _right_if(self, window: _Window, bins: slice = slice(None)) -> tuple[Floats, Floats]:
+    def _right_if(self, window: Window, bins: slice = slice(None)) -> tuple[Floats, Floats]:
         """By draw, window and bin: events that are right if they are clean, and if they are shifted."""
         if_clean = np.matmul(window.clean[:, bins], self.draws.right_clean.T).transpose(2, 0, 1)
         return if_clean, np.matmul(window.shifted[:, bins], self.draws.right_shifted.T).transpose(2, 0, 1)
 
-    def _cost(self, window: _Window) -> Floats:
+    def _cost(self, window: Window) -> Floats:
         """The risk by draw and rate; where a case costs what its answer does, right answers are all that is counted."""
         if self._answers is None:
             return self._risk(self._known(window, self._clean_share))
@@ -301,23 +296,23 @@ class Estimator:
         right += self._answers[1]
         return right
 
-    def _known(self, window: _Window, clean_share: Floats, bins: slice = slice(None)) -> _Known:
+    def _known(self, window: Window, clean_share: Floats, bins: slice = slice(None)) -> Known:
         """How many of a window's events are clean, and right, by draw and rate."""
         share = clean_share[:, bins]
         if_clean, if_shifted = self._right_if(window, bins)
         right_shifted = if_shifted.sum(axis=2, keepdims=True) - np.matmul(if_shifted, share)
         by_shift = window.by_shift[:, bins]
         clean = np.matmul(by_shift, share)
-        return _Known(
+        return Known(
             window, clean_share, by_shift.sum(axis=1)[:, None], clean, np.matmul(if_clean, share), right_shifted
         )
 
-    def _risk(self, known: _Known) -> Floats:
+    def _risk(self, known: Known) -> Floats:
         given = {**self.constants, **dict(self._live(known))}
         result = np.asarray(expectation(self.tree, {name: given[name] for name in self.tree.parameters}))
         return np.broadcast_to(result, known.clean.shape)
 
-    def _live(self, whole: _Known) -> Iterator[tuple[str, Floats]]:
+    def _live(self, whole: Known) -> Iterator[tuple[str, Floats]]:
         """The tree's live parameters: what the events of the window are, by draw and rate. What cannot happen has probability 0."""
         wanted = set(self.tree.parameters) & set(LIVE_PARAMETERS)
         parts = {"": whole}
@@ -328,16 +323,16 @@ class Estimator:
             ):
                 parts[name] = self._known(whole.window, whole.clean_share, bins)
         if "p_shift" in wanted:
-            yield "p_shift", _share(whole.shifted, whole.total)
+            yield "p_shift", share_of(whole.shifted, whole.total)
         if "tpr" in wanted:
-            yield "tpr", _share(parts["_detected"].shifted, whole.shifted)
+            yield "tpr", share_of(parts["_detected"].shifted, whole.shifted)
         if "tnr" in wanted:
-            yield "tnr", _share(parts["_undetected"].clean, whole.clean)
+            yield "tnr", share_of(parts["_undetected"].clean, whole.clean)
         for name, part in parts.items():
             if f"accuracy_clean{name}" in wanted:
-                yield f"accuracy_clean{name}", _share(part.right_clean, part.clean)
+                yield f"accuracy_clean{name}", share_of(part.right_clean, part.clean)
             if f"accuracy_shifted{name}" in wanted:
-                yield f"accuracy_shifted{name}", _share(part.right_shifted, part.shifted)
+                yield f"accuracy_shifted{name}", share_of(part.right_shifted, part.shifted)
 
     def _exceeding(self, risk: Floats, weights: Floats) -> tuple[Floats, Floats]:
         if self.tolerable is None:
@@ -345,42 +340,6 @@ class Estimator:
             return nothing, nothing
         above = risk > self.tolerable
         return np.where(above, weights, 0.0).sum(axis=(0, 2)), np.where(above, 0.0, weights).sum(axis=(0, 2))
-
-
-class _Window:
-    """Counts of several windows, and the sums over cells that the estimates need.
-
-    An empty window is read as what is expected of one event `before` it came: zero counts would say that no answer is right.
-    """
-
-    def __init__(self, calibration: Calibration, table: Floats, before: Floats) -> None:
-        self.n = table.sum(axis=1)
-        self.empty = self.n <= TINY
-        folded = calibration.folded(np.where(self.empty[:, None], before, table) if self.empty.any() else table)
-        inner = folded.sum(axis=4)
-        self.clean, self.shifted = inner.sum(axis=3), inner.sum(axis=2)
-        self.by_shift = self.clean.sum(axis=2)
-        self.outside = folded[..., 1].sum(axis=(1, 2, 3))
-
-
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """Of some bins of a window: events, clean ones, and right ones among the clean and the shifted, by draw and rate."""
-
-    window: _Window
-    clean_share: Floats
-    total: Floats
-    clean: Floats
-    right_clean: Floats
-    right_shifted: Floats
-
-    @property
-    def shifted(self) -> Floats:
-        return self.total - self.clean
-
-    @property
-    def right(self) -> Floats:
-        return self.right_clean + self.right_shifted
 
 
 def _rows_at(rates: Floats, independent: Floats) -> Floats:
@@ -393,11 +352,6 @@ def _rows_at(rates: Floats, independent: Floats) -> Floats:
 def _span(likely: NDArray[np.bool_]) -> slice:
     found = np.flatnonzero(likely)
     return slice(int(found[0]), int(found[-1]) + 1)
-
-
-def _share(part: Floats, whole: Floats) -> Floats:
-    whole = np.broadcast_to(whole, part.shape)
-    return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > TINY), 0.0, 1.0)
 
 
 def _check_confidence(confidence: float) -> None:

@@ -1,0 +1,60 @@
+"""Sums over the cells of a window: events by bin, and how many of them are clean, and right, by draw and rate.
+
+>>> float(share_of(np.array([1.0]), np.array([4.0]))[0]), float(share_of(np.array([0.0]), np.array([0.0]))[0])
+(0.25, 0.0)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadworthy.analysis.risk.cells import Calibration
+
+Floats = NDArray[np.float64]
+
+TINY = 1e-12
+
+
+class Window:
+    """Counts of several windows, and the sums over cells that the estimates need.
+
+    An empty window is read as what is expected of one event `before` it came: zero counts would say that no answer is right.
+    """
+
+    def __init__(self, calibration: Calibration, table: Floats, before: Floats) -> None:
+        self.n = table.sum(axis=1)
+        self.empty = self.n <= TINY
+        folded = calibration.folded(np.where(self.empty[:, None], before, table) if self.empty.any() else table)
+        inner = folded.sum(axis=4)
+        self.clean, self.shifted = inner.sum(axis=3), inner.sum(axis=2)
+        self.by_shift = self.clean.sum(axis=2)
+        self.outside = folded[..., 1].sum(axis=(1, 2, 3))
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Of some bins of a window: events, clean ones, and right ones among the clean and the shifted, by draw and rate."""
+
+    window: Window
+    clean_share: Floats
+    total: Floats
+    clean: Floats
+    right_clean: Floats
+    right_shifted: Floats
+
+    @property
+    def shifted(self) -> Floats:
+        return self.total - self.clean
+
+    @property
+    def right(self) -> Floats:
+        return self.right_clean + self.right_shifted
+
+
+def share_of(part: Floats, whole: Floats) -> Floats:
+    """A part of a whole; 0 of what is not there."""
+    whole = np.broadcast_to(whole, part.shape)
+    return np.clip(np.divide(part, whole, out=np.zeros_like(part), where=whole > TINY), 0.0, 1.0)
