@@ -188,3 +188,56 @@ def test_a_bundle_without_a_limit_shows_what_it_can(browser, tmp_path):
         await_ink(page, "#figure-risk", "accent")
         assert troubles == []
         page.context.close()
+
+
+def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
+        page, troubles = opened(browser, service.address, "desk")
+        service.post(monitored.events(15))
+        await_verdict(page, "Tolerable")
+        for figure, colours in {
+            "exceedance": ("accent", "ink"),
+            "risk": ("accent", "ink"),
+            "accuracy": ("accent",),
+        }.items():
+            for colour in colours:
+                await_ink(page, f"#figure-{figure}", colour)
+        assert len(service.get("/v1/history")["readings"]) == 1
+        assert page.locator("#exceedance").inner_text() == "<0.1%"
+        assert page.locator("#exceedance-rule").inner_text() == "alarm raised from 95%"
+        assert troubles == []
+        page.context.close()
+
+
+def test_what_cannot_be_told_is_not_shown(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
+        page, troubles = opened(browser, service.address, "phone")
+        service.post(monitored.events(1000))
+        await_verdict(page, "Tolerable")
+        strange = [
+            {**event, "scores": {"knn": 40.0 + i % 7, "energy": -40.0}}
+            for i, event in enumerate(monitored.events(200, first=1000))
+        ]
+        service.post(strange)
+        page.wait_for_function("() => /nobody can tell|^Because/i.test(document.querySelector('#reason').textContent)")
+        for name in ("risk", "exceedance", "accuracy", "rate"):
+            assert page.locator(f"#{name}").inner_text() == "–", name
+        assert "cannot tell" in page.locator("#windows tbody tr").first.inner_text()
+        await_ink(page, "#figure-accuracy", "inconclusive-soft")
+        assert page.locator("#figure-accuracy .untold").is_visible()
+        kinds = {alarm["kind"] for alarm in service.get("/v1/alarms")["alarms"]}
+        for kind in kinds:
+            assert page.locator(f"#alarms .status:text-is('{kind}')").count(), kind
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth") and troubles == []
+        page.context.close()
+
+
+def test_no_chance_is_told_more_exactly_than_it_is_known(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
+        page, _ = opened(browser, service.address, "desk")
+        said = page.evaluate("[-179, -7, -2, 0, 4.7, 7, 40, 900].map(numbers.chance)")
+        assert said == ["<0.1%", "<0.1%", "12%", "50%", "99.1%", ">99.9%", ">99.9%", ">99.9%"]
+        assert page.evaluate("[-30, -6.9068, 0.5, 6.9068, 8, 30].map(numbers.threshold)") == [
+            *("<0.01%", "0.1%", "62%", "99.9%", "99.97%", ">99.99%")
+        ]
+        page.context.close()

@@ -54,11 +54,11 @@ def readings(monitor: Monitor, before: int, *, at_once: int = AT_ONCE) -> list[d
     cells, times, groups = state.recent.cell, state.recent.time, monitor.scores.group
     spoken = []
     for end in ends:
-        found = read(cells[:end], monitor.bundle.windows, name, groups, shrink=1.0 / time)
-        spoken.append(Spoken(found, float(times[end - found.first]), float(times[end - 1]), None))
+        reading = read(cells[:end], monitor.bundle.windows, name, groups, shrink=1.0 / time)
+        spoken.append(Spoken(reading, float(times[end - reading.first]), float(times[end - 1]), None))
     states = states_of(monitor.bundle, spoken, state=state, time=time, alarm=monitor.alarm)
     on, off = views.thresholds(monitor)
-    found = []
+    found: list[dict[str, Any]] = []
     for number, said in zip(wanted, states, strict=True):
         if number in changes:  # as the alarm saw it, by what was known then of how much events resemble each other
             said = replace(said, exceedance=changes[number].exceedance, log_odds=changes[number].log_odds)

@@ -2,11 +2,11 @@
 // The live page: asks the service once a second, writes numbers as text, draws three charts with uPlot. Everything that came from
 // outside goes in as text (textContent), never as markup.
 (() => {
-  const POLL_MS = 1000, KEPT = 5000, EDGE = 46; // log-odds beyond are drawn at the edge: chances of 1e-20
+  const { logit, percent, point, chance, threshold, amount, whole, when, since1970, between, spread } = numbers;
+  const POLL_MS = 1000, KEPT = 5000, EDGE = 7.2; // log-odds beyond are drawn at the edge: chances of 0.1% and 99.9%
   const $ = (selector, from = document) => from.querySelector(selector);
   const put = (selector, text) => { const e = $(selector); if (e.textContent !== text) e.textContent = text; };
   const made = (tag, text, name) => { const e = document.createElement(tag); if (text != null) e.textContent = text; if (name) e.className = name; return e; };
-  const logit = (p) => Math.log(p / (1 - p));
   const clipped = (v) => v == null ? null : Math.max(-EDGE, Math.min(EDGE, v));
 
   let bundle = null, readings = [], alarms = [], labels = [], span = 0, charts = [], failures = 0, last = null;
@@ -17,33 +17,6 @@
     sessionStorage.setItem("token", token);
     history.replaceState(null, "", location.pathname);
   }
-
-  // Numbers as a person reads them.
-  const percent = (v, digits) => {
-    if (v == null) return "–";
-    const p = 100 * v;
-    if (digits == null) digits = p > 99.9 || p < 0.1 ? 2 : p > 99 || p < 1 ? 1 : 0;
-    if (p > 0 && p < 0.00995) return "<0.01%";
-    if (p < 100 && p > 99.99005) return ">99.99%";
-    return p.toFixed(digits) + "%";
-  };
-  const raised = (n) => String(n).replace(/[-0-9]/g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
-  const chance = (logOdds) => { // of log-odds: a percentage, or a power of ten beyond 0.01%
-    if (logOdds == null) return "–";
-    const p = 1 / (1 + Math.exp(-Math.abs(logOdds))), small = Math.exp(-Math.abs(logOdds)) / (1 + Math.exp(-Math.abs(logOdds)));
-    if (small >= 0.9e-4) return percent(logOdds > 0 ? p : small);
-    const power = `10${raised(Math.round(Math.log10(small)))}`;
-    return logOdds > 0 ? `1 − ${power}` : power;
-  };
-  const amount = (v) => {
-    if (v == null) return "–";
-    const size = Math.abs(v), digits = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size === 0 ? 0 : 3;
-    return v.toLocaleString("en-GB", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-  };
-  const whole = (v) => v == null ? "–" : Math.round(v).toLocaleString("en-GB");
-  const when = (t) => t == null ? "–" : new Date(1000 * t).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
-  const between = (low, high, as) => low == null || high == null ? "" : `${as(low)} to ${as(high)}`;
-  const point = (v) => percent(v, 1);
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--rw-${name}`).trim();
 
@@ -67,10 +40,19 @@
     document.title = (kind === "alarm" ? "(!) " : "") + verdict + (bundle ? ` · ${bundle.subject}` : "");
   }
 
+  function rule(on, w) { // from which chance an alarm is raised, and why that differs from what was calibrated
+    if (!bundle.alarm || on == null) return bundle.alarm ? "no alarm can be given" : "no tolerable risk given";
+    const calibrated = threshold(bundle.alarm.on_log_odds), n = Number(bundle.alarm.window), worth = whole(n / w.autocorrelation_time);
+    return `alarm raised from ${threshold(on)}` + (threshold(on) === calibrated ? ""
+      : ` (${calibrated} if events were independent; they are alike: ${whole(n)} say as much as ${worth})`);
+  }
+
   function showNow(live) {
     const w = live.windows.find((v) => v.window === bundle.watched) || {};
     const percentage = percent(bundle.confidence, 0), limit = amount(bundle.tolerable);
-    if (!live.total.accepted) {
+    if (!live.total.accepted && live.total.unscored) {
+      status("unknown", "?", "Cannot tell", `None of ${whole(live.total.unscored)} events has a score.`);
+    } else if (!live.total.accepted) {
       status("waiting", "…", "Waiting for events", "");
     } else if (live.alarm) {
       const since = [...alarms].reverse().find((a) => a.kind === "raised");
@@ -85,15 +67,17 @@
     } else {
       status("tolerable", "✓", "Tolerable", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`);
     }
-    if (bundle.alarm && live.on == null && live.total.accepted) put("#reason", $("#reason").textContent + " No alarm can be given: its window holds too few independent events.");
-    put("#risk", amount(w.risk));
-    put("#risk-interval", `${percentage}: ${between(w.risk_low, w.risk_high, amount)} ${bundle.unit}`);
-    put("#exceedance", chance(w.log_odds));
-    put("#exceedance-rule", bundle.alarm ? `alarm from ${live.on == null ? "no value" : chance(live.on)}` : "no tolerable risk given");
-    put("#accuracy", w.accuracy == null ? "–" : point(w.accuracy));
-    put("#accuracy-interval", w.accuracy == null ? "" : `${percentage}: ${between(w.accuracy_low, w.accuracy_high, point)}`);
-    put("#rate", w.rate == null ? "–" : point(w.rate));
-    put("#rate-interval", w.rate == null ? "" : `${percentage}: ${between(w.rate_low, w.rate_high, point)}`);
+    // What cannot be relied on is not shown: a figure is believed, whatever stands above it.
+    const told = live.total.accepted > 0 && !w.cannot_tell, missing = live.total.accepted + live.total.unscored ? "cannot be told now" : "";
+    const figure = (name, v, low, high, as, unit = "") => {
+      put(`#${name}`, told && v != null ? as(v) : "–");
+      put(`#${name}-interval`, told && v != null ? `${percentage}: ${between(low, high, as)}${unit}` : missing);
+    };
+    figure("risk", w.risk, w.risk_low, w.risk_high, amount, ` ${bundle.unit}`);
+    figure("accuracy", w.accuracy, w.accuracy_low, w.accuracy_high, point);
+    figure("rate", w.rate, w.rate_low, w.rate_high, point);
+    put("#exceedance", told ? chance(w.log_odds) : "–");
+    put("#exceedance-rule", rule(live.on, w));
     const t = live.total;
     put("#events", whole(t.accepted));
     const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead], ["without a score", t.unscored]]
@@ -101,9 +85,9 @@
     put("#events-detail", [`${whole(w.n)} in the window, worth ${whole(w.effective_n)}`, ...aside].join("; "));
     rows("#windows tbody", live.windows, (v) => [
       [v.label + (v.window === bundle.watched ? " (watched)" : ""), ""], [whole(v.n), "num"], [whole(v.effective_n), "num"],
-      [v.accuracy == null ? "–" : point(v.accuracy), "num", between(v.accuracy_low, v.accuracy_high, point)],
-      [amount(v.risk), "num", between(v.risk_low, v.risk_high, amount)], [chance(v.log_odds), "num"],
-      [v.rate == null ? "–" : point(v.rate), "num", between(v.rate_low, v.rate_high, point)],
+      ...(v.cannot_tell || !v.n ? [["–", "num", v.n ? "cannot tell" : ""], ["–", "num"], ["–", "num"], ["–", "num"]] : [
+        [point(v.accuracy), "num", between(v.accuracy_low, v.accuracy_high, point)], [amount(v.risk), "num", between(v.risk_low, v.risk_high, amount)],
+        [chance(v.log_odds), "num"], [point(v.rate), "num", between(v.rate_low, v.rate_high, point)]]),
       [v.audited ? point(v.audited.accuracy) : "–", "num", v.audited ? between(v.audited.accuracy_low, v.audited.accuracy_high, point) : ""],
     ]);
     const shared = live.windows.length ? live.windows[0].notes.filter((n) => live.windows.every((v) => v.notes.includes(n))) : [];
@@ -139,7 +123,8 @@
     $("#alarms .empty").hidden = alarms.length > 0;
     $("#alarms .scroll").hidden = alarms.length === 0;
     rows("#alarms tbody", alarms.slice(-50).reverse(), (a) => [
-      [when(a.time), ""], [a.kind, "kind"], [whole(a.event), "num"], [chance(a.log_odds), "num"], [amount(a.risk), "num"],
+      [when(a.time), ""], [a.kind, "kind", a.reason || (a.delivered === false ? "not delivered yet" : "")], [whole(a.event), "num"],
+      ...(a.kind === "cannot tell" ? [["–", "num"], ["–", "num"]] : [[chance(a.log_odds), "num"], [amount(a.risk), "num"]]),
     ]);
   }
 
@@ -167,7 +152,40 @@
     const end = readings.length ? readings[readings.length - 1].time : 0;
     return span ? readings.filter((r) => r.time >= end - span) : readings;
   };
-  const column = (from, key) => from.map((r) => r[key] ?? null);
+  const column = (from, key) => from.map((r) => r.cannot_tell && !["time", "on", "off"].includes(key) ? null : r[key] ?? null);
+  // One point, or none, has a neighbourhood all the same.
+  const times = (u, low, high) => low == null || !u.data[0].length ? [Date.now() / 1000 - 600, Date.now() / 1000]
+    : u.data[0].length === 1 ? [u.data[0][0] - 300, u.data[0][0] + 300] : high - low < 10 ? [low - 300, high + 300] : [low - 0.01 * (high - low), high + 0.01 * (high - low)];
+
+  function untold(u) { // the time of which nobody can tell
+    const { ctx, bbox } = u, shown = seen(), edge = (i, j) => u.valToPos((shown[i].time + (shown[j] || shown[i]).time) / 2, "x", true);
+    ctx.save();
+    ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
+    ctx.fillStyle = colour("inconclusive-soft");
+    for (let i = 0; i < shown.length; i++) {
+      if (!shown[i].cannot_tell) continue;
+      let j = i;
+      while (j + 1 < shown.length && shown[j + 1].cannot_tell) j++;
+      const left = edge(i, i - 1), right = edge(j, j + 1), room = Math.max(0, 3 * devicePixelRatio - (right - left) / 2);
+      ctx.fillRect(left - room, bbox.top, right - left + 2 * room, bbox.height);
+      i = j;
+    }
+    ctx.restore();
+  }
+
+  function whiskers(u) { // the interval of one point, which makes no band
+    if (u.data[0].length > 1) return;
+    const { ctx } = u;
+    ctx.save();
+    ctx.strokeStyle = colour("accent");
+    ctx.lineWidth = 1.25 * devicePixelRatio;
+    u.data[0].forEach((t, i) => {
+      if (u.data[2][i] == null) return;
+      const x = u.valToPos(t, "x", true);
+      ctx.beginPath(); ctx.moveTo(x, u.valToPos(u.data[2][i], "y", true)); ctx.lineTo(x, u.valToPos(u.data[3][i], "y", true)); ctx.stroke();
+    });
+    ctx.restore();
+  }
 
   function marks(u) {
     const { ctx, bbox } = u;
@@ -176,8 +194,8 @@
     for (const alarm of alarms) {
       if (alarm.time < u.scales.x.min || alarm.time > u.scales.x.max) continue;
       const x = u.valToPos(alarm.time, "x", true);
-      ctx.strokeStyle = colour(alarm.kind === "raised" ? "breached" : "met");
-      ctx.setLineDash(alarm.kind === "raised" ? [] : [5 * devicePixelRatio, 4 * devicePixelRatio]);
+      ctx.strokeStyle = colour({ raised: "breached", "cannot tell": "inconclusive" }[alarm.kind] || "met");
+      ctx.setLineDash(["raised", "cannot tell"].includes(alarm.kind) ? [] : [5 * devicePixelRatio, 4 * devicePixelRatio]);
       ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
     }
     ctx.restore();
@@ -231,10 +249,10 @@
       width: Math.max(place.clientWidth, 200), height: innerWidth < 600 ? 190 : 230,
       legend: { show: false },
       cursor: { points: { show: false }, drag: { x: true, y: false }, sync: { key: "time" } },
-      scales: { x: { time: true }, y: { range } },
+      scales: { x: { time: true, range: times }, y: { range } },
       axes: [{ ...axis, space: 70, values: uPlot_time }, { ...axis, size: 70, values, ...(splits ? { splits } : {}) }],
       series: [{}, ...series], bands,
-      hooks: { drawClear: [under], draw: [over], setCursor: [(u) => readout(figure, u)] },
+      hooks: { drawClear: [untold, under], draw: [over], setCursor: [(u) => readout(figure, u)] },
     };
   }
 
@@ -242,6 +260,7 @@
   const uPlot_time = (u, splits, at, space, step) => {
     let day = "";
     return splits.map((t) => {
+      if (!since1970(t)) return `${t} s`;
       const d = new Date(1000 * t), date = d.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
       const clock = d.toLocaleTimeString("en-GB", step < 60 ? {} : { hour: "2-digit", minute: "2-digit" });
       const first = date !== day; day = date;
@@ -253,7 +272,7 @@
     const text = $(".now", figure);
     if (!text) return;
     const i = u.cursor.idx, shown = seen(), r = i == null ? null : shown[i];
-    text.textContent = r ? `${when(r.time)}: ${figure.dataset.kind === "exceedance" ? chance(r.log_odds)
+    text.textContent = r ? `${when(r.time)}: ${r.cannot_tell ? `cannot tell, because ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r.log_odds)
       : figure.dataset.kind === "risk" ? `${amount(r.risk)} (${between(r.risk_low, r.risk_high, amount)})`
       : `${point(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, point)})`}` : "";
   }
@@ -275,43 +294,37 @@
       charts.push(chart);
       return figure;
     };
-    const ends = bundle.alarm ? [["alarm", "raised"], ["cleared", "cleared"]] : [];
-    const spots = [0, 1, 2, 3, 4, 6, 8, 10, 12, 15, 18].flatMap((k) => k ? [-logit(10 ** -k), logit(10 ** -k)] : [0]).sort((a, b) => a - b);
+    const ends = bundle.alarm ? [["alarm", "raised"], ["cleared", "cleared"], ["untold", "nobody can tell"]] : [["untold", "nobody can tell"]];
+    const spots = [0, 1, 2, 3, 4].flatMap((k) => k ? [logit(10 ** -k), -logit(10 ** -k)] : [0]).sort((a, b) => a - b);
+    const highest = bundle.alarm ? Math.min(bundle.alarm.on_log_odds + 1.5, 10) : 0;
+    const quiet = { points: { show: false } };
     const first = make("figure-exceedance", "exceedance", ["log_odds", "on", "off"], {
-      range: (u, low, high) => { const [a, b] = spread([low, high, -3, 3]); return [Math.max(a, -EDGE - 1), Math.min(b, EDGE + 1)]; },
-      series: [line(), line({ stroke: colour("ink") }), line({ stroke: colour("muted"), dash: [6, 4] })],
-      splits: (u) => {
-        const { min, max } = u.scales.y, room = (max - min) / (u.bbox.height / devicePixelRatio) * 26;
-        return spots.filter((v) => v >= min && v <= max).reduce((kept, v) => !kept.length || v - kept[kept.length - 1] >= room ? [...kept, v] : kept, []);
+      range: () => [-EDGE - 0.3, Math.max(EDGE, highest) + 0.3],
+      series: [line(), line({ stroke: colour("ink"), ...quiet }), line({ stroke: colour("muted"), dash: [6, 4], ...quiet })],
+      splits: (u) => spots.filter((v) => v > u.scales.y.min && v < u.scales.y.max), values: (u, v) => v.map(threshold), under: () => {},
+      over: (u) => {
+        if (bundle.alarm && u.data[0].length < 2) { // a line needs two points
+          level(u, u.data[2][0] ?? bundle.alarm.on_log_odds, "ink"); level(u, u.data[3][0] ?? bundle.alarm.off_log_odds, "muted", true);
+        }
+        marks(u);
       },
-      values: (u, v) => v.map(chance), under: () => {}, over: marks,
     });
     caption(first, [["", `window of ${bundle.alarm ? bundle.alarm.label : bundle.watched}`], ...(bundle.alarm ? [["limit", "alarm from here"], ["off", "cleared below"]] : []), ...ends]);
     const forecast = bundle.forecast || {};
     const second = make("figure-risk", "risk", ["risk", "risk_high", "risk_low"], {
       range: (u, low, high) => spread([low, high, bundle.tolerable, forecast.low, forecast.high], 0),
       series: [line(), hidden, hidden], bands: band, values: (u, v) => v.map(amount),
-      under: (u) => hatched(u, forecast.low, forecast.high), over: (u) => { level(u, bundle.tolerable, "ink"); marks(u); },
+      under: (u) => hatched(u, forecast.low, forecast.high), over: (u) => { level(u, bundle.tolerable, "ink"); whiskers(u); marks(u); },
     });
     caption(second, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ...(bundle.tolerable == null ? [] : [["limit", `tolerable: ${amount(bundle.tolerable)}`]]),
       ...(bundle.forecast ? [["forecast", "forecast before release"]] : []), ...ends]);
     const third = make("figure-accuracy", "accuracy", ["accuracy", "accuracy_high", "accuracy_low"], {
       range: (u, low, high) => spread([low, high, ...labels.map((l) => l.accuracy)], 0, 1),
       series: [line(), hidden, hidden], bands: band, values: (u, v) => v.map((x) => percent(x, 0)),
-      under: () => {}, over: (u) => { dots(u); marks(u); },
+      under: () => {}, over: (u) => { whiskers(u); dots(u); marks(u); },
     });
     caption(third, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ["dot", "labelled afterwards, with interval"], ...ends]);
     fill();
-  }
-
-  function spread(values, floor, ceiling) {
-    const all = values.filter((v) => v != null && isFinite(v));
-    if (!all.length) return [0, 1];
-    let low = Math.min(...all), high = Math.max(...all);
-    const room = Math.max((high - low) * 0.08, Math.abs(high) * 0.01, 1e-6);
-    low = floor == null ? low - room : Math.max(floor, low - room);
-    high = ceiling == null ? high + room : Math.min(ceiling, high + room);
-    return [low, high];
   }
 
   function fill() {
@@ -320,6 +333,9 @@
       const data = [x, ...chart.keys.map((k) => column(shown, k).map((v) => chart.keys[0] === "log_odds" ? clipped(v) : v))];
       chart.setData(data);
     }
+    const there = { alarm: alarms.some((a) => a.kind === "raised"), cleared: alarms.some((a) => a.kind === "cleared"),
+      untold: shown.some((r) => r.cannot_tell), dot: labels.length > 0, band: shown.length > 1 };
+    for (const key of document.querySelectorAll("figcaption i")) if (key.className in there) key.parentNode.hidden = !there[key.className];
     const r = shown[shown.length - 1];
     if (r) {
       $("#figure-exceedance .plot").setAttribute("aria-label", `Chance that the risk is intolerable over time; now ${chance(r.log_odds)}`);
