@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,14 @@ class _BundleFirst(TyperGroup):
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
             args = ["serve", *args]
         return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """As if the group had the arguments and options of ``serve``, which need not be named."""
+        shown = copy.copy(self)
+        shown.params = list(self.commands["serve"].params)
+        shown.commands = {name: command for name, command in self.commands.items() if name != "serve"}
+        shown.subcommand_metavar = "| COMMAND [ARGS]..."
+        TyperGroup.format_help(shown, ctx, formatter)
 
 
 def add_to(app: typer.Typer) -> None:
