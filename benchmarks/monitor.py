@@ -55,7 +55,9 @@ def per_event(bundle: Bundle, size: int, *, kind: str) -> float:
         times = np.arange(total, dtype=float)
         columns = scores_of(bundle, total, rng)
         cells = bundle.calibration.place(columns)
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)]
+        rows = [
+            dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)
+        ]
         started = time.process_time()
         if size == 1:
             for name, at, row in zip(names, times.tolist(), rows, strict=True):
@@ -91,7 +93,9 @@ def over_time(bundle: Bundle, events: int, *, size: int = 10_000) -> list[tuple[
         monitor.update(Events(numbers, numbers.astype(float), cells=pool[at : at + size]))
         if i + size in marks:
             found.append((i + size, resident(), (time.process_time() - started) / (i + size) * 1e6))
-    print(f"\n{monitor.state.taken}; {len(monitor.state.buckets):,} buckets; {len(monitor.alarms)} alarms raised or cleared")
+    print(
+        f"\n{monitor.state.taken}; {len(monitor.state.buckets):,} buckets; {len(monitor.alarms)} alarms raised or cleared"
+    )
     return found
 
 
