@@ -41,6 +41,8 @@ class Estimate:
 
     accuracy: Told
     rate: Told | None = None
+    refused: np.ndarray | None = None
+    """The windows of which it says that it cannot tell; they are judged all the same."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ def ours(trial: Trial) -> Estimate:
     cells = calibration.place(trial.data.columns)
     counts = np.stack([np.bincount(cells[w], minlength=calibration.cells) for w in trial.windows])
     e = Estimator(calibration, accuracy_tree()).estimate(counts)
-    return Estimate(Told(e.accuracy, e.accuracy_low, e.accuracy_high), Told(e.rate, e.rate_low, e.rate_high))
+    refused = np.array([reason is not None for reason in e.cannot_tell])
+    return Estimate(Told(e.accuracy, e.accuracy_low, e.accuracy_high), Told(e.rate, e.rate_low, e.rate_high), refused)
 
 
 def without_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:

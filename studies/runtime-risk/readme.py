@@ -72,17 +72,19 @@ def targets() -> str:
 
 
 def intervals(which: str) -> str:
-    """Coverage and width of ours."""
+    """Coverage by data set, mean width, and the share of windows of which ours says that it cannot tell."""
     rows = [r for r in table(f"intervals-{which}") if r["estimator"] == "ours"]
     fixed = ("kind", "target", "detectors", "estimator", "figure")
     names = [k for k in rows[0] if k not in fixed] if rows else []
-    lines = []
+    found: dict[tuple[str, ...], dict[str, Row]] = {}
     for r in rows:
-        least = short(COVERED[r["kind"]]) if r["figure"] == "coverage" and r["kind"] in COVERED else ""
-        who = "together" if r["detectors"] == "all" else "each alone"
-        what = f"{r['figure']} of the {r['target']}, {r['kind']}, detectors {who}"
-        lines.append([what, least, *(short(r[n]) for n in names)])
-    return markdown(["nominal 95% intervals of ours", "at least", *names], lines)
+        found.setdefault((r["target"], r["kind"], r["detectors"]), {})[r["figure"]] = r
+    lines = []
+    for (target, kind, detectors), figures in found.items():
+        what = f"{target}, {kind}, detectors {'together' if detectors == 'all' else detectors}"
+        rest = [short(figures[f][BOTH[0]]) for f in ("width", "refused")]
+        lines.append([what, short(COVERED.get(kind, "")), *(short(figures["coverage"][n]) for n in names), *rest])
+    return markdown(["coverage of nominal 95% intervals", "at least", *names, "width", "refused"], lines)
 
 
 def alignment() -> str:

@@ -46,6 +46,7 @@ class Record(NamedTuple):
     bias: float
     coverage: float
     width: float
+    refused: float
 
 
 def detectors_of(data: Scores, *, singly: bool) -> tuple[tuple[str, ...], ...]:
@@ -65,8 +66,11 @@ def judged(trial: Trial, detectors: str, name: str, estimate: Estimate) -> Itera
             continue
         for nominal in RATES:
             at = trial.nominal == nominal
+            refused = float("nan") if estimate.refused is None else float(estimate.refused[at].mean())
             e = error_of(Told(told.value[at], told.low[at], told.high[at]), truth[at])
-            yield Record(*about, target, float(round(nominal, 1)), e.mean_absolute, e.bias, e.coverage, e.width)
+            yield Record(
+                *about, target, float(round(nominal, 1)), e.mean_absolute, e.bias, e.coverage, e.width, refused
+            )
 
 
 def records_of(tried: Sequence[Trial], *, singly: bool, peers: Path | None) -> Iterator[Record]:

@@ -16,6 +16,7 @@ import readme
 from study import CACHE, NONE, TABLES, TOGETHER, Record
 
 ALONE = "each alone"
+FIGURES = ("coverage", "width", "refused")
 
 
 def read(path: Path) -> list[Record]:
@@ -63,14 +64,12 @@ def intervals(records: Sequence[Record]) -> list[list[str]]:
     """Coverage and width of nominal 95% intervals, of those who give any."""
     data = list(dict.fromkeys(r.data for r in records))
     some = [r for r in records if not np.isnan(r.coverage)]
-    tables = [means(some, f, lambda r: (r.kind, r.target, reading(r), r.estimator)) for f in ("coverage", "width")]
+    tables = [means(some, f, lambda r: (r.kind, r.target, reading(r), r.estimator)) for f in FIGURES]
     head = ["kind", "target", "detectors", "estimator", "figure", "mean over data sets", "mean over folds", *data]
     lines = []
     for key in tables[0]:
-        lines += [
-            [*key, f, *(f"{v:.4f}" for v in _flat(t[key]))] for f, t in zip(("coverage", "width"), tables, strict=True)
-        ]
-    return [head, *lines]
+        lines += [[*key, f, *(f"{v:.4f}" for v in _flat(t[key]))] for f, t in zip(FIGURES, tables, strict=True)]
+    return [head, *(line for line in lines if "nan" not in line)]
 
 
 def by_rate(records: Sequence[Record]) -> list[list[str]]:
