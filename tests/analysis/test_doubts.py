@@ -177,3 +177,13 @@ def test_what_was_calibrated_is_seldom_called_strange(seed):
         windows += 150
     # Refuted where more than one in ten thousand would be an accident of one in a thousand.
     assert windows > 1500 and binomtest(flagged, windows, 1e-4, alternative="greater").pvalue > 1e-3
+
+
+def test_a_window_that_is_mostly_unheard_of_is_not_told_however_alike_its_events_are():
+    rng = np.random.default_rng(0)
+    shifted = np.repeat([0, 1], 500)
+    kind, right = np.where(shifted, "fog", "clean"), rng.random(1000) < 0.8
+    calibration = calibrate({"energy": rng.normal(2.5 * shifted)}, kind, right)
+    estimator = Estimator(calibration, accuracy_tree())
+    window = np.bincount(calibration.place({"energy": np.full(100, 99.0)}), minlength=calibration.cells)
+    assert "no calibration row had" in str(estimator.estimate(window, shrink=0.02).cannot_tell[0])

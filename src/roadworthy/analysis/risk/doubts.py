@@ -25,6 +25,8 @@ STRANGE = 1e-6
 UNLIKELY, ROUNDS = 0.01, 300
 """The p-value below which the mixture of kinds that explains a window best is looked for, and for how long."""
 BIN_PRIOR = 0.5
+MOSTLY, FEWEST = 0.5, 10.0
+"""The share of events beyond everything calibrated, of so many events at least, that is strange without a test."""
 BEYOND = 3.0
 """Standard errors by which the area under the curve must exceed one half."""
 
@@ -86,7 +88,8 @@ class Doubts:
             )
         if n <= 0:
             return "no event with a score has come yet"
-        if 2.0 * self.outside[i] < STRANGE:
+        # However alike events are, a window of which most is unheard of is no window of what was calibrated.
+        if 2.0 * self.outside[i] < STRANGE or (self.share_outside[i] > MOSTLY and n >= FEWEST):
             return f"{self.share_outside[i]:.0%} of the events have a score that no calibration row had"
         if 2.0 * self.bins[i] < STRANGE:
             return "no mixture of what was calibrated explains how the scores fall"
