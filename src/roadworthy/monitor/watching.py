@@ -176,7 +176,7 @@ class Watching:
         assert self.rule is not None
         window, found = self.rule.window, []
         counts = np.stack([self._counts(state, end) for end in ends.tolist()]) if len(ends) else np.zeros((0, 1))
-        reasons = self.bundle.estimator.doubt(counts, shrink=1.0 / self.time) if len(ends) else ()
+        reasons = self.bundle.watch.doubt(counts, shrink=1.0 / self.time) if len(ends) else ()
         for n, reason in zip(counts.sum(axis=1).tolist(), reasons, strict=True):
             few = n < LEAST_SCORED * window
             found.append(f"{window - n:,} of {window:,} events have no score" if few else reason)

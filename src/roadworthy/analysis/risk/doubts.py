@@ -12,6 +12,7 @@ False
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,13 +142,22 @@ def _beyond(k: Floats, n: Floats, ends: float, rows: float) -> Floats:
     calibration in a hundred has five times the mean beyond its ends. The number is therefore beta-binomial, here by a sum over
     shares, since windows may be long.
     """
-    from scipy.special import bdtrc, betainccinv
+    from scipy.special import bdtrc
 
-    ends = min(ends, (rows + 1.0) / 2.0)
-    above = np.concatenate([[0.0], np.logspace(-14.0, -1.0, 240), np.linspace(0.1, 1.0, 60)[1:]])
-    share = np.concatenate([[1.0], betainccinv(ends, rows + 1.0 - ends, above[1:])])
     some = np.flatnonzero(k > 0)
+    if not len(some):
+        return np.ones(len(k))
+    above, share = _shares_beyond(min(ends, (rows + 1.0) / 2.0), rows)
     chance = bdtrc(k[some, None] - 1.0, n[some, None].astype(int), share)
     found = np.ones(len(k))
     found[some] = np.minimum(((chance[:, 1:] + chance[:, :-1]) / 2.0) @ np.diff(above), 1.0)
     return found
+
+
+@lru_cache(maxsize=64)
+def _shares_beyond(ends: float, rows: float) -> tuple[Floats, Floats]:
+    """Probabilities, and the share of events beyond that is exceeded with each."""
+    from scipy.special import betainccinv
+
+    above = np.concatenate([[0.0], np.logspace(-14.0, -1.0, 240), np.linspace(0.1, 1.0, 60)[1:]])
+    return above, np.concatenate([[1.0], betainccinv(ends, rows + 1.0 - ends, above[1:])])
