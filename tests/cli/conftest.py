@@ -14,6 +14,9 @@ import pytest
 
 from roadworthy.cli.app import run
 
+# Tables are read by their words, which a narrow terminal, or a runner that plays one, would break.
+os.environ["COLUMNS"] = "200"
+
 SUBJECT = '''
 import os
 import time
