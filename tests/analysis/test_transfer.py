@@ -436,7 +436,7 @@ def test_sway_keeps_the_mean_and_usual_weights_make_the_tilt_smaller(calibration
     still, swayed = (worlds.drawn(calibration, draws=500, sway=s) for s in (0.0, 0.8))
     assert swayed.right_shifted.mean(axis=0) == pytest.approx(still.right_shifted.mean(axis=0), abs=0.02)
     assert (swayed.right_shifted.std(axis=0) > still.right_shifted.std(axis=0)).all()
-    tilts = worlds.TILT * worlds._Source(2000, 0, True).normal()
+    tilts = worlds.TILT * worlds._Source(2000, 0).normal()
     weights = worlds._usual(tilts, worlds.TILT)
     assert weights.mean() == pytest.approx(1.0)
     assert math.sqrt((weights * tilts**2).mean()) == pytest.approx(worlds.NEAR, rel=0.02)
@@ -463,20 +463,12 @@ def test_rows_of_groups_count_for_as_many_as_are_independent():
     )
 
 
-def test_without_chance_only_the_kinds_differ(calibration):
-    made = worlds.drawn(calibration, draws=30, chance=False)
-    assert (made.clean == made.clean[0]).all() and (made.right_clean == made.right_clean[0]).all()
-    assert (made.shifted.std(axis=0) > 0).all()
-
-
 def test_draws_are_the_same_in_every_run():
     """Bundles keep counts, not draws: what is drawn from them must never change."""
-    source = worlds._Source(8, 0, True)
+    source = worlds._Source(8, 0)
     assert (source.uniform() * 8 - 0.5).tolist() == UNIFORM[0]
     assert (source.uniform() * 8 - 0.5).tolist() == UNIFORM[1]
-    assert worlds._Source(4, 0, True).dirichlet(np.array([0.5, 3.5, 20.5])).ravel() == pytest.approx(
-        DIRICHLET, rel=1e-9
-    )
+    assert worlds._Source(4, 0).dirichlet(np.array([0.5, 3.5, 20.5])).ravel() == pytest.approx(DIRICHLET, rel=1e-9)
     record = {
         "names": ["a"],
         "references": [[0.0, 1.0, 2.0, 3.0]],

@@ -60,14 +60,13 @@ def drawn(
     seed: int = 0,
     tilt: float = TILT,
     sway: float = SWAY,
-    chance: bool = True,
 ) -> Draws:
     """So many possible worlds, each as likely as another before the stream is seen.
 
     How events fall into the bins is taken at its mean: its chance weakens what a window says instead (`Estimator`), since of a few
-    hundred draws of many bins hardly one would be near the truth. Without `chance` accuracies are at their mean too.
+    hundred draws of many bins hardly one would be near the truth.
     """
-    source, world = _Source(draws, seed, chance), _Source((draws + 1) // 2, seed, chance)
+    source, world = _Source(draws, seed), _Source((draws + 1) // 2, seed)
     # kinds, right or wrong, shift, clean, shifted, outside; rows of groups count for as many as are independent
     table = calibration.folded(calibration.table * calibration.worth[:, None, None])
     bins = table.sum(axis=(1, 3, 4, 5))
@@ -140,8 +139,8 @@ def check_constant(name: str, value: ArrayLike, draws: int) -> None:
 class _Source:
     """Stratified uniform numbers, a column at a time, and what is made of them."""
 
-    def __init__(self, draws: int, seed: int, chance: bool) -> None:
-        self._draws, self._chance = draws, chance
+    def __init__(self, draws: int, seed: int) -> None:
+        self._draws = draws
         self._bits = np.random.PCG64(seed)
 
     def uniform(self) -> Floats:
@@ -167,7 +166,5 @@ class _Source:
         from scipy.special import betaincinv
 
         mean = (right.sum() + 0.5) / (right.sum() + wrong.sum() + 1.0)
-        if not self._chance:
-            return np.tile((right + SHARED * mean) / (right + wrong + SHARED), (self._draws, 1))
         ends = zip(right + SHARED * mean, wrong + SHARED * (1.0 - mean), strict=True)
         return np.column_stack([betaincinv(a, b, self.uniform()) for a, b in ends])

@@ -107,10 +107,8 @@ class Estimator:
         seed: int = 0,
         tilt: float = worlds.TILT,
         sway: float = worlds.SWAY,
-        chance: bool = True,
         rates: int = RATES,
     ) -> None:
-        """Without `chance` accuracies are taken at their mean: smooth, and cheap with few draws."""
         self.calibration, self.tree, self.tolerable = calibration, tree, tolerable
         self.constants = dict(constants or {})
         unknown = [name for name in tree.parameters if name not in (*LIVE_PARAMETERS, *self.constants)]
@@ -121,7 +119,7 @@ class Estimator:
             )
         for name, value in self.constants.items():
             worlds.check_constant(name, value, draws)
-        self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, sway=sway, chance=chance)
+        self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, sway=sway)
         self.rates = np.sin(np.linspace(0.0, np.pi / 2, rates)) ** 2
         self._rows = _rows_at(self.rates, calibration.effective)
         self.separation = separation(calibration)
