@@ -7,7 +7,7 @@ import pytest
 from roadworthy.monitor import false_alarms
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def quick_alarms():
     """A twentieth of the streams without shift by which the threshold of an alarm is found."""
     usual, false_alarms.WORLDS = false_alarms.WORLDS, 40
