@@ -1,4 +1,4 @@
-"""Synthetic detectors whose area under the curve is known, their calibration, and bundles made of it."""
+"""Bundles made of synthetic detectors."""
 
 from __future__ import annotations
 
@@ -6,23 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from synthetic_detectors import GAIN, synthetic
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Windows
-
-GAIN = {0.9: 1.8124, 0.75: 0.9539}
-"""AUC of one detector -> distance between the means of clean and shifted scores of deviation 1: sqrt(2) z(AUC)."""
-
-
-def synthetic(auc: float, *, rows: int = 1000, seed: int = 0, right: tuple[float, float] = (0.95, 0.5)) -> Calibration:
-    """One detector with normal scores, two kinds of shift; right answers with these probabilities, clean and shifted."""
-    rng = np.random.default_rng([seed, rows])
-    kind = np.repeat(["clean", "blur", "fog"], rows)
-    shifted = kind != "clean"
-    return calibrate(
-        {"energy": rng.normal(GAIN[auc] * shifted)}, kind, rng.random(len(kind)) < np.where(shifted, right[1], right[0])
-    )
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from conftest import GAIN, synthetic
 from scipy.signal import lfilter
+from synthetic_detectors import GAIN, synthetic
 
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import AlarmRule, Bundle, Events, Monitor, Windows

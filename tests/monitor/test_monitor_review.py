@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from conftest import GAIN
+from synthetic_detectors import GAIN
 
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.transfer import Estimator
