@@ -24,7 +24,7 @@ from .candidates import Frame, Product, chunk_rows, extent_of, refine, refine_kt
 
 CROWD = 64
 """So many candidates beyond 8 k are a sign that float32 cannot tell the points of a row apart."""
-BLOCK = 2**24
+BLOCK = 2**25
 """Products held at once, in numbers, where the memory allows more: fewer slow the product down, more leave the cache."""
 LARGEST = 1e150
 """Squares of larger numbers are no float64."""
