@@ -9,10 +9,9 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import roadworthy
 
@@ -42,7 +41,23 @@ ORDER = [
     "conformance",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """Every node of a file; read once, whatever the number of rules."""
+    return list(ast.walk(ast.parse(text_of(path))))
+
+
+def breaches(rule: Callable[[Path], Iterator[str]]) -> list[str]:
+    """What a rule finds wrong, in all files: one test says all of it."""
+    assert len(FILES) > 100
+    return [f"{path.relative_to(SOURCE)}{what}" for path in FILES for what in rule(path)]
 
 
 def room_of(module: str) -> str:
@@ -58,7 +73,7 @@ def module_of(path: Path) -> str:
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Line and absolute name of every module of ours that a file imports, wherever in the file."""
     package = module_of(path) if path.name == "__init__.py" else module_of(path).rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names if alias.name.split(".")[0] == "roadworthy")
         elif isinstance(node, ast.ImportFrom):
@@ -72,19 +87,21 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, base
 
 
-@each_file
-def test_a_room_imports_only_from_rooms_above_it(path):
+def imports_from_below(path: Path) -> Iterator[str]:
     own = room_of(module_of(path))
     if not own:
         return
-    assert own in ORDER, f"{own} is not a room of the house; give it a place in the order"
+    if own not in ORDER:
+        yield f": {own} is not a room of the house; give it a place in the order"
+        return
     for line, module in imports(path):
         other = room_of(module)
-        if other == "__version__":
-            continue
-        assert not other or ORDER.index(other) <= ORDER.index(own), (
-            f"{path}:{line}: {own} imports {module}, which is below it"
-        )
+        if other and other != "__version__" and ORDER.index(other) > ORDER.index(own):
+            yield f":{line}: {own} imports {module}, which is below it"
+
+
+def test_a_room_imports_only_from_rooms_above_it():
+    assert breaches(imports_from_below) == []
 
 
 def test_the_reader_of_imports_reads_all_forms():
@@ -99,44 +116,70 @@ def test_the_reader_of_imports_reads_all_forms():
     assert sorted(found) == ["roadworthy.claims", "roadworthy.data", "roadworthy.data.values", "roadworthy.spec"]
 
 
-@each_file
-def test_every_exported_name_exists(path):
+def exports_of_nothing(path: Path) -> Iterator[str]:
     module = importlib.import_module(module_of(path))
     for name in getattr(module, "__all__", ()):
-        assert hasattr(module, name), f"{module.__name__} exports {name!r}, which it does not have"
+        if not hasattr(module, name):
+            yield f": exports {name!r}, which it does not have"
 
 
-@each_file
-def test_no_pickle_no_eval_no_shell(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        where = f"{path}:{getattr(node, 'lineno', 0)}"
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
-            assert not {n.split(".")[0] for n in names} & {"pickle", "cPickle", "dill", "cloudpickle", "joblib"}, where
-        if isinstance(node, ast.Call):
-            called = node.func.id if isinstance(node.func, ast.Name) else ""
-            assert called not in ("eval", "exec"), where
-            attribute = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            assert (attribute, getattr(getattr(node.func, "value", None), "id", "")) != ("system", "os"), where
-            for keyword in node.keywords:
-                true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
-                assert not (keyword.arg in ("shell", "allow_pickle") and true), where
-                false = isinstance(keyword.value, ast.Constant) and keyword.value.value is False
-                assert not (keyword.arg == "weights_only" and false), where
+def test_every_exported_name_exists():
+    assert breaches(exports_of_nothing) == []
 
 
-@each_file
-def test_nobody_branches_on_the_task_but_values_and_loaders(path):
+def unsafe(node: ast.AST) -> bool:
+    """Imports a pickler, calls eval, exec or os.system, or asks for a shell, a pickle or weights that may hold code."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+        return bool({n.split(".")[0] for n in names} & {"pickle", "cPickle", "dill", "cloudpickle", "joblib"})
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func.id if isinstance(node.func, ast.Name) else ""
+    attribute = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    owner = getattr(getattr(node.func, "value", None), "id", "")
+    asked = {k.arg: k.value.value for k in node.keywords if isinstance(k.value, ast.Constant)}
+    return (
+        called in ("eval", "exec")
+        or (owner, attribute) == ("os", "system")
+        or any(asked.get(name) is True for name in ("shell", "allow_pickle"))
+        or asked.get("weights_only") is False
+    )
+
+
+def test_what_is_unsafe_is_seen_in_all_its_forms():
+    for text, seen in (
+        ("import pickle", True),
+        ("from joblib.x import load", True),
+        ("eval('1')", True),
+        ("os.system('ls')", True),
+        ("run(a, shell=True)", True),
+        ("np.load(a, allow_pickle=True)", True),
+        ("torch.load(a, weights_only=False)", True),
+        ("torch.load(a, weights_only=True)", False),
+        ("run(a, shell=False)", False),
+        ("import json", False),
+        ("model.eval()", False),
+    ):
+        assert any(map(unsafe, ast.walk(ast.parse(text)))) is seen, text
+
+
+def test_no_pickle_no_eval_no_shell():
+    assert breaches(lambda path: (f":{node.lineno}" for node in nodes_of(path) if unsafe(node))) == []
+
+
+def branches_on_the_task(path: Path) -> Iterator[str]:
     if room_of(module_of(path)) == "data":
         return
-    for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Compare):
-            continue
-        operands = [node.left, *node.comparators]
-        fixed = any(isinstance(o, ast.Constant) and isinstance(o.value, str) for o in operands)
-        assert not (fixed and any(map(is_task, operands))), (
-            f"{path}:{node.lineno}: dispatch on the kind, not on the task"
-        )
+    for node in nodes_of(path):
+        if isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+            fixed = any(isinstance(o, ast.Constant) and isinstance(o.value, str) for o in operands)
+            if fixed and any(map(is_task, operands)):
+                yield f":{node.lineno}: dispatch on the kind, not on the task"
+
+
+def test_nobody_branches_on_the_task_but_values_and_loaders():
+    assert breaches(branches_on_the_task) == []
 
 
 def is_task(node: ast.expr) -> bool:
@@ -159,28 +202,34 @@ def test_a_branch_on_the_task_is_seen_in_all_its_forms():
         assert is_task(ast.parse(text, mode="eval").body) is seen
 
 
-@each_file
-def test_files_stay_small(path):
-    lines = len(path.read_text().splitlines())
-    assert lines <= 400, f"{path} has {lines} lines; a file that long holds more than one thought"
+def too_long(path: Path) -> Iterator[str]:
+    lines = len(text_of(path).splitlines())
+    if lines > 400:
+        yield f" has {lines} lines; a file that long holds more than one thought"
 
 
-@each_file
-def test_a_module_says_what_it_is_for(path):
-    content = path.read_text()
-    assert not content.strip() or ast.get_docstring(ast.parse(content))
+def test_files_stay_small():
+    assert breaches(too_long) == []
 
 
-@each_file
-def test_no_loose_ends_and_no_drawers_for_everything(path):
-    assert not re.search(r"\b(TODO|FIXME|XXX)\b", path.read_text())
-    assert not {p.removesuffix(".py") for p in path.relative_to(SOURCE).parts} & {
-        "utils",
-        "util",
-        "helpers",
-        "common",
-        "core",
-    }
+def says_nothing(path: Path) -> Iterator[str]:
+    if text_of(path).strip() and not ast.get_docstring(nodes_of(path)[0]):
+        yield ": no docstring says what it is for"
+
+
+def test_a_module_says_what_it_is_for():
+    assert breaches(says_nothing) == []
+
+
+def loose_ends(path: Path) -> Iterator[str]:
+    yield from (f": {found}" for found in re.findall(r"\b(?:TODO|FIXME|XXX)\b", text_of(path)))
+    drawers = {"utils", "util", "helpers", "common", "core"}
+    if {p.removesuffix(".py") for p in path.relative_to(SOURCE).parts} & drawers:
+        yield " is a drawer for everything; name what it holds"
+
+
+def test_no_loose_ends_and_no_drawers_for_everything():
+    assert breaches(loose_ends) == []
 
 
 HEAVY = ("torch", "cv2", "scipy", "pyarrow", "pydantic", "onnxruntime", "jinja2", "typer", "yaml")
