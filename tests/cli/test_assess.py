@@ -12,6 +12,9 @@ import pytest
 
 from roadworthy.cli import exits
 
+PATIENCE = 120
+"""Seconds before a process counts as stuck: many, for a busy machine is no fault."""
+
 
 def test_claims_that_hold_end_with_0_and_the_report_is_there(tiny, cli):
     answer = cli("assess", tiny.file)
@@ -132,7 +135,7 @@ def test_cases_without_an_answer_are_noted(tiny, cli):
 
 
 def wait_for_chunks(runs: Path, n: int) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while len([p for p in runs.glob(".cache/??/*") if ".partial" not in p.name]) < n:
         assert time.monotonic() < until, "no chunks were written"
         time.sleep(0.01)
@@ -143,40 +146,37 @@ def run_of(folder: Path) -> Path:
     return found
 
 
-def test_ctrl_c_ends_with_4_says_what_is_kept_and_the_next_run_goes_on(tiny):
-    process = tiny.start("assess", "assessment.yaml", PAUSE="0.15")
+def test_ctrl_c_ends_with_4_says_what_is_kept_and_the_next_run_goes_on(tiny, cli):
+    process = tiny.start("assess", "assessment.yaml", HOLD_AFTER="3")
     wait_for_chunks(tiny.folder / "runs", 3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 4, err
     assert "unfinished: stopped by the keyboard" in err
     assert "of 30 chunks are done and kept" in err and "Traceback" not in err
-    again = tiny.start("assess", "assessment.yaml", "--json")
-    out, err = again.communicate(timeout=30)
-    assert again.returncode == 0, err
-    cases = json.loads(out)["run"]["cases"]
+    again = cli("assess", tiny.file, "--runs", tiny.folder / "runs", "--json")
+    assert again.code == 0, again.err
+    cases = json.loads(again.out)["run"]["cases"]
     assert cases["from_cache"] >= 60 and cases["computed"] + cases["from_cache"] == 600
 
 
 def test_ctrl_c_with_json_is_json(tiny):
-    process = tiny.start("assess", "assessment.yaml", "--json", PAUSE="0.15")
+    process = tiny.start("assess", "assessment.yaml", "--json", HOLD_AFTER="1")
     wait_for_chunks(tiny.folder / "runs", 1)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE)
     assert json.loads(out)["exit_code"] == process.returncode == 4
     assert err == ""
 
 
-def test_after_a_kill_the_findings_are_those_of_an_uninterrupted_run(tiny):
-    process = tiny.start("assess", "assessment.yaml", PAUSE="0.15")
+def test_after_a_kill_the_findings_are_those_of_an_uninterrupted_run(tiny, cli):
+    process = tiny.start("assess", "assessment.yaml", HOLD_AFTER="4")
     wait_for_chunks(tiny.folder / "runs", 4)
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL
-    both = [tiny.start("assess", "assessment.yaml", "--runs", name) for name in ("runs", "whole")]
-    for started in both:
-        _, err = started.communicate(timeout=40)
-        assert started.returncode == 0, err
+    for name in ("runs", "whole"):
+        assert cli("assess", tiny.file, "--runs", tiny.folder / name).code == 0
     resumed, whole = (run_of(tiny.folder / name) for name in ("runs", "whole"))
     assert (resumed / "findings.json").read_bytes() == (whole / "findings.json").read_bytes()
     counts = [json.loads((folder / "run.json").read_text())["cases"] for folder in (resumed, whole)]
@@ -184,11 +184,9 @@ def test_after_a_kill_the_findings_are_those_of_an_uninterrupted_run(tiny):
     assert counts[1]["computed"] == 600
 
 
-def test_workers_do_not_change_a_finding(tiny):
-    both = [tiny.start("assess", "assessment.yaml", "--runs", f"r{n}", "--workers", n) for n in ("1", "2")]
-    for started in both:
-        _, err = started.communicate(timeout=60)
-        assert started.returncode == 0, err
+def test_workers_do_not_change_a_finding(tiny, cli):
+    for n in (1, 2):
+        assert cli("assess", tiny.file, "--runs", tiny.folder / f"r{n}", "--workers", n).code == 0
     one, two = (run_of(tiny.folder / f"r{n}") / "findings.json" for n in (1, 2))
     assert one.read_bytes() == two.read_bytes()
 

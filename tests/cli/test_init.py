@@ -185,7 +185,7 @@ def test_on_a_terminal_it_asks_and_offers_what_it_found(tiny):
         text=True,
     )
     os.write(ours, b"\n\n\n")
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
     os.close(ours)
     os.close(theirs)
     assert process.returncode == 0, err

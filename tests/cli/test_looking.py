@@ -188,6 +188,6 @@ def test_a_reader_who_has_seen_enough_does_not_change_the_verdict(tiny):
     assert process.stdout is not None
     process.stdout.close()
     process.stdout = None
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 1, err
     assert "BrokenPipe" not in err
