@@ -150,7 +150,7 @@ def test_ctrl_c_ends_with_4_says_what_is_kept_and_the_next_run_goes_on(tiny, cli
     process = tiny.start("assess", "assessment.yaml", HOLD_AFTER="3")
     wait_for_chunks(tiny.folder / "runs", 3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=PATIENCE)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 4, err
     assert "unfinished: stopped by the keyboard" in err
     assert "of 30 chunks are done and kept" in err and "Traceback" not in err
