@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 BRIGHT, DARK = 138.0, 118.0
+calls: list[int] = []
 
 
 def mean_images() -> np.ndarray:
@@ -21,7 +22,9 @@ def mean_images() -> np.ndarray:
 
 def predict(images):
     """Minus the squared distance to each mean, as a logit."""
-    time.sleep(float(os.environ.get("NEAREST_MEAN_PAUSE", "0")))
+    calls.append(len(images))
+    if len(calls) > float(os.environ.get("NEAREST_MEAN_HOLDS_AFTER", "inf")):
+        time.sleep(600)
     flat = np.asarray(images, dtype=np.float64).reshape(len(images), 1, 64)
     return -((flat - mean_images().reshape(1, 3, 64)) ** 2).sum(axis=2) / 4000
 

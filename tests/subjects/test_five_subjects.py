@@ -136,9 +136,9 @@ def test_a_run_killed_by_the_system_goes_on_and_ends_with_the_same_findings(tmp_
     whole = assess(file, runs=tmp_path / "whole")
     root = tmp_path / "killed"
     code = "import sys; from roadworthy.execution.assess import assess; assess(sys.argv[1], runs=sys.argv[2])"
-    environment = {**os.environ, "NEAREST_MEAN_PAUSE": "0.2", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "NEAREST_MEAN_HOLDS_AFTER": "3", "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen([sys.executable, "-c", code, str(file), str(root)], env=environment)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(chunk_folders(root)) < 3 and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     process.kill()

@@ -137,7 +137,7 @@ class Service:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
 
 OFTEN = """
@@ -190,7 +190,7 @@ def serving(bundle_path: Path, state: Path, *options: str, **more: Any) -> Itera
                 stream.close()
 
 
-def until(condition: Any, *, seconds: float = 20.0) -> Any:
+def until(condition: Any, *, seconds: float = 60.0) -> Any:
     """Wait for something to become true."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

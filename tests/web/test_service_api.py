@@ -169,7 +169,7 @@ def test_other_addresses_need_the_token(bundle_path: Path, tmp_path: Path):
 
 
 def test_one_connection_carries_many_posts_also_after_a_refusal(service: Service):
-    with socket.create_connection(("127.0.0.1", service.port), timeout=10) as s:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as s:
         for i, (body, status) in enumerate(((b"{", 400), (json.dumps(events(1, first=95_000)[0]).encode(), 200)) * 2):
             s.sendall(b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             answer = b""
