@@ -25,7 +25,7 @@ from typing import Any
 
 from roadworthy.monitor import EventError
 from roadworthy.report.charts.palette import css
-from roadworthy.web import views
+from roadworthy.web import quick_posts, views
 from roadworthy.web.delivery import Webhook
 from roadworthy.web.events import Reader, Refused
 from roadworthy.web.guard import HEADERS, Guard
@@ -45,8 +45,6 @@ LEAST_SPAN_S = 1.0
 UNKNOWN_SHOWN = 10
 _LOG = logging.getLogger("roadworthy.monitor")
 _JSON_HEADERS: Headers = [(b"content-type", JSON), *HEADERS]
-_QUICK_HEADERS: Headers = [(b"content-type", JSON), (b"x-content-type-options", b"nosniff")]
-"""Of answers to posts of events: many a second, and never shown by a browser."""
 _TYPES = {"js": b"text/javascript", "css": b"text/css", "html": b"text/html; charset=utf-8"}
 
 Answer = tuple[int, bytes, bytes]
@@ -112,7 +110,7 @@ class App:
             return
         try:
             if path == "/v1/events" and request.method == "POST":
-                await answer(send, 200, await self._events(request, receive), _QUICK_HEADERS)
+                await answer(send, 200, await self._events(request, receive), quick_posts.HEADERS)
             elif self._sidecar is not None and (path == "/v2" or path.startswith("/v2/")):
                 await self._sidecar.serve(request, receive, send, self._feed)
             else:
@@ -121,13 +119,26 @@ class App:
         except Gone:
             return
         except Exception as error:
-            status, content, headers = self._trouble(error, request)
-            await answer(send, status, as_json(content), [*_JSON_HEADERS, *headers])
+            await answer(send, *self._trouble(error, request.method, path))
 
-    def _trouble(self, error: Exception, request: Request) -> tuple[int, dict[str, Any], Headers]:
-        """What to answer where something went wrong: status, content, further headers."""
+    def short_way(self) -> quick_posts.ShortWay:
+        """The way of small posts past the application, for the connections of a server."""
+        return quick_posts.ShortWay(
+            self._keeper,
+            self._reader.read,
+            allowed=lambda headers: self._guard.refusal(headers) is None,
+            trouble=lambda error: self._trouble(error, "POST", "/v1/events"),
+            body_limit=self._limit,
+        )
+
+    def _trouble(self, error: Exception, method: str, path: str) -> tuple[int, bytes, Headers]:
+        """What to answer where something went wrong: status, body, headers."""
+        status, content, headers = self._said(error, method, path)
+        return status, as_json(content), [*_JSON_HEADERS, *headers]
+
+    def _said(self, error: Exception, method: str, path: str) -> tuple[int, dict[str, Any], Headers]:
         if isinstance(error, Refused):
-            self._keeper.counting.totals["refused"] += request.method == "POST"
+            self._keeper.counting.totals["refused"] += method == "POST"
             place = {} if error.line is None else {"line": error.line}
             return error.status, {"error": str(error), **place}, []
         if isinstance(error, EventError):
@@ -139,13 +150,13 @@ class App:
             return 503, {"error": str(error)}, [(b"retry-after", b"1")]
         if isinstance(error, NoServer):
             return 502, {"error": str(error)}, []
-        _LOG.error("%s %s failed", request.method, request.path, exc_info=error)
+        _LOG.error("%s %s failed", method, path, exc_info=error)
         return 500, {"error": "this is a fault of the service; its log says where"}, []
 
     async def _events(self, request: Request, receive: Receive) -> bytes:
         body = await body_of(request, receive, self._limit)
         taken = await self._keeper.events(self._reader.read(body, now=time.time()))
-        return b'{"accepted":%d,"repeated":%d,"late":%d,"unscored":%d,"ahead":%d}' % taken
+        return quick_posts.words(taken)
 
     async def _feed(self, ids: list[str], columns: Mapping[str, Any]) -> None:
         """Events whose scores a server of models has answered with."""

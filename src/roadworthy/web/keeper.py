@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from roadworthy.monitor import Taken
@@ -32,6 +33,9 @@ THINNING = 600
 _LOG = logging.getLogger("roadworthy.monitor")
 _T = TypeVar("_T")
 
+Reply = Callable[[Any], None]
+"""Takes what became of a post: counts, or the exception why it was not counted."""
+
 
 class Busy(Exception):
     """More waits to be written than there is room for; a client tries again in a moment."""
@@ -47,8 +51,8 @@ class Keeper:
         self.writing = Histogram()
         self.sizes = Histogram((1, 2, 5, 10, 20, 50, 100, 200, 500, 1000))
         self._collect_s, self._most_waiting = collect_s, most_waiting
-        self._waiting: list[tuple[Post, asyncio.Future[Any]]] = []
-        self.waiting = 0
+        self._waiting: list[tuple[Post, Reply]] = []
+        self.waiting, self._since = 0, 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._remarks: dict[str, float] = {}
         self._thread = ThreadPoolExecutor(1, "keeper")
@@ -92,19 +96,27 @@ class Keeper:
             self._remarks[kind] = now
             _LOG.warning("%s", text)
 
-    def _put(self, post: Post) -> asyncio.Future[Any]:
-        if self.waiting and self.waiting + len(post) > self._most_waiting:
+    def put(self, post: Post, reply: Reply) -> None:
+        """Count a post with the next group; `reply` is called in the event loop with what became of it."""
+        size = len(post)
+        if self.waiting and self.waiting + size > self._most_waiting:
             raise Busy(f"{self.waiting:,} events wait to be written; nothing of this was counted, send it again")
+        if not self.waiting:
+            self._since = self._loop.time()
+            self._some.set()
+        self._waiting.append((post, reply))
+        self.waiting += size
+
+    def _put(self, post: Post) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting.append((post, future))
-        self.waiting += len(post)
-        self._some.set()
+        self.put(post, partial(_settle, future))
         return future
 
     async def _write_groups(self) -> None:
         while True:
             await self._some.wait()
-            await asyncio.sleep(self._collect_s)
+            # What has waited while the group before was written does not wait again.
+            await asyncio.sleep(self._since + self._collect_s - self._loop.time())
             self._some.clear()
             await self._write_group()
 
@@ -137,16 +149,14 @@ class Keeper:
             self.remark(f"a group of posts was not counted: {self.trouble}")
 
     @staticmethod
-    def _answer(group: list[tuple[Post, asyncio.Future[Any]]], written: asyncio.Future[list[Any]]) -> None:
+    def _answer(group: list[tuple[Post, Reply]], written: asyncio.Future[list[Any]]) -> None:
         error = written.exception()
         outcomes = [error] * len(group) if error else written.result()
-        for (_, future), outcome in zip(group, outcomes, strict=True):
-            if future.done():  # its client has gone
-                continue
-            if isinstance(outcome, BaseException):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+        for (_, reply), outcome in zip(group, outcomes, strict=True):
+            try:
+                reply(outcome)
+            except Exception as fault:  # of one connection; the others of its group get their answers
+                _LOG.error("an answer was not sent", exc_info=fault)
 
     async def _take_readings(self) -> None:
         turn = 0
@@ -161,3 +171,12 @@ class Keeper:
                 self.remark(f"a reading was not kept: {error}")
             except Exception as error:
                 _LOG.error("a reading failed", exc_info=error)
+
+
+def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
+    if future.done():  # its client has gone
+        return
+    if isinstance(outcome, BaseException):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,8 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
     check_extra()
     import uvicorn
 
+    from roadworthy.web.quick_posts import QuickPosts
+
     steady_memory()
     listening = _bound(settings)
     host, port = listening.getsockname()[:2]
@@ -122,9 +125,10 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]
         loop="uvloop",
-        http="httptools",
+        http=partial(QuickPosts, app.short_way()),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
+        proxy_headers=False,
         access_log=False,
         log_level=logging.WARNING,
         server_header=False,

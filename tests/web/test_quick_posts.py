@@ -1,0 +1,249 @@
+"""Small posts of events take a short way past the application: the same answers, whatever a connection brings and in which pieces."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from monitored import Service, events, serving, until
+
+from roadworthy.web.quick_posts import length_of
+
+
+@pytest.fixture(scope="module")
+def service(bundle_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(bundle_path, tmp_path_factory.mktemp("quick") / "s.sqlite") as running:
+        yield running
+
+
+def request(event: Any, *lines: str, path: str = "/v1/events", method: str = "POST") -> bytes:
+    """A request as a client writes it."""
+    body = event if isinstance(event, bytes) else json.dumps(event).encode()
+    head = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}", *lines, "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+class Line:
+    """A connection that stays open."""
+
+    def __init__(self, service: Service) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", service.port), timeout=20)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._read = self.socket.makefile("rb")
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._read.close()
+        self.socket.close()
+
+    def send(self, *parts: bytes) -> None:
+        for i, part in enumerate(parts):
+            if i:
+                time.sleep(0.02)
+            self.socket.sendall(part)
+
+    def answer(self) -> tuple[int, dict[str, str], Any]:
+        status = int(self._read.readline().split()[1])
+        headers = {}
+        while line := self._read.readline().strip().decode():
+            name, _, value = line.partition(": ")
+            headers[name.lower()] = value
+        body = self._read.read(int(headers["content-length"]))
+        return status, headers, json.loads(body)
+
+    def ended(self) -> bool:
+        return self._read.read(1) == b""
+
+
+_numbers = iter(range(10_000_000, 20_000_000))
+
+
+def event() -> dict[str, Any]:
+    """One that was not sent before."""
+    return events(1, first=next(_numbers), start=0.0, step=1e-6)[0] | {"time": time.time()}
+
+
+ONE = {"accepted": 1, "repeated": 0, "late": 0, "unscored": 0, "ahead": 0}
+AGAIN = {"accepted": 0, "repeated": 1, "late": 0, "unscored": 0, "ahead": 0}
+
+
+def test_a_post_in_pieces_is_the_same_post(service):
+    with Line(service) as line:
+        for cut in (1, 20, 60, -40, -1):
+            post = event()
+            content = request(post)
+            line.send(content[:cut], content[cut:])
+            assert line.answer()[::2] == (200, ONE)
+            line.send(content)
+            assert line.answer()[::2] == (200, AGAIN)
+
+
+def test_posts_on_one_line_without_waiting_are_answered_in_order(service):
+    first, second = event(), event()
+    posts = [first, second, first, {"id": "no score"}, event()]
+    with Line(service) as line:
+        line.send(b"".join(map(request, posts)))
+        found = [line.answer() for _ in posts]
+        assert [status for status, _, _ in found] == [200, 200, 200, 400, 200]
+        assert [body for _, _, body in found[:3]] == [ONE, ONE, AGAIN]
+
+
+def test_short_and_long_ways_take_turns_on_one_line(service):
+    with Line(service) as line:
+        for _ in range(3):
+            content = request(event())
+            line.send(content + request(b"", method="GET", path="/health") + content[:30], content[30:])
+            assert line.answer()[2] == ONE
+            assert line.answer()[2]["status"] == "ok"
+            assert line.answer()[2] == AGAIN
+
+
+def test_both_ways_answer_with_the_same_headers(service):
+    with Line(service) as line:
+        line.send(request(event()))
+        _, short, _ = line.answer()
+        line.send(request(event(), "Content-Encoding: identity"))  # a decision: the long way
+        _, long, _ = line.answer()
+    assert short.keys() == long.keys() and {**short, "date": ""} == {**long, "date": ""}
+
+
+@pytest.mark.parametrize(
+    ("post", "lines", "status"),
+    [
+        (b"{", (), 400),
+        (b"[]", (), 400),
+        ({"id": "x", "time": 1.0, "scores": {"knn": "high", "energy": 0.5}}, (), 400),
+        (b'{"id": "x", "time": 1.0, "scores": {"knn": 1e999, "energy": 0.5}}', (), 400),
+        (b'{"id": "x", "time": 1.0, "scores": {"knn": NaN, "energy": 0.5}}', (), 400),
+        ({"id": "x", "subject": "another", "scores": {"knn": 0.5, "energy": 0.5}}, (), 409),
+        (event(), ("Origin: https://evil.example",), 403),
+        (event(), ("Content-Encoding: gzip",), 415),
+    ],
+)
+def test_what_is_refused_is_refused_with_its_reason_and_the_line_goes_on(service, post, lines, status):
+    before = service.counted()
+    with Line(service) as line:
+        for _ in range(2):
+            line.send(request(post, *lines))
+            found, _, body = line.answer()
+            assert found == status and body["error"]
+        assert service.counted() == before
+        line.send(request(event()))
+        assert line.answer()[::2] == (200, ONE)
+
+
+def test_a_head_that_was_let_in_lets_no_other_in(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite", "--token", "a-secret") as running, Line(running) as line:
+        for _ in range(2):
+            line.send(request(event(), "Authorization: Bearer a-secret"))
+            assert line.answer()[::2] == (200, ONE)
+            for lines in (
+                (),
+                ("Authorization: Bearer a-secreT",),
+                ("Authorization: Bearer a-secret", "Origin: http://b"),
+            ):
+                line.send(request(event(), *lines))
+                assert line.answer()[0] in (401, 403)
+
+
+def test_the_last_post_of_a_line_is_answered_before_it_ends(service):
+    with Line(service) as line:
+        line.send(request(event()))
+        assert line.answer()[0] == 200
+        line.send(request(event(), "Connection: close"))
+        status, headers, body = line.answer()
+        assert (status, headers["connection"], body) == (200, "close", ONE)
+        assert line.ended()
+
+
+def test_a_service_that_is_stopped_answers_the_posts_that_wait(bundle_path, tmp_path):
+    state = tmp_path / "s.sqlite"
+    acknowledged: list[str] = []
+    with serving(bundle_path, state) as running:
+        stopping = threading.Event()
+
+        def posting() -> None:
+            with Line(running) as line:
+                while True:
+                    post = event()
+                    try:
+                        line.send(request(post))
+                        if line.answer()[2] == ONE:
+                            acknowledged.append(post["id"])
+                    except (OSError, IndexError, ValueError):  # the line has ended
+                        assert stopping.is_set()
+                        return
+
+        threads = [threading.Thread(target=posting) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(acknowledged) > 100)
+        stopping.set()
+        assert running.stop() == 0
+        for thread in threads:
+            thread.join(timeout=20)
+            assert not thread.is_alive()
+    with serving(bundle_path, state) as again:
+        # One post a line may have been counted without its answer having been read.
+        assert len(acknowledged) <= again.counted() <= len(acknowledged) + len(threads)
+        reply = again.post([{**event(), "id": name} for name in acknowledged])
+        assert reply.json["repeated"] == len(acknowledged)
+
+
+def test_a_line_on_which_nothing_comes_is_closed(service):
+    with Line(service) as line:
+        line.send(request(event()))
+        assert line.answer()[0] == 200
+        began = time.monotonic()
+        assert line.ended()
+        assert time.monotonic() - began > 3.0
+
+
+_HEAD = b"POST /v1/events HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        _HEAD + b"Content-Length: 5\r\n\r\n",
+        _HEAD + b"Content-Length: 7\r\n\r\n",
+        _HEAD + b"Transfer-Encoding: chunked\r\n\r\n",
+        _HEAD + b"Host: b\r\n\r\n",
+        _HEAD + b"Connection: close\r\n\r\n",
+        _HEAD + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        _HEAD + b"Expect: 100-continue\r\n\r\n",
+        _HEAD + b"Bad Name: 1\r\n\r\n",
+        _HEAD + b" folded\r\n\r\n",
+        _HEAD.replace(b"5", b"+5") + b"\r\n",
+        _HEAD.replace(b"5", b"0x5") + b"\r\n",
+        _HEAD.replace(b"5", b"-5") + b"\r\n",
+        _HEAD.replace(b"5", b"99999999999") + b"\r\n",
+        _HEAD.replace(b"/v1/events", b"/v1/events?a=1") + b"\r\n",
+        _HEAD.replace(b"/v1/events", b"/v1/labels") + b"\r\n",
+        _HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"\r\n",
+        _HEAD.replace(b"\r\n", b"\n") + b"\n{}\r\n\r\n",
+        b"POST /v1/events HTTP/1.1\r\nHost: a\r\n\r\n",
+    ],
+)
+def test_a_head_that_needs_a_decision_goes_the_long_way(head):
+    assert length_of(head, lambda headers: True) is None
+
+
+@given(st.binary(max_size=60))
+def test_whatever_stands_in_a_head_its_length_is_the_one_that_it_says(line):
+    assert length_of(_HEAD + b"\r\n", lambda headers: True) == 5
+    assert length_of(_HEAD + line + b"\r\n\r\n", lambda headers: True) in (5, None)
+
+
+def test_a_head_that_is_not_allowed_goes_the_long_way():
+    assert length_of(_HEAD + b"\r\n", lambda headers: headers[b"host"] == b"b") is None
