@@ -1,4 +1,4 @@
-"""Small posts of events take a short way past the application: the same answers, whatever a connection brings and in which pieces."""
+"""Small posts of events take a short way past the application: the same answers, in whatever pieces a connection brings them."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ from roadworthy.web.keeper import Keeper
 PATH = b"/v1/events"
 LARGEST = 1 << 16
 """Bytes of a request that goes the short way; a larger one is worth a task."""
-HEADS = 1024
-"""Heads that are remembered."""
+HEADS, LONGEST_HEAD = 1024, 4096
+"""Heads that are remembered, and bytes of the longest."""
 HEADERS: Headers = [(b"content-type", JSON), (b"x-content-type-options", b"nosniff")]
 """Of answers to posts of events: many a second, and never shown by a browser."""
 _BEGIN = b"POST " + PATH + b" HTTP/1.1\r\n"
@@ -110,7 +110,7 @@ class ShortWay:
         head = content[:begin]
         length = self._lengths.get(head)
         if length is None:
-            if begin < 4 or not head.startswith(_BEGIN):
+            if not 4 <= begin <= LONGEST_HEAD or not head.startswith(_BEGIN):
                 return None
             length = length_of(head, self._allowed)
             if length is None or length > self._limit:
