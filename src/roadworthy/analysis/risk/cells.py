@@ -21,7 +21,6 @@ their own. A monitor keeps the same counts of a stream.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,19 +30,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk import learning
-from roadworthy.analysis.risk.learning import POWERS, Model, completed, rank_steps
+from roadworthy.analysis.risk.learning import POWERS, Model, completed
+from roadworthy.analysis.risk.placing import NOWHERE, Placing
 from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
 from roadworthy.statistics.fusion import plain_number, ranks, thinned
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NOWHERE = -1
-"""The cell of an event that lacks too many scores."""
 SHIFT_BINS, RIGHT_BINS = 15, 6
 """More bins tell unseen kinds a little better, and lose more by chance where rows are few (`studies/runtime-risk`)."""
-LACKING, USUAL = 0.25, 0.01
-"""The share of its scores that an event may lack, and of calibration rows from which on a score is known to be lacking at times."""
+USUAL = 0.01
+"""The share of calibration rows from which on a score is known to be lacking at times."""
 LEAST_PER_BIN = 10
 RIDGE_SHIFT, RIDGE_RIGHT = 1.0, 10.0
 """Being right is harder to learn than shift, and a wrong slope there costs more than a flat one."""
@@ -139,46 +137,16 @@ class Calibration:
         n = len(given[0])
         if any(len(column) != n for column in given):
             raise ValueError(f"all scores must be of the same events, found {[len(column) for column in given]} scores")
-        missing = np.isnan(given[0])
-        for column in given[1:]:
-            missing = missing | np.isnan(column)
-        totals = [np.full(n, m.coefficients[0]) for m in self._models]
-        outside = np.zeros(n, dtype=bool)
-        for column, (values, tables), (low, high) in zip(given, self._lookup, self.reach, strict=True):
-            at = np.searchsorted(values, column)
-            at = 2 * at + (values[np.minimum(at, len(values) - 1)] == column)
-            for total, table in zip(totals, tables, strict=True):
-                total += table[at]
-            outside |= (column < low) | (column > high)
-        if missing.any():
-            self._complete(given, totals, np.flatnonzero(missing))
-        bins = [np.searchsorted(m.edges, t, side="right") for m, t in zip(self._models, totals, strict=True)]
-        _, clean, shifted, _ = self.shape
-        cells = (((bins[0] * clean + bins[1]) * shifted + bins[2]) * 2 + outside).astype(np.int16)
-        if missing.any():
-            cells[self._unlike(given)] = NOWHERE
-        return cells
+        return self._placing.many(given)
 
     def place_one(self, scores: Mapping[str, float]) -> int:
         """`place` for one event, without arrays; the same cell."""
-        totals = [m.coefficients[0] for m in self._models]
-        a, b, c = totals
-        outside = False
-        for name, (values, (first, second, third)), (low, high) in zip(
-            self.names, self._lists, self.reach, strict=True
-        ):
-            score = float(scores.get(name, math.nan))  # a float32 would be compared in its own precision
-            if score != score:
-                return int(self.place({n: [scores.get(n, math.nan)] for n in self.names})[0])
-            if score - score != 0.0:
-                raise ValueError(infinite(name))
-            at = bisect_left(values, score)
-            at = 2 * at + (at < len(values) and values[at] == score)
-            a, b, c = a + first[at], b + second[at], c + third[at]
-            outside = outside or score < low or score > high
-        s, clean, shifted = self._edges
-        place = (_bin(s, a) * (len(clean) + 1) + _bin(clean, b)) * (len(shifted) + 1) + _bin(shifted, c)
-        return 2 * place + outside
+        get = scores.get
+        given = [float(get(name, math.nan)) for name in self.names]  # a float32 would be compared in its own precision
+        cell = self._placing.one(given)
+        if cell is None:  # a score is missing, or refused
+            return int(self.place({name: [score] for name, score in zip(self.names, given, strict=True)})[0])
+        return cell
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; counts as the cells that have any, since most have none."""
@@ -251,48 +219,10 @@ class Calibration:
             raise ValueError(infinite(name))
         return column
 
-    @property
-    def _models(self) -> tuple[Model, Model, Model]:
-        return self.shift, self.right_clean, self.right_shifted
-
     @cached_property
-    def _lookup(self) -> list[tuple[Floats, list[Floats]]]:
-        """Of each supervisor: its distinct reference scores, and what every rank it can have adds to each model's score."""
-        found = []
-        for i, reference in enumerate(self.references):
-            values, steps = rank_steps(np.asarray(reference))
-            found.append((values, [m.terms(i, len(self.names), steps) for m in self._models]))
-        return found
-
-    @cached_property
-    def _lists(self) -> list[tuple[list[float], list[list[float]]]]:
-        return [(values.tolist(), [t.tolist() for t in tables]) for values, tables in self._lookup]
-
-    @cached_property
-    def _edges(self) -> list[tuple[float, ...]]:
-        return [m.edges for m in self._models]
-
-    def _unlike(self, given: Sequence[Floats]) -> NDArray[np.bool_]:
-        """Which events lack all scores, or more than a few that no calibration row lacked: nobody can speak for those."""
-        lacks = np.stack([np.isnan(column) for column in given])
-        never = ~np.array(self.gaps or (False,) * len(given))
-        many = lacks.sum(axis=0) > LACKING * len(given)
-        return np.asarray(lacks.all(axis=0) | (many & lacks[never].any(axis=0)))
-
-    def _complete(self, given: Sequence[Floats], totals: Sequence[Floats], rows: Ints) -> None:
-        """The models' scores of events with missing scores, whose ranks are the mean of the others."""
-        table = np.full((len(rows), len(given)), np.nan)
-        for j, (column, reference) in enumerate(zip(given, self.references, strict=True)):
-            values, steps = rank_steps(np.asarray(reference))
-            part = column[rows]
-            at = np.searchsorted(values, part)
-            at = 2 * at + (values[np.minimum(at, len(values) - 1)] == part)
-            table[:, j] = np.where(np.isnan(part), np.nan, steps[np.minimum(at, len(steps) - 1)])
-        table = completed(table)
-        for model, total in zip(self._models, totals, strict=True):
-            total[rows] = model.coefficients[0]
-            for j in range(len(given)):
-                total[rows] += model.terms(j, len(given), table[:, j])
+    def _placing(self) -> Placing:
+        models = self.shift, self.right_clean, self.right_shifted
+        return Placing(models, self.references, self.reach, self.gaps or (False,) * len(self.names))
 
 
 _WORDS = ("right", "wrong")
@@ -362,16 +292,6 @@ def calibrate(
         return _filled(replace(made, notes=notes, grouped=units is not None), counted, made.place(counted.columns))
     cells = ((bins[0] * made.shape[1] + bins[1]) * made.shape[2] + bins[2]) * 2
     return _filled(made, rows, cells)
-
-
-def _bin(edges: tuple[float, ...], value: float) -> int:
-    # bisect_right, written for short tuples: no import of a second name, and the same order as `searchsorted(side="right")`.
-    count = 0
-    for edge in edges:
-        if value < edge:
-            return count
-        count += 1
-    return count
 
 
 def _ranked(rows: Rows, references: Sequence[Floats]) -> Floats:
