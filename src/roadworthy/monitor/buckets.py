@@ -3,6 +3,7 @@
 A bucket is `width` seconds wide while it is young. Where the newest event is `keep` buckets ahead, two neighbours become one of
 twice the width, and so on: a year takes some twelve doublings, and memory grows with the logarithm of the time. Which bucket an
 instant lies in depends on the newest time alone, not on how it came about, so that the buckets of two replicas add up exactly.
+For the same reason events can wait until some thousands are counted together, or until somebody asks.
 
 >>> buckets = Buckets(cells=2, width=60.0, keep=4)
 >>> buckets.add(np.array([0.0, 10.0, 70.0]), np.array([0, 1, -1]))
@@ -27,6 +28,10 @@ Key = tuple[int, int]
 """Level (the width is doubled so many times) and number of a bucket."""
 
 LEVELS = 50
+GATHERED = 4096
+"""Events that are counted together."""
+WIDE = 64
+"""Counts are added up in one table where it has at most so many entries an event."""
 
 
 class Buckets:
@@ -39,40 +44,36 @@ class Buckets:
         self._rows: dict[Key, Ints] = {}
         self._newest: int | None = None
         self._edges = [0] * LEVELS
+        self._time = np.empty(GATHERED)
+        self._cell = np.empty(GATHERED, dtype=np.int64)
+        self._waiting = 0
 
     def __len__(self) -> int:
+        self._settle()
         return len(self._rows)
 
     def add(self, time: Floats, cell: Cells | Ints) -> None:
         """Count events; -1 stands for no score."""
-        if not len(time):
-            return
-        numbers = np.floor(time / self.width).astype(np.int64)
-        self._advance(int(numbers.max()))
-        levels = self._levels(numbers)
-        numbers >>= levels
-        columns = np.where(cell < 0, self.cells, cell)
-        same = (levels[1:] == levels[:-1]) & (numbers[1:] == numbers[:-1])
-        if len(same) - int(same.sum()) > len(self._rows) + 2:  # out of order: bring together what belongs together
-            order = np.lexsort((numbers, levels))
-            levels, numbers, columns = levels[order], numbers[order], columns[order]
-            same = (levels[1:] == levels[:-1]) & (numbers[1:] == numbers[:-1])
-        starts = np.concatenate([[0], np.flatnonzero(~same) + 1])
-        ends = [*starts[1:].tolist(), len(columns)]
-        keys = zip(levels[starts].tolist(), numbers[starts].tolist(), strict=True)
-        for key, start, end in zip(keys, starts.tolist(), ends, strict=True):
-            row = self._row(key)
-            if end - start > self.cells:
-                row += np.bincount(columns[start:end], minlength=self.cells + 1)
-            else:
-                np.add.at(row, columns[start:end], 1)
+        for at in range(0, len(time), GATHERED):
+            some, cells = time[at : at + GATHERED], cell[at : at + GATHERED]
+            if self._waiting + len(some) > GATHERED:
+                self._settle()
+            part = slice(self._waiting, self._waiting + len(some))
+            self._time[part], self._cell[part] = some, cells
+            self._waiting = part.stop
 
     def add_one(self, time: float, cell: int) -> None:
         """Count one event."""
-        self.change(time, cell, 1)
+        at = self._waiting
+        if at == GATHERED:
+            self._settle()
+            at = 0
+        self._time[at], self._cell[at] = time, cell
+        self._waiting = at + 1
 
     def change(self, time: float, cell: int, by: int) -> None:
         """Count one event, or take it back."""
+        self._settle()
         number = math.floor(time / self.width)
         self._advance(number)
         level = 0 if number >= self._edges[0] else int(self._levels(np.array([number]))[0])
@@ -80,11 +81,13 @@ class Buckets:
 
     def spans(self) -> list[tuple[tuple[float, float], Ints]]:
         """Every bucket with its first and last second, oldest first."""
+        self._settle()
         found = [((i << k) * self.width, ((i + 1) << k) * self.width) for k, i in self._rows]
         return sorted(zip(found, self._rows.values(), strict=True), key=lambda pair: pair[0])
 
     def total(self) -> Ints:
         """Counts of all time."""
+        self._settle()
         return np.sum(list(self._rows.values()), axis=0, dtype=np.int64) if self._rows else self._blank()
 
     def copy(self) -> Buckets:
@@ -97,6 +100,8 @@ class Buckets:
         """Add the counts of another, or take them away."""
         if (self.cells, self.width, self.keep) != (other.cells, other.width, other.keep):
             raise ValueError("buckets of different widths or cells cannot be added up")
+        self._settle()
+        other._settle()
         if other._newest is not None:
             self._advance(other._newest)
         for (level, number), row in other._rows.items():
@@ -104,17 +109,50 @@ class Buckets:
 
     def arrays(self) -> tuple[Ints, Ints, int | None]:
         """Keys, rows and the newest bucket, for keeping."""
+        self._settle()
         keys = np.array(list(self._rows), dtype=np.int64).reshape(-1, 2)
         rows = np.array(list(self._rows.values()), dtype=np.int64).reshape(-1, self.cells + 1)
         return keys, rows, self._newest
 
     def restore(self, keys: Ints, rows: Ints, newest: int | None) -> None:
         """The inverse of `arrays`."""
-        self._rows, self._newest = {}, None
+        self._rows, self._newest, self._waiting = {}, None, 0
         if newest is not None:
             self._advance(newest)
         for (level, number), row in zip(keys.tolist(), rows, strict=True):
             self._rows[(level, number)] = row.astype(np.int64)
+
+    def _settle(self) -> None:
+        """Count the events that wait."""
+        if not self._waiting:
+            return
+        numbers = np.floor(self._time[: self._waiting] / self.width).astype(np.int64)
+        columns = self._cell[: self._waiting] % (self.cells + 1)  # -1, no score, is the last one
+        self._waiting = 0
+        first, last = int(numbers.min()), int(numbers.max())
+        self._advance(last)
+        if first >= self._edges[0] and (last - first + 1) * (self.cells + 1) <= WIDE * len(numbers):
+            self._count_together(numbers, columns, first, last)
+        else:
+            self._count_apart(numbers, columns)
+
+    def _count_together(self, numbers: Ints, columns: Ints, first: int, last: int) -> None:
+        """Buckets that are young and near each other, in one table."""
+        wide = self.cells + 1
+        table = np.bincount((numbers - first) * wide + columns, minlength=(last - first + 1) * wide)
+        for number in np.flatnonzero(np.bincount(numbers - first)).tolist():
+            self._row((0, first + number))[:] += table[number * wide : (number + 1) * wide]
+
+    def _count_apart(self, numbers: Ints, columns: Ints) -> None:
+        levels = self._levels(numbers)
+        numbers >>= levels
+        order = np.lexsort((numbers, levels))
+        levels, numbers, columns = levels[order], numbers[order], columns[order]
+        starts = np.flatnonzero(np.r_[True, (levels[1:] != levels[:-1]) | (numbers[1:] != numbers[:-1])])
+        ends = [*starts[1:].tolist(), len(columns)]
+        keys = zip(levels[starts].tolist(), numbers[starts].tolist(), strict=True)
+        for key, start, end in zip(keys, starts.tolist(), ends, strict=True):
+            np.add.at(self._row(key), columns[start:end], 1)
 
     def _blank(self) -> Ints:
         return np.zeros(self.cells + 1, dtype=np.int64)
