@@ -118,11 +118,9 @@ def count(monitor: Monitor, batch: Batch, *, now: float) -> Taken:
 
 def all_new(monitor: Monitor, batch: Batch, *, now: float) -> bool:
     """Whether every event of a batch is sure to be counted: none repeated, late or ahead. May say no where they would be."""
-    from roadworthy.monitor.events import marks
-
     state, recent = monitor.state, monitor.state.recent
-    keys = set(marks(batch.ids).tolist())
-    if len(keys) < len(batch) or not recent.names.keys().isdisjoint(keys):
+    names = set(batch.ids)
+    if len(names) < len(batch) or not recent.known.isdisjoint(names):
         return False
     oldest, newest = float(batch.times.min()), float(batch.times.max())
     if oldest < max(newest, state.newest) - state.lateness or newest > now + state.lateness:

@@ -39,6 +39,7 @@ _LOG = logging.getLogger("roadworthy.monitor")
 Post = Batch | Single | LabelPost
 Outcome = Taken | Labelled | Exception
 """What became of a post; an exception is why it was not taken."""
+_EVENTS = (Batch, Single)
 _COUNTED, _UNSCORED = Taken(1, 0, 0, 0), Taken(0, 0, 0, 1)
 
 
@@ -52,8 +53,8 @@ class Call:
     @classmethod
     def of(cls, posts: list[tuple[int, Batch | Single]], calibration: Calibration) -> Call:
         """Batches first, then single events."""
-        batches = [(i, post) for i, post in posts if isinstance(post, Batch)]
-        singles = [(i, post) for i, post in posts if isinstance(post, Single)]
+        batches = [(i, post) for i, post in posts if type(post) is Batch]
+        singles = [(i, post) for i, post in posts if type(post) is Single]
         parts = [post for _, post in batches]
         if singles:
             parts.append(placed([post for _, post in singles], calibration))
@@ -63,8 +64,10 @@ class Call:
         """What became of each post: of several, all events were counted."""
         if len(self.posts) == 1:
             return {self.posts[0][0]: taken}
-        found: dict[int, Taken | Labelled] = {}
         scored = (self.batch.cells >= 0).tolist()
+        if len(scored) == len(self.posts):
+            return {i: _COUNTED if one else _UNSCORED for (i, _), one in zip(self.posts, scored, strict=True)}
+        found: dict[int, Taken | Labelled] = {}
         at = 0
         for i, post in self.posts:
             n = len(post)
@@ -127,8 +130,8 @@ class Counting:
     def _together(self, posts: Sequence[Post]) -> list[Outcome]:
         """Count posts, all or, where it raises, none of them."""
         now = self._now()
-        labels = {i: self._resolved(post) for i, post in enumerate(posts) if not isinstance(post, Batch | Single)}
-        calls = self._calls([(i, post) for i, post in enumerate(posts) if isinstance(post, Batch | Single)], now)
+        labels = {i: self._resolved(post) for i, post in enumerate(posts) if not isinstance(post, _EVENTS)}
+        calls = self._calls([(i, post) for i, post in enumerate(posts) if isinstance(post, _EVENTS)], now)
         rows = [(EVENTS, packed(call.batch, now=now)) for call in calls]
         rows += [(LABELS, json.dumps(known).encode()) for known, _ in labels.values() if known]
         for call in calls:
@@ -212,7 +215,7 @@ class Counting:
         known: list[Label] = []
         unknown: list[str] = []
         for label in post:
-            at = recent.find(mark(label.id)) if label.time is None else None
+            at = recent.find(label.id) if label.time is None else None
             if at is not None:
                 # The events of its group are counted first, and may push its own out.
                 known.append(label._replace(cell=int(recent.cell[at]), time=float(recent.time[at])))
