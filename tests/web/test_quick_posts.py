@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -11,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 from monitored import Service, events, serving, until
+from uvicorn.server import ServerState
 
-from roadworthy.web.quick_posts import length_of
+from roadworthy.web.quick_posts import QuickPosts, length_of
+from roadworthy.web.service import Settings, build
 
 
 @pytest.fixture(scope="module")
@@ -247,3 +251,39 @@ def test_whatever_stands_in_a_head_its_length_is_the_one_that_it_says(line):
 
 def test_a_head_that_is_not_allowed_goes_the_long_way():
     assert length_of(_HEAD + b"\r\n", lambda headers: headers[b"host"] == b"b") is None
+
+
+class _Wire:
+    """A connection's far end."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return default
+
+
+def test_a_small_post_makes_no_task_and_is_answered_when_it_is_on_disk(bundle_path, tmp_path):
+    app = build(Settings(bundle_path, tmp_path / "s.sqlite"))
+    way, config = app.short_way(), uvicorn.Config(app, http="httptools", ws="none", lifespan="off")
+
+    async def post() -> _Wire:
+        app._keeper.start()
+        tasks, wire = len(asyncio.all_tasks()), _Wire()
+        connection = QuickPosts(way, config=config, server_state=ServerState(), app_state={})
+        connection.connection_made(wire)
+        connection.data_received(request(event()))
+        assert (app._keeper.waiting, len(asyncio.all_tasks()), wire.written) == (1, tasks, b"")
+        while not wire.written:
+            await asyncio.sleep(0.001)
+        assert len(app._keeper.counting.ledger.restored()[1]) == 1
+        await app._keeper.close()
+        return wire
+
+    assert asyncio.run(post()).written.endswith(json.dumps(ONE, separators=(",", ":")).encode())
