@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -14,3 +16,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # A deadline fails examples, and the health check whole tests, wherever the machine is busy with something else.
 settings.register_profile("roadworthy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("roadworthy")
+
+
+@pytest.fixture(scope="module")
+def quick_alarms() -> Iterator[None]:
+    """A twentieth of the streams by which the threshold of an alarm is found: for tests that ask for something else."""
+    from roadworthy.monitor import false_alarms
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(false_alarms, "WORLDS", 40)
+        yield

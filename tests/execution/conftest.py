@@ -1,15 +1,21 @@
-"""Runs of these tests compile monitors on the way; few simulated streams are enough where the alarm is not what is tested."""
+"""Runs of these tests compile monitors on the way; most ask for something else, and few simulated streams do for the rest."""
 
 from __future__ import annotations
 
 import pytest
 
-from roadworthy.monitor import false_alarms
+from roadworthy.execution import assess
+from roadworthy.execution.compiling import Compiled
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quick_alarms():
-    """A twentieth of the streams without shift by which the threshold of an alarm is found."""
-    usual, false_alarms.WORLDS = false_alarms.WORLDS, 40
-    yield
-    false_alarms.WORLDS = usual
+def all_alarms_are_quick(quick_alarms):
+    """Thresholds of alarms are not what is tested here."""
+
+
+@pytest.fixture(scope="module")
+def no_monitor():
+    """Nothing is compiled, which takes half the time of a small run: for tests of all the rest of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assess, "compile_monitor", lambda *given, **more: Compiled(because="nobody asked for it"))
+        yield

@@ -18,6 +18,8 @@ from roadworthy.spec import SpecError
 from roadworthy.store import RunFolder
 from roadworthy.subject import SubjectError
 
+pytestmark = pytest.mark.usefixtures("no_monitor")
+
 PREDICT = "def predict(image):\n    x = float(image.mean()) / 255\n    return [1 - x, x]\n"
 FILE = """name: judge
 subject: {task: classification, python: subject.py:predict}

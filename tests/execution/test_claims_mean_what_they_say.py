@@ -11,6 +11,8 @@ import pytest
 from roadworthy.execution.assess import Run, assess
 from roadworthy.spec import Assessment, SpecError
 
+pytestmark = pytest.mark.usefixtures("no_monitor")
+
 FILE = """\
 name: sorter
 subject: {{task: classification, python: subject.py:predict}}

@@ -16,6 +16,8 @@ from roadworthy.execution.assess import assess
 from roadworthy.execution.export import export, made, planned
 from roadworthy.spec import Assessment
 
+pytestmark = pytest.mark.usefixtures("no_monitor")
+
 RECORD = '''
 import numpy as np
 

@@ -10,6 +10,8 @@ import pytest
 
 from roadworthy.execution.assess import assess
 
+pytestmark = pytest.mark.usefixtures("no_monitor")
+
 MODEL = """
 import torch
 

@@ -27,6 +27,8 @@ from roadworthy.store import ChunkCache
 from roadworthy.subject import function_module, single
 from roadworthy.subject.trace import Trace
 
+pytestmark = pytest.mark.usefixtures("no_monitor")
+
 FILE = """\
 name: keys
 subject: {task: classification, python: subject.py:predict, version: "1"}

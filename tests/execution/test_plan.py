@@ -16,6 +16,9 @@ from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.work import Unfinished
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.subject import function_module, single
+from roadworthy.subject.training import member_file, save_member
+
+pytestmark = pytest.mark.usefixtures("no_monitor")
 
 FILE = """\
 name: judge
@@ -321,7 +324,14 @@ def test_members_are_not_trained_on_rows_that_judge_them(recipe):
     assert not (recipe / "trained").exists()
 
 
-def test_supervisors_may_be_fitted_on_what_members_were_trained_on(recipe):
+def test_supervisors_may_be_fitted_on_what_members_were_trained_on(recipe, monkeypatch):
+    def trained_here(recipe, folder, numbers, workers):
+        folder.mkdir()
+        for number in numbers:
+            save_member(recipe.member(number), member_file(folder, number), recipe.note(number))
+            yield number, member_file(folder, number)
+
+    monkeypatch.setattr("roadworthy.subject.members._trained", trained_here)
     assert plan_of(recipe, ENSEMBLE).notes == []
     assert (recipe / "trained").exists()
 

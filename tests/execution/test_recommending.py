@@ -26,11 +26,14 @@ from roadworthy.store import RunFolder
 from roadworthy.subject.needs import Output
 from roadworthy.subject.trace import ModuleTrace
 
+pytestmark = pytest.mark.usefixtures("no_monitor")
+
 _spec = importlib.util.spec_from_file_location("supervising_tests", Path(__file__).with_name("test_supervising.py"))
 assert _spec is not None and _spec.loader is not None
 _tests = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_tests)
-FILE, MODEL, thirds = _tests.FILE, _tests.MODEL, _tests.thirds
+MODEL, thirds = _tests.MODEL, _tests.thirds
+FILE = _tests.FILE.replace("chunk: 40", "chunk: 400")
 edited, finding, record_of = _tests.edited, _tests.finding, _tests.record_of
 
 COST = "verdicts: {rule: cost, miss: 100, false_alarm: 1, prevalence: 0.1}\nexecution:"

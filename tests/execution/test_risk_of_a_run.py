@@ -13,6 +13,8 @@ from roadworthy.execution.assess import Run, assess
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.store import RunFolder
 
+pytestmark = pytest.mark.usefixtures("no_monitor")
+
 FILE = """\
 name: sorter
 subject: {{task: classification, python: subject.py:predict}}

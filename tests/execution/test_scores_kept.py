@@ -16,6 +16,8 @@ from roadworthy.subject.needs import Input, Output
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.keeping import LearnedSupervisor
 
+pytestmark = pytest.mark.usefixtures("no_monitor")
+
 FILE = """name: sums
 subject: {task: classification, python: model.py:answer}
 data:

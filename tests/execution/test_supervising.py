@@ -21,6 +21,8 @@ from roadworthy.subject.needs import Input, Output
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.supervisor import load_supervisor
 
+pytestmark = pytest.mark.usefixtures("no_monitor")
+
 MODEL = """
 import torch
 from torch import nn
