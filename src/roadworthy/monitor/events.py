@@ -1,10 +1,14 @@
 """What a monitor is given: events with an id, a time in seconds, and scores or the cell they fall into.
 
 Ids are remembered as 64-bit marks (BLAKE2b of the text), the same on every machine, so that two replicas know an event that both
-have seen. A whole-number id is mixed by a bijection instead: two different ones never collide, and 7 and "7" are two ids.
+have seen. A whole-number id is mixed by a bijection instead: two different ones never collide, and 7 and "7" are two ids. An event
+without an id is known by its replica and its number there. Within one monitor the names themselves are compared, and marks
+are worked out where they are needed: to order events of the same instant, to keep a state, and to put two together.
 
 >>> marks(["a", "b"]).tolist() == [mark("a"), mark("b")], marks([7]).tolist() == [mark(7)]
 (True, True)
+>>> marks([("replica", 3), ("replica", 4)]).tolist()[1] == mark(("replica", 4)), given_name(("replica", 4))
+(True, 'replica#4')
 >>> Taken(3, 1, 0, 0) + Taken(2, 0, 0, 1)
 Taken(accepted=5, repeated=1, late=0, unscored=1, ahead=0)
 """
@@ -23,6 +27,11 @@ Floats = NDArray[np.float64]
 Cells = NDArray[np.int16]
 Marks = NDArray[np.uint64]
 
+Name = str | int | tuple[str, int]
+"""An id, or the replica and the number of an event that came without one."""
+
+_NUMBER = "#"
+"""Between the name of a replica and the number of an event that came without a name."""
 LATEST = 1e13
 """Seconds: no clock shows more, and bucket numbers stay exact."""
 
@@ -48,7 +57,9 @@ class Taken(NamedTuple):
     def __add__(self, other: object) -> Taken:
         if not isinstance(other, Taken):
             return NotImplemented
-        return Taken(*(a + b for a, b in zip(self, other, strict=True)))
+        a, b, c, d, e = self
+        f, g, h, i, j = other
+        return Taken(a + f, b + g, c + h, d + i, e + j)
 
     @property
     def total(self) -> int:
@@ -77,23 +88,27 @@ _BLANK = blake2b(digest_size=8, person=b"roadworthy event"[:16])
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
-def mark(name: str | int) -> int:
-    """The mark of one id."""
+def mark(name: Name) -> int:
+    """The mark of one event."""
     if isinstance(name, str):
         state = _BLANK.copy()
         state.update(name.encode("utf-8", "surrogatepass"))
         return int.from_bytes(state.digest(), "little")
-    return int(mixed(np.array([int(plain_name(name)) & _MASK], dtype=np.uint64))[0])
+    return int(marks([name])[0]) if isinstance(name, tuple) else int(mixed(_wrapped([int(plain_name(name))]))[0])
 
 
 def marks(names: Sequence[Any] | NDArray[Any]) -> Marks:
-    """The marks of many ids."""
+    """The marks of many events."""
     if isinstance(names, np.ndarray):
         if names.dtype.kind in "iu":
             return mixed(names.astype(np.uint64))
         names = names.tolist()
-    if names and all(type(name) is int for name in names):
-        return mixed(np.array([name & _MASK for name in names], dtype=np.uint64))
+    kinds = set(map(type, names))
+    if kinds == {int}:
+        return mixed(_wrapped(list(names)))
+    if kinds == {tuple}:
+        salts = {replica: mark(replica) for replica, _ in names}
+        return mixed(_wrapped([number for _, number in names]) ^ _wrapped([salts[replica] for replica, _ in names]))
     digests = []
     try:
         for name in names:
@@ -105,6 +120,40 @@ def marks(names: Sequence[Any] | NDArray[Any]) -> Marks:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64, copy=False)
 
 
+def _wrapped(numbers: Sequence[int]) -> Marks:
+    return np.array([number & _MASK for number in numbers], dtype=np.uint64)
+
+
+def given_name(name: Name) -> str | int:
+    """A name as a text or a number, which JSON knows and a question can carry."""
+    return f"{name[0]}{_NUMBER}{name[1]}" if isinstance(name, tuple) else name
+
+
+def numbered_name(name: str | int) -> tuple[str, int] | None:
+    """The replica and the number in the text for an event without an id; None where it is no such text.
+
+    >>> numbered_name("replica#4"), numbered_name("replica#x"), numbered_name(4)
+    (('replica', 4), None, None)
+    """
+    if not isinstance(name, str):
+        return None
+    replica, _, number = name.rpartition(_NUMBER)
+    # As many digits as fit into 64 bits.
+    return (replica, int(number)) if replica and number.isdecimal() and len(number) < 19 else None
+
+
+def kept_names(names: Sequence[str | int], kept: Marks) -> list[Name]:
+    """The names that were kept as these texts and numbers: the marks tell an event without an id from one that is called so."""
+    found: list[Name] = list(names)
+    numbered = {i: name for i, name in enumerate(map(numbered_name, names)) if name is not None}
+    if numbered:
+        same = marks(list(numbered.values())) == kept[list(numbered)]
+        for (i, name), own in zip(numbered.items(), same.tolist(), strict=True):
+            if own:
+                found[i] = name
+    return found
+
+
 def plain_names(names: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
     """Ids as texts and whole numbers of Python, which JSON knows.
 
@@ -112,7 +161,7 @@ def plain_names(names: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
     [7, 'a', 'b']
     """
     found: Sequence[Any] = names.tolist() if isinstance(names, np.ndarray) else names
-    if all(type(name) is str for name in found):
+    if set(map(type, found)) <= {str, int}:
         return found
     return [plain_name(name) for name in found]
 

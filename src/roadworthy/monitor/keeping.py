@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadworthy.monitor.alarms import Alarm
-from roadworthy.monitor.events import EventError, Taken
+from roadworthy.monitor.events import EventError, Taken, given_name, kept_names
 from roadworthy.monitor.labels import Label
 from roadworthy.monitor.replicas import from_arrays, to_arrays
 
@@ -46,7 +46,7 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "newest": None if math.isinf(state.newest) else state.newest,
         "furthest": state.furthest,
         "newest_bucket": newest,
-        "names": [recent.names[mark] for mark in recent.mark.tolist()],
+        "names": [given_name(name) for name in recent.first_names(len(recent))],
         "watch": watch,
         "alarms": [astuple(alarm) for alarm in alarms],
     }
@@ -82,7 +82,8 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.newest = -math.inf if head["newest"] is None else float(head["newest"])
     state.furthest = float(head["furthest"])
     state.buckets.restore(arrays["bucket_keys"], arrays["bucket_rows"], head["newest_bucket"])
-    state.recent.put(arrays["time"], arrays["mark"], arrays["cell"], head["names"])
+    names = kept_names(head["names"], arrays["mark"])
+    state.recent.put(arrays["time"], arrays["mark"], arrays["cell"], names)
     state.labels.given = dict(zip(arrays["label_marks"].tolist(), labels_of(arrays["labels"]), strict=True))
     state.labels.counts = arrays["label_counts"].copy()
     state.labels.asked = dict(zip(arrays["asked_marks"].tolist(), arrays["asked"].tolist(), strict=True))

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,14 @@ from roadworthy.monitor.events import (
     EventError,
     Events,
     Floats,
-    Marks,
+    Name,
     Taken,
     checked_cells,
     checked_time,
     checked_times,
+    given_name,
     mark,
-    marks,
-    mixed,
+    numbered_name,
     plain_name,
     plain_names,
 )
@@ -56,8 +57,6 @@ from roadworthy.monitor.state import State
 from roadworthy.monitor.watching import CHUNK, Watching, capacity_for
 from roadworthy.monitor.windows import Reading, read
 
-_NUMBER = "#"
-"""Between the name of a replica and the number of an event that came without a name."""
 _ONE = (Taken(1, 0, 0, 0), Taken(0, 1, 0, 0), Taken(0, 0, 1, 0), Taken(0, 0, 0, 1))
 
 
@@ -119,17 +118,17 @@ class Monitor:
         if events.id is not None and len(events.id) != n:
             raise EventError(f"{n} events need {n} ids, found {len(events.id)}")
         times = self._times(n) if events.time is None else checked_times(events.time, n, name)
-        keys, names = self._identified(events.id, n)
+        names = self._identified(events.id, n)
         taken = Taken(0, 0, 0, 0)
         if now is not None and len(times) and times.max() > now + self.bundle.lateness:
             kept = times <= now + self.bundle.lateness
             taken = Taken(0, 0, 0, 0, int((~kept).sum()))
             self.state.taken = self.state.taken + taken
-            times, keys, cells = times[kept], keys[kept], cells[kept]
+            times, cells = times[kept], cells[kept]
             names = [name for name, k in zip(names, kept.tolist(), strict=True) if k]
         for at in range(0, len(times), CHUNK):
             part = slice(at, at + CHUNK)
-            taken = taken + self.state.add(times[part], keys[part], cells[part], names[part])
+            taken = taken + self.state.add(times[part], None, cells[part], names[part])
             self._watching.look(self.state)
         return taken
 
@@ -153,13 +152,8 @@ class Monitor:
         if now is not None and time > now + self.bundle.lateness:
             self.state.taken = self.state.taken + Taken(0, 0, 0, 0, 1)
             return Taken(0, 0, 0, 0, 1)
-        if id is None:
-            keys, names = self._identified(None, 1)
-            key, id = int(keys[0]), names[0]
-        else:
-            id = plain_name(id)
-            key = mark(id)
-        outcome = self.state.add_one(time, key, cell, id)
+        name = self._identified(None, 1)[0] if id is None else id if type(id) is str else plain_name(id)
+        outcome = self.state.add_one(time, None, cell, name)
         if self._watching.due(self.state.counted):
             self._watching.look(self.state)
         return _ONE[outcome]
@@ -207,8 +201,8 @@ class Monitor:
         Without it: the probability with which the event was asked for, as it stands when the label is used, else 1. An event
         that is no longer among the last ones needs its cell and its time.
         """
-        key = self._key(id) if id is not None else self._unnamed_label()
-        at = self.state.recent.find(key)
+        name = self._unnamed_label() if id is None else self._held_name(id)
+        at = self.state.recent.find(name)
         if at is not None:
             time, cell = float(self.state.recent.time[at]), int(self.state.recent.cell[at])
         if time is None or cell is None:
@@ -217,7 +211,7 @@ class Monitor:
             )
         checked_cells([cell], self.state.cells, lambda _: repr(id))
         given = None if probability is None else float(probability)
-        self.state.labels.add(key, Label(float(time), int(cell), bool(correct), given))
+        self.state.labels.add(mark(name), Label(float(time), int(cell), bool(correct), given))
 
     def queue(self, n: int, window: int | str | None = None) -> list[Question]:
         """The n events of a window to label next, with their probabilities, which are remembered for their labels."""
@@ -240,7 +234,8 @@ class Monitor:
         for place in places:
             labels.ask(int(keys[place]), float(probability[place]))
         return [
-            Question(recent.names[int(keys[i])], float(times[i]), int(cells[i]), float(probability[i])) for i in places
+            Question(given_name(recent.name_at(part.start + i)), float(times[i]), int(cells[i]), float(probability[i]))
+            for i in map(int, places)
         ]
 
     def merge(self, other: Monitor) -> None:
@@ -316,33 +311,23 @@ class Monitor:
         newest = self.state.newest
         return (newest if math.isfinite(newest) else 0.0) + np.arange(1.0, n + 1.0)
 
-    def _identified(self, id: Sequence[Any] | np.ndarray | None, n: int) -> tuple[Marks, Sequence[Any]]:
+    def _identified(self, id: Sequence[Any] | np.ndarray | None, n: int) -> Sequence[Name]:
         if id is None:
             first = self.state.taken.total
-            names = [f"{self.replica}{_NUMBER}{i}" for i in range(first, first + n)]
-            return _unnamed(self.replica, np.arange(first, first + n)), names
-        return marks(id), plain_names(id)
+            return list(zip(repeat(self.replica), range(first, first + n), strict=False))
+        return plain_names(id)
 
-    def _unnamed_label(self) -> int:
-        """A mark for the label of an event that nobody can name: no two are alike."""
-        return int(_unnamed(f"{self.replica} label", np.array([int(self.state.labels.counts.sum())]))[0])
+    def _unnamed_label(self) -> Name:
+        """A name for the label of an event that nobody can name: no two are alike."""
+        return f"{self.replica} label", int(self.state.labels.counts.sum())
 
-    def _key(self, id: str | int) -> int:
-        """The mark of an event; one without a name is known by its number here, or by the name its question had."""
-        id = plain_name(id)
-        key = mark(id)
-        if key in self.state.recent.names:
-            return key
-        replica, _, number = (self.replica, _NUMBER, id) if isinstance(id, int) else id.rpartition(_NUMBER)
-        if replica and str(number).isdecimal() and len(str(number)) < 19:
-            own = int(_unnamed(replica, np.array([int(number)]))[0])
-            return own if own in self.state.recent.names else key
-        return key
-
-
-def _unnamed(replica: str, numbers: np.ndarray) -> Marks:
-    """Marks of events without a name: of no other replica, and of no number that somebody gave as an id."""
-    return mixed(numbers.astype(np.uint64) ^ np.uint64(mark(replica)))
+    def _held_name(self, id: str | int) -> Name:
+        """The name of an event; one without an id is known by its number here, or by the name its question had."""
+        name = plain_name(id)
+        if name in self.state.recent.known:
+            return name
+        numbered = (self.replica, name) if isinstance(name, int) else numbered_name(name)
+        return numbered if numbered is not None and numbered in self.state.recent.known else name
 
 
 def _namer(id: Sequence[Any] | np.ndarray | None) -> Any:

@@ -1,25 +1,29 @@
-"""The last events by (time, mark), in that order whatever the order of arrival, and the ids they are known by.
+"""The last events by (time, mark), in that order whatever the order of arrival, and the names they are known by.
 
 Arrays of twice the capacity hold them: an event that comes in order is appended, one that comes late is put in its place, and
 the oldest leave. What is held is a function of the events alone, so that the last events of two replicas, put together and cut
-again, are the last events of all.
+again, are the last events of all. Marks are worked out when they are asked for, or when events of one instant must be ordered:
+in the array, 0 stands for one that is not known yet.
 
 >>> recent = Recent(3)
 >>> recent.put(np.array([5.0, 4.0]), np.array([1, 2], dtype=np.uint64), np.array([7, 8], dtype=np.int16), ["a", "b"])
 >>> recent.put_one(4.5, 3, 9, "c")
 >>> recent.put_one(6.0, 4, 9, "d")
 >>> recent.time.tolist(), recent.cell.tolist(), recent.names
-([4.5, 5.0, 6.0], [9, 7, 9], {1: 'a', 3: 'c', 4: 'd'})
+([4.5, 5.0, 6.0], [9, 7, 9], {3: 'c', 1: 'a', 4: 'd'})
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.monitor.events import Cells, Floats, Marks
+from roadworthy.monitor.events import Cells, Floats, Marks, Name, given_name, mark, marks
+
+GONE = 8192
+"""Names that have left and still take room: so many are thrown away together."""
 
 
 class Recent:
@@ -32,8 +36,10 @@ class Recent:
         self._mark = np.empty(size, dtype=np.uint64)
         self._cell = np.empty(size, dtype=np.int16)
         self._start = self._stop = 0
-        self.names: dict[int, Any] = {}
-        """Mark -> the id as it was given."""
+        self._names: list[Name] = []
+        self._gone = 0
+        self.known: set[Name] = set()
+        """The names of all that are held."""
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -46,6 +52,7 @@ class Recent:
     @property
     def mark(self) -> Marks:
         """Marks in the same order (a view)."""
+        self._fill(self._start, self._stop)
         return self._mark[self._start : self._stop]
 
     @property
@@ -54,83 +61,111 @@ class Recent:
         return self._cell[self._start : self._stop]
 
     @property
+    def names(self) -> dict[int, Any]:
+        """Mark -> the id as it was given, oldest first."""
+        return dict(zip(self.mark.tolist(), map(given_name, self.first_names(len(self))), strict=True))
+
+    @property
     def full(self) -> bool:
         """Whether the next event pushes one out."""
         return len(self) >= self.capacity
+
+    def first_names(self, count: int) -> list[Name]:
+        """The names of so many of the oldest events."""
+        return self._names[self._gone : self._gone + count]
+
+    def name_at(self, place: int) -> Name:
+        """The name of the event that stands at a place, the oldest at 0."""
+        return self._names[self._gone + place]
 
     def last_cells(self, length: int) -> Cells:
         """The cells of the last so many events (a view)."""
         return self._cell[max(self._start, self._stop - length) : self._stop]
 
-    def before_all(self, time: float, mark: int) -> bool:
+    def before_all(self, time: float, key: int | None, name: Name) -> bool:
         """Whether an event is older than everything that is held."""
         first = self._start
         held = self._time[first]
-        return bool(time < held or (time == held and mark < int(self._mark[first])))
+        if time != held:
+            return bool(time < held)
+        self._fill(first, first + 1)
+        return (mark(name) if key is None else key) < int(self._mark[first])
 
-    def put_one(self, time: float, mark: int, cell: int, name: Any) -> None:
-        """Add one event whose mark is not held."""
+    def put_one(self, time: float, key: int | None, cell: int, name: Name) -> None:
+        """Add one event whose name is not held; its mark may be left to be worked out."""
         if self._stop == len(self._time):
             self._move_to_front()
         at = self._stop
-        if at > self._start and (time, mark) < (self._time[at - 1], self._mark[at - 1]):
-            at = self._place(time, mark)
+        if at > self._start and time <= self._time[at - 1]:
+            at = self._place(time, key, name)
             for array in (self._time, self._mark, self._cell):
                 array[at + 1 : self._stop + 1] = array[at : self._stop]
-        self._time[at], self._mark[at], self._cell[at] = time, mark, cell
+            self._names.insert(self._gone + at - self._start, name)
+        else:
+            self._names.append(name)
+        self._time[at], self._mark[at], self._cell[at] = time, key or 0, cell
         self._stop += 1
-        self.names[mark] = name
+        self.known.add(name)
         if self._stop - self._start > self.capacity:
-            del self.names[int(self._mark[self._start])]
-            self._start += 1
+            self.known.discard(self._names[self._gone])
+            self._leave(1)
 
-    def put(self, time: Floats, mark: Marks, cell: Cells, names: Sequence[Any]) -> None:
-        """Add events whose marks are distinct and not held."""
-        self.names.update(zip(mark.tolist(), names, strict=True))
-        if len(time) > 1 and not _ordered(time, mark):
-            order = np.lexsort((mark, time))
-            time, mark, cell = time[order], mark[order], cell[order]
-        if len(time) and len(self) and (time[0], mark[0]) < (self._time[self._stop - 1], self._mark[self._stop - 1]):
-            at = self._place(float(time[0]), int(mark[0]))
-            time = np.concatenate([self._time[at : self._stop], time])
-            mark = np.concatenate([self._mark[at : self._stop], mark])
-            cell = np.concatenate([self._cell[at : self._stop], cell])
-            order = np.lexsort((mark, time))
-            time, mark, cell = time[order], mark[order], cell[order]
-            self._stop = at
+    def put(self, time: Floats, key: Marks | None, cell: Cells, names: Sequence[Name]) -> None:
+        """Add events whose names are distinct and not held; their marks may be left to be worked out."""
+        if not len(time):
+            return
+        self.known.update(names)
+        added = _Added(time, np.zeros(len(time), dtype=np.uint64) if key is None else key, cell, names)
+        if not (time[1:] > time[:-1]).all():
+            added = added.ordered()
+        if self._stop > self._start and added.time[0] <= self._time[self._stop - 1]:
+            at = int(np.searchsorted(self.time, added.time[0]))
+            added = added.behind(self, at).ordered()
+            self._stop = self._start + at
+            del self._names[self._gone + at :]
+        time, key, cell, names = added.time, added.mark, added.cell, added.names
         self._drop(len(self) + len(time) - self.capacity)
         if len(time) > self.capacity:
-            self._forget(mark[: -self.capacity])
-            time, mark, cell = time[-self.capacity :], mark[-self.capacity :], cell[-self.capacity :]
+            self.known.difference_update(names[: -self.capacity])
+            time, key, cell, names = (part[-self.capacity :] for part in (time, key, cell, names))  # type: ignore[assignment]
         if self._stop + len(time) > len(self._time):
             self._move_to_front()
-        end = self._stop + len(time)
-        self._time[self._stop : end], self._mark[self._stop : end], self._cell[self._stop : end] = time, mark, cell
-        self._stop = end
+        part = slice(self._stop, self._stop + len(time))
+        self._time[part], self._mark[part], self._cell[part] = time, key, cell
+        self._names.extend(names)
+        self._stop = part.stop
 
-    def find(self, mark: int) -> int | None:
-        """Where the event with a mark stands."""
-        if mark not in self.names:
-            return None
-        return int(np.flatnonzero(self.mark == np.uint64(mark))[0])
+    def find(self, name: Name) -> int | None:
+        """Where the event with a name stands."""
+        return int(np.flatnonzero(self.mark == np.uint64(mark(name)))[0]) if name in self.known else None
 
-    def _place(self, time: float, mark: int) -> int:
-        """Where (time, mark) belongs."""
-        times = self.time
-        low, high = np.searchsorted(times, time, "left"), np.searchsorted(times, time, "right")
-        inside = np.searchsorted(self.mark[low:high], np.uint64(mark))
-        return int(self._start + low + inside)
+    def _fill(self, start: int, stop: int) -> None:
+        """Work out the marks that are not known yet."""
+        lacking = np.flatnonzero(self._mark[start:stop] == 0) + start
+        if len(lacking):
+            names, first = self._names, self._gone - self._start
+            self._mark[lacking] = marks([names[first + i] for i in lacking.tolist()])
+
+    def _place(self, time: float, key: int | None, name: Name) -> int:
+        """Where an event belongs."""
+        low, high = (self._start + int(np.searchsorted(self.time, time, side)) for side in ("left", "right"))  # type: ignore[call-overload]
+        if low == high:
+            return low
+        self._fill(low, high)
+        return low + int(np.searchsorted(self._mark[low:high], np.uint64(mark(name) if key is None else key)))
 
     def _drop(self, count: int) -> None:
         count = min(count, len(self))
         if count > 0:
-            self._forget(self._mark[self._start : self._start + count])
-            self._start += count
+            self.known.difference_update(self.first_names(count))
+            self._leave(count)
 
-    def _forget(self, marks: Marks) -> None:
-        names = self.names
-        for mark in marks.tolist():
-            del names[mark]
+    def _leave(self, count: int) -> None:
+        self._start += count
+        self._gone += count
+        if self._gone > GONE:
+            del self._names[: self._gone]
+            self._gone = 0
 
     def _move_to_front(self) -> None:
         n = len(self)
@@ -139,6 +174,35 @@ class Recent:
         self._start, self._stop = 0, n
 
 
-def _ordered(time: Floats, mark: Marks) -> bool:
-    later, same = time[1:] > time[:-1], time[1:] == time[:-1]
-    return bool((later | (same & (mark[1:] > mark[:-1]))).all())
+class _Added(NamedTuple):
+    """Events on their way in."""
+
+    time: Floats
+    mark: Marks
+    cell: Cells
+    names: Sequence[Name]
+
+    def behind(self, recent: Recent, at: int) -> _Added:
+        """Together with those that are held from a place on."""
+        part = slice(recent._start + at, recent._stop)
+        return _Added(
+            np.concatenate([recent._time[part], self.time]),
+            np.concatenate([recent._mark[part], self.mark]),
+            np.concatenate([recent._cell[part], self.cell]),
+            [*recent._names[recent._gone + at :], *self.names],
+        )
+
+    def ordered(self) -> _Added:
+        """By time, and by mark where times are the same."""
+        order, key = np.argsort(self.time, kind="stable"), self.mark
+        same = self.time[order[1:]] == self.time[order[:-1]]
+        if same.any():
+            tied = np.zeros(len(order), dtype=bool)
+            tied[order[1:]] |= same
+            tied[order[:-1]] |= same
+            lacking = np.flatnonzero(tied & (key == 0))
+            if len(lacking):
+                key = key.copy()
+                key[lacking] = marks([self.names[i] for i in lacking.tolist()])
+            order = np.lexsort((key, self.time))
+        return _Added(self.time[order], key[order], self.cell[order], [self.names[i] for i in order.tolist()])

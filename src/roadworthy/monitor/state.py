@@ -21,14 +21,14 @@ Taken(accepted=2, repeated=0, late=0, unscored=0, ahead=0)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadworthy.monitor.buckets import Buckets
-from roadworthy.monitor.events import Cells, EventError, Floats, Marks, Taken
+from roadworthy.monitor.events import Cells, EventError, Floats, Marks, Name, Taken
 from roadworthy.monitor.labels import Labels
 from roadworthy.monitor.recent import Recent
 from roadworthy.monitor.replicas import Before, past_of, random_name
@@ -79,13 +79,13 @@ class State:
         """Whether every event that was counted is still held."""
         return len(self.recent) == self.counted
 
-    def add_one(self, time: float, mark: int, cell: int, name: Any) -> int:
-        """Count one event; says what became of it."""
+    def add_one(self, time: float, mark: int | None, cell: int, name: Name) -> int:
+        """Count one event; says what became of it. A mark that is None is worked out where it is needed."""
         recent = self.recent
-        if mark in recent.names:
+        if name in recent.known:
             return self._tally(REPEATED)
         if time <= self.newest:
-            late = time < self.newest - self.lateness or (recent.full and recent.before_all(time, mark))
+            late = time < self.newest - self.lateness or (recent.full and recent.before_all(time, mark, name))
             if late:
                 self.furthest = max(self.furthest, self.newest - time)
                 return self._tally(LATE)
@@ -94,12 +94,12 @@ class State:
         self.buckets.add_one(time, cell)
         return self._tally(ACCEPTED if cell >= 0 else UNSCORED)
 
-    def add(self, time: Floats, mark: Marks, cell: Cells, names: Sequence[Any]) -> Taken:
+    def add(self, time: Floats, mark: Marks | None, cell: Cells, names: Sequence[Name]) -> Taken:
         """Count events in the order in which they arrived: the same as one after the other."""
         batch = _Batch(time, mark, cell, names)
         if batch.repeats_itself() or len(time) > self.recent.capacity:
             return self._one_by_one(batch)
-        new = batch.unknown(self.recent.names)
+        new = batch.unknown(self.recent.known)
         if len(new.time) < len(time) and self._forgets(batch, len(new.time)):
             return self._one_by_one(batch)
         in_time, furthest = new.in_time(self.newest, self.lateness)
@@ -128,7 +128,7 @@ class State:
         if before is None:
             return
         mine, theirs = self.recent, other.recent
-        known = np.array([mark in mine.names for mark in theirs.mark.tolist()], dtype=bool)
+        known = np.isin(theirs.mark, mine.mark)
         fresh = ~np.isin(theirs.mark, before.mark)
         # What was taken over before and has left since is neither new nor seen twice.
         new, both = fresh & ~known, fresh & known
@@ -136,7 +136,7 @@ class State:
         self.buckets.merge(before.buckets, by=-1)
         for time, cell in zip(theirs.time[both].tolist(), theirs.cell[both].tolist(), strict=True):
             self.buckets.change(time, cell, -1)
-        names = [theirs.names[mark] for mark in theirs.mark[new].tolist()]
+        names = [theirs.name_at(place) for place in np.flatnonzero(new).tolist()]
         mine.put(theirs.time[new], theirs.mark[new], theirs.cell[new], names)
         self.labels.merge(other.labels, before=before.given, counts=before.label_counts)
         self.newest = max(self.newest, other.newest)
@@ -154,14 +154,15 @@ class State:
 
     def _one_by_one(self, batch: _Batch) -> Taken:
         before = self.taken
-        for event in zip(batch.time.tolist(), batch.mark.tolist(), batch.cell.tolist(), batch.names, strict=True):
+        keys = [None] * len(batch.time) if batch.mark is None else batch.mark.tolist()
+        for event in zip(batch.time.tolist(), keys, batch.cell.tolist(), batch.names, strict=True):
             self.add_one(*event)
         return Taken(*(now - then for now, then in zip(self.taken, before, strict=True)))
 
     def _forgets(self, batch: _Batch, new: int) -> bool:
         """Whether an id that comes again may be pushed out by the new events that come with it: then their order decides."""
         over = len(self.recent) + new - self.recent.capacity
-        return over > 0 and bool(np.isin(self.recent.mark[:over], batch.mark).any())
+        return over > 0 and not set(self.recent.first_names(over)).isdisjoint(batch.names)
 
     def _near_the_end(self, time: Floats) -> bool:
         """Whether an event is so old that it may be pushed out by those that come with it: then their order decides."""
@@ -176,19 +177,18 @@ class _Batch(NamedTuple):
     """Events that arrive together."""
 
     time: Floats
-    mark: Marks
+    mark: Marks | None
     cell: Cells
-    names: Sequence[Any]
+    names: Sequence[Name]
 
     def repeats_itself(self) -> bool:
-        return len(set(self.mark.tolist())) < len(self.mark)
+        return len(set(self.names)) < len(self.names)
 
-    def unknown(self, names: Mapping[int, Any]) -> _Batch:
-        """Those whose ids are not among these."""
-        marks = self.mark.tolist()
-        if names.keys().isdisjoint(marks):
+    def unknown(self, known: set[Name]) -> _Batch:
+        """Those whose names are not among these."""
+        if known.isdisjoint(self.names):
             return self
-        return self._only(np.array([mark not in names for mark in marks]))
+        return self._only(np.array([name not in known for name in self.names]))
 
     def in_time(self, newest: float, lateness: float) -> tuple[_Batch, float]:
         """Those that are not too late when they arrive, and by how much the latest of the others is."""
@@ -202,4 +202,5 @@ class _Batch(NamedTuple):
 
     def _only(self, which: NDArray[np.bool_]) -> _Batch:
         names = [name for name, kept in zip(self.names, which.tolist(), strict=True) if kept]
-        return _Batch(self.time[which], self.mark[which], self.cell[which], names)
+        mark = None if self.mark is None else self.mark[which]
+        return _Batch(self.time[which], mark, self.cell[which], names)
