@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -49,16 +50,38 @@ def test_between_the_thresholds_nothing_changes():
     assert walk(values[:5], 2.0, 0.0, active=True) == ([], True)
 
 
-def test_the_threshold_is_read_between_the_tabled_times_and_beyond_them_the_last_one_stands():
+def test_the_threshold_is_read_between_the_tabled_times_and_beyond_them_the_window_says_too_little():
     found = rule(by_time=((1.0, 2.0), (4.0, 4.0), (16.0, 5.0)))
     assert (
         found.at(1.0) == (2.0, 0.0)
         and found.at(2.0)[0] == pytest.approx(3.0)
         and found.at(8.0)[0] == pytest.approx(4.5)
     )
-    assert found.at(16.0)[0] == found.at(20.0)[0] == 5.0 and found.beyond(20.0) and not found.beyond(16.0)
+    assert found.at(16.0)[0] == 5.0 and not found.beyond(16.0)
+    assert found.at(20.0)[0] == math.inf and found.beyond(20.0) and found.passes(20.0) == ()
     assert rule(by_time=((1.0, -3.0), (4.0, -2.0)), on=-3.0, off=-4.0).at(4.0) == (-2.0, -4.0)
     assert AlarmRule.from_dict(found.to_dict()) == found
+
+
+def test_a_longer_stretch_is_read_beside_the_window_where_it_is_twice_as_long():
+    found = rule(by_time=((1.0, 2.0), (16.0, 5.0)), stretch=50, by_stretch=((4.0, 1.0), (327.68, 2.0), (655.36, 3.0)))
+    assert [p.length for p in found.passes(3.9)] == [100] and found.reach(3.9) == 0
+    assert [(p.length, p.on) for p in found.passes(16.0)] == [(100, 5.0), (800, pytest.approx(1.3147, abs=1e-4))]
+    assert found.passes(327.68) == ((16_384, 2.0, 0.0),), "the window alone says too little"
+    assert found.passes(500.0)[0].length == 16_384 and found.beyond(700.0)
+    assert AlarmRule.from_dict(found.to_dict()) == found
+    assert "by_stretch" not in rule().to_dict(), "a bundle of before keeps its name"
+
+
+def test_what_is_read_of_a_stream_whose_events_are_alike_is_said():
+    found = rule(by_time=((1.0, 2.0), (16.0, 5.0)), stretch=50, by_stretch=((4.0, 1.0), (327.68, 2.0), (655.36, 3.0)))
+    assert found.remark(1.0) is None and found.remark(3.9) is None
+    assert found.remark(8.0) == (
+        "the alarm's window of 100 events says as much as 12.5 independent ones: the last 400 are read as well, and a step to 30% "
+        "shift may take 800 events to be noticed"
+    )
+    assert "too few for an alarm of its own" in found.remark(20.0)
+    assert "no alarm is raised" in found.remark(1000.0) and "16,384 of them say as much as 16" in found.remark(1000.0)
 
 
 def test_rules_that_cannot_work_are_refused():
@@ -156,8 +179,43 @@ def test_replicas_put_together_look_at_what_they_hold_and_each_keeps_what_it_sai
 
 def test_a_stream_too_alike_for_its_window_is_told_that_an_alarm_comes_late(watchful, scores_at):
     monitor = Monitor(watchful)
-    monitor.update(Events(None, None, columns={"energy": np.repeat(scores_at(300, 0.3), 100)}))
-    assert any("fewer than the alarm was tried on" in note and "longer window" in note for note in monitor.risk().notes)
+    monitor.update(Events(None, None, columns={"energy": np.repeat(scores_at(300, 0.0), 100)}))
+    assert any("too few for an alarm of its own" in note and "may take" in note for note in monitor.risk().notes)
+
+
+def test_a_stream_of_which_nothing_that_is_read_says_enough_is_told_that_no_alarm_is_raised(watchful, scores_at):
+    bundle = replace(watchful, alarm=replace(watchful.alarm, by_stretch=watchful.alarm.by_stretch[:1]))
+    monitor = Monitor(bundle)
+    monitor.update(Events(None, None, columns={"energy": np.repeat(scores_at(300, 0.6), 100)}))
+    assert [alarm.kind for alarm in monitor.alarms] == ["cannot tell"] and monitor.cannot_tell
+    assert "events resemble each other so much that 16,384 of them say as much as" in monitor.alarms[0].reason
+    assert any(note.startswith("no alarm is raised: events resemble") for note in monitor.risk().notes)
+
+
+def test_a_step_of_a_stream_whose_events_are_alike_is_noticed_by_a_longer_stretch(watchful, scores_at):
+    alone = replace(watchful, alarm=replace(watchful.alarm, by_time=watchful.alarm.by_time[:1]))
+    for seed in range(5):
+        monitor = Monitor(alone)
+        scores = np.concatenate([scores_at(600, 0.0, seed), scores_at(400, 0.3, seed)])
+        monitor.update(Events(None, None, columns={"energy": np.repeat(scores, 10)}))
+        raised = [alarm for alarm in monitor.alarms if alarm.kind == "raised" and alarm.event > 6000]
+        reach = watchful.alarm.reach(monitor.autocorrelation_time)
+        assert raised[0].event <= 6000 + 4 * reach and raised[0].read == pytest.approx(reach, rel=0.2)
+        assert any(f"the last {reach:,} are read as well" in note for note in monitor.risk().notes)
+
+
+def test_at_the_start_of_a_stream_events_that_are_alike_raise_nothing(watchful, scores_at):
+    for seed in range(20):
+        monitor = Monitor(watchful)
+        monitor.update(Events(None, None, columns={"energy": np.repeat(scores_at(10, 0.0, seed), 50)}))
+        assert not monitor.alarms
+
+
+def test_a_stream_that_begins_shifted_rings_within_two_windows(watchful, scores_at):
+    for seed in range(10):
+        monitor = Monitor(watchful)
+        monitor.update(Events(None, None, columns={"energy": scores_at(2 * watchful.alarm.window, 0.6, seed)}))
+        assert monitor.alarm and monitor.alarms[0].event <= 2 * watchful.alarm.window
 
 
 def test_a_faster_stream_than_the_alarm_was_set_for_is_told_so(watchful, scores_at):

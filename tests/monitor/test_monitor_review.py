@@ -282,12 +282,12 @@ def test_shift_in_bursts_is_noticed_every_time(watchful):
         assert any(start < event <= start + burst for event in raised), f"the burst from {start}"
 
 
-def test_events_alike_beyond_what_was_tried_are_judged_by_the_last_threshold(watchful):
+def test_events_alike_beyond_what_a_window_can_say_are_judged_by_a_longer_stretch(watchful):
     rule, monitor = watchful.alarm, Monitor(watchful)
     monitor.update(Events(columns={"energy": np.repeat(at_rate(300, 0.0, 13), 100)}))
-    time = monitor.autocorrelation_time
-    assert rule.beyond(time) and rule.at(time)[0] == rule.by_time[-1][1]
-    assert any("fewer than the alarm was tried on" in note for note in monitor.risk().notes)
+    (only,) = rule.passes(monitor.autocorrelation_time)
+    assert only.length > 50 * rule.window and rule.at(monitor.autocorrelation_time)[0] == np.inf
+    assert any("too few for an alarm of its own" in note for note in monitor.risk().notes)
 
 
 def test_bundles_take_as_many_draws_as_estimators_do(watchful):

@@ -200,11 +200,9 @@ def _stream_notes(bundle: Bundle, time: float, pace: float | None) -> list[str]:
     notes, rule = [], bundle.alarm
     if time > 1.05:
         notes.append(f"events resemble the ones before them: {time:.1f} say as much as one")
-    if rule is not None and rule.beyond(time):
-        notes.append(
-            f"{rule.window:,} such events say as much as {rule.window / time:.1f}, fewer than the alarm was tried on: alarms may "
-            f"come late, or more often than {rule.false_alarms} without cause; watch a longer window"
-        )
+    remark = None if rule is None else rule.remark(time)
+    if remark is not None:
+        notes.append(remark)
     if rule is not None and pace is not None and pace > 2 * rule.events_per_day:
         notes.append(
             f"the stream brings {pace:,.0f} events a day, and the alarm was set for {rule.events_per_day:,.0f}: expect "

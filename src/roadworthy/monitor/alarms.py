@@ -3,7 +3,9 @@
 An alarm is raised where the log-odds reach `on`, and cleared where they fall below `off`: hysteresis, so that a value near the
 threshold does not ring again and again. On the log-odds nothing saturates. The threshold is never below log-odds 0: an alarm means
 that the risk is more likely than not above the tolerable. Where events are autocorrelated (tau of them say as much as one), a
-window holds fewer independent events; the threshold that keeps the stated rate is then another one, from a table.
+window holds fewer independent events; the threshold that keeps the stated rate is then another one, from a table. Where a
+window says too little, a longer stretch is read beside it, one that holds as many independent events as it takes to notice a
+step; and where even the longest says too little, no alarm is raised, and that is said.
 
 While a window's figures cannot be relied on, an alarm that is on is not cleared; and where that lasts for a whole window, it is
 itself an alarm ("cannot tell", until one "can tell" again).
@@ -11,6 +13,10 @@ itself an alarm ("cannot tell", until one "can tell" again).
 >>> rule = AlarmRule(window=100, stride=50, on=2.0, off=0.0, false_alarms="1 per month", events_per_day=1000.0)
 >>> round(1 / rule.per_event)
 30437
+>>> from dataclasses import replace
+>>> alike = replace(rule, by_time=((1.0, 2.0), (10.0, 4.0)), stretch=60, by_stretch=((1.0, 1.0), (100.0, 2.0)))
+>>> [alike.passes(time) for time in (1.0, 10.0)]
+[(Pass(length=100, on=2.0, off=0.0),), (Pass(length=100, on=4.0, off=0.0), Pass(length=600, on=1.5, off=0.0))]
 >>> walk([-3.0, 2.5, 1.0, -1.0, 3.0], rule.on, rule.off, active=False)
 ([(1, True), (3, False), (4, True)], True)
 """
@@ -22,12 +28,18 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.436875, "year": 365.2425}
 GAP = 1.0
 """An alarm is cleared where it is more likely than not that the risk is tolerable, and by so much below the threshold at least."""
+LONGEST = 16_384
+"""Events that are read at most, however alike they are: as many are always held."""
+LONGER = 2
+"""How many times as long as the window a stretch must be to be read beside it, at half of the false alarms each."""
 
+_SLACK = 1.0001
+"""A time that was tabled is not beyond the table by rounding."""
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*(hour|day|week|month|year)\s*", re.IGNORECASE)
 
 
@@ -43,6 +55,14 @@ def alarms_per_day(text: str) -> float:
     return float(found[1]) / DAYS[found[2].lower()]
 
 
+class Pass(NamedTuple):
+    """So many events are read, and an alarm is raised and cleared at these log-odds."""
+
+    length: int
+    on: float
+    off: float
+
+
 @dataclass(frozen=True)
 class AlarmRule:
     """Which window is watched, how often, and between which thresholds."""
@@ -55,13 +75,17 @@ class AlarmRule:
     false_alarms: str
     events_per_day: float
     by_time: tuple[tuple[float, float], ...] = ()
-    """(autocorrelation time, threshold): `on` for streams whose events are not independent. The last pair is not by simulation:
-    there a window says so little that only more than what was thought before it raises an alarm. Beyond, it stands too."""
+    """(autocorrelation time, threshold): `on` for streams whose events are not independent. Beyond the last one a window says
+    too little to raise an alarm."""
     quiet: tuple[float, float] = (-math.inf, -math.inf)
     """Mean shift score and mean expected error: a window below both is passed over, since it cannot come near the threshold."""
     detects: tuple[tuple[str, float], ...] = ()
     """(kind of shift, probability of an alarm within two windows of a step from none to 30% of it), by simulation."""
     notes: tuple[str, ...] = ()
+    stretch: int = 0
+    """Independent events that notice such a step: where a window holds fewer, a longer stretch is read that holds as many."""
+    by_stretch: tuple[tuple[float, float], ...] = ()
+    """(autocorrelation time, threshold) for that stretch. Beyond the last one nothing that can be read says enough."""
 
     def __post_init__(self) -> None:
         alarms_per_day(self.false_alarms)
@@ -82,22 +106,61 @@ class AlarmRule:
         return alarms_per_day(self.false_alarms) / self.events_per_day
 
     def at(self, time: float) -> tuple[float, float]:
-        """The thresholds for a stream of which `time` events say as much as one."""
+        """The thresholds of the window for a stream of which `time` events say as much as one; infinity: it says too little."""
         points = self.by_time or ((1.0, self.on),)
-        on = points[0][1]
-        for (t0, a), (t1, b) in pairwise(points):
-            if t0 <= time:
-                on = a + (b - a) * min(1.0, math.log(time / t0) / math.log(t1 / t0))
-        return on, min(self.off, on - GAP)
+        on = _between(points, time)
+        return (math.inf if time > _SLACK * points[-1][0] else on), min(self.off, on - GAP)
+
+    def reach(self, time: float) -> int:
+        """Events of the longer stretch that is read; 0 where the window is about as long, or where none is long enough."""
+        if not self.by_stretch or time > _SLACK * self.by_stretch[-1][0]:
+            return 0
+        length = min(math.ceil(self.stretch * time), LONGEST)
+        return length if length >= LONGER * self.window else 0
+
+    def passes(self, time: float) -> tuple[Pass, ...]:
+        """What is read of a stream of which `time` events say as much as one; nothing where nothing says enough."""
+        on, off = self.at(time)
+        found = [Pass(self.window, on, off)] if on < math.inf else []
+        length = self.reach(time)
+        if length:
+            on = _between(self.by_stretch, time)
+            found.append(Pass(length, on, min(self.off, on - GAP)))
+        return tuple(found)
 
     def beyond(self, time: float) -> bool:
-        """Whether events resemble each other more than those that the thresholds were tried on."""
-        return time > 1.0001 * (self.by_time[-1][0] if self.by_time else 1.0)
+        """Whether events resemble each other so much that no alarm can be raised."""
+        return not self.passes(time)
+
+    def why_not(self, time: float) -> str:
+        """Why no alarm can be raised for a stream whose events are so alike."""
+        if not math.isfinite(time):
+            return "of so few events nobody can tell how much they resemble each other"
+        most = max(self.window, LONGEST if self.by_stretch else 0)
+        return (
+            f"events resemble each other so much that {most:,} of them say as much as {most / time:.0f} independent ones, "
+            "too few to tell a shift from chance"
+        )
+
+    def remark(self, time: float) -> str | None:
+        """What is to be known about the alarm of a stream whose events are alike; None where they hardly are."""
+        if self.beyond(time):
+            return f"no alarm is raised: {self.why_not(time)}; watch a longer window, or send fewer of the events that are alike"
+        length = self.reach(time)
+        if not length:
+            return None
+        alone = "" if self.at(time)[0] < math.inf else ", too few for an alarm of its own"
+        return (
+            f"the alarm's window of {self.window:,} events says as much as {self.window / time:.1f} independent ones{alone}: "
+            f"the last {length:,} are read as well, and a step to 30% shift may take {2 * length:,} events to be noticed"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; a threshold that is not used is null."""
         record = asdict(self)
         record["quiet"] = [None if q == -math.inf else q for q in self.quiet]
+        if not self.by_stretch:  # a rule of before there were stretches stays what it was
+            del record["stretch"], record["by_stretch"]
         return record
 
     @classmethod
@@ -105,7 +168,8 @@ class AlarmRule:
         """The inverse of `to_dict`."""
         found = dict(record)
         found["quiet"] = tuple(-math.inf if q is None else float(q) for q in record["quiet"])
-        found["by_time"] = tuple((float(t), float(on)) for t, on in record["by_time"])
+        for name in ("by_time", "by_stretch"):
+            found[name] = tuple((float(t), float(on)) for t, on in record.get(name, ()))
         found["detects"] = tuple((str(kind), float(p)) for kind, p in record["detects"])
         found["notes"] = tuple(map(str, record["notes"]))
         return cls(**found)
@@ -125,6 +189,17 @@ class Alarm:
     log_odds: float = math.nan
     reason: str = ""
     """Why figures cannot be relied on."""
+    read: int = 0
+    """Events whose figures these are: those of the window, or of a longer stretch where events are alike."""
+
+
+def _between(points: tuple[tuple[float, float], ...], time: float) -> float:
+    """The threshold at a time, by the logarithm of it between two that are tabled."""
+    on = points[0][1]
+    for (t0, a), (t1, b) in pairwise(points):
+        if t0 <= time:
+            on = a + (b - a) * min(1.0, math.log(time / t0) / math.log(t1 / t0))
+    return on
 
 
 def walk(log_odds: Iterable[float], on: float, off: float, *, active: bool) -> tuple[list[tuple[int, bool]], bool]:

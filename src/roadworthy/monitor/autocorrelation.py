@@ -6,6 +6,9 @@ correlation; the blocks in which a change may have fallen, those of the largest 
 of a block of length B carries the variance v = (gamma_0 + 2 sum_k (1 - k/B) gamma_k) / B, by which all autocovariances are too
 low; it is added again. The sum ends with the first pair of neighbours that is negative (Geyer 1992, initial positive sequence).
 
+Of a hundred events nobody can tell how much they are alike, but how much they may be: whoever must be sure takes the time by as
+much larger as an autoregression's would be whose correlation of neighbours lies at the upper end of its interval.
+
 >>> rng = np.random.default_rng(0)
 >>> round(integrated_time(rng.normal(size=20_000)), 1), round(integrated_time(np.repeat(rng.normal(size=3_000), 10)), 0)
 (1.0, 11.0)
@@ -26,19 +29,23 @@ VARIED = 0.75
 """The share of the variance of independent events that those of a window must have."""
 LEAST = 256
 """Scores below which nothing is said."""
+FIRST, FEW = 64, 1024
+"""Scores below which not even an upper limit is known; below which there is an upper limit apart from the estimate."""
+SURE = 1.645
+"""Standard errors of the correlation of neighbours up to that limit."""
 CAUTION = 1.1
 """The time beyond 1 is taken so much larger, against leaving out the largest blocks, and by its standard error more."""
 
 
-def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = math.inf) -> float:
-    """Events per independent event, at least 1; 1 where there is too little to tell.
+def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = math.inf, sure: bool = False) -> float:
+    """Events per independent event, at least 1; 1 where there is too little to tell, or infinity to who must be `sure`.
 
     Where the events of a window vary as much among themselves as independent ones do (whose `variance` is given), only their own
     correlation matters: what goes up and down from window to window, such as shift that comes in bursts, is what is to be told.
     """
     x = np.asarray(scores, dtype=np.float64)
-    if len(x) < LEAST:
-        return 1.0
+    if len(x) < (FIRST if sure else LEAST):
+        return math.inf if sure else 1.0
     whole = min(BLOCK, len(x) // 4)
     length = max(LEAST_BLOCK, min(window, whole))
     if np.median(x[len(x) % length :].reshape(-1, length).var(axis=1)) < VARIED * variance:
@@ -49,15 +56,19 @@ def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = ma
     covariances = covariances[len(covariances) % together :].reshape(-1, together, covariances.shape[1]).mean(axis=1)
     varied = covariances[:, 0] > 1e-12
     if not varied.any():
-        return 1.0
+        return math.inf if sure and len(x) < LEAST else 1.0
     covariances = covariances[varied]
     pooled = covariances
     if len(covariances) >= 4:
         single = np.array([_time(row, length) for row in covariances])
         pooled = covariances[np.argsort(single)[: max(1, int(np.ceil(KEEP * len(covariances))))]]
-    time = max(1.0, _time(pooled.mean(axis=0), length))
+    covariance = pooled.mean(axis=0)
+    time = max(1.0, _time(covariance, length))
     # The relative variance of a sum over 5 tau lags is near 2 (2 * 5 tau + 1) / n (Sokal 1997).
-    return 1.0 + (CAUTION + float(np.sqrt(20.0 * time / len(x)))) * (time - 1.0)
+    found = 1.0 + (CAUTION + float(np.sqrt(20.0 * time / len(x)))) * (time - 1.0)
+    if sure and len(x) < FEW:
+        return max(found, time * _doubt(covariance, len(x)))
+    return found
 
 
 def _autocovariances(blocks: Floats) -> Floats:
@@ -78,6 +89,16 @@ def _time(covariance: Floats, length: int) -> float:
     v = (shape @ covariance[: last + 1]) / length / (1.0 - shape.sum() / length)
     gamma = covariance[: last + 1] + v
     return float((gamma[0] + 2.0 * gamma[1:].sum()) / gamma[0]) if gamma[0] > 0 else 1.0
+
+
+def _doubt(covariance: Floats, n: int) -> float:
+    """How many times longer the time of an autoregression may be, by the correlation of neighbours among so many events."""
+    if len(covariance) < 2:
+        return 1.0
+    # What was taken out with the mean of a few events, times of which are alike, is missed most where all are alike.
+    found = min(max(float(covariance[1] / covariance[0]), 0.0), 0.99)
+    upper = min(found + (1.0 + 3.0 * found) / n + SURE * math.sqrt((1.0 - found**2) / n), 0.999)
+    return (1.0 + upper) / (1.0 - upper) * (1.0 - found) / (1.0 + found)
 
 
 def _last_lag(covariance: Floats) -> int:

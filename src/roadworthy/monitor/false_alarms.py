@@ -8,7 +8,10 @@ Beyond what was simulated the rate is extrapolated: the peaks of alarms over a l
 exponential. The tail of the log-odds themselves is not, since they flatten where the risk of a kind that nobody has seen is in
 doubt; the mean shift score of the same windows goes on, a mean of many events whose tail falls faster than that. Peaks are
 therefore measured on its scale, onto which the log-odds are mapped by windows with more and more shift in them. The threshold is
-the upper end of its bootstrap interval over streams. The same is done for windows that hold fewer independent events.
+the upper end of its bootstrap interval over streams.
+
+The same is done for windows that hold fewer independent events, and for the longer stretch that is read beside them (see
+`roadworthy.monitor.stretches`); where both are read, each gets half of the false alarms.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from roadworthy.monitor.alarms import GAP, AlarmRule, alarms_per_day, walk
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
+from roadworthy.monitor.stretches import enough_events, tried_times
 from roadworthy.monitor.worlds import clean_worlds, mean_scores, stream, unlucky_worlds, window_of
 
 if TYPE_CHECKING:
@@ -31,8 +35,8 @@ if TYPE_CHECKING:
 
 WORLDS, LOOKS = 800, 200
 """Draws of what clean may be, and evaluations along each stream that is simulated."""
-TIMES = (1.0, 2.0, 5.0, 12.0, 30.0)
-"""Autocorrelation times for which a threshold is found, as long as a window holds `LEAST` independent events."""
+TIMES = (2.0, 5.0, 12.0, 30.0)
+"""Autocorrelation times for which a threshold is found, as long as a window holds more than `LEAST` independent events."""
 LEAST = 6
 LIKELIER = 0.0
 """An alarm means that the risk is more likely than not above the tolerable, however seldom clean streams come near it."""
@@ -93,14 +97,22 @@ def alarm_rule(
         detects = detections(watched, worlds, on, seed=seed)
         if min((share for _, share in detects), default=0.0) >= ENOUGH:
             break
+    stretch = enough_events(watched, worlds, per_event, step=STEP)
+    tried = tried_times(watched.window, stretch)
     by_time = [(1.0, on)]
-    for time in TIMES[1:]:
-        if watched.window / time >= LEAST:
-            by_time.append((time, max(LIKELIER, threshold(watched, unlucky, per_event, time=time, seed=seed))))
-    # Where events resemble each other even more, a window says ever less, and in the end what was thought before it came.
-    unseen = float(estimator.log_odds(np.zeros(calibration.cells))[0])
-    by_time.append((2.0 * by_time[-1][0], max(by_time[-1][1], unseen + GAP)))
-    watched = _hushed(watched, worlds, on, seed)
+    for time in _times(watched.window, tried[0][0] if tried else math.inf):
+        # From where a stretch is read beside the window, false alarms come from both.
+        accepted = per_event / 2.0 if tried and time >= tried[0][0] else per_event
+        by_time.append((time, max(LIKELIER, threshold(watched, unlucky, accepted, time=time, seed=seed))))
+    longer = _quietened(replace(watched, window=stretch), worlds, seed)
+    by_stretch = tuple(
+        (time, max(LIKELIER, threshold(longer, unlucky, per_event / 2.0, length=length, time=time, seed=seed)))
+        for time, length in tried
+    )
+    quiet = _hushed(watched, worlds, on, seed)
+    if by_stretch:
+        lower = _hushed(longer, worlds, min(on for _, on in by_stretch), seed)
+        quiet = min(quiet[0], lower[0]), min(quiet[1], lower[1])
     return AlarmRule(
         watched.window,
         watched.stride,
@@ -109,10 +121,19 @@ def alarm_rule(
         false_alarms,
         float(events_per_day),
         tuple(by_time),
-        watched.quiet,
+        quiet,
         detects,
         _notes(estimator, watched.window, false_alarms, events_per_day, detects),
+        stretch if by_stretch else 0,
+        by_stretch,
     )
+
+
+def _times(window: int, first: float) -> list[float]:
+    """Autocorrelation times for which a threshold is found; `first` is the one from which on a longer stretch is read."""
+    last = window / LEAST
+    ends = [time for time in (first, last) if 1.0 < time <= last]
+    return sorted({*ends, *(time for time in TIMES if time < last and all(not 0.7 < time / end < 1.4 for end in ends))})
 
 
 def default_stride(window: int) -> int:
@@ -125,10 +146,22 @@ def off_for(on: float) -> float:
     return min(0.0, on - GAP)
 
 
-def threshold(watched: Watched, worlds: Floats, per_event: float, *, time: float = 1.0, seed: int = 0) -> float:
-    """The log-odds that clean streams reach `per_event` times an event at most, with confidence."""
+def threshold(
+    watched: Watched,
+    worlds: Floats,
+    per_event: float,
+    *,
+    length: int | None = None,
+    time: float = 1.0,
+    seed: int = 0,
+) -> float:
+    """The log-odds that clean streams reach `per_event` times an event at most, with confidence.
+
+    A stretch of `length` independent events is read: those of a window where none is given.
+    """
     rng = np.random.default_rng([seed, 2, int(time)])
-    length, stride = max(1, round(watched.window / time)), max(1, round(watched.stride / time))
+    length = max(1, round(watched.window / time)) if length is None else length
+    stride = max(1, round(watched.stride / time))
     ends = length + stride * np.arange(LOOKS)
     series = [watched.log_odds(stream(w, int(ends[-1]), rng), ends, length=length) for w in worlds]
     scale = Scale.of(watched, worlds, length=length, seed=seed)
@@ -206,8 +239,8 @@ def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:
     return replace(watched, quiet=(float(np.quantile(shift, QUIET)), float(np.quantile(error, QUIET))))
 
 
-def _hushed(watched: Watched, worlds: Floats, on: float, seed: int) -> Watched:
-    """With the levels below which no window comes near the threshold.
+def _hushed(watched: Watched, worlds: Floats, on: float, seed: int) -> tuple[float, float]:
+    """The levels below which no window comes near the threshold.
 
     Windows with a little and with much of every kind of shift say which shift scores go with log-odds down to two below the
     threshold; clean windows with more and more of the cells in which most errors are expected say which expected errors do.
@@ -222,9 +255,7 @@ def _hushed(watched: Watched, worlds: Floats, on: float, seed: int) -> Watched:
     near = shift[log_odds >= on - NEAR]
     # No mean error exceeds 1: where nothing comes near, no level is needed.
     errors = error[bad >= on - NEAR]
-    return replace(
-        watched, quiet=(float(near.min()) if len(near) else watched.quiet[0], float(errors.min(initial=2.0)))
-    )
+    return float(near.min()) if len(near) else watched.quiet[0], float(errors.min(initial=2.0))
 
 
 def _notes(

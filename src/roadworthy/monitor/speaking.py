@@ -88,12 +88,9 @@ def _general_notes(bundle: Bundle, state: State, time: float) -> list[str]:
     rule = bundle.alarm
     if rule is not None:
         notes.extend(rule.notes)
-        if rule.beyond(time):
-            notes.append(
-                f"{rule.window} events of this stream say as much as {rule.window / time:.1f}, fewer than the alarm was tried on: "
-                f"the threshold for {rule.by_time[-1][0] if rule.by_time else 1.0:g} alike is used, and alarms may come late, or "
-                f"more often than {rule.false_alarms} without cause; watch a longer window"
-            )
+        remark = rule.remark(time)
+        if remark is not None:
+            notes.append(remark)
         pace = _events_per_day(state)
         if pace is not None and pace > FASTER * rule.events_per_day:
             notes.append(

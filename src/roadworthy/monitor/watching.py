@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadworthy.monitor.alarms import Alarm
-from roadworthy.monitor.autocorrelation import LEAST, integrated_time
+from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
 from roadworthy.monitor.looks import LEAST_SCORED, Watched
 from roadworthy.monitor.risk_state import odds_to_probability
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HISTORY = 32_768
 """Events from which the autocorrelation time is read."""
-OFTEN, SELDOM = 512, 16_384
+OFTEN, SELDOM = 64, 16_384
 """It is read again after a quarter more events, but not before so many and not later."""
 KEPT = 10_000
 CHUNK = 4096
@@ -55,8 +55,8 @@ class Watching:
         """By which the alarm is judged."""
         self._held = (0, 1.0)
         self._looked = 0
-        self._first = max(bundle.alarm.window, LEAST) if bundle.alarm else OFTEN
-        self._next_time = min(OFTEN, self._first)
+        self._first = max(bundle.alarm.window, FIRST) if bundle.alarm else FIRST
+        self._next_time = self._first
         self._next_look: float = bundle.alarm.stride if bundle.alarm else math.inf
 
     def due(self, counted: int) -> bool:
@@ -132,9 +132,9 @@ class Watching:
         """Read the autocorrelation time as it was when so many events had been counted."""
         self._next_time = counted + min(SELDOM, max(OFTEN, counted // 4))
         if not self.active:
-            self.time = self._time_at(state, counted)
+            self.time = self._time_at(state, counted, sure=True)
 
-    def _time_at(self, state: State, counted: int) -> float:
+    def _time_at(self, state: State, counted: int, *, sure: bool = False) -> float:
         spare = 2 * (self.rule.window if self.rule else 0)
         end = max(len(state.recent) - (state.counted - counted), 0)
         cells = state.recent.cell[max(0, end - min(HISTORY + spare, state.recent.capacity - CHUNK)) : end]
@@ -142,26 +142,32 @@ class Watching:
             cells = cells[: len(cells) - spare]
         window = self.rule.window if self.rule else min(self.bundle.windows.lengths)
         scores = self.scores.shift[cells[cells >= 0]]
-        return integrated_time(scores, window=window, variance=self.scores.variance)
+        return integrated_time(scores, window=window, variance=self.scores.variance, sure=sure)
 
     def _walk(self, state: State, positions: np.ndarray, ends: np.ndarray, *, warned: bool = False) -> None:
         rule = self.rule
         assert rule is not None
-        on, off = rule.at(self.time)
-        first = int(ends[0]) - rule.window
+        passes = rule.passes(self.time)
+        first = max(int(ends[0]) - max((p.length for p in passes), default=rule.window), 0)
         cells = state.recent.cell[first:]
         watched = Watched(self.bundle.watch, self.scores, rule.window, rule.stride, rule.quiet)
-        values = watched.log_odds(cells, ends - first, length=rule.window, shrink=1.0 / self.time)
+        values = np.full((len(passes), len(ends)), -math.inf)
+        for row, (length, _, _) in zip(values, passes, strict=True):
+            full = ends >= length
+            row[full] = watched.log_odds(cells, ends[full] - first, length=length, shrink=1.0 / self.time)
         asked = self._asked(positions)
         reasons = dict(zip(asked.tolist(), self._doubts(state, ends[asked]), strict=True))
-        for i, value in enumerate(values.tolist()):
+        for i, column in enumerate(values.T.tolist()):
             at = int(positions[i]), int(ends[i])
             if i in reasons:
                 self._told(state, *at, reasons[i])
             if not self.active:
-                if value >= (off if warned else on):
-                    self._say(state, *at, "raised")
-            elif value < off and self._doubts(state, ends[i : i + 1])[0] is None:
+                ringing = [p for p, value in zip(passes, column, strict=True) if value >= (p.off if warned else p.on)]
+                if ringing:
+                    self._say(state, *at, "raised", length=ringing[0].length)
+                continue
+            quiet = all(value < p.off for p, value in zip(passes, column, strict=True))
+            if quiet and self._doubts(state, ends[i : i + 1])[0] is None:
                 self._say(state, *at, "cleared")
         del self.alarms[:-KEPT]
 
@@ -175,6 +181,10 @@ class Watching:
         """Why the figures of windows cannot be relied on."""
         assert self.rule is not None
         window, found = self.rule.window, []
+        if self.rule.beyond(self.time):
+            # At the start of a stream nobody can tell yet, and that is no alarm.
+            known = state.counted - len(state.recent) + ends >= FEW
+            return [self.rule.why_not(self.time) if enough else None for enough in known.tolist()]
         counts = np.stack([self._counts(state, end) for end in ends.tolist()]) if len(ends) else np.zeros((0, 1))
         reasons = self.bundle.watch.doubt(counts, shrink=1.0 / self.time) if len(ends) else ()
         for n, reason in zip(counts.sum(axis=1).tolist(), reasons, strict=True):
@@ -194,18 +204,22 @@ class Watching:
         elif not self.mute and position - self.untold >= self.rule.window:
             self._say(state, position, end, "cannot tell", reason)
 
-    def _counts(self, state: State, end: int) -> np.ndarray:
+    def _counts(self, state: State, end: int, length: int | None = None) -> np.ndarray:
         assert self.rule is not None
-        part = state.recent.cell[end - self.rule.window : end]
+        part = state.recent.cell[max(end - (length or self.rule.window), 0) : end]
         return np.bincount(part[part >= 0], minlength=len(self.scores.shift))
 
-    def _say(self, state: State, position: int, end: int, kind: str, reason: str = "") -> None:
+    def _say(
+        self, state: State, position: int, end: int, kind: str, reason: str = "", *, length: int | None = None
+    ) -> None:
         if kind in ("raised", "cleared"):
             self.active = kind == "raised"
         else:
             self.mute = kind == "cannot tell"
-        counts, shrink = self._counts(state, end), 1.0 / self.time
+        assert self.rule is not None
+        length = length or self.rule.window
+        counts, shrink = self._counts(state, end, length), 1.0 / self.time
         log_odds = float(self.bundle.watch.log_odds(counts, shrink=shrink)[0])
         risk = float(self.bundle.estimator.estimate(counts, shrink=shrink).risk[0])
         when = float(state.recent.time[end - 1])
-        self.alarms.append(Alarm(when, position, kind, odds_to_probability(log_odds), risk, log_odds, reason))
+        self.alarms.append(Alarm(when, position, kind, odds_to_probability(log_odds), risk, log_odds, reason, length))
