@@ -23,3 +23,13 @@ def broken() -> Iterator[Callable[..., set[str]]]:
     yield try_it
     for room, name in known:
         registry.remove(room, name)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def learned_in_few_epochs() -> Iterator[None]:
+    """Generative models keep every rule after a fifth of the epochs that make them good."""
+    from roadworthy.generative import training
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "LONGEST", training.LONGEST // 5)
+        yield
