@@ -28,6 +28,8 @@ from roadworthy.data.samples import DataError
 from roadworthy.data.score_tables import read_scores
 from roadworthy.statistics import wilson
 
+pytestmark = pytest.mark.usefixtures("quick_alarms")
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scores"
 SHIFT_BEGINS = 1500
 EURO = ("--cost", "right=635", "--cost", "wrong=6735", "--unit", "EUR per patient", "--tolerable", "1925")
@@ -64,7 +66,7 @@ def bundle(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def euros(tmp_path_factory):
+def euros(tmp_path_factory, quick_alarms):
     folder = tmp_path_factory.mktemp("euros")
     shutil.copy(EXAMPLE / "calibration.parquet", folder)
     said = io.StringIO()

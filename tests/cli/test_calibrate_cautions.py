@@ -9,11 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roadworthy.cli.cautions import coverage_warning, misses, refuse_unreachable
+from roadworthy.cli.cautions import coverage_warning, refuse_unreachable
 from roadworthy.cli.commands.calibrate import alarm_in_words
 from roadworthy.data.score_tables import read_scores
 from roadworthy.monitor.bundle import Bundle
 from roadworthy.monitor.risk_state import Coverage
+from roadworthy.monitor.rule_notes import misses
+
+pytestmark = pytest.mark.usefixtures("quick_alarms")
 
 DAY = 86400.0
 
@@ -36,7 +39,7 @@ def written(path: Path, lines: list[str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
+def made(tmp_path_factory, quick_alarms) -> Path:
     """A bundle from a CSV table."""
     from roadworthy.cli.app import run
 
@@ -141,6 +144,8 @@ def test_few_rows_that_are_missed_call_for_more_rows(cli, tmp_path):
         found["notes"]
     )
     assert "lengthen the window" not in note
+    bundle = Bundle.load(tmp_path / "a.bundle.json")
+    assert bundle.alarm is not None and bundle.alarm.notes == (note,), "every face says it in the same words"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("quick_alarms")
+
 RUNTIME = Path(__file__).parents[2] / "examples" / "runtime"
 DETECTOR = """name: a good detector
 stream:
@@ -106,11 +108,12 @@ def test_alarms_come_after_the_step_and_not_before(cli, tmp_path, table):
         "risk: {costs: {wrong: 10}, unit: EUR per case, tolerable: 2.0}\nestimators: [event_tree]\nrepeats: 3\n"
         "alarm: {false_alarms: 1 per week, events_per_day: 2000}\n"
     )
-    answer = json.loads(cli("simulate", file, "--json").out)
+    said = cli("simulate", file, "--out", tmp_path / "out").out
+    answer = json.loads((tmp_path / "out" / "result.json").read_text())
     alarms = answer["cases"][0]["alarms"]
     assert (alarms["due"], alarms["missed"], alarms["false"]) == (3, 0, 0)
     assert all(0 < delay <= 200 for delay in alarms["delays"])
-    assert "raised in 3" in cli("simulate", file).out
+    assert "raised in 3" in said
 
 
 def test_a_bundle_is_judged_as_it_is(cli, tmp_path, table):
