@@ -106,7 +106,7 @@ from roadworthy.store import RunIndex
 root = Path(sys.argv[1])
 for number in range(40):
     folder = root / f"{sys.argv[2]}-{number}"
-    RunIndex(root).put(folder, {"key": folder.name})
+    RunIndex(root, patience_s=300.0).put(folder, {"key": folder.name})
 """
 
 
