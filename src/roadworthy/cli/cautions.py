@@ -1,36 +1,23 @@
-"""What a person should know about a calibration before relying on it: what was chosen for them, what is missed, what is thin.
-
->>> misses(0.78), misses(0.0), misses(0.06), misses(0.4)
-('about one in five', 'every one', 'nearly every one', 'about 6 in 10')
-"""
+"""What a person should know about a calibration before relying on it: what was chosen for them, what is thin, out of reach."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roadworthy.cli.amounts import priced
 
 if TYPE_CHECKING:
-    from roadworthy.cli.learnt import KindLearnt
     from roadworthy.data.score_tables import ScoreTable
     from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
 
-STEP = 0.3
-"""The share of shifted events of which the rule says how often it notices it."""
-ENOUGH, FEW_ROWS = 0.9, 100
-"""How often it should be noticed; rows of a kind below which more of them come first."""
 BELOW = 0.05
 """How far coverage may fall below the nominal before one is warned."""
 UNLIKELY = 0.01
 """A threshold below which an alarm rings while the cost is most likely still tolerable."""
-_WORDS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def notes_of(
-    table: ScoreTable, bundle: Bundle, kinds: Sequence[KindLearnt], *, chosen_limit: bool, chosen_rate: bool
-) -> list[str]:
+def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, chosen_rate: bool) -> list[str]:
     """Remarks on the table, on what was chosen, and on the alarm."""
     rule = bundle.alarm
     assert rule is not None, "something is always tolerable here, so that there is an alarm"
@@ -45,9 +32,7 @@ def notes_of(
         notes.append(
             f"false alarms are counted at {rule.events_per_day:,.0f} events a day, {whence}; set yours with --events-per-day"
         )
-    # The rule's own word on what it seldom notices is said here with the rows in view.
-    notes += [note for note in rule.notes if "seldom notices" not in note]
-    return list(dict.fromkeys([*notes, *_early(bundle, rule), *_missed(bundle, rule, kinds)]))
+    return list(dict.fromkeys([*notes, *_early(bundle, rule), *rule.notes]))
 
 
 def coverage_warning(bundle: Bundle) -> str | None:
@@ -74,18 +59,6 @@ def refuse_unreachable(bundle: Bundle) -> None:
         )
 
 
-def misses(noticed: float) -> str:
-    """How many are missed, as one would say it."""
-    missed = 1.0 - noticed
-    if missed > 0.995:
-        return "every one"
-    if missed > 0.92:
-        return "nearly every one"
-    if missed > 0.45:
-        return f"about {round(10 * missed)} in 10"
-    return f"about one in {_WORDS[min(round(1 / missed), 10)]}" if missed > 0.05 else "hardly any"
-
-
 def _repeated(table: ScoreTable) -> list[str]:
     if table.id is None:
         return []
@@ -107,26 +80,3 @@ def _early(bundle: Bundle, rule: AlarmRule) -> list[str]:
         f"so far below {priced(bundle.tolerable or 0.0, bundle.unit)} that the smallest doubt is more than they ever give; "
         "a lower --tolerable makes its alarm mean what it says"
     ]
-
-
-def _missed(bundle: Bundle, rule: AlarmRule, kinds: Sequence[KindLearnt]) -> list[str]:
-    """Kinds that are often missed though an alarm would be due, and what would help."""
-    limit = bundle.tolerable or 0.0
-    due = bundle.estimator.forecast(0.0)[0] < limit < bundle.estimator.forecast(STEP)[0]
-    seldom = {kind: share for kind, share in rule.detects if share < ENOUGH}
-    if not due or not seldom:
-        return []
-    rows = {k.kind: k.rows for k in kinds}
-    few = [k for k in (kinds[0].kind, *seldom) if rows[k] < FEW_ROWS]
-    advice = [f"add rows of {' and '.join(f'{k} (there are {rows[k]})' for k in few)}"] if few else []
-    if not set(seldom) <= set(few):
-        advice += ["lengthen the window", "accept more false alarms", "add supervisors that tell shift better"]
-    said = ", ".join(f"{misses(share)} of {kind}" for kind, share in seldom.items())
-    return [
-        f"of steps to {STEP:.0%} shift the alarm misses within two windows {said} (at {rule.false_alarms} and "
-        f"{rule.events_per_day:,.0f} events a day): {_listed(advice)}"
-    ]
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}, or {parts[-1]}"

@@ -29,7 +29,7 @@ VARIED = 0.75
 """The share of the variance of independent events that those of a window must have."""
 LEAST = 256
 """Scores below which nothing is said."""
-FIRST, FEW = 64, 1024
+FIRST, FEW = 64, 512
 """Scores below which not even an upper limit is known; below which there is an upper limit apart from the estimate."""
 SURE = 1.645
 """Standard errors of the correlation of neighbours up to that limit."""

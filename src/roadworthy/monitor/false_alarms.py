@@ -27,6 +27,7 @@ from roadworthy.monitor.alarms import GAP, AlarmRule, alarms_per_day, walk
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
+from roadworthy.monitor.rule_notes import rule_notes
 from roadworthy.monitor.stretches import enough_events, tried_times
 from roadworthy.monitor.worlds import clean_worlds, mean_scores, stream, unlucky_worlds, window_of
 
@@ -123,7 +124,7 @@ def alarm_rule(
         tuple(by_time),
         quiet,
         detects,
-        _notes(estimator, watched.window, false_alarms, events_per_day, detects),
+        rule_notes(estimator, detects, step=STEP, false_alarms=false_alarms, events_per_day=events_per_day),
         stretch if by_stretch else 0,
         by_stretch,
     )
@@ -256,31 +257,3 @@ def _hushed(watched: Watched, worlds: Floats, on: float, seed: int) -> tuple[flo
     # No mean error exceeds 1: where nothing comes near, no level is needed.
     errors = error[bad >= on - NEAR]
     return float(near.min()) if len(near) else watched.quiet[0], float(errors.min(initial=2.0))
-
-
-def _notes(
-    estimator: Estimator, window: int, false_alarms: str, events_per_day: float, detects: Sequence[tuple[str, float]]
-) -> tuple[str, ...]:
-    notes = []
-    tolerable = estimator.tolerable
-    assert tolerable is not None
-    clean, _, _ = estimator.forecast(0.0)
-    if clean > tolerable:
-        notes.append(
-            f"without any shift the risk is {clean:.4g} already, above the tolerable {tolerable:.4g}: alarms say little; "
-            "raise the tolerable risk, or better the subject"
-        )
-    stepped, _, _ = estimator.forecast(STEP)
-    if stepped <= tolerable:
-        notes.append(
-            f"a step to {STEP:.0%} shift is expected to cost {stepped:.4g}, within the tolerable {tolerable:.4g}: "
-            "no alarm is due for it"
-        )
-    missed = [f"{kind} ({share:.0%})" for kind, share in detects if share < ENOUGH and stepped > tolerable]
-    if missed:
-        notes.append(
-            f"at {false_alarms} and {events_per_day:,.0f} events a day a window of {window} events seldom notices a step to "
-            f"{STEP:.0%} of {', '.join(missed)} within two windows: lengthen the window, accept more false alarms, or add "
-            "supervisors that tell shift better"
-        )
-    return tuple(notes)

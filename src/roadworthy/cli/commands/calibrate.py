@@ -129,7 +129,7 @@ def calibrate(
             raise DataError(f"{scores.name}: {error}") from error
     bundle.save(target)
     kinds = learnt(calibration, table.kind, table.correct, table.group)
-    notes = notes_of(table, bundle, kinds, chosen_limit=tolerable is None, chosen_rate=events_per_day is None)
+    notes = notes_of(table, bundle, chosen_limit=tolerable is None, chosen_rate=events_per_day is None)
     if before is not None:
         notes.append(f"the bundle {before} that was there is replaced")
     if json:
