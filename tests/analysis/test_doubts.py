@@ -85,7 +85,7 @@ def test_the_error_of_the_area_is_that_of_the_smallest_kind():
     ],
 )
 def test_events_beyond_all_rows_are_beta_binomial(n, k, ends, rows):
-    found = doubting._beyond(np.array([float(k), 0.0]), np.array([float(n)] * 2), float(ends), float(rows))
+    found = doubting.beyond(np.array([float(k), 0.0]), np.array([float(n)] * 2), float(ends), float(rows))
     expected = betabinom.sf(k - 1, n, ends, rows + 1 - ends)
     assert found[0] == pytest.approx(expected, rel=0.2, abs=1e-13) and found[1] == 1.0
 
@@ -96,7 +96,7 @@ def test_how_often_new_events_lie_beyond_all_rows_is_what_was_stated():
     reached = np.sort(rng.random((4000, rows)), axis=1)[:, [0, -1]]
     events = rng.random((4000, n))
     beyond = ((events < reached[:, :1]) | (events > reached[:, 1:])).sum(axis=1).astype(float)
-    p = doubting._beyond(beyond, np.full(4000, float(n)), 2.0, float(rows))
+    p = doubting.beyond(beyond, np.full(4000, float(n)), 2.0, float(rows))
     for level in (0.5, 0.1, 0.01):
         assert binomtest(int((p <= level).sum()), 4000, level, alternative="greater").pvalue > 1e-3
 

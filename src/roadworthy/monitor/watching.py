@@ -11,6 +11,7 @@ alarm of its own; and as long as they cannot, no alarm is cleared.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
 from roadworthy.monitor.looks import LEAST_SCORED, Watched
+from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
 
 if TYPE_CHECKING:
@@ -180,17 +182,28 @@ class Watching:
     def _doubts(self, state: State, ends: np.ndarray) -> list[str | None]:
         """Why the figures of windows cannot be relied on."""
         assert self.rule is not None
-        window, found = self.rule.window, []
+        window = self.rule.window
         if self.rule.beyond(self.time):
             # At the start of a stream nobody can tell yet, and that is no alarm.
             known = state.counted - len(state.recent) + ends >= FEW
             return [self.rule.why_not(self.time) if enough else None for enough in known.tolist()]
-        counts = np.stack([self._counts(state, end) for end in ends.tolist()]) if len(ends) else np.zeros((0, 1))
-        reasons = self.bundle.watch.doubt(counts, shrink=1.0 / self.time) if len(ends) else ()
-        for n, reason in zip(counts.sum(axis=1).tolist(), reasons, strict=True):
-            few = n < LEAST_SCORED * window
-            found.append(f"{window - n:,} of {window:,} events have no score" if few else reason)
+        if not len(ends):
+            return []
+        windows = state.recent.cell[ends[:, None] + np.arange(-window, 0)]
+        settled = self._reliance.settled(windows, shrink=1.0 / self.time, least=LEAST_SCORED * window)
+        rest = np.flatnonzero(~settled)
+        found: list[str | None] = [None] * len(ends)
+        if len(rest):
+            counts = np.stack([self._counts(state, end) for end in ends[rest].tolist()])
+            reasons = self.bundle.watch.doubt(counts, shrink=1.0 / self.time)
+            for i, n, reason in zip(rest.tolist(), counts.sum(axis=1).tolist(), reasons, strict=True):
+                few = n < LEAST_SCORED * window
+                found[i] = f"{window - n:,} of {window:,} events have no score" if few else reason
         return found
+
+    @cached_property
+    def _reliance(self) -> Reliance:
+        return Reliance(self.bundle.watch)
 
     def _told(self, state: State, position: int, end: int, reason: str | None) -> None:
         """Whether figures can be relied on now; where they cannot for a whole window, that is said."""

@@ -118,8 +118,8 @@ def doubts(
         gap = best[again] - _mixed(by_shift[again], calibration)
         by_bins[again] = np.maximum(by_bins[again], chi2.sf(gap * scale[again], freedom))
     k = np.floor(outside * shrink)
-    beyond = _beyond(k, np.maximum(np.ceil(effective), k), 2.0 * len(calibration.names), float(rows.min()))
-    return Doubts(by_bins, beyond, outside / np.maximum(n, 1e-12))
+    above = beyond(k, np.maximum(np.ceil(effective), k), 2.0 * len(calibration.names), float(rows.min()))
+    return Doubts(by_bins, above, outside / np.maximum(n, 1e-12))
 
 
 def _mixed(by_shift: Floats, calibration: Calibration) -> Floats:
@@ -135,7 +135,7 @@ def _mixed(by_shift: Floats, calibration: Calibration) -> Floats:
     return result
 
 
-def _beyond(k: Floats, n: Floats, ends: float, rows: float) -> Floats:
+def beyond(k: Floats, n: Floats, ends: float, rows: float) -> Floats:
     """How likely k or more of n events lie beyond the calibrated rows at one of the ends of the scores.
 
     The share of events that lies beyond so many ends of so many rows is itself unknown, and Beta(ends, rows + 1 - ends): one

@@ -1,0 +1,84 @@
+"""Windows whose figures can surely be relied on, told at a glance, so that only the others are worked out.
+
+A window is strange where no draw at no rate explains how its events fall into the bins. A few draws and rates that explain it well
+enough therefore settle that it is not; and how likely so many scores beyond the calibrated ones are is the same for all
+windows with as many of them. What is not settled here is asked of the estimator (`Estimator.doubt`), whose answer this never
+contradicts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadworthy.monitor.events import Cells
+
+if TYPE_CHECKING:
+    from roadworthy.analysis.risk.transfer import Estimator
+
+DRAWS, RATES = 6, 26
+"""How many of the estimator's draws and rates are tried."""
+SAFELY = 0.99
+"""The share of what is allowed that a window may use up: rounding must not decide."""
+
+
+class Reliance:
+    """What settles that the windows of an estimator can be relied on."""
+
+    def __init__(self, estimator: Estimator) -> None:
+        from scipy.stats import chi2
+
+        from roadworthy.analysis.risk.doubts import STRANGE
+
+        calibration = estimator.calibration
+        self.enough = estimator.separation.enough
+        self._bins = calibration.shift.bins
+        self._rows, self._ends = float(calibration.effective.min()), 2.0 * len(calibration.names)
+        self._allowed = SAFELY * float(chi2.isf(STRANGE / 2.0, max(self._bins - 1, 1)))
+        draws, rates = estimator.draws, _spread(len(estimator.rates), RATES)
+        which, rate = _spread(len(draws.clean), DRAWS), estimator.rates[rates]
+        mixed = draws.clean[which, :, None] * (1.0 - rate) + draws.shifted[which, :, None] * rate
+        self._log_mixed = np.log(mixed).transpose(1, 0, 2).reshape(self._bins, -1)
+        # Twice the bin of each cell, and one more outside what was calibrated; an event without a score (cell -1) comes last.
+        cells = np.arange(calibration.cells)
+        self._code = np.append(2 * calibration.shift_bin(cells) + cells % 2, 2 * self._bins)
+        self._told: dict[tuple[int, int], bool] = {}
+
+    def settled(self, windows: Cells, *, shrink: float, least: float) -> NDArray[np.bool_]:
+        """Which windows (rows of cells) can surely be relied on, given that so many events at least must have a score."""
+        if not self.enough:
+            return np.zeros(len(windows), dtype=bool)
+        wide = 2 * self._bins + 1
+        codes = self._code[windows] + wide * np.arange(len(windows))[:, None]
+        table = np.bincount(codes.ravel(), minlength=wide * len(windows)).reshape(-1, wide)[:, :-1].astype(np.float64)
+        by_shift, outside = table[:, 0::2] + table[:, 1::2], table[:, 1::2].sum(axis=1)
+        n = by_shift.sum(axis=1)
+        some = np.maximum(n, 1.0)
+        best = (by_shift * np.log(np.maximum(by_shift, 1.0) / some[:, None])).sum(axis=1)
+        gap = best - (by_shift @ self._log_mixed).max(axis=1)
+        scale = 2.0 * shrink / (1.0 + 2.0 * n * shrink / max(self._rows, 1.0))
+        found = (n >= max(least, 1.0)) & (gap * scale <= self._allowed)
+        for i in np.flatnonzero(found & (outside > 0)).tolist():
+            found[i] = self._usual(outside[i], n[i], shrink)
+        return found
+
+    def _usual(self, outside: float, n: float, shrink: float) -> bool:
+        """Whether so many events beyond what was calibrated are nothing strange."""
+        from roadworthy.analysis.risk.doubts import MOSTLY, STRANGE, beyond
+
+        k = math.floor(outside * shrink)
+        key = k, max(math.ceil(n * shrink), k)
+        if key not in self._told:
+            if len(self._told) >= 10_000:
+                self._told.clear()
+            chance = beyond(np.array([float(k)]), np.array([float(key[1])]), self._ends, self._rows)
+            self._told[key] = bool(2.0 * chance[0] * SAFELY >= STRANGE)
+        return self._told[key] and outside <= MOSTLY * n
+
+
+def _spread(n: int, wanted: int) -> NDArray[np.intp]:
+    """So many places among n, both ends among them."""
+    return np.unique(np.linspace(0, n - 1, min(wanted, n)).round().astype(np.intp))
