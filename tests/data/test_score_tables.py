@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roadworthy.data import score_files
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_tables import open_scores, read_scores
 
@@ -274,6 +275,25 @@ def test_rows_without_a_kind_are_not_taken_for_clean_beside_rows_that_are_called
     with pytest.raises(DataError, match="some rows have no kind"):
         read_scores(path)
     assert read_scores(path, clean=("clean", "")).kind.tolist() == ["clean", "clean", "fog"]
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "clean", "says"),
+    [
+        ("clean", "", None, "some rows have no kind"),
+        ("", "clean", None, "some rows have no kind"),
+        ("IND", " ", None, "some rows have no kind"),
+        ("day", "clean", "day", "'clean' is there beside 'day'"),
+    ],
+)
+def test_kinds_are_judged_by_the_whole_file_however_it_is_cut(tmp_path, monkeypatch, early, late, clean, says):
+    monkeypatch.setattr(score_files, "BLOCK", 4096)
+    path = tmp_path / "rows.csv"
+    rows = [f"{kind},1,{i / 7}" for kind in (early, "fog", late) for i in range(2000)]
+    path.write_text("kind,correct,energy\n" + "\n".join(rows) + "\n")
+    assert sum(1 for _ in open_scores(path, skips=("kind",)).pieces()) > 10
+    with pytest.raises(DataError, match=says):
+        read_scores(path, clean=clean)
 
 
 def test_a_column_that_counts_the_rows_is_no_score(tmp_path):

@@ -96,6 +96,19 @@ def words(cells: pa.ChunkedArray) -> np.ndarray:
     return values[dictionary.at]
 
 
+def ids(cells: pa.ChunkedArray) -> np.ndarray:
+    """Names of events; empty text where a cell has none, also where it says so in words.
+
+    >>> import pyarrow as pa
+    >>> ids(pa.chunked_array([["a7", "", "nan", None]])).tolist()
+    ['a7', '', '', '']
+    """
+    dictionary = _encoded(cells)
+    read = ["" if v is None else str(v) for v in dictionary.values]
+    values = np.array(["" if v.strip().lower() in UNKNOWN else v for v in read] + [""])
+    return values[dictionary.at]
+
+
 def seconds(cells: pa.ChunkedArray, column: str, where: Where, *, part: Part | None = None) -> np.ndarray:
     """Numbers as they are, dates as seconds since 1970 (UTC where no zone is given); NaN where a cell is empty.
 

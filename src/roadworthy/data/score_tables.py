@@ -124,10 +124,10 @@ class ScoreFile:
 
     def pieces(self, *, rows: int = ROWS) -> Iterator[ScoreTable]:
         """The rows in the order of the file, so many at a time."""
-        start = 0
+        start, kinds = 0, set[str]()
         for piece in self.opened.pieces([*self.found.values(), *self.scores.values()], set(self.scores.values()), rows):
             if len(piece):
-                yield self._table(piece, start)
+                yield self._table(piece, start, kinds)
                 start += len(piece)
 
     def whole(self) -> ScoreTable:
@@ -143,7 +143,8 @@ class ScoreFile:
             columns, **given, source=self.path.name, n=sum(p.n for p in parts), notes=tuple(notes), labelled=labelled
         )
 
-    def _table(self, piece: pa.Table, start: int) -> ScoreTable:
+    def _table(self, piece: pa.Table, start: int, kinds: set[str]) -> ScoreTable:
+        """A piece; `kinds` are the names of kinds up to here, since what they mean together is no matter of a piece."""
         where = score_cells.Where(self.path.name, start)
         columns = {name: score_cells.scores(piece[c], c, where) for name, c in self.scores.items()}
         given: dict[str, Any] = dict.fromkeys(NAMES)
@@ -155,10 +156,12 @@ class ScoreFile:
                 labelled = None if known.all() else known
             elif role == "time":
                 given[role] = score_cells.seconds(cells, column, where, part=self.part)
+            elif role == "id":
+                given[role] = score_cells.ids(cells)
             else:
                 given[role] = score_cells.words(cells)
         if given["kind"] is not None:
-            given["kind"] = _with_clean(given["kind"], self.clean)
+            given["kind"] = _with_clean(given["kind"], self.clean, kinds)
         return ScoreTable(columns, **given, source=self.path.name, n=len(piece), labelled=labelled)
 
 
@@ -284,23 +287,26 @@ def _without_row_numbers(table: ScoreTable) -> ScoreTable:
     return replace(table, columns=kept, notes=(*table.notes, *notes))
 
 
-def _with_clean(kinds: np.ndarray, clean: tuple[str, ...]) -> np.ndarray:
-    """The kinds with one name for those without shift."""
+def _with_clean(kinds: np.ndarray, clean: tuple[str, ...], seen: set[str]) -> np.ndarray:
+    """The kinds with one name for those without shift; `seen` are all names in the file up to here, these among them."""
     found, at = np.unique(kinds, return_inverse=True)
     names = [str(k) for k in found]
-    named = [CLEAN if (k in clean if clean else k.strip().lower() in CLEAN_NAMES) else k for k in names]
-    unnamed = [k for k in names if not k.strip()]
-    if unnamed and not clean and sum(k == CLEAN for k in named) > len(unnamed):
+    seen.update(names)
+    if not clean and any(not k.strip() for k in seen) and any(k.strip() and _is_clean(k, clean) for k in seen):
         raise DataError(
             "some rows have no kind while others are called clean: write the kind of every row, or say with --clean NAME which "
             "kinds are without shift (an empty one is '')"
         )
-    if clean and any(k == CLEAN and k not in clean for k in names):
+    if clean and CLEAN in seen and CLEAN not in clean:
         raise DataError(
             f"the kind {CLEAN!r} is there beside {', '.join(map(repr, clean))}; give --clean for both if both are without shift, "
             "else rename one"
         )
-    return np.array(named, dtype=str)[at]
+    return np.array([CLEAN if _is_clean(k, clean) else k for k in names], dtype=str)[at]
+
+
+def _is_clean(kind: str, clean: tuple[str, ...]) -> bool:
+    return kind in clean if clean else kind.strip().lower() in CLEAN_NAMES
 
 
 def _scores_of(
