@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,13 +34,10 @@ class Watched:
 
         Minus infinity where all is quiet, and where too few events have a score to say anything.
         """
-        scored = cells >= 0
-        safe = np.where(scored, cells, 0)
-        totals = [
-            np.concatenate([[0.0], np.cumsum(np.where(scored, column[safe], 0.0))])
-            for column in (self.scores.shift, self.scores.error, np.ones_like(self.scores.shift))
-        ]
-        shift, error, n = (total[ends] - total[np.maximum(ends - length, 0)] for total in totals)
+        if not len(ends):
+            return np.zeros(0)
+        before = np.maximum(ends - length, 0)
+        shift, error, n, _ = self._sums(cells, before, ends).T
         enough = n >= LEAST_SCORED * length
         n = np.maximum(n, 1.0)
         found = np.full(len(ends), -math.inf)
@@ -51,4 +49,22 @@ class Watched:
                 part = cells[max(end - length, 0) : end]
                 row[:] = np.bincount(part[part >= 0], minlength=size)
             found[loud] = self.estimator.log_odds(counts, shrink=shrink)
+        return found
+
+    @cached_property
+    def _table(self) -> Floats:
+        """What a cell adds to the shift score, the error and the number of events; one without a score (cell -1), nothing."""
+        shift, error = self.scores.shift, self.scores.error
+        # Rows of four numbers are copied faster than those of three.
+        rows = np.stack([shift, error, np.ones_like(shift), np.zeros_like(shift)], axis=1)
+        return np.vstack([rows, np.zeros(4)])
+
+    def _sums(self, cells: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> Floats:
+        """What the cells between each start and its end add up to."""
+        bounds = np.unique(np.concatenate([starts, ends]))
+        first, last = int(bounds[0]), int(bounds[-1])
+        rows = self._table.take(cells[first:last], axis=0)
+        upto = np.zeros((len(bounds), 4))
+        np.cumsum(np.add.reduceat(rows, bounds[:-1] - first, axis=0), axis=0, out=upto[1:])
+        found: Floats = upto[np.searchsorted(bounds, ends)] - upto[np.searchsorted(bounds, starts)]
         return found

@@ -152,14 +152,18 @@ class Watching:
         passes = rule.passes(self.time)
         first = max(int(ends[0]) - max((p.length for p in passes), default=rule.window), 0)
         cells = state.recent.cell[first:]
-        watched = Watched(self.bundle.watch, self.scores, rule.window, rule.stride, rule.quiet)
         values = np.full((len(passes), len(ends)), -math.inf)
         for row, (length, _, _) in zip(values, passes, strict=True):
             full = ends >= length
-            row[full] = watched.log_odds(cells, ends[full] - first, length=length, shrink=1.0 / self.time)
+            row[full] = self._watched.log_odds(cells, ends[full] - first, length=length, shrink=1.0 / self.time)
         asked = self._asked(positions)
         reasons = dict(zip(asked.tolist(), self._doubts(state, ends[asked]), strict=True))
-        for i, column in enumerate(values.T.tolist()):
+        low = np.array([p.off if warned else p.on for p in passes])
+        notable = np.any(values >= low[:, None], axis=0)
+        notable[asked] = True
+        for i, (column, something) in enumerate(zip(values.T.tolist(), notable.tolist(), strict=True)):
+            if not (something or self.active):
+                continue
             at = int(positions[i]), int(ends[i])
             if i in reasons:
                 self._told(state, *at, reasons[i])
@@ -200,6 +204,11 @@ class Watching:
                 few = n < LEAST_SCORED * window
                 found[i] = f"{window - n:,} of {window:,} events have no score" if few else reason
         return found
+
+    @cached_property
+    def _watched(self) -> Watched:
+        assert self.rule is not None
+        return Watched(self.bundle.watch, self.scores, self.rule.window, self.rule.stride, self.rule.quiet)
 
     @cached_property
     def _reliance(self) -> Reliance:
