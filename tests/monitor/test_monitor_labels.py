@@ -186,6 +186,28 @@ def test_a_label_of_an_event_long_gone_needs_its_cell_and_time(bundle):
         monitor.label("c", True, cell=99_999, time=1.0)
 
 
+def test_a_label_of_an_event_outside_the_stream_or_of_another_subject_is_refused(bundle):
+    monitor = Monitor(bundle)
+    monitor.label("before there was anything to hold it against", True, cell=3, time=5.0)
+    monitor.update(Events(["a", "b"], [1e6, 1e6 + 60.0], cells=[3, 4]))
+    ends = monitor.state.buckets.start - bundle.lateness, 1e6 + 60.0 + bundle.lateness
+    for i, time in enumerate(ends):
+        monitor.label(f"old {i}", True, cell=3, time=time)
+    for time, says in (
+        (ends[0] - 1.0, "before the first one"),
+        (ends[1] + 1.0, "after the last one"),
+        (np.nan, "finite"),
+        (np.inf, "finite"),
+    ):
+        with pytest.raises(EventError, match=says):
+            monitor.label("c", True, cell=3, time=time)
+    monitor.label("a", True, cell=3, time=-1e9)  # an event that is held says itself when it was
+    with pytest.raises(EventError, match=r"are of 'lesion-2\.4\.0'; this monitor watches"):
+        monitor.label("a", False, subject="lesion-2.4.0")
+    monitor.label("b", False, subject="lesion-2.3.1")
+    assert monitor.state.labels.counts.sum() == 5 and monitor.state.labels.counts[1].sum() == 1
+
+
 def test_the_bundle_learns_nothing_from_labels(bundle):
     before, table = bundle.id, bundle.calibration.table.copy()
     monitor = Monitor(bundle)

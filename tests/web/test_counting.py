@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from monitored import START, events
 
-from roadworthy.monitor import Bundle, Taken
+from roadworthy.monitor import Bundle, EventError, Taken
 from roadworthy.store import StoreError
 from roadworthy.web import counting as module
 from roadworthy.web.batch import Batch, Label, Labelled, Single
@@ -123,11 +123,20 @@ def test_the_file_stays_small_and_readings_grow_coarse(made, tmp_path):
 def test_labels_of_events_that_are_gone_need_their_cell_and_time(made, tmp_path):
     counting = Counting(made, ledger_at(tmp_path / "s.sqlite", made))
     counting.commit([batch_of(events(10), made)])
-    old = Label("long gone", True, 0.5, 3, START - 1e6)
+    old = Label("long gone", True, 0.5, 3, START - 1000.0)
     found = counting.commit([[Label("e3", False), Label("nobody", True), old]])
     assert found == [Labelled(2, ("nobody",))]
     labels = counting.monitor.state.labels
     assert sorted(labels.weighed(mark).probability for mark in labels.given) == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(("apart", "says"), [(1e8, "after the last one"), (-1e8, "before the first one")])
+def test_a_label_of_an_event_outside_the_stream_is_refused_and_not_kept(made, tmp_path, apart, says):
+    counting = Counting(made, ledger_at(tmp_path / "s.sqlite", made))
+    counting.commit([batch_of(events(10), made)])
+    (refused,) = counting.commit([[Label("e3", True), Label("far off", True, 0.5, 3, START + apart)]])
+    assert isinstance(refused, EventError) and "'far off'" in str(refused) and says in str(refused)
+    assert not counting.monitor.state.labels.given, "a post is taken whole or not at all"
 
 
 def test_inputs_drawn_for_labelling_keep_their_probability(made, tmp_path):

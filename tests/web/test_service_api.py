@@ -82,9 +82,16 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
         ({"id": "e1000", "correct": True, "probability": 0}, "above 0"),
         ({"id": "e1000", "right": True}, "unknown key 'right'"),
         ({"correct": True}, "id must be"),
+        ({"id": "e1", "correct": True, "cell": 3, "time": 1.7e15}, "looks like microseconds"),
     ):
         refused = service.post(wrong, "/v1/labels")
         assert refused.status == 400 and says in refused.json["error"], refused.body
+    known = asked[0]["id"]
+    for key, value in (("subject", "lesion-2.4.0"), ("bundle", "0" * 16)):
+        other = service.post([{"id": known, "correct": True}, {"id": known, "correct": False, key: value}], "/v1/labels")
+        assert other.status == 409 and f"this label is of {key} {value!r}" in other.json["error"], other.body
+    assert service.post({"id": known, "correct": True, "subject": SUBJECT}, "/v1/labels").json["taken"] == 1
+    assert service.get("/v1/risk?window=1000")["windows"][0]["audited"]["labels"] == 30
 
 
 def test_readings_alarms_and_history_go_over_time(service: Service):

@@ -231,7 +231,7 @@ def test_what_nobody_would_send_by_accident_is_refused_in_words(service, method,
 
 def test_after_a_kill_among_bad_posts_the_same_is_counted(bundle_path, tmp_path):
     known = [{"id": f"e{i}", "correct": i % 2 == 0, "probability": 0.5} for i in range(10)]
-    old = {"id": "old", "correct": True, "cell": 3, "time": START - 1e6}
+    old = {"id": "old", "correct": True, "cell": 3, "time": START - 1000.0}
     posts = [(events(20, first=20 * i), "/v1/events") for i in range(6)]
     posts[1:1] = [([old, NO_CELL], "/v1/labels"), (SURROGATE, "/v1/events"), ([old], "/v1/labels")]
     with serving(bundle_path, tmp_path / "s.sqlite") as service:

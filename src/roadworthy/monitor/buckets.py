@@ -85,6 +85,12 @@ class Buckets:
         found = [((i << k) * self.width, ((i + 1) << k) * self.width) for k, i in self._rows]
         return sorted(zip(found, self._rows.values(), strict=True), key=lambda pair: pair[0])
 
+    @property
+    def start(self) -> float:
+        """The first second of the oldest bucket; infinity where there is none."""
+        self._settle()
+        return min((i << k for k, i in self._rows), default=math.inf) * self.width
+
     def total(self) -> Ints:
         """Counts of all time."""
         self._settle()

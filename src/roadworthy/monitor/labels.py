@@ -23,12 +23,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadworthy.monitor.events import EventError, Floats, Marks, mixed
+
+if TYPE_CHECKING:
+    from roadworthy.monitor.state import State
 
 KEPT = 20_000
 """Labels and questions that are kept one by one; the counts of all labels are kept for good."""
@@ -180,6 +183,25 @@ class Labels:
 
 def _sorted_by(label: Label) -> tuple[bool, float, float, int]:
     return label.correct, -(label.probability or 0.0), label.time, label.cell
+
+
+def checked_moment(time: float, id: Any, state: State) -> float:
+    """When the event of a label was, refused where this stream can have counted none then: before it began, or after its end.
+
+    Clocks may differ by the lateness horizon. Before the first event there is nothing to hold a label against.
+    """
+    if not math.isfinite(time):
+        raise EventError(f"the label of {id!r} has the time {time}; give finite seconds, such as those since 1970")
+    if not math.isfinite(state.newest):
+        return float(time)
+    first, last = state.buckets.start - state.lateness, state.newest + state.lateness
+    if not first <= time <= last:
+        side, end = ("before the first", state.buckets.start) if time < first else ("after the last", state.newest)
+        raise EventError(
+            f"the label of {id!r} is of an event at {time:.0f} s, {abs(time - end):,.0f} s {side} one that was counted here: "
+            "look at its clock, or send it to the monitor that counted its event"
+        )
+    return float(time)
 
 
 def deviations(right: Floats, cells: NDArray[Any], *, floor: float = FLOOR) -> Floats:

@@ -195,12 +195,14 @@ class Monitor:
         *,
         cell: int | None = None,
         time: float | None = None,
+        subject: str | None = None,
     ) -> None:
         """Take the true outcome of an event, which was labelled with this probability.
 
         Without it: the probability with which the event was asked for, as it stands when the label is used, else 1. An event
-        that is no longer among the last ones needs its cell and its time.
+        that is no longer among the last ones needs its cell and its time, which lies within the stream.
         """
+        self._check_subject(subject)
         name = self._unnamed_label() if id is None else self._held_name(id)
         at = self.state.recent.find(name)
         if at is not None:
@@ -210,6 +212,8 @@ class Monitor:
                 f"event {id!r} is not among the last {len(self.state.recent):,} events; give its cell and its time with its label"
             )
         checked_cells([cell], self.state.cells, lambda _: repr(id))
+        if at is None:
+            auditing.checked_moment(time, id, self.state)
         given = None if probability is None else float(probability)
         self.state.labels.add(mark(name), Label(float(time), int(cell), bool(correct), given))
 

@@ -179,7 +179,8 @@ class App:
         return ", ".join(f"{method} {path}" for method, path in routes)
 
     async def _labels(self, request: Request, receive: Receive) -> Answer:
-        labels = labels_of(await body_of(request, receive, self._limit), cells=self._keeper.bundle.calibration.cells)
+        body, bundle = await body_of(request, receive, self._limit), self._keeper.bundle
+        labels = labels_of(body, cells=bundle.calibration.cells, subject=bundle.subject, bundle=bundle.id)
         found = await self._keeper.labels(labels)
         return _json(
             {"taken": found.taken, "unknown": len(found.unknown), "unknown_ids": found.unknown[:UNKNOWN_SHOWN]}

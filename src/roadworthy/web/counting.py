@@ -206,7 +206,7 @@ class Counting:
 
         One without a probability has that of the latest questions, whichever process drew them.
         """
-        check_labels(post, self.monitor.state.cells)
+        check_labels(post, self.monitor.state.cells, self.monitor.state)
         asked = self.ledger.asked([label.id for label in post if label.probability is None])
         held = self.monitor.state.labels.asked
         if any(held.get(mark(name)) != probability for name, probability in asked.items()):

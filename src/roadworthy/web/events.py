@@ -35,7 +35,8 @@ from roadworthy.web.batch import Batch, Single
 
 LONGEST_ID = 200
 LATEST = 1e11
-"""Seconds, in the year 5138: a greater time is one in milliseconds."""
+"""Seconds, in the year 5138: a greater time is one in milliseconds, or in smaller parts yet."""
+PARTS = (("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9))
 KEYS = ("id", "time", "scores", "verdict", "cell", "subject")
 _MOST = sys.float_info.max
 _NUMBER = {float, int}
@@ -234,7 +235,7 @@ class Reader:
                 f"time must be seconds since 1970, or ISO 8601 with a time zone; found {brief(time)}", line=line
             )
         if abs(time) > LATEST:
-            raise Refused(f"time {brief(time)} looks like milliseconds; seconds since 1970 are expected", line=line)
+            raise Refused(f"time {brief(time)} {clock(time)}; seconds since 1970 are expected", line=line)
         return float(time)
 
     def _scores(self, scores: Any, line: int | None) -> Mapping[str, float]:
@@ -271,6 +272,18 @@ class Reader:
 
     def _example(self) -> str:
         return json.dumps({"id": "case-1", "time": 1700000000.0, "scores": dict.fromkeys(self._names, 0.5)})
+
+
+def clock(time: float) -> str:
+    """What a time that no clock shows in seconds is counted in.
+
+    >>> [clock(1.7e9 * parts) for parts in (1e3, 1e6, 1e9, 1e15)]
+    ['looks like milliseconds', 'looks like microseconds', 'looks like nanoseconds', 'is beyond what a clock shows']
+    """
+    for name, parts in PARTS:
+        if abs(time) <= LATEST * parts:
+            return f"looks like {name}"
+    return "is beyond what a clock shows"
 
 
 def _score(score: Any, name: str, line: int | None) -> float:

@@ -2,7 +2,8 @@
 
 A label of an input that was sure to be labelled has probability 1; one that `label-queue` drew has the probability that it
 wrote down, which need not be sent again. Labels of alarmed cases alone, sent as if they were drawn from all, would make
-everything look worse than it is. An event that is no longer among the last ones needs its cell and its time.
+everything look worse than it is. An event that is no longer among the last ones needs its cell and its time. ``subject`` and
+``bundle`` are optional, and refused where they are others: cells of another bundle mean something else.
 
 >>> labels_of(b'{"id": "a", "correct": true}\\n{"id": "b", "correct": false, "probability": 0.2}')[1]
 Label(id='b', correct=False, probability=0.2, cell=None, time=None)
@@ -11,18 +12,21 @@ Label(id='b', correct=False, probability=0.2, cell=None, time=None)
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from roadworthy.registry import did_you_mean
 from roadworthy.web.batch import Label
-from roadworthy.web.events import LATEST, LONGEST_ID, Refused, brief, writable
+from roadworthy.web.events import LATEST, LONGEST_ID, Refused, brief, clock, writable
 
 EXAMPLE = '{"id": "case-1", "correct": false, "probability": 0.2}'
 
 
-def labels_of(body: bytes, *, cells: int | None = None) -> list[Label]:
+def labels_of(
+    body: bytes, *, cells: int | None = None, subject: str | None = None, bundle: str | None = None
+) -> list[Label]:
     """The labels of a post: an object, a list, or one a line; taken whole or not at all. `cells` is how many there are."""
     try:
         document = orjson.loads(body)
@@ -31,7 +35,8 @@ def labels_of(body: bytes, *, cells: int | None = None) -> list[Label]:
         items = [(i, _line(line, i)) for i, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     if not items:
         raise Refused(f"the post holds no label; one looks like {EXAMPLE}")
-    return [_label(item, line, cells) for line, item in items]
+    ours = {"subject": subject, "bundle": bundle}
+    return [_label(_of_ours(item, line, ours), line, cells) for line, item in items]
 
 
 def _line(line: bytes, number: int) -> Any:
@@ -41,12 +46,27 @@ def _line(line: bytes, number: int) -> Any:
         raise Refused(f"this is no JSON; a label looks like {EXAMPLE}", line=number) from None
 
 
+def _of_ours(item: Any, line: int, ours: Mapping[str, str | None]) -> Any:
+    """A label without the subject and the bundle that it names; one of another is a conflict, as an event of it is."""
+    if not isinstance(item, dict) or not item.keys() & ours.keys():
+        return item
+    for key, own in ours.items():
+        if own is not None and item.get(key, own) != own:
+            raise Refused(
+                f"this label is of {key} {brief(item[key])}, and this monitor is of {own!r}; "
+                f"send it to the monitor of its own {key}",
+                status=409,
+                line=line,
+            )
+    return {key: value for key, value in item.items() if key not in ours}
+
+
 def _label(item: Any, line: int, cells: int | None) -> Label:
     if not isinstance(item, dict):
         raise Refused(f"a label is an object such as {EXAMPLE}; found {brief(item)}", line=line)
     for key in item:
         if key not in Label._fields:
-            known = ", ".join(Label._fields)
+            known = ", ".join((*Label._fields, "subject", "bundle"))
             raise Refused(f"unknown key {brief(key)}{did_you_mean(key, Label._fields)}; a label has {known}", line=line)
     id, correct, probability, cell, time = (item.get(key) for key in Label._fields)
     if type(id) is int:
@@ -68,8 +88,10 @@ def _label(item: Any, line: int, cells: int | None) -> Label:
         raise Refused(
             f"cell must be a whole number from 0{upto}, or -1 without a score; found {brief(cell)}", line=line
         )
-    if time is not None and (type(time) not in (int, float) or not -LATEST <= time <= LATEST):
+    if time is not None and (type(time) not in (int, float) or not math.isfinite(time)):
         raise Refused(f"time must be seconds since 1970; found {brief(time)}", line=line)
+    if time is not None and abs(time) > LATEST:
+        raise Refused(f"time {brief(time)} {clock(time)}; seconds since 1970 are expected", line=line)
     return Label(id, bool(correct), _float(probability), cell, _float(time))
 
 

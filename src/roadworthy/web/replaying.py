@@ -16,6 +16,8 @@ from collections.abc import Sequence
 
 from roadworthy.monitor import Bundle, EventError, Monitor
 from roadworthy.monitor.events import checked_cells, checked_times, mark
+from roadworthy.monitor.labels import checked_moment
+from roadworthy.monitor.state import State
 from roadworthy.web.batch import Batch, Label, count, unpacked
 from roadworthy.web.ledger import EVENTS, Ledger
 
@@ -55,7 +57,7 @@ def replayed(monitor: Monitor, rows: Sequence[tuple[int, int, bytes]]) -> int | 
 
 def label_all(monitor: Monitor, labels: Sequence[Label]) -> None:
     """Hand labels to the monitor: all, or none where one cannot be counted."""
-    check_labels(labels, monitor.state.cells)
+    check_labels(labels, monitor.state.cells, monitor.state)
     for name, correct, probability, cell, time in labels:
         monitor.label(name, correct, probability, cell=cell, time=time)
 
@@ -66,10 +68,12 @@ def check_events(batch: Batch, cells: int) -> None:
     checked_times(batch.times, len(batch), lambda i: repr(batch.ids[i]))
 
 
-def check_labels(labels: Sequence[Label], cells: int) -> None:
-    """Refuse labels, with the id, that the monitor would refuse."""
+def check_labels(labels: Sequence[Label], cells: int, state: State | None = None) -> None:
+    """Refuse labels, with the id, that the monitor would refuse; with its state also those outside the stream."""
     for label in labels:
         _check_label(label, cells)
+        if state is not None and label.time is not None and state.recent.find(label.id) is None:
+            checked_moment(label.time, label.id, state)
 
 
 def _check_label(label: Label, cells: int) -> None:
