@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 WORLDS, LOOKS = 800, 200
 """Draws of what clean may be, and evaluations along each stream that is simulated."""
-TIMES = (2.0, 5.0, 12.0, 30.0)
+TIMES = (2.0, 5.0, 12.0, 30.0, 70.0)
 """Autocorrelation times for which a threshold is found, as long as a window holds more than `LEAST` independent events."""
 LEAST = 6
 LIKELIER = 0.0
