@@ -88,7 +88,9 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
         assert refused.status == 400 and says in refused.json["error"], refused.body
     known = asked[0]["id"]
     for key, value in (("subject", "lesion-2.4.0"), ("bundle", "0" * 16)):
-        other = service.post([{"id": known, "correct": True}, {"id": known, "correct": False, key: value}], "/v1/labels")
+        other = service.post(
+            [{"id": known, "correct": True}, {"id": known, "correct": False, key: value}], "/v1/labels"
+        )
         assert other.status == 409 and f"this label is of {key} {value!r}" in other.json["error"], other.body
     assert service.post({"id": known, "correct": True, "subject": SUBJECT}, "/v1/labels").json["taken"] == 1
     assert service.get("/v1/risk?window=1000")["windows"][0]["audited"]["labels"] == 30
