@@ -136,6 +136,11 @@ def check_constant(name: str, value: ArrayLike, draws: int) -> None:
         )
 
 
+def ways(draws: int, rates: int, seed: int) -> Floats:
+    """Normal numbers, one for every draw and rate: whichever of them a window makes likely, they are spread as a normal is."""
+    return _Source(draws * rates, seed + 1).normal().reshape(draws, rates)
+
+
 class _Source:
     """Stratified uniform numbers, a column at a time, and what is made of them."""
 

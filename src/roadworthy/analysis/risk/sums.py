@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ class Known:
     clean: Floats
     right_clean: Floats
     right_shifted: Floats
+    swing: Floats | None = None
+    """By how much accuracies are moved, by draw and rate, where the window fits nothing that was calibrated."""
 
     @property
     def shifted(self) -> Floats:
@@ -52,6 +54,14 @@ class Known:
     @property
     def right(self) -> Floats:
         return self.right_clean + self.right_shifted
+
+    def swung(self, swing: Floats | None) -> Known:
+        """With all accuracies moved."""
+        if swing is None:
+            return self
+        clean = np.clip(self.right_clean + self.clean * swing, 0.0, self.clean)
+        shifted = np.clip(self.right_shifted + self.shifted * swing, 0.0, np.maximum(self.shifted, 0.0))
+        return replace(self, right_clean=clean, right_shifted=shifted, swing=swing)
 
 
 def share_of(part: Floats, whole: Floats) -> Floats:

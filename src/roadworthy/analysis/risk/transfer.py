@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
+from roadworthy.analysis.risk.misfit import BELIEVED, DOUBTED, Looks
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs
 from roadworthy.analysis.risk.sums import TINY, Known, Window, share_of
 from roadworthy.analysis.risk.tree import Tree, expectation
@@ -122,6 +123,7 @@ class Estimator:
         self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, sway=sway)
         self.rates = np.sin(np.linspace(0.0, np.pi / 2, rates)) ** 2
         self._rows = _rows_at(self.rates, calibration.effective)
+        self._looks, self._ways = Looks.of(calibration), worlds.ways(draws, rates, seed)
         self.separation = separation(calibration)
         self._answers = answer_costs(tree)
         self._mixed, self._clean_share = self._mixture(self.rates)
@@ -162,9 +164,16 @@ class Estimator:
         found = np.empty(len(table))
         few = max(1, NEAR // self._log_mixed[:, 0].size)
         for at in range(0, len(table), few):
-            window = self._window(table[at : at + few])
-            weights = self._posterior(window, factor[at : at + few])
+            part, shrunk = table[at : at + few], factor[at : at + few]
+            window = self._window(part)
+            weights = self._posterior(window, shrunk)
             over, under = self._exceeding(self._cost(window), weights)
+            odd = self._excess(window, weights, shrunk, slice(None)) != 0.0
+            if odd.any():
+                window, weights = self._window(part[odd]), weights[:, odd]
+                known = self._known(window, self._clean_share)
+                swing = self._swing(window, weights, shrunk[odd], slice(None))
+                over[odd], under[odd] = self._exceeding(self._risk(known.swung(swing)), weights)
             found[at : at + few] = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         return found
 
@@ -231,7 +240,8 @@ class Estimator:
         weights, rates = weights[:, :, near], self.rates[near]
         usual = weights * self.draws.usual[:, None, None]
         usual /= usual.sum(axis=(0, 2))[:, None]
-        known = self._known(window, self._clean_share[:, :, near])
+        swing = self._swing(window, weights, shrink, near)
+        known = self._known(window, self._clean_share[:, :, near]).swung(swing)
         right = known.right / known.total
         risk = self._risk(known)
         low, high = with_chance(among(right, weights, 0.0, 1.0), np.maximum(n * shrink, TINY), confidence)
@@ -278,6 +288,21 @@ class Estimator:
         weights /= weights.sum(axis=(0, 2))[:, None]
         return weights
 
+    def _excess(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> Floats:
+        rate = np.clip(weights.sum(axis=0) @ self.rates[rates], 0.0, 1.0)
+        counted = np.minimum(shrink, MOST / np.maximum(window.n, TINY))
+        return np.where(window.empty, 0.0, self._looks.excess(window, rate, counted))
+
+    def _swing(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> Floats | None:
+        """By how much accuracies are moved by draw, window and rate; None where all windows look as their shift scores say."""
+        excess = self._excess(window, weights, shrink, rates)
+        if not excess.any():
+            return None
+        ways = self._ways[:, rates]
+        middle = np.einsum("bwg,bg->w", weights, ways)
+        moved = DOUBTED * np.abs(excess)[:, None] * (ways[:, None, :] - middle[:, None])
+        return np.asarray(moved + BELIEVED * excess[:, None])
+
     def _right_if(self, window: Window, bins: slice = slice(None)) -> tuple[Floats, Floats]:
         """By draw, window and bin: events that are right if they are clean, and if they are shifted."""
         if_clean = np.matmul(window.clean[:, bins], self.draws.right_clean.T).transpose(2, 0, 1)
@@ -319,7 +344,7 @@ class Estimator:
                 ("_detected", slice(self.separation.cut, None)),
                 ("_undetected", slice(0, self.separation.cut)),
             ):
-                parts[name] = self._known(whole.window, whole.clean_share, bins)
+                parts[name] = self._known(whole.window, whole.clean_share, bins).swung(whole.swing)
         if "p_shift" in wanted:
             yield "p_shift", share_of(whole.shifted, whole.total)
         if "tpr" in wanted:

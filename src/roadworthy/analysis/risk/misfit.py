@@ -1,0 +1,105 @@
+"""Where events look more or less often right than their shift scores lead one to expect: the mark of a kind nobody calibrated.
+
+A kind of shift unlike the calibrated ones can look clean to the shift score and still be answered badly. What gives it away is the
+look of its answers: the bins of the two models of being right. Of a window, the mean accuracy of these bins is compared with what
+clean and calibrated events of the same shift scores have. The part of the difference that chance does not explain (a positive-part
+shrinkage, `BEYOND` standard errors) is an accuracy: `BELIEVED` of it moves the estimate, and `DOUBTED` of it is the standard
+deviation of a doubt. Windows that fit have none, so that their intervals stay as they are.
+
+>>> from roadworthy.analysis.risk.cells import calibrate
+>>> rng = np.random.default_rng(0)
+>>> confidence, blur = rng.normal(size=4000), rng.normal(3.0 * np.repeat([0, 1], 2000))
+>>> right = rng.random(4000) < 1 / (1 + np.exp(-2 - 2 * confidence))
+>>> calibration = calibrate({"unsure": -confidence, "blur": blur}, np.repeat(["clean", "fog"], 2000), right)
+>>> def window(less_sure: float) -> Window:
+...     scores = {"unsure": rng.normal(less_sure, size=200), "blur": rng.normal(size=200)}
+...     return Window(calibration, np.bincount(calibration.place(scores), minlength=calibration.cells)[None, :], np.zeros(0))
+>>> looks, none = Looks.of(calibration), np.zeros(1)
+>>> float(looks.excess(window(0.0), none, np.ones(1))[0]), bool(looks.excess(window(2.0), none, np.ones(1))[0] < -0.15)
+(0.0, True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.sums import TINY, Window
+
+Floats = NDArray[np.float64]
+
+BEYOND = 2.0
+"""Standard errors up to which a difference is chance."""
+BELIEVED, DOUBTED = 0.5, 1.5
+"""Of a difference that is not chance; set with the study's own shifts in view. Few windows of the published ones have any."""
+BORROWED = 4.0
+"""Rows of a kind's own looks that are added to every bin of its shift score."""
+ROWS = 0.1
+"""Rows added to every bin of the shift score, as in the draws."""
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """One model of being right: the accuracy of its bins, and its mean and mean square by bin of the shift score."""
+
+    accuracy: Floats
+    clean: Floats
+    """(mean, mean square) x bins of the shift score."""
+    shifted: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """What events of every shift score look like, by the calibration's counts, kinds of shift even."""
+
+    looks: tuple[Look, Look]
+    """By the model for clean events, and by the one for shifted events."""
+    share_clean: Floats
+    share_shifted: Floats
+    """How clean and shifted events fall into the bins of the shift score."""
+    rows_clean: float
+    rows_shifted: float
+
+    @classmethod
+    def of(cls, calibration: Calibration) -> Looks:
+        """From the counts alone."""
+        table = calibration.folded(calibration.table).astype(np.float64).sum(axis=5)
+        rows = table.sum(axis=(1, 3, 4)) + ROWS
+        shares = rows / rows.sum(axis=1, keepdims=True)
+        independent = np.maximum(calibration.effective, 1.0)
+        looks = _look(table.sum(axis=4)), _look(table.sum(axis=3))
+        return cls(looks, shares[0], shares[1:].mean(axis=0), float(independent[0]), float(independent[1:].min()))
+
+    def excess(self, window: Window, rate: Floats, shrink: Floats) -> Floats:
+        """Of each window, by how much its events look more often right than expected at this rate; 0 where chance may be it."""
+        by_shift, n = window.by_shift, np.maximum(window.by_shift.sum(axis=1), TINY)
+        clean = (1.0 - rate)[:, None] * self.share_clean
+        clean = clean / (clean + rate[:, None] * self.share_shifted)
+        rows = 1.0 / ((1.0 - rate) ** 2 / self.rows_clean + rate**2 / self.rows_shifted)
+        chance = (1.0 + n * shrink / rows) / shrink
+        found, furthest = np.zeros(len(n)), np.full(len(n), BEYOND**2)
+        for look, counts in zip(self.looks, (window.clean, window.shifted), strict=True):
+            mean, square = (c * clean + s * (1.0 - clean) for c, s in zip(look.clean, look.shifted, strict=True))
+            more = (counts.sum(axis=1) @ look.accuracy - (by_shift * mean).sum(axis=1)) / n
+            variance = (by_shift * np.maximum(square - mean**2, 0.0)).sum(axis=1) / n**2 * chance
+            squared = more**2 / np.maximum(variance, TINY)
+            found = np.where(squared > furthest, more * (1.0 - BEYOND**2 / np.maximum(squared, TINY)), found)
+            furthest = np.maximum(furthest, squared)
+        return found
+
+
+def _look(table: Floats) -> Look:
+    """From counts: kinds x (right, wrong) x bins of the shift score x bins of the look."""
+    even = np.full(len(table), 0.5 / max(len(table) - 1, 1))
+    even[0] = 0.5
+    outcomes = table.sum(axis=2) * (even / np.maximum(table.sum(axis=(1, 2, 3)), 1.0))[:, None, None]
+    right, wrong = outcomes.sum(axis=0)
+    accuracy = (right + 0.01) / (right + wrong + 0.02)
+    rows = table.sum(axis=1)
+    own = rows.sum(axis=1) / np.maximum(rows.sum(axis=(1, 2)), 1.0)[:, None]
+    share = (rows + BORROWED * own[:, None]) / (rows.sum(axis=2, keepdims=True) + BORROWED)
+    moments = np.stack([share @ accuracy, share @ accuracy**2], axis=1)
+    return Look(accuracy, moments[0], moments[1:].mean(axis=0))

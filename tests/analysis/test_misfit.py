@@ -1,0 +1,131 @@
+"""Windows whose answers look unlike what their shift scores lead one to expect."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roadworthy.analysis.risk import transfer
+from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.misfit import BEYOND, Looks
+from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.analysis.risk.sums import Window
+from roadworthy.analysis.risk.transfer import Estimator
+
+ROWS = 1500
+
+
+def answered(rng: np.random.Generator, unsure: np.ndarray) -> np.ndarray:
+    """Whether answers are right: the less sure, the less often."""
+    return rng.random(len(unsure)) < 1 / (1 + np.exp(2.5 * unsure - 2.5))
+
+
+@pytest.fixture(scope="module")
+def calibration() -> Calibration:
+    """Fog is told by its blur; how sure the answers are tells which are right."""
+    rng = np.random.default_rng(3)
+    unsure = np.concatenate([rng.normal(size=ROWS), rng.normal(0.7, size=ROWS)])
+    blur = np.concatenate([rng.normal(size=ROWS), rng.normal(4.0, size=ROWS)])
+    kind = np.repeat(["clean", "fog"], ROWS)
+    return calibrate({"unsure": unsure, "blur": blur}, kind, answered(rng, unsure))
+
+
+def stream(
+    calibration: Calibration,
+    rng: np.random.Generator,
+    *,
+    unsure: float,
+    blur: float = 0.0,
+    n: int = 100,
+    windows: int = 200,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Windows of events that are so unsure and so blurred on average, and their true accuracy."""
+    doubt = rng.normal(unsure, size=windows * n)
+    cells = calibration.place({"unsure": doubt, "blur": rng.normal(blur, size=windows * n)})
+    counts = [np.bincount(part, minlength=calibration.cells) for part in cells.reshape(windows, n)]
+    return np.stack(counts), answered(rng, doubt).reshape(windows, n).mean(axis=1)
+
+
+def looked(calibration: Calibration, counts: np.ndarray, rate: float) -> np.ndarray:
+    window = Window(calibration, counts.astype(float), np.zeros(calibration.cells))
+    return Looks.of(calibration).excess(window, np.full(len(counts), rate), np.ones(len(counts)))
+
+
+def test_windows_of_what_was_calibrated_look_as_expected(calibration: Calibration) -> None:
+    rng = np.random.default_rng(0)
+    clean, _ = stream(calibration, rng, unsure=0.0)
+    fog, _ = stream(calibration, rng, unsure=0.7, blur=4.0)
+    # Two looks at two standard errors each: 9% by chance, and the calibration's own chance is shared by all windows.
+    assert (looked(calibration, clean, 0.0) != 0).mean() < 0.15
+    assert (looked(calibration, fog, 1.0) != 0).mean() < 0.15
+
+
+def test_the_excess_is_that_of_a_loop_over_events(calibration: Calibration) -> None:
+    counts, _ = stream(calibration, np.random.default_rng(1), unsure=1.0, windows=3)
+    rate, table = 0.2, calibration.folded(calibration.table).astype(float).sum(axis=5)
+    shift_rows = table.sum(axis=(1, 3, 4)) + 0.1
+    shares = shift_rows / shift_rows.sum(axis=1, keepdims=True)
+    expected = []
+    for window in calibration.folded(counts).sum(axis=4):
+        best = 0.0, BEYOND**2
+        for axis in (0, 1):
+            rows = table.sum(axis=4 - axis)  # kinds, right or wrong, shift, look
+            seen = window.sum(axis=2 - axis)
+            per_kind = rows.sum(axis=2) / rows.sum(axis=(1, 2, 3))[:, None, None] / 2
+            accuracy = (per_kind[:, 0].sum(axis=0) + 0.01) / (per_kind.sum(axis=(0, 1)) + 0.02)
+            total = variance = 0.0
+            for s in range(seen.shape[0]):
+                p_clean = (1 - rate) * shares[0, s] / ((1 - rate) * shares[0, s] + rate * shares[1, s])
+                looks = []
+                for kind in (0, 1):
+                    here = rows[kind, :, s].sum(axis=0)
+                    own = rows[kind].sum(axis=(0, 1)) / rows[kind].sum()
+                    looks.append((here + 4 * own) / (here.sum() + 4))
+                mixed = p_clean * looks[0] + (1 - p_clean) * looks[1]
+                for b, count in enumerate(seen[s]):
+                    total += count * (accuracy[b] - mixed @ accuracy)
+                variance += seen[s].sum() * (mixed @ accuracy**2 - (mixed @ accuracy) ** 2)
+            n = seen.sum()
+            variance *= 1 + n * (0.8**2 / ROWS + 0.2**2 / ROWS)
+            squared = total**2 / variance
+            if squared > best[1]:
+                best = total / n * (1 - BEYOND**2 / squared), squared
+        expected.append(best[0])
+    assert looked(calibration, counts, rate) == pytest.approx(expected, rel=1e-9)
+    assert all(e < -0.05 for e in expected)
+
+
+def test_a_kind_that_looks_clean_but_unsure_is_covered_and_told_better(
+    calibration: Calibration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, truth = stream(calibration, np.random.default_rng(2), unsure=2.0)
+    told = Estimator(calibration, accuracy_tree()).estimate(counts)
+    monkeypatch.setattr(transfer, "BELIEVED", 0.0)
+    monkeypatch.setattr(transfer, "DOUBTED", 0.0)
+    trusting = Estimator(calibration, accuracy_tree()).estimate(counts)
+    covered = [((e.accuracy_low <= truth) & (truth <= e.accuracy_high)).mean() for e in (told, trusting)]
+    error = [np.abs(e.accuracy - truth).mean() for e in (told, trusting)]
+    assert covered[0] > 0.88 > covered[1]
+    assert error[0] < 0.8 * error[1]
+
+
+def test_windows_that_fit_are_told_as_without_any_doubt(
+    calibration: Calibration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, _ = stream(calibration, np.random.default_rng(4), unsure=0.0, windows=40)
+    estimator = Estimator(calibration, accuracy_tree(), tolerable=0.3)
+    told, odds = estimator.estimate(counts), estimator.log_odds(counts)
+    fits = looked(calibration, counts, 0.0) == 0
+    monkeypatch.setattr(transfer, "BELIEVED", 0.0)
+    monkeypatch.setattr(transfer, "DOUBTED", 0.0)
+    plain = estimator.estimate(counts)
+    fits &= told.accuracy == plain.accuracy
+    assert fits.mean() > 0.85
+    assert told.risk_high[fits] == pytest.approx(plain.risk_high[fits], abs=1e-12)
+    assert odds[fits] == pytest.approx(estimator.log_odds(counts)[fits], abs=1e-9)
+
+
+def test_the_alarm_watches_what_the_estimate_says_of_an_odd_window(calibration: Calibration) -> None:
+    counts, _ = stream(calibration, np.random.default_rng(5), unsure=1.2, windows=30)
+    estimator = Estimator(calibration, accuracy_tree(), tolerable=0.35)
+    assert estimator.log_odds(counts) == pytest.approx(estimator.estimate(counts).log_odds, abs=1e-6)
