@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -52,6 +53,27 @@ def test_costs_in_whole_numbers_do_not_change_the_id(calibration, tmp_path):
     )
     bundle.save(tmp_path / "b.json")
     assert Bundle.load(tmp_path / "b.json").id == bundle.id
+
+
+def test_when_it_was_made_is_told_and_is_no_part_of_what_it_is_named_by(bundle, tmp_path):
+    dated = replace(bundle, made_at="2026-11-15T12:00:00+00:00")
+    dated.save(tmp_path / "b.json")
+    again = Bundle.load(tmp_path / "b.json")
+    assert again.id == dated.id == bundle.id and again.made_at == dated.made_at
+    replace(bundle, made={**bundle.made, "made": "2026-11-01"}).save(tmp_path / "before.json")
+    stated = json.loads((tmp_path / "before.json").read_text())["id"]
+    assert Bundle.load(tmp_path / "before.json").id == stated != bundle.id, (
+        "files that name it in their content stay whole"
+    )
+
+
+def test_a_bundle_that_cannot_be_written_is_told_by_its_own_name(bundle, tmp_path):
+    (tmp_path / "b.json").mkdir()
+    for target in (tmp_path / "nowhere" / "b.json", tmp_path / "b.json"):
+        with pytest.raises(OSError) as refused:
+            bundle.save(target)
+        assert refused.value.filename == str(target)
+    assert [p.name for p in tmp_path.iterdir()] == ["b.json"], "nothing is left beside it"
 
 
 def test_a_changed_file_is_refused(bundle, tmp_path):

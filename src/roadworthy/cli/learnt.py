@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,8 +81,9 @@ def chosen_tree(costs: Sequence[str], unit: str | None, file: Path | None) -> tu
                 "--unit says what costs are counted in, and there are none; give --cost right=… --cost wrong=…"
             )
         return accuracy_tree(), {}
+    given = _costs(costs)
     try:
-        named = named_outcomes(_costs(costs))
+        named = named_outcomes(given)
     except ValueError as error:
         raise DataError(f"--cost: {error}") from error
     if "wrong" not in named:
@@ -94,9 +96,12 @@ def _costs(given: Sequence[str]) -> dict[str, float]:
     for text in given:
         name, _, amount = text.partition("=")
         try:
-            named[name.strip()] = float(amount)
+            cost = float(amount)
         except ValueError:
-            raise DataError(f"--cost {text}: a name and a number were expected, such as wrong=6735") from None
+            cost = math.nan
+        if not math.isfinite(cost):
+            raise DataError(f"--cost {text}: a name and a number were expected, such as wrong=6735")
+        named[name.strip()] = cost
     return named
 
 
@@ -112,10 +117,14 @@ def _tree_of(file: Path, unit: str | None) -> tuple[Tree, dict[str, float]]:
     if not isinstance(content, Mapping):
         raise DataError(f"{file}: a tree was expected, with event and branches; found {type(content).__name__}")
     constants = content.get("constants") or {}
-    if not isinstance(constants, Mapping) or not all(isinstance(v, int | float) for v in constants.values()):
+    if not isinstance(constants, Mapping) or not all(map(_is_number, constants.values())):
         raise DataError(f"{file}: constants are names with a number each, such as constants: {{p_attack: 0.01}}")
     try:
         tree = Tree.from_dict({k: v for k, v in content.items() if k != "constants"}, unit=unit)
     except (ValueError, TypeError) as error:
         raise DataError(f"{file}: {error}") from error
     return tree, {str(k): float(v) for k, v in constants.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

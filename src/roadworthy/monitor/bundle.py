@@ -20,6 +20,7 @@ True
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.tree import Tree
 
 FORMAT = "roadworthy bundle 1"
+MADE_AT = "made_at"
 WATCH_DRAWS, WATCH_RATES = 64, 51
 """Worlds and rates of the estimator that the alarm watches: fewer, since it is asked more often."""
 
@@ -76,8 +78,10 @@ class Bundle:
     coverage: Coverage | None = None
     blind_to: tuple[str, ...] = BLIND
     made: Mapping[str, Any] = field(default_factory=dict)
-    """Rows by kind, when it was made, notes."""
+    """Rows by kind, of what it was made, notes."""
     self_test: Mapping[str, Any] = field(default_factory=dict)
+    made_at: str | None = None
+    """When it was made, for people: no part of the content by which it is named, so that the same rows make the same bundle."""
 
     def __post_init__(self) -> None:
         if not self.subject or not isinstance(self.subject, str):
@@ -99,7 +103,7 @@ class Bundle:
 
     @cached_property
     def id(self) -> str:
-        """The first 16 hex digits of the SHA-256 of the content."""
+        """The first 16 hex digits of the SHA-256 of the content, which is all but the time of making."""
         return _digest(self.to_dict())
 
     def __eq__(self, other: object) -> bool:
@@ -161,6 +165,7 @@ class Bundle:
         coverage: Coverage | None = None,
         blind_to: Sequence[str] = BLIND,
         made: Mapping[str, Any] | None = None,
+        made_at: str | None = None,
         draws: int = 100,
         seed: int = 0,
     ) -> Bundle:
@@ -204,10 +209,10 @@ class Bundle:
                 seed=seed,
             )
         bundle = replace(bundle, forecast=forecast, alarm=rule)
-        return replace(bundle, self_test=expected_state(bundle))
+        return replace(bundle, self_test=expected_state(bundle), made_at=made_at)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Plain JSON values: the content."""
         return {
             "format": FORMAT,
             "subject": self.subject,
@@ -253,11 +258,17 @@ class Bundle:
         """Write the bundle: under another name first, so that a reader never finds half a file."""
         target = Path(path)
         beside = target.with_name(f".{target.name}.{os.getpid()}")
-        content = {"id": self.id, **self.to_dict()}
-        beside.write_text(
-            json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n", "utf-8"
-        )
-        beside.replace(target)
+        content = {"id": self.id, **({MADE_AT: self.made_at} if self.made_at else {}), **self.to_dict()}
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        try:
+            beside.write_text(text, "utf-8")
+            beside.replace(target)
+        except OSError as error:
+            # Named after what was asked for: nobody knows of the other name.
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        finally:
+            with contextlib.suppress(OSError):
+                beside.unlink()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bundle:
@@ -274,13 +285,13 @@ class Bundle:
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             found = record.get("format") if isinstance(record, dict) else type(record).__name__
             raise BundleError(f"{where} is not a bundle of this version: expected {FORMAT!r}, found {found!r}")
-        stated = record.pop("id", None)
+        stated, made_at = record.pop("id", None), record.pop(MADE_AT, None)
         if stated != _digest(record):
             raise BundleError(
                 f"{where} was changed: it says it is {stated}, its content is {_digest(record)}; use the original"
             )
         try:
-            bundle = cls.from_dict(record)
+            bundle = cls.from_dict({**record, MADE_AT: made_at})
         except (KeyError, TypeError, ValueError) as error:
             raise BundleError(f"{where} cannot be understood: {error}; compile it again") from error
         wrong = failure(bundle)

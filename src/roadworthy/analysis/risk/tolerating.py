@@ -9,6 +9,8 @@ ValueError: a tolerable 15 is never exceeded, since no outcome costs more than 1
 
 from __future__ import annotations
 
+import math
+
 from .nodes import Tree, leaves
 
 
@@ -17,6 +19,8 @@ def refuse_out_of_reach(tree: Tree, tolerable: float) -> None:
     costs = [leaf.cost for _, leaf in leaves(tree)]
     least, most = min(costs), max(costs)
     between = f"choose one between {least:g} and {most:g} {tree.unit}"
+    if math.isnan(tolerable):
+        raise ValueError(f"a tolerable cost is a number, found nan: {between}")
     if not tolerable < most:
         raise ValueError(
             f"a tolerable {tolerable:g} is never exceeded, since no outcome costs more than {most:g}: {between}"

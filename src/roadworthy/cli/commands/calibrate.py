@@ -75,6 +75,7 @@ def calibrate(
     from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
     from roadworthy.cli.cautions import notes_of, refuse_unreachable
     from roadworthy.cli.learnt import chosen_tree, learnt
+    from roadworthy.cli.options import refuse_no_folder, refuse_unlike_a_count
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import read_scores
     from roadworthy.monitor.before_release import LabelledRows, left_out, tolerated
@@ -87,7 +88,11 @@ def calibrate(
             refuse_out_of_reach(tree_used, tolerable)
         except ValueError as error:
             raise DataError(f"--tolerable: {error}") from error
+    if events_per_day is not None:
+        refuse_unlike_a_count("--events-per-day", events_per_day)
     target = out or scores.with_name(f"{_stem(scores)}.bundle.json")
+    if out is not None:
+        refuse_no_folder("--out", out)
     before = None if force else _written_before(target, scores)
     table = read_scores(
         scores,
@@ -121,7 +126,8 @@ def calibrate(
                 false_alarms=false_alarms,
                 events_per_day=events_per_day or _events_per_day(table) or EVENTS_PER_DAY,
                 coverage=coverage,
-                made={"source": scores.name, "made": _now(), "notes": list(table.notes)},
+                made={"source": scores.name, "notes": list(table.notes)},
+                made_at=_now(),
             )
             if tolerable is not None:
                 refuse_unreachable(bundle)

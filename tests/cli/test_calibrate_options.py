@@ -1,0 +1,72 @@
+"""Options of a calibration that will not do are refused before any work, and the same table makes the same bundle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roadworthy.cli.commands import calibrate
+from roadworthy.monitor.bundle import Bundle
+
+pytestmark = pytest.mark.usefixtures("quick_alarms")
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rows = [("clean", rng.random() < 0.95, rng.normal()) for _ in range(150)]
+    rows += [("fog", rng.random() < 0.4, rng.normal(3.0)) for _ in range(80)]
+    lines = [f"{kind},{int(right)},{energy:.4f}" for kind, right, energy in rows]
+    path = tmp_path / "scores.csv"
+    path.write_text("kind,correct,energy\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--events-per-day", "0"), "--events-per-day 0: a number above 0"),
+        (("--events-per-day", "-5"), "--events-per-day -5: a number above 0"),
+        (("--events-per-day", "inf"), "--events-per-day inf: a number above 0"),
+        (("--events-per-day", "nan"), "--events-per-day nan: a number above 0"),
+        (("--events-per-day", "1e-300"), "between 0.001 and 1e+12 events a day"),
+        (("--events-per-day", "1e300"), "between 0.001 and 1e+12 events a day"),
+        (("--cost", "right=nan", "--cost", "wrong=3"), "--cost right=nan: a name and a number"),
+        (("--cost", "wrong=inf"), "--cost wrong=inf: a name and a number"),
+        (("--tolerable", "nan"), "--tolerable: a tolerable cost is a number, found nan"),
+        (("--out", "nowhere/b.json"), "there is no folder nowhere"),
+        (("--out", "."), "is a folder; name a file"),
+    ],
+)
+def test_numbers_and_places_that_are_none_are_usage_errors(cli, tmp_path, monkeypatch, scores, options, says):
+    monkeypatch.chdir(tmp_path)
+    said = cli("calibrate", scores, *options)
+    assert said.code == 2 and says in said.err and said.out == ""
+    assert "fault of roadworthy" not in said.err and said.err.count("--cost") <= 1
+    assert [p.name for p in tmp_path.iterdir()] == ["scores.csv"]
+
+
+def test_numbers_in_a_tree_that_are_none_are_refused(cli, tmp_path, scores):
+    branches = "{x: {p: p_shift, then: {outcome: o, cost: COST}}, y: {then: {outcome: q, cost: 1}}}"
+    tree = f"{{event: a, branches: {branches}, constants: {{c: C}}}}"
+    for cost, constant in ((".nan", "1"), ("0", ".nan"), ("0", ".inf")):
+        (tmp_path / "tree.yaml").write_text(tree.replace("COST", cost).replace("C}", f"{constant}}}"))
+        said = cli("calibrate", scores, "--tree", tmp_path / "tree.yaml")
+        assert said.code == 2 and "tree.yaml" in said.err, (cost, constant, said.err)
+
+
+def test_the_same_table_makes_the_same_bundle_whenever_that_is(cli, tmp_path, monkeypatch, scores):
+    ids = []
+    for name, now in (("a.json", "2026-01-01T00:00:00+00:00"), ("b.json", "2027-01-01T00:00:00+00:00")):
+        monkeypatch.setattr(calibrate, "_now", lambda now=now: now)
+        said = cli("calibrate", scores, "--out", tmp_path / name, "--json")
+        assert said.code == 0, said.out
+        ids.append(json.loads(said.out)["bundle_id"])
+        bundle = Bundle.load(tmp_path / name)
+        assert bundle.id == ids[-1] and bundle.made_at == now, "when it was made is still told"
+    assert ids[0] == ids[1]
+    a, b = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
+    assert {key for key in a if a[key] != b[key]} == {"made_at"}
