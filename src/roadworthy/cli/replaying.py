@@ -1,8 +1,8 @@
 """A stream in a file, window by window: cells of its events, counts of its windows, estimates, alarms, and the truth where known.
 
-A window is the last `window` events, read every `every` events. Where nobody says how often, so many windows are kept as fit
-(`MOST`): each time there are more, every second is dropped and the distance doubled. Memory is that of the windows, however long
-the stream is. Alarms are those of the monitor itself, which sees every event.
+A window is the last `window` events, read every `every` events and at the end of the stream. Where nobody says how often, so many
+windows are kept as fit (`MOST`): each time there are more, every second is dropped and the distance doubled. Memory is that of the
+windows, however long the stream is. Alarms are those of the monitor itself, which sees every event.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Replayed:
     events: int
     unscored: int
     repeated: int
+    nameless: int
+    """Events without an id, in a stream that has ids: nobody can tell whether one of them came twice."""
     window: int
     every: int
     ends: np.ndarray
@@ -71,6 +73,11 @@ class Replayed:
     def alarmed(self) -> bool:
         """Whether an alarm was raised."""
         return any(alarm.kind == "raised" for alarm in self.alarms)
+
+    @property
+    def whole(self) -> bool:
+        """Whether figures stand for all of the stream: every window has some, and the monitor never said that it cannot tell."""
+        return bool(self.told.all()) and not any(alarm.kind == "cannot tell" for alarm in self.alarms)
 
     @property
     def revealed(self) -> np.ndarray:
@@ -135,12 +142,13 @@ def replay(
     calibration = bundle.calibration
     counts = Counts(cells=calibration.cells, window=window, every=every, most=most)
     monitor, known, clock = Monitor(bundle), Known(bundle.id_horizon), Clock()
-    events = unscored = repeated = 0
+    events = unscored = repeated = nameless = 0
     when: dict[int, float] = {}
     missing = dict.fromkeys(file.scores, 0)
     for piece in file.pieces():
         right = _right(piece, truth)
         if piece.id is not None:
+            nameless += int((piece.id == "").sum())
             fresh = known.fresh(piece.id)
             if not fresh.all():
                 repeated += int((~fresh).sum())
@@ -161,14 +169,15 @@ def replay(
             when |= {a.event: float(piece.time[a.event - events - 1]) for a in monitor.alarms if a.event > events}
         events, unscored = events + piece.n, unscored + int((cell < 0).sum())
         advance(piece.n)
+    counts.close(shrink=1.0 / monitor.autocorrelation_time)
     if not counts.ends:
         raise DataError(
             f"{file.path.name} has {events:,} events, and a window is {window:,} of them; choose a shorter one with --window"
         )
     table, shrink = counts.table(), np.array(counts.shrink)
     estimates = bundle.estimator.estimate(table, shrink=shrink, confidence=bundle.confidence)
-    reasons = zip(estimates.cannot_tell, table.sum(axis=1), strict=True)
-    estimates = replace(estimates, cannot_tell=tuple(r if n else "none of its events has a score" for r, n in reasons))
+    reasons = zip(estimates.cannot_tell, table.sum(axis=1).astype(int).tolist(), strict=True)
+    estimates = replace(estimates, cannot_tell=tuple(_unscored(n, window) or reason for reason, n in reasons))
     lacking = [f"score {name} is missing in {n:,} of {events:,} events" for name, n in missing.items() if n]
     exceedance = np.full(len(table), np.nan)
     if bundle.tolerable is not None:
@@ -177,6 +186,7 @@ def replay(
         events,
         unscored,
         repeated,
+        nameless,
         window,
         counts.every,
         np.array(counts.ends),
@@ -193,6 +203,15 @@ def replay(
         ),
         when,
     )
+
+
+def _unscored(n: int, window: int) -> str | None:
+    """Why a window with so many scores has no figures: the rule of the alarm."""
+    from roadworthy.monitor.looks import LEAST_SCORED
+
+    if not n:
+        return "none of its events has a score"
+    return f"{window - n:,} of {window:,} events have no score" if n < LEAST_SCORED * window else None
 
 
 def _stream_notes(bundle: Bundle, time: float, pace: float | None) -> list[str]:

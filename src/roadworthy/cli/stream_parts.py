@@ -4,8 +4,11 @@
 >>> taken.add(np.array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]), np.ones(12, bool), np.arange(12.0))
 >>> taken.every, taken.ends, [row.tolist() for row in taken.rows()]
 (8, [8], [[0.0, 4.0, 0.0]])
->>> Known(least=10).fresh(np.array(["a", "b", "a"])).tolist()
-[True, True, False]
+>>> taken.close()
+>>> taken.ends
+[8, 12]
+>>> Known(least=10).fresh(np.array(["a", "b", "a", "", ""])).tolist()
+[True, True, False, True, True]
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ DAY, ENOUGH = 86_400.0, 1000
 
 
 class Counts:
-    """Counts over cells of windows of a stream, with the events they end on, their time and their true accuracy."""
+    """Counts over cells of windows of a stream, with the events they end on, their time and their true accuracy.
+
+    Windows end at even distances; `close` adds one that ends on the last event, unless the last of them does.
+    """
 
     def __init__(self, *, cells: int, window: int, every: int | None, most: int = MOST) -> None:
         self.cells, self.window, self.every = cells, window, every or window
@@ -56,7 +62,15 @@ class Counts:
             self._take(at, cells[part], rights[part], float(times[part.stop - 1]), shrink)
             at = (at // self.every + 1) * self.every  # the distance may have doubled
         self._seen += n
-        self._last = [part[max(len(part) - self.window + 1, 0) :] for part in (cells, rights, times)]
+        self._last = [part[max(len(part) - self.window, 0) :] for part in (cells, rights, times)]
+
+    def close(self, *, shrink: float = 1.0) -> None:
+        """No more events: the last window ends on the last of them, so that none is left out at the end."""
+        if self._seen < self.window or (self.ends and self.ends[-1] == self._seen):
+            return
+        self._most = None  # this one is kept, wherever it ends
+        cells, rights, times = self._last
+        self._take(self._seen, cells, rights, float(times[-1]), shrink)
 
     def rows(self) -> Iterator[np.ndarray]:
         """The counts of each window."""
@@ -93,13 +107,13 @@ class Truth:
         self._right = np.where(known, table.correct, np.nan)[self._order]
 
     def of(self, ids: np.ndarray) -> np.ndarray:
-        """1, 0, or NaN for ids that have no outcome."""
+        """1, 0, or NaN for ids that have no outcome, and for events without an id."""
         at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        return np.where(self._ids[at] == ids, self._right[at], np.nan)
+        return np.where((self._ids[at] == ids) & (ids != ""), self._right[at], np.nan)
 
 
 class Known:
-    """Ids of the last events, so many at least, so that a repeated one is counted once."""
+    """Ids of the last events, so many at least, so that a repeated one is counted once; an empty id is none."""
 
     def __init__(self, least: int) -> None:
         self._least = least
@@ -111,9 +125,9 @@ class Known:
         distinct = set(listed)
         found = np.ones(len(listed), dtype=bool)
         if len(distinct) < len(listed) or not (distinct.isdisjoint(self._now) and distinct.isdisjoint(self._before)):
-            found[:] = [self._first(name) for name in listed]
+            found[:] = [not name or self._first(name) for name in listed]
         else:
-            self._now |= distinct
+            self._now |= distinct - {""}
         if len(self._now) >= self._least:
             self._before, self._now = self._now, set()
         return found

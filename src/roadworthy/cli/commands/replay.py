@@ -27,9 +27,12 @@ ROWS = 40
 """Windows that a terminal shows."""
 
 EPILOG = (
-    "Exit codes: 0 nothing to report, 1 an alarm was raised, 2 usage or file error, 3 the last window cannot be told."
+    "Exit codes: 0 nothing to report, 1 an alarm was raised, 2 usage or file error, 3 no alarm, but part of the stream cannot be "
+    "told."
 )
 TABLES = (".csv", ".tsv", ".gz", ".parquet", ".pq")
+WRITTEN = (".csv", ".parquet", ".pq")
+"""What windows are written as, by how the name ends."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -67,6 +70,8 @@ def replay(
     from roadworthy.monitor.bundle import Bundle
 
     _refuse_swapped(bundle, stream)
+    if out is not None:
+        _refuse_unwritable(out)
     chosen = Bundle.load(bundle)
     file = open_scores(
         stream, correct=correct, time=time, id=id, columns=_columns(chosen, score or []), skips=("kind", "group")
@@ -86,7 +91,7 @@ def replay(
         _print(chosen, bundle, stream, found, showing.console(), everything=everything)
         if out is not None:
             print(f"{len(found.ends):,} windows are in {out}")
-    return exits.BREACHED if found.alarmed else exits.MET if found.told[-1] else exits.INCONCLUSIVE
+    return exits.BREACHED if found.alarmed else exits.MET if found.whole else exits.INCONCLUSIVE
 
 
 def _refuse_swapped(bundle: Path, stream: Path) -> None:
@@ -99,6 +104,16 @@ def _refuse_swapped(bundle: Path, stream: Path) -> None:
     raise DataError(
         f"{bundle} is a table; first comes the bundle that `roadworthy calibrate` made of one, then the stream"
     )
+
+
+def _refuse_unwritable(out: Path) -> None:
+    """Before any work: what could not be written at its end."""
+    from roadworthy.cli.options import refuse_no_folder
+    from roadworthy.data.samples import DataError
+
+    if out.suffix.lower() not in WRITTEN:
+        raise DataError(f"--out {out}: windows are written to {', '.join(WRITTEN)}; choose one of these endings")
+    refuse_no_folder("--out", out)
 
 
 def _columns(bundle: Bundle, given: list[str]) -> dict[str, str]:
@@ -124,7 +139,7 @@ def write(found: Replayed, path: Path) -> None:
     from pyarrow import csv, parquet
 
     table = pa.Table.from_pylist([found.record(at) for at in range(len(found.ends))])
-    if path.suffix == ".csv":
+    if path.suffix.lower() == ".csv":
         csv.write_csv(table, path)
     else:
         parquet.write_table(table, path, compression="zstd")
@@ -166,6 +181,8 @@ def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -
     """What stands above the table."""
     kinds = bundle.calibration.kinds
     every = f", one every {found.every:,}" if found.every != found.window else ""
+    if int(found.ends[-1]) % found.every:
+        every += ", the last at the end of the stream"
     lines = [
         f"{stream}: {found.events:,} events, {len(found.ends):,} windows of {found.window:,}{every}",
         f"{path}: calibrated on {', '.join(kinds)}",
@@ -173,6 +190,8 @@ def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -
     lines += [f"note: {note}" for note in found.notes]
     if found.repeated:
         lines.append(f"note: {found.repeated:,} events repeat the id of another and are counted once")
+    if found.nameless:
+        lines.append(f"note: {found.nameless:,} events have no id, and each counts as one of its own")
     if found.unscored:
         lines.append(f"note: {found.unscored:,} events have no score at all and say nothing")
     lines += ["", f"accuracy  {line(found.estimates.accuracy, found.told)}  from 0 ▁ to 1 █, ? cannot tell"]
@@ -203,7 +222,7 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
     if len(lines) > MOST_ALARMS:
         lines[MOST_ALARMS // 2 : -MOST_ALARMS // 2] = [f"… {len(lines) - MOST_ALARMS:,} more (--json has them all) …"]
     if not any(alarm.kind == "raised" for alarm in found.alarms) and bundle.tolerable is not None:
-        where = "" if found.told.all() else ", as far as it can be told"
+        where = "" if found.whole else ", as far as it can be told"
         lines.append(f"No alarm: the cost is not above {priced(bundle.tolerable, bundle.unit)} for sure enough{where}.")
     lines += _doubts(found)
     if found.compared is not None:
@@ -235,7 +254,8 @@ def _doubts(found: Replayed) -> list[str]:
         lines.append(f"Cannot tell, events {first:,} to {last:,}, because {reason}.")
     if len(lines) > MOST_PARTS:
         lines = [*lines[:MOST_PARTS], f"… and {len(lines) - MOST_PARTS:,} more such parts."]
-    return [*lines, "Take that as seriously as an alarm: no figure stands for these events."] if lines else []
+    warning = "Take that as seriously as an alarm: no figure stands for these events."
+    return lines if found.whole else [*lines, warning]
 
 
 def _revealed(found: Replayed, compared: Compared) -> str:
@@ -260,6 +280,7 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
         "events": found.events,
         "unscored": found.unscored,
         "repeated": found.repeated,
+        "without_id": found.nameless,
         "window": found.window,
         "every": found.every,
         "windows_in_all": len(found.ends),
