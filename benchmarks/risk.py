@@ -4,10 +4,11 @@
     python benchmarks/risk.py --rows 20000           # a quick look
     python benchmarks/risk.py --peers /path/to/python
 
-CBPE estimates the accuracy of a classifier of 10 classes from its class probabilities, in chunks of 100 and of 1,000 rows, and in
-one chunk of 100, which is what it takes to look at the last 100 rows of a stream. Ours takes the scores of five detectors: events
-into the monitor, a thousand at a time and one by one; the state of risk when it is asked for; and a whole table in windows, as
-`replay` does.
+CBPE estimates the accuracy of a classifier of 10 classes from its class probabilities: in chunks of 100 and of 1,000 rows, and
+live, on the last 100 rows of a stream, which is what it takes to have an estimate after every row. Ours takes the scores of five
+detectors, with ids and times: events into the monitor, alarm included, in calls of several sizes and one by one; the same with
+the state of risk asked for after every 100 events, which is as often as CBPE gives one in chunks of 100; live, with the state of
+risk asked for after every event; and a whole table in windows of 100, as `replay` reads one.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-CLASSES, DETECTORS, ROUNDS, ASKED = 10, 5, 3, 100
+CLASSES, DETECTORS, ROUNDS, ASKED = 10, 5, 3, 200
 WANTED = 50.0
 """Times CBPE in chunks of 100, a row."""
+SIZES = (100, 1000, 10_000)
+CHUNKED, LIVE = "CBPE, chunks of 100", "CBPE, live: the last 100 rows"
 Timed = dict[str, tuple[Callable[[], object], int]]
 """Name -> what is timed, and how many rows (or answers) it is for."""
 
@@ -60,9 +64,9 @@ def nannyml(rows: int) -> Timed:
     reference, live = frame(4000), frame(rows).drop(columns="true")
     by_hundred, by_thousand = fitted(100), fitted(1000)
     return {
-        "cbpe, chunks of 100": (lambda: by_hundred.estimate(live), rows),
-        "cbpe, chunks of 1,000": (lambda: by_thousand.estimate(live), rows),
-        "cbpe, the last 100 rows": (lambda: by_hundred.estimate(live[:100]), 100),
+        CHUNKED: (lambda: by_hundred.estimate(live), rows),
+        "CBPE, chunks of 1,000": (lambda: by_thousand.estimate(live), rows),
+        LIVE: (lambda: [by_hundred.estimate(live[at : at + 100]) for at in range(20)], 20),
     }
 
 
@@ -83,25 +87,41 @@ def ours(rows: int) -> Timed:
     calibration = calibrate(scores(known), np.where(known, "fog", "clean"), right)
     bundle = Bundle.compile(calibration, accuracy_tree(), subject="benchmark", tolerable=0.3)
     columns, names, times = scores(rng.random(rows) < 0.2), np.arange(rows), np.arange(rows, dtype=float)
-    single = [{n: float(c[i]) for n, c in columns.items()} for i in range(min(rows, 5000))]
     estimator = Estimator(calibration, accuracy_tree())
+    text = [f"{i:08x}-7f3a-4c1e-9b2d-{i:012x}" for i in range(rows)]
+    single = [{n: float(c[i]) for n, c in columns.items()} for i in range(min(rows, 5000))]
     full = Monitor(bundle)
-    full.update(Events(names[:1000], times[:1000], {n: c[:1000] for n, c in columns.items()}))
+    full.update(Events(names, times, columns))
 
-    def update() -> None:
-        monitor = Monitor(bundle)
-        for at in range(0, rows, 1000):
-            part = slice(at, at + 1000)
-            monitor.update(Events(names[part], times[part], {n: c[part] for n, c in columns.items()}))
+    def update(size: int, ids: Any, *, asking: bool = False) -> Callable[[], None]:
+        def work() -> None:
+            monitor = Monitor(bundle)
+            for at in range(0, rows, size):
+                part = slice(at, at + size)
+                monitor.update(Events(ids[part], times[part], {n: c[part] for n, c in columns.items()}))
+                if asking:
+                    monitor.risk(100)
+
+        return work
 
     def update_one() -> None:
         monitor = Monitor(bundle)
         for i, row in enumerate(single):
-            monitor.update_one(i, float(i), row)
+            monitor.update_one(text[i], float(i), row)
+
+    def live(monitor: Monitor, before: int) -> Callable[[], None]:
+        monitor.update(Events(text[:before], times[:before], {n: c[:before] for n, c in columns.items()}))
+
+        def work() -> None:
+            for i in range(before, before + ASKED):
+                monitor.update_one(text[i], float(i), {n: float(c[i]) for n, c in columns.items()})
+                monitor.risk(100)
+
+        return work
 
     def ask() -> None:
         for _ in range(ASKED):
-            full.risk()
+            full.risk(100)
 
     def windows() -> None:
         cells = calibration.place(columns)
@@ -110,11 +130,16 @@ def ours(rows: int) -> Timed:
             np.bincount(places, minlength=rows // 100 * calibration.cells).reshape(-1, calibration.cells)
         )
 
+    found: Timed = {f"update, {size:,} events a call": (update(size, text), rows) for size in SIZES}
     return {
-        "update, 1,000 events at a time": (update, rows),
-        "update, one by one": (update_one, len(single)),
-        "risk, one answer": (ask, ASKED),
+        **found,
+        "update, 1,000 events a call, whole numbers as ids": (update(1000, names), rows),
+        "update, one event a call": (update_one, len(single)),
+        "update and risk, every 100 events": (update(100, text, asking=True), rows),
         "a table in windows of 100": (windows, rows),
+        "risk, asked again": (ask, ASKED),
+        "live: update and risk, every event, after 1,000": (live(Monitor(bundle), 1000), ASKED),
+        "live: update and risk, every event, after 10,000": (live(Monitor(bundle), 10_000), ASKED),
     }
 
 
@@ -137,17 +162,18 @@ def round_of(side: str, python: str, rows: int) -> dict[str, float]:
 
 
 def table(times: dict[str, float], rows: int) -> str:
-    """The result as Markdown."""
-    peer = times["cbpe, chunks of 100"]
+    """The result as Markdown: each of ours with what CBPE takes for the same."""
     lines = [
         f"{rows:,} rows, processor time on one thread, best of {ROUNDS}",
         "",
-        "| what | us a row (or an answer) | CBPE in chunks of 100 takes … times as long | wanted |",
-        "| --- | ---: | ---: | ---: |",
+        "| what | us a row (live: an answer) | compared with | times as fast | wanted |",
+        "| --- | ---: | --- | ---: | ---: |",
     ]
     for name, seconds in times.items():
-        ratio = "" if name.startswith(("cbpe", "risk")) else f"{peer / seconds:.1f}"
-        lines.append(f"| {name} | {1e6 * seconds:.2f} | {ratio} | {f'{WANTED:g}' if '1,000 events' in name else ''} |")
+        peer = "" if name.startswith("CBPE") else LIVE if name.startswith(("live", "risk")) else CHUNKED
+        ratio = f"{times[peer] / seconds:.1f}" if peer else ""
+        wanted = f"{WANTED:g}" if name.startswith("update, 1,000 events a call") else ""
+        lines.append(f"| {name} | {1e6 * seconds:.2f} | {peer} | {ratio} | {wanted} |")
     return "\n".join(lines)
 
 
