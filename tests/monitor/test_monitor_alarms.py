@@ -63,9 +63,9 @@ def test_the_threshold_is_read_between_the_tabled_times_and_beyond_them_the_wind
     assert AlarmRule.from_dict(found.to_dict()) == found
 
 
-def test_a_longer_stretch_is_read_beside_the_window_where_it_is_twice_as_long():
+def test_a_longer_stretch_is_read_beside_the_window_where_it_is_four_times_as_long():
     found = rule(by_time=((1.0, 2.0), (16.0, 5.0)), stretch=50, by_stretch=((4.0, 1.0), (327.68, 2.0), (655.36, 3.0)))
-    assert [p.length for p in found.passes(3.9)] == [100] and found.reach(3.9) == 0
+    assert [p.length for p in found.passes(7.9)] == [100] and found.reach(7.9) == 0
     assert [(p.length, p.on) for p in found.passes(16.0)] == [(100, 5.0), (800, pytest.approx(1.3147, abs=1e-4))]
     assert found.passes(327.68) == ((16_384, 2.0, 0.0),), "the window alone says too little"
     assert found.passes(500.0)[0].length == 16_384 and found.beyond(700.0)
@@ -75,7 +75,7 @@ def test_a_longer_stretch_is_read_beside_the_window_where_it_is_twice_as_long():
 
 def test_what_is_read_of_a_stream_whose_events_are_alike_is_said():
     found = rule(by_time=((1.0, 2.0), (16.0, 5.0)), stretch=50, by_stretch=((4.0, 1.0), (327.68, 2.0), (655.36, 3.0)))
-    assert found.remark(1.0) is None and found.remark(3.9) is None
+    assert found.remark(1.0) is None and found.remark(7.9) is None
     assert found.remark(8.0) == (
         "the alarm's window of 100 events says as much as 12.5 independent ones: the last 400 are read as well, and a step to 30% "
         "shift may take 800 events to be noticed"

@@ -35,8 +35,9 @@ GAP = 1.0
 """An alarm is cleared where it is more likely than not that the risk is tolerable, and by so much below the threshold at least."""
 LONGEST = 16_384
 """Events that are read at most, however alike they are: as many are always held."""
-LONGER = 2
-"""How many times as long as the window a stretch must be to be read beside it, at half of the false alarms each."""
+LONGER = 4
+"""How many times as long as the window a stretch must be to be read beside it: each then gets half of the false alarms, by which a
+window that says nearly enough would lose more than it gains."""
 
 _SLACK = 1.0001
 """A time that was tabled is not beyond the table by rounding."""

@@ -134,7 +134,7 @@ def _times(window: int, first: float) -> list[float]:
     """Autocorrelation times for which a threshold is found; `first` is the one from which on a longer stretch is read."""
     last = window / LEAST
     ends = [time for time in (first, last) if 1.0 < time <= last]
-    return sorted({*ends, *(time for time in TIMES if time < last and all(not 0.7 < time / end < 1.4 for end in ends))})
+    return sorted({*ends, *(time for time in TIMES if time < last and all(not 0.8 < time / end < 1.25 for end in ends))})
 
 
 def default_stride(window: int) -> int:

@@ -12,7 +12,7 @@ events, u what clean may lie higher than its calibration counts say, and r_t the
 exact: the threshold of the stretch is found by simulation.
 
 >>> [(round(time), length) for time, length in tried_times(300, 100)]
-[(6, 100), (31, 100), (164, 100), (328, 50)]
+[(12, 100), (44, 100), (164, 100), (328, 50)]
 >>> tried_times(10_000, 100)
 ()
 """
@@ -69,7 +69,7 @@ def enough_events(watched: Watched, worlds: Floats, per_event: float, *, step: f
 def tried_times(window: int, stretch: int) -> tuple[tuple[float, int], ...]:
     """Autocorrelation times for which a threshold of the stretch is found, and the independent events it then holds.
 
-    From where it is twice as long as the window up to the longest that is read, and beyond that to where it holds half as many.
+    From where it is longer enough than the window up to the longest that is read, and beyond that to where it holds half as many.
     """
     first, last = LONGER * window / stretch, LONGEST / stretch
     if first >= last:
