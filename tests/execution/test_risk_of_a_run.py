@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from roadworthy.analysis.risk.tree import Tree, expectation
+from roadworthy.execution import assess as assessing
 from roadworthy.execution.assess import Run, assess
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.store import RunFolder
@@ -146,3 +147,17 @@ risk: {unit: EUR, costs: {wrong: 1}}
     (user / "subject.py").write_text("def predict(image):\n    return [image.mean() / 255]\n")
     with pytest.raises(SpecError, match="risk: is about failures, and no case counts as failed"):
         assess(Assessment.parse(text, user / "assessment.yaml"))
+
+
+def test_a_circumstance_that_occurs_and_was_not_observed_is_not_costed_as_clean(user: Path, monkeypatch) -> None:
+    compared = assessing._compared
+
+    def without_noise(*given: object) -> tuple:
+        clean, others, references = compared(*given)
+        kept = [i for i, o in enumerate(others) if o.circumstance != "noise"]
+        return clean, [others[i] for i in kept], [references[i] for i in kept]
+
+    monkeypatch.setattr(assessing, "_compared", without_noise)
+    done = run(user, "risk: {unit: EUR, costs: {wrong: 1}}", "{id: R, risk: {max: 0.9}}")
+    assert "there are no cases of noise to count" in done.record["risk"]["because"]
+    assert done.claims[0].status == "inconclusive" and not any(f.quantity == "risk" for f in done.findings)

@@ -242,14 +242,14 @@ def read_scores(
         table = replace(table.take(table.labelled), labelled=None)
         table = replace(table, notes=(*table.notes, f"{gone:,} rows without an outcome are left out"))
     if table.kind is not None:
-        table = _checked_kinds(table, clean)
+        table = checked_kinds(table, clean)
     if columns is None:
         shifted = None if table.kind is None else table.kind != CLEAN
         table = replace(table, notes=(*table.notes, *doubts(table.columns, shifted)))
     return table
 
 
-def _checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None) -> ScoreTable:
+def checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None = None) -> ScoreTable:
     """Without rows of training data; with rows that are clean."""
     assert table.kind is not None
     kinds, at, counts = np.unique(table.kind, return_inverse=True, return_counts=True)

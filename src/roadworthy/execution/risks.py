@@ -107,6 +107,10 @@ def _kinds(
     shifted = total if rate is None else rate.mean if isinstance(rate, Beta) else rate
     found = [o for o in others if o.circumstance in given]
     levels = {name: sum(o.circumstance == name for o in found) for name in given}
+    unseen = [name for name, p in given.items() if p > 0 and not levels[name]]
+    if unseen:
+        # Left out, their share would be costed as if it were clean.
+        raise ValueError(f"there are no cases of {', '.join(unseen)} to count, and the file says that they occur")
     scale = shifted / total if total else 0.0
     weighed = [(o, given[o.circumstance] / levels[o.circumstance] * scale) for o in found]
     # What a filter picks out is counted under its own name, not among the rest as well.

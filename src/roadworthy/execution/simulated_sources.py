@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,9 +31,8 @@ from roadworthy.analysis.risk.streams import (
 )
 from roadworthy.analysis.risk.told import Teller
 from roadworthy.analysis.risk.transfer import Estimator
-from roadworthy.data import score_cells
-from roadworthy.data.score_files import open_table
-from roadworthy.data.score_tables import ROWS, ScoreTable, read_scores
+from roadworthy.data.samples import DataError
+from roadworthy.data.score_tables import ScoreTable, checked_kinds, open_scores, read_scores
 from roadworthy.monitor import Bundle, Windows
 from roadworthy.registry import did_you_mean
 from roadworthy.spec.simulation import DetectorSpec, Simulation
@@ -78,6 +78,14 @@ class Source:
         return right_chances(self.detector, stream.shifted, stream.columns[VERDICT] == 1.0)
 
 
+class _Drawn(NamedTuple):
+    """Rows to draw from, the group of each where there are groups, and what must be said of them."""
+
+    pool: Pool
+    groups: np.ndarray | None
+    notes: tuple[str, ...]
+
+
 def sources(spec: Simulation) -> Iterator[Source]:
     """The table, or every detector."""
     if spec.stream.detector is None:
@@ -100,26 +108,30 @@ def _detectors(spec: DetectorSpec) -> Iterator[Detector]:
 
 def _bundled(spec: Simulation) -> Source:
     bundle = Bundle.load(spec.base / str(spec.calibration.bundle))
-    pool, _ = _pool(spec, spec.stream.scores, ("stream", "scores"), truth=spec.stream.truth)
+    pool, _, said = _pool(spec, spec.stream.scores, ("stream", "scores"), truth=spec.stream.truth)
     note = "nothing can check that the stream's rows are not those the bundle was calibrated on: take others"
-    return _drawing(spec, Teller(bundle.estimator, confidence=spec.confidence), pool, bundle=bundle, notes=(note,))
+    return _drawing(
+        spec, Teller(bundle.estimator, confidence=spec.confidence), pool, bundle=bundle, notes=(*said, note)
+    )
 
 
 def _of_table(spec: Simulation) -> Source:
-    pool, groups = _pool(spec, spec.stream.scores, ("stream", "scores"), truth=spec.stream.truth)
+    pool, groups, notes = _pool(spec, spec.stream.scores, ("stream", "scores"), truth=spec.stream.truth)
     apart = spec.calibration.scores is not None
-    learned, of = _pool(spec, spec.calibration.scores, ("calibration", "scores")) if apart else (pool, groups)
+    learned, of, said = _Drawn(pool, groups, ())
+    if apart:
+        learned, of, said = _pool(spec, spec.calibration.scores, ("calibration", "scores"))
+    notes = (*notes, *said)
     try:
         kept = ~learned.of(spec.calibration.without)
     except ValueError as error:
         raise spec.error(("calibration", "without"), str(error)) from error
-    notes: tuple[str, ...] = ()
     if not apart:
         half = _half(pool, groups, np.random.default_rng([spec.seed, 2]))
         kept &= half
         # A group that was calibrated on is not streamed, whatever the kind of its rows.
         pool = pool.taken(~kept if groups is None else ~half)
-        notes = (f"the table is divided: {int(kept.sum()):,} rows to calibrate on, {pool.n:,} to draw from",)
+        notes = (*notes, f"the table is divided: {int(kept.sum()):,} rows to calibrate on, {pool.n:,} to draw from")
     learned = learned.taken(kept)
     try:
         calibration = calibrate(
@@ -176,10 +188,8 @@ def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np
     return first
 
 
-def _pool(
-    spec: Simulation, path: str | None, place: Place, *, truth: str | None = None
-) -> tuple[Pool, np.ndarray | None]:
-    """The labelled rows of a table, and the group of each, where it has groups."""
+def _pool(spec: Simulation, path: str | None, place: Place, *, truth: str | None = None) -> _Drawn:
+    """The rows of a table of which everything is known."""
     table = read_scores(spec.base / str(path))
     if truth is not None:
         table = _with_truth(spec, table, spec.base / truth)
@@ -191,30 +201,35 @@ def _pool(
             "where kind and correct stand in another table, name it as truth",
         )
     known = np.ones(table.n, dtype=bool) if table.labelled is None else table.labelled
-    return Pool(table.columns, table.kind, table.correct).taken(known), None if table.group is None else table.group[
-        known
-    ]
+    gone = int((~known).sum())
+    if gone == table.n:
+        raise spec.error(place, f"no row of {truth or path} says whether the answer was right")
+    notes = (f"{gone:,} of {table.n:,} rows of {table.source} have no outcome and are left out",) if gone else ()
+    pool = Pool(table.columns, table.kind, table.correct).taken(known)
+    return _Drawn(pool, None if table.group is None else table.group[known], notes)
 
 
 def _with_truth(spec: Simulation, table: ScoreTable, path: Path) -> ScoreTable:
     """The rows with kind and correct of the rows of the same id in another table."""
-    opened = open_table(path)
-    names = ["id", "kind", "correct"]
-    lacking = [name for name in names if name not in opened.header]
-    if lacking or table.id is None:
-        lack = f"{path.name} has no column {lacking[0]}" if lacking else f"{table.source} has no column id"
-        raise spec.error(("stream", "truth"), f"rows are matched by id, and say kind and correct: {lack}")
-    kinds: dict[str, tuple[str, bool]] = {}
-    for piece in opened.pieces(names, set(), ROWS):
-        where = score_cells.Where(path.name, len(kinds))
-        right, _ = score_cells.outcomes(piece["correct"], "correct", where)
-        for name, kind, correct in zip(*(score_cells.words(piece[c]).tolist() for c in names[:2]), right, strict=True):
-            kinds[name] = kind, bool(correct)
+    place = ("stream", "truth")
+    if table.id is None:
+        raise spec.error(place, f"rows are matched by id, and say kind and correct: {table.source} has no column id")
     try:
-        found = [kinds[name] for name in table.id.tolist()]
+        told = open_scores(path, columns=[], needs=("id", "kind", "correct"), skips=("group", "time")).whole()
+    except DataError as error:
+        raise spec.error(place, f"rows are matched by id, and say kind and correct: {error}") from error
+    assert told.id is not None and told.kind is not None and told.correct is not None
+    row = {name: at for at, name in enumerate(told.id.tolist()) if name}
+    try:
+        at = np.array([row[name] for name in table.id.tolist()])
     except KeyError as error:
-        raise spec.error(("stream", "truth"), f"{path.name} has no row with the id {error.args[0]!r}") from error
-    return replace(table, kind=np.array([k for k, _ in found]), correct=np.array([c for _, c in found], dtype=bool))
+        raise spec.error(place, f"{path.name} has no row with the id {error.args[0]!r}") from error
+    known = None if told.labelled is None else told.labelled[at]
+    joined = replace(table, kind=told.kind[at], correct=told.correct[at], labelled=known)
+    try:
+        return checked_kinds(joined)
+    except DataError as error:
+        raise spec.error(place, f"{path.name} says the kinds: {error}") from error
 
 
 def _teller(spec: Simulation, calibration: Calibration) -> Teller:
