@@ -296,13 +296,14 @@ class Monitor:
             return checked_cells(events.cells, self.state.cells, name)
         assert events.columns is not None
         columns = {key: np.asarray(column, dtype=np.float64) for key, column in events.columns.items()}
-        for key in self.bundle.calibration.names:
-            wrong = np.flatnonzero(np.isinf(columns[key])) if key in columns else np.zeros(0, dtype=int)
-            if wrong.size:
-                raise EventError(f"event {name(int(wrong[0]))} has an infinite {key}; send NaN where there is no score")
         try:
             return self.bundle.calibration.place(columns)
         except ValueError as error:
+            for key in self.bundle.calibration.names:
+                wrong = np.flatnonzero(np.isinf(columns[key])) if key in columns else np.zeros(0, dtype=int)
+                if wrong.size:
+                    said = f"event {name(int(wrong[0]))} has an infinite {key}; send NaN where there is no score"
+                    raise EventError(said) from None
             raise EventError(str(error)) from None
 
     def _place_one(self, id: Any, scores: Mapping[str, float]) -> int:
