@@ -9,7 +9,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from roadworthy.cli import showing
+from roadworthy.cli import exits, showing
+
+MERGE_EPILOG = (
+    "Exit codes, as of replay: 0 nothing to report, 1 the alarm of all together is on, 2 usage or file error, 3 no alarm, but it "
+    "cannot be told. The state is written in any case but 2."
+)
+QUEUE_EPILOG = (
+    "Exit codes: 0 these are the inputs, 2 usage or file error. Alarms are no matter of this command: ask the monitor."
+)
 
 
 class _BundleFirst(TyperGroup):
@@ -37,8 +45,8 @@ def add_to(app: typer.Typer) -> None:
         no_args_is_help=True,
     )
     group.command("serve")(serve)
-    group.command("label-queue")(label_queue)
-    group.command("merge")(merge)
+    group.command("label-queue", epilog=QUEUE_EPILOG)(label_queue)
+    group.command("merge", epilog=MERGE_EPILOG)(merge)
     app.add_typer(group, name="monitor")
 
 
@@ -132,9 +140,9 @@ def merge(
     bundle: Annotated[Path | None, typer.Option(help="Their bundle, where no source is a state file.")] = None,
     token: Annotated[str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Of the monitors that run.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
-) -> None:
+) -> int:
     """Put the states of replicas together, exactly: an event that two of them saw counts once."""
-    from roadworthy.cli.amounts import amount
+    from roadworthy.cli.amounts import amount, priced
     from roadworthy.web import views
     from roadworthy.web.offline import kept, merged
 
@@ -142,16 +150,25 @@ def merge(
     if into is not None:
         kept(monitor, into)
     windows = [views.risk_view(monitor.risk(name)) for name in monitor.bundle.windows.names]
-    taken = monitor.state.taken
+    taken, watched = monitor.state.taken, views.watched(monitor.bundle)
+    untold = monitor.cannot_tell or any(w["cannot_tell"] for w in windows if w["window"] == watched)
+    code = exits.BREACHED if monitor.alarm else exits.INCONCLUSIVE if untold else exits.MET
     if json:
-        showing.print_json({"events": taken._asdict(), "alarm": monitor.alarm, "windows": windows, "into": into})
-        return
+        content = {"events": taken._asdict(), "alarm": monitor.alarm, "cannot_tell": untold}
+        showing.print_json({**content, "windows": windows, "into": into})
+        return code
     out = showing.console()
     out.print(f"{monitor.state.counted:,} events of {monitor.bundle.subject}, {taken.repeated:,} seen more than once")
     for window in windows:
         out.print(f"  window of {window['label']}: {_sentence(window, amount)}", soft_wrap=True)
+    if monitor.alarm:
+        limit = priced(monitor.bundle.tolerable or 0.0, monitor.bundle.unit)
+        out.print(f"ALARM is on: the cost of all together is above {limit}", soft_wrap=True)
+    elif untold:
+        out.print("no alarm is on, but it cannot be told: take that as seriously as one", soft_wrap=True)
     if into is not None:
         out.print(f"state: {into}", soft_wrap=True)
+    return code
 
 
 def _sentence(window: dict[str, Any], amount: Any) -> str:

@@ -1,0 +1,69 @@
+"""`monitor merge` ends as `replay` does: the exit code is the verdict on what the replicas hold together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.monitor import AlarmRule, Bundle, Events, Monitor, Windows
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    rng = np.random.default_rng(0)
+    kind, shift = np.repeat(["clean", "fog"], 800), np.repeat([0.0, 4.0], 800)
+    calibration = calibrate({"knn": rng.normal(shift)}, kind, rng.random(1600) < np.repeat([0.92, 0.4], 800))
+    rule = AlarmRule(window=100, stride=50, on=3.0, off=0.0, false_alarms="1 per month", events_per_day=10_000.0)
+    return Bundle(
+        subject="lesion-2.3.1",
+        calibration=calibration,
+        tree=accuracy_tree(),
+        tolerable=0.2,
+        windows=Windows((100,)),
+        alarm=rule,
+    )
+
+
+def replicas(bundle: Bundle, folder: Path, scores: np.ndarray) -> list[Path]:
+    """The same stream, every second event in each of two state files."""
+    from roadworthy.web.offline import kept
+
+    made = []
+    for first in (0, 1):
+        monitor, numbers = Monitor(bundle), np.arange(first, len(scores), 2)
+        ids, times = [f"e{i}" for i in numbers], 1_700_000_000.0 + numbers
+        monitor.update(Events(ids, times, columns={"knn": scores[numbers]}))
+        made.append(folder / f"{first}.sqlite")
+        kept(monitor, made[-1])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("shift", "code", "alarm", "untold", "says"),
+    [
+        (0.0, 0, False, False, "accuracy 0.9"),
+        (4.0, 1, True, False, "ALARM is on: the cost of all together is above 0.200 wrong answers per case"),
+        (np.nan, 3, False, True, "cannot be told"),
+    ],
+)
+def test_the_exit_code_is_the_verdict_and_the_state_is_written(cli, bundle, tmp_path, shift, code, alarm, untold, says):
+    scores = np.random.default_rng(1).normal(size=1200)
+    scores[600:] += shift
+    files = replicas(bundle, tmp_path, scores)
+    told = cli("monitor", "merge", *files, "--into", tmp_path / "both.sqlite", "--json")
+    content = json.loads(told.out)
+    assert (told.code, content["alarm"], content["cannot_tell"]) == (code, alarm, untold)
+    assert (tmp_path / "both.sqlite").is_file()
+    said = cli("monitor", "merge", *files)
+    assert said.code == code and says in said.out and ("ALARM" in said.out) is alarm
+
+
+def test_help_says_so(cli):
+    shown = " ".join(cli("monitor", "merge", "--help").out.split())
+    assert "1 the alarm of all together is on" in shown and "3 no alarm, but it cannot be told" in shown
+    assert "Exit codes: 0 these are the inputs" in " ".join(cli("monitor", "label-queue", "--help").out.split())
