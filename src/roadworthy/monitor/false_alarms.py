@@ -39,6 +39,7 @@ WORLDS, LOOKS = 800, 200
 TIMES = (2.0, 5.0, 12.0, 30.0, 70.0)
 """Autocorrelation times for which a threshold is found, as long as a window holds more than `LEAST` independent events."""
 LEAST = 6
+_JUST_BELOW = 0.999
 LIKELIER = 0.0
 """An alarm means that the risk is more likely than not above the tolerable, however seldom clean streams come near it."""
 LEVEL = 0.98
@@ -100,10 +101,11 @@ def alarm_rule(
             break
     stretch = enough_events(watched, worlds, per_event, step=STEP)
     tried = tried_times(watched.window, stretch)
+    first = tried[0][0] if tried else math.inf
     by_time = [(1.0, on)]
-    for time in _times(watched.window, tried[0][0] if tried else math.inf):
-        # From where a stretch is read beside the window, false alarms come from both.
-        accepted = per_event / 2.0 if tried and time >= tried[0][0] else per_event
+    for time in _times(watched.window, first):
+        # From where a stretch is read beside the window, false alarms come from both: there the threshold takes a step.
+        accepted = per_event / 2.0 if time >= first else per_event
         by_time.append((time, max(LIKELIER, threshold(watched, unlucky, accepted, time=time, seed=seed))))
     longer = _quietened(replace(watched, window=stretch), worlds, seed)
     by_stretch = tuple(
@@ -134,7 +136,8 @@ def _times(window: int, first: float) -> list[float]:
     """Autocorrelation times for which a threshold is found; `first` is the one from which on a longer stretch is read."""
     last = window / LEAST
     ends = [time for time in (first, last) if 1.0 < time <= last]
-    return sorted({*ends, *(time for time in TIMES if time < last and all(not 0.8 < time / end < 1.25 for end in ends))})
+    apart = [time for time in TIMES if time < last and all(not 0.8 < time / end < 1.25 for end in ends)]
+    return sorted({*apart, *ends, *(end * _JUST_BELOW for end in ends if end == first)})
 
 
 def default_stride(window: int) -> int:
