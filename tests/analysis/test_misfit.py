@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk import transfer
+from roadworthy.analysis.risk import misfit
 from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.misfit import BEYOND, Looks
 from roadworthy.analysis.risk.prototypes import accuracy_tree
@@ -100,8 +100,8 @@ def test_a_kind_that_looks_clean_but_unsure_is_covered_and_told_better(
 ) -> None:
     counts, truth = stream(calibration, np.random.default_rng(2), unsure=2.0)
     told = Estimator(calibration, accuracy_tree()).estimate(counts)
-    monkeypatch.setattr(transfer, "BELIEVED", 0.0)
-    monkeypatch.setattr(transfer, "DOUBTED", 0.0)
+    monkeypatch.setattr(misfit, "BELIEVED", 0.0)
+    monkeypatch.setattr(misfit, "DOUBTED", 0.0)
     trusting = Estimator(calibration, accuracy_tree()).estimate(counts)
     covered = [((e.accuracy_low <= truth) & (truth <= e.accuracy_high)).mean() for e in (told, trusting)]
     error = [np.abs(e.accuracy - truth).mean() for e in (told, trusting)]
@@ -116,8 +116,8 @@ def test_windows_that_fit_are_told_as_without_any_doubt(
     estimator = Estimator(calibration, accuracy_tree(), tolerable=0.3)
     told, odds = estimator.estimate(counts), estimator.log_odds(counts)
     fits = looked(calibration, counts, 0.0) == 0
-    monkeypatch.setattr(transfer, "BELIEVED", 0.0)
-    monkeypatch.setattr(transfer, "DOUBTED", 0.0)
+    monkeypatch.setattr(misfit, "BELIEVED", 0.0)
+    monkeypatch.setattr(misfit, "DOUBTED", 0.0)
     plain = estimator.estimate(counts)
     fits &= told.accuracy == plain.accuracy
     assert fits.mean() > 0.85

@@ -2,8 +2,9 @@
 
 A shift on the road is a kind of its own: each draw mixes the calibrated kinds by
 random weights, and then moves the mixture towards or away from clean (a tilt along the log likelihood ratio of the bins, normal
-with deviation `TILT`) and its accuracies up or down on the logit scale (`SWAY`), with the mean left where it was. Without the two
-steps an interval speaks only of kinds that were calibrated, and covers unseen ones too seldom (FIELD.md, section 2).
+with deviation `TILT`). Accuracies move up or down on the logit scale (`SWAY`), by another way for every draw and rate (`ways`),
+since no window tells which. Without the two steps an interval speaks only of kinds that were calibrated, and covers unseen ones
+too seldom (FIELD.md, section 2).
 
 The draws are stratified, and made from the raw numbers of a bit generator, which stay the same in every version of numpy.
 
@@ -43,7 +44,10 @@ KIND_PRIOR = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Draws x bins: how clean and shifted events fall into the bins of the shift score, and how often answers are right."""
+    """Draws x bins: how clean and shifted events fall into the bins of the shift score, and how often answers are right.
+
+    Answers to shifted events are those of calibrated kinds: the sway to others is not in here.
+    """
 
     clean: Floats
     shifted: Floats
@@ -59,37 +63,29 @@ def drawn(
     draws: int = 200,
     seed: int = 0,
     tilt: float = TILT,
-    sway: float = SWAY,
 ) -> Draws:
     """So many possible worlds, each as likely as another before the stream is seen.
 
     How events fall into the bins is taken at its mean: its chance weakens what a window says instead (`Estimator`), since of a few
     hundred draws of many bins hardly one would be near the truth.
     """
-    source, world = _Source(draws, seed), _Source((draws + 1) // 2, seed)
+    source = _Source(draws, seed)
     # kinds, right or wrong, shift, clean, shifted, outside; rows of groups count for as many as are independent
     table = calibration.folded(calibration.table * calibration.worth[:, None, None])
     bins = table.sum(axis=(1, 3, 4, 5))
     ratio = _log_ratio(bins)
     means = (bins + BIN_PRIOR) / (bins + BIN_PRIOR).sum(axis=1, keepdims=True)
     clean = np.tile(means[0], (draws, 1))
-    kinds = _twice(_kinds(world.dirichlet(np.full(len(bins) - 1, KIND_PRIOR))), draws)
+    kinds = _kinds(source.dirichlet(np.full(len(bins) - 1, KIND_PRIOR)))
     shifted = kinds @ means[1:]
-    tilts = tilt * _twice(world.normal(), draws)
+    tilts = tilt * source.normal()
     shifted = shifted * np.exp(tilts[:, None] * ratio)
     right_clean = source.shares(*table[0].sum(axis=(1, 3, 4)))
     outcomes = table[1:].sum(axis=(2, 3, 5))  # kinds, right or wrong, bins of being right if shifted
     right = np.stack([source.shares(*rows) for rows in outcomes], axis=1)
     share = kinds[:, :, None] * (outcomes.sum(axis=1) + BIN_PRIOR) / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
     right_shifted = (right * share).sum(axis=1) / share.sum(axis=1)
-    # Up once and down once in the same world: whichever worlds a window picks, accuracies are swayed evenly.
-    ways = _twice(world.normal(), draws) * np.where(np.arange(draws) % 2, -1.0, 1.0)
-    right_shifted = _swayed(right_shifted, sway * ways)
     return Draws(clean, shifted / shifted.sum(axis=1, keepdims=True), right_clean, right_shifted, _usual(tilts, tilt))
-
-
-def _twice(values: Floats, draws: int) -> Floats:
-    return np.repeat(values, 2, axis=0)[:draws]
 
 
 def _kinds(mixtures: Floats) -> Floats:
@@ -116,12 +112,55 @@ def _usual(tilts: Floats, tilt: float) -> Floats:
     return weights / weights.mean()
 
 
-def _swayed(shares: Floats, by: Floats) -> Floats:
-    """Accuracies moved on the logit scale, their mean over the draws kept."""
-    from scipy.special import expit, logit
+def ways(draws: int, rates: int) -> tuple[Floats, Floats]:
+    """Two normal numbers for every draw and rate, spread so evenly that those of any few neighbours are spread as a normal is.
 
-    moved = expit(logit(np.clip(shares, 1e-4, 1.0 - 1e-4)) + by[:, None])
-    return np.clip(moved * (shares.mean(axis=0) / moved.mean(axis=0)), 0.0, 1.0)
+    They are the points of Kronecker sequences whose steps are powers of the plastic number (M. Roberts, 2018), and of its square
+    roots: whichever draws and rates a window makes likely, ways of all sizes are among them.
+
+    >>> bool(abs(ways(100, 101)[0][40:44, 20:30].mean()) < 0.15), round(float(ways(100, 101)[1].std()), 2)
+    (True, 1.0)
+    """
+    from scipy.special import ndtri
+
+    across, along = np.arange(draws)[:, None], np.arange(rates)
+    steps = (PLASTIC**-1, PLASTIC**-2), (PLASTIC**-0.5, PLASTIC**-1.5)
+    first, second = (np.asarray(ndtri((0.5 + a * across + b * along) % 1.0 * 0.999 + 0.0005)) for a, b in steps)
+    return first, second
+
+
+PLASTIC = 1.32471795724474602596
+
+
+class Sway:
+    """Accuracies moved on the logit scale by so many deviations, with their mean left where it was."""
+
+    def __init__(self, deviation: float, by: Floats) -> None:
+        from scipy.special import expit, logit, ndtri
+
+        self.times = np.exp(deviation * by)
+        shares = np.linspace(0.02, 0.98, 49)
+        normal = ndtri((np.arange(200) + 0.5) / 200)
+        gained = expit(logit(shares)[:, None] + deviation * normal).mean(axis=1) / shares - 1.0
+        curve = (1.0 - shares) * (1.0 - 2.0 * shares)
+        # The mean gains towards one half, and very nearly by a multiple of this curve.
+        self.gain = float(gained @ curve / (curve @ curve))
+
+    def moved(self, right: Floats, of: Floats, rates: slice) -> Floats:
+        """Of `of` events, how many are right, by draw, window and rate."""
+        times = self.times[:, None, rates]
+        share = right / np.maximum(of, 1e-12)
+        below = share * (times - 1.0)
+        below += 1.0
+        gained = share * (2.0 * self.gain)
+        gained -= 3.0 * self.gain
+        gained *= share
+        gained += 1.0 + self.gain
+        below *= gained
+        share *= times
+        share /= below
+        share *= of
+        return np.minimum(share, of, out=share)
 
 
 def check_constant(name: str, value: ArrayLike, draws: int) -> None:
@@ -134,11 +173,6 @@ def check_constant(name: str, value: ArrayLike, draws: int) -> None:
         raise ValueError(
             f"the constant {name} must be a number from 0 to 1, or one a draw in shape {(draws, 1, 1)}, found {value!r:.60}"
         )
-
-
-def ways(draws: int, rates: int, seed: int) -> Floats:
-    """Normal numbers, one for every draw and rate: whichever of them a window makes likely, they are spread as a normal is."""
-    return _Source(draws * rates, seed + 1).normal().reshape(draws, rates)
 
 
 class _Source:

@@ -49,6 +49,7 @@ class Look:
     clean: Floats
     """(mean, mean square) x bins of the shift score."""
     shifted: Floats
+    """The same of each kind of shift, kinds first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class Looks:
     """By the model for clean events, and by the one for shifted events."""
     share_clean: Floats
     share_shifted: Floats
-    """How clean and shifted events fall into the bins of the shift score."""
+    """How clean events, and those of each kind of shift, fall into the bins of the shift score."""
     rows_clean: float
     rows_shifted: float
 
@@ -71,24 +72,51 @@ class Looks:
         shares = rows / rows.sum(axis=1, keepdims=True)
         independent = np.maximum(calibration.effective, 1.0)
         looks = _look(table.sum(axis=4)), _look(table.sum(axis=3))
-        return cls(looks, shares[0], shares[1:].mean(axis=0), float(independent[0]), float(independent[1:].min()))
+        return cls(looks, shares[0], shares[1:], float(independent[0]), float(independent[1:].min()))
 
     def excess(self, window: Window, rate: Floats, shrink: Floats) -> Floats:
-        """Of each window, by how much its events look more often right than expected at this rate; 0 where chance may be it."""
+        """Of each window, by how much its events look more often right than expected at this rate; 0 where chance may be it.
+
+        What one calibrated kind explains needs no other explanation: the kind that leaves least counts.
+        """
+        found = np.full(len(rate), np.inf)
+        for kind, share in enumerate(self.share_shifted):
+            left = self._beside(kind, share, window, rate, shrink)
+            found = np.where(np.abs(left) < np.abs(found), left, found)
+        return found
+
+    def _beside(self, kind: int, share: Floats, window: Window, rate: Floats, shrink: Floats) -> Floats:
+        """The excess over a mixture of clean events and those of one kind, by the look that shows more of it."""
         by_shift, n = window.by_shift, np.maximum(window.by_shift.sum(axis=1), TINY)
         clean = (1.0 - rate)[:, None] * self.share_clean
-        clean = clean / (clean + rate[:, None] * self.share_shifted)
+        clean = clean / (clean + rate[:, None] * share)
         rows = 1.0 / ((1.0 - rate) ** 2 / self.rows_clean + rate**2 / self.rows_shifted)
         chance = (1.0 + n * shrink / rows) / shrink
         found, furthest = np.zeros(len(n)), np.full(len(n), BEYOND**2)
         for look, counts in zip(self.looks, (window.clean, window.shifted), strict=True):
-            mean, square = (c * clean + s * (1.0 - clean) for c, s in zip(look.clean, look.shifted, strict=True))
+            mean, square = (c * clean + s * (1.0 - clean) for c, s in zip(look.clean, look.shifted[kind], strict=True))
             more = (counts.sum(axis=1) @ look.accuracy - (by_shift * mean).sum(axis=1)) / n
             variance = (by_shift * np.maximum(square - mean**2, 0.0)).sum(axis=1) / n**2 * chance
             squared = more**2 / np.maximum(variance, TINY)
             found = np.where(squared > furthest, more * (1.0 - BEYOND**2 / np.maximum(squared, TINY)), found)
             furthest = np.maximum(furthest, squared)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Swing:
+    """What is added to the accuracies of windows, by draw, window and rate."""
+
+    believed: Floats
+    doubted: Floats
+    """The same with the doubt, which is spread as a normal and moves nothing on average."""
+
+
+def swing_of(excess: Floats, ways: Floats, weights: Floats) -> Swing:
+    """From the excess of each window, a normal number for every draw and rate, and the weight of these in each window."""
+    believed = BELIEVED * excess[:, None]
+    middle = np.einsum("bwg,bg->w", weights, ways)
+    return Swing(believed, believed + DOUBTED * np.abs(excess)[:, None] * (ways[:, None, :] - middle[:, None]))
 
 
 def _look(table: Floats) -> Look:
@@ -102,4 +130,4 @@ def _look(table: Floats) -> Look:
     own = rows.sum(axis=1) / np.maximum(rows.sum(axis=(1, 2)), 1.0)[:, None]
     share = (rows + BORROWED * own[:, None]) / (rows.sum(axis=2, keepdims=True) + BORROWED)
     moments = np.stack([share @ accuracy, share @ accuracy**2], axis=1)
-    return Look(accuracy, moments[0], moments[1:].mean(axis=0))
+    return Look(accuracy, moments[0], moments[1:])

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,24 +45,24 @@ class Known:
     clean: Floats
     right_clean: Floats
     right_shifted: Floats
-    swing: Floats | None = None
-    """By how much accuracies are moved, by draw and rate, where the window fits nothing that was calibrated."""
+    way: tuple[slice, Any] | None = None
+    """The rates and the swing with which accuracies were moved away from the calibrated ones; None where they were not."""
 
     @property
     def shifted(self) -> Floats:
-        return self.total - self.clean
+        return np.maximum(self.total - self.clean, 0.0)
 
     @property
     def right(self) -> Floats:
         return self.right_clean + self.right_shifted
 
-    def swung(self, swing: Floats | None) -> Known:
-        """With all accuracies moved."""
+    def moved(self, right_shifted: Floats, swing: Floats | None) -> Known:
+        """With other right answers to shifted events, and all accuracies higher by a swing."""
         if swing is None:
-            return self
+            return replace(self, right_shifted=right_shifted)
         clean = np.clip(self.right_clean + self.clean * swing, 0.0, self.clean)
-        shifted = np.clip(self.right_shifted + self.shifted * swing, 0.0, np.maximum(self.shifted, 0.0))
-        return replace(self, right_clean=clean, right_shifted=shifted, swing=swing)
+        shifted = np.clip(right_shifted + self.shifted * swing, 0.0, self.shifted)
+        return replace(self, right_clean=clean, right_shifted=shifted)
 
 
 def share_of(part: Floats, whole: Floats) -> Floats:

@@ -25,7 +25,7 @@ that chance; `exceedance` is the probability that it is above the tolerable.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
-from roadworthy.analysis.risk.misfit import BELIEVED, DOUBTED, Looks
+from roadworthy.analysis.risk.misfit import Looks, Swing, swing_of
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs
 from roadworthy.analysis.risk.sums import TINY, Known, Window, share_of
 from roadworthy.analysis.risk.tree import Tree, expectation
@@ -50,6 +50,8 @@ NONE = 0.01
 """Rates nearer to 0 or 1 than this are not told from it: an interval that reaches there reaches the end."""
 MOST = 2000.0
 """Events that a window counts for at most: beyond, what is not known about the distributions outweighs chance."""
+WORLDS = 200.0
+"""Events that tell which draw it is, at most: the kind on the road is none of them, and a long window would choose one anyway."""
 CHUNK = 48
 """Windows at a time, so that the draws x rates of all of them stay near the processor."""
 NEAR = 40_000
@@ -120,10 +122,11 @@ class Estimator:
             )
         for name, value in self.constants.items():
             worlds.check_constant(name, value, draws)
-        self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, sway=sway)
+        self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt)
         self.rates = np.sin(np.linspace(0.0, np.pi / 2, rates)) ** 2
         self._rows = _rows_at(self.rates, calibration.effective)
-        self._looks, self._ways = Looks.of(calibration), worlds.ways(draws, rates, seed)
+        up_or_down, self._ways = worlds.ways(draws, rates)
+        self._sway, self._looks = worlds.Sway(sway, up_or_down), Looks.of(calibration)
         self.separation = separation(calibration)
         self._answers = answer_costs(tree)
         self._mixed, self._clean_share = self._mixture(self.rates)
@@ -164,16 +167,11 @@ class Estimator:
         found = np.empty(len(table))
         few = max(1, NEAR // self._log_mixed[:, 0].size)
         for at in range(0, len(table), few):
-            part, shrunk = table[at : at + few], factor[at : at + few]
-            window = self._window(part)
+            window, shrunk = self._window(table[at : at + few]), factor[at : at + few]
             weights = self._posterior(window, shrunk)
-            over, under = self._exceeding(self._cost(window), weights)
-            odd = self._excess(window, weights, shrunk, slice(None)) != 0.0
-            if odd.any():
-                window, weights = self._window(part[odd]), weights[:, odd]
-                known = self._known(window, self._clean_share)
-                swing = self._swing(window, weights, shrunk[odd], slice(None))
-                over[odd], under[odd] = self._exceeding(self._risk(known.swung(swing)), weights)
+            known, rates = self._known(window, self._clean_share), slice(None)
+            elsewhere = self._elsewhere(known, rates, self._swing(window, weights, shrunk, rates))
+            over, under = self._exceeding(self._risk(elsewhere), weights)
             found[at : at + few] = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         return found
 
@@ -241,9 +239,10 @@ class Estimator:
         usual = weights * self.draws.usual[:, None, None]
         usual /= usual.sum(axis=(0, 2))[:, None]
         swing = self._swing(window, weights, shrink, near)
-        known = self._known(window, self._clean_share[:, :, near]).swung(swing)
-        right = known.right / known.total
-        risk = self._risk(known)
+        known = self._known(window, self._clean_share[:, :, near])
+        elsewhere = self._elsewhere(known, near, swing)
+        known = known.moved(known.right_shifted, None if swing is None else swing.believed)
+        right, risk = elsewhere.right / known.total, self._risk(elsewhere)
         low, high = with_chance(among(right, weights, 0.0, 1.0), np.maximum(n * shrink, TINY), confidence)
         risk_low, risk_high = among(risk, weights, *self.tree.costs).interval(confidence)
         over, under = self._exceeding(risk, weights)
@@ -256,10 +255,10 @@ class Estimator:
             "rate": usual.sum(axis=0) @ rates,
             "rate_low": rate_low,
             "rate_high": rate_high,
-            "accuracy": np.einsum("bwg,bwg->w", usual, right),
+            "accuracy": np.einsum("bwg,bwg->w", usual, known.right / known.total),
             "accuracy_low": low,
             "accuracy_high": high,
-            "risk": np.einsum("bwg,bwg->w", usual, risk),
+            "risk": np.einsum("bwg,bwg->w", usual, self._risk(known)),
             "risk_low": risk_low,
             "risk_high": risk_high,
             "exceedance": over,
@@ -283,41 +282,30 @@ class Estimator:
         likeliest = likelihood.max(axis=0).argmax(axis=1)
         effective = effective / (1.0 + effective * window.n / self._rows[likeliest])
         log = likelihood * effective[:, None] + self._log_prior
+        counted = effective * window.n
+        if (counted > WORLDS).any():
+            log -= (log.max(axis=2) * (1.0 - WORLDS / np.maximum(counted, WORLDS)))[:, :, None]
         log -= log.max(axis=(0, 2), keepdims=True)
         weights = np.exp(log, out=log)
         weights /= weights.sum(axis=(0, 2))[:, None]
         return weights
 
-    def _excess(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> Floats:
+    def _swing(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> Swing | None:
+        """By how much accuracies are moved by draw, window and rate; None where all windows look as their shift scores say."""
         rate = np.clip(weights.sum(axis=0) @ self.rates[rates], 0.0, 1.0)
         counted = np.minimum(shrink, MOST / np.maximum(window.n, TINY))
-        return np.where(window.empty, 0.0, self._looks.excess(window, rate, counted))
+        excess = np.where(window.empty, 0.0, self._looks.excess(window, rate, counted))
+        return swing_of(excess, self._ways[:, rates], weights) if excess.any() else None
 
-    def _swing(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> Floats | None:
-        """By how much accuracies are moved by draw, window and rate; None where all windows look as their shift scores say."""
-        excess = self._excess(window, weights, shrink, rates)
-        if not excess.any():
-            return None
-        ways = self._ways[:, rates]
-        middle = np.einsum("bwg,bg->w", weights, ways)
-        moved = DOUBTED * np.abs(excess)[:, None] * (ways[:, None, :] - middle[:, None])
-        return np.asarray(moved + BELIEVED * excess[:, None])
+    def _elsewhere(self, known: Known, rates: slice, swing: Swing | None) -> Known:
+        """What may be right under a kind of shift that is none of the calibrated."""
+        sway = self._sway.moved(known.right_shifted, known.shifted, rates)
+        return replace(known.moved(sway, None if swing is None else swing.doubted), way=(rates, swing))
 
     def _right_if(self, window: Window, bins: slice = slice(None)) -> tuple[Floats, Floats]:
         """By draw, window and bin: events that are right if they are clean, and if they are shifted."""
         if_clean = np.matmul(window.clean[:, bins], self.draws.right_clean.T).transpose(2, 0, 1)
         return if_clean, np.matmul(window.shifted[:, bins], self.draws.right_shifted.T).transpose(2, 0, 1)
-
-    def _cost(self, window: Window) -> Floats:
-        """The risk by draw and rate; where a case costs what its answer does, right answers are all that is counted."""
-        if self._answers is None:
-            return self._risk(self._known(window, self._clean_share))
-        if_clean, if_shifted = self._right_if(window)
-        right = np.matmul(if_clean - if_shifted, self._clean_share)
-        right += if_shifted.sum(axis=2, keepdims=True)
-        right *= ((self._answers[0] - self._answers[1]) / window.by_shift.sum(axis=1))[:, None]
-        right += self._answers[1]
-        return right
 
     def _known(self, window: Window, clean_share: Floats, bins: slice = slice(None)) -> Known:
         """How many of a window's events are clean, and right, by draw and rate."""
@@ -331,6 +319,10 @@ class Estimator:
         )
 
     def _risk(self, known: Known) -> Floats:
+        """The tree's expected cost; where a case costs what its answer does, right answers are all that is counted."""
+        if self._answers is not None:
+            right, wrong = self._answers
+            return np.asarray(known.right * ((right - wrong) / known.total) + wrong)
         given = {**self.constants, **dict(self._live(known))}
         result = np.asarray(expectation(self.tree, {name: given[name] for name in self.tree.parameters}))
         return np.broadcast_to(result, known.clean.shape)
@@ -344,7 +336,8 @@ class Estimator:
                 ("_detected", slice(self.separation.cut, None)),
                 ("_undetected", slice(0, self.separation.cut)),
             ):
-                parts[name] = self._known(whole.window, whole.clean_share, bins).swung(whole.swing)
+                part = self._known(whole.window, whole.clean_share, bins)
+                parts[name] = part if whole.way is None else self._elsewhere(part, *whole.way)
         if "p_shift" in wanted:
             yield "p_shift", share_of(whole.shifted, whole.total)
         if "tpr" in wanted:
