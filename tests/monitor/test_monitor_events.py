@@ -126,3 +126,20 @@ def test_single_events_and_calls_lead_to_the_same_state(bundle, scores_at):
         one.update_one(name, time, {"energy": score})
     assert one.state.recent.cell.tolist() == many.state.recent.cell.tolist()
     assert one.risk() == many.risk()
+
+
+def test_a_clock_a_little_ahead_takes_little_of_the_patience_with_others(bundle):
+    monitor = Monitor(bundle)
+    ahead = Events(["a"], [1000.0 + bundle.lateness - 1.0], cells=[0])
+    assert monitor.update(ahead, now=1000.0) == Taken(0, 0, 0, 0, 1)
+    assert monitor.update_one("b", 1059.0, cell=0, now=1000.0) == Taken(1, 0, 0, 0)
+    others = Events([f"c{i}" for i in range(50)], [995.0] * 50, cells=[0] * 50)
+    assert monitor.update(others, now=1000.0).accepted == 50
+
+
+@pytest.mark.parametrize("time", [1.79e12, -1.79e12, 1.79e15])
+def test_milliseconds_are_no_seconds(bundle, time):
+    with pytest.raises(EventError, match="seconds"):
+        Monitor(bundle).update(Events(["a"], [time], cells=[0]))
+    with pytest.raises(EventError, match="seconds"):
+        Monitor(bundle).update_one("a", time, cell=0)

@@ -306,3 +306,15 @@ def test_doubts_are_those_of_the_estimates(watchful):
     estimates = watchful.estimator.estimate(counts, shrink=0.5)
     assert watchful.estimator.doubt(counts, shrink=0.5) == estimates.cannot_tell
     assert estimates.cannot_tell[0] is None and all(estimates.cannot_tell[i] for i in (1, 2, 4))
+
+
+def test_past_figures_carry_the_alarm_of_their_time(watchful):
+    monitor = Monitor(watchful)
+    rates = np.repeat([0.0, 1.0], [1500, 900])
+    times = np.arange(2400.0)
+    monitor.update(Events(None, times, columns={"energy": at_rate(2400, rates, 3)}))
+    raised = next(a for a in monitor.alarms if a.kind == "raised")
+    assert monitor.alarm and 1500 <= raised.time < 1900
+    told = monitor.history(600.0)
+    assert [state.alarm for state in told] == [False, False, True, True]
+    assert [monitor.risk(at=t).alarm for t in (1000.0, 2399.0)] == [False, True]

@@ -32,8 +32,8 @@ Name = str | int | tuple[str, int]
 
 _NUMBER = "#"
 """Between the name of a replica and the number of an event that came without a name."""
-LATEST = 1e13
-"""Seconds: no clock shows more, and bucket numbers stay exact."""
+LATEST = 1e11
+"""Seconds, in the year 5138: a larger number is milliseconds or less, and one such event would make all others late."""
 
 
 class EventError(ValueError):

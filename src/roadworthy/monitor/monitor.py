@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -108,8 +109,8 @@ class Monitor:
         """Count events, and look whether an alarm is due.
 
         A call is taken whole or not at all: an infinite score, a time that is no number or an unknown cell is refused with the
-        event's id. `now` is the clock that events are held against: those ahead of it by more than the lateness
-        horizon are refused and counted, or one wrong clock would make all others late.
+        event's id. `now` is the clock that events are held against: those ahead of it by more than a minute
+        (`State.ahead`) are refused and counted, or one wrong clock would make all others late.
         """
         self._check_subject(subject)
         name = _namer(events.id)
@@ -120,8 +121,8 @@ class Monitor:
         times = self._times(n) if events.time is None else checked_times(events.time, n, name)
         names = self._identified(events.id, n)
         taken = Taken(0, 0, 0, 0)
-        if now is not None and len(times) and times.max() > now + self.bundle.lateness:
-            kept = times <= now + self.bundle.lateness
+        if now is not None and len(times) and times.max() > now + self.state.ahead:
+            kept = times <= now + self.state.ahead
             taken = Taken(0, 0, 0, 0, int((~kept).sum()))
             self.state.taken = self.state.taken + taken
             times, cells = times[kept], cells[kept]
@@ -149,7 +150,7 @@ class Monitor:
             cell = self._place_one(id, scores or {})
         elif not -1 <= cell < self.state.cells:
             raise EventError(f"event {id!r} has cell {cell}; this calibration has cells 0 to {self.state.cells - 1}")
-        if now is not None and time > now + self.bundle.lateness:
+        if now is not None and time > now + self.state.ahead:
             self.state.taken = self.state.taken + Taken(0, 0, 0, 0, 1)
             return Taken(0, 0, 0, 0, 1)
         name = self._identified(None, 1)[0] if id is None else id if type(id) is str else plain_name(id)
@@ -165,14 +166,14 @@ class Monitor:
         if at is not None:
             upto = int(np.searchsorted(times, at, side="right"))
             if upto == 0 and len(self.state.buckets):
-                return self._states(self._bucket_at(at))[0]
+                return self._states(self._bucket_at(at), past=True)[0]
             cells, times = cells[:upto], times[:upto]
         found = read(cells, self.bundle.windows, chosen, self.scores.group, shrink=1.0 / self.autocorrelation_time)
         start, end = (float(times[-found.first]), float(times[-1])) if found.first else (None, None)
         audited = None
         if at is None and self.state.labels.given:
             audited = audit(self.bundle, self.state, found, shrink=1.0 / self.autocorrelation_time)
-        return self._states([Spoken(found, start, end, audited)])[0]
+        return self._states([Spoken(found, start, end, audited)], past=at is not None)[0]
 
     def history(self, every: float) -> list[RiskState]:
         """What the stream said in spans of so many seconds, from the buckets: wider where old buckets are wider."""
@@ -185,7 +186,7 @@ class Monitor:
                 found[-1] = (found[-1][0], end, found[-1][2] + counts)
             else:
                 found.append((start, end, counts))
-        return self._states([_spoken_bucket(*span) for span in found])
+        return self._states([_spoken_bucket(*span) for span in found], past=True)
 
     def label(
         self,
@@ -271,10 +272,19 @@ class Monitor:
         monitor._watching.restore(watch, alarms)
         return monitor
 
-    def _states(self, spoken: Iterable[Spoken]) -> list[RiskState]:
-        return states_of(
-            self.bundle, list(spoken), state=self.state, time=self.autocorrelation_time, alarm=self._watching.active
+    def _states(self, spoken: Iterable[Spoken], *, past: bool = False) -> list[RiskState]:
+        said = list(spoken)
+        told = states_of(
+            self.bundle, said, state=self.state, time=self.autocorrelation_time, alarm=self._watching.active
         )
+        if not past:
+            return told
+        return [replace(one, alarm=self._alarm_at(span.end)) for one, span in zip(told, said, strict=True)]
+
+    def _alarm_at(self, time: float | None) -> bool:
+        """Whether an alarm was on at a time, by what was said up to it."""
+        said = [a.kind for a in self.alarms if time is not None and a.time <= time and a.kind in ("raised", "cleared")]
+        return bool(said) and said[-1] == "raised"
 
     def _chosen(self, window: int | str | None) -> str:
         if window is not None:

@@ -34,6 +34,8 @@ from roadworthy.monitor.recent import Recent
 from roadworthy.monitor.replicas import Before, past_of, random_name
 
 ACCEPTED, REPEATED, LATE, UNSCORED = range(4)
+AHEAD = 60.0
+"""Seconds by which a client's clock may be ahead: each of them is taken from the patience with all others."""
 
 
 class State:
@@ -63,6 +65,11 @@ class State:
         self.taken = Taken(0, 0, 0, 0)
         self.furthest = 0.0
         """Seconds by which the latest of the late events was late."""
+
+    @property
+    def ahead(self) -> float:
+        """Seconds by which an event may be ahead of the clock it is held against."""
+        return min(self.lateness, AHEAD)
 
     @property
     def counted(self) -> int:

@@ -123,7 +123,7 @@ def all_new(monitor: Monitor, batch: Batch, *, now: float) -> bool:
     if len(names) < len(batch) or not recent.known.isdisjoint(names):
         return False
     oldest, newest = float(batch.times.min()), float(batch.times.max())
-    if oldest < max(newest, state.newest) - state.lateness or newest > now + state.lateness:
+    if oldest < max(newest, state.newest) - state.lateness or newest > now + state.ahead:
         return False
     over = len(recent) + len(batch) - recent.capacity
     return over < 0 or (over < len(recent) and oldest > recent.time[over])
