@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,8 +12,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
 from monitored import events, serving, until
 
+from roadworthy.cli.app import run
+from roadworthy.web import ServiceError, delivery
 from roadworthy.web.delivery import AlarmLog, Webhook
 
 
@@ -31,7 +36,7 @@ def receiver(
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             status = left.pop(0) if left else 200
             if status == 200:
-                got.append(body)
+                got.append({**body, "_path": self.path, "_authorization": self.headers.get("Authorization")})
             self.send_response(status)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -112,3 +117,114 @@ def test_an_alarm_that_was_not_taken_is_sent_after_a_restart_and_only_then(bundl
     logged = [json.loads(line) for line in log.read_text().splitlines()]
     assert [a["kind"] for a in logged] == ["raised", "cleared"] == [got[0]["kind"], again[0]["kind"]]
     assert logged[0]["key"] == got[0]["key"] and got[0]["tolerable"] == 0.2 and len(got) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("http://127.0.0.1:99999/x", "its port is not a number"),
+        ("http://127.0.0.1:port/x", "its port is not a number"),
+        (f"http://{'a' * 70}.example/x", "none that a machine can have"),
+        ("http://[::1/x", "it cannot be read"),
+        ("alerts.example/hook", "does not begin with http"),
+        ("http://me:secret@127.0.0.1:99999/x", "its port is not a number"),
+    ],
+)
+def test_an_address_that_can_never_be_reached_is_refused_at_the_start(bundle_path, tmp_path, capsys, address, says):
+    with pytest.raises(ServiceError, match="is no address of a webhook"):
+        Webhook(address)
+    options = ["--state", str(tmp_path / "s.sqlite"), "--port", "0", "--webhook", address]
+    assert run(["monitor", str(bundle_path), *options]) == 2
+    said = capsys.readouterr().err
+    assert says in said and "secret" not in said and "Traceback" not in said
+    if "://" in address and "[" not in address:
+        assert run(["monitor", "label-queue", address]) == 2
+        said = capsys.readouterr().err
+        assert says in said and "secret" not in said and "a fault of roadworthy" not in said
+
+
+def test_a_path_beyond_ascii_and_a_password_are_sent_as_http_has_them():
+    with receiver() as (address, got):
+        webhook = Webhook(address.replace("//", "//me:s%40cret@").replace("/hook", "/münchen?to=a b"))
+        webhook.start()
+        webhook.send({"key": "a"})
+        until(lambda: got)
+        webhook.close()
+    assert got[0]["_path"] == "/m%C3%BCnchen?to=a%20b" and got[0]["_authorization"] == "Basic bWU6c0BjcmV0"
+
+
+def test_whatever_goes_wrong_the_thread_goes_on_and_says_so(monkeypatch):
+    said: list[str] = []
+    real = delivery.json.dumps
+    faults = [ValueError("strange"), UnicodeError("stranger"), RecursionError()]
+
+    def dumps(alarm: object) -> str:
+        if faults:
+            raise faults.pop()
+        return real(alarm)
+
+    with receiver() as (address, got):
+        webhook = Webhook(address, first_pause_s=0.001, remark=said.append)
+        monkeypatch.setattr(delivery.json, "dumps", dumps)
+        webhook.start()
+        webhook.send({"key": "a"})
+        until(lambda: got)
+        until(lambda: webhook.sent == 1)
+        assert webhook.failed == 3 and len(said) == 3 and "strange" in said[-1] and "1 wait" in said[0]
+        webhook.close()
+
+
+def test_more_alarms_than_can_wait_are_counted_and_said():
+    said: list[str] = []
+    webhook = Webhook("http://127.0.0.1:1/hook", remark=said.append)
+    for i in range(1005):
+        webhook.send({"key": i})
+    assert (webhook.waiting, webhook.dropped) == (1000, 5) and "more than 1,000 alarms wait" in said[0]
+
+
+def test_a_log_that_cannot_be_written_is_refused_at_the_start(bundle_path, tmp_path, capsys):
+    (tmp_path / "logs").mkdir()
+    options = ["--state", str(tmp_path / "s.sqlite"), "--port", "0", "--alarm-log", str(tmp_path / "logs")]
+    assert run(["monitor", str(bundle_path), *options]) == 2
+    assert "--alarm-log" in (said := capsys.readouterr().err) and "cannot be written" in said
+
+
+def test_a_log_that_fails_later_says_so_and_catches_up(tmp_path):
+    said: list[str] = []
+    path = tmp_path / "alarms.jsonl"
+    log = AlarmLog(path, remark=said.append)
+    path.unlink()
+    path.mkdir()
+    log.write({"key": "a"})
+    log.write({"key": "b"})
+    assert (log.failed, log.waiting) == (2, 2) and "cannot be written" in said[0]
+    path.rmdir()
+    log.write({"key": "c"})
+    assert [json.loads(line)["key"] for line in path.read_text().splitlines()] == ["a", "b", "c"]
+    assert (log.failed, log.waiting) == (2, 0)
+
+
+def test_the_log_and_the_metrics_of_a_service_say_what_was_not_delivered(bundle_path, tmp_path):
+    alarms = tmp_path / "alarms.jsonl"
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    options = ("--webhook", f"http://127.0.0.1:{port}/hook", "--alarm-log", str(alarms))
+    with serving(bundle_path, tmp_path / "s.sqlite", *options) as service:
+        alarms.unlink()
+        alarms.mkdir()
+        service.post(events(300, shifted=0.9))
+
+        def numbers() -> dict[str, str]:
+            text = service.ask("GET", "/metrics").body.decode()
+            return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+
+        until(lambda: numbers()['roadworthy_webhook_total{outcome="failed"}'] != "0")
+        found = numbers()
+        assert found['roadworthy_webhook_total{outcome="dropped"}'] == "0"
+        assert found["roadworthy_alarm_log_failed_total"] == found["roadworthy_alarm_log_waiting"] == "1"
+        os.rmdir(alarms)
+        service.stop()
+        said = service.process.stderr.read()
+    assert "an alarm was not delivered: the webhook cannot be reached" in said
+    assert "the alarm log" in said and "cannot be written" in said
+    assert json.loads(alarms.read_text())["kind"] == "raised", "written when it could be"

@@ -100,6 +100,16 @@ def test_a_verdict_is_the_score_of_a_calibration_that_reads_one():
     assert read.cells.tolist() == one.place({"detector": [1.0, 0.0]}).tolist()
 
 
+@pytest.mark.parametrize("scale", [1.0, 7.0])
+def test_a_verdict_is_refused_where_the_calibrated_score_is_none(scale):
+    rng = np.random.default_rng(1)
+    kind, score = np.repeat(["clean", "fog"], 300), scale * rng.random(600)
+    one = calibrate({"energy": score}, kind, rng.random(600) < 0.8)
+    said = str(refusal(Reader(one, subject="s"), ndjson({"id": "a", "verdict": True})))
+    assert "a score of 0 or 1" in said and "'energy' was calibrated on scores from" in said
+    assert '"scores": {"energy": 0.5}' in said and "column of verdicts" in said
+
+
 @pytest.mark.parametrize(
     ("wrong", "line", "says"),
     [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,8 +20,9 @@ from hypothesis import strategies as st
 from monitored import Service, events, serving, until
 from uvicorn.server import ServerState
 
+from roadworthy.web import quick_posts
 from roadworthy.web.quick_posts import QuickPosts, length_of
-from roadworthy.web.service import Settings, build
+from roadworthy.web.service import Settings, build, protocol
 
 
 @pytest.fixture(scope="module")
@@ -253,29 +256,13 @@ def test_a_head_that_is_not_allowed_goes_the_long_way():
     assert length_of(_HEAD + b"\r\n", lambda headers: headers[b"host"] == b"b") is None
 
 
-class _Wire:
-    """A connection's far end."""
-
-    def __init__(self) -> None:
-        self.written = b""
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return False
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return default
-
-
 def test_a_small_post_makes_no_task_and_is_answered_when_it_is_on_disk(bundle_path, tmp_path):
     app = build(Settings(bundle_path, tmp_path / "s.sqlite"))
     way, config = app.short_way(), uvicorn.Config(app, http="httptools", ws="none", lifespan="off")
 
-    async def post() -> _Wire:
+    async def post() -> quick_posts._Wire:
         app._keeper.start()
-        tasks, wire = len(asyncio.all_tasks()), _Wire()
+        tasks, wire = len(asyncio.all_tasks()), quick_posts._Wire()
         connection = QuickPosts(way, config=config, server_state=ServerState(), app_state={})
         connection.connection_made(wire)
         connection.data_received(request(event()))
@@ -287,3 +274,98 @@ def test_a_small_post_makes_no_task_and_is_answered_when_it_is_on_disk(bundle_pa
         return wire
 
     assert asyncio.run(post()).written.endswith(json.dumps(ONE, separators=(",", ":")).encode())
+
+
+def test_a_post_of_which_a_part_has_come_keeps_its_line_open(bundle_path, tmp_path):
+    app = build(Settings(bundle_path, tmp_path / "s.sqlite"))
+    way, config = app.short_way(), uvicorn.Config(app, http="httptools", ws="none", lifespan="off")
+
+    async def post() -> None:
+        app._keeper.start()
+        wire = quick_posts._Wire()
+        connection = QuickPosts(way, config=config, server_state=ServerState(), app_state={})
+        connection.connection_made(wire)
+        connection.data_received(request(b"", method="GET", path="/health"))
+        while connection.timeout_keep_alive_task is None:
+            await asyncio.sleep(0.001)
+        content = request(event())
+        connection.data_received(content[:-10])
+        assert connection.timeout_keep_alive_task is None, "nobody closes it in the middle of a request"
+        connection._close_if_idle()
+        assert not wire.closed
+        connection.data_received(content[-10:])
+        while not wire.written.endswith(b'"ahead":0}'):
+            await asyncio.sleep(0.001)
+        connection.connection_lost(None)
+        await app._keeper.close()
+
+    asyncio.run(post())
+
+
+def test_the_uvicorn_that_is_installed_is_one_to_build_upon():
+    assert quick_posts.trouble() == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("_unset_keepalive_if_required", None),
+        ("timeout_keep_alive_handler", None),
+        ("on_message_complete", None),
+        ("data_received", lambda self, data: None),
+        ("_unset_keepalive_if_required", lambda self: None),
+    ],
+)
+def test_with_another_uvicorn_posts_go_the_long_way_and_the_log_says_why(
+    bundle_path, tmp_path, monkeypatch, caplog, name, instead
+):
+    if instead is None:
+        monkeypatch.delattr(quick_posts.HttpToolsProtocol, name)
+    else:
+        monkeypatch.setattr(quick_posts.HttpToolsProtocol, name, instead)
+    app = build(Settings(bundle_path, tmp_path / "s.sqlite"))
+    with caplog.at_level(logging.WARNING, "roadworthy.monitor"):
+        assert protocol(app) == "auto"
+    assert "small posts go the long way" in caplog.text
+    asyncio.run(_ended(app))
+
+
+async def _ended(app: Any) -> None:
+    app._keeper.start()
+    await app._keeper.close()
+
+
+def test_without_httptools_posts_go_the_long_way(bundle_path, tmp_path, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "httptools", None)
+    monkeypatch.delitem(sys.modules, "roadworthy.web.quick_posts")
+    monkeypatch.delattr("roadworthy.web.quick_posts")
+    app = build(Settings(bundle_path, tmp_path / "s.sqlite"))
+    with caplog.at_level(logging.WARNING, "roadworthy.monitor"):
+        assert protocol(app) == "auto"
+    assert "httptools" in caplog.text
+    asyncio.run(_ended(app))
+
+
+WITHOUT = """
+import sys
+sys.modules["httptools"] = None
+from pathlib import Path
+from roadworthy.web.service import Settings, serve
+settings = Settings(Path(sys.argv[1]), Path(sys.argv[2]), port=0)
+serve(settings, ready=lambda address: print('{"address": "%s"}' % address, flush=True))
+"""
+
+
+def test_a_service_without_the_short_way_answers_the_same(bundle_path, tmp_path, monkeypatch):
+    import monitored
+
+    monkeypatch.setattr(monitored, "OFTEN", WITHOUT)
+    with serving(bundle_path, tmp_path / "s.sqlite", snapshot_bytes=1) as running, Line(running) as line:
+        content = request(event())
+        for expected in (ONE, AGAIN):
+            line.send(content[:50], content[50:])
+            assert line.answer()[::2] == (200, expected)
+        line.send(request({"id": "no score"}))
+        assert line.answer()[0] == 400
+        assert running.stop() == 0
+        assert "small posts go the long way" in running.process.stderr.read()

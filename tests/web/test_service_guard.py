@@ -108,3 +108,39 @@ def test_a_name_that_was_found_right_opens_no_door_for_others():
     assert guard.refusal({b"host": b"localhost:8321"}) is None
     assert guard.refusal({b"host": b"localhost:8321", b"origin": b"https://evil.example"})[0] == 403
     assert guard.refusal({b"host": b"evil.example"})[0] == 421
+
+
+@pytest.mark.parametrize(
+    ("given", "right"),
+    [
+        (b"Bearer a-secret", True),
+        (b"bearer a-secret", True),
+        (b"BEARER  a-secret", True),
+        (b"Bearer A-SECRET", False),
+        (b"Basic a-secret", False),
+        (b"Bearer", False),
+        (b"Bearer ", False),
+        (b"a-secret", False),
+        (b"Bearera-secret", False),
+    ],
+)
+def test_the_scheme_of_a_token_may_be_written_in_any_case_and_the_token_may_not(given, right):
+    guard = Guard(host="127.0.0.1", token="a-secret")
+    refused = guard.refusal({b"host": b"localhost", b"authorization": given})
+    assert (refused is None) == right
+
+
+def test_a_probe_may_call_the_service_by_its_address():
+    guard = Guard(host="0.0.0.0", names=("monitor.lan",), token="a-secret")
+    for host in (b"10.2.3.4:8321", b"[fd00::1]:8321"):
+        assert guard.refusal({b"host": host}, open_to_all=True, probe=True) is None
+        assert guard.refusal({b"host": host, b"authorization": b"Bearer a-secret"})[0] == 421
+    assert guard.refusal({b"host": b"evil.example"}, open_to_all=True, probe=True)[0] == 421
+    evil = {b"host": b"10.2.3.4", b"origin": b"https://evil.example"}
+    assert guard.refusal(evil, open_to_all=True, probe=True)[0] == 403
+
+
+def test_a_probe_by_address_is_answered_and_nothing_else_is(guarded):
+    assert guarded.ask("GET", "/health", Host="10.2.3.4").status == 200
+    assert guarded.ask("GET", "/v1/risk", Host="10.2.3.4", Authorization="Bearer a-secret").status == 421
+    assert guarded.ask("GET", "/v1/risk", Authorization="bearer a-secret").status == 200

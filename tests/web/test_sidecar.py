@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +24,7 @@ class Model(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     fault = ""
     seen: list[tuple[str, str, bytes]]
+    encodings: list[list[str]]
     authorizations: list[str | None]
 
     def log_message(self, *arguments: object) -> None:
@@ -33,6 +37,7 @@ class Model(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.authorizations.append(self.headers.get("Authorization"))
+        self.encodings.append(self.headers.get_all("Accept-Encoding") or [])
         self.seen.append(("POST", self.path, body))
         length = self.headers.get("Inference-Header-Content-Length")
         request = json.loads(body if length is None else body[: int(length)])
@@ -62,6 +67,10 @@ class Model(BaseHTTPRequestHandler):
             self.answer(200, head[:20], size=1000)
             self.close_connection = True
             return
+        if "gzip" in "".join(self.encodings[-1]) or self.fault == "packed":
+            head, rest, more = gzip.compress(head + rest), b"", {**more, "Content-Encoding": "gzip"}
+        if self.fault == "odd":
+            more["Content-Encoding"] = "br"
         self.answer(500 if self.fault == "500" else 200, head + rest, {**more, "X-Served-By": "a model"})
 
     def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None, size: int | None = None) -> None:
@@ -75,7 +84,7 @@ class Model(BaseHTTPRequestHandler):
 
 @contextmanager
 def models() -> Iterator[tuple[str, type[Model]]]:
-    handler = type("Configured", (Model,), {"seen": [], "authorizations": []})
+    handler = type("Configured", (Model,), {"seen": [], "authorizations": [], "encodings": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -180,7 +189,6 @@ def test_an_answer_that_breaks_off_is_no_answer(stack):
 
 
 def test_requests_and_answers_are_held_up_to_a_number_of_bytes():
-    import asyncio
     from types import SimpleNamespace
 
     from roadworthy.web.in_flight import TooMuch
@@ -235,3 +243,104 @@ def test_a_server_that_is_gone_is_said_to_be(bundle_path, tmp_path):
         reply = service.ask("POST", "/v2/models/m/infer", request(2))
         assert reply.status == 502 and "there is no server at http://127.0.0.1:1" in reply.json["error"]
         assert service.ask("GET", "/v1/risk").status == 200
+
+
+def test_clients_that_accept_compression_are_counted_too(stack):
+    service, handler, _ = stack
+    handler.fault, before = "", service.counted()
+    reply = service.ask("POST", "/v2/models/m/infer", request(3), **{"Accept-Encoding": "gzip, deflate"})
+    assert handler.encodings[-1] == ["identity"] and reply.json["outputs"]
+    until(lambda: service.counted() == before + 3)
+    handler.fault = "packed"  # by a server that does so whatever it is asked for
+    reply = service.ask("POST", "/v2/models/m/infer", request(4))
+    assert reply.headers["content-encoding"] == "gzip" and json.loads(gzip.decompress(reply.body))["outputs"]
+    until(lambda: service.counted() == before + 7)
+    handler.fault = ""
+
+
+def test_answers_that_are_not_counted_are_said_in_the_log(bundle_path, tmp_path):
+    options = ("--score", "knn=distance", "--proxy")
+    with models() as (address, handler), serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
+        handler.fault = "odd"
+        for _ in range(3):
+            assert service.ask("POST", "/v2/models/m/infer", request(1)).status == 200
+        until(lambda: b'"unreadable"} 3' in service.ask("GET", "/metrics").body)
+        service.stop()
+        said = service.process.stderr.read()
+    assert said.count("was not counted: it is compressed (br)") == 1, "once a minute"
+
+
+@pytest.mark.parametrize("path", ["/v2/../admin/shutdown", "/v2/%2e%2e/admin", "/v2/%252e%252e/a", "/v2/x/..;/a"])
+def test_nothing_but_the_protocol_of_the_server_is_passed_on(stack, path):
+    service, handler, _ = stack
+    before = len(handler.seen)
+    reply = service.ask("GET", path)
+    assert reply.status == 400 and "leaves /v2" in reply.json["error"] and len(handler.seen) == before
+
+
+class Forgetful:
+    """A server that answers one request a connection, keeps it open, and lets it go when the next has come."""
+
+    def __init__(self) -> None:
+        self.got: list[str] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            with connection:
+                for i in range(2):
+                    head = connection.recv(65536)
+                    if not head:
+                        break
+                    self.got.append(head.split(b" ")[0].decode())
+                    if i == 0:
+                        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def test_a_post_is_never_sent_twice_and_a_question_may_be():
+    from roadworthy.web.sidecar import NoServer, Sidecar
+
+    server = Forgetful()
+    sidecar = Sidecar(server.address, {})
+    assert sidecar.ask("GET", "/v2", [], b"").status == 200
+    with pytest.raises(NoServer, match="closed the connection"):
+        sidecar.ask("POST", "/v2/models/m/infer", [], b"{}")
+    assert server.got == ["GET", "POST"], "whether it was served nobody knows: its client decides"
+    assert [sidecar.ask("GET", "/v2", [], b"").status for _ in range(2)] == [200, 200]
+    assert server.got == ["GET", "POST", "GET", "GET", "GET"]
+    asyncio.run(sidecar.close())
+    server.close()
+
+
+def test_a_connection_that_the_server_has_let_go_is_not_used():
+    from roadworthy.web.sidecar import Sidecar
+
+    with models() as (address, handler):
+        handler.timeout = 0.05  # ends connections on which nothing comes
+        sidecar = Sidecar(address, {})
+        for _ in range(2):
+            assert sidecar.ask("POST", "/v2/models/m/infer", [], request(1)).status == 200
+            (connection,) = [sidecar._idle.get()]
+            sidecar._idle.put(connection)
+            until(lambda: connection.sock.recv(1, socket.MSG_PEEK) == b"")  # noqa: B023
+        assert len(handler.seen) == 2
+        asyncio.run(sidecar.close())
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:99999", "http://me:secret@127.0.0.1:8000", "ftp://a"])
+def test_a_server_that_can_never_be_asked_is_refused_at_the_start(address):
+    from roadworthy.web import ServiceError
+    from roadworthy.web.sidecar import Sidecar
+
+    with pytest.raises(ServiceError, match="is no server address") as refused:
+        Sidecar(address, {})
+    assert "secret" not in str(refused.value)

@@ -6,7 +6,7 @@
 | ``POST /v1/labels`` | what somebody found out about events later |
 | ``POST /v1/label-queue`` | the events to label next (``?n=``), with the probabilities with which they were drawn |
 | ``GET /v1/risk`` | now, by window (``?window=``) |
-| ``GET /v1/history`` | readings over time (``?after=``, ``?limit=``), or all time in spans of so many seconds (``?every=``) |
+| ``GET /v1/history`` | readings (``?after=``, ``?after_event=``, ``?limit=``), or all time in spans of seconds (``?every=``) |
 | ``GET /v1/alarms`` | raised and cleared |
 | ``GET /v1/bundle``, ``/v1/state``, ``/v1/live`` | what it was calibrated on; the state for merging; what the page asks for |
 | ``GET /health``, ``/metrics``, ``/`` | for probes, for Prometheus, for people |
@@ -17,20 +17,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from roadworthy.monitor import EventError
 from roadworthy.report.charts.palette import css
-from roadworthy.web import quick_posts, views
-from roadworthy.web.delivery import Webhook
+from roadworthy.web import views
+from roadworthy.web.delivery import AlarmLog, Webhook
 from roadworthy.web.events import Reader, Refused
 from roadworthy.web.guard import HEADERS, Guard
-from roadworthy.web.http_io import JSON, Gone, Headers, Receive, Request, Send, answer, as_json, body_of
-from roadworthy.web.in_flight import TooMuch
+from roadworthy.web.http_io import (
+    JSON,
+    TAKEN_HEADERS,
+    Gone,
+    Headers,
+    Receive,
+    Request,
+    Send,
+    answer,
+    as_json,
+    body_of,
+    taken_words,
+)
+from roadworthy.web.in_flight import InFlight, TooMuch
 from roadworthy.web.keeper import Busy, Keeper
 from roadworthy.web.label_posts import labels_of
 from roadworthy.web.ledger import Full, Unwritable
@@ -38,7 +51,14 @@ from roadworthy.web.metrics import CONTENT_TYPE
 from roadworthy.web.metrics_page import metrics_page
 from roadworthy.web.sidecar import NoServer, Sidecar
 
+if TYPE_CHECKING:
+    from roadworthy.web.quick_posts import ShortWay
+
 BODY_LIMIT = 8 << 20
+IN_FLIGHT = 64 << 20
+"""Bytes of posts that are held at the same time, or four of the largest; a post beyond them is to be sent again later."""
+LARGE = 1 << 17
+"""Bytes of a post that is read in a thread, so that nobody waits for it."""
 MOST_QUESTIONS = 10_000
 MOST_READINGS = 50_000
 LEAST_SPAN_S = 1.0
@@ -47,6 +67,7 @@ _LOG = logging.getLogger("roadworthy.monitor")
 _JSON_HEADERS: Headers = [(b"content-type", JSON), *HEADERS]
 _TYPES = {"js": b"text/javascript", "css": b"text/css", "html": b"text/html; charset=utf-8"}
 
+_T = TypeVar("_T")
 Answer = tuple[int, bytes, bytes]
 """Status, content type, body."""
 
@@ -62,10 +83,13 @@ class App:
         body_limit: int = BODY_LIMIT,
         sidecar: Sidecar | None = None,
         webhook: Webhook | None = None,
+        alarm_log: AlarmLog | None = None,
         ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._keeper, self._guard, self._limit, self._ready = keeper, guard, body_limit, ready
-        self._sidecar, self._webhook = sidecar, webhook
+        self._sidecar, self._webhook, self._alarm_log = sidecar, webhook, alarm_log
+        self._room = InFlight(max(IN_FLIGHT, 4 * body_limit))
+        self._readers = ThreadPoolExecutor(1, "reader")
         self._reader = Reader(keeper.bundle.calibration, subject=keeper.bundle.subject)
         self._routes: dict[tuple[str, str], Callable[[Request, Receive], Awaitable[Answer]]] = {
             ("POST", "/v1/labels"): self._labels,
@@ -98,19 +122,22 @@ class App:
         if self._webhook is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._webhook.close)
         await self._keeper.close()
+        self._readers.shutdown(wait=False)
+        if self._alarm_log is not None:
+            self._alarm_log.catch_up()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _request(self, request: Request, receive: Receive, send: Send) -> None:
         path = request.path
         open_to_all = path in self._files or path == "/health"
-        refusal = self._guard.refusal(request.headers, open_to_all=open_to_all)
+        refusal = self._guard.refusal(request.headers, open_to_all=open_to_all, probe=path == "/health")
         if refusal is not None:
             more: Headers = [(b"www-authenticate", b"Bearer")] if refusal[0] == 401 else []
             await answer(send, refusal[0], as_json({"error": refusal[1]}), [*_JSON_HEADERS, *more])
             return
         try:
             if path == "/v1/events" and request.method == "POST":
-                await answer(send, 200, await self._events(request, receive), quick_posts.HEADERS)
+                await answer(send, 200, await self._events(request, receive), TAKEN_HEADERS)
             elif self._sidecar is not None and (path == "/v2" or path.startswith("/v2/")):
                 await self._sidecar.serve(request, receive, send, self._feed)
             else:
@@ -121,9 +148,11 @@ class App:
         except Exception as error:
             await answer(send, *self._trouble(error, request.method, path))
 
-    def short_way(self) -> quick_posts.ShortWay:
+    def short_way(self) -> ShortWay:
         """The way of small posts past the application, for the connections of a server."""
-        return quick_posts.ShortWay(
+        from roadworthy.web.quick_posts import ShortWay
+
+        return ShortWay(
             self._keeper,
             self._reader.read,
             allowed=lambda headers: self._guard.refusal(headers) is None,
@@ -138,11 +167,11 @@ class App:
 
     def _said(self, error: Exception, method: str, path: str) -> tuple[int, dict[str, Any], Headers]:
         if isinstance(error, Refused):
-            self._keeper.counting.totals["refused"] += method == "POST"
+            self._keeper.refused += method == "POST"
             place = {} if error.line is None else {"line": error.line}
             return error.status, {"error": str(error), **place}, []
         if isinstance(error, EventError):
-            self._keeper.counting.totals["refused"] += 1
+            self._keeper.refused += 1
             return 400, {"error": str(error)}, []
         if isinstance(error, Full):
             return 507, {"error": str(error)}, [(b"retry-after", b"10")]
@@ -154,13 +183,28 @@ class App:
         return 500, {"error": "this is a fault of the service; its log says where"}, []
 
     async def _events(self, request: Request, receive: Receive) -> bytes:
-        body = await body_of(request, receive, self._limit)
-        taken = await self._keeper.events(self._reader.read(body, now=time.time()))
-        return quick_posts.words(taken)
+        async with self._held(request, receive) as body:
+            events = await self._apart(body, lambda: self._reader.read(body, now=self._keeper.clock.now()))
+            return taken_words(await self._keeper.events(events))
+
+    @asynccontextmanager
+    async def _held(self, request: Request, receive: Receive) -> AsyncIterator[bytes]:
+        """The body of a post, within the room that all posts share until they are answered."""
+        share = self._room.share()
+        try:
+            yield await body_of(request, share.counted(receive), self._limit)
+        finally:
+            share.give_back()
+
+    async def _apart(self, body: bytes, read: Callable[[], _T]) -> _T:
+        """What is read of a body; in a thread where that takes a while."""
+        if len(body) <= LARGE:
+            return read()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, read)
 
     async def _feed(self, ids: list[str], columns: Mapping[str, Any]) -> None:
         """Events whose scores a server of models has answered with."""
-        await self._keeper.events(self._reader.columns(ids, time.time(), columns))
+        await self._keeper.events(self._reader.columns(ids, self._keeper.clock.now(), columns))
 
     async def _route(self, request: Request, receive: Receive) -> Answer:
         route = self._routes.get((request.method, request.path))
@@ -179,9 +223,10 @@ class App:
         return ", ".join(f"{method} {path}" for method, path in routes)
 
     async def _labels(self, request: Request, receive: Receive) -> Answer:
-        body, bundle = await body_of(request, receive, self._limit), self._keeper.bundle
-        labels = labels_of(body, cells=bundle.calibration.cells, subject=bundle.subject, bundle=bundle.id)
-        found = await self._keeper.labels(labels)
+        bundle = self._keeper.bundle
+        ours: dict[str, Any] = {"cells": bundle.calibration.cells, "subject": bundle.subject, "bundle": bundle.id}
+        async with self._held(request, receive) as body:
+            found = await self._keeper.labels(await self._apart(body, lambda: labels_of(body, **ours)))
         return _json(
             {"taken": found.taken, "unknown": len(found.unknown), "unknown_ids": found.unknown[:UNKNOWN_SHOWN]}
         )
@@ -210,8 +255,8 @@ class App:
                 raise Refused(f"every must be {LEAST_SPAN_S:g} seconds or more, found {every:g}")
             spans = await self._keeper.ask(lambda counting: counting.monitor.history(every))
             return _json({"spans": [views.risk_view(span) for span in spans]})
-        after, limit = request.number("after", float("-inf")), request.whole("limit", 5000, MOST_READINGS)
-        found = await self._keeper.ask(lambda counting: counting.ledger.readings(after=after, limit=limit))
+        since, limit = _since(request), request.whole("limit", 5000, MOST_READINGS)
+        found = await self._keeper.ask(lambda counting: counting.ledger.readings(**since, limit=limit))
         return _json({"readings": found})
 
     async def _alarms(self, request: Request, receive: Receive) -> Answer:
@@ -224,19 +269,27 @@ class App:
         return 200, b"application/octet-stream", await self._keeper.ask(lambda counting: counting.monitor.to_bytes())
 
     async def _live(self, request: Request, receive: Receive) -> Answer:
-        after = request.number("after", float("-inf"))
-        return _json(await self._keeper.ask(lambda counting: counting.live(after)))
+        since = _since(request)
+        return _json(await self._keeper.ask(lambda counting: counting.live(**since)))
 
     async def _metrics(self, request: Request, receive: Receive) -> Answer:
         text = await self._keeper.ask(
-            lambda counting: metrics_page(counting, self._keeper, self._webhook, self._sidecar)
+            lambda counting: metrics_page(counting, self._keeper, self._webhook, self._sidecar, self._alarm_log)
         )
         return 200, CONTENT_TYPE, text.encode()
 
     async def _health(self, request: Request, receive: Receive) -> Answer:
-        healthy = not self._keeper.trouble
-        content = {"status": "ok" if healthy else "the state cannot be written", "bundle": self._keeper.bundle.id}
-        return (200 if healthy else 503), JSON, as_json(content)
+        trouble = "the state cannot be written" if self._keeper.trouble else self._keeper.counting.late
+        content = {"status": trouble or "ok", "bundle": self._keeper.bundle.id}
+        return (503 if trouble else 200), JSON, as_json(content)
+
+
+def _since(request: Request) -> dict[str, Any]:
+    """After which time and after which event readings are asked for."""
+    return {
+        "after": request.number("after", float("-inf")),
+        "after_event": int(min(max(request.number("after_event", -1.0), -1.0), 2.0**62)),
+    }
 
 
 def _json(content: Any) -> Answer:

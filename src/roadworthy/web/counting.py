@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,6 +21,8 @@ from roadworthy.monitor.events import mark
 from roadworthy.store import StoreError
 from roadworthy.web import views
 from roadworthy.web.batch import Batch, Label, Labelled, LabelPost, Single, all_new, count, joined, packed, placed
+from roadworthy.web.clock import Clock
+from roadworthy.web.lately import Lately
 from roadworthy.web.ledger import EVENTS, LABELS, Full, Ledger
 from roadworthy.web.readings import readings
 from roadworthy.web.replaying import check_events, check_labels, label_all, remember_questions, restored
@@ -81,9 +82,9 @@ class Call:
 
 
 class _Spoken(NamedTuple):
-    """What the windows said after so many events, and when that was worked out."""
+    """What the windows said after so many events and changes of labels, and when that was worked out."""
 
-    at: int
+    at: tuple[int, int]
     when: float
     windows: list[dict[str, Any]]
 
@@ -98,9 +99,16 @@ class Counting:
         *,
         alarmed: Callable[[dict[str, Any]], None] = lambda alarm: None,
         snapshot_bytes: int = SNAPSHOT_BYTES,
+        clock: Clock | None = None,
     ) -> None:
         self.bundle, self.ledger = bundle, ledger
+        self.clock = clock or Clock()
+        """Stamps events without a time; all events are held against it, and never against each other: each could be ahead of
+        the one before, and together they would make everyone else late."""
+        self.late = ""
+        """Why figures cannot be relied on, where most of what came lately was refused as late; any thread may read it."""
         self.totals: Counter[str] = Counter()
+        self._lately = Lately()
         self._alarmed, self._snapshot_bytes = alarmed, snapshot_bytes
         self.monitor, self._log_bytes = restored(bundle, ledger)
         self._seq = ledger.last()
@@ -109,17 +117,45 @@ class Counting:
         self._told: tuple[int, set[str]] = (-1, set())
         self._read_upto = next((reading["event"] for reading in ledger.readings(limit=1)), 0)
         self._spoken: _Spoken | None = None
-        self._clock = -math.inf
+        self._labelled = 0
+        """How often labels or their probabilities have changed."""
         self._notice_alarms()
 
     def commit(self, posts: Sequence[Post]) -> list[Outcome]:
         """Write posts, then count them; what became of each. Raises, with nothing counted, where they cannot be written."""
+        later = self._labels_of_group(posts)
+        if later:
+            return self._one_after_the_other(posts, later)
         try:
             return self._together(posts)
         except StoreError:
             raise
         except Exception as error:
             return [error] if len(posts) == 1 else [self._alone(post) for post in posts]
+
+    def _labels_of_group(self, posts: Sequence[Post]) -> set[int]:
+        """Places of posts with labels of events that came with them, and that are therefore not counted yet."""
+        labels = [(i, post) for i, post in enumerate(posts) if not isinstance(post, _EVENTS)]
+        if not labels or len(labels) == len(posts):
+            return set()
+        find = self.monitor.state.recent.find
+        new = {i: {one.id for one in post if one.time is None and find(one.id) is None} for i, post in labels}
+        here = (
+            {name for post in posts if isinstance(post, _EVENTS) for name in _ids(post)} if any(new.values()) else set()
+        )
+        return {i for i, names in new.items() if not names.isdisjoint(here)}
+
+    def _one_after_the_other(self, posts: Sequence[Post], later: set[int]) -> list[Outcome]:
+        """Count posts, and after them those with labels of their events."""
+        first = [i for i in range(len(posts)) if i not in later]
+        found: dict[int, Outcome] = dict(zip(first, self.commit([posts[i] for i in first]), strict=True))
+        second = sorted(later)
+        try:
+            outcomes = self.commit([posts[i] for i in second])
+        except StoreError as error:  # what came first is counted all the same
+            outcomes = [error] * len(second)
+        found.update(zip(second, outcomes, strict=True))
+        return [found[i] for i in range(len(posts))]
 
     def _alone(self, post: Post) -> Outcome:
         try:
@@ -129,7 +165,7 @@ class Counting:
 
     def _together(self, posts: Sequence[Post]) -> list[Outcome]:
         """Count posts, all or, where it raises, none of them."""
-        now = self._now()
+        now = self.clock.now()
         labels = {i: self._resolved(post) for i, post in enumerate(posts) if not isinstance(post, _EVENTS)}
         calls = self._calls([(i, post) for i, post in enumerate(posts) if isinstance(post, _EVENTS)], now)
         rows = [(EVENTS, packed(call.batch, now=now)) for call in calls]
@@ -143,11 +179,13 @@ class Counting:
             self._changed = True
         found: dict[int, Outcome] = {}
         totals: Counter[str] = Counter()
+        seen: list[Taken] = []
         try:
             for call in calls:
                 taken = count(self.monitor, call.batch, now=now)
                 found.update(call.shared(taken))
                 totals.update(taken._asdict())
+                seen.append(taken)
             for i, (known, unknown) in labels.items():
                 label_all(self.monitor, known)
                 found[i] = Labelled(len(known), tuple(unknown))
@@ -155,16 +193,12 @@ class Counting:
             self._undo(before)
             raise
         self.totals.update(totals)
+        self._labelled += bool(labels)
+        for taken in seen:
+            self._lately.add(taken)
+        self.late = self._lately.trouble(self.monitor.state.newest)
         self._notice_alarms()
         return [found[i] for i in range(len(posts))]
-
-    def _now(self) -> float:
-        """The machine's clock, or the latest that it has shown where it went back.
-
-        Never the time of an event: each could be ahead of the one before, and together they would make everyone else late.
-        """
-        self._clock = max(self._clock, time.time())
-        return self._clock
 
     def _undo(self, seq: int) -> None:
         """Take back what was written after a row and may be half counted: the monitor is again what a restart would find."""
@@ -232,20 +266,24 @@ class Counting:
             _LOG.error("an alarm was not told", exc_info=error)
 
     def _tell_alarms(self) -> None:
-        for alarm in self.monitor.alarms[-ALARMS_SHOWN:]:
+        alarms, at = self.monitor.alarms, len(self.monitor.alarms)
+        while at and alarms[at - 1].event >= self._told[0]:
+            at -= 1
+        for alarm in alarms[at:]:
             event, kinds = self._told
-            if alarm.event < event or (alarm.event == event and alarm.kind in kinds):
+            if alarm.event == event and alarm.kind in kinds:
                 continue
-            self._told = (alarm.event, {alarm.kind, *(kinds if alarm.event == event else ())})
-            view = views.alarm_view(alarm, self.bundle)
+            view = views.alarm_view(alarm, self.bundle, replica=self.ledger.replica)
             if not self.ledger.knows_alarm(view["key"]):
                 self.totals[f"alarms {alarm.kind}"] += 1
                 self._alarmed(view)
+            self._told = (alarm.event, {alarm.kind, *(kinds if alarm.event == event else ())})
 
     def read(self) -> None:
         """Keep what was said at every look since the last readings; a snapshot, where the log has grown."""
         if self._changed:
-            found, counted = readings(self.monitor, self._read_upto), self.monitor.state.counted
+            found = readings(self.monitor, self._read_upto, now=self.clock.now())
+            counted = self.monitor.state.counted
             self.ledger.keep_readings(found)
             self._read_upto = found[-1]["event"] if found else counted
             self._changed = self._read_upto < counted
@@ -260,14 +298,15 @@ class Counting:
 
     def windows(self, *, age: float = 0.0) -> list[dict[str, Any]]:
         """What every window says now, or said so many seconds ago."""
-        state, now = self.monitor.state, time.monotonic()
-        at = state.taken.total + len(state.labels.given)
+        now, at = time.monotonic(), (self.monitor.state.taken.total, self._labelled)
         if self._spoken is None or (self._spoken.at != at and now - self._spoken.when >= age):
             said = [views.risk_view(self.monitor.risk(name)) for name in self.bundle.windows.names]
             self._spoken = _Spoken(at, now, said)
-        return self._spoken.windows
+        if not self.late:
+            return self._spoken.windows
+        return [{**window, "cannot_tell": window["cannot_tell"] or self.late} for window in self._spoken.windows]
 
-    def live(self, after: float) -> dict[str, Any]:
+    def live(self, *, after: float, after_event: int) -> dict[str, Any]:
         """What the page asks for."""
         state = self.monitor.state
         on, off = views.thresholds(self.monitor)
@@ -278,13 +317,14 @@ class Counting:
             "on": on,
             "off": off,
             "windows": self.windows(age=LIVE_S),
-            "history": self.ledger.readings(after=after),
+            "history": self.ledger.readings(after=after, after_event=after_event),
             "alarms": self.ledger.alarms(limit=ALARMS_SHOWN),
             "labels": views.label_view([state.labels.weighed(mark) for mark in state.labels.given]),
         }
 
     def questions(self, n: int, window: str | None) -> list[Question]:
         """The events to label next, with their probabilities written down."""
+        self._labelled += 1
         return ask(self.monitor, self.ledger, n, window=window)
 
     def close(self) -> None:
@@ -294,6 +334,10 @@ class Counting:
                 self.read()
             self.snapshot()
         self.ledger.close()
+
+
+def _ids(post: Batch | Single) -> Sequence[str]:
+    return post.ids if isinstance(post, Batch) else (post.id,)
 
 
 def ask(monitor: Monitor, ledger: Ledger, n: int, *, window: str | None = None) -> list[Question]:

@@ -2,7 +2,7 @@
 
 Nothing here makes a post wait: a thread of its own delivers from a bounded queue. An alarm may arrive twice (an answer can
 get lost after it was taken), and never less than once, unless more wait than the queue holds; its ``key`` is the same each
-time.
+time. Who cannot deliver says so in the log, and counts it.
 
 >>> [round(pause(n), 1) for n in (0, 1, 2, 20)]
 [1.0, 2.0, 4.0, 300.0]
@@ -10,8 +10,6 @@ time.
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
 import os
 import threading
@@ -19,9 +17,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from roadworthy.web import ServiceError
+from roadworthy.web.addresses import address_of, without_password
+from roadworthy.web.remarks import Remarks
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 TIMEOUT_S = 10.0
@@ -39,12 +38,44 @@ def pause(failures: int, *, first: float = FIRST_PAUSE_S) -> float:
 class AlarmLog:
     """A file with one alarm a line, synced."""
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
+    def __init__(self, path: Path, *, remark: Callable[[str], None] | None = None) -> None:
+        self._path, self._remark = path, remark or Remarks()
+        self._waiting: deque[Alarm] = deque(maxlen=WAITING)
+        self.failed = 0
+        """Lines that could not be written when they were due."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("ab").close()
+        except OSError as error:
+            raise ServiceError(
+                f"--alarm-log {path} cannot be written ({error.strerror or error}); name a file that can"
+            ) from None
+
+    @property
+    def waiting(self) -> int:
+        """Alarms that are not in the file yet."""
+        return len(self._waiting)
 
     def write(self, alarm: Alarm) -> None:
-        """Add a line; one that a full disk cut short stays apart from it."""
+        """Add a line, after those that could not be written before."""
+        self._waiting.append(alarm)
+        if not self.catch_up():
+            self.failed += 1
+
+    def catch_up(self) -> bool:
+        """Write what waits; whether nothing does any more."""
+        try:
+            while self._waiting:
+                self._add(self._waiting[0])
+                self._waiting.popleft()
+        except OSError as error:
+            self._remark(
+                f"the alarm log {self._path} cannot be written ({error.strerror or error}): {self.waiting:,} alarms wait"
+            )
+        return not self._waiting
+
+    def _add(self, alarm: Alarm) -> None:
+        """One line; what a full disk cut short before stays apart from it."""
         with self._path.open("a+b") as file:
             if file.tell() and not _ends_a_line(file):
                 file.write(b"\n")
@@ -59,15 +90,24 @@ def _ends_a_line(file: Any) -> bool:
 
 
 class Webhook:
-    """Posts alarms as JSON to one address."""
+    """Posts alarms as JSON to one address; a user and a password that stand in it are sent as Basic authorization."""
 
-    def __init__(self, address: str, *, first_pause_s: float = FIRST_PAUSE_S) -> None:
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+    def __init__(
+        self,
+        address: str,
+        *,
+        first_pause_s: float = FIRST_PAUSE_S,
+        remark: Callable[[str], None] | None = None,
+    ) -> None:
+        try:
+            self._address = address_of(address)
+        except ValueError as error:
             raise ServiceError(
-                f"--webhook {address!r} is no address of a webhook; write it as in https://alerts.example/hook"
-            )
-        self._parts, self._first = parts, first_pause_s
+                f"--webhook {without_password(address)!r} is no address of a webhook: {error}; write it as in "
+                "https://alerts.example/hook"
+            ) from None
+        self._first, self._remark = first_pause_s, remark or Remarks()
+        self._lock = threading.Lock()
         self._told: Callable[[Alarm], Any] = lambda alarm: None
         self._waiting: deque[Alarm] = deque(maxlen=WAITING)
         self._some = threading.Event()
@@ -87,9 +127,13 @@ class Webhook:
 
     def send(self, alarm: Alarm) -> None:
         """Queue an alarm; returns at once."""
-        if len(self._waiting) == WAITING:
-            self.dropped += 1
-        self._waiting.append(alarm)
+        with self._lock:
+            if len(self._waiting) == WAITING:
+                self.dropped += 1
+                self._remark(
+                    f"more than {WAITING:,} alarms wait for the webhook: the oldest is sent after the next start"
+                )
+            self._waiting.append(alarm)
         self._some.set()
 
     @property
@@ -114,26 +158,29 @@ class Webhook:
                 if self._taken(alarm):
                     failures = 0
                     self.sent += 1
-                    with contextlib.suppress(IndexError):
+                    with self._lock:
                         if self._waiting[0] is alarm:
                             self._waiting.popleft()
                     self._told(alarm)
                 else:
                     self.failed += 1
+                    self._remark(f"an alarm was not delivered: {self.trouble}; {self.waiting:,} wait")
                     self._ended.wait(pause(failures, first=self._first))
                     failures += 1
 
     def _taken(self, alarm: Alarm) -> bool:
-        parts = self._parts
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        """Send an alarm once. Whatever goes wrong, the thread goes on: the next try may succeed."""
+        headers = {"Content-Type": "application/json"}
+        if self._address.authorization:
+            headers["Authorization"] = self._address.authorization
         try:
-            connection.request("POST", path, json.dumps(alarm), {"Content-Type": "application/json"})
-            status = connection.getresponse().status
+            connection = self._address.connection(TIMEOUT_S)
+            try:
+                connection.request("POST", self._address.path, json.dumps(alarm), headers)
+                status = connection.getresponse().status
+            finally:
+                connection.close()
             self.trouble = "" if 200 <= status < 300 else f"the webhook answered {status}"
-        except (OSError, http.client.HTTPException) as error:
+        except Exception as error:
             self.trouble = f"the webhook cannot be reached ({error or type(error).__name__})"
-        finally:
-            connection.close()
         return not self.trouble

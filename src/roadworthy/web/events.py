@@ -2,11 +2,13 @@
 
 An event has an ``id`` (the same id sent again is the same event), a ``time`` (seconds since 1970, or ISO 8601 with a time
 zone; when it came where it is left out) and what the supervisors said of it: ``scores``, a ``verdict`` where the
-calibration reads one score alone, or the ``cell`` itself. ``subject`` is optional, and refused where it is another one. A
-batch is taken whole or not at all: whoever gets a refusal corrects the line that it names and sends the same batch again.
+calibration reads verdicts (one score, of 0 and 1), or the ``cell`` itself. ``subject`` is optional, and refused where it is
+another one. A batch is taken whole or not at all: whoever gets a refusal corrects the line that it names and sends the same
+batch again.
 
 >>> from types import SimpleNamespace
->>> calibration = SimpleNamespace(names=("knn",), cells=4, place_one=lambda scores: int(scores["knn"] > 1))
+>>> known = {"names": ("knn",), "cells": 4, "references": ((0.5,),), "reach": ((0.1, 2.0),)}
+>>> calibration = SimpleNamespace(**known, place_one=lambda scores: int(scores["knn"] > 1))
 >>> reader = Reader(calibration, subject="lesion-2.3.1")
 >>> event = reader.read(b'{"id": "a", "time": 5, "scores": {"knn": 0.5}}', now=9.0)
 >>> event.id, event.time, event.scores
@@ -59,6 +61,14 @@ class Places(Protocol):
         """The scores it reads."""
 
     @property
+    def references(self) -> tuple[tuple[float, ...], ...]:
+        """Of each score, some that clean rows had."""
+
+    @property
+    def reach(self) -> tuple[tuple[float, float], ...]:
+        """Of each score, the lowest and the highest of all rows."""
+
+    @property
     def cells(self) -> int:
         """How many cells there are."""
 
@@ -75,6 +85,7 @@ class Reader:
     def __init__(self, calibration: Places, *, subject: str) -> None:
         self._calibration, self._subject = calibration, subject
         self._names = calibration.names
+        self._verdicts = _binary(calibration)
 
     def read(self, body: bytes, *, now: float) -> Batch | Single:
         """The events of a body; those without a time get the clock's, `now`."""
@@ -258,6 +269,13 @@ class Reader:
                 f"a verdict needs a calibration of one score, and this one reads {', '.join(self._names)}; send scores",
                 line=line,
             )
+        if not self._verdicts:
+            low, high = self._calibration.reach[0]
+            raise Refused(
+                f"a verdict stands for a score of 0 or 1, and {self._names[0]!r} was calibrated on scores from {low:.4g} to "
+                f"{high:.4g}; send the score itself, as in {self._example()}, or calibrate on a column of verdicts",
+                line=line,
+            )
         if type(verdict) not in (bool, int) or verdict not in (0, 1):
             raise Refused(f"verdict must be true (risky) or false; found {brief(verdict)}", line=line)
         return {self._names[0]: float(verdict)}
@@ -272,6 +290,12 @@ class Reader:
 
     def _example(self) -> str:
         return json.dumps({"id": "case-1", "time": 1700000000.0, "scores": dict.fromkeys(self._names, 0.5)})
+
+
+def _binary(calibration: Places) -> bool:
+    """Whether the one score of a calibration is a verdict: no row had another than 0 and 1."""
+    values = {*calibration.reach[0], *calibration.references[0]}
+    return len(calibration.names) == 1 and values <= {0.0, 1.0}
 
 
 def clock(time: float) -> str:

@@ -58,15 +58,20 @@ class Guard:
         self._any_name = host in ("0.0.0.0", "::") and not names
         self._seen: set[bytes | None] = set()
         """Host headers that were found right: most requests have one of these."""
-        self._token = None if token is None else b"Bearer " + token.encode()
+        self._token = None if token is None else token.encode()
 
-    def refusal(self, headers: Mapping[bytes, bytes], *, open_to_all: bool = False) -> tuple[int, str] | None:
-        """Why a request is not taken: status and sentence; None where it is."""
+    def refusal(
+        self, headers: Mapping[bytes, bytes], *, open_to_all: bool = False, probe: bool = False
+    ) -> tuple[int, str] | None:
+        """Why a request is not taken: status and sentence; None where it is.
+
+        A probe may call the service by any of its addresses: it learns nothing, and only a name can be made to point elsewhere.
+        """
         known = headers.get(b"host") in self._seen
         if known and self._token is None and b"origin" not in headers:
             return None
         host = _name(headers.get(b"host", b"").decode("latin-1"))
-        if not self._any_name and host not in self._names:
+        if not self._any_name and host not in self._names and not (probe and _is_address(host)):
             return (
                 421,
                 f"this service is not called {host!r}; it answers to {', '.join(sorted(self._names))} (--name adds another)",
@@ -77,16 +82,28 @@ class Guard:
                 403,
                 f"requests from {origin.decode('latin-1')} are not taken; only pages of this service may send them",
             )
-        given = headers.get(b"authorization", b"")
-        if self._token is not None and not open_to_all and not hmac.compare_digest(given, self._token):
+        if self._token is not None and not open_to_all and not self._known(headers.get(b"authorization", b"")):
             return 401, "this service needs its token: send the header Authorization: Bearer TOKEN"
-        if len(self._seen) < 16:
+        if len(self._seen) < 16 and not probe:
             self._seen.add(headers.get(b"host"))
         return None
+
+    def _known(self, authorization: bytes) -> bool:
+        """Whether a header has the token; the name of the scheme may be written in any case (RFC 9110, 11.1)."""
+        scheme, _, token = authorization.partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.lstrip(b" "), self._token or b"")
 
     def _own(self, origin: str, headers: Mapping[bytes, bytes]) -> bool:
         scheme, _, place = origin.partition("://")
         return scheme in ("http", "https") and place.lower() == headers.get(b"host", b"").decode("latin-1").lower()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _name(host: str) -> str:

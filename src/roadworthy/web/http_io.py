@@ -6,21 +6,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 import orjson
 
 from roadworthy.web.events import Refused, brief
 
+if TYPE_CHECKING:
+    from roadworthy.monitor import Taken
+
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 JSON = b"application/json"
+TAKEN_HEADERS: Headers = [(b"content-type", JSON), (b"x-content-type-options", b"nosniff")]
+"""Of answers to posts of events: many a second, and never shown by a browser."""
+PATIENCE_S = 60.0
+"""How long the next part of a body may take: what came of it is held meanwhile."""
+_TAKEN = b'{"accepted":%d,"repeated":%d,"late":%d,"unscored":%d,"ahead":%d}'
 
 
 class Gone(Exception):
@@ -85,7 +94,11 @@ async def body_of(request: Request, receive: Receive, limit: int, *, any_encodin
         return body
     parts, size = [body], len(body)
     while message.get("more_body"):
-        message = await receive()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                message = await receive()
+        except TimeoutError:
+            raise Refused(f"the rest of the body did not come within {PATIENCE_S:.0f} s", status=408) from None
         if message["type"] == "http.disconnect":
             raise Gone
         part = message.get("body", b"")
@@ -110,6 +123,11 @@ async def answer(send: Send, status: int, body: bytes, headers: Headers) -> None
         }
     )
     await send({"type": "http.response.body", "body": body})
+
+
+def taken_words(taken: Taken) -> bytes:
+    """What became of the events of a post."""
+    return _TAKEN % taken
 
 
 def as_json(content: Any) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +20,7 @@ from roadworthy.store import StoreError
 from roadworthy.web.batch import Batch, Labelled, LabelPost, Single
 from roadworthy.web.counting import Counting, Post
 from roadworthy.web.metrics import Histogram
+from roadworthy.web.remarks import Remarks
 
 COLLECT_S = 0.005
 """How long the first post of a group waits for others."""
@@ -45,7 +45,7 @@ class Keeper:
     """Collects posts, and has them counted by a thread of its own."""
 
     def __init__(self, counting: Counting, *, collect_s: float = COLLECT_S, most_waiting: int = MOST_WAITING) -> None:
-        self.counting, self.bundle = counting, counting.bundle
+        self.counting, self.bundle, self.clock = counting, counting.bundle, counting.clock
         self.trouble = ""
         """Why the last group could not be written; empty where it was."""
         self.writing = Histogram()
@@ -53,8 +53,10 @@ class Keeper:
         self._collect_s, self._most_waiting = collect_s, most_waiting
         self._waiting: list[tuple[Post, Reply]] = []
         self.waiting, self._since = 0, 0.0
+        self.refused = 0
+        """Posts that were not taken; the event loop alone counts them."""
+        self.remark = Remarks()
         self._tasks: list[asyncio.Task[None]] = []
-        self._remarks: dict[str, float] = {}
         self._thread = ThreadPoolExecutor(1, "keeper")
 
     def start(self) -> None:
@@ -88,13 +90,6 @@ class Keeper:
             await self._write_group()
         await self.ask(Counting.close)
         self._thread.shutdown()
-
-    def remark(self, text: str) -> None:
-        """Say something in the log; the same at most once a minute."""
-        kind, now = text[:40], time.monotonic()
-        if now - self._remarks.get(kind, -math.inf) > 60.0:
-            self._remarks[kind] = now
-            _LOG.warning("%s", text)
 
     def put(self, post: Post, reply: Reply) -> None:
         """Count a post with the next group; `reply` is called in the event loop with what became of it."""
@@ -139,6 +134,8 @@ class Keeper:
         self._note([outcome for outcome in outcomes if isinstance(outcome, Exception)])
         self.writing.add(time.perf_counter() - began)
         self.sizes.add(len(outcomes))
+        if self.counting.late:
+            self.remark(f"most events are refused as late: {self.counting.late}")
         self._answer(group, writing)
 
     def _note(self, errors: list[Exception]) -> None:
@@ -163,6 +160,7 @@ class Keeper:
         while True:
             await asyncio.sleep(READING_S)
             turn += 1
+            self.clock.now()  # a leap is noticed when it happens, and not with the next event
             try:
                 await self.ask(Counting.read)
                 if turn % THINNING == 0:

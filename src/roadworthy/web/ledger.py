@@ -53,7 +53,7 @@ create table snapshot (
 create table alarms (
     key text primary key, event integer not null, body text not null, delivered integer not null
 );
-create table readings (time real primary key, body text not null);
+create table points (event integer primary key, time real not null, body text not null);
 create table asked (id text primary key, probability real not null, at real not null);
 """
 
@@ -111,9 +111,18 @@ class Ledger:
                     db.execute(statement)
                 meta = (("version", VERSION), ("bundle", bundle), ("content", content))
                 db.executemany("insert into meta values (?, ?)", meta)
+        if self._ask("select 1 from sqlite_master where name = 'readings'"):
+            self._number_readings()
         if not self._ask("select 1 from meta where key = 'replica'"):
             with self._transaction():
                 db.execute("insert into meta values ('replica', ?)", (uuid.uuid4().hex,))
+
+    def _number_readings(self) -> None:
+        """A file of before readings were known by their event has them by time."""
+        with self._transaction() as db:
+            db.execute("create table points (event integer primary key, time real not null, body text not null)")
+            db.execute("insert or replace into points select json_extract(body, '$.event'), time, body from readings")
+            db.execute("drop table readings")
 
     def _check(self, found: Mapping[str, str], bundle: str | None) -> None:
         if found.get("version") != VERSION:
@@ -166,26 +175,28 @@ class Ledger:
         return int(found[0][0]) if found else 0
 
     def keep_readings(self, readings: Iterable[Mapping[str, Any]]) -> None:
-        """Keep readings; one of the same time takes the place of the one before."""
-        rows = [(reading["time"], json.dumps(reading)) for reading in readings]
+        """Keep readings; one after the same event takes the place of the one before."""
+        rows = [(reading["event"], reading["time"], json.dumps(reading)) for reading in readings]
         with self._transaction() as db:
-            db.executemany("insert or replace into readings values (?, ?)", rows)
+            db.executemany("insert or replace into points values (?, ?, ?)", rows)
 
-    def readings(self, *, after: float = float("-inf"), limit: int = 5000) -> list[dict[str, Any]]:
-        """The latest readings after a time, oldest first."""
-        rows = self._ask("select body from readings where time > ? order by time desc limit ?", (after, limit))
-        return [json.loads(body) for (body,) in reversed(rows)]
+    def readings(
+        self, *, after: float = float("-inf"), after_event: int = -1, limit: int = 5000
+    ) -> list[dict[str, Any]]:
+        """The latest readings after a time and after an event, in the order in which they were taken."""
+        query = "select body from points where event > ? and time > ? order by event desc limit ?"
+        return [json.loads(body) for (body,) in reversed(self._ask(query, (after_event, after, limit)))]
 
     def thin(self) -> None:
         """Keep old readings coarsely."""
-        newest = self._ask("select max(time) from readings")[0][0]
+        newest = self._ask("select max(time) from points")[0][0]
         if newest is None:
             return
         with self._transaction() as db:
             for older, step in THINNED:
                 db.execute(
-                    "delete from readings where time < ?1 and time not in "
-                    "(select max(time) from readings where time < ?1 group by cast(time / ?2 as integer))",
+                    "delete from points where time < ?1 and event not in "
+                    "(select max(event) from points where time < ?1 group by cast(time / ?2 as integer))",
                     (newest - older, step),
                 )
 

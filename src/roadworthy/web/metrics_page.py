@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from roadworthy.web.counting import Counting
-from roadworthy.web.delivery import Webhook
+from roadworthy.web.delivery import AlarmLog, Webhook
 from roadworthy.web.keeper import Keeper
 from roadworthy.web.metrics import Page, Sample
 from roadworthy.web.sidecar import Sidecar
@@ -36,7 +36,13 @@ ALARMS = ("raised", "cleared", "cannot tell", "can tell")
 OUTCOMES = ("accepted", "repeated", "late", "unscored", "ahead")
 
 
-def metrics_page(counting: Counting, keeper: Keeper, webhook: Webhook | None, sidecar: Sidecar | None) -> str:
+def metrics_page(
+    counting: Counting,
+    keeper: Keeper,
+    webhook: Webhook | None = None,
+    sidecar: Sidecar | None = None,
+    alarm_log: AlarmLog | None = None,
+) -> str:
     """The page; called by the thread that counts."""
     page, bundle, totals = Page(), counting.bundle, counting.totals
     page.add(
@@ -51,7 +57,7 @@ def metrics_page(counting: Counting, keeper: Keeper, webhook: Webhook | None, si
         "Events since the start, by what became of them.",
         [({"outcome": name}, totals[name]) for name in OUTCOMES],
     )
-    page.add("roadworthy_posts_refused_total", "counter", "Posts that were not taken.", _one(totals["refused"]))
+    page.add("roadworthy_posts_refused_total", "counter", "Posts that were not taken.", _one(keeper.refused))
     counted = counting.monitor.state.counted
     page.add("roadworthy_events_counted", "gauge", "Events that the state holds, all starts together.", _one(counted))
     page.add("roadworthy_newest_event_seconds", "gauge", "Time of the latest event.", _one(_newest(counting)))
@@ -66,6 +72,12 @@ def metrics_page(counting: Counting, keeper: Keeper, webhook: Webhook | None, si
         "Whether the figures of a window cannot be relied on: then they are NaN.",
         [({"window": w["window"]}, w["cannot_tell"] is not None) for w in windows],
     )
+    page.add(
+        "roadworthy_mostly_late",
+        "gauge",
+        "Whether most events that came lately were refused as late: then no window can be relied on.",
+        _one(bool(counting.late)),
+    )
     page.add("roadworthy_tolerable_risk", "gauge", "As the bundle has it.", _one(bundle.tolerable))
     page.add("roadworthy_alarm", "gauge", "Whether an alarm is on.", _one(counting.monitor.alarm))
     page.add(
@@ -77,7 +89,7 @@ def metrics_page(counting: Counting, keeper: Keeper, webhook: Webhook | None, si
     labels = counting.monitor.state.labels
     page.add("roadworthy_labels", "gauge", "Labels that came later.", _one(int(labels.counts.sum())))
     _own(page, counting, keeper)
-    _neighbours(page, webhook, sidecar)
+    _neighbours(page, webhook, sidecar, alarm_log)
     return page.text()
 
 
@@ -90,7 +102,7 @@ def _own(page: Page, counting: Counting, keeper: Keeper) -> None:
     page.add("roadworthy_write_trouble", "gauge", "Whether the last write failed.", _one(bool(keeper.trouble)))
 
 
-def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None) -> None:
+def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None, alarm_log: AlarmLog | None) -> None:
     """How it gets on with others."""
     if sidecar is not None:
         page.add(
@@ -103,10 +115,22 @@ def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None) ->
         page.add(
             "roadworthy_webhook_total",
             "counter",
-            "Alarms sent to the webhook.",
-            [({"outcome": "taken"}, webhook.sent), ({"outcome": "failed"}, webhook.failed)],
+            "Alarms sent to the webhook: taken, tries that failed, and those dropped since too many waited.",
+            [
+                ({"outcome": "taken"}, webhook.sent),
+                ({"outcome": "failed"}, webhook.failed),
+                ({"outcome": "dropped"}, webhook.dropped),
+            ],
         )
         page.add("roadworthy_webhook_waiting", "gauge", "Alarms not taken yet.", _one(webhook.waiting))
+    if alarm_log is not None:
+        page.add(
+            "roadworthy_alarm_log_failed_total",
+            "counter",
+            "Alarms that could not be written to the alarm log when they were due.",
+            _one(alarm_log.failed),
+        )
+        page.add("roadworthy_alarm_log_waiting", "gauge", "Alarms not in the log yet.", _one(alarm_log.waiting))
 
 
 def _one(value: float | None) -> list[Sample]:

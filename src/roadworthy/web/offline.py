@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from roadworthy.monitor import Bundle, EventError, Monitor
 from roadworthy.store import StoreError
+from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.counting import ask
 from roadworthy.web.ledger import Ledger
 from roadworthy.web.replaying import restored
@@ -93,11 +94,16 @@ def _is_address(text: str) -> bool:
 
 
 def _asked(method: str, address: str, path: str, token: str | None) -> bytes:
-    parts = urlsplit(address)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
     try:
-        connection.request(method, path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        place = address_of(address)
+    except ValueError as error:
+        raise StoreError(
+            f"{without_password(address)} is no address of a monitor: {error}; write it as in http://127.0.0.1:8321"
+        ) from None
+    address, connection = without_password(address), place.connection(TIMEOUT_S)
+    authorization = f"Bearer {token}" if token else place.authorization
+    try:
+        connection.request(method, path, headers={"Authorization": authorization} if authorization else {})
         answer = connection.getresponse()
         body = answer.read()
     except (OSError, http.client.HTTPException) as error:

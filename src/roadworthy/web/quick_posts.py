@@ -7,6 +7,9 @@ alone refuses, and says why: another path, a chunked or compressed body, ``Expec
 Origin, a wrong token, an event that cannot be read. Heads are read by the same parser either way, and those of a client that sends
 the same one again, but for its length, are known from then on.
 
+It builds on parts of uvicorn that are no promise of uvicorn's (docs/decisions/0009): `trouble` sends requests through it
+before the service opens, and where it says something the service does without.
+
 >>> head = b"POST /v1/events HTTP/1.1\\r\\nHost: a\\r\\nContent-Length: 12\\r\\n"
 >>> length_of(head + b"\\r\\n", lambda headers: True), length_of(head + b"Expect: 100-continue\\r\\n\\r\\n", lambda headers: True)
 (12, None)
@@ -14,18 +17,20 @@ the same one again, but for its length, are known from then on.
 
 from __future__ import annotations
 
-import time
+import asyncio
 from asyncio import TimerHandle
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 import httptools
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from roadworthy.monitor import Taken
 from roadworthy.web.batch import Batch, Single
-from roadworthy.web.http_io import JSON, Headers
+from roadworthy.web.http_io import TAKEN_HEADERS, Headers, Receive, Send, answer, taken_words
 from roadworthy.web.keeper import Keeper
 
 PATH = b"/v1/events"
@@ -33,11 +38,8 @@ LARGEST = 1 << 16
 """Bytes of a request that goes the short way; a larger one is worth a task."""
 HEADS, LONGEST_HEAD = 1024, 4096
 """Heads that are remembered, and bytes of the longest."""
-HEADERS: Headers = [(b"content-type", JSON), (b"x-content-type-options", b"nosniff")]
-"""Of answers to posts of events: many a second, and never shown by a browser."""
 _BEGIN = b"POST " + PATH + b" HTTP/1.1\r\n"
 _DECISIONS = frozenset({b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"trailer", b"te"})
-_WORDS = b'{"accepted":%d,"repeated":%d,"late":%d,"unscored":%d,"ahead":%d}'
 
 Trouble = Callable[[Exception], tuple[int, bytes, Headers]]
 """What to answer where an event could not be counted: status, body, headers."""
@@ -81,11 +83,6 @@ def length_of(head: bytes, allowed: Callable[[Mapping[bytes, bytes]], bool]) -> 
     return int(length) if length.isdigit() and len(length) < 10 and allowed(headers) else None
 
 
-def words(taken: Taken) -> bytes:
-    """What became of the events of a post."""
-    return _WORDS % taken
-
-
 class ShortWay:
     """What the connections of one service share."""
 
@@ -123,7 +120,7 @@ class ShortWay:
     def put(self, body: bytes, reply: Callable[[Any], None]) -> bool:
         """Hand the events of a body to the keeper; False where the application has to say why not."""
         try:
-            self._keeper.put(self._read(body, now=time.time()), reply)
+            self._keeper.put(self._read(body, now=self._keeper.clock.now()), reply)
         except Exception:  # whatever it is: it comes again on the long way, and is answered there
             return False
         return True
@@ -133,12 +130,12 @@ class ShortWay:
         if type(outcome) is not Taken:
             return _answer(*self._trouble(outcome), dated, last=last)
         if last:
-            return _answer(200, words(outcome), HEADERS, dated, last=True)
+            return _answer(200, taken_words(outcome), TAKEN_HEADERS, dated, last=True)
         if dated is not self._dated:
             self._dated, self._answers = dated, {}
         found = self._answers.get(outcome)
         if found is None:
-            found = _answer(200, words(outcome), HEADERS, dated, last=False)
+            found = _answer(200, taken_words(outcome), TAKEN_HEADERS, dated, last=False)
             if outcome.total == 1:  # there are five of these
                 self._answers[outcome] = found
         return found
@@ -186,6 +183,7 @@ class QuickPosts(HttpToolsProtocol):
             return
         begin, end = place
         if end > len(data):
+            self._unset_keepalive_if_required()  # the connection is not idle: the rest is on its way
             self._held = data
             return
         self._waits = True
@@ -245,3 +243,82 @@ class QuickPosts(HttpToolsProtocol):
             self._idle = self.loop.call_later(self.timeout_keep_alive if busy else left, self._close_if_idle)
         elif self.timeout_keep_alive_task is None:  # else uvicorn's own timer runs since its last answer
             self.timeout_keep_alive_handler()
+
+
+class _Wire:
+    """A connection that leads nowhere."""
+
+    def __init__(self) -> None:
+        self.written, self.closed = b"", False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class _Trial:
+    """Takes the place of what connections share, and answers posts when it is told to."""
+
+    def __init__(self) -> None:
+        self.replies: list[Callable[[Any], None]] = []
+
+    def place(self, content: bytes) -> tuple[int, int] | None:
+        begin = content.find(b"\r\n\r\n") + 4
+        return (begin, begin + 2) if content.startswith(_BEGIN) else None
+
+    def put(self, body: bytes, reply: Callable[[Any], None]) -> bool:
+        self.replies.append(reply)
+        return True
+
+    def answer(self, outcome: Any, dated: list[tuple[bytes, bytes]], *, last: bool) -> bytes:
+        return _answer(200, b"short", [], dated, last=last)
+
+
+async def _long_way(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    await answer(send, 200, b"long", [])
+
+
+def trouble() -> str:
+    """Why this uvicorn cannot be built upon, found out by sending requests through; empty where it can."""
+    try:
+        return asyncio.run(_tried())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+async def _tried() -> str:
+    wire, way, loop = _Wire(), _Trial(), asyncio.get_running_loop()
+    config = uvicorn.Config(_long_way, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)  # type: ignore[arg-type]
+    connection = QuickPosts(way, config=config, server_state=ServerState(), app_state={})  # type: ignore[arg-type]
+    connection.connection_made(wire)  # type: ignore[arg-type]
+    post = _BEGIN + b"Host: a\r\nContent-Length: 2\r\n\r\n{}"
+    for part in (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", post[:-1], post[-1:]):
+        connection.data_received(part)
+        end = loop.time() + 1.0
+        while connection.cycle is None or not connection.cycle.response_complete:
+            if loop.time() > end:
+                return "a request was not answered"
+            await asyncio.sleep(0)
+    if connection.timeout_keep_alive_task is not None:
+        return "the timer of an idle connection goes on while a request comes"
+    way.replies[0](None)
+    connection._close_if_idle()
+    connection.shutdown()
+    connection.connection_lost(None)
+    if not (wire.written.startswith(b"HTTP/1.1 200 OK\r\n") and wire.written.endswith(b"short") and wire.closed):
+        return "requests were not answered in their order"
+    return ""

@@ -12,6 +12,7 @@ out, some looks are left out, but never one at which an alarm changed, nor the l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -41,8 +42,11 @@ def due(before: int, counted: int, *, stride: int, kept: Collection[int] = (), m
     return sorted(shown | {n for n in kept if before < n <= counted} | {counted})
 
 
-def readings(monitor: Monitor, before: int, *, at_once: int = AT_ONCE) -> list[dict[str, Any]]:
-    """The next points since event `before`, as far as the events that they are made of are still held."""
+def readings(monitor: Monitor, before: int, *, at_once: int = AT_ONCE, now: float = math.inf) -> list[dict[str, Any]]:
+    """The next points since event `before`, as far as the events that they are made of are still held.
+
+    None is later than `now`: an event whose clock is ahead would hold all points of its window there.
+    """
     state, rule = monitor.state, monitor.bundle.alarm
     changes = {alarm.event: alarm for alarm in monitor.alarms[-MOST:]}
     held = state.counted - len(state.recent)
@@ -63,7 +67,8 @@ def readings(monitor: Monitor, before: int, *, at_once: int = AT_ONCE) -> list[d
         if number in changes:  # as the alarm saw it, by what was known then of how much events resemble each other
             said = replace(said, exceedance=changes[number].exceedance, log_odds=changes[number].log_odds)
         alarm = rule is not None and _on(monitor, number)
-        found.append(views.reading_view(said, event=number, alarm=alarm, on=on, off=off))
+        point = views.reading_view(said, event=number, alarm=alarm, on=on, off=off)
+        found.append({**point, "time": min(point["time"], now)})
     return found
 
 

@@ -25,8 +25,10 @@ from roadworthy.web.ledger import Ledger
 if TYPE_CHECKING:
     from roadworthy.web.app import App
 
-EXTRA = ("uvicorn", "httptools", "uvloop", "orjson")
+EXTRA = ("uvicorn", "orjson")
+"""What it cannot do without; with httptools and uvloop it is faster."""
 PORT = 8321
+_LOG = logging.getLogger("roadworthy.monitor")
 _MALLOPT = ((-3, 1 << 18), (-1, 1 << 20), (-8, 2))
 """Blocks from 256 kB are given back at once, the heap's end from 1 MB, and two heaps do for two threads: see mallopt(3)."""
 
@@ -84,9 +86,8 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
 
     def alarmed(alarm: Mapping[str, Any]) -> None:
         # First the log, then the file, then the world: after a crash between them an alarm comes twice rather than never.
-        with contextlib.suppress(OSError):
-            if log is not None:
-                log.write(alarm)
+        if log is not None:
+            log.write(alarm)
         with contextlib.suppress(StoreError):  # a full disk must not keep an alarm back
             ledger.keep_alarm(alarm, delivered=None if webhook is None else False)
         if webhook is not None:
@@ -102,7 +103,9 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
 
     if webhook is not None:
         webhook.start(delivered, waiting)
-    return App(keeper, guard, body_limit=settings.body_limit, sidecar=sidecar, webhook=webhook, ready=ready)
+    return App(
+        keeper, guard, body_limit=settings.body_limit, sidecar=sidecar, webhook=webhook, alarm_log=log, ready=ready
+    )
 
 
 def text_of(bundle: Bundle) -> str:
@@ -115,8 +118,6 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
     check_extra()
     import uvicorn
 
-    from roadworthy.web.quick_posts import QuickPosts
-
     steady_memory()
     listening = _bound(settings)
     host, port = listening.getsockname()[:2]
@@ -124,8 +125,8 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
     app = build(settings, ready=lambda: ready(address))
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]
-        loop="uvloop",
-        http=partial(QuickPosts, app.short_way()),  # type: ignore[arg-type]
+        loop="auto",
+        http=protocol(app),
         ws="none",
         lifespan="on",
         proxy_headers=False,
@@ -141,6 +142,20 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
             uvicorn.Server(config).run(sockets=[listening])
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def protocol(app: App) -> Any:
+    """How connections speak: with a short way for small posts, or as uvicorn does it where that does not work with this one."""
+    try:
+        from roadworthy.web import quick_posts
+
+        trouble = quick_posts.trouble()
+    except ImportError as error:
+        trouble = str(error)
+    if not trouble:
+        return partial(quick_posts.QuickPosts, app.short_way())
+    _LOG.warning("small posts go the long way, and cost about twice as much: %s", trouble)
+    return "auto"
 
 
 def steady_memory() -> bool:

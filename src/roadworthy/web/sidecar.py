@@ -2,9 +2,10 @@
 
 The model server must give the supervisors' scores among its outputs, one number a row. Its clients wait for nothing but the
 server: events are counted after the answer has gone out, and what cannot be read or is too much is counted as such and goes
-without. A row's event is the request's ``id`` where there is one, a number of its own, and the number of the row: the protocol
-does not ask clients for ids that differ, and rows of the same name would be one event. Where they do differ (``ids_unique``) the
-number is left out, and a request that is sent again is the same events.
+without. Answers are asked for as they are, without compression. A row's event is the request's ``id`` where there is one, a
+number of its own, and the number of the row: the protocol does not ask clients for ids that differ, and rows of the same name
+would be one event. Where they do differ (``ids_unique``) the number is left out, and a request that is sent again is the same
+events.
 
 >>> import numpy as np
 >>> answer = b'{"id": "r7", "outputs": [{"name": "knn_distance", "datatype": "FP64", "shape": [2, 1], "data": [0.5, 3]}]}'
@@ -17,8 +18,9 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import logging
+import select
 import uuid
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -26,15 +28,17 @@ from functools import partial
 from hashlib import blake2b
 from itertools import count
 from queue import Empty, SimpleQueue
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 import numpy as np
 
 from roadworthy.subject.adapters.inference_protocol import HEADER_LENGTH, MalformedAnswer, decode
 from roadworthy.web import ServiceError
+from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.events import Refused, writable
 from roadworthy.web.http_io import Headers, Receive, Request, Send, answer, body_of
 from roadworthy.web.in_flight import InFlight, Share
+from roadworthy.web.remarks import Remarks
 
 TIMEOUT_S = 60.0
 BODY_LIMIT = 256 << 20
@@ -45,6 +49,10 @@ IN_FLIGHT = 512 << 20
 REQUEST_BYTES = 16 << 10
 """What a request takes beside its body."""
 PIECE = 1 << 20
+LARGE = 1 << 18
+"""Bytes of an answer that is read in a thread, so that nobody waits for it."""
+UNPACKED = 64 << 20
+"""Bytes of a compressed answer once it is unpacked."""
 LONGEST_NAME = 140
 """Of a request's id within that of an event; a longer one is cut, and known by its hash."""
 HOP_BY_HOP = frozenset(
@@ -52,9 +60,8 @@ HOP_BY_HOP = frozenset(
     b"host content-length expect".split()
 )
 """Headers that concern one connection alone (RFC 9110, 7.6.1), and those that the next one makes itself."""
-
-
-_LOG = logging.getLogger("roadworthy.monitor")
+RESENT = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods of requests that may reach a server twice."""
 
 Feed = Callable[[list[str], Mapping[str, np.ndarray]], Awaitable[None]]
 """Takes ids of events and columns of their scores."""
@@ -93,16 +100,25 @@ class Sidecar:
     _feeding: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ServiceError(f"--proxy {self.address!r} is no server address; write it as in http://127.0.0.1:8000")
+        try:
+            self._place = address_of(self.address)
+            if self._place.authorization:
+                raise ValueError("it has a user in it, and what clients send as Authorization goes through")
+        except ValueError as error:
+            raise ServiceError(
+                f"--proxy {without_password(self.address)!r} is no server address: {error}; write it as in http://127.0.0.1:8000"
+            ) from None
+        self._prefix = self._place.path.partition("?")[0].rstrip("/")
+        self._remark = Remarks()
         self._threads = ThreadPoolExecutor(AT_ONCE, "sidecar")
         self._room = InFlight(self.in_flight)
-        self._kept_back = HOP_BY_HOP | {b"authorization"} if self.own_token else HOP_BY_HOP
+        self._kept_back = HOP_BY_HOP | {b"accept-encoding"} | ({b"authorization"} if self.own_token else set())
         self._start, self._numbers = uuid.uuid4().hex[:16], count()
 
     async def serve(self, request: Request, receive: Receive, send: Send, feed: Feed) -> None:
         """Pass a request on and its answer back, then feed the scores in it to the monitor."""
+        if leaves(request.scope["raw_path"].decode("latin-1")):
+            raise Refused(f"{request.path} leaves /v2, and nothing else of the server of models is passed on")
         share = self._room.share()
         try:
             share.take(REQUEST_BYTES)
@@ -112,7 +128,7 @@ class Sidecar:
             share.give_back()
             raise
         if request.method == "POST" and request.path.endswith("/infer") and passed.status == 200:
-            task = asyncio.get_running_loop().create_task(self._feed(passed, feed))
+            task = asyncio.get_running_loop().create_task(self._feed(passed, feed, share.take))
             self._feeding.add(task)
             task.add_done_callback(self._feeding.discard)
             task.add_done_callback(lambda _: share.give_back())
@@ -126,20 +142,23 @@ class Sidecar:
         asking = partial(self.ask, request.method, target, request.raw_headers, body, share.take)
         return await asyncio.get_running_loop().run_in_executor(self._threads, asking)
 
-    async def _feed(self, passed: Passed, feed: Feed) -> None:
+    async def _feed(self, passed: Passed, feed: Feed, take: Callable[[int], None]) -> None:
         """Count the scores of an answer that has gone out; whatever goes wrong here concerns no client."""
         try:
-            headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}
-            given, columns = scores_in(passed.body, headers, self.outputs)
+            reading = partial(_read, passed, self.outputs, take)
+            if len(passed.body) > LARGE or _encoding(passed):
+                given, columns = await asyncio.get_running_loop().run_in_executor(self._threads, reading)
+            else:
+                given, columns = reading()
             name, rows = self._name(given), len(next(iter(columns.values())))
             if rows:
                 await feed([f"{name}/{row}" for row in range(rows)], columns)
         except (MalformedAnswer, Refused) as error:
             self.unread += 1
-            _LOG.debug("an answer of the server of models was not counted: %s", error)
+            self._remark(f"an answer of the server of models was not counted: {error}")
         except Exception as error:
             self.lost += 1
-            _LOG.debug("the events of an answer were not written: %s", error)
+            self._remark(f"the events of an answer of the server of models were not written: {error}")
 
     def _name(self, given: str | None) -> str:
         """What the events of an answer are called."""
@@ -161,15 +180,14 @@ class Sidecar:
         """Send a request on; blocks until the answer is there. `take` is told of its bytes as they come."""
         sent = {k.decode("latin-1"): v.decode("latin-1") for k, v in headers if k.lower() not in self._kept_back}
         sent["Accept-Encoding"] = "identity"  # the scores are read from the answer
+        connection = self._kept()
+        kept = connection is not None
         try:
-            connection = self._idle.get_nowait()
-            kept = True
-        except Empty:
-            connection, kept = self._connect(), False
-        try:
-            return self._exchange(connection, method, target, sent, body, take)
+            return self._exchange(connection or self._connect(), method, target, sent, body, take)
         except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected) as error:
-            if kept:  # an idle connection that the server let go; the request did not get through
+            if (
+                kept and method in RESENT
+            ):  # whether the server has had it, nobody can tell: a POST is its client's to repeat
                 connection = self._connect()
                 try:
                     return self._exchange(connection, method, target, sent, body, take)
@@ -190,9 +208,18 @@ class Sidecar:
             self._idle.get_nowait().close()
 
     def _connect(self) -> http.client.HTTPConnection:
-        parts = urlsplit(self.address)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        return kind(parts.hostname or "", parts.port, timeout=self.timeout_s)
+        return self._place.connection(self.timeout_s)
+
+    def _kept(self) -> http.client.HTTPConnection | None:
+        """A connection that stayed open; those that the server has let go are passed over."""
+        while True:
+            try:
+                connection = self._idle.get_nowait()
+            except Empty:
+                return None
+            if not _ended(connection):
+                return connection
+            connection.close()
 
     def _exchange(
         self,
@@ -203,7 +230,7 @@ class Sidecar:
         body: bytes,
         take: Callable[[int], None],
     ) -> Passed:
-        path = urlsplit(self.address).path.rstrip("/") + target
+        path = self._prefix + target
         try:
             connection.request(method, path, body if body or method not in ("GET", "HEAD") else None, dict(headers))
             answer = connection.getresponse()
@@ -221,6 +248,51 @@ class Sidecar:
         else:
             self._idle.put(connection)
         return Passed(answer.status, found, content)
+
+
+def leaves(target: str) -> bool:
+    """Whether a path has segments that lead out of it, however they are written.
+
+    >>> [leaves(t) for t in ("/v2/../a", "/v2/%2e%2E/a", "/v2/%252e./a", "/v2/a%2f..", "/v2/..;x/a", "/v2/./a", "/v2/a..b/c.d")]
+    [True, True, True, True, True, True, False]
+    """
+    while (plain := unquote(target)) != target:
+        target = plain
+    return any(part.partition(";")[0] in (".", "..") for part in target.replace("\\", "/").split("/"))
+
+
+def _ended(connection: http.client.HTTPConnection) -> bool:
+    """Whether something came on a connection on which nothing is due: its end, or what nobody asked for."""
+    if connection.sock is None:
+        return True
+    looking = select.poll()
+    looking.register(connection.sock, select.POLLIN)
+    return bool(looking.poll(0))
+
+
+def _encoding(passed: Passed) -> str:
+    """How an answer is compressed all the same; empty where it is not."""
+    found = dict(passed.headers).get(b"content-encoding", b"").decode("latin-1").strip().lower()
+    return "" if found == "identity" else found
+
+
+def _read(
+    passed: Passed, outputs: Mapping[str, str], take: Callable[[int], None]
+) -> tuple[str | None, dict[str, np.ndarray]]:
+    """The scores in an answer, unpacked where it is compressed."""
+    body, encoding = passed.body, _encoding(passed)
+    if encoding:
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise MalformedAnswer(f"it is compressed ({encoding}), though it was asked for plain")
+        unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+        try:
+            body = unpacking.decompress(body, UNPACKED)
+        except zlib.error as error:
+            raise MalformedAnswer(f"it is compressed, and cannot be unpacked ({error})") from None
+        if unpacking.unconsumed_tail:
+            raise MalformedAnswer(f"it is compressed, and larger than {UNPACKED:,} bytes")
+        take(len(body))
+    return scores_in(body, {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}, outputs)
 
 
 def _content(answer: http.client.HTTPResponse, take: Callable[[int], None]) -> bytes:

@@ -86,11 +86,12 @@ def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:
     }
 
 
-def alarm_view(alarm: Alarm, bundle: Bundle) -> dict[str, Any]:
-    """An alarm as it is kept, logged and sent; `key` is the same however often it is sent."""
+def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
+    """An alarm as it is kept, logged and sent; `key` is the same however often it is sent, and no other replica's."""
     return {
         **{name: plain(value) for name, value in asdict(alarm).items()},
-        "key": f"{bundle.id}-{alarm.event}-{alarm.kind}",
+        "key": f"{bundle.id}-{replica}-{alarm.event}-{alarm.kind}",
+        "replica": replica,
         "subject": bundle.subject,
         "bundle": bundle.id,
         "tolerable": bundle.tolerable,

@@ -1,0 +1,75 @@
+"""Addresses of other services, looked at before anything is sent to them: whatever cannot be one is said at the start.
+
+>>> address_of("https://me:secret@alerts.example/hook?to=ops")
+Address(secure=True, host='alerts.example', port=None, path='/hook?to=ops')
+>>> address_of("https://me:secret@alerts.example/hook").authorization
+'Basic bWU6c2VjcmV0'
+>>> address_of("http://127.0.0.1:99999")
+Traceback (most recent call last):
+ValueError: its port is not a number from 1 to 65535
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote, urlsplit
+
+_PLAIN = "/%:@!$&'()*+,;=-._~?[]"
+"""Characters of a path and its query that go as they are."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where another service is."""
+
+    secure: bool
+    host: str
+    port: int | None
+    path: str
+    authorization: str = field(default="", repr=False)
+    """The header for the user and the password that stood in the address; empty where there were none."""
+
+    def connection(self, timeout: float) -> http.client.HTTPConnection:
+        """A connection, not opened yet."""
+        kind = http.client.HTTPSConnection if self.secure else http.client.HTTPConnection
+        return kind(self.host, self.port, timeout=timeout)
+
+
+def address_of(text: str) -> Address:
+    """An address taken apart; raises ValueError with what is wrong with it."""
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname or ""
+    except ValueError:
+        raise ValueError("it cannot be read") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise ValueError("it does not begin with http:// or https:// and a name")
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ValueError("its port is not a number from 1 to 65535")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError(f"its name {host[:80]!r} is none that a machine can have") from None
+    path = quote(parts.path or "/", safe=_PLAIN) + (f"?{quote(parts.query, safe=_PLAIN)}" if parts.query else "")
+    authorization = ""
+    if parts.username is not None:
+        given = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = "Basic " + base64.b64encode(given.encode()).decode()
+    return Address(parts.scheme == "https", host, port, path, authorization)
+
+
+def without_password(text: str) -> str:
+    """An address as it may be shown.
+
+    >>> without_password("http://me:secret@alerts.example:99999/hook")
+    'http://...@alerts.example:99999/hook'
+    """
+    scheme, sign, rest = text.partition("://")
+    place, slash, path = rest.partition("/")
+    return f"{scheme}{sign}{'...@' if '@' in place else ''}{place.rpartition('@')[2]}{slash}{path}"

@@ -1,0 +1,86 @@
+"""The clock that events are stamped with and held against: the machine's, but neither back nor ahead by a leap.
+
+An event that was stamped by a clock a day ahead would make everyone else late for a day, and a clock that goes back would make
+late what has just come. The machine's clock is therefore compared with its count of seconds, which nobody sets. While both
+agree, the clock stands as it is; where it leaps, time goes on by the count of seconds until the clock has kept its new
+time for a while. A new time ahead is then taken over; one further back is approached at half the pace, so that no moment
+comes twice.
+
+>>> wall, steady = iter([100.0, 101.0, 86_502.0, 103.0]), iter([0.0, 1.0, 2.0, 3.0])
+>>> clock = Clock(wall=lambda: next(wall), steady=lambda: next(steady))
+>>> [clock.now() for _ in range(4)]
+[100.0, 101.0, 102.0, 103.0]
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from roadworthy.web.remarks import Remarks
+
+LEAP_S = 5.0
+"""By how much a clock may be set at once: by more, it has leapt."""
+SETTLE_S = 300.0
+"""How long a clock keeps a new time before that is believed."""
+_SECONDS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Counts the time in which the machine sleeps, too: to wake up is no leap."""
+
+
+def _wall() -> float:
+    return time.time()
+
+
+def _steady() -> float:
+    return time.clock_gettime(_SECONDS)
+
+
+class Clock:
+    """Seconds since 1970 that never go back; any thread may ask."""
+
+    def __init__(
+        self,
+        *,
+        wall: Callable[[], float] = _wall,
+        steady: Callable[[], float] = _steady,
+        remark: Callable[[str], None] | None = None,
+    ) -> None:
+        self._wall, self._steady, self._remark = wall, steady, remark or Remarks()
+        self._lock = threading.Lock()
+        self._shown: float | None = None
+        self._counted = 0.0
+        self._offset: float | None = None
+        """The machine's clock less its count of seconds, while the clock is not believed."""
+        self._since = 0.0
+
+    def now(self) -> float:
+        """What it shows."""
+        with self._lock:
+            wall, counted = self._wall(), self._steady()
+            if self._shown is None:
+                self._shown, self._counted = wall, counted
+                return wall
+            passed, self._counted = max(0.0, counted - self._counted), counted
+            apart = wall - self._shown - passed
+            if -LEAP_S <= apart <= LEAP_S:
+                self._offset = None
+                if wall > self._shown:
+                    self._shown = wall
+            else:
+                self._shown = self._doubted(wall, counted, passed, apart)
+            return self._shown
+
+    def _doubted(self, wall: float, counted: float, passed: float, apart: float) -> float:
+        """What is shown while the machine's clock says something else."""
+        assert self._shown is not None
+        offset = wall - counted
+        if self._offset is None or abs(offset - self._offset) > LEAP_S:
+            self._offset, self._since = offset, counted
+            self._remark(
+                f"this machine's clock leapt {'ahead' if apart > 0 else 'back'} by {abs(apart):,.0f} s: events without a time "
+                f"are stamped by the seconds that pass, until it has kept its time for {SETTLE_S:.0f} s"
+            )
+        if counted - self._since < SETTLE_S:
+            return self._shown + passed
+        return wall if apart > 0 else self._shown + passed / 2.0

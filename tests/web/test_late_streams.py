@@ -1,0 +1,86 @@
+"""A stream that is refused as late is said to be, and an event ahead of the clock holds nobody's chart."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+
+from monitored import START, events, serving, until
+
+from roadworthy.monitor import Bundle, Taken
+from roadworthy.web.counting import Counting
+from roadworthy.web.events import Reader
+from roadworthy.web.ledger import Ledger
+
+
+def counting_at(path, made: Bundle) -> Counting:
+    return Counting(made, Ledger(path, bundle=made.id, content="{}"))
+
+
+def batch(items: list[dict], made: Bundle):
+    return Reader(made.calibration, subject=made.subject).read(json.dumps(items).encode(), now=START)
+
+
+def test_figures_are_not_told_while_most_events_are_refused_as_late(made, tmp_path):
+    counting = counting_at(tmp_path / "s.sqlite", made)
+    counting.commit([batch(events(200, start=START + 86_400.0), made)])
+    assert counting.windows()[0]["cannot_tell"] is None and not counting.late
+    assert counting.commit([batch(events(15, first=300), made)]) == [Taken(0, 0, 15, 0)]
+    assert not counting.late, "fifteen of two hundred are not most of them"
+    assert counting.commit([batch(events(90, first=400), made)]) == [Taken(0, 0, 90, 0)]
+    for window in counting.windows():
+        assert "refused as late" in window["cannot_tell"] and "2023-11-15" in window["cannot_tell"]
+    counting.commit([batch(events(110, first=500, start=START + 86_400.0), made)])
+    assert not counting.late and counting.windows()[0]["cannot_tell"] is None
+    counting.close()
+
+
+def test_a_service_to_which_everything_is_late_is_not_well(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        now = time.time()
+        service.post(events(100, start=now, step=0.001))
+        assert service.ask("GET", "/health").status == 200
+        assert service.post(events(150, first=200, start=now - 9000.0, step=0.001)).json["late"] == 150
+        probe = service.ask("GET", "/health")
+        assert probe.status == 503 and "refused as late" in probe.json["status"]
+        assert all("refused as late" in window["cannot_tell"] for window in service.get("/v1/risk")["windows"])
+        metrics = service.ask("GET", "/metrics").body.decode()
+        assert "roadworthy_mostly_late 1" in metrics and 'roadworthy_risk{window="100"} NaN' in metrics
+        service.post(events(200, first=600, start=now, step=0.001))
+        assert service.ask("GET", "/health").status == 200
+
+
+def test_an_event_ahead_does_not_hold_the_points_after_it(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+
+        def points(after: int) -> list[dict]:
+            return service.get(f"/v1/live?after_event={after}")["history"]
+
+        now = time.time()
+        service.post(events(100, start=now - 60.0, step=0.1))
+        service.post([{**events(1, first=200)[0], "time": now + 50.0}])
+        until(lambda: [p for p in points(-1) if p["event"] == 101])
+        for i, first in enumerate((300, 400)):
+            service.post(events(100, first=first, start=now - 45.0 - 0.1 * first, step=0.1))
+            last = 201 + 100 * i
+            found = until(lambda: [p for p in points(last - 100) if p["event"] >= last])  # noqa: B023
+            assert max(p["time"] for p in found) <= time.time()
+        numbers = [p["event"] for p in points(-1)]
+        assert numbers == sorted(numbers) and points(numbers[-1]) == []
+        assert [p["event"] for p in service.get("/v1/history?after_event=201")["readings"]] == [
+            n for n in numbers if n > 201
+        ]
+
+
+def test_readings_of_a_file_that_has_them_by_time_are_kept(made, tmp_path):
+    path = tmp_path / "s.sqlite"
+    counting_at(path, made).close()
+    with sqlite3.connect(path) as db:
+        db.execute("drop table points")
+        db.execute("create table readings (time real primary key, body text not null)")
+        rows = [(START + i, json.dumps({"time": START + i, "event": 20 * i})) for i in range(1, 4)]
+        db.executemany("insert into readings values (?, ?)", rows)
+    counting = counting_at(path, made)
+    assert [reading["event"] for reading in counting.ledger.readings()] == [20, 40, 60]
+    counting.close()
