@@ -25,7 +25,7 @@ def test_an_event_without_a_score_is_counted_and_says_nothing(bundle):
     assert monitor.update_one("d", 3.0, {}) == Taken(0, 0, 0, 1)
     risk = monitor.risk()
     assert (risk.n, risk.unscored) == (1, 3)
-    assert "3 of 4 events have no score and say nothing" in risk.notes
+    assert "3 of 4 events say nothing, since they lack a score that every calibration row had: energy" in risk.notes
 
 
 def test_when_all_detectors_fall_silent_the_window_forgets_what_they_said(bundle, scores_at):
@@ -80,7 +80,7 @@ def test_a_clock_that_goes_back_makes_events_late_and_says_so(bundle):
     monitor.update(Events(["a", "b"], [5000.0, 5001.0], cells=[0, 0]))
     assert monitor.update(Events(["c", "d"], [4500.0, 1000.0], cells=[1, 1])) == Taken(1, 0, 1, 0)
     assert monitor.state.recent.time.tolist() == [4500.0, 5000.0, 5001.0]
-    assert "1 events were refused as late, the latest by 4,001 s: look at the clocks" in monitor.risk().notes
+    assert "1 event was refused as late, the latest by 4,001 s: look at the clocks" in monitor.risk().notes
 
 
 def test_one_clock_ahead_does_not_make_all_others_late(bundle):

@@ -209,9 +209,9 @@ def test_a_window_without_scores_raises_nothing_but_that_nobody_can_tell(watchfu
     monitor.update(Events(columns={"energy": at_rate(2000, 0.0, 1)}))
     monitor.update(Events(columns={"energy": np.full(4 * window, np.nan)}))
     assert kinds(monitor) == ["cannot tell"] and monitor.cannot_tell and not monitor.alarm
-    assert monitor.alarms[0].reason == f"{window} of {window} events have no score"
-    assert f"{window} of {window} events have no score and say nothing" in monitor.risk().notes
-    assert any("fewer than half" in note for note in monitor.risk().notes)
+    assert monitor.alarms[0].reason == f"{window} of {window} events lack a score that every calibration row had: energy"
+    assert monitor.risk().cannot_tell == monitor.alarms[0].reason
+    assert any("more than 20% of the events say nothing" in note for note in monitor.risk().notes)
     kept = Monitor.from_bytes(watchful, monitor.to_bytes())
     for one in (monitor, kept):
         one.update(Events(columns={"energy": at_rate(3 * window, 0.0, 2)}))
@@ -223,10 +223,10 @@ def test_what_is_watched_says_nothing_of_windows_with_few_scores(watchful):
     scores, calibration = CellScores.of(watchful.calibration), watchful.calibration
     cells = calibration.place({"energy": np.full(200, 4.0)})
     watched = Watched(watchful.watch, scores, 100, 50)
-    cells[100:149] = -1
+    cells[100:120] = -1
     ends = np.array([100, 200])
     assert np.isfinite(watched.log_odds(cells, ends, length=100)).all()
-    cells[100:151] = -1
+    cells[100:121] = -1
     assert np.isneginf(watched.log_odds(cells, ends, length=100)).tolist() == [False, True]
 
 

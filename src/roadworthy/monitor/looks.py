@@ -13,10 +13,20 @@ from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
 
 if TYPE_CHECKING:
+    from roadworthy.analysis.risk.cells import Calibration
     from roadworthy.analysis.risk.transfer import Estimator
 
-LEAST_SCORED = 0.5
-"""The share of a window's events that must have a score: what the others were, nobody knows."""
+LEAST_SCORED = 0.8
+"""The share of a window's events that must have a place: what the others were, nobody knows, and it may be just the shifted ones
+on which a supervisor fails. The same for the alarm, for what a monitor says and for a replay."""
+
+
+def too_few(calibration: Calibration, scored: int, events: int) -> str | None:
+    """Why a window has no figures of which so many events have a place; None where they are enough."""
+    gone = events - scored
+    if not gone or scored >= LEAST_SCORED * events:
+        return None
+    return f"{gone:,} of {events:,} events {calibration.why_nowhere(gone)}"
 
 
 @dataclass(frozen=True)

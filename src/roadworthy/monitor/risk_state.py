@@ -71,8 +71,10 @@ class RiskState:
     risk_low: float
     risk_high: float
     exceedance: float | None
-    """P(risk > tolerable), the quantity that the alarm watches; None where nothing is called tolerable."""
+    """P(risk > tolerable), by the same estimate as the interval of the risk; None where nothing is called tolerable. The alarm
+    watches it with fewer draws, and may read a few points more or less."""
     log_odds: float | None
+    """Of the same."""
     strangeness: float
     cannot_tell: str | None
     tolerable: float | None
@@ -105,13 +107,13 @@ _FIGURES = (
 )
 
 
-def figures(estimates: Estimates, i: int, log_odds: float) -> dict[str, Any]:
-    """The numbers of one window as plain values."""
+def figures(estimates: Estimates, i: int) -> dict[str, Any]:
+    """The numbers of one window as plain values: all of one estimate, so that none contradicts another."""
     found: dict[str, Any] = {name: float(getattr(estimates, name)[i]) for name in _FIGURES}
+    log_odds = float(estimates.log_odds[i])
     told = math.isfinite(log_odds)
     found["log_odds"] = log_odds if told else None
     found["exceedance"] = odds_to_probability(log_odds) if told else None
-    found["cannot_tell"] = estimates.cannot_tell[i]
     return found
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from roadworthy.monitor.labels import Audited
-from roadworthy.monitor.looks import LEAST_SCORED
+from roadworthy.monitor.looks import LEAST_SCORED, too_few
 from roadworthy.monitor.risk_state import RiskState, figures
 from roadworthy.monitor.windows import Reading
 
@@ -36,9 +35,10 @@ def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float
         return []
     counts = np.stack([one.reading.counts for one in spoken])
     estimates = bundle.estimator.estimate(counts, shrink=1.0 / time, confidence=bundle.confidence)
-    log_odds = np.full(len(spoken), math.nan)
-    if bundle.tolerable is not None:
-        log_odds = bundle.watch.log_odds(counts, shrink=1.0 / time)
+    reasons = [
+        too_few(bundle.calibration, one.reading.n, one.reading.first) or reason
+        for one, reason in zip(spoken, estimates.cannot_tell, strict=True)
+    ]
     general = _general_notes(bundle, state, time)
     return [
         RiskState(
@@ -50,7 +50,8 @@ def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float
             unscored=reading.unscored,
             effective_n=reading.effective / time,
             autocorrelation_time=time,
-            **figures(estimates, i, float(log_odds[i])),
+            **figures(estimates, i),
+            cannot_tell=reasons[i],
             tolerable=bundle.tolerable,
             unit=bundle.unit,
             confidence=bundle.confidence,
@@ -60,20 +61,24 @@ def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float
             coverage=bundle.coverage,
             calibrated_on=bundle.calibrated_on,
             blind_to=bundle.blind_to,
-            notes=(*_own_notes(reading, audited, watched=bundle.alarm is not None), *general),
+            notes=(*_own_notes(bundle, reading, audited), *general),
         )
         for i, (reading, start, end, audited) in enumerate(spoken)
     ]
 
 
-def _own_notes(reading: Reading, audited: Audited | None, *, watched: bool) -> list[str]:
+def _own_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> list[str]:
     notes = []
     if reading.wanted is not None and reading.first < reading.wanted:
         notes.append(f"{reading.first:,} of {reading.wanted:,} events: the prior speaks along")
     if reading.unscored:
-        notes.append(f"{reading.unscored:,} of {reading.first:,} events have no score and say nothing")
-        if watched and reading.n < LEAST_SCORED * reading.first:
-            notes.append("where fewer than half of the events have a score, no alarm is raised or cleared")
+        say = "says nothing, since it" if reading.unscored == 1 else "say nothing, since they"
+        why = bundle.calibration.why_nowhere(reading.unscored)
+        notes.append(f"{reading.unscored:,} of {reading.first:,} events {say} {why}")
+        if bundle.alarm is not None and reading.n < LEAST_SCORED * reading.first:
+            notes.append(
+                f"where more than {1 - LEAST_SCORED:.0%} of the events say nothing, no alarm is raised or cleared"
+            )
     if audited is not None and audited.covered < 0.99:
         notes.append(f"labels stand for {audited.covered:.0%} of the events; the rest of the correction is the model's")
     if audited is not None and audited.carried:
@@ -98,12 +103,14 @@ def _general_notes(bundle: Bundle, state: State, time: float) -> list[str]:
                 f"{pace / rule.events_per_day:.1f} times as many false alarms as {rule.false_alarms}"
             )
     if state.taken.late:
-        notes.append(
-            f"{state.taken.late:,} events were refused as late, the latest by {state.furthest:,.0f} s: look at the clocks"
-        )
+        notes.append(f"{_refused(state.taken.late)} as late, the latest by {state.furthest:,.0f} s: look at the clocks")
     if state.taken.ahead:
-        notes.append(f"{state.taken.ahead:,} events were refused as ahead of the clock: look at the clocks")
+        notes.append(f"{_refused(state.taken.ahead)} as ahead of the clock: look at the clocks")
     return notes
+
+
+def _refused(n: int) -> str:
+    return "1 event was refused" if n == 1 else f"{n:,} events were refused"
 
 
 def _events_per_day(state: State) -> float | None:

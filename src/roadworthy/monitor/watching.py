@@ -18,7 +18,7 @@ import numpy as np
 
 from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
-from roadworthy.monitor.looks import LEAST_SCORED, Watched
+from roadworthy.monitor.looks import LEAST_SCORED, Watched, too_few
 from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
 
@@ -201,8 +201,7 @@ class Watching:
             counts = np.stack([self._counts(state, end) for end in ends[rest].tolist()])
             reasons = self.bundle.watch.doubt(counts, shrink=1.0 / self.time)
             for i, n, reason in zip(rest.tolist(), counts.sum(axis=1).tolist(), reasons, strict=True):
-                few = n < LEAST_SCORED * window
-                found[i] = f"{window - n:,} of {window:,} events have no score" if few else reason
+                found[i] = too_few(self.bundle.calibration, n, window) or reason
         return found
 
     @cached_property

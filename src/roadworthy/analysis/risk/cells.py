@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk import learning
 from roadworthy.analysis.risk.learning import POWERS, Model, completed
-from roadworthy.analysis.risk.placing import NOWHERE, Placing
+from roadworthy.analysis.risk.placing import NOWHERE, Placing, why_nowhere
 from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
 from roadworthy.statistics.fusion import plain_number, ranks, thinned
 
@@ -101,6 +101,21 @@ class Calibration:
     def cells(self) -> int:
         """How many cells there are."""
         return math.prod(self.shape)
+
+    @property
+    def always(self) -> tuple[str, ...]:
+        """Scores that calibration rows always had: nothing says what it means to lack one of them."""
+        return tuple(name for name, gap in zip(self.names, self._gaps, strict=True) if not gap)
+
+    def lacks(self, columns: Mapping[str, ArrayLike]) -> dict[str, int]:
+        """Of the scores that calibration rows always had, how many of the events without a place lack each; none is left out."""
+        gone = {name: np.isnan(np.asarray(columns[name], dtype=np.float64)) for name in self.names}
+        nowhere = self._placing.unlike(list(gone.values()))
+        return {name: n for name in self.always if (n := int((gone[name] & nowhere).sum()))}
+
+    def why_nowhere(self, events: int = 2, *, lacking: Sequence[str] | None = None) -> str:
+        """Why so many events have no place, to be read after their number; `lacking`: the scores they lack, where known."""
+        return why_nowhere(self.always if lacking is None else lacking, events=events, sure=lacking is not None)
 
     @property
     def effective(self) -> Floats:
@@ -222,7 +237,11 @@ class Calibration:
     @cached_property
     def _placing(self) -> Placing:
         models = self.shift, self.right_clean, self.right_shifted
-        return Placing(models, self.references, self.reach, self.gaps or (False,) * len(self.names))
+        return Placing(models, self.references, self.reach, self._gaps)
+
+    @property
+    def _gaps(self) -> tuple[bool, ...]:
+        return self.gaps or (False,) * len(self.names)
 
 
 _WORDS = ("right", "wrong")

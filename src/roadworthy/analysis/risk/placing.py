@@ -56,7 +56,7 @@ class Placing:
         lacking = [column[rest] for column in given]
         cells[whole] = self._binned(known, self._scored(known))
         cells[rest] = self._binned(lacking, self._completed(lacking))
-        cells[rest[self._unlike(lacking)]] = NOWHERE
+        cells[rest[self.unlike([np.isnan(column) for column in lacking])]] = NOWHERE
         return cells
 
     def one(self, scores: Sequence[float]) -> int | None:
@@ -142,11 +142,27 @@ class Placing:
         place += outside
         return place
 
-    def _unlike(self, given: Sequence[Floats]) -> NDArray[np.bool_]:
-        """Which events lack all scores, or more than a few that no calibration row lacked: nobody can speak for those."""
-        lacks = np.stack([np.isnan(column) for column in given])
-        many = lacks.sum(axis=0) > LACKING * len(given)
+    def unlike(self, gone: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+        """Which events lack all scores, or more than a few and one that no calibration row lacked: nobody can speak for those."""
+        lacks = np.stack(gone)
+        many = lacks.sum(axis=0) > LACKING * len(gone)
         return np.asarray(lacks.all(axis=0) | (many & lacks[~np.array(self.gaps)].any(axis=0)))
+
+
+def why_nowhere(names: Sequence[str], *, events: int = 2, sure: bool = True) -> str:
+    """Why so many events have no place, to be read after their number: they lack (one of) these scores.
+
+    >>> why_nowhere(["recon"], events=1), why_nowhere([], events=2)
+    ('lacks a score that every calibration row had: recon', 'have no score at all')
+    >>> why_nowhere(["conf", "knn", "recon"], sure=False)
+    'lack a score that every calibration row had: conf, knn or recon'
+    """
+    if not names:
+        return "has no score at all" if events == 1 else "have no score at all"
+    verb, last = "lacks" if events == 1 else "lack", "and" if sure else "or"
+    some = "a score" if len(names) == 1 or not sure else "scores"
+    said = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+    return f"{verb} {some} that every calibration row had: {said}"
 
 
 def _bins(scores: Floats, edges: Floats) -> Cells:
