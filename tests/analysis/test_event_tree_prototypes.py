@@ -19,6 +19,7 @@ from roadworthy.analysis.risk.prototypes import (
     cost_tree,
     detector_tree,
     measured,
+    refuse_live_constants,
     several_events,
 )
 from roadworthy.analysis.risk.tree import derivatives, evaluate, expectation, leaves, spread, worth
@@ -236,3 +237,11 @@ def test_costs_alone_choose_the_tree():
 
 def test_costs_are_read_from_a_mapping():
     assert Costs.from_dict({"wrong": 7, "necessary": 2}) == Costs(right=0, wrong=7, necessary=2, unnecessary=0)
+
+
+@pytest.mark.parametrize("name", LIVE_PARAMETERS)
+def test_no_constant_carries_the_name_of_what_is_counted(name):
+    refuse_live_constants(["p_noticed", "accuracy_attacked"])
+    refuse_live_constants(["p_noticed", name], but=(name,))
+    with pytest.raises(ValueError, match=f"{name} is counted, on cases and in the stream, and cannot be a constant"):
+        refuse_live_constants(["p_noticed", name])

@@ -13,7 +13,7 @@ on an answer that would have been right an unnecessary one (seed 003, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -37,6 +37,27 @@ LIVE_PARAMETERS = (
     "accuracy_shifted_undetected",
 )
 """What a monitor knows by itself; a tree's other parameters must be given as numbers or counts."""
+
+
+def refuse_live_constants(names: Iterable[str], *, but: Collection[str] = ()) -> None:
+    """Refuse a constant that carries the name of what is counted: it would mean one thing before release and another in use.
+
+    Before release the rate of shift may be stated: `but=("p_shift",)`.
+
+    >>> refuse_live_constants(["p_noticed"])
+    >>> refuse_live_constants(["p_noticed", "tpr"])
+    Traceback (most recent call last):
+    ValueError: tpr is counted, on cases and in the stream, and cannot be a constant; leave it out, or rename the parameter
+    """
+    given = set(names) - set(but)
+    live = [name for name in LIVE_PARAMETERS if name in given]
+    if live:
+        verb = "is" if len(live) == 1 else "are"
+        raise ValueError(
+            f"{', '.join(live)} {verb} counted, on cases and in the stream, and cannot be a constant; leave it out, or "
+            "rename the parameter"
+        )
+
 
 ADJECTIVES = {"shift": "shifted", "module_failure": "module_failed"}
 """How a case is called to which an event happened, where it is not the event's own name."""
