@@ -116,6 +116,7 @@ def test_constants_are_numbers_or_counts():
         ([("fog", 0.7, [1, 0, 1, 0]), ("snow", 0.6, [1, 0, 1, 0])], {}, "add up to 1.3; at most 1"),
         ([("fog", 0.1, [0, 0, 0, 0])], {}, "there are no cases of fog to count"),
         ([], {"p_shift": 0.1}, "no circumstance tells accuracy_shifted"),
+        ([("fog", 0.1, [1, 0, 1, 0])], {"accuracy_clean": 0.9}, "accuracy_clean is counted, .* cannot be a constant"),
     ],
 )
 def test_what_cannot_be_counted_is_refused(shifted, constants, message):

@@ -11,6 +11,7 @@ from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
 from roadworthy.analysis.risk.streams import VERDICT, Detector, verdict_rows
 from roadworthy.analysis.risk.told import Teller
 from roadworthy.analysis.risk.transfer import Estimator
+from roadworthy.analysis.risk.tree import Branch, Leaf, Node, Tree
 
 DETECTOR = Detector(0.8, 0.9, 0.5, 0.95, 0.3, 0.7)
 ROWS = verdict_rows(DETECTOR, 3000, 2000, rng=np.random.default_rng(0))
@@ -88,3 +89,42 @@ def test_a_detector_that_says_nothing_of_shift_gives_no_number():
     teller = Teller(Estimator(calibration, base_tree(), draws=20))
     counts = np.bincount(calibration.place({VERDICT: np.ones(50)}), minlength=calibration.cells)[None]
     assert np.isnan(teller.tell("event_tree", counts)["rate"].value).all()
+
+
+def test_scores_in_one_bin_give_no_rate_and_no_error():
+    calibration = calibrate({VERDICT: np.zeros(ROWS.n)}, ROWS.kind, ROWS.correct)
+    teller = Teller(Estimator(calibration, base_tree(), draws=20))
+    counts = np.bincount(calibration.place({VERDICT: np.zeros(50)}), minlength=calibration.cells)[None]
+    assert calibration.shift.bins == 1
+    for name in ("rogan_gladen", "bayes", "likelihood", "posterior"):
+        assert np.isnan(teller.tell(name, counts)["accuracy"].value).all(), name
+
+
+def test_the_interval_of_a_cost_that_rises_and_falls_with_the_rate_holds_all_between():
+    # 100 p (1 - p): its greatest value lies between the ends of an interval around a half.
+    again = Node("again", (Branch("yes", "p_shift", Leaf("both", 0.0)), Branch("no", None, Leaf("one", 100.0))))
+    tree = Tree(Node("shift", (Branch("yes", "p_shift", again), Branch("no", None, Leaf("none", 0.0)))))
+    told = Teller(Estimator(CALIBRATION, tree, draws=20)).tell("rogan_gladen", windows(5, 15, 25, 28, 35, 55, n=60))
+    rate, risk = told["rate"], told["risk"]
+    assert risk.value == pytest.approx(100 * rate.value * (1 - rate.value))
+    for low, high, least, most in zip(rate.low, rate.high, risk.low, risk.high, strict=True):
+        cost = 100 * np.linspace(low, high, 2001) * (1 - np.linspace(low, high, 2001))
+        assert (least, most) == pytest.approx((cost.min(), cost.max()), abs=0.05)
+
+
+def test_a_constant_that_is_known_by_counts_has_its_mean():
+    noticed = Node("noticed", (Branch("yes", "p_noticed", Leaf("help", 10.0)), Branch("no", None, Leaf("harm", 100.0))))
+    tree = Tree(Node("shift", (Branch("shifted", "p_shift", noticed), Branch("clean", None, Leaf("none", 0.0)))))
+    drawn = np.linspace(0.1, 0.9, 20)[:, None, None]
+    many, one = (
+        Teller(Estimator(CALIBRATION, tree, constants={"p_noticed": p}, draws=20)).tell("mean", windows(20, 60))
+        for p in (drawn, 0.5)
+    )
+    assert many["risk"].value == pytest.approx([11.0, 33.0])
+    assert one["risk"].value == pytest.approx([11.0, 33.0])
+
+
+def test_a_constant_with_the_name_of_what_is_counted_is_refused():
+    tree = detector_tree(Costs(wrong=1.0, necessary=0.1, unnecessary=0.3))
+    with pytest.raises(ValueError, match="tpr, tnr are counted, .* cannot be a constant"):
+        Teller(Estimator(CALIBRATION, tree, constants={"tpr": 0.99, "tnr": 0.99}, draws=20))

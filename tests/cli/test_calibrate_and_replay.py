@@ -365,6 +365,7 @@ def test_a_tree_that_cannot_be_read_says_where(tmp_path):
         ("event: shift\nbranches: {}\n", "tree.yaml"),
         ("event: [\n", "tree.yaml"),
         ("event: shift\nconstants: {a: b}\n", "constants are names with a number"),
+        ("event: shift\nconstants: {p_shift: 0.1}\n", "tree.yaml: p_shift is counted, .* cannot be a constant"),
     ]:
         file.write_text(text)
         with pytest.raises(DataError, match=says):

@@ -104,6 +104,10 @@ def test_the_published_schema_takes_what_is_read_and_refuses_what_is_not():
             "the tree has no parameter 'tpr'; it has: p_shift",
         ),
         (
+            "risk: {unit: EUR, costs: {wrong: 1, necessary: 2}, constants: {p_shift: 0.1, tpr: 0.9, tnr: 0.9}}",
+            "risk: constants: tpr, tnr are counted, on cases and in the stream, and cannot be a constant",
+        ),
+        (
             "risk: {unit: EUR, costs: {wrong: 1}, constants: {p_shift: 5}}",
             "p_shift is a probability and lies between 0 and 1",
         ),
@@ -189,3 +193,21 @@ risk: {unit: EUR per case, costs: {right: 0, wrong: 10}, tolerable: 2, constants
     assert [(c.id, c.quantity, c.max) for c in implied] == [("TOLERABLE", "risk", 2.0)]
     own = Assessment.parse(text + "claims: [{id: HAZ-9, risk: {max: 3}}]\n", "a.yaml").claims
     assert [c.id for c in own] == ["HAZ-9"]
+
+
+@pytest.mark.parametrize(
+    ("tolerable", "said"),
+    [
+        (
+            "9",
+            "a tolerable 9 is never exceeded, since no outcome costs more than 4: choose one between 0 and 4 EUR per case",
+        ),
+        ("4", "a tolerable 4 is never exceeded"),
+        ("0", "a tolerable 0 is always exceeded, since no outcome costs less than 0"),
+        ("-2", "a tolerable -2 is always exceeded"),
+    ],
+)
+def test_a_tolerable_cost_that_nothing_or_everything_exceeds_is_refused_at_its_line(tolerable, said):
+    text = f"risk:\n  unit: EUR per case\n  costs: {{right: 0, wrong: 4}}\n  tolerable: {tolerable}\n"
+    line = (BASE + text).splitlines().index(f"  tolerable: {tolerable}") + 1
+    assert refused(text).startswith(f"a.yaml:{line}: risk.tolerable: {said}")

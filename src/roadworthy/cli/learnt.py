@@ -108,6 +108,7 @@ def _costs(given: Sequence[str]) -> dict[str, float]:
 def _tree_of(file: Path, unit: str | None) -> tuple[Tree, dict[str, float]]:
     import yaml
 
+    from roadworthy.analysis.risk.prototypes import refuse_live_constants
     from roadworthy.analysis.risk.tree import Tree
 
     try:
@@ -120,6 +121,7 @@ def _tree_of(file: Path, unit: str | None) -> tuple[Tree, dict[str, float]]:
     if not isinstance(constants, Mapping) or not all(map(_is_number, constants.values())):
         raise DataError(f"{file}: constants are names with a number each, such as constants: {{p_attack: 0.01}}")
     try:
+        refuse_live_constants(map(str, constants))
         tree = Tree.from_dict({k: v for k, v in content.items() if k != "constants"}, unit=unit)
     except (ValueError, TypeError) as error:
         raise DataError(f"{file}: {error}") from error

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from roadworthy.analysis.risk.posteriors import Beta
-from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, cost_tree, named_outcomes
+from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, cost_tree, named_outcomes, refuse_live_constants
+from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.registry import did_you_mean
 from roadworthy.spec.entries import claimed, supervisor_label
@@ -119,6 +120,10 @@ class RiskSpec(_Strict):
                 raise ValueError(
                     f"constants: the tree has no parameter {name!r}{hint}; it has: {', '.join(parameters)}"
                 )
+        try:
+            refuse_live_constants(self.constants, but=("p_shift",))
+        except ValueError as error:
+            raise ValueError(f"constants: {error}") from error
         untold = [name for name in parameters if name not in (*LIVE_PARAMETERS, *self.constants)]
         if untold:
             raise ValueError(
@@ -194,6 +199,11 @@ def disagreement(spec: Assessment) -> tuple[tuple[str | int, ...], str] | None:
             "claims what cases cost, and the file does not say; add risk: {unit: EUR per case, costs: {wrong: 100}}"
         )
         return (("claims", claims[0][0]), missing) if claims else None
+    if spec.risk.tolerable is not None:
+        try:
+            refuse_out_of_reach(spec.risk.event_tree(), spec.risk.tolerable)
+        except ValueError as error:
+            return ("risk", "tolerable"), str(error)
     given = [c.probability for c in spec.circumstances.values() if c.probability is not None]
     if sum(given) > 1 + 1e-9:
         return (

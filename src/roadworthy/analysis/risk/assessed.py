@@ -34,6 +34,7 @@ from roadworthy.statistics.interval import Interval
 
 from .nodes import Tree
 from .posteriors import Beta, Spread
+from .prototypes import refuse_live_constants
 from .tree import derivatives, evaluate, expectation
 
 Floats = NDArray[np.float64]
@@ -244,8 +245,12 @@ def assess_risk(
     constants: Mapping[str, float | Beta] | None = None,
     seed: int = 0,
 ) -> AssessedRisk:
-    """The expected cost of a tree whose live parameters are counted on these rows; others are `constants`."""
+    """The expected cost of a tree whose live parameters are counted on these rows; others are `constants`.
+
+    Of the live ones only the rate of shift may be stated, as ``p_shift``: it then takes the place of the sum of probabilities.
+    """
     kinds, given = (clean, *shifted), dict(constants or {})
+    refuse_live_constants(given, but=("p_shift",))
     total = math.fsum(k.probability for k in shifted)
     if total > 1.0 + 1e-9:
         raise ValueError(f"circumstances exclude each other, and their probabilities add up to {total:.6g}; at most 1")

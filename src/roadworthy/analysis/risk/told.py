@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.against_truth import Told
 from roadworthy.analysis.risk.confidence import Cbpe
+from roadworthy.analysis.risk.prototypes import refuse_live_constants
 from roadworthy.analysis.risk.rates import (
     BayesTable,
     Calibrated,
@@ -45,6 +46,8 @@ Floats = NDArray[np.float64]
 
 QUANTITIES = ("rate", "accuracy", "risk")
 Carrier = Callable[[Floats], Floats]
+WITHIN = 65
+"""Rates of an interval, ends included, at which what follows from them is worked out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,9 @@ class Teller:
 
     estimator: Estimator
     confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        refuse_live_constants(self.estimator.constants)
 
     @property
     def cut(self) -> int:
@@ -131,6 +137,8 @@ class Teller:
     def _bins(self) -> Calibrated:
         calibration = self.estimator.calibration
         rows = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
+        if rows.shape[1] < 2:
+            raise CannotTell("all calibrated scores lie in one bin, so that clean and shifted rows look the same")
         return Calibrated.from_table(dict(zip(calibration.kinds, rows, strict=True)))
 
     @cached_property
@@ -145,15 +153,22 @@ class Teller:
 
     def _risk(self, rate: Floats) -> Floats:
         tree = self.estimator.tree
-        given = {**self.parameters, **self.estimator.constants, "p_shift": rate}
+        given = {**self.parameters, **self._constants, "p_shift": rate}
         found = expectation(tree, {name: given[name] for name in tree.parameters})
         return np.broadcast_to(np.asarray(found, dtype=np.float64), rate.shape)
 
+    @cached_property
+    def _constants(self) -> dict[str, float]:
+        """The tree's constants as numbers: what is only known by counts has its mean."""
+        return {name: float(np.mean(np.asarray(value))) for name, value in self.estimator.constants.items()}
+
     @staticmethod
     def _carried(through: Carrier, ends: tuple[Floats, Floats, Floats]) -> Told:
-        """A rate with its interval, taken through a function that rises or falls with the rate."""
-        value, one, other = (through(end) for end in ends)
-        return Told(value, np.minimum(one, other), np.maximum(one, other))
+        """A rate with its interval, taken through a function that may rise and fall between the ends."""
+        rate, low, high = ends
+        within = low + (high - low) * np.linspace(0.0, 1.0, WITHIN)[:, None]
+        value, there = through(rate), through(within)
+        return Told(value, np.minimum(value, there.min(axis=0)), np.maximum(value, there.max(axis=0)))
 
     def _confidence(self, table: Floats, confidences: tuple[Cbpe, Floats] | None) -> dict[str, Told]:
         if confidences is None:
@@ -165,7 +180,7 @@ class Teller:
         risk = nothing
         if set(self.estimator.tree.parameters) <= plain:
             same = {
-                **self.estimator.constants,
+                **self._constants,
                 "p_shift": 0.0,
                 "accuracy_clean": accuracy,
                 "accuracy_shifted": accuracy,
