@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from roadworthy.analysis.risk.cells import calibrate
 from roadworthy.analysis.risk.posteriors import Beta
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
@@ -22,6 +23,7 @@ from roadworthy.analysis.risk.prototypes import (
     refuse_live_constants,
     several_events,
 )
+from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import derivatives, evaluate, expectation, leaves, spread, worth
 
 BASE, DETECTOR = base_tree(POLYP_COSTS, unit="USD per patient"), detector_tree(POLYP_COSTS, unit="USD per patient")
@@ -245,3 +247,21 @@ def test_no_constant_carries_the_name_of_what_is_counted(name):
     refuse_live_constants(["p_noticed", name], but=(name,))
     with pytest.raises(ValueError, match=f"{name} is counted, on cases and in the stream, and cannot be a constant"):
         refuse_live_constants(["p_noticed", name])
+
+
+@pytest.mark.parametrize("attacked", [0.05, np.linspace(0.01, 0.09, 20)[:, None, None]])
+def test_a_tree_of_several_events_that_exclude_each_other_can_be_monitored(attacked):
+    rng = np.random.default_rng(0)
+    shifted = np.repeat([0, 1], 300)
+    right = rng.random(600) < np.where(shifted, 0.5, 0.9)
+    calibration = calibrate({"s": rng.normal(2.0 * shifted)}, np.where(shifted, "fog", "clean"), right)
+    constants = {"p_adversarial": attacked, "accuracy_adversarial": 0.2}
+    tree = several_events(("shift", "adversarial"))
+    estimator = Estimator(calibration, tree, constants=constants, tolerable=0.3, draws=20)
+    tables = [rng.normal(2.0 * rate, size=100) for rate in (0.0, 1.0)]
+    windows = np.stack([np.bincount(calibration.place({"s": t}), minlength=calibration.cells) for t in tables])
+    found = estimator.estimate(windows)
+    assert found.log_odds == pytest.approx(estimator.log_odds(windows)) and found.log_odds[0] < 0 < found.log_odds[1]
+    assert (found.risk_low < found.risk).all() and (found.risk < found.risk_high).all()
+    # At a rate of 0.97 an event in twenty is an attack, and all others are shifted.
+    assert estimator.forecast(0.97)[0] == pytest.approx(0.95 * 0.5 + 0.05 * 0.8, abs=0.06)

@@ -310,3 +310,46 @@ def test_the_unit_is_said_once():
     assert Tree.from_dict(content, unit="EUR").unit == "EUR"
     with pytest.raises(ValueError, match="say it once"):
         Tree.from_dict(content, unit="USD")
+
+
+SEVERAL = {
+    "event": "event",
+    "branches": {
+        "shifted": {"p": "p_shift", "then": leaf(10.0)},
+        "attacked": {"p": "p_attack", "then": leaf(100.0)},
+        "broken": {"p": 0.05, "then": leaf(1000.0)},
+        "clean": {"then": leaf(0.0)},
+    },
+}
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20), st.floats(0.0, 0.95))
+def test_a_live_probability_is_at_most_what_the_other_branches_leave(rates, attack):
+    tree, rate = Tree.from_dict(SEVERAL), np.array(rates)
+    for given_attack in (attack, np.full((3, 1), attack)):
+        found = expectation(tree, {"p_shift": rate, "p_attack": given_attack})
+        wanted = 10.0 * np.minimum(rate, 0.95 - attack) + 100.0 * attack + 50.0
+        assert found == pytest.approx(np.broadcast_to(wanted, found.shape), abs=1e-9)
+        valued = evaluate(tree, {"p_shift": rate, "p_attack": given_attack})
+        assert sum(v.probability for v in valued.leaves) == pytest.approx(np.ones(found.shape))
+        assert all((v.probability > -1e-12).all() for v in valued.leaves if np.ndim(v.probability))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"p_shift": 0.97, "p_attack": 0.05}, "p_shift, p_attack, 0.05 add up to 1.07, more than 1"),
+        ({"p_shift": 1.2, "p_attack": 0.0}, "p_shift must be a probability, between 0 and 1, found 1.2"),
+        ({"p_shift": [0.5, 1.2], "p_attack": 0.0}, "p_shift must be a probability, between 0 and 1, found 1.2"),
+        ({"p_shift": [0.0, 0.5], "p_attack": 0.97}, "add up to 1.02, more than 1"),
+    ],
+)
+def test_what_is_no_probability_by_itself_or_among_numbers_is_still_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        expectation(Tree.from_dict(SEVERAL), parameters)
+
+
+def test_a_sum_above_one_of_parameters_that_no_stream_tells_is_still_refused():
+    other = {**SEVERAL, "branches": {**SEVERAL["branches"], "shifted": {"p": "p_rain", "then": leaf(10.0)}}}
+    with pytest.raises(ValueError, match=r"p_rain, p_attack, 0.05 add up to 1.1, more than 1"):
+        expectation(Tree.from_dict(other), {"p_rain": [0.2, 0.95], "p_attack": 0.1})

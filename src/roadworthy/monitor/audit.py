@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -81,11 +81,11 @@ def _slope(bundle: Bundle, rate: float) -> float:
     from roadworthy.analysis.risk.tree import expectation
 
     separation = bundle.estimator.separation
-    known = {"p_shift": rate, "tpr": separation.tpr, "tnr": separation.tnr}
+    known: dict[str, Any] = {"p_shift": np.array([rate]), "tpr": separation.tpr, "tnr": separation.tnr}
     for name, value in bundle.constants.items():
         known[name] = value[0] / value[1] if isinstance(value, tuple) else float(value)
     ends = []
     for accuracy in (0.0, 1.0):
         given = {name: known.get(name, accuracy) for name in bundle.tree.parameters}
-        ends.append(float(np.asarray(expectation(bundle.tree, given))))
+        ends.append(float(np.asarray(expectation(bundle.tree, given)).item()))
     return ends[1] - ends[0]

@@ -153,7 +153,7 @@ class Teller:
 
     def _risk(self, rate: Floats) -> Floats:
         tree = self.estimator.tree
-        given = {**self.parameters, **self._constants, "p_shift": rate}
+        given: dict[str, ArrayLike] = {**self.parameters, **self._constants, "p_shift": rate}
         found = expectation(tree, {name: given[name] for name in tree.parameters})
         return np.broadcast_to(np.asarray(found, dtype=np.float64), rate.shape)
 
@@ -179,7 +179,7 @@ class Teller:
         plain = {"p_shift", "accuracy_clean", "accuracy_shifted", *self.estimator.constants}
         risk = nothing
         if set(self.estimator.tree.parameters) <= plain:
-            same = {
+            same: dict[str, ArrayLike] = {
                 **self._constants,
                 "p_shift": 0.0,
                 "accuracy_clean": accuracy,

@@ -2,7 +2,8 @@
 
 The expected cost is the sum over leaves of cost times the product of the probabilities on the way (seed 003, equation 2 and
 section 3.2). Parameters may be arrays: they broadcast, and the answer has their common shape. The same parameter may stand
-at several nodes.
+at several nodes. Among arrays a live probability (one that a stream tells) is at most what the other branches of its node
+leave, so that a grid of rates of shift up to 1 goes through a tree of several events; among plain numbers this is a mistake.
 
 >>> tree = Tree.from_dict(
 ...     {
@@ -31,6 +32,7 @@ from numpy.typing import ArrayLike
 
 from .nodes import TOLERANCE, Branch, Leaf, Node, Tree, leaves, nodes
 from .posteriors import Beta, Dirichlet, Spread, draw_parameters, means_and_covariance
+from .prototypes import LIVE_PARAMETERS
 
 __all__ = [
     "Beta",
@@ -98,12 +100,12 @@ class Valuation:
 
 def expectation(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Value:
     """The expected cost; arrays of parameters broadcast, and the answer has their common shape."""
-    return _fold(tree.root, checked(tree, parameters))
+    return _fold(tree.root, checked(tree, parameters, capped=True))
 
 
 def evaluate(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Valuation:
     """The expected cost, and the probability of every branch and leaf with what it adds to the cost."""
-    values = checked(tree, parameters)
+    values = checked(tree, parameters, capped=True)
     ends = dict(leaves(tree))
     branches = tuple(_branch_values(tree.root, (), 1.0, values))
     found = tuple(
@@ -191,14 +193,17 @@ def spread(
     return Spread(float(expectation(tree, means)), float(gradient @ covariance @ gradient), np.sort(costs), tree.unit)
 
 
-def checked(tree: Tree, parameters: Mapping[str, ArrayLike]) -> dict[str, Value]:
-    """The tree's parameters as numbers, refused with the place in the tree where one is missing or no probability."""
+def checked(tree: Tree, parameters: Mapping[str, ArrayLike], *, capped: bool = False) -> dict[str, Value]:
+    """The tree's parameters as numbers, refused with the place in the tree where one is missing or no probability.
+
+    With `capped`, and among arrays, a live one may be more than the other branches of its node leave.
+    """
     values: dict[str, Value] = {}
     for path, node in nodes(tree):
         for branch in node.branches:
             if isinstance(branch.p, str) and branch.p not in values:
                 values[branch.p] = _probability(branch.p, parameters, _where(path, node, branch))
-        _check_sum(path, node, values)
+        _check_sum(path, node, values, capped)
     return values
 
 
@@ -218,12 +223,13 @@ def _probability(name: str, parameters: Mapping[str, ArrayLike], where: str) -> 
     return float(found) if found.ndim == 0 else found
 
 
-def _check_sum(path: tuple[str, ...], node: Node, values: Mapping[str, Value]) -> None:
+def _check_sum(path: tuple[str, ...], node: Node, values: Mapping[str, Value], capped: bool) -> None:
     given = [b for b in node.branches if b.p is not None]
     whole = len(given) == len(node.branches)
     if len(given) == 1 and not whole:
         return
-    total = np.asarray(sum((_given(b, values) for b in given), start=0.0))
+    parts = _left_by_others(node, values) if capped else [_given(b, values) for b in node.branches]
+    total = np.asarray(sum(parts, start=0.0))
     if not total.size:
         return
     low, high = float(total.min()), float(total.max())
@@ -241,8 +247,20 @@ def _given(branch: Branch, values: Mapping[str, Value]) -> Value:
     return values[branch.p] if isinstance(branch.p, str) else float(branch.p or 0.0)
 
 
-def _shares(node: Node, values: Mapping[str, Value]) -> list[Value]:
+def _left_by_others(node: Node, values: Mapping[str, Value]) -> list[Value]:
+    """The probability given at every branch, 0 at the rest; among arrays a live one is at most what the others leave."""
     given = [_given(b, values) for b in node.branches]
+    live = [i for i, b in enumerate(node.branches) if b.p in LIVE_PARAMETERS]
+    some_left = len(node.branches) > 2 and any(b.p is None for b in node.branches)
+    if len(live) == 1 and some_left and any(map(np.ndim, given)):
+        (at,) = live
+        others = sum((p for i, p in enumerate(given) if i != at), start=0.0)
+        given[at] = np.minimum(given[at], np.maximum(1.0 - others, 0.0))
+    return given
+
+
+def _shares(node: Node, values: Mapping[str, Value]) -> list[Value]:
+    given = _left_by_others(node, values)
     rest = 1.0 - sum(given, start=0.0)
     return [rest if b.p is None else p for b, p in zip(node.branches, given, strict=True)]
 
