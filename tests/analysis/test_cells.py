@@ -408,3 +408,16 @@ def test_bins_of_cells(calibration):
     s, c, d, o = calibration.shape
     assert (calibration.shift_bin(cells) == np.repeat(np.arange(s), c * d * o)).all()
     assert calibration.folded(cells)[1, 0, 0, 1] == c * d * o + 1
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.1, 0.3, 0.6, 0.95])
+def test_verdicts_keep_a_bin_each_however_rare_one_of_them_is(share):
+    """Counts of the two bins are those of the verdicts; where rows beyond are too few to say anything there is one bin."""
+    kind = np.repeat(["clean", "fog"], 1000)
+    verdict = np.concatenate([np.zeros(1000), np.arange(1000) < round(1000 * share)]).astype(float)
+    calibration = calibrate({"verdict": verdict}, kind, np.ones(2000, dtype=bool))
+    assert calibration.shift.bins == 2
+    rows = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
+    assert rows.tolist() == [[1000, 0], [1000 - round(1000 * share), round(1000 * share)]]
+    few = calibrate({"verdict": (np.arange(2000) >= 1995).astype(float)}, kind, np.ones(2000, dtype=bool))
+    assert few.shift.bins == 1

@@ -29,6 +29,8 @@ Ints = NDArray[np.int64]
 POWERS = (1, 2, 6)
 """Of the ranks: the square bends, the sixth power sees only the top of the range."""
 FOLDS = 5
+FEWEST = 10
+"""Rows that a bin beyond a score which many rows share must have: fewer say nothing but chance."""
 
 
 @dataclass(frozen=True)
@@ -106,15 +108,22 @@ def edges_between(scores: Floats, weights: Floats, bins: int, *, kept: Floats) -
     """Edges that give every bin the same weight of rows, as near as ties allow; fewer where scores repeat.
 
     Every edge lies midway between two scores that the kept model gives, so that scores which are one for it (a verdict has two)
-    are not torn apart by what the models of the folds differ in.
+    are not torn apart by what the models of the folds differ in. A score that fills bins by itself has one to itself, so that
+    a rare one beyond it, such as an alarm, is still told from it.
+
+    >>> verdicts = np.repeat([0.0, 1.0], [95, 5 + FEWEST])
+    >>> edges_between(verdicts, np.ones(len(verdicts)), 5, kept=verdicts)
+    (0.5,)
     """
     order = np.argsort(scores, kind="stable")
     total = np.cumsum(weights[order])
     at = np.searchsorted(total, total[-1] * np.arange(1, bins) / bins)
     chosen = scores[order][np.minimum(at, len(scores) - 1)]
     values = np.unique(kept)
-    above = np.searchsorted(values, chosen)
-    above = np.unique(above[(above > 0) & (above < len(values))])
+    above, times = np.unique(np.searchsorted(values, chosen), return_counts=True)
+    filling = above[(times > 1) & (above < len(values))]
+    beyond = [at + 1 for at in filling.tolist() if np.count_nonzero(kept > values[at]) >= FEWEST]
+    above = np.union1d(above[(above > 0) & (above < len(values))], np.array(beyond, dtype=np.int64))
     return tuple(float(e) for e in (values[above - 1] + values[above]) / 2.0)
 
 
