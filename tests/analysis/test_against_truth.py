@@ -114,3 +114,13 @@ def test_records_of_several_streams_add_up():
     due = np.array([False] * 4 + [True] * 4)
     both = alarm_record([5], [], due, window=1) + alarm_record([0, 6], [1], due, window=1)
     assert (both.due, both.delays, both.false, both.quiet) == (2, (1, 2), 1, 8)
+
+
+def test_a_missed_stretch_is_brief_if_it_never_fills_the_window():
+    due = np.array([False] * 5 + [True] * 3 + [False] * 10 + [True] * 6 + [False] * 5)
+    for window, brief in ((3, 0), (4, 1), (6, 1), (7, 2)):
+        record = alarm_record([], [], due, window=window)
+        assert (record.missed, record.missed_brief, record.missed_long) == (2, brief, 2 - brief)
+    noticed = alarm_record([6, 20], [9], due, window=7)
+    assert (noticed.missed, noticed.missed_brief) == (0, 0)
+    assert (record + record).missed_brief == 4

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
@@ -223,13 +224,54 @@ def test_costs_without_a_unit_are_costs(cli, file):
     assert json.loads(cli("simulate", file, "--json").out)["unit"] == "cost per case"
 
 
-@pytest.mark.parametrize("name", ["step", "bursts", "autocorrelated", "detectors"])
-def test_the_examples_run(cli, tmp_path, name):
+@pytest.mark.parametrize("name", sorted(path.stem for path in RUNTIME.glob("*.yaml")))
+def test_every_example_runs_as_it_is_but_shorter(cli, tmp_path, name):
     text = (RUNTIME / f"{name}.yaml").read_text().replace("../scores", str(RUNTIME.parent / "scores"))
-    for old, new in (("repeats: 20", "repeats: 1"), ("repeats: 10", "repeats: 1"), ("grid: 10", "grid: 4")):
-        text = text.replace(old, new)
-    (tmp_path / f"{name}.yaml").write_text(text)
-    content = json.loads(cli("simulate", tmp_path / f"{name}.yaml", "--json").out)
-    for case in content["cases"]:
-        assert case["errors"]["event_tree"]["accuracy"]["mean_absolute"] < 0.2
-    assert (content["tolerable"] is None) == (content["cases"][0]["alarms"] is None)
+    content = {**yaml.safe_load(text), "repeats": 1}
+    if name == "detectors":
+        content["stream"]["shift"]["events"] = 500
+    (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content))
+    answer = cli("simulate", tmp_path / f"{name}.yaml", "--json")
+    assert answer.code == 0, answer.err
+    found = json.loads(answer.out)
+    assert len(found["cases"]) == (55 if name == "detectors" else 1)
+    for case in found["cases"]:
+        told = case["errors"]["event_tree"]["accuracy"]["mean_absolute"]
+        assert told is None or told < 0.25, case["source"]
+    assert (found["tolerable"] is None) == (found["cases"][0]["alarms"] is None) == (found["alarm_window"] is None)
+
+
+def test_a_detector_that_rarely_speaks_is_still_heard(cli, file):
+    file.write_text(DETECTOR.replace("tpr: 0.95, tnr: 0.95", "tpr: 0.1, tnr: 1.0").replace("0.3}", "0.6}"))
+    answer = cli("simulate", file, "--json")
+    assert answer.code == 0, answer.err
+    errors = json.loads(answer.out)["cases"][0]["errors"]
+    # six alarms in a hundred events are 60% shift: Rogan-Gladen says so, with the spread of a count of six
+    assert abs(errors["rogan_gladen"]["rate"]["bias"]) < 0.1
+    assert errors["event_tree"]["rate"]["mean_absolute"] < 0.3
+
+
+def test_one_that_never_speaks_cannot_tell(cli, file):
+    file.write_text(DETECTOR.replace("tpr: 0.95, tnr: 0.95", "tpr: 0.0, tnr: 1.0"))
+    answer = cli("simulate", file, "--json")
+    assert answer.code == 0, answer.err
+    errors = json.loads(answer.out)["cases"][0]["errors"]
+    for name in ("rogan_gladen", "bayes"):
+        assert errors[name]["rate"]["mean_absolute"] is None and errors[name]["rate"]["told"] == 0
+    assert cli("simulate", file).code == 0
+
+
+def test_missed_stretches_that_never_filled_the_window_are_told_apart(cli, tmp_path, table):
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "stream:\n  scores: scores.csv\n"
+        "  shift: [{bursts: [0.0, 0.9], every: 1000, length: 20, events: 4000}, {constant: 0.9, events: 1000}]\n"
+        "risk: {costs: {wrong: 10}, unit: EUR per case, tolerable: 2.0}\nestimators: [event_tree]\nwindow: 200\n"
+        "alarm: {false_alarms: 1 per week, events_per_day: 2000}\n"
+    )
+    said = " ".join(cli("simulate", file, "--out", tmp_path / "out").out.split())
+    content = json.loads((tmp_path / "out" / "result.json").read_text())
+    alarms = content["cases"][0]["alarms"]
+    assert alarms["missed"] == alarms["missed_shorter_than_window"] > 0 and content["alarm_window"] == 200
+    assert f"Of the missed, {alarms['missed']} were shorter than the alarm's window of 200 events" in said
+    assert "0 lasted a window or longer" in said

@@ -61,6 +61,8 @@ class Simulated:
     """Kinds of the shifted events."""
     cases: tuple[Case, ...]
     notes: tuple[str, ...] = ()
+    alarm_window: int | None = None
+    """Events that the alarm looks back on; None where there is no alarm."""
 
 
 def simulate(spec: Simulation) -> Simulated:
@@ -83,6 +85,7 @@ def simulate(spec: Simulation) -> Simulated:
         source.kinds,
         tuple(cases),
         tuple(dict.fromkeys((*source.notes, *estimator.calibration.notes))),
+        source.bundle.alarm.window if source.bundle is not None and source.bundle.alarm is not None else None,
     )
 
 

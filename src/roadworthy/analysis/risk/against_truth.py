@@ -193,15 +193,26 @@ class AlarmRecord:
     """Alarms raised where none was due, nor had been within the window."""
     quiet: int = 0
     """Events at which an alarm would have been false."""
+    missed_brief: int = 0
+    """Stretches without an alarm that were shorter than its window, and so never filled it."""
 
     @property
     def missed(self) -> int:
         """Stretches that ended without an alarm."""
         return self.due - len(self.delays)
 
+    @property
+    def missed_long(self) -> int:
+        """Those of them that filled the window."""
+        return self.missed - self.missed_brief
+
     def __add__(self, other: AlarmRecord) -> AlarmRecord:
         return AlarmRecord(
-            self.due + other.due, self.delays + other.delays, self.false + other.false, self.quiet + other.quiet
+            self.due + other.due,
+            self.delays + other.delays,
+            self.false + other.false,
+            self.quiet + other.quiet,
+            self.missed_brief + other.missed_brief,
         )
 
 
@@ -210,7 +221,7 @@ def alarm_record(raised: Sequence[int], cleared: Sequence[int], due: NDArray[np.
 
     >>> due = np.array([False] * 5 + [True] * 5 + [False] * 10)
     >>> alarm_record([7, 18], [12], due, window=3)
-    AlarmRecord(due=1, delays=(2,), false=1, quiet=13)
+    AlarmRecord(due=1, delays=(2,), false=1, quiet=13, missed_brief=0)
     """
     edges = np.diff(np.concatenate([[0], due.astype(np.int8), [0]]))
     starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
@@ -218,13 +229,15 @@ def alarm_record(raised: Sequence[int], cleared: Sequence[int], due: NDArray[np.
     np.add.at(standing, np.asarray(raised, dtype=np.int64), 1)
     np.add.at(standing, np.asarray(cleared, dtype=np.int64), -1)
     alarmed = np.cumsum(standing)[:-1] > 0
-    delays = []
+    delays, brief = [], 0
     for start, stop in zip(starts, stops, strict=True):
         if alarmed[start:stop].any():
             delays.append(int(alarmed[start:stop].argmax()))
+        else:
+            brief += int(stop - start < window)
     past = np.concatenate([[0], np.cumsum(due)])
     event = np.arange(len(due))
     quiet = past[event + 1] - past[np.maximum(event + 1 - window, 0)] == 0
     return AlarmRecord(
-        len(starts), tuple(delays), int(quiet[list(raised)].sum()) if len(raised) else 0, int(quiet.sum())
+        len(starts), tuple(delays), int(quiet[list(raised)].sum()) if len(raised) else 0, int(quiet.sum()), brief
     )

@@ -68,6 +68,7 @@ def _content(simulated: Simulated) -> dict[str, Any]:
         "repeats": simulated.repeats,
         "unit": simulated.unit,
         "tolerable": simulated.tolerable,
+        "alarm_window": simulated.alarm_window,
         "calibrated_on": dict(simulated.calibrated_on),
         "streamed": list(simulated.streamed),
         "notes": list(simulated.notes),
@@ -93,6 +94,7 @@ def _alarms(record: AlarmRecord) -> dict[str, Any]:
     return {
         "due": record.due,
         "missed": record.missed,
+        "missed_shorter_than_window": record.missed_brief,
         "delays": list(record.delays),
         "false": record.false,
         "quiet_events": record.quiet,
@@ -198,14 +200,33 @@ def _said(record: AlarmRecord, simulated: Simulated) -> str:
     if not record.due:
         came = f"Alarms: never due (the expected cost is never {limit})"
     elif not record.delays:
-        came = f"Alarms: due in {record.due} stretches {limit}, and raised in none"
+        came = f"Alarms: due in {stretches(record.due)} {limit}, and raised in none"
     else:
         late = sorted(record.delays)
         came = (
-            f"Alarms: due in {record.due} stretches {limit}; raised in {len(late)}, after a median of "
+            f"Alarms: due in {stretches(record.due)} {limit}; raised in {len(late)}, after a median of "
             f"{late[len(late) // 2]:,} events (at most {late[-1]:,}); {record.missed} missed"
         )
-    return f"{came}. {record.false} false in {record.quiet:,} events at which none was due."
+    return f"{came}.{_brief(record, simulated)} {record.false} false in {record.quiet:,} events at which none was due."
+
+
+def _brief(record: AlarmRecord, simulated: Simulated) -> str:
+    """Which of the missed stretches could hardly have been noticed, and why."""
+    if not record.missed_brief or simulated.alarm_window is None:
+        return ""
+    return (
+        f" Of the missed, {record.missed_brief} {'was' if record.missed_brief == 1 else 'were'} shorter than the alarm's window "
+        f"of {simulated.alarm_window:,} events, which then held clean events too and on average cost less; "
+        f"{record.missed_long} lasted a window or longer."
+    )
+
+
+def stretches(n: int) -> str:
+    """
+    >>> stretches(1), stretches(30)
+    ('1 stretch', '30 stretches')
+    """
+    return f"{n:,} stretch" if n == 1 else f"{n:,} stretches"
 
 
 def _table(out: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
