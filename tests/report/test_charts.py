@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -229,3 +230,16 @@ def test_numbers_are_written_as_a_reader_expects() -> None:
     assert (shown.value, shown.interval) == ("0.0048", "−0.0645 to 0.0741")
     assert numbers.value(0.605, "change") == "+0.605"
     assert numbers.interval(Interval(-math.inf, 0.25, 0.975, "t")) == "−∞ to 0.250"
+
+
+def test_a_heat_table_measures_its_names_once_and_not_for_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+
+    def counted(text: str, font: float) -> float:
+        measured.append(text)
+        return 6.0 * len(text)
+
+    monkeypatch.setattr(sys.modules[heat.__module__], "text_width", counted)
+    rows, columns = [f"fog @ {i}" for i in range(30)], [f"knn_{j}" for j in range(20)]
+    heat(rows, columns, {(r, c): HeatCell(0.7) for r in rows for c in columns}, title="AUC")
+    assert measured.count("fog @ 3") == 1 and len(measured) < 10 * (len(rows) + len(columns))

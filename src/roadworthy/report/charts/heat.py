@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from .palette import STEPS
 from .rows import NARROW, known
@@ -104,7 +105,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Table:
-    """The table as it is laid out at a width: everything in the chart's own units."""
+    """The table as it is laid out at a width: everything in the chart's own units, worked out once for all its cells."""
 
     rows: _Side
     columns: _Side
@@ -116,29 +117,29 @@ class _Table:
         """Of the rows' names."""
         return SMALL if self.width < NARROW else FONT
 
-    @property
+    @cached_property
     def left(self) -> float:
         longest = max((text_width(self.rows.shown(r), self.font) for r in self.rows.names), default=0.0)
         return min(longest + 14, 126.0 if self.width < NARROW else 220.0)
 
-    @property
+    @cached_property
     def flat(self) -> bool:
         """Whether the names of the columns can lie; else they stand upright."""
         roomy = 52 if self.width < NARROW else 76
         return len(self.columns.names) * roomy <= self.width - self.left
 
-    @property
+    @cached_property
     def per_band(self) -> int:
         n = len(self.columns.names)
         most = n if self.flat else max(1, int((self.width - self.left) // SLIM))
         bands = -(-n // most) if n else 0
         return -(-n // bands) if bands else 1
 
-    @property
+    @cached_property
     def cell(self) -> float:
         return min((self.width - self.left) / self.per_band, 170.0 if self.flat else 64.0)
 
-    @property
+    @cached_property
     def bands(self) -> list[Sequence[str]]:
         return [self.columns.names[i : i + self.per_band] for i in range(0, len(self.columns.names), self.per_band)]
 
@@ -153,7 +154,7 @@ class _Table:
             return max(len(self.lines(name)) for name in band) * 14 + 8
         return min(max(text_width(self.columns.shown(name), SMALL) for name in band), UPRIGHT) + 12
 
-    @property
+    @cached_property
     def height(self) -> float:
         return sum(self.head(band) + len(self.rows.names) * ROW + 14 for band in self.bands)
 
