@@ -13,19 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
+from sorter import SMALL, bundle_of, drawn, laid_out, run
 
 from roadworthy.cli.commands.assess import _print
 from roadworthy.cli.replaying import replay
 from roadworthy.data.score_tables import open_scores
 from roadworthy.data.values import CLASS_SCORES, Kind
-from roadworthy.execution.assess import Run, assess
+from roadworthy.execution.assess import Run
 from roadworthy.execution.monitored_rows import MOST, _columns
 from roadworthy.monitor import Bundle, EventError, Events, Monitor
 from roadworthy.monitor.before_release import LabelledRows
 from roadworthy.registry import register, remove
 from roadworthy.report.html import html
 from roadworthy.report.run_view import RunView
-from roadworthy.spec import Assessment
 from roadworthy.store import RunFolder
 from roadworthy.subject.needs import Output
 from roadworthy.subject.trace import ModuleTrace
@@ -45,54 +45,11 @@ slices: [brightness]
 supervisors: [max_softmax, energy, max_logit, fused]
 execution: {chunk: 400}
 """
-SMALL = """\
-name: sorter
-subject: {task: classification, python: subject.py:predict}
-data:
-  test: {npz: test.npz, columns: [site]}
-  calibration: {npz: calibration.npz, columns: [site]}
-circumstances:
-  noise: {transform: gaussian_noise, levels: [1, 3], table: wang}
-supervisors: [max_softmax, deep_gini]
-execution: {chunk: 200}
-"""
-SUBJECT = """\
-import math
-
-
-def predict(image):
-    x = (float(image.mean()) - 128) / 30
-    p = 1 / (1 + math.exp(-x))
-    return [1 - p, p]
-"""
-
-
-def drawn(n: int, seed: int, *, shade: float = 0.0, **columns: np.ndarray) -> dict[str, np.ndarray]:
-    """Bright and dark images, some of them hard to tell."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 2, n)
-    level = np.where(labels == 1, 160, 96) + shade + rng.normal(0, 25, n)
-    images = np.clip(level[:, None, None] + rng.normal(0, 20, (n, 8, 8)), 0, 255).astype(np.uint8)
-    return {"images": images, "labels": labels, "site": np.where(np.arange(n) % 4 == 0, "B", "A"), **columns}
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> Path:
-    np.savez(tmp_path / "test.npz", **drawn(160, 1))
-    np.savez(tmp_path / "calibration.npz", **drawn(200, 2))
-    (tmp_path / "subject.py").write_text(SUBJECT)
-    return tmp_path
-
-
-def run(user: Path, text: str = SMALL, *changes: tuple[str, str], **options: object) -> Run:
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
-    return assess(Assessment.parse(text, user / "assessment.yaml"), **options)  # type: ignore[arg-type]
-
-
-def bundle_of(done: Run) -> Bundle:
-    return Bundle.load(done.folder / "monitor" / "bundle.json")
+    return laid_out(tmp_path)
 
 
 def kinds_of(cases: dict[str, np.ndarray], dark: bool = True) -> np.ndarray:

@@ -223,7 +223,8 @@ def _conclude(
         show.stage("compiling the monitor", 0)
         made = compile_monitor(plan, at_work, chosen.seen, seen, record["recommended"], folder, fresh=fresh)
     record["monitor"] = made.record()
-    record["notes"] += made.notes
+    # What is wrong with an alarm comes before what is said of supervisors: few notes are in sight.
+    record["notes"] = [*made.notes, *record["notes"]] if made.warnings else [*record["notes"], *made.notes]
     record["timings"] = clock.seconds
     folder.write_record(record)
     with clock.stage("report"):

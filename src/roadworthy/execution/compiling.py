@@ -36,12 +36,16 @@ class Compiled:
     bundle: Bundle | None = None
     because: str = ""
     chosen: tuple[str, ...] = ()
-    """What was chosen for those who did not say, and what follows from what they said."""
+    """What was chosen for those who did not say."""
+    warnings: tuple[str, ...] = ()
+    """What makes the monitor of little use as it is, and so is for everyone who reads the run."""
 
     @property
     def notes(self) -> list[str]:
-        """For the run."""
-        return [f"no monitor was compiled: {self.because}"] if self.because else []
+        """For the run; those that come first are for everyone."""
+        return (
+            [f"no monitor was compiled: {self.because}"] if self.because else [f"monitor: {w}" for w in self.warnings]
+        )
 
     def record(self) -> dict[str, Any]:
         """For run.json."""
@@ -50,10 +54,11 @@ class Compiled:
             return {"because": self.because}
         rule, calibration = bundle.alarm, bundle.calibration
         noticed = dict(rule.detects) if rule else {}
-        told = [*bundle.made["notes"], *calibration.notes, *self.chosen, *(rule.notes if rule else ())]
+        told = [*self.warnings, *bundle.made["notes"], *calibration.notes, *self.chosen, *(rule.notes if rule else ())]
         return {
             "bundle": BUNDLE,
             "id": bundle.id,
+            "subject": bundle.title,
             "supervisors": list(calibration.names),
             "kinds": [
                 {"name": k, "rows": calibration.rows(k), "accuracy": calibration.accuracy(k), "noticed": noticed.get(k)}
@@ -103,7 +108,7 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
     limit = spec.risk.tolerable if spec.risk else None
     tolerable = tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
     watched = spec.monitor or MonitorSpec.model_validate({"window": list(Windows().lengths)})
-    made = {"source": spec.title, "run": plan.key, "notes": list(rows.notes)}
+    made = {"source": spec.title, "subject": _called(plan), "run": plan.key, "notes": list(rows.notes)}
     bundle = _same(kept, calibration, made) or Bundle.compile(
         calibration,
         tree,
@@ -118,7 +123,7 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
         made=made,
         seed=seed,
     )
-    return Compiled(bundle, chosen=tuple(_chosen(plan, bundle, tree)))
+    return Compiled(bundle, chosen=tuple(_chosen(plan, bundle, tree)), warnings=tuple(_warnings(plan, bundle, tree)))
 
 
 def _same(kept: Path | None, calibration: Calibration, made: Mapping[str, Any]) -> Bundle | None:
@@ -131,6 +136,13 @@ def _same(kept: Path | None, calibration: Calibration, made: Mapping[str, Any]) 
         return None
     same = all(bundle.made.get(key) == value for key, value in made.items()) and bundle.calibration == calibration
     return bundle if same else None
+
+
+def _called(plan: Plan) -> str:
+    """The subject as people call it: its name, or the assessment's, and its version."""
+    spec = plan.spec
+    version = plan.subject.version or str(spec.subject.get("version", ""))
+    return f"{spec.subject.get('name') or spec.title} {version}".strip()
 
 
 def _constants(plan: Plan) -> dict[str, float | tuple[float, float]]:
@@ -156,20 +168,34 @@ def _expected_rate(plan: Plan, calibration: Calibration) -> float:
     return min(rate, 1.0)
 
 
+def _warnings(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
+    """A stated limit that the expected stream exceeds, or that no stream comes near: the alarm then says little."""
+    if plan.spec.risk is None or plan.spec.risk.tolerable is None:
+        return []
+    forecast, tolerable = bundle.forecast, plan.spec.risk.tolerable
+    assert forecast is not None
+    if forecast.rate > 0 and forecast.high > tolerable:
+        return [
+            f"with {forecast.rate:.0%} of events shifted, as expected, up to {forecast.high:.4g} {tree.unit} must be reckoned "
+            f"with, above the tolerable {tolerable:g}: alarms will be many; false alarms are counted without any shift"
+        ]
+    risk, _, high = bundle.estimator.forecast(1.0)
+    if high <= tolerable:
+        return [
+            f"a stream of nothing but shifted events is expected to cost {risk:.4g} {tree.unit}, and hardly more than "
+            f"{high:.4g}: within the tolerable {tolerable:g}, so that an alarm rings by chance or never; choose a lower one"
+        ]
+    return []
+
+
 def _chosen(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     """What a person should know who did not choose it."""
     spec, notes = plan.spec, []
-    forecast = bundle.forecast
-    assert forecast is not None and bundle.tolerable is not None
+    assert bundle.tolerable is not None
     if spec.risk is None or spec.risk.tolerable is None:
         notes.append(
             f"nobody said what is tolerable: {bundle.tolerable:g} {tree.unit} is what a stream would cost in which one in five of "
             "the events that should be clean is shifted; set yours with risk: {…, tolerable: …}"
-        )
-    elif forecast.rate > 0 and forecast.high > bundle.tolerable:
-        notes.append(
-            f"with {forecast.rate:.0%} of events shifted, as expected, up to {forecast.high:.4g} {tree.unit} must be reckoned "
-            f"with, above the tolerable {bundle.tolerable:g}: alarms will be many; false alarms are counted without any shift"
         )
     if bundle.alarm and (spec.monitor is None or spec.monitor.events_per_day is None):
         notes.append(

@@ -97,6 +97,11 @@ class Bundle:
             raise BundleError(f"the alarm's window of {self.alarm.window} is not among {self.windows.lengths}")
 
     @property
+    def title(self) -> str:
+        """The subject as people call it: where `made` says more than a fingerprint does, that."""
+        return str(self.made.get("subject") or self.subject)
+
+    @property
     def unit(self) -> str:
         """Of the tree's costs."""
         return self.tree.unit

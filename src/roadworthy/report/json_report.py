@@ -145,6 +145,7 @@ SCHEMA: dict[str, Any] = {
                     "properties": {
                         "bundle": {"type": "string", "description": "Its path in the run folder."},
                         "id": {"type": "string"},
+                        "subject": {"type": "string", "description": "As people call it."},
                         "because": {"type": "string", "description": "Why there is none."},
                         "supervisors": {"type": "array", "items": {"type": "string"}},
                         "notes": {"type": "array", "items": {"type": "string"}},

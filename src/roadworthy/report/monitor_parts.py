@@ -34,6 +34,8 @@ class CompiledMonitor:
     bundle: str = ""
     """Its path in the run folder."""
     id: str = ""
+    subject: str = ""
+    """As people call it; empty in runs of earlier versions."""
     supervisors: tuple[str, ...] = ()
     kinds: tuple[CalibratedKind, ...] = ()
     unit: str = ""
@@ -53,6 +55,7 @@ class CompiledMonitor:
         return cls(
             bundle=str(record["bundle"]),
             id=str(record["id"]),
+            subject=str(record.get("subject") or ""),
             supervisors=tuple(map(str, record["supervisors"])),
             kinds=tuple(
                 CalibratedKind(str(k["name"]), int(k["rows"]), number(k["accuracy"]), number(k.get("noticed")))

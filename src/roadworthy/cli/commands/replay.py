@@ -183,8 +183,10 @@ def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -
     every = f", one every {found.every:,}" if found.every != found.window else ""
     if int(found.ends[-1]) % found.every:
         every += ", the last at the end of the stream"
+    # A table calibrated by hand names its subject after itself, which line two says.
+    called = f"{bundle.title}: " if bundle.title != bundle.subject else ""
     lines = [
-        f"{stream}: {found.events:,} events, {len(found.ends):,} windows of {found.window:,}{every}",
+        f"{called}{stream}: {found.events:,} events, {len(found.ends):,} windows of {found.window:,}{every}",
         f"{path}: calibrated on {', '.join(kinds)}",
     ]
     lines += [f"note: {note}" for note in found.notes]
@@ -273,6 +275,7 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
     return {
         "bundle": str(path),
         "bundle_id": bundle.id,
+        "subject": bundle.title,
         "stream": str(stream),
         "calibrated_on": list(bundle.calibration.kinds),
         "unit": bundle.tree.unit,

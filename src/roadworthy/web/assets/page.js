@@ -37,7 +37,7 @@
     put("h1 .mark", mark);
     put("#verdict", verdict);
     put("#reason", reason);
-    document.title = (kind === "alarm" ? "(!) " : "") + verdict + (bundle ? ` · ${bundle.subject}` : "");
+    document.title = (kind === "alarm" ? "(!) " : "") + verdict + (bundle ? ` · ${called()}` : "");
   }
 
   function rule(on, w) { // from which chance an alarm is raised, and why that differs from what was calibrated
@@ -128,8 +128,12 @@
     ]);
   }
 
+  function called() { // the subject as people call it; a fingerprint is for machines
+    return (bundle.made && bundle.made.subject) || bundle.subject;
+  }
+
   function showBundle() {
-    put("#subject", bundle.subject);
+    put("#subject", called());
     put("#risk-unit", bundle.unit);
     put("#bundle", `Bundle ${bundle.id}.`);
     const rule = bundle.alarm, forecast = bundle.forecast;
@@ -214,7 +218,8 @@
 
   function hatched(u, low, high) {
     if (low == null || high == null) return;
-    const { ctx, bbox } = u, top = u.valToPos(high, "y", true), bottom = u.valToPos(low, "y", true);
+    // On whole pixels: lines between them would be grey, and of no colour that the legend shows.
+    const { ctx, bbox } = u, top = Math.round(u.valToPos(high, "y", true)), bottom = Math.round(u.valToPos(low, "y", true));
     ctx.save();
     ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
     ctx.beginPath(); ctx.rect(bbox.left, top, bbox.width, bottom - top); ctx.clip();

@@ -1,0 +1,69 @@
+"""What everyone who reads a run is told of its monitor: alarms that will be many or never ring, and whose monitor it is."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from sorter import SMALL, bundle_of, laid_out, run
+
+from roadworthy.cli.commands.assess import _print
+from roadworthy.cli.commands.replay import head
+from roadworthy.cli.replaying import replay
+from roadworthy.data.score_tables import open_scores
+from roadworthy.execution.assess import Run
+from roadworthy.report.html import html
+from roadworthy.report.run_view import RunView
+from roadworthy.store import RunFolder
+
+COSTS = "risk: {unit: EUR per case, costs: {right: 0, wrong: 4}, tolerable: TOLERABLE}\nexecution:"
+MANY = "alarms will be many"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    return laid_out(tmp_path)
+
+
+def warned(user: Path, tolerable: str, probability: str = "0.9") -> Run:
+    likely = ("table: wang}", f"table: wang, probability: {probability}}}")
+    return run(user, SMALL, likely, ("execution:", COSTS.replace("TOLERABLE", tolerable)))
+
+
+def test_alarms_that_will_be_many_are_told_first_on_terminal_and_page(user: Path) -> None:
+    view = RunView.open(warned(user, "0.1").folder)
+    first = view.run["notes"][0]
+    assert first.startswith("monitor: with 90% of events shifted, as expected, up to") and MANY in first
+    out = Console(record=True, width=400, file=io.StringIO())
+    _print(view, out, quiet=False)
+    assert f"note: {first}" in out.export_text()
+    page = html(view)
+    top = page[page.index("Read this first") : page.index('<section id="claims">')]
+    assert MANY in top[: top.index("</ul>")], "among the notes that are in sight"
+
+
+def test_a_limit_that_no_stream_comes_near_is_told_first(user: Path) -> None:
+    notes = warned(user, "3.9").record["notes"]
+    assert notes[0].startswith("monitor: a stream of nothing but shifted events is expected to cost")
+    assert not any(MANY in n for n in notes)
+
+
+def test_the_bundle_has_the_name_and_version_of_its_subject_beside_the_fingerprint(user: Path) -> None:
+    versioned = ("python: subject.py:predict}", "python: subject.py:predict, version: '1.0'}")
+    done = run(user, SMALL, versioned)
+    bundle = bundle_of(done)
+    assert bundle.subject == done.record["subject"]["fingerprint"] and bundle.title == "sorter 1.0"
+    assert done.record["monitor"]["subject"] == "sorter 1.0"
+    assert "of <b>sorter 1.0</b>" in html(RunView.open(done.folder))
+    named = run(user, SMALL, (versioned[0], "python: subject.py:predict, name: eye}"), runs=user / "named")
+    assert bundle_of(named).title == "eye"
+    cases = RunFolder.open(done.folder).cases()
+    columns = {n: cases[f"score.{n}"] for n in bundle.calibration.names}
+    pq.write_table(pa.table(columns), user / "today.parquet")
+    found = replay(bundle, open_scores(user / "today.parquet", columns=list(columns)), window=100)
+    first = head(bundle, Path("bundle.json"), Path("today.parquet"), found, 3)[0]
+    assert first.startswith("sorter 1.0: today.parquet: 480 events")
