@@ -16,6 +16,7 @@ from roadworthy.analysis.risk.prototypes import (
     TOLERABLE_POLYP,
     Costs,
     accuracy_tree,
+    answer_costs,
     base_tree,
     cost_tree,
     detector_tree,
@@ -24,7 +25,18 @@ from roadworthy.analysis.risk.prototypes import (
     several_events,
 )
 from roadworthy.analysis.risk.transfer import Estimator
-from roadworthy.analysis.risk.tree import derivatives, evaluate, expectation, leaves, spread, worth
+from roadworthy.analysis.risk.tree import (
+    Branch,
+    Leaf,
+    Node,
+    Tree,
+    derivatives,
+    evaluate,
+    expectation,
+    leaves,
+    spread,
+    worth,
+)
 
 BASE, DETECTOR = base_tree(POLYP_COSTS, unit="USD per patient"), detector_tree(POLYP_COSTS, unit="USD per patient")
 SHIFTED = ("accuracy_shifted_detected", "accuracy_shifted_undetected")
@@ -115,8 +127,8 @@ def test_under_shift_a_point_of_the_detector_is_worth_more_than_one_of_the_class
         found = worth(DETECTOR, {**POLYP_PARAMETERS, "p_shift": p}, "tpr", SHIFTED)
         expected = (0.62 * 635 + 0.38 * 6735 - 0.62 * 1955 - 0.38 * 1905) / (6100 * 0.04 - 50 * 0.96)
         assert found.points == pytest.approx(expected) and found.points > 5
-    # Both rates of the detector against the classifier everywhere: it holds where shift is frequent, as under deployment in
-    # the paper, and not where most data are clean.
+    # Both rates of the detector against the classifier everywhere: it holds where shift is frequent, and not where most data
+    # are clean. The paper does not say at which rate its figure was made.
     rates = np.linspace(0.0, 1.0, 101)
     points = [
         worth(DETECTOR, {**POLYP_PARAMETERS, "p_shift": p}, ("tpr", "tnr"), (*SHIFTED, *CLEAN)).points for p in rates
@@ -175,6 +187,14 @@ def test_events_that_depend_on_each_other():
         ({"events": ("shift", "shift")}, "one or more distinct events"),
         ({"events": tuple("abcdefg"), "successive": True}, "at most 6"),
         ({"events": ("a",), "dependent": True}, "add successive=True"),
+        (
+            {"events": ("a", "a_b", "b"), "successive": True},
+            "make the parameter accuracy_a_b, which stands for two things",
+        ),
+        ({"events": ("x", "none", "y"), "successive": True, "dependent": True}, "p_y_given_none, which stands for two"),
+        ({"events": ("shift", "shifted")}, "accuracy_shifted, which stands for two things; rename one"),
+        ({"events": ("shift", "detected"), "successive": True}, "accuracy_shifted_detected, which a monitor counts"),
+        ({"events": ("clean_detected",)}, "accuracy_clean_detected, which a monitor counts by itself"),
         (
             {"events": ("a",), "costs": {"rong": 3}},
             r"unknown outcome 'rong' \(did you mean 'wrong'\?\); expected some of right, wrong",
@@ -265,3 +285,21 @@ def test_a_tree_of_several_events_that_exclude_each_other_can_be_monitored(attac
     assert (found.risk_low < found.risk).all() and (found.risk < found.risk_high).all()
     # At a rate of 0.97 an event in twenty is an attack, and all others are shifted.
     assert estimator.forecast(0.97)[0] == pytest.approx(0.95 * 0.5 + 0.05 * 0.8, abs=0.06)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+def test_a_tree_with_a_third_branch_has_not_the_form_of_figure_1(order):
+    base = base_tree().root.branches
+    dear = Branch("dear", "p_shift", Leaf("dear", 50.0))
+    tree = Tree(Node("shift", tuple([*base, dear][i] for i in order)))
+    assert answer_costs(tree) is None and answer_costs(Tree(Node("shift", base))) == (0.0, 1.0)
+    given = {"accuracy_shifted": 0.5, "accuracy_clean": 0.9, "p_shift": np.array([0.106, 0.5, 1.0])}
+    # Both kinds of shift at the rate of shift, each; above a half they share all there is.
+    assert expectation(tree, given) == pytest.approx([0.106 * 50.5 + 0.788 * 0.1, 25.25, 25.25])
+
+
+@pytest.mark.parametrize("events", [("a", "b", "a_b_c"), ("shift", "adversarial", "ambiguous")])
+@pytest.mark.parametrize("dependent", [False, True])
+def test_every_parameter_of_successive_events_stands_for_one_thing(events, dependent):
+    tree = several_events(events, successive=True, dependent=dependent)
+    assert len(tree.parameters) == (2**3 - 1 if dependent else 3) + 2**3

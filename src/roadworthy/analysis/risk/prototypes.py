@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ def refuse_live_constants(names: Iterable[str], *, but: Collection[str] = ()) ->
 
 ADJECTIVES = {"shift": "shifted", "module_failure": "module_failed"}
 """How a case is called to which an event happened, where it is not the event's own name."""
+OF_EVENTS = ("p_shift", "accuracy_clean", "accuracy_shifted")
+"""What a monitor counts of the event shift, among several."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +126,11 @@ POLYP_PARAMETERS = {
     "accuracy_shifted_detected": 0.62,
     "accuracy_shifted_undetected": 0.62,
 }
-"""The paper prints no polyp accuracies. These agree with all that section 5.3 and table 3 say: the base tree becomes
-intolerable at a rate of 0.4, the tree with a detector at 0.9, and the detector's balanced accuracy is 0.75."""
+"""The paper prints no polyp accuracies. These agree with figure 11 and table 3: the base tree becomes intolerable at a rate of
+0.4, the tree with a detector at 0.9, and the detector's balanced accuracy is 0.75. They do not settle figure 12, of which the
+paper prints neither the rate nor the numbers: there a point of the detector saves more than one of the classifier. Here that
+holds for the TPR against the accuracy under shift, at every rate; for TPR and TNR together against all accuracies only where the
+rate is above 0.76 (at 0.5 a point of the detector is worth half a point of the classifier)."""
 
 
 def base_tree(costs: Costs | Mapping[str, Any] = RIGHT_OR_WRONG, *, unit: str = "cost per case") -> Tree:
@@ -165,16 +171,20 @@ def answer_costs(tree: Tree) -> tuple[float, float] | None:
     >>> answer_costs(base_tree(POLYP_COSTS)), answer_costs(detector_tree(POLYP_COSTS))
     ((635.0, 6735.0), None)
     """
-    kinds: dict[str | float | None, Node | Leaf] = {b.p: b.then for b in tree.root.branches}
+    kinds = _two_ways(tree.root)
     found = set()
     for kind, accuracy in (("p_shift", "accuracy_shifted"), (None, "accuracy_clean")):
-        node = kinds.get(kind)
-        leaves = {b.p: b.then for b in node.branches} if isinstance(node, Node) else {}
+        leaves = _two_ways(kinds.get(kind))
         right, wrong = leaves.get(accuracy), leaves.get(None)
-        if not (isinstance(right, Leaf) and isinstance(wrong, Leaf)) or len(leaves) > 2 or len(kinds) > 2:
+        if not (isinstance(right, Leaf) and isinstance(wrong, Leaf)):
             return None
         found.add((float(right.cost), float(wrong.cost)))
     return found.pop() if len(found) == 1 else None
+
+
+def _two_ways(place: Node | Leaf | None) -> dict[str | float | None, Node | Leaf]:
+    """What follows by probability, at a node of two branches; nothing elsewhere, where two might have the same."""
+    return {b.p: b.then for b in place.branches} if isinstance(place, Node) and len(place.branches) == 2 else {}
 
 
 def several_events(
@@ -198,11 +208,13 @@ def several_events(
     if successive:
         if len(names) > 6:
             raise ValueError(f"successive events have 2^n combinations; at most 6 events, found {len(names)}")
+        _refuse_ambiguous(names, dependent, together=len(names))
         return Tree(_meeting(names, (), c, dependent), unit)
     if dependent:
         raise ValueError("events that exclude each other have no conditional probabilities; add successive=True")
-    branches = [Branch(_adjective(e), f"p_{e}", _answer(f"accuracy_{_adjective(e)}", c)) for e in names]
-    return Tree(Node("event", (*branches, Branch("clean", None, _answer("accuracy_clean", c)))), unit)
+    _refuse_ambiguous(names, dependent, together=1)
+    branches = [Branch(_adjective(e), _chance_of(e, (), False), _answer(_accuracy_after((e,)), c)) for e in names]
+    return Tree(Node("event", (*branches, Branch("clean", None, _answer(_accuracy_after(()), c)))), unit)
 
 
 @dataclass(frozen=True)
@@ -258,15 +270,41 @@ def _verdict(detected: str | None, undetected: str | None, kind: str, costs: Cos
 
 def _meeting(left: tuple[str, ...], happened: tuple[str, ...], costs: Costs, dependent: bool) -> Node:
     if not left:
-        return _answer("_".join(("accuracy", *(happened or ("clean",)))), costs)
+        return _answer(_accuracy_after(happened), costs)
     event, *later = left
-    given = f"_given_{'_'.join(happened) or 'none'}" if dependent else ""
-    happens = _meeting(tuple(later), (*happened, _adjective(event)), costs, dependent)
+    happens = _meeting(tuple(later), (*happened, event), costs, dependent)
     not_so = _meeting(tuple(later), happened, costs, dependent)
-    return Node(
-        event,
-        (Branch(_adjective(event), f"p_{event}{given}", happens), Branch(f"not {_adjective(event)}", None, not_so)),
-    )
+    word, chance = _adjective(event), _chance_of(event, happened, dependent)
+    return Node(event, (Branch(word, chance, happens), Branch(f"not {word}", None, not_so)))
+
+
+def _accuracy_after(happened: tuple[str, ...]) -> str:
+    return "_".join(("accuracy", *(map(_adjective, happened) if happened else ("clean",))))
+
+
+def _chance_of(event: str, happened: tuple[str, ...], dependent: bool) -> str:
+    return f"p_{event}" + (f"_given_{'_'.join(map(_adjective, happened)) or 'none'}" if dependent else "")
+
+
+def _refuse_ambiguous(events: tuple[str, ...], dependent: bool, *, together: int) -> None:
+    """Refuse events whose names run together, so that one parameter would stand for two things or for what a monitor counts."""
+    meant: dict[str, tuple[str, ...]] = {}
+
+    def means(parameter: str, *meaning: str) -> None:
+        counted = parameter in LIVE_PARAMETERS and parameter not in OF_EVENTS
+        if counted or meant.setdefault(parameter, meaning) != meaning:
+            clash = "a monitor counts by itself" if counted else "stands for two things"
+            raise ValueError(
+                f"the events {', '.join(events)} make the parameter {parameter}, which {clash}; rename one"
+            )
+
+    for size in range(together + 1):
+        for happened in combinations(events, size):
+            means(_accuracy_after(happened), "accuracy", *happened)
+    for at, event in enumerate(events):
+        for size in range(at + 1 if dependent else 1):
+            for happened in combinations(events[:at], size):
+                means(_chance_of(event, happened, dependent), "chance", event, *happened)
 
 
 def _adjective(event: str) -> str:

@@ -56,6 +56,7 @@ __all__ = [
     "worth",
 ]
 
+TINY = 1e-300
 Value = Any
 """A float, or a float64 array where a parameter is one."""
 
@@ -248,14 +249,15 @@ def _given(branch: Branch, values: Mapping[str, Value]) -> Value:
 
 
 def _left_by_others(node: Node, values: Mapping[str, Value]) -> list[Value]:
-    """The probability given at every branch, 0 at the rest; among arrays a live one is at most what the others leave."""
+    """The probability given at every branch, 0 at the rest; among arrays live ones are at most what the others leave."""
     given = [_given(b, values) for b in node.branches]
     live = [i for i, b in enumerate(node.branches) if b.p in LIVE_PARAMETERS]
     some_left = len(node.branches) > 2 and any(b.p is None for b in node.branches)
-    if len(live) == 1 and some_left and any(map(np.ndim, given)):
-        (at,) = live
-        others = sum((p for i, p in enumerate(given) if i != at), start=0.0)
-        given[at] = np.minimum(given[at], np.maximum(1.0 - others, 0.0))
+    if live and some_left and any(map(np.ndim, given)):
+        others = sum((p for i, p in enumerate(given) if i not in live), start=0.0)
+        wanted = sum((given[i] for i in live), start=0.0)
+        part = np.minimum(np.maximum(1.0 - others, 0.0) / np.maximum(wanted, TINY), 1.0)
+        given = [p * part if i in live else p for i, p in enumerate(given)]
     return given
 
 
