@@ -101,3 +101,23 @@ def test_counts_that_do_not_fit_are_refused():
         made.shares([0, 0])
     with pytest.raises(ValueError, match="asks first whether a case is shifted"):
         loss_tree([0, 1], [0.0, 1.0], kind=["clean", "fog"]).shares([1, 1])
+
+
+@pytest.mark.parametrize(
+    ("losses", "names"),
+    [
+        ((0.12341, 0.12342), ("0.12341", "0.12342")),
+        ((1000001.0, 1000002.0), ("1000001", "1000002")),
+        ((1.0, 1.0 + 2**-52), ("1", "1.0000000000000002")),
+        ((0.1, 0.2), ("0.1", "0.2")),
+    ],
+)
+def test_losses_that_differ_little_make_bins_with_names_of_their_own(losses, names):
+    made = loss_tree([0, 0, 1, 1], np.repeat(losses, 2), bins=2)
+    assert made.names == names
+    assert expectation(made.tree, made.values) == pytest.approx(np.mean(losses))
+
+
+def test_losses_that_differ_by_rounding_alone_do_not_make_names_long():
+    losses = [0.3, 0.1 + 0.2, 20.0, 30.0]
+    assert loss_tree(np.arange(4), losses, bins=2).names == ("0.3", "20 to 30")

@@ -76,7 +76,7 @@ def loss_tree(
     if width <= cell.max():
         raise ValueError(f"there are {width} cells, but a row lies in cell {int(cell.max())}")
     bin_of_cell, ranges = _bins(cell, loss, width, bins)
-    names = tuple(_name(low, high) for low, high in ranges)
+    names = _names(ranges)
     place = bin_of_cell[cell]
     means = np.bincount(place, weights=loss) / np.bincount(place)
     notes = [] if (empty := width - len(np.unique(cell))) == 0 else [_empty_cells(empty, width)]
@@ -154,8 +154,19 @@ def _node(
     return Node("expected loss", branches), values, {} if known is None else {parameters: known}
 
 
-def _name(low: float, high: float) -> str:
-    return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+def _names(ranges: list[tuple[float, float]]) -> tuple[str, ...]:
+    """The range of each bin in words, with as many digits, four or more, as tell the bins apart.
+
+    >>> _names([(0.5, 0.5), (1.0, 2.0)]), _names([(1000001.0, 1000001.0), (1000002.0, 1000003.0)])
+    (('0.5', '1 to 2'), ('1000001', '1000002 to 1000003'))
+    """
+    found: tuple[str, ...] = ()
+    for digits in range(4, 18):  # seventeen tell any two numbers apart
+        ends = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for low, high in ranges]
+        found = tuple(low if low == high else f"{low} to {high}" for low, high in ends)
+        if len(set(found)) == len(found):
+            break
+    return found
 
 
 def _empty_cells(empty: int, width: int) -> str:
