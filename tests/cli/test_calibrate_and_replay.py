@@ -170,7 +170,7 @@ def test_the_estimates_never_see_the_truth(cli, bundle, tmp_path):
     hidden = answer_of(cli, "replay", bundle, EXAMPLE / "today.parquet")
     turned = answer_of(cli, "replay", bundle, tmp_path / "turned.parquet")
     assert hidden["truth"] is None and turned["truth"]["covered"] < 5
-    assert [{**w, "truth": None} for w in turned["windows"]] == hidden["windows"]
+    assert [{**w, "truth": None, "truth_known": 0} for w in turned["windows"]] == hidden["windows"]
     assert hidden["alarms"] == turned["alarms"]
 
 
@@ -238,7 +238,7 @@ def test_repeated_events_are_counted_once_and_empty_ones_say_nothing(cli, bundle
         columns[name][:100] = [None] * 100
     pq.write_table(pa.table(columns), tmp_path / "gap.parquet")
     gap = answer_of(cli, "replay", bundle, tmp_path / "gap.parquet")
-    assert gap["unscored"] == 100 and gap["windows"][0]["cannot_tell"] == "none of its events has a score"
+    assert gap["unscored"] == 100 and gap["windows"][0]["cannot_tell"] == "100 of 100 events have no score at all"
     assert "score knn is missing in 100 of 3,000 events" in gap["notes"]
 
 

@@ -64,7 +64,7 @@ def test_exit_codes_tell_quiet_from_alarm_from_cannot_tell(cli, made, tmp_path):
     assert alarm.code == 1 and "ALARM" in alarm.out
     silent = written(tmp_path / "silent.csv", ["knn,id", *(f",e{i}" for i in range(200))])
     answer = cli("replay", made, silent)
-    assert answer.code == 3 and "none of its events has a score" in answer.out and "has come yet" not in answer.out
+    assert answer.code == 3 and "100 of 100 events have no score at all" in answer.out and "has come yet" not in answer.out
     said = cli("replay", "--help")
     assert "1 an alarm was raised" in " ".join(said.out.replace("│", " ").split())
 

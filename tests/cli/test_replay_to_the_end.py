@@ -80,7 +80,7 @@ def test_the_last_window_ends_on_the_last_event(replayed, monkeypatch):
     code, found = replayed(np.concatenate([clean(1000), np.full(99, np.nan)]))
     last = found["windows"][-1]
     assert (code, found["every"], last["last_event"]) == (3, 400, 1099)
-    assert last["cannot_tell"] == "99 of 100 events have no score"
+    assert last["cannot_tell"] == "99 of 100 events have no score at all"
 
 
 def test_a_stream_longer_than_a_window_and_shorter_than_the_distance_has_one(replayed):

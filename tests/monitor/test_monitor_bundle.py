@@ -100,7 +100,7 @@ def test_other_files_are_refused(tmp_path):
         Bundle.load(path)
     for text in ("[]", '{"format": "roadworthy bundle 99"}', "{}"):
         path.write_text(text)
-        with pytest.raises(BundleError, match="not a bundle of this version"):
+        with pytest.raises(BundleError, match="not a bundle of this version" if "99" in text else "is no bundle"):
             Bundle.load(path)
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BundleError, match="not a whole bundle"):

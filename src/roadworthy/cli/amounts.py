@@ -27,6 +27,15 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.3f}"
 
 
+def many(n: int, noun: str) -> str:
+    """A number of things.
+
+    >>> many(1, "event"), many(2000, "window"), many(0, "row")
+    ('1 event', '2,000 windows', '0 rows')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def priced(value: float, unit: str) -> str:
     """A cost with its unit.
 

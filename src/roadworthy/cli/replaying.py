@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from roadworthy.cli.amounts import many
 from roadworthy.cli.stream_parts import MOST, Clock, Counts, Known, Truth
 from roadworthy.data.samples import DataError
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from roadworthy.monitor.alarms import Alarm
     from roadworthy.monitor.bundle import Bundle
 
+MOSTLY = 0.9
+"""The share of a window's outcomes that must be known before its interval is held against them."""
 STEP = 8192
 """Events after which the monitor is asked how many of them say as much as one."""
 
@@ -51,10 +54,10 @@ class Replayed:
     times: np.ndarray
     """Its time in seconds; NaN where there is none."""
     truth: np.ndarray
-    """The share of right answers in each window; NaN where nobody knows."""
+    """The share of right answers in each window, among those whose outcome is known; NaN where these are too few."""
+    known: np.ndarray
+    """How many these are."""
     estimates: Estimates
-    exceedance: np.ndarray
-    """The probability that the cost is above the tolerable, as the alarm watches it; NaN where nothing is called tolerable."""
     alarms: tuple[Alarm, ...]
     notes: tuple[str, ...]
     alarm_times: Mapping[int, float]
@@ -81,8 +84,8 @@ class Replayed:
 
     @property
     def revealed(self) -> np.ndarray:
-        """Which of these can be held against the truth."""
-        return self.told & np.isfinite(self.truth)
+        """Which of these can be held against the truth: an interval is of all events of a window, so that most must be known."""
+        return self.told & np.isfinite(self.truth) & (self.known >= MOSTLY * self.window)
 
     @property
     def compared(self) -> Compared | None:
@@ -104,9 +107,10 @@ class Replayed:
             "last_event": int(self.ends[at]),
             "time": _plain(self.times[at]),
             **plain,
-            "exceedance": _plain(self.exceedance[at]),
+            "exceedance": _plain(found.exceedance[at]),
             "cannot_tell": reason,
             "truth": _plain(self.truth[at]),
+            "truth_known": int(self.known[at]),
         }
 
 
@@ -137,18 +141,21 @@ def replay(
 ) -> Replayed:
     """Run a stream through the bundle's estimator and monitor, in the order of the file; `advance` hears of what is done."""
     from roadworthy.monitor.events import Events
+    from roadworthy.monitor.looks import too_few
     from roadworthy.monitor.monitor import Monitor
 
     calibration = bundle.calibration
     counts = Counts(cells=calibration.cells, window=window, every=every, most=most)
     monitor, known, clock = Monitor(bundle), Known(bundle.id_horizon), Clock()
-    events = unscored = repeated = nameless = 0
-    when: dict[int, float] = {}
+    events = unscored = repeated = nameless = outcomes = 0
+    lacked: dict[str, int] = {}
+    some_id, when = "", dict[int, float]()
     missing = dict.fromkeys(file.scores, 0)
     for piece in file.pieces():
         right = _right(piece, truth)
         if piece.id is not None:
             nameless += int((piece.id == "").sum())
+            some_id = some_id or str(piece.id[0])
             fresh = known.fresh(piece.id)
             if not fresh.all():
                 repeated += int((~fresh).sum())
@@ -156,6 +163,10 @@ def replay(
         clock.see(piece.time, events)
         missing = {name: n + int(np.isnan(piece.columns[name]).sum()) for name, n in missing.items()}
         cell = calibration.place(piece.columns)
+        if (cell < 0).any():
+            for name, n in calibration.lacks(piece.columns).items():
+                lacked[name] = lacked.get(name, 0) + n
+        outcomes += 0 if right is None else int((right == right).sum())
         for at in range(0, len(cell), STEP):
             part = slice(at, at + STEP)
             monitor.update(Events(cells=cell[part]))
@@ -172,16 +183,20 @@ def replay(
     counts.close(shrink=1.0 / monitor.autocorrelation_time)
     if not counts.ends:
         raise DataError(
-            f"{file.path.name} has {events:,} events, and a window is {window:,} of them; choose a shorter one with --window"
+            f"{file.path.name} has {many(events, 'event')}, and a window is {window:,} of them; choose a shorter one with --window"
+        )
+    if truth is not None and not truth.found:
+        raise DataError(
+            f"--truth {truth.source}: none of its ids is one of {file.path.name}, so that no outcome can be told (it has "
+            f"{truth.some_id!r}, the stream {some_id!r}); give the table of this stream, or choose the column with --id"
         )
     table, shrink = counts.table(), np.array(counts.shrink)
     estimates = bundle.estimator.estimate(table, shrink=shrink, confidence=bundle.confidence)
     reasons = zip(estimates.cannot_tell, table.sum(axis=1).astype(int).tolist(), strict=True)
-    estimates = replace(estimates, cannot_tell=tuple(_unscored(n, window) or reason for reason, n in reasons))
-    lacking = [f"score {name} is missing in {n:,} of {events:,} events" for name, n in missing.items() if n]
-    exceedance = np.full(len(table), np.nan)
-    if bundle.tolerable is not None:
-        exceedance = 1.0 / (1.0 + np.exp(-np.clip(bundle.watch.log_odds(table, shrink=shrink), -700, 700)))
+    gone = _gone(bundle, unscored, lacked)
+    told = tuple(too_few(calibration, n, window, lacking=gone) or reason for reason, n in reasons)
+    estimates = replace(estimates, cannot_tell=told)
+    lacking = [f"score {name} is missing in {n:,} of {many(events, 'event')}" for name, n in missing.items() if n]
     return Replayed(
         events,
         unscored,
@@ -192,12 +207,15 @@ def replay(
         np.array(counts.ends),
         np.array(counts.times),
         np.array(counts.truth),
+        np.array(counts.known),
         estimates,
-        exceedance,
         tuple(monitor.alarms),
         (
             *file.notes,
             *lacking,
+            *_nowhere(bundle, unscored, list(lacked) if gone is None else gone),
+            *([] if truth is None else truth.notes),
+            *_outcomes(outcomes, events, asked=truth is not None),
             *clock.notes,
             *_stream_notes(bundle, monitor.autocorrelation_time, clock.events_per_day(events)),
         ),
@@ -205,13 +223,26 @@ def replay(
     )
 
 
-def _unscored(n: int, window: int) -> str | None:
-    """Why a window with so many scores has no figures: the rule of the alarm."""
-    from roadworthy.monitor.looks import LEAST_SCORED
+def _gone(bundle: Bundle, unscored: int, lacked: Mapping[str, int]) -> list[str] | None:
+    """The one score that all events without a place lack, none where they lack all; None where they differ."""
+    if set(lacked) == set(bundle.calibration.names) and set(lacked.values()) == {unscored}:
+        return []
+    return list(lacked) if len(lacked) == 1 else None
 
-    if not n:
-        return "none of its events has a score"
-    return f"{window - n:,} of {window:,} events have no score" if n < LEAST_SCORED * window else None
+
+def _nowhere(bundle: Bundle, unscored: int, lacked: list[str]) -> list[str]:
+    """How many events say nothing, and which scores they lack."""
+    if not unscored:
+        return []
+    says = "says nothing, since it" if unscored == 1 else "say nothing, since they"
+    return [f"{many(unscored, 'event')} {says} {bundle.calibration.why_nowhere(unscored, lacking=lacked)}"]
+
+
+def _outcomes(known: int, events: int, *, asked: bool) -> list[str]:
+    """Of how many events the truth is known, where that is not all; nothing where nobody asked, and nobody knows."""
+    if known == events or not (known or asked):
+        return []
+    return [f"the truth is known for {known:,} of {many(events, 'event')}"]
 
 
 def _stream_notes(bundle: Bundle, time: float, pace: float | None) -> list[str]:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roadworthy.cli.amounts import many
+
 if TYPE_CHECKING:
     from roadworthy.data.score_tables import ScoreTable
 
@@ -26,10 +28,14 @@ MOST = 1000
 """Windows that are estimated where nobody says how many."""
 DAY, ENOUGH = 86_400.0, 1000
 """Seconds, and events from which on it is said how fast they come."""
+FEWEST = 10
+"""Events of a window whose outcome must be known before their share of right answers is told."""
 
 
 class Counts:
     """Counts over cells of windows of a stream, with the events they end on, their time and their true accuracy.
+
+    That is the share of right answers among the events whose outcome is known, where these are not too few.
 
     Windows end at even distances; `close` adds one that ends on the last event, unless the last of them does.
     """
@@ -43,6 +49,8 @@ class Counts:
         self.ends: list[int] = []
         self.times: list[float] = []
         self.truth: list[float] = []
+        self.known: list[int] = []
+        """Events of each window whose outcome is known."""
         self.shrink: list[float] = []
 
     def add(self, cell: np.ndarray, right: np.ndarray | None, time: np.ndarray | None, *, shrink: float = 1.0) -> None:
@@ -85,12 +93,14 @@ class Counts:
         self._rows.append(np.bincount(cells[cells >= 0], minlength=self.cells).astype(np.uint32))
         self.ends.append(end)
         self.times.append(time)
-        self.truth.append(float(rights.mean()))
+        right = rights[rights == rights]
+        self.known.append(len(right))
+        self.truth.append(float(right.mean()) if len(right) >= min(FEWEST, self.window) else math.nan)
         self.shrink.append(shrink)
         if self._most is not None and len(self.ends) > self._most:
             self.every *= 2
             kept = [i for i, e in enumerate(self.ends) if e % self.every == 0]
-            for name in ("_rows", "ends", "times", "truth", "shrink"):
+            for name in ("_rows", "ends", "times", "truth", "known", "shrink"):
                 values = getattr(self, name)
                 setattr(self, name, [values[i] for i in kept])
 
@@ -105,11 +115,38 @@ class Truth:
         self._ids = table.id[self._order]
         known = np.ones(table.n, dtype=bool) if table.labelled is None else table.labelled
         self._right = np.where(known, table.correct, np.nan)[self._order]
+        self.notes: list[str] = []
+        """A word where ids come more than once."""
+        self._settle()
+        self.found = 0
+        """Events that were found here up to now."""
 
     def of(self, ids: np.ndarray) -> np.ndarray:
         """1, 0, or NaN for ids that have no outcome, and for events without an id."""
         at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        return np.where((self._ids[at] == ids) & (ids != ""), self._right[at], np.nan)
+        here = (self._ids[at] == ids) & (ids != "")
+        self.found += int(here.sum())
+        return np.where(here, self._right[at], np.nan)
+
+    @property
+    def some_id(self) -> str:
+        """An id of the table, to be shown."""
+        return str(next(iter(self._ids[self._ids != ""]), ""))
+
+    def _settle(self) -> None:
+        """Of ids that come more than once, those whose outcomes differ are known by none."""
+        again = np.flatnonzero((self._ids[1:] == self._ids[:-1]) & (self._ids[1:] != "")) + 1
+        if not len(again):
+            return
+        first = np.searchsorted(self._ids, self._ids[again])
+        differ = np.unique(first[self._right[again] != self._right[first]])
+        self._right[differ] = np.nan
+        names = len(np.unique(first))
+        self.notes.append(
+            f"{many(names, 'id')} of {self.source} {'comes' if names == 1 else 'come'} more than once; "
+            f"{f'{len(differ):,} of them' if len(differ) else 'none'} with outcomes that differ"
+            f"{', which are then not known' if len(differ) else ''}"
+        )
 
 
 class Known:
@@ -164,7 +201,7 @@ class Clock:
         if not self._back:
             return []
         return [
-            f"the time goes back {self._back:,} times, first at event {self._where:,}; events are taken in the order of the "
+            f"the time goes back {many(self._back, 'time')}, first at event {self._where:,}; events are taken in the order of the "
             "file, so sort it by time if that is not theirs"
         ]
 

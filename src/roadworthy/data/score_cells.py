@@ -147,6 +147,33 @@ def part_of_a_second(cells: pa.ChunkedArray) -> Part | None:
     return None
 
 
+def without_zone(cells: pa.ChunkedArray) -> bool:
+    """Whether times are dates of which one or more have no time zone, and so are taken for UTC.
+
+    >>> import pyarrow as pa
+    >>> [without_zone(pa.chunked_array([[t]])) for t in ("2026-03-02T08:30:00", "2026-03-02T08:30:00+01:00", "12.5")]
+    [True, False, False]
+    """
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_timestamp(cells.type) or types.is_date(cells.type):
+        return getattr(cells.type, "tz", None) is None
+    if not (types.is_string(cells.type) or types.is_large_string(cells.type)):
+        return False
+    text = _stripped(cells).drop_null()
+    try:
+        text.cast(pa.float64())
+        return False
+    except pa.ArrowInvalid:
+        pass
+    try:
+        text.cast(pa.timestamp("us", "UTC"))
+        return False
+    except pa.ArrowInvalid:  # some have none; what is no date at all is told by its row when it is read
+        return True
+
+
 class _Beyond(DataError):
     """A number that is no number of seconds."""
 

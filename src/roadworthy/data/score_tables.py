@@ -21,7 +21,7 @@ roadworthy.data.samples.DataError: day.csv has no column 'weather'; it has: kind
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +79,8 @@ ENOUGH = 20
 """Rows from which on whole numbers in a row are no accident."""
 ROWS = 65_536
 """Of one piece."""
+LEAST_LETTERS = 3
+"""Letters that two names must share at their beginning to be taken for one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +192,8 @@ def open_scores(
     part = score_cells.part_of_a_second(opened.first[found["time"]]) if "time" in found else None
     if part is not None:
         notes.append(f"{found['time']} looks like {part.name} since 1970, and is read so")
+    if "time" in found and score_cells.without_zone(opened.first[found["time"]]):
+        notes.append(f"{found['time']} has dates without a time zone, which are read as UTC")
     cleans = () if clean is None else (clean,) if isinstance(clean, str) else tuple(clean)
     notes = [*opened.form.notes(opened.path.name), *notes, *more]
     return ScoreFile(opened.path, opened.header, found, scores, tuple(notes), opened, cleans, part)
@@ -318,7 +322,7 @@ def _scores_of(
         for name, column in named.items():
             if column not in opened.header:
                 option = f"--score {name}=COLUMN" if isinstance(columns, Mapping) else "--score COLUMN"
-                raise DataError(_absent(opened, column, option))
+                raise DataError(_absent(opened, column, option, taken={*taken, *named.values()}))
             silent = isinstance(columns, Mapping) and opened.empty(column)  # a stream may begin without a score
             if opened.numeric(column) is not True and not silent:
                 raise DataError(opened.why_no_score(column))
@@ -366,8 +370,20 @@ def _suggested(header: Sequence[str], role: str, given: Mapping[str, str | None]
     return f" (did you mean --{role} {near[0]}?)" if near else ""
 
 
-def _absent(opened: Opened, column: str, option: str) -> str:
+def _absent(opened: Opened, column: str, option: str, *, taken: Collection[str] = ()) -> str:
+    free = [h for h in opened.header if h not in taken]
     return (
-        f"{opened.path.name} has no column {column!r}{did_you_mean(column, opened.header)}; it has: "
+        f"{opened.path.name} has no column {column!r}{_meant(column, free)}; it has: "
         f"{', '.join(opened.header)} (choose with {option})"
     )
+
+
+def _meant(column: str, free: Sequence[str]) -> str:
+    """The free column that it may be: one that begins like it, whole (conf, confidence), or else one that is spelt much like it."""
+    word = column.strip().lower()
+    whole = [h for h in free if min(len(word), len(h)) >= LEAST_LETTERS and _begins(h.strip().lower(), word)]
+    return f" (did you mean {whole[0]!r}?)" if len(whole) == 1 else did_you_mean(column, free)
+
+
+def _begins(a: str, b: str) -> bool:
+    return a.startswith(b) or b.startswith(a)

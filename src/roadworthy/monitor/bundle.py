@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 FORMAT = "roadworthy bundle 1"
 MADE_AT = "made_at"
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 WATCH_DRAWS, WATCH_RATES = 64, 51
 """Worlds and rates of the estimator that the alarm watches: fewer, since it is asked more often."""
 
@@ -281,14 +282,23 @@ class Bundle:
         from roadworthy.monitor.self_test import failure
 
         where = Path(path)
+        if where.is_dir():
+            raise BundleError(f"{where} is a folder, and a bundle is a file{_of_the_run(where)}")
         try:
             record = json.loads(where.read_text("utf-8"))
         except FileNotFoundError:
             raise BundleError(f"there is no bundle at {where}; `roadworthy calibrate` makes one") from None
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            if "".join(where.suffixes[-2:]).lower().endswith(TABLES):
+                raise BundleError(
+                    f"{where} is a table; a bundle is expected: `roadworthy calibrate {where}` makes one of a table with known "
+                    "outcomes"
+                ) from None
             raise BundleError(f"{where} is not a whole bundle: {error}; compile or copy it again") from None
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            found = record.get("format") if isinstance(record, dict) else type(record).__name__
+        found = record.get("format") if isinstance(record, dict) else None
+        if not str(found).startswith(FORMAT.rpartition(" ")[0]):
+            raise BundleError(f"{where} is no bundle{_of_the_run(where.parent)}")
+        if found != FORMAT:
             raise BundleError(f"{where} is not a bundle of this version: expected {FORMAT!r}, found {found!r}")
         stated, made_at = record.pop("id", None), record.pop(MADE_AT, None)
         if stated != _digest(record):
@@ -303,6 +313,12 @@ class Bundle:
         if wrong:
             raise BundleError(f"{where} fails its self-test: {wrong}; compile it again with this version")
         return bundle
+
+
+def _of_the_run(folder: Path) -> str:
+    """Where the bundle of a run is, for those who named its folder or another of its files."""
+    beside = folder / "monitor" / "bundle.json"
+    return f": that of this run is {beside}" if beside.is_file() else "; `roadworthy calibrate` and `assess` write one"
 
 
 def _digest(record: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,12 +22,15 @@ LEAST_SCORED = 0.8
 on which a supervisor fails. The same for the alarm, for what a monitor says and for a replay."""
 
 
-def too_few(calibration: Calibration, scored: int, events: int) -> str | None:
-    """Why a window has no figures of which so many events have a place; None where they are enough."""
+def too_few(calibration: Calibration, scored: int, events: int, *, lacking: Sequence[str] | None = None) -> str | None:
+    """Why a window has no figures of which so many events have a place; None where they are enough.
+
+    `lacking` are the scores that the others lack, where that is known.
+    """
     gone = events - scored
     if not gone or scored >= LEAST_SCORED * events:
         return None
-    return f"{gone:,} of {events:,} events {calibration.why_nowhere(gone)}"
+    return f"{gone:,} of {events:,} events {calibration.why_nowhere(gone, lacking=lacking)}"
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ MOST_EDGES = 24
 """Edges beyond which a search is faster than a comparison with each."""
 LACKING = 0.25
 """The share of its scores that an event may lack."""
+FEW_NAMES = 3
+"""Scores of which each is named where any of them may be the one that is missing: of more, an event may lack one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +161,8 @@ def why_nowhere(names: Sequence[str], *, events: int = 2, sure: bool = True) -> 
     """
     if not names:
         return "has no score at all" if events == 1 else "have no score at all"
+    if not sure and len(names) > FEW_NAMES:
+        return f"{'lacks' if events == 1 else 'lack'} more than a quarter of the scores, some that every calibration row had"
     verb, last = "lacks" if events == 1 else "lack", "and" if sure else "or"
     some = "a score" if len(names) == 1 or not sure else "scores"
     said = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roadworthy.cli import showing
-from roadworthy.cli.amounts import priced
+from roadworthy.cli.amounts import many, priced
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,7 +73,7 @@ def calibrate(
     scores of one or several supervisors.
     """
     from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
-    from roadworthy.cli.cautions import notes_of, refuse_unreachable
+    from roadworthy.cli.cautions import notes_of, refuse_unreachable, warnings_of
     from roadworthy.cli.learnt import chosen_tree, learnt
     from roadworthy.cli.options import refuse_no_folder, refuse_unlike_a_count
     from roadworthy.data.samples import DataError
@@ -138,10 +138,11 @@ def calibrate(
     notes = notes_of(table, bundle, chosen_limit=tolerable is None, chosen_rate=events_per_day is None)
     if before is not None:
         notes.append(f"the bundle {before} that was there is replaced")
+    warnings = warnings_of(table, bundle)
     if json:
-        showing.print_json(_content(scores, target, bundle, kinds, notes))
+        showing.print_json(_content(scores, target, bundle, kinds, notes, warnings))
     else:
-        _print(scores, target, bundle, kinds, notes, showing.console())
+        _print(scores, target, bundle, kinds, notes, warnings, showing.console())
 
 
 def _stem(path: Path) -> str:
@@ -235,7 +236,13 @@ def _stream(scores: Path) -> str:
 
 
 def _print(
-    scores: Path, target: Path, bundle: Bundle, kinds: Sequence[KindLearnt], notes: Sequence[str], out: Console
+    scores: Path,
+    target: Path,
+    bundle: Bundle,
+    kinds: Sequence[KindLearnt],
+    notes: Sequence[str],
+    warnings: Sequence[str],
+    out: Console,
 ) -> None:
     from rich import box
     from rich.table import Table
@@ -245,7 +252,9 @@ def _print(
 
     names = bundle.calibration.names
     rows = sum(k.rows for k in kinds)
-    out.print(Text(f"{scores}: {rows:,} rows, {len(names)} scores: {', '.join(names)}"), soft_wrap=True)
+    out.print(Text(f"{scores}: {many(rows, 'row')}, {many(len(names), 'score')}: {', '.join(names)}"), soft_wrap=True)
+    for said in warnings:
+        out.print(Text(f"warning: {said}"), soft_wrap=True)
     noticed = dict(_rule(bundle).detects)
     table = Table(box=box.SIMPLE_HEAD)
     for header in ("Kind", "Rows", "Right", "95% interval", "Told from clean", "Noticed at 30%"):
@@ -262,7 +271,7 @@ def _print(
         out.print(
             Text(
                 f"Intervals of accuracy, of kinds left out in turn, held the truth in {bundle.coverage.observed:.0%} of "
-                f"{bundle.coverage.windows:,} windows that could be told (nominal 95%)."
+                f"{many(bundle.coverage.windows, 'window')} that could be told (nominal 95%)."
             ),
             soft_wrap=True,
         )
@@ -279,7 +288,12 @@ def _print(
 
 
 def _content(
-    scores: Path, target: Path, bundle: Bundle, kinds: Sequence[KindLearnt], notes: Sequence[str]
+    scores: Path,
+    target: Path,
+    bundle: Bundle,
+    kinds: Sequence[KindLearnt],
+    notes: Sequence[str],
+    warnings: Sequence[str],
 ) -> dict[str, Any]:
     from roadworthy.cli.cautions import coverage_warning
 
@@ -302,7 +316,7 @@ def _content(
             "in_words": alarm_in_words(bundle),
         },
         "coverage_on_kinds_left_out": None if bundle.coverage is None else asdict(bundle.coverage),
-        "warnings": [w for w in (coverage_warning(bundle),) if w],
+        "warnings": [*warnings, *(w for w in (coverage_warning(bundle),) if w)],
         "notes": list(notes),
         "next": f"roadworthy replay {target} {_stream(scores)}",
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roadworthy.cli import exits, showing
-from roadworthy.cli.amounts import amount, cost_of, is_date, line, moment, priced
+from roadworthy.cli.amounts import amount, cost_of, is_date, line, many, moment, priced
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,7 +90,7 @@ def replay(
     else:
         _print(chosen, bundle, stream, found, showing.console(), everything=everything)
         if out is not None:
-            print(f"{len(found.ends):,} windows are in {out}")
+            print(f"{many(len(found.ends), 'window')} {'is' if len(found.ends) == 1 else 'are'} in {out}")
     return exits.BREACHED if found.alarmed else exits.MET if found.whole else exits.INCONCLUSIVE
 
 
@@ -162,10 +162,10 @@ def _print(bundle: Bundle, path: Path, stream: Path, found: Replayed, out: Conso
     rows = list(range(len(found.ends))) if everything else shown(len(found.ends))
     for text in head(bundle, path, stream, found, len(rows)):
         out.print(Text(text), soft_wrap=True)
-    timed, labelled = bool((found.times == found.times).any()), bool(found.revealed.any())
+    timed, labelled = bool((found.times == found.times).any()), bool((found.truth == found.truth).any())
     unit = bundle.tree.unit
     until = "Until (UTC)" if any(map(is_date, found.times)) else "Until"
-    headers = ["Events", *([until] if timed else []), "Accuracy", *(["Truth"] if labelled else [])]
+    headers = ["Events", *([until] if timed else []), "Shifted", "Accuracy", *(["Truth"] if labelled else [])]
     headers += [cost_of(unit), *([f"Above {amount(bundle.tolerable)}"] if bundle.tolerable is not None else [])]
     table = Table(box=box.SIMPLE_HEAD)
     for header in headers:
@@ -186,18 +186,18 @@ def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -
     # A table calibrated by hand names its subject after itself, which line two says.
     called = f"{bundle.title}: " if bundle.title != bundle.subject else ""
     lines = [
-        f"{called}{stream}: {found.events:,} events, {len(found.ends):,} windows of {found.window:,}{every}",
+        f"{called}{stream}: {many(found.events, 'event')}, {many(len(found.ends), 'window')} of {found.window:,}{every}",
         f"{path}: calibrated on {', '.join(kinds)}",
     ]
     lines += [f"note: {note}" for note in found.notes]
     if found.repeated:
-        lines.append(f"note: {found.repeated:,} events repeat the id of another and are counted once")
+        repeat = "repeats the id of another and is" if found.repeated == 1 else "repeat the id of another and are"
+        lines.append(f"note: {many(found.repeated, 'event')} {repeat} counted once")
     if found.nameless:
-        lines.append(f"note: {found.nameless:,} events have no id, and each counts as one of its own")
-    if found.unscored:
-        lines.append(f"note: {found.unscored:,} events have no score at all and say nothing")
+        have = "has no id, and" if found.nameless == 1 else "have no id, and each"
+        lines.append(f"note: {many(found.nameless, 'event')} {have} counts as one of its own")
     lines += ["", f"accuracy  {line(found.estimates.accuracy, found.told)}  from 0 ▁ to 1 █, ? cannot tell"]
-    if found.revealed.any():
+    if (found.truth == found.truth).any():
         lines.append(f"truth     {line(found.truth, found.truth == found.truth)}")
     if rows < len(found.ends):
         lines.append(f"{rows} of {len(found.ends):,} windows (--all shows every one, --out writes every one)")
@@ -208,12 +208,20 @@ def _row(bundle: Bundle, found: Replayed, at: int, *, timed: bool, labelled: boo
     e = found.estimates
     last = int(found.ends[at])
     cells = [f"{last - found.window + 1:,}–{last:,}", *([moment(float(found.times[at]), zone=False)] if timed else [])]
-    true = [f"{found.truth[at]:.2f}" if found.truth[at] == found.truth[at] else ""] if labelled else []
+    true = [_true(found, at)] if labelled else []
     if e.cannot_tell[at] is not None:
-        return [*cells, "cannot tell", *true, "", *([""] if bundle.tolerable is not None else [])]
-    cells += [f"{e.accuracy[at]:.2f} [{e.accuracy_low[at]:.2f}, {e.accuracy_high[at]:.2f}]", *true]
+        return [*cells, "", "cannot tell", *true, "", *([""] if bundle.tolerable is not None else [])]
+    cells += [f"{e.rate[at]:.0%}", f"{e.accuracy[at]:.2f} [{e.accuracy_low[at]:.2f}, {e.accuracy_high[at]:.2f}]", *true]
     cells.append(f"{amount(e.risk[at])} [{amount(e.risk_low[at])}, {amount(e.risk_high[at])}]")
-    return [*cells, *([f"{found.exceedance[at]:.1%}"] if bundle.tolerable is not None else [])]
+    return [*cells, *([f"{e.exceedance[at]:.1%}"] if bundle.tolerable is not None else [])]
+
+
+def _true(found: Replayed, at: int) -> str:
+    """The share of right answers, and of how many events where not of all of the window."""
+    if found.truth[at] != found.truth[at]:
+        return ""
+    known = int(found.known[at])
+    return f"{found.truth[at]:.2f}" + ("" if known == found.window else f" (of {known:,})")
 
 
 def ending(bundle: Bundle, found: Replayed) -> list[str]:
@@ -229,6 +237,8 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
     lines += _doubts(found)
     if found.compared is not None:
         lines.append(_revealed(found, found.compared))
+    elif (found.truth == found.truth)[found.told].any():
+        lines.append("The intervals are not held against the truth: in no window are nine in ten outcomes known.")
     return lines
 
 
@@ -239,6 +249,8 @@ def _alarm(bundle: Bundle, found: Replayed, alarm: Any) -> str:
         return f"CANNOT TELL at {at}, for a whole window: {alarm.reason}."
     if alarm.kind != "raised":
         return f"Alarm cleared at {at}." if alarm.kind == "cleared" else f"Figures can be relied on again at {at}."
+    if alarm.exceedance is None or alarm.risk is None:
+        return f"ALARM at {at}: {alarm.reason or 'its window cannot be told'}; how much that costs cannot be told."
     return (
         f"ALARM at {at}: the cost is above {priced(bundle.tolerable or 0.0, bundle.unit)} with probability "
         f"{alarm.exceedance:.1%}; it is about {amount(alarm.risk)}."
@@ -264,7 +276,7 @@ def _revealed(found: Replayed, compared: Compared) -> str:
     silent = int((~found.told).sum())
     more = f"; {silent:,} that it could not tell are left out" if silent else ""
     return (
-        f"Truth revealed: it lies within the 95% interval in {compared.covered:,} of {compared.windows:,} windows "
+        f"Truth revealed: it lies within the 95% interval in {compared.covered:,} of {many(compared.windows, 'window')} "
         f"({compared.covered / compared.windows:.0%}), and the estimate is off by {compared.mean_absolute_error:.3f} "
         f"on average{more}."
     )
