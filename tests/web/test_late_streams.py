@@ -14,8 +14,8 @@ from roadworthy.web.events import Reader
 from roadworthy.web.ledger import Ledger
 
 
-def counting_at(path, made: Bundle) -> Counting:
-    return Counting(made, Ledger(path, bundle=made.id, content="{}"))
+def counting_at(path, made: Bundle, **more) -> Counting:
+    return Counting(made, Ledger(path, bundle=made.id, content="{}"), **more)
 
 
 def batch(items: list[dict], made: Bundle):
@@ -33,6 +33,34 @@ def test_figures_are_not_told_while_most_events_are_refused_as_late(made, tmp_pa
         assert "refused as late" in window["cannot_tell"] and "2023-11-15" in window["cannot_tell"]
     counting.commit([batch(events(110, first=500, start=START + 86_400.0), made)])
     assert not counting.late and counting.windows()[0]["cannot_tell"] is None
+    counting.close()
+
+
+def test_that_most_events_are_late_is_an_alarm_told_once_also_over_a_restart(made, tmp_path):
+    told: list[dict] = []
+
+    def opened() -> Counting:
+        ledger = Ledger(tmp_path / "s.sqlite", bundle=made.id, content="{}")
+
+        def alarmed(alarm: dict) -> None:
+            told.append(alarm)
+            ledger.keep_alarm(alarm, delivered=None)
+
+        return Counting(made, ledger, alarmed=alarmed)
+
+    counting = opened()
+    counting.commit([batch(events(100, start=START + 86_400.0), made)])
+    for first in (200, 300, 400):
+        counting.commit([batch(events(100, first=first), made)])
+    assert [alarm["kind"] for alarm in told] == ["cannot tell"] and "refused as late" in told[0]["reason"]
+    counting.close()
+    counting = opened()
+    counting.commit([batch(events(5, first=500, start=START + 86_400.0), made)])
+    assert len(told) == 1, "five events say nothing"
+    counting.commit([batch(events(100, first=600), made)])
+    counting.commit([batch(events(100, first=700, start=START + 86_400.0), made)])
+    assert [alarm["kind"] for alarm in told] == ["cannot tell", "can tell"]
+    assert told[0]["key"] != told[1]["key"] and json.dumps(told[1]["risk"]) == "null"
     counting.close()
 
 

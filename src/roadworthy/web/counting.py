@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roadworthy.monitor import Bundle, Monitor, Question, Taken
+from roadworthy.monitor import Alarm, Bundle, Monitor, Question, Taken
 from roadworthy.monitor.events import mark
 from roadworthy.store import StoreError
 from roadworthy.web import views
@@ -35,6 +36,8 @@ SNAPSHOT_BYTES = 32 << 20
 ALARMS_SHOWN = 500
 LIVE_S = 0.5
 """How old the windows may be that a live page shows: several pages then cost what one does."""
+LATE = "late"
+"""Marks alarms about events that were refused as late: of the service, not of the monitor."""
 _LOG = logging.getLogger("roadworthy.monitor")
 
 Post = Batch | Single | LabelPost
@@ -109,6 +112,8 @@ class Counting:
         """Why figures cannot be relied on, where most of what came lately was refused as late; any thread may read it."""
         self.totals: Counter[str] = Counter()
         self._lately = Lately()
+        said = [alarm["kind"] for alarm in ledger.alarms() if alarm.get(LATE)]
+        self._late_told = said[-1:] == ["cannot tell"]
         self._alarmed, self._snapshot_bytes = alarmed, snapshot_bytes
         self.monitor, self._log_bytes = restored(bundle, ledger)
         self._seq = ledger.last()
@@ -198,6 +203,8 @@ class Counting:
             self._lately.add(taken)
         self.late = self._lately.trouble(self.monitor.state.newest)
         self._notice_alarms()
+        if self._lately.known and bool(self.late) != self._late_told:
+            self._notice_lateness(now)
         return [found[i] for i in range(len(posts))]
 
     def _undo(self, seq: int) -> None:
@@ -264,6 +271,21 @@ class Counting:
             self._tell_alarms()
         except Exception as error:  # the events are counted, and whoever sent them is told so
             _LOG.error("an alarm was not told", exc_info=error)
+
+    def _notice_lateness(self, now: float) -> None:
+        """Say that most events are refused as late, or no longer are: no look of the monitor sees what is not counted."""
+        state = self.monitor.state
+        alarm = Alarm(
+            now, state.counted, "cannot tell" if self.late else "can tell", math.nan, math.nan, reason=self.late
+        )
+        view = views.alarm_view(alarm, self.bundle, replica=self.ledger.replica)
+        view = {**view, "key": f"{view['key']}-late-{state.taken.total}", LATE: True}
+        try:
+            self.totals[f"alarms {alarm.kind}"] += 1
+            self._alarmed(view)
+        except Exception as error:
+            _LOG.error("an alarm was not told", exc_info=error)
+        self._late_told = bool(self.late)
 
     def _tell_alarms(self) -> None:
         alarms, at = self.monitor.alarms, len(self.monitor.alarms)

@@ -52,6 +52,11 @@ class Lately:
         """Whether that are most of them."""
         return self.judged >= LEAST and self.share > 0.5
 
+    @property
+    def known(self) -> bool:
+        """Whether enough has come to say so, one way or the other."""
+        return self.judged >= LEAST
+
     def trouble(self, newest: float) -> str:
         """Why nobody can tell, as the end of a sentence; empty where one can. `newest` is the time of the latest event."""
         if not self.mostly_late:

@@ -154,7 +154,7 @@ def protocol(app: App) -> Any:
         trouble = str(error)
     if not trouble:
         return partial(quick_posts.QuickPosts, app.short_way())
-    _LOG.warning("small posts go the long way, and cost about twice as much: %s", trouble)
+    _LOG.warning("small posts go the long way, and cost two to three times as much: %s", trouble)
     return "auto"
 
 
