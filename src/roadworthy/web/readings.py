@@ -64,8 +64,10 @@ def readings(monitor: Monitor, before: int, *, at_once: int = AT_ONCE, now: floa
     on, off = views.thresholds(monitor)
     found: list[dict[str, Any]] = []
     for number, said in zip(wanted, states, strict=True):
-        if number in changes:  # as the alarm saw it, by what was known then of how much events resemble each other
-            said = replace(said, exceedance=changes[number].exceedance, log_odds=changes[number].log_odds)
+        change = changes.get(number)
+        if change is not None and change.log_odds is not None:
+            # As the alarm saw it, by what was known then of how much events resemble each other.
+            said = replace(said, exceedance=change.exceedance, log_odds=change.log_odds)
         alarm = rule is not None and _on(monitor, number)
         point = views.reading_view(said, event=number, alarm=alarm, on=on, off=off)
         found.append({**point, "time": min(point["time"], now)})

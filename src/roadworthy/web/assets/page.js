@@ -124,7 +124,7 @@
     $("#alarms .scroll").hidden = alarms.length === 0;
     rows("#alarms tbody", alarms.slice(-50).reverse(), (a) => [
       [when(a.time), ""], [a.kind, "kind", a.reason || (a.delivered === false ? "not delivered yet" : "")], [whole(a.event), "num"],
-      ...(a.kind === "cannot tell" ? [["–", "num"], ["–", "num"]] : [[chance(a.log_odds), "num"], [amount(a.risk), "num"]]),
+      ...(a.log_odds == null ? [["–", "num"], ["–", "num"]] : [[chance(a.log_odds), "num"], [amount(a.risk), "num"]]),
     ]);
   }
 
