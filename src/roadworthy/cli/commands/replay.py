@@ -252,8 +252,8 @@ def _alarm(bundle: Bundle, found: Replayed, alarm: Any) -> str:
     if alarm.exceedance is None or alarm.risk is None:
         return f"ALARM at {at}: {alarm.reason or 'its window cannot be told'}; how much that costs cannot be told."
     return (
-        f"ALARM at {at}: the cost is above {priced(bundle.tolerable or 0.0, bundle.unit)} with probability "
-        f"{alarm.exceedance:.1%}; it is about {amount(alarm.risk)}."
+        f"ALARM at {at}: the cost may be above {priced(bundle.tolerable or 0.0, bundle.unit)} (probability "
+        f"{alarm.exceedance:.1%}); expected {amount(alarm.risk)}."
     )
 
 
