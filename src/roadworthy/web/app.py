@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from roadworthy.monitor import EventError
 from roadworthy.report.charts.palette import css
 from roadworthy.web import views
+from roadworthy.web.batch import why_unscored
 from roadworthy.web.delivery import AlarmLog, Webhook
 from roadworthy.web.events import Reader, Refused
 from roadworthy.web.guard import HEADERS, Guard
@@ -185,7 +186,8 @@ class App:
     async def _events(self, request: Request, receive: Receive) -> bytes:
         async with self._held(request, receive) as body:
             events = await self._apart(body, lambda: self._reader.read(body, now=self._keeper.clock.now()))
-            return taken_words(await self._keeper.events(events))
+            taken = await self._keeper.events(events)
+            return taken_words(taken, why_unscored(events, self._keeper.bundle.calibration) if taken.unscored else "")
 
     @asynccontextmanager
     async def _held(self, request: Request, receive: Receive) -> AsyncIterator[bytes]:

@@ -52,6 +52,17 @@ class Single:
         return 1
 
 
+def why_unscored(post: Batch | Single, calibration: Calibration) -> str:
+    """Why events of a post have no place; empty where all of them have one."""
+    if isinstance(post, Batch):
+        gone = int((post.cells < 0).sum())
+        return calibration.why_nowhere(gone) if gone else ""
+    if post.scores is None:
+        return calibration.why_nowhere(1) if post.cell < 0 else ""
+    lacking = calibration.lacked_by(post.scores)
+    return "" if lacking is None else calibration.why_nowhere(1, lacking=lacking)
+
+
 class Label(NamedTuple):
     """Whether an event's answer was right; without a probability the queue's counts, else 1."""
 

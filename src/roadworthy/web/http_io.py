@@ -125,9 +125,10 @@ async def answer(send: Send, status: int, body: bytes, headers: Headers) -> None
     await send({"type": "http.response.body", "body": body})
 
 
-def taken_words(taken: Taken) -> bytes:
-    """What became of the events of a post."""
-    return _TAKEN % taken
+def taken_words(taken: Taken, why: str = "") -> bytes:
+    """What became of the events of a post, and why some of them say nothing."""
+    said = _TAKEN % taken
+    return said if not why else said[:-1] + b',"why_unscored":' + as_json(why) + b"}"
 
 
 def as_json(content: Any) -> bytes:

@@ -29,7 +29,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from roadworthy.monitor import Taken
-from roadworthy.web.batch import Batch, Single
+from roadworthy.web.batch import Batch, Single, why_unscored
 from roadworthy.web.http_io import TAKEN_HEADERS, Headers, Receive, Send, answer, taken_words
 from roadworthy.web.keeper import Keeper
 
@@ -120,7 +120,10 @@ class ShortWay:
     def put(self, body: bytes, reply: Callable[[Any], None]) -> bool:
         """Hand the events of a body to the keeper; False where the application has to say why not."""
         try:
-            self._keeper.put(self._read(body, now=self._keeper.clock.now()), reply)
+            post = self._read(body, now=self._keeper.clock.now())
+            if why_unscored(post, self._keeper.bundle.calibration):  # the long way says it
+                return False
+            self._keeper.put(post, reply)
         except Exception:  # whatever it is: it comes again on the long way, and is answered there
             return False
         return True

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk import learning
 from roadworthy.analysis.risk.learning import POWERS, Model, completed
-from roadworthy.analysis.risk.placing import NOWHERE, Placing, why_nowhere
+from roadworthy.analysis.risk.placing import LACKING, NOWHERE, Placing, why_nowhere
 from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
 from roadworthy.statistics.fusion import plain_number, ranks, thinned
 
@@ -112,6 +112,14 @@ class Calibration:
         gone = {name: np.isnan(np.asarray(columns[name], dtype=np.float64)) for name in self.names}
         nowhere = self._placing.unlike(list(gone.values()))
         return {name: n for name in self.always if (n := int((gone[name] & nowhere).sum()))}
+
+    def lacked_by(self, scores: Mapping[str, float]) -> list[str] | None:
+        """What one event lacks that calibration rows always had, where it has no place; none named where it lacks all."""
+        gone = [name for name in self.names if math.isnan(scores.get(name, math.nan))]
+        if len(gone) == len(self.names):
+            return []
+        always = [name for name in gone if name in self.always]
+        return always if always and len(gone) > LACKING * len(self.names) else None
 
     def why_nowhere(self, events: int = 2, *, lacking: Sequence[str] | None = None) -> str:
         """Why so many events have no place, to be read after their number; `lacking`: the scores they lack, where known."""

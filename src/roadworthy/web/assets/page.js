@@ -51,7 +51,7 @@
     const w = live.windows.find((v) => v.window === bundle.watched) || {};
     const percentage = percent(bundle.confidence, 0), limit = amount(bundle.tolerable);
     if (!live.total.accepted && live.total.unscored) {
-      status("unknown", "?", "Cannot tell", `None of ${whole(live.total.unscored)} events has a score.`);
+      status("unknown", "?", "Cannot tell", w.cannot_tell ? `Because ${w.cannot_tell}.` : `None of ${whole(live.total.unscored)} events says anything.`);
     } else if (!live.total.accepted) {
       status("waiting", "…", "Waiting for events", "");
     } else if (live.alarm) {
