@@ -176,7 +176,7 @@ class AlarmRule:
         return cls(**found)
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Alarm:
     """An alarm raised or cleared; or that figures could not be relied on for a whole window, and can be again."""
 
@@ -185,13 +185,15 @@ class Alarm:
     """How many events had been counted."""
     kind: str
     """raised, cleared, cannot tell or can tell"""
-    exceedance: float
-    risk: float
-    log_odds: float = math.nan
+    exceedance: float | None = None
+    """P(risk > tolerable) of the events that were read; no figure stands where they cannot be told."""
+    risk: float | None = None
+    log_odds: float | None = None
     reason: str = ""
     """Why figures cannot be relied on."""
     read: int = 0
-    """Events whose figures these are: those of the window, or of a longer stretch where events are alike."""
+    """Events whose figures these are, the last that had arrived: those of the window, or of a longer stretch where events are
+    alike."""
 
 
 def _between(points: tuple[tuple[float, float], ...], time: float) -> float:

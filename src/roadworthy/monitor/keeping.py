@@ -45,6 +45,7 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "taken": list(state.taken),
         "newest": None if math.isinf(state.newest) else state.newest,
         "furthest": state.furthest,
+        "outrun": state.outrun,
         "newest_bucket": newest,
         "names": [given_name(name) for name in recent.first_names(len(recent))],
         "watch": watch,
@@ -55,6 +56,8 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "time": recent.time,
         "mark": recent.mark,
         "cell": recent.cell,
+        "arrived_time": state.arrivals.time,
+        "arrived_cell": state.arrivals.cell,
         "bucket_keys": keys,
         "bucket_rows": rows,
         "label_marks": np.array([mark for mark, _ in given], dtype=np.uint64),
@@ -80,10 +83,13 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.merged = from_arrays(state, head["merged"], arrays)
     state.taken = Taken(*head["taken"])
     state.newest = -math.inf if head["newest"] is None else float(head["newest"])
-    state.furthest = float(head["furthest"])
+    state.furthest, state.outrun = float(head["furthest"]), int(head.get("outrun", 0))
     state.buckets.restore(arrays["bucket_keys"], arrays["bucket_rows"], head["newest_bucket"])
     names = kept_names(head["names"], arrays["mark"])
     state.recent.put(arrays["time"], arrays["mark"], arrays["cell"], names)
+    # A state of before the order of arrival was kept: that of their times.
+    by = "arrived_" if "arrived_cell" in arrays else ""
+    state.arrivals.restart(arrays[f"{by}time"], arrays[f"{by}cell"])
     state.labels.given = dict(zip(arrays["label_marks"].tolist(), labels_of(arrays["labels"]), strict=True))
     state.labels.counts = arrays["label_counts"].copy()
     state.labels.asked = dict(zip(arrays["asked_marks"].tolist(), arrays["asked"].tolist(), strict=True))

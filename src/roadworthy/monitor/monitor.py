@@ -55,7 +55,7 @@ from roadworthy.monitor.labels import Label, Question
 from roadworthy.monitor.risk_state import RiskState
 from roadworthy.monitor.speaking import Spoken, states_of
 from roadworthy.monitor.state import State
-from roadworthy.monitor.watching import CHUNK, Watching, capacity_for
+from roadworthy.monitor.watching import CHUNK, Watching, arrivals_for, capacity_for
 from roadworthy.monitor.windows import Reading, read
 
 _ONE = (Taken(1, 0, 0, 0), Taken(0, 1, 0, 0), Taken(0, 0, 1, 0), Taken(0, 0, 0, 1))
@@ -77,6 +77,7 @@ class Monitor:
             lateness=bundle.lateness,
             bucket=bundle.bucket,
             name=replica,
+            arrivals=arrivals_for(bundle),
         )
         self._watching = Watching(bundle, self.scores)
 
@@ -254,8 +255,12 @@ class Monitor:
             raise EventError(
                 f"bundles differ: {self.bundle.id} here, {other.bundle.id} there; their counts cannot be added up"
             )
+        mine, theirs = (one._watching.alarmed_times(one.state) for one in (self, other))
+        both = min(self.state.newest, other.state.newest)
         self.state.merge(other.state)
-        self._watching.merge(other._watching, self.state)
+        arrivals, counted = self.state.arrivals, self.state.counted
+        alarmed = mine.together(theirs, arrivals.time, counted)
+        self._watching.merge(other._watching, self.state, alarmed=alarmed, both=both)
 
     def to_bytes(self) -> bytes:
         """Everything the monitor knows, for another day or another machine with the same bundle."""

@@ -52,6 +52,8 @@ class Before:
     mark: Marks
     given: dict[int, Label]
     label_counts: np.ndarray
+    outrun: int = 0
+    """Late events that it refused since it no longer knew ids so old."""
 
     @classmethod
     def of(cls, state: State) -> Before:
@@ -65,6 +67,7 @@ class Before:
             recent.mark.copy(),
             dict(labels.given),
             labels.counts.copy(),
+            state.outrun,
         )
 
     @classmethod
@@ -123,7 +126,8 @@ def to_arrays(merged: dict[str, Before]) -> tuple[list[dict[str, Any]], dict[str
     for i, (name, before) in enumerate(sorted(merged.items())):
         keys, rows, newest = before.buckets.arrays()
         given = sorted(before.given.items())
-        heads.append({"name": name, "names": sorted(before.names), "taken": list(before.taken), "newest": newest})
+        head = {"name": name, "names": sorted(before.names), "taken": list(before.taken), "newest": newest}
+        heads.append({**head, "outrun": before.outrun})
         parts = {
             "keys": keys,
             "rows": rows,
@@ -155,5 +159,6 @@ def from_arrays(state: State, heads: list[dict[str, Any]], arrays: dict[str, Any
             part["mark"],
             given,
             part["label_counts"],
+            int(head.get("outrun", 0)),
         )
     return found

@@ -12,11 +12,14 @@ from roadworthy.monitor.risk_state import RiskState, figures
 from roadworthy.monitor.windows import Reading
 
 if TYPE_CHECKING:
+    from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.state import State
 
 FASTER = 2.0
 """How many times as many events a day as the alarm was set for are worth a word."""
+BEHIND = 0.1
+"""The share of the alarm's window that stands elsewhere by time from which on it is worth a word."""
 DAY = 86_400.0
 
 
@@ -96,17 +99,50 @@ def _general_notes(bundle: Bundle, state: State, time: float) -> list[str]:
         remark = rule.remark(time)
         if remark is not None:
             notes.append(remark)
+        behind = _behind_note(state, rule)
+        if behind is not None:
+            notes.append(behind)
         pace = _events_per_day(state)
         if pace is not None and pace > FASTER * rule.events_per_day:
             notes.append(
                 f"the stream brings {pace:,.0f} events a day, and the alarm was set for {rule.events_per_day:,.0f}: expect "
                 f"{pace / rule.events_per_day:.1f} times as many false alarms as {rule.false_alarms}"
             )
-    if state.taken.late:
-        notes.append(f"{_refused(state.taken.late)} as late, the latest by {state.furthest:,.0f} s: look at the clocks")
+    notes.extend(_late_notes(state))
     if state.taken.ahead:
         notes.append(f"{_refused(state.taken.ahead)} as ahead of the clock: look at the clocks")
     return notes
+
+
+def _late_notes(state: State) -> list[str]:
+    """Two reasons why events are late: clocks, or a stream so fast that the ids of their time are no longer known."""
+    notes, by_clock = [], state.taken.late - state.outrun
+    if by_clock:
+        notes.append(f"{_refused(by_clock)} as late, the latest by {state.furthest:,.0f} s: look at the clocks")
+    if state.outrun:
+        notes.append(
+            f"{_refused(state.outrun)} as late, though within the lateness of {state.lateness:,.0f} s: the "
+            f"{len(state.recent):,} ids that are held reach back {_seconds(state.reach)} at this rate, and of an older event "
+            "nobody can tell whether it was counted before; send events sooner, or compile the bundle with a longer id horizon"
+        )
+    return notes
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
+
+
+def _behind_note(state: State, rule: AlarmRule) -> str | None:
+    """That the alarm watches events that the window's figures do not hold: they came late, and stand before it by their time."""
+    if len(state.recent) < rule.window:
+        return None
+    behind = int((state.arrivals.time[-rule.window :] < state.recent.time[-rule.window]).sum())
+    if behind < BEHIND * rule.window:
+        return None
+    return (
+        f"the alarm watches events as they arrive, and {behind:,} of the last {rule.window:,} to arrive are older than its window, "
+        "whose figures are by time: see a longer window, or the history"
+    )
 
 
 def _refused(n: int) -> str:

@@ -1,8 +1,9 @@
 """All that a monitor remembers: counts by time bucket and cell, the last events by (time, mark), labels, and how many it refused.
 
-What is held depends on the events alone, not on their order of arrival, nor on how they were cut into calls. An event that is older
-than the newest one by more than the lateness horizon is refused and counted as late; so is one that is older than all events
-whose ids are still known, since nobody could tell whether it was counted before. Every id is therefore counted once at most,
+What is held depends on the events alone, not on their order of arrival, nor on how they were cut into calls; beside it the order of
+arrival is kept for the alarm (`roadworthy.monitor.arrivals`). An event that is older than the newest one by more than the lateness
+horizon is refused and counted as late; so is one that is older than all events whose ids are still known, since nobody could tell
+whether it was counted before: the smaller of the two is what an event may be late by. Every id is therefore counted once at most,
 however often it is sent, and two replicas put together hold what one would that had seen all: exactly, as long as what both
 have seen is among the last events of both. A replica that was merged before and has seen more since brings what is new
 (`roadworthy.monitor.replicas`).
@@ -27,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roadworthy.monitor.arrivals import Arrivals
 from roadworthy.monitor.buckets import Buckets
 from roadworthy.monitor.events import Cells, EventError, Floats, Marks, Name, Taken
 from roadworthy.monitor.labels import Labels
@@ -50,6 +52,7 @@ class State:
         bucket: float = 60.0,
         keep: int = 256,
         name: str | None = None,
+        arrivals: int | None = None,
     ) -> None:
         self.cells, self.lateness = cells, float(lateness)
         self.name = name or random_name()
@@ -59,17 +62,26 @@ class State:
         self.merged: dict[str, Before] = {}
         """Other replicas as they were when they were merged last."""
         self.recent = Recent(capacity)
+        self.arrivals = Arrivals(arrivals or capacity)
+        """The same events in the order in which they came, or after a merge in that of their times."""
         self.buckets = Buckets(cells=cells, width=bucket, keep=keep)
         self.labels = Labels(cells)
         self.newest = -np.inf
         self.taken = Taken(0, 0, 0, 0)
         self.furthest = 0.0
-        """Seconds by which the latest of the late events was late."""
+        """Seconds by which the latest of the late events was late, of those beyond the lateness horizon."""
+        self.outrun = 0
+        """Late events that were refused within the lateness horizon: too many events have come since for their ids to be known."""
 
     @property
     def ahead(self) -> float:
         """Seconds by which an event may be ahead of the clock it is held against."""
         return min(self.lateness, AHEAD)
+
+    @property
+    def reach(self) -> float:
+        """Seconds that the ids held reach back; infinity while all of them are held."""
+        return self.newest - float(self.recent.time[0]) if self.recent.full else np.inf
 
     @property
     def counted(self) -> int:
@@ -92,12 +104,15 @@ class State:
         if name in recent.known:
             return self._tally(REPEATED)
         if time <= self.newest:
-            late = time < self.newest - self.lateness or (recent.full and recent.before_all(time, mark, name))
-            if late:
+            if time < self.newest - self.lateness:
                 self.furthest = max(self.furthest, self.newest - time)
+                return self._tally(LATE)
+            if recent.full and recent.before_all(time, mark, name):
+                self.outrun += 1
                 return self._tally(LATE)
         self.newest = max(self.newest, time)
         recent.put_one(time, mark, cell, name)
+        self.arrivals.add_one(time, cell)
         self.buckets.add_one(time, cell)
         return self._tally(ACCEPTED if cell >= 0 else UNSCORED)
 
@@ -117,6 +132,7 @@ class State:
         if len(in_time.time):
             self.newest = max(self.newest, float(in_time.time.max()))
             self.recent.put(*in_time)
+            self.arrivals.add(in_time.time, in_time.cell)
             self.buckets.add(in_time.time, in_time.cell)
         unscored = int((in_time.cell < 0).sum())
         counted = Taken(len(in_time.time) - unscored, 0, 0, unscored)
@@ -145,9 +161,11 @@ class State:
             self.buckets.change(time, cell, -1)
         names = [theirs.name_at(place) for place in np.flatnonzero(new).tolist()]
         mine.put(theirs.time[new], theirs.mark[new], theirs.cell[new], names)
+        self.arrivals.restart(mine.time, mine.cell)
         self.labels.merge(other.labels, before=before.given, counts=before.label_counts)
         self.newest = max(self.newest, other.newest)
         self.furthest = max(self.furthest, other.furthest)
+        self.outrun += other.outrun - before.outrun
         twice, unscored = int(both.sum()), int((theirs.cell[both] < 0).sum())
         since = Taken(*(now - then for now, then in zip(other.taken, before.taken, strict=True)))
         self.taken = self.taken + since + Taken(unscored - twice, twice, 0, -unscored)

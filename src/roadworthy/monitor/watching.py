@@ -1,7 +1,9 @@
 """The alarm's memory: whether it is on, what it said, and how many events of this stream say as much as one.
 
-The autocorrelation time is read from the last events, without those of the last two windows: a step that is just happening
-must not make itself look like correlation. While an alarm is on, the time by which it is judged stays what it was. The time by
+It watches events in the order in which they arrive (`roadworthy.monitor.arrivals`), so that those that come late are watched too;
+figures are read by the time of events. The autocorrelation time is read from the last events, without those of the last two
+windows: a step that is just happening must not make itself look like correlation. While an alarm is on, the time by which it is
+judged stays what it was, and what was alarmed is left out of it afterwards (`roadworthy.monitor.alarmed`). The time by
 which figures are told is a function of the events that are held alone, so that replicas put together tell what one would.
 
 Once a window it is asked whether its figures can be relied on. Where they cannot, and still cannot a window later, that is an
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
 from roadworthy.monitor.looks import LEAST_SCORED, Watched, too_few
@@ -25,6 +28,7 @@ from roadworthy.monitor.risk_state import odds_to_probability
 if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.cell_scores import CellScores
+    from roadworthy.monitor.events import Cells
     from roadworthy.monitor.state import State
 
 HISTORY = 32_768
@@ -42,6 +46,12 @@ def capacity_for(bundle: Bundle) -> int:
     return max(bundle.id_horizon, bundle.windows.longest, 2 * window + SELDOM) + CHUNK
 
 
+def arrivals_for(bundle: Bundle) -> int:
+    """How many events must be held in the order of arrival: those from which the autocorrelation time is read."""
+    window = bundle.alarm.window if bundle.alarm else 0
+    return min(HISTORY + 2 * window + CHUNK, capacity_for(bundle))
+
+
 class Watching:
     """What is known about the alarm of one stream."""
 
@@ -55,6 +65,7 @@ class Watching:
         self.alarms: list[Alarm] = []
         self.time = 1.0
         """By which the alarm is judged."""
+        self.alarmed = Alarmed()
         self._held = (0, 1.0)
         self._looked = 0
         self._first = max(bundle.alarm.window, FIRST) if bundle.alarm else FIRST
@@ -84,7 +95,7 @@ class Watching:
         self._looked = upto
         self._next_look = (upto // rule.stride + 1) * rule.stride
         positions = np.arange((before // rule.stride + 1) * rule.stride, upto + 1, rule.stride)
-        ends = len(state.recent) - (state.counted - positions)
+        ends = len(state.arrivals) - (state.counted - positions)
         # Before so many events nobody can tell how much they resemble each other.
         ready = (ends >= rule.window) & (positions >= self._first)
         positions, ends = positions[ready], ends[ready]
@@ -94,21 +105,37 @@ class Watching:
     def held_time(self, state: State) -> float:
         """Events that say as much as one, by all that are held."""
         if self._held[0] != state.counted:
-            self._held = (state.counted, self._time_at(state, state.counted))
+            self._held = (state.counted, self._time_of(state.recent.cell[-arrivals_for(self.bundle) + CHUNK :]))
         return self._held[1]
 
-    def merge(self, other: Watching, state: State) -> None:
-        """Look at what two replicas hold together.
+    def alarmed_times(self, state: State) -> AlarmedTimes:
+        """When alarms were on, of which events are still held."""
+        return self.alarmed.times(state.arrivals.time, state.counted)
+
+    def merge(self, other: Watching, state: State, *, alarmed: Alarmed, both: float) -> None:
+        """Look at what two replicas hold together; `both` is the time up to which both of them have seen events.
 
         What the other one said stays its own: its alarms are of another stream. Where its alarm is on, so is this one,
-        unless what they hold together says that the risk is tolerable.
+        unless what they hold together says that the risk is tolerable. Two windows say so, by the time of events: the last,
+        and the last of which both have seen all, since the events of one may come later than those of the other.
         """
+        self.alarmed = alarmed
         self._read_time(state, state.counted)
-        self._looked, held = state.counted, len(state.recent)
-        if self.rule is not None:
-            self._next_look = (state.counted // self.rule.stride + 1) * self.rule.stride
-            if held >= self.rule.window and state.counted >= self._first:
-                self._walk(state, np.array([state.counted]), np.array([held]), warned=other.active)
+        self._looked, held = state.counted, len(state.arrivals)
+        if self.rule is None:
+            return
+        self._next_look = (state.counted // self.rule.stride + 1) * self.rule.stride
+        if held < self.rule.window or state.counted < self._first:
+            return
+        ends = [held]
+        seen = int(np.searchsorted(np.maximum.accumulate(state.arrivals.time), both, side="right"))
+        if self.rule.window <= seen < held and both >= state.newest - state.lateness:
+            ends.append(seen)
+        # The riskier of the two: only where both are tolerable is an alarm not raised, or cleared.
+        odds = self.bundle.watch.log_odds(np.stack([self._counts(state, end) for end in ends]), shrink=self._shrink())
+        self._walk(state, np.array([state.counted]), np.array([ends[int(odds.argmax())]]), warned=other.active)
+        if not self.active:
+            self.alarmed.since = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -119,6 +146,8 @@ class Watching:
             "time": self.time,
             "looked": self._looked,
             "next_time": self._next_time,
+            "alarmed": [list(span) for span in self.alarmed.spans],
+            "since": self.alarmed.since,
         }
 
     def restore(self, record: dict[str, Any], alarms: list[Alarm]) -> None:
@@ -126,6 +155,7 @@ class Watching:
         self.active, self.time = bool(record["active"]), float(record["time"])
         self.untold, self.mute = record["untold"], bool(record["mute"])
         self._looked, self._next_time = int(record["looked"]), int(record["next_time"])
+        self.alarmed = Alarmed([(int(a), int(b)) for a, b in record.get("alarmed", ())], record.get("since"))
         if self.rule is not None:
             self._next_look = (self._looked // self.rule.stride + 1) * self.rule.stride
         self.alarms = alarms
@@ -133,29 +163,41 @@ class Watching:
     def _read_time(self, state: State, counted: int) -> None:
         """Read the autocorrelation time as it was when so many events had been counted."""
         self._next_time = counted + min(SELDOM, max(OFTEN, counted // 4))
-        if not self.active:
-            self.time = self._time_at(state, counted, sure=True)
+        if self.active:
+            return
+        held = state.arrivals.cell
+        cells = held[: max(len(held) - (state.counted - counted), 0)][-arrivals_for(self.bundle) + CHUNK :]
+        if self.alarmed.spans:
+            cells = cells[self.alarmed.quiet(counted, len(cells))]
+            if np.count_nonzero(cells >= 0) < FEW:
+                return  # too little is left to know better than before
+        self.time = self._time_of(cells, sure=True)
 
-    def _time_at(self, state: State, counted: int, *, sure: bool = False) -> float:
+    def _time_of(self, cells: Cells, *, sure: bool = False) -> float:
         spare = 2 * (self.rule.window if self.rule else 0)
-        end = max(len(state.recent) - (state.counted - counted), 0)
-        cells = state.recent.cell[max(0, end - min(HISTORY + spare, state.recent.capacity - CHUNK)) : end]
         if len(cells) > 4 * spare:
             cells = cells[: len(cells) - spare]
         window = self.rule.window if self.rule else min(self.bundle.windows.lengths)
         scores = self.scores.shift[cells[cells >= 0]]
         return integrated_time(scores, window=window, variance=self.scores.variance, sure=sure)
 
+    def _shrink(self) -> float:
+        """Independent events over counted ones; where nobody can tell, an estimator is not asked for less than nothing."""
+        return 1.0 / min(self.time, float(HISTORY))
+
     def _walk(self, state: State, positions: np.ndarray, ends: np.ndarray, *, warned: bool = False) -> None:
+        self.alarmed.forget(state.counted - len(state.arrivals))
+        while len(ends):
+            done = self._walk_on(state, positions, ends, warned=warned)
+            positions, ends = positions[done:], ends[done:]
+        del self.alarms[:-KEPT]
+
+    def _walk_on(self, state: State, positions: np.ndarray, ends: np.ndarray, *, warned: bool) -> int:
+        """Look at one window after the other, up to one at which an alarm is cleared: what is read beyond it changes there."""
         rule = self.rule
         assert rule is not None
         passes = rule.passes(self.time)
-        first = max(int(ends[0]) - max((p.length for p in passes), default=rule.window), 0)
-        cells = state.recent.cell[first:]
-        values = np.full((len(passes), len(ends)), -math.inf)
-        for row, (length, _, _) in zip(values, passes, strict=True):
-            full = ends >= length
-            row[full] = self._watched.log_odds(cells, ends[full] - first, length=length, shrink=1.0 / self.time)
+        values = np.stack([self._values(state, ends, p.length) for p in passes]) if passes else np.zeros((0, len(ends)))
         asked = self._asked(positions)
         reasons = dict(zip(asked.tolist(), self._doubts(state, ends[asked]), strict=True))
         low = np.array([p.off if warned else p.on for p in passes])
@@ -175,7 +217,26 @@ class Watching:
             quiet = all(value < p.off for p, value in zip(passes, column, strict=True))
             if quiet and self._doubts(state, ends[i : i + 1])[0] is None:
                 self._say(state, *at, "cleared")
-        del self.alarms[:-KEPT]
+                if any(p.length > rule.window for p in passes):
+                    return i + 1
+        return len(ends)
+
+    def _values(self, state: State, ends: np.ndarray, length: int) -> np.ndarray:
+        """The log-odds of so many events before each of these ends; minus infinity where there are fewer."""
+        cells, ends = self._read(state, ends, length)
+        first, full = max(int(ends[0]) - length, 0), ends >= length
+        found = np.full(len(ends), -math.inf)
+        found[full] = self._watched.log_odds(cells[first:], ends[full] - first, length=length, shrink=self._shrink())
+        return found
+
+    def _read(self, state: State, ends: np.ndarray, length: int) -> tuple[Cells, np.ndarray]:
+        """The events of which so many are read, and where they end: beyond the window, without those that were alarmed."""
+        assert self.rule is not None
+        cells = state.arrivals.cell
+        if length <= self.rule.window or not self.alarmed.spans:
+            return cells, ends
+        quiet = self.alarmed.quiet(state.counted, len(cells))
+        return cells[quiet], np.concatenate([[0], np.cumsum(quiet)])[ends]
 
     def _asked(self, positions: np.ndarray) -> np.ndarray:
         """Which looks are the first of a window: there it is asked whether its figures can be relied on."""
@@ -187,19 +248,21 @@ class Watching:
         """Why the figures of windows cannot be relied on."""
         assert self.rule is not None
         window = self.rule.window
-        if self.rule.beyond(self.time):
-            # At the start of a stream nobody can tell yet, and that is no alarm.
-            known = state.counted - len(state.recent) + ends >= FEW
-            return [self.rule.why_not(self.time) if enough else None for enough in known.tolist()]
         if not len(ends):
             return []
-        windows = state.recent.cell[ends[:, None] + np.arange(-window, 0)]
-        settled = self._reliance.settled(windows, shrink=1.0 / self.time, least=LEAST_SCORED * window)
+        windows = state.arrivals.cell[ends[:, None] + np.arange(-window, 0)]
+        if self.rule.beyond(self.time):
+            # At the start of a stream nobody can tell yet, and that is no alarm.
+            known = state.counted - len(state.arrivals) + ends >= FEW
+            why = self.rule.why_not(self.time)
+            few = [too_few(self.bundle.calibration, n, window) for n in (windows >= 0).sum(axis=1).tolist()]
+            return [none or (why if enough else None) for none, enough in zip(few, known.tolist(), strict=True)]
+        settled = self._reliance.settled(windows, shrink=self._shrink(), least=LEAST_SCORED * window)
         rest = np.flatnonzero(~settled)
         found: list[str | None] = [None] * len(ends)
         if len(rest):
             counts = np.stack([self._counts(state, end) for end in ends[rest].tolist()])
-            reasons = self.bundle.watch.doubt(counts, shrink=1.0 / self.time)
+            reasons = self.bundle.watch.doubt(counts, shrink=self._shrink())
             for i, n, reason in zip(rest.tolist(), counts.sum(axis=1).tolist(), reasons, strict=True):
                 found[i] = too_few(self.bundle.calibration, n, window) or reason
         return found
@@ -227,20 +290,38 @@ class Watching:
 
     def _counts(self, state: State, end: int, length: int | None = None) -> np.ndarray:
         assert self.rule is not None
-        part = state.recent.cell[max(end - (length or self.rule.window), 0) : end]
+        length = length or self.rule.window
+        cells, ends = self._read(state, np.array([end]), length)
+        part = cells[max(int(ends[0]) - length, 0) : int(ends[0])]
         return np.bincount(part[part >= 0], minlength=len(self.scores.shift))
 
     def _say(
         self, state: State, position: int, end: int, kind: str, reason: str = "", *, length: int | None = None
     ) -> None:
-        if kind in ("raised", "cleared"):
-            self.active = kind == "raised"
-        else:
-            self.mute = kind == "cannot tell"
         assert self.rule is not None
         length = length or self.rule.window
-        counts, shrink = self._counts(state, end, length), 1.0 / self.time
-        log_odds = float(self.bundle.watch.log_odds(counts, shrink=shrink)[0])
-        risk = float(self.bundle.estimator.estimate(counts, shrink=shrink).risk[0])
-        when = float(state.recent.time[end - 1])
-        self.alarms.append(Alarm(when, position, kind, odds_to_probability(log_odds), risk, log_odds, reason, length))
+        when = state.arrivals.newest(end)
+        if kind == "cannot tell":
+            self.mute = True
+            self.alarms.append(Alarm(when, position, kind, reason=reason, read=length))
+            return
+        counts, shrink = self._counts(state, end, length), self._shrink()
+        found = self.bundle.estimator.estimate(counts, shrink=shrink)
+        doubt = too_few(self.bundle.calibration, int(counts.sum()), length) or found.cannot_tell[0]
+        if doubt is None:
+            log_odds = float(self.bundle.watch.log_odds(counts, shrink=shrink)[0])
+            figures = odds_to_probability(log_odds), float(found.risk[0]), log_odds
+            said = Alarm(when, position, kind, *figures, read=length)
+        else:
+            # That it is unlike anything calibrated is known, and that is why it rings; what it costs is not.
+            said = Alarm(when, position, kind, reason=doubt if kind == "raised" else "", read=length)
+        self.alarms.append(said)
+        if kind == "can tell":
+            self.mute = False
+            return
+        self.active = kind == "raised"
+        if self.active:
+            # Within two windows of a step it should have been noticed: they hold what rang, and may hold what did not yet.
+            self.alarmed.begin(position, reach=max(length, 2 * self.rule.window))
+        else:
+            self.alarmed.end(position)
