@@ -43,7 +43,8 @@ def test_separation_is_that_of_the_bins():
     assert found.auc == pytest.approx(np.mean(areas), abs=1e-12)
     a, n0, n1 = found.auc, 700, 90
     variance = a * (1 - a) + (n1 - 1) * (a / (2 - a) - a * a) + (n0 - 1) * (2 * a * a / (1 + a) - a * a)
-    assert found.error == pytest.approx(math.sqrt(variance / (n0 * n1)), abs=1e-12)
+    by_chance = (n0 + n1 + 1) / (12 * n0 * n1)
+    assert found.error == pytest.approx(math.sqrt(max(variance / (n0 * n1), by_chance)), abs=1e-12)
     cuts = [
         (np.mean([(s >= cut).mean() for s in shifted]), (clean < cut).mean())
         for cut in range(1, calibration.shift.bins)
@@ -187,3 +188,14 @@ def test_a_window_that_is_mostly_unheard_of_is_not_told_however_alike_its_events
     estimator = Estimator(calibration, accuracy_tree())
     window = np.bincount(calibration.place({"energy": np.full(100, 99.0)}), minlength=calibration.cells)
     assert "no calibration row had" in str(estimator.estimate(window, shrink=0.02).cannot_tell[0])
+
+
+@pytest.mark.parametrize(("clean", "shifted"), [(5, 5), (200, 5), (200, 10), (1, 300)])
+def test_scores_that_tell_nothing_do_not_separate_by_chance(clean, shifted):
+    found = 0
+    for seed in range(300):
+        rng = np.random.default_rng([seed, clean, shifted])
+        kind = np.repeat(["clean", "fog"], [clean, shifted])
+        made = calibrate({"energy": rng.normal(size=len(kind))}, kind, rng.random(len(kind)) < 0.7)
+        found += separation(made).enough
+    assert found <= 3

@@ -8,7 +8,7 @@ import pytest
 from roadworthy.analysis.risk import misfit
 from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.misfit import BEYOND, Looks
-from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.analysis.risk.prototypes import Costs, accuracy_tree, detector_tree
 from roadworthy.analysis.risk.sums import Window
 from roadworthy.analysis.risk.transfer import Estimator
 
@@ -80,7 +80,7 @@ def test_the_excess_is_that_of_a_loop_over_events(calibration: Calibration) -> N
                 for kind in (0, 1):
                     here = rows[kind, :, s].sum(axis=0)
                     own = rows[kind].sum(axis=(0, 1)) / rows[kind].sum()
-                    looks.append((here + 4 * own) / (here.sum() + 4))
+                    looks.append((here + own) / (here.sum() + 1))
                 mixed = p_clean * looks[0] + (1 - p_clean) * looks[1]
                 for b, count in enumerate(seen[s]):
                     total += count * (accuracy[b] - mixed @ accuracy)
@@ -129,3 +129,29 @@ def test_the_alarm_watches_what_the_estimate_says_of_an_odd_window(calibration: 
     counts, _ = stream(calibration, np.random.default_rng(5), unsure=1.2, windows=30)
     estimator = Estimator(calibration, accuracy_tree(), tolerable=0.35)
     assert estimator.log_odds(counts) == pytest.approx(estimator.estimate(counts).log_odds, abs=1e-6)
+
+
+def test_a_doubt_does_not_silence_the_alarm(calibration: Calibration, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worse a window looks, the more likely it is above what is tolerable; what looks better is no more likely."""
+    rng = np.random.default_rng(6)
+    looks = {unsure: stream(calibration, rng, unsure=unsure, windows=20)[0] for unsure in (-1.5, 0.0, 0.7, 1.4, 2.1)}
+    estimator = Estimator(calibration, accuracy_tree(), tolerable=0.25)
+    told = {unsure: estimator.log_odds(counts) for unsure, counts in looks.items()}
+    monkeypatch.setattr(misfit, "BELIEVED", 1e-12)
+    monkeypatch.setattr(misfit, "DOUBTED", 0.0)
+    trusting = {unsure: estimator.log_odds(counts) for unsure, counts in looks.items()}
+    for unsure in (0.7, 1.4, 2.1):
+        assert (told[unsure] >= trusting[unsure] - 1e-9).all()
+    assert (told[-1.5] <= trusting[-1.5] + 1e-9).all()
+    medians = [float(np.median(told[unsure])) for unsure in looks]
+    assert medians == sorted(medians) and medians[-1] > 3.0
+
+
+def test_the_detectors_tree_takes_the_same_swing(calibration: Calibration) -> None:
+    counts, _ = stream(calibration, np.random.default_rng(7), unsure=1.5, windows=10)
+    costs = Costs(right=0.0, wrong=1.0, necessary=1.0, unnecessary=0.0)
+    plain, detector = (
+        Estimator(calibration, tree).estimate(counts) for tree in (accuracy_tree(), detector_tree(costs))
+    )
+    assert detector.risk == pytest.approx(plain.risk, abs=1e-4)
+    assert detector.risk_high == pytest.approx(plain.risk_high, abs=0.003)

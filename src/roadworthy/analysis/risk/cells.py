@@ -42,7 +42,8 @@ SHIFT_BINS, RIGHT_BINS = 15, 6
 """More bins tell unseen kinds a little better, and lose more by chance where rows are few (`studies/runtime-risk`)."""
 USUAL = 0.01
 """The share of calibration rows from which on a score is known to be lacking at times."""
-LEAST_PER_BIN = 10
+LEAST_PER_BIN, LEAST_SCARCE = 10, 4
+"""Rows to a bin; and of the scarcer of clean and shifted rows, for the bins that tell the two apart."""
 RIDGE_SHIFT, RIDGE_RIGHT = 1.0, 10.0
 """Being right is harder to learn than shift, and a wrong slope there costs more than a flat one."""
 
@@ -292,6 +293,8 @@ def calibrate(
         if several:
             scores[on] = learning.held_out(table[on], marks[on], w[on], folds[on], ridge=ridge)
         count = min(most, max(2, int(on.sum()) // LEAST_PER_BIN))
+        if on is every:
+            count = min(count, max(2, int(min(is_clean.sum(), (~is_clean).sum())) // LEAST_SCARCE))
         edges = learning.edges_between(scores[on], w[on], count, kept=kept[on])
         models.append(Model(tuple(map(float, coefficients)), edges))
         bins.append(np.searchsorted(edges, scores, side="right"))

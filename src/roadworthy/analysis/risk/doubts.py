@@ -49,7 +49,8 @@ class Separation:
 
 
 def separation(calibration: Calibration) -> Separation:
-    """From the counts alone; the error is Hanley and McNeil's, with as many shifted rows as the smallest kind has."""
+    """From the counts alone; the error is Hanley and McNeil's, with as many shifted rows as the smallest kind has, and no less
+    than that of scores which tell nothing."""
     bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)
     shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
     clean, shifted = shares[0], shares[1:].mean(axis=0)
@@ -60,7 +61,9 @@ def separation(calibration: Calibration) -> Separation:
     spread = auc * (1.0 - auc) + (n1 - 1.0) * (q1 - auc * auc) + (n0 - 1.0) * (q2 - auc * auc)
     youden = np.cumsum(clean)[:-1] - np.cumsum(shifted)[:-1] if len(clean) > 1 else np.zeros(1)
     cut = int(youden.argmax()) + 1
-    error = float(np.sqrt(max(spread, 1e-12) / (n0 * n1)))
+    # Of scores that tell nothing the area varies by this much, however large it happens to be in few rows.
+    by_chance = (n0 + n1 + 1.0) / (12.0 * n0 * n1)
+    error = float(np.sqrt(max(spread / (n0 * n1), by_chance)))
     return Separation(auc, error, float(shifted[cut:].sum()), float(clean[:cut].sum()), cut)
 
 

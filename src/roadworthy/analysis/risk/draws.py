@@ -38,6 +38,8 @@ BIN_PRIOR = 0.1
 """Rows added to every bin: half a row in each of fifteen would put a twentieth of 150 shifted rows where none belong."""
 SHARED = 4.0
 """Rows of the mean accuracy that are added to every bin, so that an empty bin has the mean."""
+FLOOR = 0.1
+"""Rows that a bin has at least of right and of wrong answers: where nobody has seen a wrong one, any bin may hold it."""
 KIND_PRIOR = 0.5
 """Of mixtures of kinds: between one calibrated kind at a time (0) and always their even mixture (infinite)."""
 
@@ -201,9 +203,20 @@ class _Source:
         return result
 
     def shares(self, right: Floats, wrong: Floats) -> Floats:
-        """Beta draws bin by bin, each bin with a few rows of the mean."""
+        """Shares of right answers by bin: their mean over all rows from its own posterior, the bins as Beta draws around it.
+
+        Bins alone would each take the rows of the others for their own: of 200 right answers and no wrong one they would say that
+        there is none, where one in 60 is possible.
+        """
         from scipy.special import betaincinv
 
-        mean = (right.sum() + 0.5) / (right.sum() + wrong.sum() + 1.0)
-        ends = zip(right + SHARED * mean, wrong + SHARED * (1.0 - mean), strict=True)
-        return np.column_stack([betaincinv(a, b, self.uniform()) for a, b in ends])
+        total_right, total_wrong = float(right.sum()), float(wrong.sum())
+        mean = (total_right + 0.5) / (total_right + total_wrong + 1.0)
+        ends = zip(right + max(SHARED * mean, FLOOR), wrong + max(SHARED * (1.0 - mean), FLOOR), strict=True)
+        drawn = np.column_stack([betaincinv(a, b, self.uniform()) for a, b in ends])
+        overall = betaincinv(total_right + 0.5, total_wrong + 0.5, self.uniform())
+        rows = np.maximum(right + wrong, 1e-9)
+        # The rarer of right and wrong is scaled, so that a share stays a share.
+        rare, wanted = (1.0 - drawn, 1.0 - overall) if mean > 0.5 else (drawn, overall)
+        rare = np.minimum(rare * (wanted / np.maximum(rare @ rows / rows.sum(), 1e-300))[:, None], 1.0)
+        return 1.0 - rare if mean > 0.5 else rare

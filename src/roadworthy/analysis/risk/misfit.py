@@ -21,21 +21,21 @@ deviation of a doubt. Windows that fit have none, so that their intervals stay a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadworthy.analysis.risk.cells import Calibration
-from roadworthy.analysis.risk.sums import TINY, Window
+from roadworthy.analysis.risk.sums import TINY, Known, Window
 
 Floats = NDArray[np.float64]
 
-BEYOND = 2.0
+BEYOND = 3.0
 """Standard errors up to which a difference is chance."""
-BELIEVED, DOUBTED = 0.5, 1.5
+BELIEVED, DOUBTED = 0.25, 2.0
 """Of a difference that is not chance; set with the study's own shifts in view. Few windows of the published ones have any."""
-BORROWED = 4.0
+BORROWED = 1.0
 """Rows of a kind's own looks that are added to every bin of its shift score."""
 ROWS = 0.1
 """Rows added to every bin of the shift score, as in the draws."""
@@ -117,6 +117,14 @@ def swing_of(excess: Floats, ways: Floats, weights: Floats) -> Swing:
     believed = BELIEVED * excess[:, None]
     middle = np.einsum("bwg,bg->w", weights, ways)
     return Swing(believed, believed + DOUBTED * np.abs(excess)[:, None] * (ways[:, None, :] - middle[:, None]))
+
+
+def believed_of(known: Known, swing: Swing | None) -> Known:
+    """With what is believed of a swing."""
+    if swing is None:
+        return known
+    moved = known.moved(known.right_shifted, swing.believed)
+    return replace(moved, way=lambda part: believed_of(part, swing))
 
 
 def _look(table: Floats) -> Look:

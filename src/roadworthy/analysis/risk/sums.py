@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,8 @@ class Known:
     clean: Floats
     right_clean: Floats
     right_shifted: Floats
-    way: tuple[slice, Any] | None = None
-    """The rates and the swing with which accuracies were moved away from the calibrated ones; None where they were not."""
+    way: Callable[[Known], Known] | None = None
+    """How accuracies were moved away from the calibrated ones, for the parts of the same window; None where they were not."""
 
     @property
     def shifted(self) -> Floats:

@@ -25,7 +25,7 @@ that chance; `exceedance` is the probability that it is above the tolerable.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,19 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
-from roadworthy.analysis.risk.misfit import Looks, Swing, swing_of
+from roadworthy.analysis.risk.estimates import Belief, Estimates
+from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs
 from roadworthy.analysis.risk.sums import TINY, Known, Window, share_of
 from roadworthy.analysis.risk.tree import Tree, expectation
-from roadworthy.analysis.risk.weighted import among, beta_on, quantiles, with_chance
+from roadworthy.analysis.risk.weighted import among, beta_on, quantiles, reaching, with_chance
 
 Floats = NDArray[np.float64]
 
 PRIOR = (0.5, 0.5)
 """Jeffreys' prior of the rate: most streams are clean, or shifted, for long."""
+ENDS = 0.1
+"""The probability of no shift at all, and of nothing but shift, beside that prior: both are common; a density leaves them out."""
 RATES = 101
 """Rates of shift on the grid, from 0 to 1, denser towards both ends, where rates are told more finely."""
 NONE = 0.01
@@ -60,39 +63,6 @@ NEGLIGIBLE = 1e-13
 """The probability of a rate below which it is left out of what follows."""
 UNLIKELY = 1e-6
 """An exceedance of which the rates that are left out may be a part worth having in its log-odds."""
-
-
-@dataclass(frozen=True, eq=False)
-class Estimates:
-    """One entry a window."""
-
-    n: Floats
-    rate: Floats
-    rate_low: Floats
-    rate_high: Floats
-    accuracy: Floats
-    accuracy_low: Floats
-    accuracy_high: Floats
-    risk: Floats
-    risk_low: Floats
-    risk_high: Floats
-    exceedance: Floats
-    log_odds: Floats
-    strangeness: Floats
-    """The probability that a window of what was calibrated looks at least as strange."""
-    cannot_tell: tuple[str | None, ...]
-    """Why a window's figures should not be relied on; None where they can be."""
-
-    def __len__(self) -> int:
-        return len(self.n)
-
-
-@dataclass(frozen=True, eq=False)
-class Belief:
-    """Of each cell, the probability that an event there is right, and that it is shifted."""
-
-    right: Floats
-    shifted: Floats
 
 
 class Estimator:
@@ -131,7 +101,7 @@ class Estimator:
         self._answers = answer_costs(tree)
         self._mixed, self._clean_share = self._mixture(self.rates)
         self._log_mixed = np.log(self._mixed)
-        self._log_prior = np.log(beta_on(self.rates, prior))
+        self._log_prior = np.log(beta_on(self.rates, prior, ends=ENDS if prior == PRIOR else 0.0))
         self._before = self._expected(prior[0] / (prior[0] + prior[1]))
 
     def estimate(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, confidence: float = 0.95) -> Estimates:
@@ -170,8 +140,8 @@ class Estimator:
             window, shrunk = self._window(table[at : at + few]), factor[at : at + few]
             weights = self._posterior(window, shrunk)
             known, rates = self._known(window, self._clean_share), slice(None)
-            elsewhere = self._elsewhere(known, rates, self._swing(window, weights, shrunk, rates))
-            over, under = self._exceeding(self._risk(elsewhere), weights)
+            swing = self._swing(window, weights, shrunk, rates)
+            over, under = self._exceeding(known, rates, swing, weights)
             found[at : at + few] = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         return found
 
@@ -240,12 +210,18 @@ class Estimator:
         usual /= usual.sum(axis=(0, 2))[:, None]
         swing = self._swing(window, weights, shrink, near)
         known = self._known(window, self._clean_share[:, :, near])
-        elsewhere = self._elsewhere(known, near, swing)
-        known = known.moved(known.right_shifted, None if swing is None else swing.believed)
+        over, under = self._exceeding(known, near, swing, weights)
+        elsewhere, known = self._elsewhere(known, near, swing), believed_of(known, swing)
         right, risk = elsewhere.right / known.total, self._risk(elsewhere)
-        low, high = with_chance(among(right, weights, 0.0, 1.0), np.maximum(n * shrink, TINY), confidence)
-        risk_low, risk_high = among(risk, weights, *self.tree.costs).interval(confidence)
-        over, under = self._exceeding(risk, weights)
+        events = np.maximum(n * shrink, TINY)
+        at_end = [(rate_low == 0.0, 0, near.start == 0), (rate_high == 1.0, -1, near.stop == len(self.rates))]
+        reached = [(windows, slice(at, at + 1 or None)) for windows, at, there in at_end if there and windows.any()]
+        low, high = reaching(
+            right, weights, reached, lambda v, w, on: with_chance(among(v, w, 0.0, 1.0), events[on], confidence)
+        )
+        risk_low, risk_high = reaching(
+            risk, weights, reached, lambda v, w, _: among(v, w, *self.tree.costs).interval(confidence)
+        )
         log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         unlikely = np.minimum(over, under) < UNLIKELY
         if len(rates) < len(self.rates) and unlikely.any():
@@ -300,7 +276,8 @@ class Estimator:
     def _elsewhere(self, known: Known, rates: slice, swing: Swing | None) -> Known:
         """What may be right under a kind of shift that is none of the calibrated."""
         sway = self._sway.moved(known.right_shifted, known.shifted, rates)
-        return replace(known.moved(sway, None if swing is None else swing.doubted), way=(rates, swing))
+        moved = known.moved(sway, None if swing is None else swing.doubted)
+        return replace(moved, way=lambda part: self._elsewhere(part, rates, swing))
 
     def _right_if(self, window: Window, bins: slice = slice(None)) -> tuple[Floats, Floats]:
         """By draw, window and bin: events that are right if they are clean, and if they are shifted."""
@@ -337,7 +314,7 @@ class Estimator:
                 ("_undetected", slice(0, self.separation.cut)),
             ):
                 part = self._known(whole.window, whole.clean_share, bins)
-                parts[name] = part if whole.way is None else self._elsewhere(part, *whole.way)
+                parts[name] = part if whole.way is None else whole.way(part)
         if "p_shift" in wanted:
             yield "p_shift", share_of(whole.shifted, whole.total)
         if "tpr" in wanted:
@@ -350,19 +327,39 @@ class Estimator:
             if f"accuracy_shifted{name}" in wanted:
                 yield f"accuracy_shifted{name}", share_of(part.right_shifted, part.shifted)
 
-    def _exceeding(self, risk: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    def _exceeding(self, known: Known, rates: slice, swing: Swing | None, weights: Floats) -> tuple[Floats, Floats]:
+        """How likely the risk is above what is tolerable, and how likely it is not.
+
+        A doubt must not silence an alarm: it makes a window that looks worse than expected no less likely to be above, and one
+        that looks better no more.
+        """
         if self.tolerable is None:
             nothing = np.full(weights.shape[1], np.nan)
             return nothing, nothing
-        above = risk > self.tolerable
-        return np.where(above, weights, 0.0).sum(axis=(0, 2)), np.where(above, 0.0, weights).sum(axis=(0, 2))
+        as_seen = self._risk(self._elsewhere(known, rates, None))
+        over, under = _divided(as_seen > self.tolerable, weights)
+        if swing is None:
+            return over, under
+        risk = self._risk(self._elsewhere(known, rates, swing))
+        believed = self._risk(believed_of(known, swing)) - self._risk(known)
+        worse = np.einsum("bwg,bwg->w", weights, np.broadcast_to(believed, weights.shape)) > 0.0
+        odd, not_odd = _divided(risk > self.tolerable, weights)
+        doubted = np.where(worse, odd > over, odd < over)
+        return np.where(doubted, odd, over), np.where(doubted, not_odd, under)
+
+
+def _divided(above: NDArray[np.bool_], weights: Floats) -> tuple[Floats, Floats]:
+    return np.where(above, weights, 0.0).sum(axis=(0, 2)), np.where(above, 0.0, weights).sum(axis=(0, 2))
 
 
 def _rows_at(rates: Floats, independent: Floats) -> Floats:
-    """How many rows tell as much about a mixture at each rate as the clean and the shifted ones together."""
+    """How many rows tell as much about a mixture at each rate as the clean and the shifted ones together.
+
+    No more than at even parts: what an event is takes both, and where one of them is rare the likeliest rate is a guess.
+    """
     clean, shifted = np.maximum(independent[0], 1.0), 1.0 / np.mean(1.0 / np.maximum(independent[1:], 1.0))
     result: Floats = 1.0 / ((1.0 - rates) ** 2 / clean + rates**2 / shifted)
-    return result
+    return np.minimum(result, 4.0 / (1.0 / clean + 1.0 / shifted))
 
 
 def _span(likely: NDArray[np.bool_]) -> slice:

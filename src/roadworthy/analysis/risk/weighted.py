@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Interval = Callable[[Floats, Floats, NDArray[np.bool_]], tuple[Floats, Floats]]
+"""Of values and weights of some windows, the interval of each."""
 
 RESOLUTION = 400
 """Steps between the least and the greatest value: finer than any interval that a window can give."""
@@ -111,8 +114,25 @@ def _crossing(upto: Floats, ends: Floats, level: float) -> Floats:
     return result
 
 
-def beta_on(rates: Floats, prior: tuple[float, float]) -> Floats:
-    """A Beta prior's probability of the neighbourhood of each rate.
+def reaching(
+    values: Floats, weights: Floats, ends: Sequence[tuple[NDArray[np.bool_], slice]], interval: Interval
+) -> tuple[Floats, Floats]:
+    """The intervals of values (draws x windows x rates), stretched over those at an end of the rates that a window's rate reaches.
+
+    A rate that is not told from 0 may be 0, and then the values are those there: a central interval of a density leaves them out.
+    """
+    everywhere = np.ones(weights.shape[1], dtype=bool)
+    low, high = interval(np.broadcast_to(values, weights.shape), weights, everywhere)
+    for windows, at in ends:
+        there = weights[:, windows, at]
+        there = there / np.maximum(there.sum(axis=(0, 2)), 1e-300)[:, None]
+        least, most = interval(np.broadcast_to(values, weights.shape)[:, windows, at], there, windows)
+        low[windows], high[windows] = np.minimum(low[windows], least), np.maximum(high[windows], most)
+    return low, high
+
+
+def beta_on(rates: Floats, prior: tuple[float, float], *, ends: float = 0.0) -> Floats:
+    """A Beta prior's probability of the neighbourhood of each rate, with so much at 0 and at 1 beside it.
 
     >>> beta_on(np.linspace(0.0, 1.0, 5), (1.0, 1.0)).tolist()
     [0.125, 0.25, 0.25, 0.25, 0.125]
@@ -124,4 +144,6 @@ def beta_on(rates: Floats, prior: tuple[float, float]) -> Floats:
         raise ValueError(f"the prior of the rate is a Beta with two positive numbers, found {prior}")
     middle = (rates[1:] + rates[:-1]) / 2
     below = np.concatenate([[0.0], betainc(a, b, middle), [1.0]])
-    return np.maximum(np.diff(below), 1e-12)
+    found = np.diff(below) * (1.0 - 2.0 * ends)
+    found[[0, -1]] += ends
+    return np.maximum(found, 1e-12)
