@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import betaincinv, gammaln, roots_jacobi, xlog1py, xlogy
@@ -33,7 +33,16 @@ from roadworthy.analysis.risk.rates import (
     rogan_gladen,
     uniformity,
 )
-from roadworthy.analysis.risk.rates.answer import ALIKE, BEYOND_CHANCE, DOUBTFUL, NO_EVENTS, OUTSIDE, UNIFORM, WEAK
+from roadworthy.analysis.risk.rates.answer import (
+    ALIKE,
+    BEYOND_CHANCE,
+    DOUBTFUL,
+    MIXTURE,
+    NO_EVENTS,
+    OUTSIDE,
+    UNIFORM,
+    WEAK,
+)
 from roadworthy.analysis.risk.rates.bayes import beta_nodes
 from roadworthy.analysis.risk.rates.calibrated import SPREAD
 from roadworthy.analysis.risk.rates.cells_of_rate import densest, prior_mass
@@ -174,6 +183,51 @@ def test_a_calibration_without_rows_or_sense_is_refused_with_the_reason() -> Non
     ):
         with pytest.raises(CannotTell, match=r"TPR \+ TNR = 0.900 <= 1"):
             estimate()
+
+
+def test_a_calibration_that_the_added_rows_turn_round_is_refused() -> None:
+    # TPR 1 of five rows, FPR 0.9 of a thousand; with a row added to every bin 0.857 and 0.899: rates would fall with alarms.
+    turned = Calibrated.from_table({"clean": [100, 900], "fog": [0, 5]})
+    for estimate in (
+        lambda: rogan_gladen(90, 100, turned),
+        lambda: BayesTable.build(100, turned),
+        lambda: likelihood_rate([10, 90], turned),
+        lambda: posterior_rate([10, 90], turned),
+    ):
+        with pytest.raises(CannotTell, match=r"TPR \+ TNR = 0.958 <= 1 with the row that is added to every bin"):
+            estimate()
+
+
+@given(st.lists(st.integers(0, 30), min_size=4, max_size=4).filter(lambda n: sum(n[:2]) and sum(n[2:])))
+@example([100, 900, 0, 5])
+def test_more_alarms_never_tell_a_lower_rate(rows) -> None:
+    calibrated = Calibrated.from_table({"clean": rows[:2], "fog": rows[2:]})
+    alarms = np.arange(0, 21, 4)
+    bins = np.stack([20 - alarms, alarms], axis=1)
+    try:
+        found = [rogan_gladen(alarms, 20, calibrated), likelihood_rate(bins, calibrated, draws=5)]
+    except CannotTell:
+        return
+    assert all((np.diff(rates.value) >= -1e-6).all() for rates in found)
+
+
+def test_kinds_in_even_parts_are_said_to_be_so_and_hold_of_no_kind_alone() -> None:
+    two = Calibrated.from_table({"clean": [450, 50], "fog": [120, 180], "snow": [15, 285]})
+    one = Calibrated.from_table({"clean": [450, 50], "fog": [120, 180]})
+    bins = np.array([[40, 60]])
+    for estimate in (
+        lambda rows, kinds: rogan_gladen([60], 100, rows, kinds=kinds),
+        lambda rows, kinds: likelihood_rate(bins, rows, kinds=kinds, draws=20),
+        lambda rows, kinds: posterior_rate(bins, rows, kinds=kinds, draws=20),
+        lambda rows, kinds: posterior_rate(bins, rows, kinds=kinds, draws=20, interval="credible"),
+        lambda rows, kinds: BayesTable.build(100, rows, kinds=kinds).rate([60]),
+    ):
+        even = estimate(two, "seen")
+        assert even.flagged(MIXTURE).all() and even.method.endswith("shift of the calibrated kinds in even parts")
+        assert not estimate(one, "seen").flagged(MIXTURE).any()
+        assert not estimate(two, "new").flagged(MIXTURE).any()
+    # All of a stream is fog: 60 alarms in 100 are what it makes. Even parts exclude that, a new kind does not.
+    assert rogan_gladen(600, 1000, two, kinds="seen").high < 1.0 == rogan_gladen(600, 1000, two).high
 
 
 def test_a_calibration_that_may_be_useless_is_flagged_and_excludes_nothing() -> None:
@@ -352,6 +406,46 @@ def test_the_draws_of_a_new_kind_lie_around_the_calibrated_shares() -> None:
     assert seen.shifted.mean(axis=0) == pytest.approx(BINS.shifted_shares, abs=0.01)
     assert new.shifted.std(axis=0)[3] > 2 * seen.shifted.std(axis=0)[3]
     assert new.clean == pytest.approx(seen.clean)
+
+
+@pytest.mark.parametrize("interval", ["score", "credible"])
+@pytest.mark.parametrize("kinds", ["seen", "new"])
+def test_a_window_says_the_same_beside_any_other(interval, kinds) -> None:
+    windows = np.array([[48, 30, 16, 6], [480, 300, 160, 60], [4800, 3000, 1600, 600_000], [9000, 6000, 4000, 2000]])
+    together = posterior_rate(windows, BINS, interval=interval, kinds=kinds, draws=20)
+    for i, window in enumerate(windows):
+        alone = posterior_rate(window, BINS, interval=interval, kinds=kinds, draws=20)
+        for name in ("value", "low", "high"):
+            assert float(getattr(alone, name)) == pytest.approx(getattr(together, name)[i], abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [10**4, 10**5, 10**6, 10**8])
+@pytest.mark.parametrize("rate", [0.0, 0.1024, 0.5, 0.99])
+def test_intervals_of_long_windows_are_as_wide_as_their_information_says(n, rate) -> None:
+    # The calibration is all but certain: the rate of a window is told with a variance of 1 / (n sum (q - c)^2 / m).
+    clean, shifted, rows = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4]), 10**13
+    calibrated = Calibrated.from_table({"clean": clean * rows, "fog": shifted * rows})
+    mixed = rate * shifted + (1 - rate) * clean
+    deviation = 1 / math.sqrt(n * float((shifted - clean) ** 2 @ (1 / mixed)))
+    bounds = np.clip([rate - 1.96 * deviation, rate + 1.96 * deviation], 0.0, 1.0)
+    likeliest = likelihood_rate(n * mixed, calibrated, kinds="seen", draws=5)
+    assert float(likeliest.value) == pytest.approx(rate, abs=1e-6)
+    assert [float(likeliest.low), float(likeliest.high)] == pytest.approx(bounds, abs=0.1 * deviation)
+    credible = posterior_rate(n * mixed, calibrated, kinds="seen", interval="credible", draws=5)
+    if 4 * deviation < rate < 1 - 4 * deviation:
+        assert float(credible.value) == pytest.approx(rate, abs=0.1 * deviation)
+        assert [float(credible.low), float(credible.high)] == pytest.approx(bounds, abs=0.3 * deviation)
+
+
+def test_intervals_of_a_million_events_cover_the_rate() -> None:
+    rng, rate, n = np.random.default_rng(1), 0.1024, 10**6
+    clean, shifted = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4])
+    calibrated = Calibrated.from_table({"clean": clean * 10**8, "fog": shifted * 10**8})
+    windows = rng.multinomial(n, rate * shifted + (1 - rate) * clean, size=200)
+    found = likelihood_rate(windows, calibrated, kinds="seen", draws=20)
+    assert ((found.low <= rate) & (rate <= found.high)).mean() == pytest.approx(0.95, abs=0.04)
+    found = posterior_rate(windows[:40], calibrated, kinds="seen", interval="credible", draws=20)
+    assert ((found.low <= rate) & (rate <= found.high)).mean() >= 0.85
 
 
 def test_counts_of_other_bins_are_refused() -> None:

@@ -4,7 +4,8 @@ Every estimator takes counts of one window or of many and gives `Rates`: values,
 `mean_rate` believes the verdicts; `rogan_gladen` corrects them for false alarms and misses; `BayesTable` does so with Beta
 posteriors, once for every count; `likelihood_rate` and `posterior_rate` read score bins, which say more than verdicts.
 `paper_fallback_rate` and `paper_forward_rate` are what the authors' code does. By default the intervals speak of a shift
-of a *new kind*; `kinds="seen"` speaks of those calibrated. What no number can be told of is refused: `CannotTell`.
+of a *new kind*; `kinds="seen"` speaks of the calibrated kinds in even parts, not of one of them alone, and is flagged where there
+are several. What no number can be told of is refused: `CannotTell`.
 
 >>> calibrated = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})   # by kind: rows cleared and alarmed
 >>> rate = rogan_gladen(45, 100, calibrated)[()]

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike
 from roadworthy.statistics.arguments import check_confidence
 
 from . import cells_of_rate
-from .answer import NO_EVENTS, WEAK, Floats, Rates, answered
-from .calibrated import BIN_PRIOR, Calibrated, Kinds, check_kinds
+from .answer import MIXTURE, NO_EVENTS, WEAK, Floats, Rates, answered
+from .calibrated import BIN_PRIOR, Calibrated, Kinds, check_kinds, spoken_of
 
 CHUNK = 2_000_000
 
@@ -41,6 +41,7 @@ class BayesTable:
     confidence: float
     method: str
     weak: bool
+    mixture: bool = False
 
     @classmethod
     def build(
@@ -62,14 +63,15 @@ class BayesTable:
         likelihood = _likelihood(int(n), calibrated, kinds, cells)
         mass = cells_of_rate.normalised(likelihood * cells_of_rate.prior_mass(prior, cells))
         low, high = cells_of_rate.densest(mass, confidence)
-        of = "shift of a new kind" if kinds == "new" else "shift of the kinds calibrated"
-        method = f"Bayes over TPR and FPR, {of}"
-        return cls(int(n), mass, cells_of_rate.mean(mass), low, high, confidence, method, calibrated.weak(kinds))
+        method = f"Bayes over TPR and FPR, {spoken_of(kinds)}"
+        doubts = calibrated.weak(kinds), calibrated.mixture(kinds)
+        return cls(int(n), mass, cells_of_rate.mean(mass), low, high, confidence, method, *doubts)
 
     def rate(self, alarms: ArrayLike) -> Rates:
         """The posterior mean and the densest interval for these counts."""
         k = self._at(alarms)
-        flags = {WEAK: np.full(k.shape, self.weak), NO_EVENTS: np.full(k.shape, self.n == 0)}
+        standing = {WEAK: self.weak, NO_EVENTS: self.n == 0, MIXTURE: self.mixture}
+        flags = {flag: np.full(k.shape, stands) for flag, stands in standing.items()}
         return answered((self.value[k], self.low[k], self.high[k]), self.confidence, self.method, flags)
 
     def exceedance(self, alarms: ArrayLike, rate: float) -> Floats:

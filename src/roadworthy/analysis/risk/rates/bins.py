@@ -17,21 +17,27 @@ shares, and a mixture over what the shares may be (Dirichlet draws; tilted, for 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.statistics.arguments import check_choice, check_confidence, tail_probability
 
 from . import cells_of_rate
-from .answer import ALIKE, NO_EVENTS, Floats, Rates, answered, bin_counts
-from .calibrated import BIN_PRIOR, Calibrated, Kinds, check_kinds
+from .answer import ALIKE, MIXTURE, NO_EVENTS, Floats, Rates, answered, bin_counts
+from .calibrated import BIN_PRIOR, Calibrated, Kinds, check_kinds, spoken_of
+from .score_test import score_interval
 
 CHUNK = 2_000_000
-PLACES = 201
-"""Rates at which the score test is made; between them the ends are interpolated."""
+LONG = 10_000
+"""Events of a window beyond which cells are laid where its rate is, and nowhere else."""
+ZOOMS = 6
+UNLIKELY = 40.0
+"""How far a log-likelihood lies below the highest where it is left out."""
 
 
 def likelihood_rate(
@@ -48,10 +54,12 @@ def likelihood_rate(
     _check_two_bins(calibrated)
     table = bin_counts(counts, calibrated.bins)
     empty = table.sum(axis=-1) == 0.0
-    value = np.where(empty, 0.0, _maximum(table.reshape(-1, calibrated.bins), calibrated).reshape(empty.shape))
-    low, high = _score_interval(table, calibrated, kinds, draws, seed, confidence)
-    flags = {NO_EVENTS: empty, ALIKE: np.full(empty.shape, calibrated.alike)}
-    method = f"maximum likelihood over {calibrated.bins} bins; score interval, {_of(kinds)}"
+    likeliest = most_likely(table.reshape(-1, calibrated.bins), calibrated)
+    value = np.where(empty, 0.0, likeliest.reshape(empty.shape))
+    low, high = _score_interval(table, likeliest, calibrated, kinds, draws, seed, confidence)
+    standing = {ALIKE: calibrated.alike, MIXTURE: calibrated.mixture(kinds)}
+    flags = {NO_EVENTS: empty, **{flag: np.full(empty.shape, stands) for flag, stands in standing.items()}}
+    method = f"maximum likelihood over {calibrated.bins} bins; score interval, {spoken_of(kinds)}"
     return answered((value, low, high), confidence, method, flags)
 
 
@@ -76,8 +84,10 @@ def posterior_rate(
     found = posterior.rate(counts, prior=prior, confidence=confidence)
     if interval == "credible":
         return found
-    low, high = _score_interval(np.asarray(counts, dtype=np.float64), calibrated, kinds, draws, seed, confidence)
-    method = f"posterior mean over {calibrated.bins} bins; score interval, {_of(kinds)}"
+    table = np.asarray(counts, dtype=np.float64)
+    likeliest = most_likely(table.reshape(-1, calibrated.bins), calibrated)
+    low, high = _score_interval(table, likeliest, calibrated, kinds, draws, seed, confidence)
+    method = f"posterior mean over {calibrated.bins} bins; score interval, {spoken_of(kinds)}"
     return answered((found.value, low, high), confidence, method, found.flags)
 
 
@@ -89,6 +99,7 @@ class BinPosterior:
     shifted: Floats
     alike: bool
     method: str
+    mixture: bool = False
 
     @classmethod
     def build(
@@ -105,24 +116,9 @@ class BinPosterior:
         if kinds == "new":
             # One draw in each of equally likely parts: a hundred then say what a thousand independent ones do.
             shifted = calibrated.tilted(rng.permutation(calibrated.tilts(draws)), shifted)
-        method = f"posterior mean over {calibrated.bins} bins; credible interval, {_of(kinds)}"
-        return cls(np.maximum(clean, 1e-12), np.maximum(shifted, 1e-12), calibrated.alike, method)
-
-    def mass(self, counts: ArrayLike, *, prior: tuple[ArrayLike, ArrayLike] = cells_of_rate.JEFFREYS) -> Floats:
-        """The posterior of the rate in cells: windows x cells."""
-        table = bin_counts(counts, self.clean.shape[1])
-        rows = table.reshape(-1, table.shape[-1])
-        cells = cells_of_rate.cells_for(rows.sum(axis=1).max(initial=0.0))
-        rate = cells_of_rate.middles(cells)[:, None, None]
-        log = np.log(rate * self.shifted + (1.0 - rate) * self.clean).reshape(-1, table.shape[-1]).T
-        likelihood = np.empty((len(rows), cells))
-        step = max(1, CHUNK // log.shape[1])
-        for start in range(0, len(rows), step):
-            part = rows[start : start + step] @ log
-            np.exp(part - part.max(axis=1, keepdims=True), out=part)
-            likelihood[start : start + step] = part.reshape(len(part), cells, -1).sum(axis=2)
-        believed = cells_of_rate.prior_mass(prior, cells)
-        return cells_of_rate.normalised(likelihood.reshape(*table.shape[:-1], cells) * believed)
+        method = f"posterior mean over {calibrated.bins} bins; credible interval, {spoken_of(kinds)}"
+        shares = np.maximum(clean, 1e-12), np.maximum(shifted, 1e-12)
+        return cls(*shares, calibrated.alike, method, calibrated.mixture(kinds))
 
     def rate(
         self,
@@ -133,15 +129,59 @@ class BinPosterior:
     ) -> Rates:
         """Posterior mean and densest interval of each window; `prior` is a Beta prior, for all windows or each."""
         check_confidence(confidence)
-        mass = self.mass(counts, prior=prior)
-        low, high = cells_of_rate.densest(mass, confidence)
-        empty = np.asarray(counts, dtype=np.float64).sum(axis=-1) == 0.0
-        flags = {NO_EVENTS: empty, ALIKE: np.full(empty.shape, self.alike)}
-        return answered((cells_of_rate.mean(mass), low, high), confidence, self.method, flags)
+        table = bin_counts(counts, self.clean.shape[1])
+        windows = table.shape[:-1]
+        rows = table.reshape(-1, table.shape[-1])
+        n = rows.sum(axis=1)
+        a, b = (np.broadcast_to(np.asarray(x, dtype=np.float64), windows).ravel() for x in prior)
+        found = np.empty((3, len(rows)))
+        for some, cells, span in self._grids(rows, n):
+            believed = cells_of_rate.prior_mass((a[some], b[some]), cells, span)
+            mass = cells_of_rate.normalised(self._likelihood(rows[some], cells, span) * believed)
+            found[:, some] = cells_of_rate.mean(mass, span), *cells_of_rate.densest(mass, confidence, span)
+        standing = {ALIKE: self.alike, MIXTURE: self.mixture}
+        flags = {flag: np.full(windows, stands) for flag, stands in standing.items()}
+        ends = (x.reshape(windows) for x in found)
+        return answered(ends, confidence, self.method, {NO_EVENTS: (n == 0.0).reshape(windows), **flags})
 
+    def _grids(self, rows: Floats, n: Floats) -> Iterator[tuple[NDArray[np.intp], int, cells_of_rate.Span]]:
+        """Which windows share which cells: by their own length, whatever else is asked about, and long ones each by itself."""
+        step = cells_of_rate.FEWEST
+        cells = np.array([step * math.ceil(cells_of_rate.cells_for(size) / step) for size in n], dtype=np.intp)
+        long = n > LONG
+        for count in np.unique(cells[~long]):
+            yield np.flatnonzero((cells == count) & ~long), int(count), cells_of_rate.WHOLE
+        for i in np.flatnonzero(long):
+            yield np.array([i]), cells_of_rate.MOST, self._around(rows[i : i + 1], float(n[i]))
 
-def _of(kinds: str) -> str:
-    return "shift of a new kind" if kinds == "new" else "shift of the kinds calibrated"
+    def _around(self, row: Floats, n: float) -> cells_of_rate.Span:
+        """The angles between which the rate of a long window lies, for every draw that it leaves possible."""
+        (first, last), cells = cells_of_rate.WHOLE, cells_of_rate.MOST
+        for _ in range(ZOOMS):
+            width = (last - first) / cells
+            if width * math.sqrt(n) <= 1.0 / 8.0:
+                break
+            # A peak may lie half a cell off: there it is lower by at most so much, since n events tell pi^2 n about the angle.
+            lower = UNLIKELY + n * (math.pi * width / 2.0) ** 2 / 2.0
+            likelihood = self._likelihood(row, cells, (first, last))[0]
+            kept = np.flatnonzero(likelihood > math.exp(-min(lower, 690.0)))
+            least, most = max(first, first + (kept[0] - 1) * width), min(last, first + (kept[-1] + 2) * width)
+            if most - least > 0.9 * (last - first):
+                break
+            first, last = float(least), float(most)
+        return first, last
+
+    def _likelihood(self, rows: Floats, cells: int, span: cells_of_rate.Span) -> Floats:
+        """Windows x cells: summed over the draws, as parts of the highest of each window."""
+        rate = cells_of_rate.middles(cells, span)[:, None, None]
+        log = np.log(rate * self.shifted + (1.0 - rate) * self.clean).reshape(-1, rows.shape[1]).T
+        likelihood = np.empty((len(rows), cells))
+        step = max(1, CHUNK // log.shape[1])
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step] @ log
+            np.exp(part - part.max(axis=1, keepdims=True), out=part)
+            likelihood[start : start + step] = part.reshape(len(part), cells, -1).sum(axis=2)
+        return likelihood
 
 
 def _check_two_bins(calibrated: Calibrated) -> None:
@@ -149,7 +189,7 @@ def _check_two_bins(calibrated: Calibrated) -> None:
         calibrated.check_verdicts()
 
 
-def _maximum(rows: Floats, calibrated: Calibrated) -> Floats:
+def most_likely(rows: Floats, calibrated: Calibrated) -> Floats:
     """Newton's method on the concave log-likelihood, kept within a bracket that halves where Newton leaves it."""
     c, d = calibrated.clean_shares, calibrated.shifted_shares - calibrated.clean_shares
     low, high = np.zeros(len(rows)), np.ones(len(rows))
@@ -170,50 +210,13 @@ def _maximum(rows: Floats, calibrated: Calibrated) -> Floats:
 
 
 def _score_interval(
-    table: Floats, calibrated: Calibrated, kinds: Kinds, draws: int, seed: int, confidence: float
+    table: Floats, likeliest: Floats, calibrated: Calibrated, kinds: Kinds, draws: int, seed: int, confidence: float
 ) -> tuple[Floats, Floats]:
     """Window by window, the ends of the inverted score test; every rate where there are no events."""
     possible = BinPosterior.build(calibrated, kinds=kinds, draws=draws, seed=seed, added=BIN_PRIOR)
+    shares = calibrated.clean_shares, calibrated.shifted_shares
     tail, rows = tail_probability(confidence, "two"), table.reshape(-1, calibrated.bins)
     empty = table.sum(axis=-1) == 0.0
-    low, high = (end.reshape(empty.shape) for end in _inverted(rows, calibrated, possible, tail))
+    ends = score_interval(rows, likeliest, shares, (possible.clean, possible.shifted), tail)
+    low, high = (end.reshape(empty.shape) for end in ends)
     return np.where(empty, 0.0, low), np.where(empty, 1.0, high)
-
-
-def _inverted(rows: Floats, calibrated: Calibrated, possible: BinPosterior, tail: float) -> tuple[Floats, Floats]:
-    """The lowest and the highest rate that the score test does not reject; where it rejects all, the least rejected one."""
-    rate = np.linspace(0.0, 1.0, PLACES)
-    low, high = np.empty(len(rows)), np.empty(len(rows))
-    step = max(1, CHUNK // (PLACES * len(possible.clean)))
-    for start in range(0, len(rows), step):
-        some = slice(start, start + step)
-        excess = tail - _least_tail(rows[some], calibrated, possible, rate)
-        excess -= np.maximum(excess.min(axis=1, keepdims=True), 0.0)
-        inside = excess <= 0.0
-        first, last = inside.argmax(axis=1), PLACES - 1 - inside[:, ::-1].argmax(axis=1)
-        low[some], high[some] = _crossing(excess, rate, first, -1), _crossing(excess, rate, last, 1)
-    return low, high
-
-
-def _least_tail(rows: Floats, calibrated: Calibrated, possible: BinPosterior, rate: Floats) -> Floats:
-    """Windows x rates: the smaller of the chances of a score as high, or as low, as that seen, over all that is possible."""
-    from scipy.special import ndtr
-
-    difference = calibrated.shifted_shares - calibrated.clean_shares
-    part = difference / (calibrated.clean_shares + rate[:, None] * difference)
-    clean, shifted = ((1.0 - rate)[:, None], possible.clean.T), (rate[:, None], possible.shifted.T)
-    expected, square = (sum(weight * (x @ shares) for weight, shares in (clean, shifted)) for x in (part, part**2))
-    n = rows.sum(axis=1)[:, None, None]
-    deviation = np.sqrt(np.maximum(n * (square - expected**2), 1e-300))
-    below = ndtr(((rows @ part.T)[:, :, None] - n * expected) / deviation).mean(axis=2)
-    return np.minimum(below, 1.0 - below)
-
-
-def _crossing(excess: Floats, rate: Floats, at: np.ndarray, step: int) -> Floats:
-    """Where the excess becomes positive between a place inside and its neighbour outside."""
-    every = np.arange(len(excess))
-    beyond = np.clip(at + step, 0, PLACES - 1)
-    inside, outside = excess[every, at], excess[every, beyond]
-    part = np.where(outside > inside, -inside / np.maximum(outside - inside, 1e-300), 0.0)
-    result: Floats = rate[at] + np.clip(part, 0.0, 1.0) * (rate[beyond] - rate[at])
-    return result

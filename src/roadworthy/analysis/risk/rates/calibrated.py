@@ -7,6 +7,10 @@ of the calibrated kinds less what sampling explains, times 1 + 1/K since their m
 `SPREAD`, keeps a few kinds that happen to agree from promising too much, and stands alone where there is only one. With two bins
 theta is a multiple of the difference in TPR, so that the Beta is matched to the spread of the kinds by moments (FIELD.md, 2).
 
+``kinds="new"`` (the default everywhere) speaks of a draw of theta: of a kind never seen, and of any one of those calibrated.
+``kinds="seen"`` speaks of streams whose shifted events are the calibrated kinds in even parts, and of nothing else: where only one
+of several kinds streams, its intervals miss the rate often (TPRs of 0.6 and 0.95: half of the time), and a flag says so.
+
 >>> one = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
 >>> one.fpr, one.tpr, round(one.spread, 2), round(one.tpr_variance("seen") ** 0.5, 3), round(one.tpr_variance("new") ** 0.5, 3)
 (0.1, 0.8, 0.22, 0.028, 0.128)
@@ -29,6 +33,7 @@ from .answer import CannotTell
 
 Floats = NDArray[np.float64]
 Kinds = Literal["new", "seen"]
+"""Of which shift an interval speaks: of a kind like those calibrated, or of all of these in even parts."""
 
 SPREAD = 0.22
 """Standard deviation of the tilt of a new kind, where one kind is known: chosen on the published scores of seed 003, where 0.15
@@ -171,6 +176,17 @@ class Calibrated:
             raise CannotTell(
                 f"TPR + TNR = {self.tpr + 1.0 - self.fpr:.3f} <= 1: shifted cases alarm no more often than clean ones"
             )
+        # What the estimators read: of few rows the added one may turn the order round, and rates would fall with alarms.
+        smooth = float(self.shifted_shares[1] - self.clean_shares[1])
+        if smooth <= 0.0:
+            raise CannotTell(
+                f"TPR + TNR = {smooth + 1.0:.3f} <= 1 with the row that is added to every bin: too few rows say that "
+                "shifted cases alarm more often than clean ones"
+            )
+
+    def mixture(self, kinds: Kinds) -> bool:
+        """Whether what is said holds of several kinds in even parts, and not of each."""
+        return kinds == "seen" and len(self.kinds) > 1
 
     def weak(self, kinds: Kinds = "new") -> bool:
         """Whether TPR + TNR <= 1 lies within the one-sided 95% bound."""
@@ -193,6 +209,11 @@ def check_kinds(kinds: str) -> None:
     """Refuse what is neither."""
     if kinds not in ("new", "seen"):
         raise ValueError(f"kinds must be 'new' or 'seen', found {kinds!r}")
+
+
+def spoken_of(kinds: Kinds) -> str:
+    """The shift of which an interval speaks, in the words of a method."""
+    return "shift of a new kind" if kinds == "new" else "shift of the calibrated kinds in even parts"
 
 
 def _shares(rows: Floats) -> Floats:

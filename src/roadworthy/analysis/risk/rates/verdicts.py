@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.statistics import wilson_bounds
 from roadworthy.statistics.arguments import check_choice, tail_probability
 
-from .answer import BEYOND_CHANCE, NO_EVENTS, OUTSIDE, WEAK, Rates, answered, window_counts
-from .calibrated import Calibrated, Kinds, check_kinds
+from .answer import BEYOND_CHANCE, MIXTURE, NO_EVENTS, OUTSIDE, WEAK, Rates, answered, window_counts
+from .calibrated import Calibrated, Kinds, check_kinds, spoken_of
 
 Floats = NDArray[np.float64]
 
@@ -67,9 +67,10 @@ def rogan_gladen(
     flags = {
         NO_EVENTS: unknown,
         WEAK: np.full(value.shape, calibrated.weak(kinds)),
+        MIXTURE: np.full(value.shape, calibrated.mixture(kinds)),
         **_outside(trace, size, calibrated, kinds, z),
     }
-    method = f"Rogan-Gladen, clipped; {interval} interval, {_of(kinds)}"
+    method = f"Rogan-Gladen, clipped; {interval} interval, {spoken_of(kinds)}"
     where_known = np.where(unknown, 0.0, value), np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
     return answered(where_known, confidence, method, flags)
 
@@ -98,10 +99,6 @@ def paper_forward_rate(alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated, 
 def _share(k: Floats, size: Floats) -> Floats:
     result: Floats = k / np.where(size > 0.0, size, 1.0)
     return result
-
-
-def _of(kinds: str) -> str:
-    return "shift of a new kind" if kinds == "new" else "shift of the kinds calibrated"
 
 
 def _outside(
