@@ -29,10 +29,12 @@ class Window:
         self.n = table.sum(axis=1)
         self.empty = self.n <= TINY
         folded = calibration.folded(np.where(self.empty[:, None], before, table) if self.empty.any() else table)
-        inner = folded.sum(axis=4)
-        self.clean, self.shifted = inner.sum(axis=3), inner.sum(axis=2)
-        self.by_shift = self.clean.sum(axis=2)
-        self.outside = folded[..., 1].sum(axis=(1, 2, 3))
+        # Products with ones: sums over short axes are four times as slow.
+        outside = folded[..., 1]
+        inner = folded[..., 0] + outside
+        self.clean, self.shifted = inner @ np.ones(inner.shape[3]), inner.sum(axis=2)
+        self.by_shift = self.clean @ np.ones(inner.shape[2])
+        self.outside = outside.reshape(len(table), -1).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
