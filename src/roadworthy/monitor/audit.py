@@ -29,16 +29,16 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     right = bundle.estimator.believe(reading.counts, shrink=shrink).right
     accuracy = float(model.accuracy[0])
     expected = np.where(cells >= 0, right[np.maximum(cells, 0)], accuracy)
-    found = _own(bundle, state, marks, expected)
+    found = _own(bundle, state, marks, expected, reading.weights)
     is_carried = found is None
     if found is None:
-        found = _carried(bundle, state, cells, expected)
+        found = _carried(bundle, state, cells, expected, reading.weights)
     if found is None:
         return None
     # What no label reached is the model's, with the model's interval.
     rest = (1.0 - found.covered) * (float(model.accuracy_high[0]) - float(model.accuracy_low[0])) / 2.0
     half = math.hypot((found.high - found.low) / 2.0, rest)
-    low, high = max(0.0, found.value - half), min(1.0, found.value + half)
+    low, high = (min(1.0, max(0.0, end)) for end in (found.value - half, found.value + half))
     slope = _slope(bundle, float(model.rate[0]))
     risk = float(model.risk[0])
     costs = sorted(
@@ -46,10 +46,12 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     )
     value = min(1.0, max(0.0, found.value))
     at = min(max(risk + slope * (value - accuracy), bundle.tree.costs[0]), bundle.tree.costs[1])
-    return Audited(value, low, high, at, costs[0], costs[1], found.labels, found.covered, is_carried)
+    return Audited(value, low, high, at, costs[0], costs[1], found.labels, found.covered, is_carried, found.overstated)
 
 
-def _own(bundle: Bundle, state: State, marks: np.ndarray, expected: np.ndarray) -> Corrected | None:
+def _own(
+    bundle: Bundle, state: State, marks: np.ndarray, expected: np.ndarray, weights: np.ndarray
+) -> Corrected | None:
     given = state.labels.given
     at = np.flatnonzero(np.isin(marks, np.fromiter(given, dtype=np.uint64, count=len(given))))
     if len(at) < LEAST:
@@ -57,10 +59,12 @@ def _own(bundle: Bundle, state: State, marks: np.ndarray, expected: np.ndarray) 
     labels = [state.labels.weighed(mark) for mark in marks[at].tolist()]
     correct = np.array([label.correct for label in labels])
     probability = np.array([label.probability for label in labels])
-    return difference(expected, at, correct, probability, confidence=bundle.confidence)
+    return difference(expected, at, correct, probability, confidence=bundle.confidence, weights=weights)
 
 
-def _carried(bundle: Bundle, state: State, cells: np.ndarray, expected: np.ndarray) -> Corrected | None:
+def _carried(
+    bundle: Bundle, state: State, cells: np.ndarray, expected: np.ndarray, importance: np.ndarray
+) -> Corrected | None:
     """By the last labels: residuals against what the model expects of events like them, weighed by how they were drawn."""
     labels = [label for label in state.labels.last(LAST) if label.cell >= 0]
     if len(labels) < LEAST:
@@ -73,7 +77,8 @@ def _carried(bundle: Bundle, state: State, cells: np.ndarray, expected: np.ndarr
     right = bundle.estimator.believe(weights).right
     calibration = bundle.calibration
     reached = np.isin(calibration.shift_bin(np.maximum(cells, 0)), calibration.shift_bin(where)) & (cells >= 0)
-    return carried(expected, reached, correct - right[where], probability, confidence=bundle.confidence)
+    residual = correct - right[where]
+    return carried(expected, reached, residual, probability, confidence=bundle.confidence, weights=importance)
 
 
 def _slope(bundle: Bundle, rate: float) -> float:

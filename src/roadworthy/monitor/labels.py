@@ -40,6 +40,8 @@ FLOOR = 0.2
 """The least weight of an event, as a share of the greatest."""
 LEAST = 5
 """Labels within a window from which on it is corrected by its own; below, by the last ones."""
+BY_CHANCE = 4.0
+"""Standard deviations by which labels stand for more events than there are before their probabilities are called wrong."""
 _SALT = np.uint64(0x5851F42D4C957F2D)
 
 
@@ -82,6 +84,8 @@ class Corrected:
     labels: int
     covered: float
     """The share of the events that the labels stand for; the rest is the model's."""
+    overstated: float = 1.0
+    """How many times the window's events the labels stood for by the probabilities given; 1 where no more than by chance."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,9 @@ class Audited:
     covered: float
     carried: bool
     """Whether the labels are of events before the window: then their mean correction is carried over."""
+    overstated: float = 1.0
+    """Where the probabilities given make the labels stand for far more events than there are: how many times as many. They are
+    then taken as so much higher."""
 
 
 @dataclass
@@ -225,28 +232,51 @@ def choose(marks: Marks, weights: Floats, asked: Mapping[int, float], n: int) ->
 
 
 def difference(
-    expected: Floats, at: NDArray[np.int64], correct: NDArray[np.bool_], probability: Floats, *, confidence: float
+    expected: Floats,
+    at: NDArray[np.int64],
+    correct: NDArray[np.bool_],
+    probability: Floats,
+    *,
+    confidence: float,
+    weights: Floats | None = None,
 ) -> Corrected:
     """The share of right answers of a window: `expected` of all its events, the answers of those at `at`.
 
-    The variance is that of Poisson sampling, sum (1 - p) / p^2 r^2, with z^2 / 2 right and as many wrong answers more, of the
-    weight that counts (Agresti and Coull 1998): with few labels, those that happen to be alike say nothing about the rest.
+    Where events fade out, they have `weights`, and each label counts for that of its event over its probability. The variance is
+    that of Poisson sampling, sum (1 - p) / p^2 w^2 r^2, with z^2 / 2 right and as many wrong answers more, of the weight that
+    counts (Agresti and Coull 1998): with few labels, those that happen to be alike say nothing about the rest. Probabilities
+    that make the labels stand for far more events than there are were not those by which they were drawn: they are taken as so
+    many times higher.
     """
     from scipy.stats import norm, t
 
-    n, labels = len(expected), len(at)
-    residual = correct - expected[at]
-    value = float(expected.mean() + (residual / probability).sum() / n)
-    factor = (1.0 - probability) / probability**2
-    mean = float(np.clip(expected[at].mean(), 0.0, 1.0))
-    weight = float((1.0 / probability**3).sum() / (1.0 / probability**2).sum())
+    labels, all_of = len(at), np.ones(len(expected)) if weights is None else weights
+    probability, overstated = _plausible(probability, len(expected))
+    total, own = float(all_of.sum()), all_of[at]
+    residual, stands = correct - expected[at], own / probability
+    value = float(all_of @ expected + stands @ residual) / total
+    factor = stands * (stands - own)
+    mean = float(np.clip(np.average(expected[at], weights=own), 0.0, 1.0))
+    weight, each = (float(stands**2 @ part / (stands**2).sum()) for part in (stands, own))
     more = float(norm.ppf(0.5 + confidence / 2)) ** 2 / 2.0
-    variance = float(factor @ residual**2) + more * weight * (weight - 1.0) * (mean**2 + (1.0 - mean) ** 2)
+    variance = float(factor @ residual**2) + more * weight * (weight - each) * (mean**2 + (1.0 - mean) ** 2)
     # Labels that were certain to be given say nothing about the spread of the others.
     freedom = float(factor.sum() ** 2 / max((factor**2).sum(), 1e-300)) - 1.0
-    half = float(t.ppf(0.5 + confidence / 2, max(freedom, 1.0))) * math.sqrt(variance) / n
-    covered = min(1.0, float((1.0 / probability).sum()) / n)
-    return Corrected(value, value - half, value + half, labels, covered)
+    half = float(t.ppf(0.5 + confidence / 2, max(freedom, 1.0))) * math.sqrt(max(variance, 0.0)) / total
+    covered = min(1.0, float(stands.sum()) / total)
+    return Corrected(value, value - half, value + half, labels, covered, overstated)
+
+
+def _plausible(probability: Floats, n: int) -> tuple[Floats, float]:
+    """Probabilities by which labels may have been drawn of so many events, and by how much they were given too low.
+
+    The events that labels stand for, sum 1 / p, have the variance sum (1 - p) / p^2 around the number there are.
+    """
+    ratio = float((1.0 / probability).sum()) / n
+    spread = float(np.sqrt(((1.0 - probability) / probability**2).sum())) / n
+    if ratio <= 1.0 + BY_CHANCE * spread + 1e-9:
+        return probability, 1.0
+    return np.minimum(1.0, probability * ratio), ratio
 
 
 def carried(
@@ -256,6 +286,7 @@ def carried(
     probability: Floats,
     *,
     confidence: float,
+    weights: Floats | None = None,
 ) -> Corrected:
     """The share of right answers of a window by the mean residual of earlier labels, where its events are like theirs."""
     from scipy.stats import t
@@ -263,7 +294,8 @@ def carried(
     weight = 1.0 / probability
     mean = float((weight * residual).sum() / weight.sum())
     spread = (weight**2 * (residual - mean) ** 2).sum() + weight.mean() ** 2
-    share = float(reached.mean()) if len(reached) else 0.0
+    all_of = np.ones(len(expected)) if weights is None else weights
+    share = float(np.average(reached, weights=all_of)) if len(reached) else 0.0
     half = float(t.ppf(0.5 + confidence / 2, max(len(residual) - 1, 1))) * math.sqrt(spread) / float(weight.sum())
-    value = float(expected.mean()) + share * mean
+    value = float(np.average(expected, weights=all_of)) + share * mean
     return Corrected(value, value - share * half, value + share * half, len(residual), share)

@@ -90,11 +90,20 @@ class Reading:
     """How many events a full window has."""
     first: int
     """How many events before the end of the stream the window starts."""
+    half_life: float | None = None
+    """Events after which one weighs half as much; None where all weigh alike."""
 
     @property
     def effective(self) -> float:
         """Events that the weights amount to."""
         return float(self.counts.sum())
+
+    @property
+    def weights(self) -> Floats:
+        """What each event of the window weighs, the oldest first; the last one 1."""
+        if self.half_life is None:
+            return np.ones(self.first)
+        return faded(self.first, self.half_life)
 
 
 def read(cells: Cells, windows: Windows, name: str, groups: Ints, *, shrink: float = 1.0) -> Reading:
@@ -116,11 +125,17 @@ def sliding(cells: Cells, length: int, *, size: int) -> Reading:
     return Reading(str(length), counts, len(scored), len(part) - len(scored), length, len(part))
 
 
+def faded(n: int, half_life: float) -> Floats:
+    """Weights of so many events that lose half of them every so many events, the oldest first."""
+    weights: Floats = 0.5 ** (np.arange(n)[::-1] / half_life)
+    return weights
+
+
 def decayed(cells: Cells, half_life: float, *, size: int) -> Reading:
     """Events that lose half their weight every so many events."""
     wanted = math.ceil(FADED * half_life)
     part = cells[-wanted:]
-    weights = 0.5 ** (np.arange(len(part))[::-1] / half_life)
+    weights = faded(len(part), half_life)
     scored = part >= 0
     weights = weights[scored]
     counts: Floats = np.bincount(part[scored], weights, minlength=size).astype(np.float64)
@@ -128,7 +143,7 @@ def decayed(cells: Cells, half_life: float, *, size: int) -> Reading:
     if squares > 0:
         counts *= total / squares
     unscored = len(part) - len(weights)
-    return Reading("decay", counts, len(weights), unscored, wanted, len(part))
+    return Reading("decay", counts, len(weights), unscored, wanted, len(part), half_life)
 
 
 def adapted(cells: Cells, groups: Ints, *, shrink: float = 1.0) -> Reading:

@@ -1,0 +1,115 @@
+"""What labels say about windows whose events fade out, and about labels whose probabilities cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from roadworthy.monitor import Bundle, Events, Monitor, Windows
+from roadworthy.monitor.labels import carried, difference
+from roadworthy.monitor.windows import faded
+
+
+@pytest.fixture(scope="module")
+def fading(calibration) -> Bundle:
+    from roadworthy.analysis.risk.prototypes import accuracy_tree
+
+    return Bundle.compile(calibration, accuracy_tree(), subject="s", windows=Windows((100,), half_life=40.0))
+
+
+def test_a_window_that_fades_out_is_corrected_by_the_weights_it_is_read_with(fading):
+    """Every event is labelled, so that the truth of the window is known: the weighted share of right answers."""
+    rng = np.random.default_rng(1)
+    n = 600
+    shifted = np.arange(n) >= n - 80
+    right = rng.random(n) < np.where(shifted, 0.4, 0.95)
+    monitor = Monitor(fading)
+    monitor.update(Events(np.arange(n), np.arange(float(n)), columns={"energy": rng.normal(1.8 * shifted)}))
+    for i in range(n):
+        monitor.label(i, bool(right[i]), 1.0)
+    weights = 0.5 ** (np.arange(n)[::-1] / 40.0)
+    truth = weights @ right / weights.sum()
+    audited = monitor.risk("decay").audited
+    assert abs(truth - right.mean()) > 0.2
+    assert audited.accuracy == audited.accuracy_low == audited.accuracy_high == pytest.approx(truth)
+    assert audited.risk == pytest.approx(1.0 - truth, abs=0.01)
+    assert monitor.risk("100").audited.accuracy == pytest.approx(right[-100:].mean())
+
+
+def test_weighted_labels_are_unbiased_and_their_intervals_hold():
+    rng = np.random.default_rng(0)
+    n, trials = 1000, 1500
+    weights = faded(n, 150.0)
+    expected = np.full(n, 0.9)
+    right = rng.random(n) < np.linspace(0.95, 0.5, n)
+    truth = weights @ right / weights.sum()
+    probability = np.full(n, 0.15)
+    values, inside = [], 0
+    for _ in range(trials):
+        at = np.flatnonzero(rng.random(n) < probability)
+        found = difference(expected, at, right[at], probability[at], confidence=0.95, weights=weights)
+        values.append(found.value)
+        inside += found.low <= truth <= found.high
+    assert abs(np.mean(values) - truth) < 4 * np.std(values) / np.sqrt(trials)
+    assert binom.cdf(inside, trials, 0.95) > 0.01
+
+
+def test_weights_that_are_all_alike_change_nothing():
+    rng = np.random.default_rng(2)
+    expected, at = rng.random(200), np.arange(0, 200, 7)
+    right, probability = rng.random(len(at)) < 0.6, rng.uniform(0.1, 0.4, len(at))
+    given = {"confidence": 0.95}
+    plain = difference(expected, at, right, probability, **given)
+    weighed = difference(expected, at, right, probability, **given, weights=np.full(200, 0.3))
+    assert vars(weighed) == pytest.approx(vars(plain))
+    residual, reached = rng.normal(size=30), rng.random(200) < 0.5
+    few = np.full(30, 0.2)
+    assert vars(carried(expected, reached, residual, few, **given, weights=np.full(200, 2.0))) == pytest.approx(
+        vars(carried(expected, reached, residual, few, **given))
+    )
+
+
+def test_earlier_labels_reach_a_fading_window_by_its_weights():
+    weights, reached = faded(100, 10.0), np.arange(100) >= 90
+    found = carried(
+        np.where(reached, 0.9, 0.5), reached, np.full(20, -0.2), np.ones(20), confidence=0.95, weights=weights
+    )
+    share = weights[90:].sum() / weights.sum()
+    assert found.covered == pytest.approx(share) and found.value == pytest.approx(0.7 * share + 0.5 * (1 - share))
+
+
+def test_labels_that_stand_for_far_more_events_than_there_are_are_noted_and_taken_as_drawn_more_often(bundle):
+    monitor = Monitor(bundle)
+    rng = np.random.default_rng(3)
+    monitor.update(Events(np.arange(200), np.arange(200.0), columns={"energy": rng.normal(size=200)}))
+    right = rng.random(200) < 0.7
+    for i in range(200):
+        monitor.label(i, bool(right[i]), 0.1)
+    risk = monitor.risk(200)
+    audited = risk.audited
+    assert 0.0 <= audited.accuracy_low <= audited.accuracy <= audited.accuracy_high <= 1.0
+    assert audited.accuracy == pytest.approx(right.mean()) and audited.overstated == pytest.approx(10.0)
+    said = "by the probabilities given, the labels stand for 10.0 times as many events as there are"
+    assert any(note.startswith(said) for note in risk.notes)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_an_interval_lies_between_none_and_all_and_around_its_value(bundle, share):
+    monitor = Monitor(bundle)
+    monitor.update(Events(np.arange(200), np.arange(200.0), columns={"energy": np.zeros(200)}))
+    for i in range(0, 200, 13):
+        monitor.label(i, bool(share), 0.05)
+    audited = monitor.risk(200).audited
+    assert 0.0 <= audited.accuracy_low <= audited.accuracy <= audited.accuracy_high <= 1.0
+    assert audited.risk_low <= audited.risk <= audited.risk_high
+
+
+def test_labels_drawn_as_stated_are_hardly_ever_called_overstated():
+    rng = np.random.default_rng(4)
+    called = 0
+    for _ in range(2000):
+        at = np.flatnonzero(rng.random(300) < 0.1)
+        found = difference(np.full(300, 0.9), at, np.ones(len(at), dtype=bool), np.full(len(at), 0.1), confidence=0.95)
+        called += found.overstated > 1.0
+    assert called <= 2
