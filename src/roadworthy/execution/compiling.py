@@ -61,7 +61,13 @@ class Compiled:
             "subject": bundle.title,
             "supervisors": list(calibration.names),
             "kinds": [
-                {"name": k, "rows": calibration.rows(k), "accuracy": calibration.accuracy(k), "noticed": noticed.get(k)}
+                {
+                    "name": k,
+                    "rows": calibration.rows(k),
+                    "accuracy": calibration.accuracy(k),
+                    "noticed": noticed.get(k),
+                    "due": rule is None or k not in rule.not_due,
+                }
                 for k in calibration.kinds
             ],
             "unit": bundle.unit,

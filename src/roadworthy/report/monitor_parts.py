@@ -23,6 +23,8 @@ class CalibratedKind:
     accuracy: float | None
     noticed: float | None
     """How often a step from none to 30% of it raises an alarm within two windows."""
+    due: bool = True
+    """Whether an alarm is due for such a step: whether it costs more than is tolerable."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,13 @@ class CompiledMonitor:
             subject=str(record.get("subject") or ""),
             supervisors=tuple(map(str, record["supervisors"])),
             kinds=tuple(
-                CalibratedKind(str(k["name"]), int(k["rows"]), number(k["accuracy"]), number(k.get("noticed")))
+                CalibratedKind(
+                    str(k["name"]),
+                    int(k["rows"]),
+                    number(k["accuracy"]),
+                    number(k.get("noticed")),
+                    bool(k.get("due", True)),
+                )
                 for k in record["kinds"]
             ),
             unit=str(record["unit"]),

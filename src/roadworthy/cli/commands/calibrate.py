@@ -255,12 +255,12 @@ def _print(
     out.print(Text(f"{scores}: {many(rows, 'row')}, {many(len(names), 'score')}: {', '.join(names)}"), soft_wrap=True)
     for said in warnings:
         out.print(Text(f"warning: {said}"), soft_wrap=True)
-    noticed = dict(_rule(bundle).detects)
+    noticed = {kind: "not due" if share is None else f"{share:.0%}" for kind, share in _rule(bundle).noticed.items()}
     table = Table(box=box.SIMPLE_HEAD)
     for header in ("Kind", "Rows", "Right", "95% interval", "Told from clean", "Noticed at 30%"):
         table.add_column(header, justify="left" if header == "Kind" else "right", overflow="fold")
     for k in kinds:
-        seen = f"{noticed[k.kind]:.0%}" if k.kind in noticed else ""
+        seen = noticed.get(k.kind, "")
         told = "" if k.auc is None else f"{k.auc:.3f}"
         table.add_row(
             *map(Text, (k.kind, f"{k.rows:,}", f"{k.accuracy:.1%}", f"{k.low:.1%} to {k.high:.1%}", told, seen))
@@ -303,7 +303,9 @@ def _content(
         "bundle": str(target),
         "bundle_id": bundle.id,
         "names": list(bundle.calibration.names),
-        "kinds": [{**k.to_dict(), "noticed": dict(rule.detects).get(k.kind)} for k in kinds],
+        "kinds": [
+            {**k.to_dict(), "noticed": dict(rule.detects).get(k.kind), "due": k.kind not in rule.not_due} for k in kinds
+        ],
         "unit": bundle.tree.unit,
         "tolerable": bundle.tolerable,
         "alarm": {
