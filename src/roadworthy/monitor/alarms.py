@@ -87,6 +87,8 @@ class AlarmRule:
     """Independent events that notice such a step: where a window holds fewer, a longer stretch is read that holds as many."""
     by_stretch: tuple[tuple[float, float], ...] = ()
     """(autocorrelation time, threshold) for that stretch. Beyond the last one nothing that can be read says enough."""
+    not_due: tuple[str, ...] = ()
+    """Kinds of which 30% is still tolerable: an alarm that does not notice such a step does what it should."""
 
     def __post_init__(self) -> None:
         alarms_per_day(self.false_alarms)
@@ -105,6 +107,11 @@ class AlarmRule:
     def per_event(self) -> float:
         """False alarms an event that are accepted."""
         return alarms_per_day(self.false_alarms) / self.events_per_day
+
+    @property
+    def noticed(self) -> dict[str, float | None]:
+        """By kind of shift, how often a step to 30% of it is noticed within two windows; None where no alarm is due for it."""
+        return {kind: None if kind in self.not_due else share for kind, share in self.detects}
 
     def at(self, time: float) -> tuple[float, float]:
         """The thresholds of the window for a stream of which `time` events say as much as one; infinity: it says too little."""
@@ -162,6 +169,8 @@ class AlarmRule:
         record["quiet"] = [None if q == -math.inf else q for q in self.quiet]
         if not self.by_stretch:  # a rule of before there were stretches stays what it was
             del record["stretch"], record["by_stretch"]
+        if not self.not_due:
+            del record["not_due"]
         return record
 
     @classmethod
@@ -172,7 +181,8 @@ class AlarmRule:
         for name in ("by_time", "by_stretch"):
             found[name] = tuple((float(t), float(on)) for t, on in record.get(name, ()))
         found["detects"] = tuple((str(kind), float(p)) for kind, p in record["detects"])
-        found["notes"] = tuple(map(str, record["notes"]))
+        for name in ("notes", "not_due"):
+            found[name] = tuple(map(str, record.get(name, ())))
         return cls(**found)
 
 

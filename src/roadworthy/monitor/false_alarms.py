@@ -25,6 +25,7 @@ import numpy as np
 
 from roadworthy.monitor.alarms import GAP, AlarmRule, alarms_per_day, walk
 from roadworthy.monitor.cell_scores import CellScores
+from roadworthy.monitor.due import costs_of
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.rule_notes import rule_notes
@@ -87,7 +88,12 @@ def alarm_rule(
     events_per_day: float = 10_000.0,
     seed: int = 0,
 ) -> AlarmRule:
-    """The rule for the shortest of the windows that notices a step to 30% shift; for the longest where none does."""
+    """The rule for the shortest of the windows that notices a step to 30% shift; for the longest where none does.
+
+    Kinds of which 30% is tolerable are no reason for a longer one.
+    """
+    assert estimator.tolerable is not None
+    not_due = {kind: cost for kind, cost in costs_of(estimator, STEP).items() if cost <= estimator.tolerable}
     per_event = alarms_per_day(false_alarms) / events_per_day
     calibration = estimator.calibration
     scores = CellScores.of(calibration)
@@ -97,7 +103,7 @@ def alarm_rule(
         unlucky = unlucky_worlds(watched, worlds)
         on = max(LIKELIER, threshold(watched, unlucky, per_event, seed=seed))
         detects = detections(watched, worlds, on, seed=seed)
-        if min((share for _, share in detects), default=0.0) >= ENOUGH:
+        if min((share for kind, share in detects if kind not in not_due), default=1.0) >= ENOUGH:
             break
     stretch = enough_events(watched, worlds, per_event, step=STEP)
     tried = tried_times(watched.window, stretch)
@@ -126,9 +132,12 @@ def alarm_rule(
         tuple(by_time),
         quiet,
         detects,
-        rule_notes(estimator, detects, step=STEP, false_alarms=false_alarms, events_per_day=events_per_day),
+        rule_notes(
+            estimator, detects, not_due=not_due, step=STEP, false_alarms=false_alarms, events_per_day=events_per_day
+        ),
         stretch if by_stretch else 0,
         by_stretch,
+        tuple(not_due),
     )
 
 

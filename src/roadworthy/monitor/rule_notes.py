@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,32 +21,41 @@ def rule_notes(
     estimator: Estimator,
     detects: Sequence[tuple[str, float]],
     *,
+    not_due: Mapping[str, float],
     step: float,
     false_alarms: str,
     events_per_day: float,
 ) -> tuple[str, ...]:
-    """Remarks on a rule that notices steps to a rate of shift so often, by kind."""
+    """Remarks on a rule that notices steps to a rate of shift so often, by kind; of those `not_due`, what they cost."""
     tolerable = estimator.tolerable
     assert tolerable is not None
-    clean, stepped = (estimator.forecast(rate)[0] for rate in (0.0, step))
+    clean = estimator.forecast(0.0)[0]
     if clean > tolerable:
         return (
             f"without any shift the risk is {clean:.4g} already, above the tolerable {tolerable:.4g}: alarms say little; "
             "raise the tolerable risk, or better the subject",
         )
-    if stepped <= tolerable:
-        return (
-            f"a step to {step:.0%} shift is expected to cost {stepped:.4g}, within the tolerable {tolerable:.4g}: "
-            "no alarm is due for it",
-        )
-    missed = {kind: share for kind, share in detects if share < ENOUGH}
+    within = _within(not_due, len(detects), step, tolerable)
+    missed = {kind: share for kind, share in detects if share < ENOUGH and kind not in not_due}
     if not missed:
-        return ()
+        return within
     said = ", ".join(f"{misses(share)} of {kind}" for kind, share in missed.items())
     return (
+        *within,
         f"of steps to {step:.0%} shift the alarm misses within two windows {said} (at {false_alarms} and "
         f"{events_per_day:,.0f} events a day): {_advice(estimator, list(missed))}",
     )
+
+
+def _within(costs: Mapping[str, float], kinds: int, step: float, tolerable: float) -> tuple[str, ...]:
+    """For which kinds no alarm is due."""
+    if not costs:
+        return ()
+    if len(costs) == kinds:
+        which = f"a step to {step:.0%} shift, of whichever kind, costs about {max(costs.values()):.4g} at most"
+    else:
+        which = f"a step to {step:.0%} of " + " or ".join(f"{kind} costs about {c:.4g}" for kind, c in costs.items())
+    return (f"{which}, within the tolerable {tolerable:.4g}: no alarm is due for it",)
 
 
 def misses(noticed: float) -> str:

@@ -1,0 +1,60 @@
+"""Whether an alarm is due for a share of one kind of shift: whether it costs more than is tolerable.
+
+Where 30% of a kind is tolerable, an alarm that stays silent about it does what it should, and a longer window makes it only more
+silent. What a mixture costs is the tree's expectation at the shares that the calibration counted: of right answers among
+clean rows and among those of the kind, with and without an alarm of the best cut, as far as the tree asks for them.
+
+>>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.prototypes import accuracy_tree
+>>> from roadworthy.analysis.risk.transfer import Estimator
+>>> rng = np.random.default_rng(0)
+>>> kind = np.repeat(["clean", "fog", "rain"], 400)
+>>> right = np.tile(np.arange(400) % 10, 3) < np.repeat([9, 5, 8], 400)
+>>> calibration = calibrate({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, right)
+>>> estimator = Estimator(calibration, accuracy_tree(), tolerable=0.15, draws=8)
+>>> {kind: round(cost, 3) for kind, cost in costs_of(estimator, 0.3).items()}
+{'fog': 0.22, 'rain': 0.13}
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roadworthy.monitor.events import Floats
+
+if TYPE_CHECKING:
+    from roadworthy.analysis.risk.transfer import Estimator
+
+
+def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
+    """What an event costs of a stream in which such a share is of a kind, kind by kind."""
+    from roadworthy.analysis.risk.tree import expectation
+
+    calibration, cut = estimator.calibration, estimator.separation.cut
+    rows = calibration.folded(calibration.table).sum(axis=(3, 4, 5)).astype(np.float64)
+    constants = {name: float(np.mean(np.asarray(value))) for name, value in estimator.constants.items()}
+    found = {}
+    for kind, shifted in zip(calibration.kinds[1:], rows[1:], strict=True):
+        live = {
+            "p_shift": rate,
+            "tpr": _share(shifted[:, cut:].sum(), shifted.sum()),
+            "tnr": _share(rows[0, :, :cut].sum(), rows[0].sum()),
+            **_accuracies("accuracy_clean", rows[0], cut),
+            **_accuracies("accuracy_shifted", shifted, cut),
+        }
+        given = {**constants, **live}
+        cost = expectation(estimator.tree, {name: np.array([given[name]]) for name in estimator.tree.parameters})
+        found[kind] = float(np.asarray(cost).ravel()[0])
+    return found
+
+
+def _accuracies(name: str, rows: Floats, cut: int) -> dict[str, float]:
+    """Shares of right answers of rows (right and wrong, by bin of the shift score), with and without an alarm."""
+    parts = {"": slice(None), "_detected": slice(cut, None), "_undetected": slice(0, cut)}
+    return {f"{name}{end}": _share(rows[0, bins].sum(), rows[:, bins].sum()) for end, bins in parts.items()}
+
+
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else 0.0
