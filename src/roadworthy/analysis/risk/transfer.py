@@ -36,7 +36,7 @@ from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates
 from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
-from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs
+from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs, refuse_live_constants
 from roadworthy.analysis.risk.sums import TINY, Known, Window, share_of
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.analysis.risk.weighted import among, beta_on, quantiles, reaching, with_chance
@@ -90,6 +90,7 @@ class Estimator:
                 f"the tree has parameters that no stream gives: {', '.join(unknown)}; give their values, or use "
                 f"{', '.join(LIVE_PARAMETERS)}"
             )
+        refuse_live_constants(self.constants)
         for name, value in self.constants.items():
             worlds.check_constant(name, value, draws)
         self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt)
