@@ -4,11 +4,7 @@ What clean is, is known from the calibration's clean counts alone, up to chance:
 ("worlds") those are simulated whose windows look riskier than 94% to 99% of the others do, so that the stated rate is kept not on
 average over calibrations but by nearly every one. Windows are evaluated as the monitor will, and alarms counted with hysteresis.
 
-Beyond what was simulated the rate is extrapolated: the peaks of alarms over a level that they reach often are taken to be
-exponential. The tail of the log-odds themselves is not, since they flatten where the risk of a kind that nobody has seen is in
-doubt; the mean shift score of the same windows goes on, a mean of many events whose tail falls faster than that. Peaks are
-therefore measured on its scale, onto which the log-odds are mapped by windows with more and more shift in them. The threshold is
-the upper end of its bootstrap interval over streams.
+Beyond what was simulated the rate is extrapolated (`roadworthy.monitor.tails`).
 
 The same is done for windows that hold fewer independent events, and for the longer stretch that is read beside them (see
 `roadworthy.monitor.stretches`); where both are read, each gets half of the false alarms.
@@ -17,66 +13,39 @@ The same is done for windows that hold fewer independent events, and for the lon
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roadworthy.monitor.alarms import GAP, AlarmRule, alarms_per_day, walk
+from roadworthy.monitor.alarms import AlarmRule, alarms_per_day
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.due import costs_of
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.rule_notes import rule_notes
 from roadworthy.monitor.stretches import enough_events, tried_times
-from roadworthy.monitor.worlds import clean_worlds, mean_scores, stream, unlucky_worlds, window_of
+from roadworthy.monitor.tails import FEW, Tails, mixtures, off_for
+from roadworthy.monitor.worlds import clean_worlds, mean_scores, stream, unlucky_worlds
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
 
-WORLDS, LOOKS = 800, 200
-"""Draws of what clean may be, and evaluations along each stream that is simulated."""
+WORLDS = 800
+"""Draws of what clean may be."""
 TIMES = (2.0, 5.0, 12.0, 30.0, 70.0)
 """Autocorrelation times for which a threshold is found, as long as a window holds more than `LEAST` independent events."""
 LEAST = 6
 _JUST_BELOW = 0.999
 LIKELIER = 0.0
 """An alarm means that the risk is more likely than not above the tolerable, however seldom clean streams come near it."""
-LEVEL = 0.98
-"""Quantile of the clean log-odds above which peaks are fitted."""
-CONFIDENCE, RESAMPLES = 0.9, 200
-QUIET, FEW = 0.9, 200
-"""The share of clean windows that are passed over in each of two scores while the threshold is sought, of so many."""
-MIXTURES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
-"""Shares of shifted or bad events in the windows that show which scores go with which log-odds."""
+QUIET = 0.9
+"""The share of clean windows that are passed over in each of two scores while steps are sought."""
 NEAR, WORST = 2.0, 0.9
 """Log-odds below the threshold that are still near it; the share of clean events that are not bad."""
 STEP, ENOUGH, DETECTIONS = 0.3, 0.95, 60
 """The step in the rate of shift that should be noticed within two windows, how often it should be, and of how many tries."""
-
-
-@dataclass(frozen=True, eq=False)
-class Scale:
-    """Which mean shift score goes with which log-odds, for windows of one length."""
-
-    score: Floats
-    log_odds: Floats
-
-    @classmethod
-    def of(cls, watched: Watched, worlds: Floats, *, length: int, seed: int) -> Scale:
-        """By windows with more and more of every kind of shift; as both rise together, rank by rank."""
-        kinds = [rows.sum(axis=0) + 1e-9 for rows in watched.estimator.calibration.table[1:]]
-        score, _, log_odds = mixtures(watched, worlds, kinds, length=length, seed=seed)
-        return cls(np.sort(score), np.sort(log_odds))
-
-    def score_of(self, log_odds: float) -> float:
-        """On the scale of the shift score; beyond all windows it goes on as at its end."""
-        return float(np.interp(log_odds, self.log_odds, self.score)) + max(0.0, log_odds - float(self.log_odds[-1]))
-
-    def log_odds_of(self, score: float) -> float:
-        """The inverse of `score_of`."""
-        return float(np.interp(score, self.score, self.log_odds)) + max(0.0, score - float(self.score[-1]))
 
 
 def alarm_rule(
@@ -100,10 +69,13 @@ def alarm_rule(
     worlds = clean_worlds(calibration, WORLDS, np.random.default_rng([seed, 1]))
     for window in sorted(windows):
         watched = _quietened(Watched(estimator, scores, window, stride or default_stride(window)), worlds, seed)
-        unlucky = unlucky_worlds(watched, worlds)
-        on = max(LIKELIER, threshold(watched, unlucky, per_event, seed=seed))
-        detects = detections(watched, worlds, on, seed=seed)
-        if min((share for kind, share in detects if kind not in not_due), default=1.0) >= ENOUGH:
+        highest = highest_after_steps(watched, worlds, seed=seed)
+        if window < max(windows) and _least(_noticed(highest, LIKELIER), not_due) < ENOUGH:
+            continue  # not even at the lowest threshold that there is
+        tails = Tails(watched, unlucky_worlds(watched, worlds), seed)
+        on = max(LIKELIER, tails.threshold(per_event))
+        detects = _noticed(highest, on)
+        if _least(detects, not_due) >= ENOUGH:
             break
     stretch = enough_events(watched, worlds, per_event, step=STEP)
     tried = tried_times(watched.window, stretch)
@@ -112,12 +84,11 @@ def alarm_rule(
     for time in _times(watched.window, first):
         # From where a stretch is read beside the window, false alarms come from both: there the threshold takes a step.
         accepted = per_event / 2.0 if time >= first else per_event
-        by_time.append((time, max(LIKELIER, threshold(watched, unlucky, accepted, time=time, seed=seed))))
-    longer = _quietened(replace(watched, window=stretch), worlds, seed)
+        by_time.append((time, max(LIKELIER, tails.threshold(accepted, time=time))))
     by_stretch = tuple(
-        (time, max(LIKELIER, threshold(longer, unlucky, per_event / 2.0, length=length, time=time, seed=seed)))
-        for time, length in tried
+        (time, max(LIKELIER, tails.threshold(per_event / 2.0, length=length, time=time))) for time, length in tried
     )
+    longer = _quietened(replace(watched, window=stretch), worlds, seed)
     quiet = _hushed(watched, worlds, on, seed)
     if by_stretch:
         lower = _hushed(longer, worlds, min(on for _, on in by_stretch), seed)
@@ -154,100 +125,39 @@ def default_stride(window: int) -> int:
     return max(window // 5, min(window // 2, 50), 1)
 
 
-def off_for(on: float) -> float:
-    """Where an alarm is cleared."""
-    return min(0.0, on - GAP)
-
-
-def threshold(
-    watched: Watched,
-    worlds: Floats,
-    per_event: float,
-    *,
-    length: int | None = None,
-    time: float = 1.0,
-    seed: int = 0,
-) -> float:
-    """The log-odds that clean streams reach `per_event` times an event at most, with confidence.
-
-    A stretch of `length` independent events is read: those of a window where none is given.
-    """
-    rng = np.random.default_rng([seed, 2, int(time)])
-    length = max(1, round(watched.window / time)) if length is None else length
-    stride = max(1, round(watched.stride / time))
-    ends = length + stride * np.arange(LOOKS)
-    series = [watched.log_odds(stream(w, int(ends[-1]), rng), ends, length=length) for w in worlds]
-    scale = Scale.of(watched, worlds, length=length, seed=seed)
-    level = float(np.quantile(np.concatenate(series), LEVEL, method="higher"))
-    if not math.isfinite(level):
-        level = float(max(values.max() for values in series)) - 1.0
-    start = scale.score_of(level)
-    peaks = [[scale.score_of(peak) for peak in _peaks(values, level)] for values in series]
-    # Of `time` events in a row one is new; a stream of these is `time` times as long in events.
-    wanted = per_event * stride * time
-    chosen = [_extrapolated(peaks, start, wanted)]
-    for _ in range(RESAMPLES):
-        again = rng.integers(len(peaks), size=len(peaks))
-        chosen.append(_extrapolated([peaks[i] for i in again], start, wanted))
-    return max(level, scale.log_odds_of(max(chosen[0], float(np.quantile(chosen, CONFIDENCE)))))
-
-
-def _peaks(values: Floats, level: float) -> list[float]:
-    """The height of every alarm that a threshold at this level would raise."""
-    changes, _ = walk(values, level, off_for(level), active=False)
-    starts = [i for i, raised in changes if raised]
-    ends = [i for i, raised in changes if not raised] + [len(values)]
-    return [float(values[start:end].max()) for start, end in zip(starts, ends, strict=False)]
-
-
-def _extrapolated(peaks: Sequence[Sequence[float]], level: float, wanted: float) -> float:
-    """Where alarms become as rare as wanted (per look), their peaks exponential above the level."""
-    heights = np.array([peak for stream_peaks in peaks for peak in stream_peaks])
-    rate = max(len(heights), 1) / (len(peaks) * LOOKS)
-    mean = float((heights - level).mean()) if len(heights) else 0.0
-    return level + max(mean, 1e-3) * max(math.log(rate / wanted), 0.0)
-
-
-def detections(watched: Watched, worlds: Floats, on: float, *, seed: int = 0) -> tuple[tuple[str, float], ...]:
-    """By kind of shift: how often a step from none to 30% raises an alarm within two windows."""
+def highest_after_steps(watched: Watched, worlds: Floats, *, seed: int = 0) -> dict[str, Floats]:
+    """By kind of shift: the highest log-odds within two windows of steps from none to 30% of it."""
     calibration = watched.estimator.calibration
     # Looks fall anywhere between two strides; the step is taken to lie in the middle.
     ends = watched.window + np.arange((watched.stride + 1) // 2, 2 * watched.window + 1, watched.stride)
-    found = []
+    found = {}
     for number, kind in enumerate(calibration.kinds[1:], start=1):
         rng = np.random.default_rng([seed, 3, number])
         shifted = calibration.table[number].sum(axis=0) + 1e-9
-        raised = 0
+        streams = []
         for world in worlds[:DETECTIONS]:
             cells = stream(world, 3 * watched.window, rng)
             where = np.flatnonzero(rng.random(2 * watched.window) < STEP) + watched.window
             cells[where] = stream(shifted, len(where), rng)
-            raised += bool((watched.log_odds(cells, ends, length=watched.window) >= on).any())
-        found.append((kind, raised / DETECTIONS))
-    return tuple(found)
+            streams.append(cells)
+        found[kind] = watched.log_odds_of(streams, ends, length=watched.window).max(axis=1)
+    return found
 
 
-def mixtures(
-    watched: Watched, worlds: Floats, kinds: Sequence[Floats], *, length: int, seed: int
-) -> tuple[Floats, Floats, Floats]:
-    """Mean shift score, mean expected error and log-odds of windows with a share of one of the kinds in them."""
-    few = worlds[: max(FEW // (4 * len(kinds)), 8)]
-    windows = [
-        window_of(world, kind, rate, length=length, seed=(seed, 4, i, round(1e6 * rate)))
-        for kind in kinds
-        for rate in MIXTURES
-        for i, world in enumerate(few)
-    ]
-    size = len(watched.scores.shift)
-    log_odds = watched.estimator.log_odds(np.stack([np.bincount(cells, minlength=size) for cells in windows]))
-    return *mean_scores(watched.scores, windows), log_odds
+def _noticed(highest: Mapping[str, Floats], on: float) -> tuple[tuple[str, float], ...]:
+    """How often steps of each kind reach the threshold."""
+    return tuple((kind, float((values >= on).mean())) for kind, values in highest.items())
+
+
+def _least(detects: Sequence[tuple[str, float]], not_due: Collection[str]) -> float:
+    """How often the kind is noticed that is noticed least, of those for which an alarm is due."""
+    return min((share for kind, share in detects if kind not in not_due), default=1.0)
 
 
 def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:
     """With the level above which most alarms of clean streams lie, to find the threshold at little cost."""
-    windows = [
-        window_of(world, None, 0.0, length=watched.window, seed=(seed, 5, i)) for i, world in enumerate(worlds[:FEW])
-    ]
+    rng = np.random.default_rng([seed, 5])
+    windows = [stream(world, watched.window, rng) for world in worlds[:FEW]]
     shift, error = mean_scores(watched.scores, windows)
     return replace(watched, quiet=(float(np.quantile(shift, QUIET)), float(np.quantile(error, QUIET))))
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
@@ -50,20 +51,41 @@ class Watched:
         """
         if not len(ends):
             return np.zeros(0)
-        before = np.maximum(ends - length, 0)
-        shift, error, n, _ = self._sums(cells, before, ends).T
-        enough = n >= LEAST_SCORED * length
-        n = np.maximum(n, 1.0)
         found = np.full(len(ends), -math.inf)
-        loud = np.flatnonzero(enough & ((shift / n >= self.quiet[0]) | (error / n >= self.quiet[1])))
+        loud = self._loud(cells, ends, length)
         if len(loud):
-            size = len(self.scores.shift)
-            counts = np.empty((len(loud), size))
-            for row, end in zip(counts, ends[loud].tolist(), strict=True):
-                part = cells[max(end - length, 0) : end]
-                row[:] = np.bincount(part[part >= 0], minlength=size)
-            found[loud] = self.estimator.log_odds(counts, shrink=shrink)
+            found[loud] = self.estimator.log_odds(self._counts(cells, ends[loud], length), shrink=shrink)
         return found
+
+    def log_odds_of(self, streams: Sequence[np.ndarray], ends: np.ndarray, *, length: int) -> Floats:
+        """The same of several streams, streams x ends, worked out together."""
+        found = np.full((len(streams), len(ends)), -math.inf)
+        loud = [self._loud(cells, ends, length) for cells in streams]
+        parts = [self._counts(cells, ends[at], length) for cells, at in zip(streams, loud, strict=True) if len(at)]
+        if parts:
+            which = np.repeat(np.arange(len(streams)), [len(at) for at in loud])
+            found[which, np.concatenate(loud)] = self.estimator.log_odds(np.concatenate(parts))
+        return found
+
+    def _loud(self, cells: np.ndarray, ends: np.ndarray, length: int) -> NDArray[np.intp]:
+        """Which windows are not passed over."""
+        shift, error, n = self.means(cells, ends, length=length)
+        enough = n >= LEAST_SCORED * length
+        return np.flatnonzero(enough & ((shift >= self.quiet[0]) | (error >= self.quiet[1])))
+
+    def _counts(self, cells: np.ndarray, ends: np.ndarray, length: int) -> Floats:
+        size = len(self.scores.shift)
+        counts = np.empty((len(ends), size))
+        for row, end in zip(counts, ends.tolist(), strict=True):
+            part = cells[max(end - length, 0) : end]
+            row[:] = np.bincount(part[part >= 0], minlength=size)
+        return counts
+
+    def means(self, cells: np.ndarray, ends: np.ndarray, *, length: int) -> tuple[Floats, Floats, Floats]:
+        """Mean shift score, mean expected error and number of the events with a score of each of these windows."""
+        shift, error, n, _ = self._sums(cells, np.maximum(ends - length, 0), ends).T
+        some = np.maximum(n, 1.0)
+        return shift / some, error / some, n
 
     @cached_property
     def _table(self) -> Floats:

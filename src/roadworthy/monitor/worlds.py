@@ -56,13 +56,11 @@ def stream(world: Floats, n: int, rng: np.random.Generator) -> np.ndarray:
     return np.minimum(np.searchsorted(upto, rng.random(n) * upto[-1], side="right"), len(world) - 1)
 
 
-def window_of(clean: Floats, other: Floats | None, share: float, *, length: int, seed: Sequence[int]) -> np.ndarray:
+def window_of(clean: Floats, other: Floats, share: float, *, length: int, rng: np.random.Generator) -> np.ndarray:
     """The cells of one window of a world, a share of them of something else."""
-    rng = np.random.default_rng(list(seed))
     cells = stream(clean, length, rng)
-    if other is not None:
-        where = np.flatnonzero(rng.random(length) < share)
-        cells[where] = stream(other, len(where), rng)
+    where = np.flatnonzero(rng.random(length) < share)
+    cells[where] = stream(other, len(where), rng)
     return cells
 
 

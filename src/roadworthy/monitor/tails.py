@@ -1,0 +1,157 @@
+"""How high clean streams reach: what is simulated of them, and where beyond it alarms become as rare as wanted.
+
+Beyond what was simulated the rate is extrapolated: the peaks of alarms over a level that they reach often are taken to be
+exponential. The tail of the log-odds themselves is not, since they flatten where the risk of a kind that nobody has seen is in
+doubt; the mean shift score of the same windows goes on, a mean of many events whose tail falls faster than that. Peaks are
+therefore measured on its scale, onto which the log-odds are mapped by windows with more and more shift in them. The threshold is
+the upper end of its bootstrap interval over streams.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadworthy.monitor.alarms import GAP, walk
+from roadworthy.monitor.events import Floats
+from roadworthy.monitor.looks import Watched
+from roadworthy.monitor.worlds import mean_scores, stream, window_of
+
+LOOKS = 200
+"""Evaluations along each stream that is simulated."""
+LEVEL = 0.98
+"""Quantile of the clean log-odds above which peaks are fitted."""
+CONFIDENCE, RESAMPLES = 0.9, 200
+LOUD = 0.92
+"""The share of windows that are passed over in each of two scores while those above that level are sought."""
+FEW = 200
+"""Windows with one share of shift or another that are tried at most, over all kinds."""
+MIXTURES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
+"""Shares of shifted or bad events in the windows that show which scores go with which log-odds."""
+
+
+def off_for(on: float) -> float:
+    """Where an alarm is cleared."""
+    return min(0.0, on - GAP)
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Which mean shift score goes with which log-odds, for windows of one length."""
+
+    score: Floats
+    log_odds: Floats
+
+    @classmethod
+    def of(cls, watched: Watched, worlds: Floats, *, length: int, seed: int) -> Scale:
+        """By windows with more and more of every kind of shift; as both rise together, rank by rank."""
+        kinds = [rows.sum(axis=0) + 1e-9 for rows in watched.estimator.calibration.table[1:]]
+        score, _, log_odds = mixtures(watched, worlds, kinds, length=length, seed=seed)
+        return cls(np.sort(score), np.sort(log_odds))
+
+    def score_of(self, log_odds: float) -> float:
+        """On the scale of the shift score; beyond all windows it goes on as at its end."""
+        return float(np.interp(log_odds, self.log_odds, self.score)) + max(0.0, log_odds - float(self.log_odds[-1]))
+
+    def log_odds_of(self, score: float) -> float:
+        """The inverse of `score_of`."""
+        return float(np.interp(score, self.score, self.log_odds)) + max(0.0, score - float(self.score[-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """The peaks of the alarms of each simulated stream over a level, on the scale of the shift score."""
+
+    level: float
+    scale: Scale
+    peaks: list[list[float]]
+    again: NDArray[np.int64]
+    """Streams of each resample."""
+    apart: float
+    """Events between two looks."""
+
+    def reached(self, per_event: float) -> float:
+        """The log-odds that clean streams reach `per_event` times an event at most, with confidence."""
+        start, wanted = self.scale.score_of(self.level), per_event * self.apart
+        chosen = extrapolated(self.peaks, start, wanted)
+        resampled = [extrapolated([self.peaks[i] for i in again], start, wanted) for again in self.again]
+        return max(self.level, self.scale.log_odds_of(max(chosen, float(np.quantile(resampled, CONFIDENCE)))))
+
+
+@dataclass
+class Tails:
+    """Simulations of one window's clean streams, each done once."""
+
+    watched: Watched
+    worlds: Floats
+    seed: int = 0
+    _scales: dict[int, Scale] = field(default_factory=dict)
+    _found: dict[tuple[int, int, int], Tail] = field(default_factory=dict)
+
+    def threshold(self, per_event: float, *, length: int | None = None, time: float = 1.0) -> float:
+        """The log-odds that clean streams reach `per_event` times an event at most, with confidence.
+
+        A stretch of `length` independent events is read: those of a window where none is given.
+        """
+        length = max(1, round(self.watched.window / time)) if length is None else length
+        stride = max(1, round(self.watched.stride / time))
+        key = length, stride, int(time)
+        if key not in self._found:
+            self._found[key] = self._simulated(*key)
+        # Of `time` events in a row one is new; a stream of these is `time` times as long in events.
+        return replace(self._found[key], apart=stride * time).reached(per_event)
+
+    def _simulated(self, length: int, stride: int, number: int) -> Tail:
+        rng = np.random.default_rng([self.seed, 2, number])
+        ends = length + stride * np.arange(LOOKS)
+        streams = [stream(world, int(ends[-1]), rng) for world in self.worlds]
+        loud = replace(self.watched, quiet=self._loudest(streams, ends, length))
+        series = loud.log_odds_of(streams, ends, length=length)
+        if length not in self._scales:
+            self._scales[length] = Scale.of(self.watched, self.worlds, length=length, seed=self.seed)
+        scale = self._scales[length]
+        level = float(np.quantile(series, LEVEL, method="higher"))
+        if not math.isfinite(level):
+            level = float(series.max()) - 1.0
+        peaks = [[scale.score_of(peak) for peak in _peaks(values, level)] for values in series]
+        again = rng.integers(len(peaks), size=(RESAMPLES, len(peaks)))
+        return Tail(level, scale, peaks, again, float(stride))
+
+    def _loudest(self, streams: Sequence[np.ndarray], ends: np.ndarray, length: int) -> tuple[float, float]:
+        """The scores above which the windows lie that reach the highest log-odds: the others need not be worked out."""
+        means = [self.watched.means(cells, ends, length=length) for cells in streams]
+        shift, error = (float(np.quantile(np.concatenate([m[i] for m in means]), LOUD)) for i in (0, 1))
+        return shift, error
+
+
+def _peaks(values: Floats, level: float) -> list[float]:
+    """The height of every alarm that a threshold at this level would raise."""
+    changes, _ = walk(values, level, off_for(level), active=False)
+    starts = [i for i, raised in changes if raised]
+    ends = [i for i, raised in changes if not raised] + [len(values)]
+    return [float(values[start:end].max()) for start, end in zip(starts, ends, strict=False)]
+
+
+def extrapolated(peaks: Sequence[Sequence[float]], level: float, wanted: float) -> float:
+    """Where alarms become as rare as wanted (per look), their peaks exponential above the level."""
+    heights = np.array([peak for stream_peaks in peaks for peak in stream_peaks])
+    rate = max(len(heights), 1) / (len(peaks) * LOOKS)
+    mean = float((heights - level).mean()) if len(heights) else 0.0
+    return level + max(mean, 1e-3) * max(math.log(rate / wanted), 0.0)
+
+
+def mixtures(
+    watched: Watched, worlds: Floats, kinds: Sequence[Floats], *, length: int, seed: int
+) -> tuple[Floats, Floats, Floats]:
+    """Mean shift score, mean expected error and log-odds of windows with a share of one of the kinds in them."""
+    few, rng = worlds[: max(FEW // (4 * len(kinds)), 8)], np.random.default_rng([seed, 4])
+    windows = [
+        window_of(world, kind, rate, length=length, rng=rng) for kind in kinds for rate in MIXTURES for world in few
+    ]
+    size = len(watched.scores.shift)
+    log_odds = watched.estimator.log_odds(np.stack([np.bincount(cells, minlength=size) for cells in windows]))
+    return *mean_scores(watched.scores, windows), log_odds

@@ -1,0 +1,113 @@
+"""Which kinds of shift an alarm is due for, and what is said of those that it does not notice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
+from roadworthy.analysis.risk.transfer import Estimator
+from roadworthy.analysis.risk.tree import expectation
+from roadworthy.monitor import AlarmRule, Bundle, Windows
+from roadworthy.monitor.due import costs_of
+from roadworthy.monitor.looks import Watched
+from roadworthy.monitor.rule_notes import rule_notes
+from roadworthy.monitor.tails import Tails
+from roadworthy.monitor.worlds import clean_worlds
+
+RIGHT = {"clean": 0.92, "fog": 0.4, "rain": 0.8}
+
+
+@pytest.fixture(scope="module")
+def of_three() -> Calibration:
+    rng = np.random.default_rng(0)
+    kind = np.repeat(list(RIGHT), 1000)
+    right = rng.random(3000) < np.repeat(list(RIGHT.values()), 1000)
+    return calibrate({"energy": rng.normal(3.0 * (kind != "clean"))}, kind, right)
+
+
+@pytest.fixture(scope="module")
+def compiled(of_three) -> Bundle:
+    """30% rain costs about 0.116, 30% fog about 0.236."""
+    return Bundle.compile(of_three, accuracy_tree(), subject="s", tolerable=0.15, windows=Windows((100, 1000)))
+
+
+def test_what_a_share_of_a_kind_costs_is_the_mean_of_its_rows_and_the_clean_ones(of_three):
+    estimator = Estimator(of_three, accuracy_tree(), tolerable=0.15, draws=8)
+    for kind, cost in costs_of(estimator, 0.3).items():
+        wrong = 0.7 * (1 - of_three.accuracy("clean")) + 0.3 * (1 - of_three.accuracy(kind))
+        assert cost == pytest.approx(wrong)
+    assert set(costs_of(estimator, 0.3)) == {"fog", "rain"}
+
+
+def test_a_tree_with_an_alarm_is_costed_by_what_the_best_cut_tells(of_three):
+    tree = cost_tree({"right": 0.0, "wrong": 10.0, "necessary": 3.0, "unnecessary": 4.0})
+    assert "tpr" in tree.parameters
+    estimator = Estimator(of_three, tree, tolerable=1.0, draws=8)
+    found = costs_of(estimator, 1.0)["fog"]
+    bins = of_three.folded(of_three.table).sum(axis=(3, 4, 5))[list(of_three.kinds).index("fog")]
+    cut = estimator.separation.cut
+    known = {
+        "p_shift": 1.0,
+        "tpr": bins[:, cut:].sum() / bins.sum(),
+        "tnr": 0.5,
+        "accuracy_shifted": bins[0].sum() / bins.sum(),
+        "accuracy_shifted_detected": bins[0, cut:].sum() / bins[:, cut:].sum(),
+        "accuracy_shifted_undetected": bins[0, :cut].sum() / bins[:, :cut].sum(),
+    }
+    given = {name: float(known.get(name, 0.5)) for name in tree.parameters}
+    assert found == pytest.approx(float(np.asarray(expectation(tree, given))))
+
+
+def test_a_kind_of_which_a_share_is_tolerable_is_not_due_and_no_reason_for_a_longer_window(compiled):
+    rule = compiled.alarm
+    assert rule.not_due == ("rain",) and rule.window == 100
+    assert dict(rule.detects)["rain"] < 0.95, "the number is kept, and would have asked for a longer one"
+    assert rule.noticed == {"fog": dict(rule.detects)["fog"], "rain": None}
+    assert AlarmRule.from_dict(rule.to_dict()) == rule
+    said = " ".join(rule.notes)
+    assert "a step to 30% of rain costs about 0.1" in said and "no alarm is due for it" in said
+    assert "misses" not in said and "lengthen" not in said
+
+
+def test_what_is_missed_is_said_of_the_kinds_that_are_due_alone(compiled):
+    def notes(*detects: tuple[str, float], not_due: dict[str, float]) -> tuple[str, ...]:
+        given = {"step": 0.3, "false_alarms": "1 per month", "events_per_day": 1e4}
+        return rule_notes(compiled.watch, detects, not_due=not_due, **given)
+
+    both = notes(("fog", 0.5), ("rain", 0.1), not_due={"rain": 0.12})
+    assert len(both) == 2 and "about 5 in 10 of fog" in both[1] and "rain" not in both[1]
+    none = notes(("fog", 0.5), ("rain", 0.1), not_due={"fog": 0.14, "rain": 0.12})
+    assert none == (
+        "a step to 30% shift, of whichever kind, costs about 0.14 at most, within the tolerable 0.15: no alarm is due for it",
+    )
+    assert notes(("fog", 1.0), ("rain", 1.0), not_due={}) == ()
+
+
+def test_a_rule_of_which_every_kind_is_due_keeps_its_name():
+    rule = AlarmRule(100, 50, 1.0, 0.0, "1 per day", 1000.0)
+    assert "not_due" not in rule.to_dict() and AlarmRule.from_dict(rule.to_dict()) == rule
+
+
+def test_streams_that_are_simulated_together_are_those_simulated_one_by_one(compiled):
+    from roadworthy.monitor.cell_scores import CellScores
+
+    watched = Watched(compiled.watch, CellScores.of(compiled.calibration), 60, 20, (-1.0, 0.1))
+    rng = np.random.default_rng(0)
+    streams = [rng.integers(0, compiled.calibration.cells, 200) for _ in range(5)]
+    ends = np.arange(60, 200, 20)
+    found = watched.log_odds_of(streams, ends, length=60)
+    for row, cells in zip(found, streams, strict=True):
+        assert row == pytest.approx(watched.log_odds(cells, ends, length=60))
+
+
+def test_fewer_false_alarms_need_a_higher_threshold_of_the_same_simulation(compiled):
+    from roadworthy.monitor.cell_scores import CellScores
+
+    watched = Watched(compiled.watch, CellScores.of(compiled.calibration), 100, 50)
+    worlds = clean_worlds(compiled.calibration, 10, np.random.default_rng(1))
+    tails = Tails(watched, worlds)
+    found = [tails.threshold(rate) for rate in (1e-3, 1e-4, 1e-5)]
+    assert found == sorted(found) and found[0] < found[-1]
+    assert len(tails._found) == 1 and Tails(watched, worlds).threshold(1e-4) == found[1]
