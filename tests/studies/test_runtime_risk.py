@@ -83,10 +83,8 @@ def test_the_committed_table_has_every_baseline_and_ours_is_below_them():
                 wanted |= {"NannyML CBPE", "ATC", "DoC", "in-distribution accuracy"}
             assert wanted <= set(errors)
             rivals = {n: e for n, e in errors.items() if n not in (*NOT_TO_BEAT, "ours")}
-            # KDEy finds the rate of a kind that was calibrated a little better, as the study's page says; nobody else does.
-            least = min(e for n, e in rivals.items() if (target, kind, n) != ("rate", "same", "QuaPy KDEy"))
-            assert errors["ours"] <= least + 5e-4, (target, kind, errors["ours"], rivals)
-            assert errors["ours"] <= min(rivals.values()) + 1e-3
+            # KDEy finds the rate of a kind that was calibrated as well, to a ten-thousandth; nobody else does.
+            assert errors["ours"] <= min(rivals.values()) + 2e-4, (target, kind, errors["ours"], rivals)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +121,11 @@ class TestPublishedScores:
         assert min(mean_of(study, found["all"], target, kind, "coverage")) >= AT_LEAST[kind]
 
     def test_single_detectors_are_as_good_as_the_best_simple_estimator(self, study, found, target, kind):
-        assert mean_of(study, found["alone"], target, kind, "error")[0] <= ALONE[target][kind] + 5e-4
+        # Fewer windows than those of the committed table: means of other windows differ by chance, by .005 for the rate.
+        assert mean_of(study, found["alone"], target, kind, "error")[1] <= ALONE[target][kind] + 5e-3
+        rows = [r for r in table("errors-published") if (r["kind"], r["target"]) == (kind, target)]
+        alone = {r["estimator"]: float(r["mean over folds"]) for r in rows if r["detectors"] == "each alone"}
+        assert alone["ours"] <= min(ALONE[target][kind], alone["quick combination"] + 1e-3)
 
     def test_the_committed_table_is_found_again(self, study, found, target, kind):
         row = next(
