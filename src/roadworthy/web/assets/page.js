@@ -144,7 +144,7 @@
       ["Forecast before release", forecast ? `${amount(forecast.risk)} ${bundle.unit} (${between(forecast.low, forecast.high, amount)}), with ${percent(forecast.rate, 0)} of inputs shifted` : "none was made"],
       ["Tolerable risk", bundle.tolerable == null ? "none was given" : `${amount(bundle.tolerable)} ${bundle.unit}`],
       ["Alarm", rule ? `on windows of ${rule.label}, every ${whole(rule.stride)} events; set for ${rule.false_alarms} without shift, at ${whole(rule.events_per_day)} events a day` : "none: no tolerable risk was given"],
-      ["Late and repeated", `events up to ${whole(bundle.lateness_s)} s older than the newest are counted; ids of the last ${whole(bundle.id_horizon)} events are known again`],
+      ["Late and repeated", `events up to ${whole(bundle.lateness_s)} s older than the newest are counted, if they are among the last ${whole(bundle.id_horizon)} by time: so many ids are known again`],
       ["Notes", [...bundle.notes, ...(rule ? rule.notes : [])].join("; ") || "none"],
     ];
     $("#basis-facts").replaceChildren(...facts.map(([k, v]) => { const d = made("div"); d.append(made("dt", k), made("dd", v)); return d; }));
