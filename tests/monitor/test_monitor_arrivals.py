@@ -95,20 +95,18 @@ def test_the_order_of_arrival_survives_keeping(watchful, scores_at):
     assert whole.state.arrivals.cell.tolist() == kept.state.arrivals.cell.tolist()
 
 
-def test_a_state_kept_before_the_order_of_arrival_was_is_read_by_time(watchful, scores_at):
-    from roadworthy.monitor import keeping
+def test_events_that_come_in_order_are_kept_once(watchful, scores_at):
+    from roadworthy.monitor.keeping import _arrays
 
     monitor = Monitor(watchful)
     monitor.update(Events(None, None, columns={"energy": scores_at(500, 0.0)}))
-    arrays = keeping._arrays(monitor.to_bytes())
-    old = {name: array for name, array in arrays.items() if not name.startswith("arrived_")}
-    again = Monitor(watchful)
-    try:
-        keeping_arrays, keeping._arrays = keeping._arrays, lambda data: old
-        keeping.unpack(b"", again.state, bundle=watchful.id)
-    finally:
-        keeping._arrays = keeping_arrays
+    assert not any(name.startswith("arrived_") for name in _arrays(monitor.to_bytes()))
+    again = Monitor.from_bytes(watchful, monitor.to_bytes())
     assert again.state.arrivals.cell.tolist() == monitor.state.arrivals.cell.tolist()
+    assert again.state.arrivals.time.tolist() == monitor.state.arrivals.time.tolist()
+    monitor.update_one(None, 400.5, {"energy": 0.1})
+    again = Monitor.from_bytes(watchful, monitor.to_bytes())
+    assert again.state.arrivals.time.tolist()[-2:] == [500.0, 400.5]
 
 
 def test_replicas_put_together_see_the_one_whose_events_come_late(watchful, scores_at):

@@ -56,8 +56,7 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "time": recent.time,
         "mark": recent.mark,
         "cell": recent.cell,
-        "arrived_time": state.arrivals.time,
-        "arrived_cell": state.arrivals.cell,
+        **_arrived(state),
         "bucket_keys": keys,
         "bucket_rows": rows,
         "label_marks": np.array([mark for mark, _ in given], dtype=np.uint64),
@@ -71,6 +70,17 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
     np.savez(body, **arrays)  # type: ignore[arg-type]
     content = body.getvalue()
     return MAGIC + hashlib.sha256(content).digest() + content
+
+
+def _arrived(state: State) -> dict[str, Any]:
+    """The order of arrival, where it is not that of the events' times, which is kept anyway."""
+    time, cell, n = state.arrivals.time, state.arrivals.cell, len(state.arrivals)
+    last = slice(len(state.recent) - n, None)
+    if n <= len(state.recent) and all(
+        np.array_equal(mine, held[last]) for mine, held in ((time, state.recent.time), (cell, state.recent.cell))
+    ):
+        return {}
+    return {"arrived_time": time, "arrived_cell": cell}
 
 
 def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], list[Alarm]]:
@@ -87,7 +97,6 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.buckets.restore(arrays["bucket_keys"], arrays["bucket_rows"], head["newest_bucket"])
     names = kept_names(head["names"], arrays["mark"])
     state.recent.put(arrays["time"], arrays["mark"], arrays["cell"], names)
-    # A state of before the order of arrival was kept: that of their times.
     by = "arrived_" if "arrived_cell" in arrays else ""
     state.arrivals.restart(arrays[f"{by}time"], arrays[f"{by}cell"])
     state.labels.given = dict(zip(arrays["label_marks"].tolist(), labels_of(arrays["labels"]), strict=True))
