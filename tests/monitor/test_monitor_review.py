@@ -209,7 +209,9 @@ def test_a_window_without_scores_raises_nothing_but_that_nobody_can_tell(watchfu
     monitor.update(Events(columns={"energy": at_rate(2000, 0.0, 1)}))
     monitor.update(Events(columns={"energy": np.full(4 * window, np.nan)}))
     assert kinds(monitor) == ["cannot tell"] and monitor.cannot_tell and not monitor.alarm
-    assert monitor.alarms[0].reason == f"{window} of {window} events lack a score that every calibration row had: energy"
+    assert (
+        monitor.alarms[0].reason == f"{window} of {window} events lack a score that every calibration row had: energy"
+    )
     assert monitor.risk().cannot_tell == monitor.alarms[0].reason
     assert any("more than 20% of the events say nothing" in note for note in monitor.risk().notes)
     kept = Monitor.from_bytes(watchful, monitor.to_bytes())
