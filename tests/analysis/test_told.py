@@ -126,5 +126,5 @@ def test_a_constant_that_is_known_by_counts_has_its_mean():
 
 def test_a_constant_with_the_name_of_what_is_counted_is_refused():
     tree = detector_tree(Costs(wrong=1.0, necessary=0.1, unnecessary=0.3))
-    with pytest.raises(ValueError, match="tpr, tnr are counted, .* cannot be a constant"):
+    with pytest.raises(ValueError, match=r"tpr, tnr are counted, .* cannot be a constant"):
         Teller(Estimator(CALIBRATION, tree, constants={"tpr": 0.99, "tnr": 0.99}, draws=20))

@@ -68,3 +68,17 @@ def test_the_same_stream_says_the_same_in_calls_of_any_size_with_times_alike_and
         assert other.state.recent.cell.tolist() == kept[0].state.recent.cell.tolist()
         assert other.state.taken == kept[0].state.taken
         assert (other.state.buckets.total() == kept[0].state.buckets.total()).all()
+
+
+def test_whole_numbers_of_any_size_are_events_of_their_own(bundle):
+    """Negative ones, and those of a UUID, have marks as texts have: no two are taken for one when replicas are put together."""
+    wide = [(7 << 64) + i for i in range(20)] + [-i for i in range(1, 21)] + [2**64 - i for i in range(1, 21)]
+    assert len(set(marks(wide).tolist())) == 60 and [mark(n) for n in wide] == marks(wide).tolist()
+    assert marks(np.array([-1, 5])).tolist() == [mark(-1), mark(5)] and mark(-1) != mark(2**64 - 1)
+    one, other = Monitor(bundle, replica="one"), Monitor(bundle, replica="other")
+    one.update(Events(wide[:30], np.arange(30.0), cells=[0] * 30))
+    other.update(Events(wide[30:], np.arange(30.0), cells=[1] * 30))
+    one.merge(other)
+    assert one.state.taken.accepted == 60 and one.state.taken.repeated == 0
+    one.label(wide[45], True)
+    assert next(iter(one.state.labels.given.values())).cell == 1

@@ -1,7 +1,7 @@
 """What a monitor is given: events with an id, a time in seconds, and scores or the cell they fall into.
 
 Ids are remembered as 64-bit marks (BLAKE2b of the text), the same on every machine, so that two replicas know an event that both
-have seen. A whole-number id is mixed by a bijection instead: two different ones never collide, and 7 and "7" are two ids. An event
+have seen. A whole-number id of 64 bits is mixed by a bijection instead: two of them never collide, and 7 and "7" are two ids. An event
 without an id is known by its replica and its number there. Within one monitor the names themselves are compared, and marks
 are worked out where they are needed: to order events of the same instant, to keep a state, and to put two together.
 
@@ -94,17 +94,23 @@ def mark(name: Name) -> int:
         state = _BLANK.copy()
         state.update(name.encode("utf-8", "surrogatepass"))
         return int.from_bytes(state.digest(), "little")
-    return int(marks([name])[0]) if isinstance(name, tuple) else int(mixed(_wrapped([int(plain_name(name))]))[0])
+    if isinstance(name, tuple):
+        return int(marks([name])[0])
+    number = int(plain_name(name))
+    # Only so many numbers have a mark of their own.
+    return int(mixed(_wrapped([number]))[0]) if 0 <= number <= _MASK else mark(f"the number {number}")
 
 
 def marks(names: Sequence[Any] | NDArray[Any]) -> Marks:
     """The marks of many events."""
     if isinstance(names, np.ndarray):
-        if names.dtype.kind in "iu":
+        if names.dtype.kind == "u" or (names.dtype.kind == "i" and (not names.size or names.min() >= 0)):
             return mixed(names.astype(np.uint64))
         names = names.tolist()
     kinds = set(map(type, names))
     if kinds == {int}:
+        if min(names) < 0 or max(names) > _MASK:
+            return np.array([mark(name) for name in names], dtype=np.uint64)
         return mixed(_wrapped(list(names)))
     if kinds == {tuple}:
         salts = {replica: mark(replica) for replica, _ in names}

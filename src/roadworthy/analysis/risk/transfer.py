@@ -39,7 +39,7 @@ from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs, refuse_live_constants
 from roadworthy.analysis.risk.sums import TINY, Known, Window, share_of
 from roadworthy.analysis.risk.tree import Tree, expectation
-from roadworthy.analysis.risk.weighted import among, beta_on, quantiles, reaching, with_chance
+from roadworthy.analysis.risk.weighted import among, beta_on, quantiles, reaching, spanned, with_chance
 
 Floats = NDArray[np.float64]
 
@@ -102,7 +102,7 @@ class Estimator:
         self._answers = answer_costs(tree)
         self._mixed, self._clean_share = self._mixture(self.rates)
         self._log_mixed = np.log(self._mixed)
-        self._log_prior = np.log(beta_on(self.rates, prior, ends=ENDS if prior == PRIOR else 0.0))
+        self._log_prior = np.log(beta_on(self.rates, prior, ends=ENDS if tuple(prior) == PRIOR else 0.0))
         self._before = self._expected(prior[0] / (prior[0] + prior[1]))
 
     def estimate(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, confidence: float = 0.95) -> Estimates:
@@ -212,17 +212,18 @@ class Estimator:
         swing = self._swing(window, weights, shrink, near)
         known = self._known(window, self._clean_share[:, :, near])
         over, under = self._exceeding(known, near, swing, weights)
-        elsewhere, known = self._elsewhere(known, near, swing), believed_of(known, swing)
-        right, risk = elsewhere.right / known.total, self._risk(elsewhere)
+        # Where a rate is not told from an end, what holds there is within the intervals.
+        ends = (rate_low == 0.0) & (by_rate[:, 0] > NEGLIGIBLE), (rate_high == 1.0) & (by_rate[:, -1] > NEGLIGIBLE)
+        reached = [(on, at) for on, at in zip(ends, (slice(0, 1), slice(-1, None)), strict=True) if on.any()]
         events = np.maximum(n * shrink, TINY)
-        at_end = [(rate_low == 0.0, 0, near.start == 0), (rate_high == 1.0, -1, near.stop == len(self.rates))]
-        reached = [(windows, slice(at, at + 1 or None)) for windows, at, there in at_end if there and windows.any()]
-        low, high = reaching(
-            right, weights, reached, lambda v, w, on: with_chance(among(v, w, 0.0, 1.0), events[on], confidence)
-        )
-        risk_low, risk_high = reaching(
-            risk, weights, reached, lambda v, w, _: among(v, w, *self.tree.costs).interval(confidence)
-        )
+        low, high, risk_low, risk_high = self._intervals(known, near, None, weights, reached, events, confidence)
+        if swing is not None:
+            doubted = self._intervals(known, near, swing, weights, reached, events, confidence)
+            # A doubt reaches further the way a window looks; whether it is an alarm is asked of the same figures.
+            worse, dearer = swing.believed[:, 0] < 0.0, self._dearer(known, swing, weights)
+            low, high = np.minimum(low, doubted[0]), np.where(worse, high, doubted[1])
+            risk_low, risk_high = np.where(dearer, risk_low, doubted[2]), np.maximum(risk_high, doubted[3])
+        known = believed_of(known, swing)
         log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         unlikely = np.minimum(over, under) < UNLIKELY
         if len(rates) < len(self.rates) and unlikely.any():
@@ -243,6 +244,32 @@ class Estimator:
             "strangeness": strange.p_value,
             "cannot_tell": strange.reasons(self.separation, n),
         }
+
+    def _intervals(
+        self,
+        known: Known,
+        rates: slice,
+        swing: Swing | None,
+        weights: Floats,
+        ends: list[tuple[NDArray[np.bool_], slice]],
+        events: Floats,
+        confidence: float,
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Of the window's own accuracy, its chance included, and of its risk."""
+        elsewhere = self._elsewhere(known, rates, swing)
+        low, high = reaching(
+            elsewhere.right / known.total,
+            weights,
+            ends,
+            lambda v, w, on: with_chance(among(v, w, 0.0, 1.0), events[on], confidence),
+        )
+        cost = reaching(self._risk(elsewhere), weights, ends, lambda v, w, _: spanned(v, w, confidence))
+        return low, high, *cost
+
+    def _dearer(self, known: Known, swing: Swing, weights: Floats) -> NDArray[np.bool_]:
+        """Which windows look as if they cost more than expected."""
+        more = self._risk(believed_of(known, swing)) - self._risk(known)
+        return np.asarray(np.einsum("bwg,bwg->w", weights, np.broadcast_to(more, weights.shape)) > 0.0)
 
     def _log_likelihood(self, window: Window) -> Floats:
         """Draws x windows x rates."""
@@ -331,22 +358,17 @@ class Estimator:
     def _exceeding(self, known: Known, rates: slice, swing: Swing | None, weights: Floats) -> tuple[Floats, Floats]:
         """How likely the risk is above what is tolerable, and how likely it is not.
 
-        A doubt must not silence an alarm: it makes a window that looks worse than expected no less likely to be above, and one
-        that looks better no more.
+        A doubt must not silence an alarm: it makes a window that looks as if it cost more no less likely to be above.
         """
         if self.tolerable is None:
             nothing = np.full(weights.shape[1], np.nan)
             return nothing, nothing
-        as_seen = self._risk(self._elsewhere(known, rates, None))
-        over, under = _divided(as_seen > self.tolerable, weights)
+        over, under = _divided(self._risk(self._elsewhere(known, rates, None)) > self.tolerable, weights)
         if swing is None:
             return over, under
-        risk = self._risk(self._elsewhere(known, rates, swing))
-        believed = self._risk(believed_of(known, swing)) - self._risk(known)
-        worse = np.einsum("bwg,bwg->w", weights, np.broadcast_to(believed, weights.shape)) > 0.0
-        odd, not_odd = _divided(risk > self.tolerable, weights)
-        doubted = np.where(worse, odd > over, odd < over)
-        return np.where(doubted, odd, over), np.where(doubted, not_odd, under)
+        odd, not_odd = _divided(self._risk(self._elsewhere(known, rates, swing)) > self.tolerable, weights)
+        as_seen = self._dearer(known, swing, weights) & (over > odd)
+        return np.where(as_seen, over, odd), np.where(as_seen, under, not_odd)
 
 
 def _divided(above: NDArray[np.bool_], weights: Floats) -> tuple[Floats, Floats]:
