@@ -1,8 +1,8 @@
 """What a monitor is given: events with an id, a time in seconds, and scores or the cell they fall into.
 
 Ids are remembered as 64-bit marks (BLAKE2b of the text), the same on every machine, so that two replicas know an event that both
-have seen. A whole-number id of 64 bits is mixed by a bijection instead: two of them never collide, and 7 and "7" are two ids. An event
-without an id is known by its replica and its number there. Within one monitor the names themselves are compared, and marks
+have seen. A whole-number id of 64 bits is mixed by a bijection instead: two of them never collide, and 7 and "7" are two ids. An
+event without an id is known by its replica and its number there. Within one monitor the names themselves are compared, and marks
 are worked out where they are needed: to order events of the same instant, to keep a state, and to put two together.
 
 >>> marks(["a", "b"]).tolist() == [mark("a"), mark("b")], marks([7]).tolist() == [mark(7)]
