@@ -232,10 +232,20 @@ def read_scores(
     id: str | None = None,
     columns: Sequence[str] | Mapping[str, str] | None = None,
     needs: Sequence[str] = (),
+    skips: Sequence[str] = (),
 ) -> ScoreTable:
     """A whole table; see `open_scores`. Rows of training data, and those without a needed outcome, are left out and noted."""
     table = open_scores(
-        path, kind=kind, correct=correct, clean=clean, group=group, time=time, id=id, columns=columns, needs=needs
+        path,
+        kind=kind,
+        correct=correct,
+        clean=clean,
+        group=group,
+        time=time,
+        id=id,
+        columns=columns,
+        needs=needs,
+        skips=skips,
     ).whole()
     if columns is None:
         table = _without_row_numbers(table)

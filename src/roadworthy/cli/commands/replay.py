@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from roadworthy.cli.replaying import Compared, Replayed
+    from roadworthy.cli.stream_parts import Truth
     from roadworthy.monitor.bundle import Bundle
 
 LONG = 300_000
@@ -65,8 +66,7 @@ def replay(
     Where the table says which answers were right, that is shown beside and held against the intervals; the estimates never see it.
     """
     from roadworthy.cli.replaying import replay as replayed
-    from roadworthy.cli.stream_parts import Truth
-    from roadworthy.data.score_tables import open_scores, read_scores
+    from roadworthy.data.score_tables import open_scores
     from roadworthy.monitor.bundle import Bundle
 
     _refuse_swapped(bundle, stream)
@@ -76,7 +76,7 @@ def replay(
     file = open_scores(
         stream, correct=correct, time=time, id=id, columns=_columns(chosen, score or []), skips=("kind", "group")
     )
-    known = None if truth is None else Truth(read_scores(truth, columns=[], needs=("id", "correct")))
+    known = None if truth is None else _truth(truth)
     size = window or (chosen.alarm.window if chosen.alarm else min(chosen.windows.lengths))
     step = every or (size if everything or out else None)
     rows = file.opened.rows
@@ -92,6 +92,14 @@ def replay(
         if out is not None:
             print(f"{many(len(found.ends), 'window')} {'is' if len(found.ends) == 1 else 'are'} in {out}")
     return exits.BREACHED if found.alarmed else exits.MET if found.whole else exits.INCONCLUSIVE
+
+
+def _truth(path: Path) -> Truth:
+    """Outcomes by id; whatever else such a table says, it has no part in them."""
+    from roadworthy.cli.stream_parts import Truth
+    from roadworthy.data.score_tables import read_scores
+
+    return Truth(read_scores(path, columns=[], needs=("id", "correct"), skips=("kind", "group", "time")))
 
 
 def _refuse_swapped(bundle: Path, stream: Path) -> None:
