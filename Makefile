@@ -50,6 +50,8 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/install
 	$(RUN)python benchmarks/import_time.py
 	$(RUN)python benchmarks/supervisors.py
 	$(RUN)python benchmarks/supervisors_cost.py
+	$(RUN)python benchmarks/monitor.py
+	$(RUN)python benchmarks/replay.py
 	$(RUN)python benchmarks/service.py
 	$(RUN)python benchmarks/risk.py
 
