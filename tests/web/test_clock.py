@@ -8,13 +8,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from monitored import START
+from monitored import START, events
 
 from roadworthy.monitor import Bundle, Taken
 from roadworthy.web.clock import LEAP_S, SETTLE_S, Clock
 from roadworthy.web.counting import Counting
 from roadworthy.web.events import Reader
 from roadworthy.web.ledger import Ledger
+from roadworthy.web.service import text_of
 
 ONE = Taken(1, 0, 0, 0)
 
@@ -22,8 +23,8 @@ ONE = Taken(1, 0, 0, 0)
 class Machine:
     """A machine whose clock can be set, with the clock of a service on it."""
 
-    def __init__(self) -> None:
-        self.wall, self.seconds, self.said = START, 1000.0, list[str]()
+    def __init__(self, wall: float = START) -> None:
+        self.wall, self.seconds, self.said = wall, 1000.0, list[str]()
         self.clock = Clock(wall=lambda: self.wall, steady=lambda: self.seconds, remark=self.said.append)
 
     def after(self, seconds: float, *, leap: float = 0.0) -> float:
@@ -74,16 +75,17 @@ def test_whatever_happens_to_the_machine_no_time_goes_back(steps):
 class Stamped:
     """A service's counting on such a machine; posts as the application reads them."""
 
-    def __init__(self, made: Bundle, path) -> None:
-        self.machine = Machine()
-        ledger = Ledger(path, bundle=made.id, content="{}")
-        self.counting = Counting(made, ledger, clock=self.machine.clock)
+    def __init__(self, made: Bundle, path, *, wall: float = START, first: int = 0) -> None:
+        self.machine, self.alarms = Machine(wall), list[dict]()
+        ledger = Ledger(path, bundle=made.id, content=text_of(made))
+        self.counting = Counting(made, ledger, clock=self.machine.clock, alarmed=self.alarms.append)
         self._reader = Reader(made.calibration, subject=made.subject)
-        self._n = 0
+        self._n = first
 
     def post(self, **more) -> Taken:
         self._n += 1
-        body = {"id": f"p{self._n}", "scores": {"knn": 0.1, "energy": 0.1}, **more}
+        (clean,) = events(1, first=self._n)
+        body = {"id": f"p{self._n}", "scores": clean["scores"], **more}
         (taken,) = self.counting.commit([self._reader.read(json.dumps(body).encode(), now=self.counting.clock.now())])
         return taken
 
@@ -106,3 +108,67 @@ def test_one_leap_ahead_makes_nobody_late(made, tmp_path):
     stamped.machine.after(1.0, leap=-86_400.0)
     assert stamped.post() == ONE and stamped.post(time=stamped.machine.wall) == ONE
     assert stamped.counting.monitor.state.newest == stamped.machine.wall
+
+
+def test_a_clock_set_back_does_not_refuse_right_times_in_silence(made, tmp_path):
+    stamped = Stamped(made, tmp_path / "s.sqlite")
+    machine, right = stamped.machine, START
+    taken = []
+    for second in range(900):
+        machine.after(1.0, leap=-3600.0 if second == 10 else 0.0)
+        right += 1.0
+        taken.append(stamped.post(time=right))
+    assert sum(one.ahead for one in taken) > 400, "the clock falls behind those that post"
+    assert "ahead of this machine's clock" in stamped.counting.late
+    assert all(window["cannot_tell"] == stamped.counting.late for window in stamped.counting.windows())
+    assert [alarm["kind"] for alarm in stamped.alarms] == ["cannot tell"]
+    machine.after(1.0, leap=3600.0)
+    for _ in range(500):
+        machine.after(1.0)
+        right = machine.wall
+        taken.append(stamped.post(time=right))
+    assert taken[-1] == ONE and not stamped.counting.late
+    assert [alarm["kind"] for alarm in stamped.alarms] == ["cannot tell", "can tell"]
+
+
+def test_a_small_leap_ahead_is_believed_after_as_many_seconds(made, tmp_path):
+    stamped = Stamped(made, tmp_path / "s.sqlite")
+    taken = []
+    for second in range(600):
+        stamped.machine.after(1.0, leap=120.0 if second == 10 else 0.0)
+        taken.append(stamped.post(time=stamped.machine.wall))
+    assert 100 <= sum(one.ahead for one in taken) <= 120
+    assert [alarm["kind"] for alarm in stamped.alarms] == ["cannot tell", "can tell"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_after_a_restart_the_clock_goes_on_from_where_it_was(made, tmp_path, killed):
+    before = Stamped(made, tmp_path / "s.sqlite")
+    assert before.post() == ONE
+    before.machine.after(1.0, leap=86_400.0)
+    before.machine.after(SETTLE_S)
+    assert before.post() == ONE and before.counting.monitor.state.newest > START + 86_400.0
+    before.machine.after(1.0, leap=-86_400.0)
+    assert before.post() == ONE
+    shown = before.machine.clock.now()
+    if killed:
+        before.counting.ledger.close()
+    else:
+        before.counting.close()
+    after = Stamped(made, tmp_path / "s.sqlite", wall=before.machine.wall + 60.0, first=100)
+    assert shown <= after.machine.clock.now() < shown + 1.0
+    assert "behind" in after.machine.said[0]
+    for _ in range(10):
+        after.machine.after(60.0)
+        assert after.post() == ONE
+
+
+def test_a_restart_takes_over_no_time_that_no_event_has(made, tmp_path):
+    before = Stamped(made, tmp_path / "s.sqlite")
+    assert before.post() == ONE
+    before.machine.after(1.0, leap=86_400.0)
+    before.machine.after(SETTLE_S)
+    assert before.machine.clock.now() > START + 86_400.0
+    before.counting.close()
+    after = Stamped(made, tmp_path / "s.sqlite", wall=START + 400.0, first=100)
+    assert after.machine.clock.now() == START + 400.0 and not after.machine.said

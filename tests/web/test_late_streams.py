@@ -79,6 +79,33 @@ def test_a_service_to_which_everything_is_late_is_not_well(bundle_path, tmp_path
         assert service.ask("GET", "/health").status == 200
 
 
+def test_a_service_to_which_everything_is_ahead_is_not_well(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        now = time.time()
+        service.post(events(100, start=now, step=0.001))
+        assert service.post(events(30, first=200, start=now + 600.0, step=0.001)).json["ahead"] == 30
+        assert service.ask("GET", "/health").status == 200, "thirty of a hundred and thirty are not most of them"
+        assert service.post(events(120, first=300, start=now + 600.0, step=0.001)).json["ahead"] == 120
+        probe = service.ask("GET", "/health")
+        assert probe.status == 503 and "ahead of this machine's clock" in probe.json["status"]
+        assert all(window["cannot_tell"] == probe.json["status"] for window in service.get("/v1/risk")["windows"])
+        assert "roadworthy_mostly_late 1" in service.ask("GET", "/metrics").body.decode()
+        (alarm,) = service.get("/v1/alarms")["alarms"]
+        assert alarm["kind"] == "cannot tell" and alarm["reason"] == probe.json["status"]
+
+
+def test_late_and_ahead_together_are_most_events(made, tmp_path):
+    counting = counting_at(tmp_path / "s.sqlite", made)
+    now = time.time()
+    counting.commit([batch(events(100, start=now, step=0.001), made)])
+    counting.commit([batch(events(40, first=200, start=now - 9000.0, step=0.001), made)])
+    assert not counting.late
+    counting.commit([batch(events(40, first=300, start=now + 9000.0, step=0.001), made)])
+    counting.commit([batch(events(30, first=400, start=now, step=0.001), made)])
+    assert "40 as late" in counting.late and "40 as ahead of this machine's clock" in counting.late
+    counting.close()
+
+
 def test_an_event_ahead_does_not_hold_the_points_after_it(bundle_path, tmp_path):
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
 

@@ -302,6 +302,44 @@ def test_a_post_of_which_a_part_has_come_keeps_its_line_open(bundle_path, tmp_pa
     asyncio.run(post())
 
 
+def test_half_a_post_is_waited_for_as_long_as_on_the_long_way(bundle_path, tmp_path, monkeypatch):
+    monkeypatch.setattr(quick_posts, "PATIENCE_S", 0.05)
+    app = build(Settings(bundle_path, tmp_path / "s.sqlite"))
+    way, config = app.short_way(), uvicorn.Config(app, http="httptools", ws="none", lifespan="off")
+
+    def opened() -> tuple[quick_posts._Wire, QuickPosts]:
+        wire, connection = quick_posts._Wire(), QuickPosts(way, config=config, server_state=ServerState(), app_state={})
+        connection.connection_made(wire)
+        return wire, connection
+
+    async def post() -> None:
+        app._keeper.start()
+        content = request(event())
+        wire, connection = opened()
+        connection.data_received(content[:-10])
+        end = time.monotonic() + 10.0
+        while not wire.closed and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        assert wire.closed and wire.written.startswith(b"HTTP/1.1 408 ") and b"connection: close" in wire.written
+        assert b"the rest of the body did not come" in wire.written and app._keeper.waiting == 0
+        connection.connection_lost(None)
+
+        wire, connection = opened()
+        for part in (content[:-10], content[-10:-5], content[-5:]):
+            connection.data_received(part)
+        while not wire.written.endswith(b'"ahead":0}'):
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.2)
+        assert not wire.closed, "a post that is whole is waited for no more"
+        connection.data_received(content[:-10])
+        connection.connection_lost(None)
+        await asyncio.sleep(0.2)
+        assert wire.written.count(b"HTTP/1.1") == 1, "nobody is answered who has gone"
+        await app._keeper.close()
+
+    asyncio.run(post())
+
+
 def test_the_uvicorn_that_is_installed_is_one_to_build_upon():
     assert quick_posts.trouble() == ""
 

@@ -16,6 +16,7 @@ import pytest
 from monitored import serving, until
 
 from roadworthy.subject.adapters.inference_protocol import Server, encode
+from roadworthy.web.sidecar import Sidecar
 
 
 class Model(BaseHTTPRequestHandler):
@@ -344,3 +345,57 @@ def test_a_server_that_can_never_be_asked_is_refused_at_the_start(address):
     with pytest.raises(ServiceError, match="is no server address") as refused:
         Sidecar(address, {})
     assert "secret" not in str(refused.value)
+
+
+@pytest.fixture
+def heard() -> Iterator[tuple[Sidecar, list[tuple[str, str]]]]:
+    """A sidecar in front of a server that notes the headers it gets, and answers with some that are not for others."""
+    found: list[tuple[str, str]] = []
+
+    class Hears(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            found[:] = [(name.lower(), value) for name, value in self.headers.items()]
+            self.send_response(200)
+            for name, value in (("Connection", "keep-alive, X-Hop"), ("X-Hop", "1"), ("X-End", "2")):
+                self.send_header(name, value)
+            for cookie in ("a=1", "b=2"):
+                self.send_header("Set-Cookie", cookie)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hears)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    sidecar = Sidecar(f"http://127.0.0.1:{server.server_address[1]}", {})
+    yield sidecar, found
+    asyncio.run(sidecar.close())
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_header_that_comes_twice_goes_on_with_both_values(heard):
+    sidecar, found = heard
+    lines = (
+        (b"x-forwarded-for", b"1.1.1.1"),
+        (b"cookie", b"a=1"),
+        (b"X-Forwarded-For", b"2.2.2.2"),
+        (b"cookie", b"b=2"),
+    )
+    sidecar.ask("GET", "/v2/health/ready", list(lines), b"")
+    assert [value for name, value in found if name == "x-forwarded-for"] == ["1.1.1.1, 2.2.2.2"]
+    assert [value for name, value in found if name == "cookie"] == ["a=1; b=2"]
+
+
+def test_headers_of_one_connection_stay_on_it(heard):
+    sidecar, found = heard
+    lines = [(b"connection", b"close, X-Secret"), (b"Connection", b"x-other"), (b"x-kept", b"1")]
+    passed = sidecar.ask("GET", "/v2", [*lines, (b"x-secret", b"hop"), (b"X-Other", b"hop")], b"")
+    names = {name for name, _ in found}
+    assert "x-kept" in names and names.isdisjoint({"x-secret", "x-other", "connection"})
+    answered = [name for name, _ in passed.headers]
+    assert b"x-end" in answered and b"x-hop" not in answered and answered.count(b"set-cookie") == 2

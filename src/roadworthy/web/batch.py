@@ -118,6 +118,11 @@ def unpacked(content: bytes) -> tuple[Batch, float]:
     return Batch(json.loads(content[at + 10 * n :]), times, cells), now
 
 
+def clock_of(content: bytes) -> float:
+    """What the clock showed when packed events were counted."""
+    return float(_HEAD.unpack_from(content)[1])
+
+
 def count(monitor: Monitor, batch: Batch, *, now: float) -> Taken:
     """Hand a batch to the monitor."""
     from roadworthy.monitor import Events

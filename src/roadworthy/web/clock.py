@@ -3,8 +3,8 @@
 An event that was stamped by a clock a day ahead would make everyone else late for a day, and a clock that goes back would make
 late what has just come. The machine's clock is therefore compared with its count of seconds, which nobody sets. While both
 agree, the clock stands as it is; where it leaps, time goes on by the count of seconds until the clock has kept its new
-time for a while. A new time ahead is then taken over; one further back is approached at half the pace, so that no moment
-comes twice.
+time for a while: five minutes, or as long as a smaller leap ahead was. A new time ahead is then taken over; one further back is
+approached at half the pace, so that no moment comes twice. After a restart time goes on from where it was (`go_on_from`).
 
 >>> wall, steady = iter([100.0, 101.0, 86_502.0, 103.0]), iter([0.0, 1.0, 2.0, 3.0])
 >>> clock = Clock(wall=lambda: next(wall), steady=lambda: next(steady))
@@ -23,7 +23,9 @@ from roadworthy.web.remarks import Remarks
 LEAP_S = 5.0
 """By how much a clock may be set at once: by more, it has leapt."""
 SETTLE_S = 300.0
-"""How long a clock keeps a new time before that is believed."""
+"""How long a clock keeps a new time before that is believed; a smaller leap ahead, for as long as it was.
+
+A clock that was corrected by two minutes ahead would otherwise have all who post with the right time refused for five."""
 _SECONDS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Counts the time in which the machine sleeps, too: to wake up is no leap."""
 
@@ -71,16 +73,31 @@ class Clock:
                 self._shown = self._doubted(wall, counted, passed, apart)
             return self._shown
 
+    def go_on_from(self, shown: float) -> None:
+        """It showed this before a restart; a machine's clock that is further back is one that was set back."""
+        with self._lock:
+            wall, counted = self._wall(), self._steady()
+            now = wall if self._shown is None else self._shown
+            if shown <= now:
+                return
+            self._shown, self._counted = shown, counted
+            if shown - now > LEAP_S:
+                self._offset, self._since = wall - counted, counted
+                self._remark(
+                    f"this machine's clock is {shown - now:,.0f} s behind what it showed when this state was last counted into: "
+                    "time goes on from there, by the seconds that pass and then at half the pace, until the clock is reached"
+                )
+
     def _doubted(self, wall: float, counted: float, passed: float, apart: float) -> float:
         """What is shown while the machine's clock says something else."""
         assert self._shown is not None
-        offset = wall - counted
+        offset, settled = wall - counted, min(SETTLE_S, apart) if apart > 0 else SETTLE_S
         if self._offset is None or abs(offset - self._offset) > LEAP_S:
             self._offset, self._since = offset, counted
             self._remark(
                 f"this machine's clock leapt {'ahead' if apart > 0 else 'back'} by {abs(apart):,.0f} s: events without a time "
-                f"are stamped by the seconds that pass, until it has kept its time for {SETTLE_S:.0f} s"
+                f"are stamped by the seconds that pass, until it has kept its time for {settled:.0f} s"
             )
-        if counted - self._since < SETTLE_S:
+        if counted - self._since < settled:
             return self._shown + passed
         return wall if apart > 0 else self._shown + passed / 2.0

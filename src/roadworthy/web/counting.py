@@ -26,7 +26,7 @@ from roadworthy.web.clock import Clock
 from roadworthy.web.lately import Lately
 from roadworthy.web.ledger import EVENTS, LABELS, Full, Ledger
 from roadworthy.web.readings import readings
-from roadworthy.web.replaying import check_events, check_labels, label_all, remember_questions, restored
+from roadworthy.web.replaying import check_events, check_labels, label_all, last_clock, remember_questions, restored
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
@@ -37,7 +37,7 @@ ALARMS_SHOWN = 500
 LIVE_S = 0.5
 """How old the windows may be that a live page shows: several pages then cost what one does."""
 LATE = "late"
-"""Marks alarms about events that were refused as late: of the service, not of the monitor."""
+"""Marks alarms about events that were refused as late, or as ahead: of the service, not of the monitor."""
 _LOG = logging.getLogger("roadworthy.monitor")
 
 Post = Batch | Single | LabelPost
@@ -109,13 +109,14 @@ class Counting:
         """Stamps events without a time; all events are held against it, and never against each other: each could be ahead of
         the one before, and together they would make everyone else late."""
         self.late = ""
-        """Why figures cannot be relied on, where most of what came lately was refused as late; any thread may read it."""
+        """Why figures cannot be relied on, where most events were lately refused as late or as ahead; any thread may read it."""
         self.totals: Counter[str] = Counter()
         self._lately = Lately()
         said = [alarm["kind"] for alarm in ledger.alarms() if alarm.get(LATE)]
         self._late_told = said[-1:] == ["cannot tell"]
         self._alarmed, self._snapshot_bytes = alarmed, snapshot_bytes
         self.monitor, self._log_bytes = restored(bundle, ledger)
+        self.clock.go_on_from(min(last_clock(ledger), self.monitor.state.newest))
         self._seq = ledger.last()
         self._snapshot_size = 0
         self._changed = False
@@ -201,7 +202,7 @@ class Counting:
         self._labelled += bool(labels)
         for taken in seen:
             self._lately.add(taken)
-        self.late = self._lately.trouble(self.monitor.state.newest)
+        self.late = self._lately.trouble(self.monitor.state.newest, now)
         self._notice_alarms()
         if self._lately.known and bool(self.late) != self._late_told:
             self._notice_lateness(now)
@@ -273,7 +274,7 @@ class Counting:
             _LOG.error("an alarm was not told", exc_info=error)
 
     def _notice_lateness(self, now: float) -> None:
-        """Say that most events are refused as late, or no longer are: no look of the monitor sees what is not counted."""
+        """Say that most events are refused for their time, or no longer are: no look of the monitor sees what is not counted."""
         state = self.monitor.state
         alarm = Alarm(
             now, state.counted, "cannot tell" if self.late else "can tell", math.nan, math.nan, reason=self.late
@@ -315,7 +316,7 @@ class Counting:
     def snapshot(self) -> None:
         """Keep the monitor as it is, and forget the log before it."""
         body = self.monitor.to_bytes()
-        self.ledger.snapshot(body, upto=self._seq)
+        self.ledger.snapshot(body, upto=self._seq, clock=self.clock.now())
         self._log_bytes, self._snapshot_size = 0, len(body)
 
     def windows(self, *, age: float = 0.0) -> list[dict[str, Any]]:

@@ -98,7 +98,7 @@ async def body_of(request: Request, receive: Receive, limit: int, *, any_encodin
             async with asyncio.timeout(PATIENCE_S):
                 message = await receive()
         except TimeoutError:
-            raise Refused(f"the rest of the body did not come within {PATIENCE_S:.0f} s", status=408) from None
+            raise unfinished() from None
         if message["type"] == "http.disconnect":
             raise Gone
         part = message.get("body", b"")
@@ -107,6 +107,11 @@ async def body_of(request: Request, receive: Receive, limit: int, *, any_encodin
             raise _too_large(limit)
         parts.append(part)
     return b"".join(parts)
+
+
+def unfinished() -> Refused:
+    """Why a post is refused of which only a part has come."""
+    return Refused(f"the rest of the body did not come within {PATIENCE_S:.0f} s", status=408)
 
 
 def _too_large(limit: int) -> Refused:

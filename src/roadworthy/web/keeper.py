@@ -135,7 +135,7 @@ class Keeper:
         self.writing.add(time.perf_counter() - began)
         self.sizes.add(len(outcomes))
         if self.counting.late:
-            self.remark(f"most events are refused as late: {self.counting.late}")
+            self.remark(f"most events that came lately are refused: {self.counting.late}")
         self._answer(group, writing)
 
     def _note(self, errors: list[Exception]) -> None:

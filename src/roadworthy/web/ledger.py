@@ -151,13 +151,14 @@ class Ledger:
         with self._transaction() as db:
             db.execute("delete from log where seq > ?", (after,))
 
-    def snapshot(self, body: bytes, *, upto: int) -> None:
-        """Replace the snapshot, and forget the log up to it."""
+    def snapshot(self, body: bytes, *, upto: int, clock: float | None = None) -> None:
+        """Replace the snapshot, and forget the log up to it; `clock` is what the service's clock shows, where there is one."""
+        made = time.time() if clock is None else clock
         with self._transaction() as db:
             # The log goes first: where no space is left, the snapshot takes its place.
             db.execute("delete from log where seq <= ?", (upto,))
             db.execute("delete from snapshot")
-            db.execute("insert into snapshot values (1, ?, ?, ?)", (upto, time.time(), body))
+            db.execute("insert into snapshot values (1, ?, ?, ?)", (upto, made, body))
 
     def restored(self) -> tuple[bytes | None, list[tuple[int, int, bytes]]]:
         """The snapshot, if there is one, and the rows (number, kind, body) after it."""
@@ -168,6 +169,16 @@ class Ledger:
             return body, self._ask("select seq, kind, body from log where seq > ? order by seq", (seq,))
         finally:
             self._db.execute("rollback")
+
+    def snapshot_clock(self) -> float | None:
+        """What the clock showed when the snapshot was made; None where there is none."""
+        found = self._ask("select made from snapshot")
+        return float(found[0][0]) if found else None
+
+    def last_events(self) -> bytes | None:
+        """The last row of events in the log; None where it has none."""
+        found = self._ask("select body from log where kind = ? order by seq desc limit 1", (EVENTS,))
+        return found[0][0] if found else None
 
     def last(self) -> int:
         """The number of the last row that was ever written to the log."""

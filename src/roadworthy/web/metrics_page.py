@@ -75,7 +75,7 @@ def metrics_page(
     page.add(
         "roadworthy_mostly_late",
         "gauge",
-        "Whether most events that came lately were refused as late: then no window can be relied on.",
+        "Whether most events that came lately were refused as late or as ahead: then no window can be relied on.",
         _one(bool(counting.late)),
     )
     page.add("roadworthy_tolerable_risk", "gauge", "As the bundle has it.", _one(bundle.tolerable))

@@ -30,7 +30,7 @@ from uvicorn.server import ServerState
 
 from roadworthy.monitor import Taken
 from roadworthy.web.batch import Batch, Single, why_unscored
-from roadworthy.web.http_io import TAKEN_HEADERS, Headers, Receive, Send, answer, taken_words
+from roadworthy.web.http_io import PATIENCE_S, TAKEN_HEADERS, Headers, Receive, Send, answer, taken_words, unfinished
 from roadworthy.web.keeper import Keeper
 
 PATH = b"/v1/events"
@@ -166,6 +166,9 @@ class QuickPosts(HttpToolsProtocol):
         self._ends = False
         self._idle: TimerHandle | None = None
         self._answered = 0.0
+        self._patience: TimerHandle | None = None
+        self._came = 0.0
+        """When the last part of a post that is not whole has come."""
 
     def data_received(self, data: bytes) -> None:
         """Take what a connection brought."""
@@ -187,7 +190,9 @@ class QuickPosts(HttpToolsProtocol):
         begin, end = place
         if end > len(data):
             self._unset_keepalive_if_required()  # the connection is not idle: the rest is on its way
-            self._held = data
+            self._held, self._came = data, self.loop.time()
+            if self._patience is None:
+                self._patience = self.loop.call_later(PATIENCE_S, self._close_if_unfinished)
             return
         self._waits = True
         if not self._way.put(data[begin:end], self._answer):
@@ -216,8 +221,9 @@ class QuickPosts(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone, or was let go."""
-        if self._idle is not None:
-            self._idle.cancel()
+        for timer in (self._idle, self._patience):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def _answer(self, outcome: Any) -> None:
@@ -246,6 +252,19 @@ class QuickPosts(HttpToolsProtocol):
             self._idle = self.loop.call_later(self.timeout_keep_alive if busy else left, self._close_if_idle)
         elif self.timeout_keep_alive_task is None:  # else uvicorn's own timer runs since its last answer
             self.timeout_keep_alive_handler()
+
+    def _close_if_unfinished(self) -> None:
+        """Give a post up whose rest does not come: one timer for many posts."""
+        self._patience = None
+        if self._waits or not self._held or self.transport.is_closing():
+            return
+        left = self._came + PATIENCE_S - self.loop.time()
+        if left > 0.001:
+            self._patience = self.loop.call_later(left, self._close_if_unfinished)
+            return
+        self._held = b""
+        self.transport.write(self._way.answer(unfinished(), self.server_state.default_headers, last=True))
+        self.transport.close()
 
 
 class _Wire:

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import struct
 from collections.abc import Sequence
+from contextlib import suppress
 
 from roadworthy.monitor import Bundle, EventError, Monitor
 from roadworthy.monitor.events import checked_cells, checked_times, mark
 from roadworthy.monitor.labels import checked_moment
 from roadworthy.monitor.state import State
-from roadworthy.web.batch import Batch, Label, count, unpacked
+from roadworthy.web.batch import Batch, Label, clock_of, count, unpacked
 from roadworthy.web.ledger import EVENTS, Ledger
 
 _LOG = logging.getLogger("roadworthy.monitor")
@@ -53,6 +56,18 @@ def replayed(monitor: Monitor, rows: Sequence[tuple[int, int, bytes]]) -> int | 
             _LOG.error("row %d of the log cannot be counted and is left out", seq, exc_info=error)
             return seq
     return None
+
+
+def last_clock(ledger: Ledger) -> float:
+    """What the service's clock showed when the file was last counted into; minus infinity where nothing was."""
+    shown = [-math.inf]
+    kept, row = ledger.snapshot_clock(), ledger.last_events()
+    if kept is not None:
+        shown.append(kept)
+    if row is not None:
+        with suppress(struct.error):  # a row that cannot be read was left out of the counts, too
+            shown.append(clock_of(row))
+    return max(clock for clock in shown if not math.isnan(clock))
 
 
 def label_all(monitor: Monitor, labels: Sequence[Label]) -> None:

@@ -21,7 +21,7 @@ import json
 import select
 import uuid
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -178,7 +178,7 @@ class Sidecar:
         take: Callable[[int], None] = lambda size: None,
     ) -> Passed:
         """Send a request on; blocks until the answer is there. `take` is told of its bytes as they come."""
-        sent = {k.decode("latin-1"): v.decode("latin-1") for k, v in headers if k.lower() not in self._kept_back}
+        sent = joined(headers, self._kept_back)
         sent["Accept-Encoding"] = "identity"  # the scores are read from the answer
         connection = self._kept()
         kept = connection is not None
@@ -238,16 +238,39 @@ class Sidecar:
         except BaseException:
             connection.close()
             raise
-        found = [
-            (k.lower().encode("latin-1"), v.encode("latin-1"))
-            for k, v in answer.getheaders()
-            if k.lower().encode("latin-1") not in HOP_BY_HOP
-        ]
+        headers_back = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in answer.getheaders()]
+        own = HOP_BY_HOP | of_connection(headers_back)
+        found = [(name, value) for name, value in headers_back if name not in own]
         if answer.will_close:
             connection.close()
         else:
             self._idle.put(connection)
         return Passed(answer.status, found, content)
+
+
+def of_connection(headers: Headers) -> set[bytes]:
+    """The headers that concern one connection alone because its `Connection` names them (RFC 9110, 7.6.1).
+
+    >>> sorted(of_connection([(b"connection", b"close, X-Secret"), (b"x-secret", b"1")]))
+    [b'close', b'x-secret']
+    """
+    named = (name for key, value in headers if key.lower() == b"connection" for name in value.split(b","))
+    return {name.strip().lower() for name in named} - {b""}
+
+
+def joined(headers: Headers, kept_back: Set[bytes]) -> dict[str, str]:
+    """Headers as they are passed on: one that came more than once as one with all its values (RFC 9110, 5.3; 6265, 5.4).
+
+    >>> joined([(b"Via", b"a"), (b"host", b"b"), (b"via", b"c"), (b"cookie", b"d=1"), (b"cookie", b"e=2")], {b"host"})
+    {'via': 'a, c', 'cookie': 'd=1; e=2'}
+    """
+    kept_back, found = kept_back | of_connection(headers), dict[str, str]()
+    for key, value in headers:
+        if key.lower() not in kept_back:
+            name, said = key.lower().decode("latin-1"), value.decode("latin-1")
+            between = "; " if name == "cookie" else ", "
+            found[name] = f"{found[name]}{between}{said}" if name in found else said
+    return found
 
 
 def leaves(target: str) -> bool:
