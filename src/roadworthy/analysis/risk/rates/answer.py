@@ -26,6 +26,7 @@ ALIKE = "the calibration cannot exclude that clean and shifted rows fall alike"
 MIXTURE = "speaks of the calibrated kinds of shift in even parts: of one of them alone the rate may lie outside"
 NO_EVENTS = "no events in the window"
 NO_ROWS = "no calibration rows under this condition: its probability is taken as zero"
+REJECTED = "no rate explains how the scores fall: the interval is of those that are rejected least"
 UNIFORM = "every batch is taken to be all clean or all shifted"
 DOUBTFUL = "batches look mixed: it is doubtful that each is all clean or all shifted"
 

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.statistics.arguments import check_choice, check_confidence, tail_probability
 
 from . import cells_of_rate
-from .answer import ALIKE, MIXTURE, NO_EVENTS, Floats, Rates, answered, bin_counts
+from .answer import ALIKE, MIXTURE, NO_EVENTS, REJECTED, Bools, Floats, Rates, answered, bin_counts
 from .calibrated import BIN_PRIOR, Calibrated, Kinds, check_kinds, spoken_of
 from .score_test import score_interval
 
@@ -56,9 +56,10 @@ def likelihood_rate(
     empty = table.sum(axis=-1) == 0.0
     likeliest = most_likely(table.reshape(-1, calibrated.bins), calibrated)
     value = np.where(empty, 0.0, likeliest.reshape(empty.shape))
-    low, high = _score_interval(table, likeliest, calibrated, kinds, draws, seed, confidence)
+    low, high, rejected = _score_interval(table, calibrated, kinds, draws, seed, confidence)
     standing = {ALIKE: calibrated.alike, MIXTURE: calibrated.mixture(kinds)}
     flags = {NO_EVENTS: empty, **{flag: np.full(empty.shape, stands) for flag, stands in standing.items()}}
+    flags[REJECTED] = rejected
     method = f"maximum likelihood over {calibrated.bins} bins; score interval, {spoken_of(kinds)}"
     return answered((value, low, high), confidence, method, flags)
 
@@ -85,10 +86,9 @@ def posterior_rate(
     if interval == "credible":
         return found
     table = np.asarray(counts, dtype=np.float64)
-    likeliest = most_likely(table.reshape(-1, calibrated.bins), calibrated)
-    low, high = _score_interval(table, likeliest, calibrated, kinds, draws, seed, confidence)
+    low, high, rejected = _score_interval(table, calibrated, kinds, draws, seed, confidence)
     method = f"posterior mean over {calibrated.bins} bins; score interval, {spoken_of(kinds)}"
-    return answered((found.value, low, high), confidence, method, found.flags)
+    return answered((found.value, low, high), confidence, method, {**found.flags, REJECTED: rejected})
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,13 +210,13 @@ def most_likely(rows: Floats, calibrated: Calibrated) -> Floats:
 
 
 def _score_interval(
-    table: Floats, likeliest: Floats, calibrated: Calibrated, kinds: Kinds, draws: int, seed: int, confidence: float
-) -> tuple[Floats, Floats]:
-    """Window by window, the ends of the inverted score test; every rate where there are no events."""
+    table: Floats, calibrated: Calibrated, kinds: Kinds, draws: int, seed: int, confidence: float
+) -> tuple[Floats, Floats, Bools]:
+    """Window by window, the ends of the inverted score test, and whether it rejects all; every rate where there are no events."""
     possible = BinPosterior.build(calibrated, kinds=kinds, draws=draws, seed=seed, added=BIN_PRIOR)
     shares = calibrated.clean_shares, calibrated.shifted_shares
     tail, rows = tail_probability(confidence, "two"), table.reshape(-1, calibrated.bins)
     empty = table.sum(axis=-1) == 0.0
-    ends = score_interval(rows, likeliest, shares, (possible.clean, possible.shifted), tail)
-    low, high = (end.reshape(empty.shape) for end in ends)
-    return np.where(empty, 0.0, low), np.where(empty, 1.0, high)
+    low, high, rejected = score_interval(rows, shares, (possible.clean, possible.shifted), tail)
+    low, high = low.reshape(empty.shape), high.reshape(empty.shape)
+    return np.where(empty, 0.0, low), np.where(empty, 1.0, high), rejected.reshape(empty.shape) & ~empty
