@@ -67,3 +67,40 @@ def test_the_bundle_has_the_name_and_version_of_its_subject_beside_the_fingerpri
     found = replay(bundle, open_scores(user / "today.parquet", columns=list(columns)), window=100)
     first = head(bundle, Path("bundle.json"), Path("today.parquet"), found, 3)[0]
     assert first.startswith("sorter 1.0: today.parquet: 480 events")
+
+
+def test_one_kind_of_shift_is_told_first_and_that_nothing_could_be_tried(user: Path) -> None:
+    view = RunView.open(run(user).folder)
+    first = view.run["notes"][0]
+    assert first.startswith("monitor: noise is the only kind of shift") and "a guess" in first
+    assert f"note: {first}" in printed(view)
+    page = html(view)
+    top = page[page.index("Read this first") : page.index('<section id="claims">')]
+    assert "noise is the only kind of shift" in top[: top.index("</ul>")]
+    assert "could not be tried: it knows one kind of shift only" in page
+    other = "table: wang}\n  dim: {transform: contrast, levels: [2], table: wang}"
+    two = RunView.open(run(user, SMALL, ("table: wang}", other)).folder)
+    assert "only kind of shift" not in printed(two) and "it knows one kind of shift only" not in html(two)
+
+
+def test_what_was_chosen_for_the_user_stands_on_the_terminal(user: Path) -> None:
+    view = RunView.open(run(user).folder)
+    said = printed(view)
+    assert f"nobody said what is tolerable: {view.run['monitor']['tolerable']:g} wrong answers per case" in said
+    assert "false alarms are counted at 10,000 events a day, for want of a better number" in said
+    assert "nobody said" not in printed(view, quiet=True)
+    stated = ("execution:", COSTS.replace("TOLERABLE", "1") + "\nmonitor: {events_per_day: 500}\nexecution:")
+    own = (stated[0], stated[1].replace("\nexecution:\nmonitor", "\nmonitor"))
+    told = printed(RunView.open(run(user, SMALL, own).folder))
+    assert "nobody said" not in told and "for want of a better number" not in told
+
+
+def test_an_alarm_is_due_or_not_for_shift_only(user: Path) -> None:
+    clean, noise = run(user).record["monitor"]["kinds"]
+    assert "due" not in clean and isinstance(noise["due"], bool)
+
+
+def printed(view: RunView, *, quiet: bool = False) -> str:
+    out = Console(record=True, width=400, file=io.StringIO())
+    _print(view, out, quiet=quiet)
+    return out.export_text()

@@ -14,6 +14,7 @@ from typing import Any
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.posteriors import Beta
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree
+from roadworthy.analysis.risk.rows import CLEAN
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.execution.monitored_rows import Gathered, gather
 from roadworthy.execution.observing import Seen
@@ -61,13 +62,9 @@ class Compiled:
             "subject": bundle.title,
             "supervisors": list(calibration.names),
             "kinds": [
-                {
-                    "name": k,
-                    "rows": calibration.rows(k),
-                    "accuracy": calibration.accuracy(k),
-                    "noticed": noticed.get(k),
-                    "due": rule is None or k not in rule.not_due,
-                }
+                {"name": k, "rows": calibration.rows(k), "accuracy": calibration.accuracy(k), "noticed": noticed.get(k)}
+                # No alarm is ever due for what is not shifted.
+                | ({} if k == CLEAN else {"due": rule is None or k not in rule.not_due})
                 for k in calibration.kinds
             ],
             "unit": bundle.unit,
@@ -76,6 +73,7 @@ class Compiled:
             "coverage": None if bundle.coverage is None else asdict(bundle.coverage),
             "alarm": rule
             and {"window": rule.window, "false_alarms": rule.false_alarms, "events_per_day": rule.events_per_day},
+            "chosen": list(self.chosen),
             "notes": list(dict.fromkeys(told)),
         }
 
@@ -175,6 +173,21 @@ def _expected_rate(plan: Plan, calibration: Calibration) -> float:
 
 
 def _warnings(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
+    """What makes the alarm, or any figure of the monitor, say little."""
+    return [*_out_of_place(plan, bundle, tree), *_one_kind(bundle)]
+
+
+def _one_kind(bundle: Bundle) -> list[str]:
+    kinds = bundle.calibration.kinds[1:]
+    if len(kinds) != 1:
+        return []
+    return [
+        f"{kinds[0]} is the only kind of shift: nothing says how others differ from it, so that figures under any other kind are "
+        "a guess, and nobody could check how often their intervals hold; add circumstances of other kinds"
+    ]
+
+
+def _out_of_place(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     """A stated limit that the expected stream exceeds, or that no stream comes near: the alarm then says little."""
     if plan.spec.risk is None or plan.spec.risk.tolerable is None:
         return []

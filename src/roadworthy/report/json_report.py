@@ -148,6 +148,11 @@ SCHEMA: dict[str, Any] = {
                         "subject": {"type": "string", "description": "As people call it."},
                         "because": {"type": "string", "description": "Why there is none."},
                         "supervisors": {"type": "array", "items": {"type": "string"}},
+                        "chosen": {
+                            "type": "array",
+                            "items": {"type": "string"},
+                            "description": "What was chosen for those who did not say: a limit, a pace.",
+                        },
                         "notes": {"type": "array", "items": {"type": "string"}},
                     },
                 },

@@ -46,6 +46,8 @@ class CompiledMonitor:
     false_alarms: str = ""
     events_per_day: float | None = None
     coverage: Mapping[str, Any] | None = None
+    chosen: tuple[str, ...] = ()
+    """What was chosen for those who did not say."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -75,6 +77,7 @@ class CompiledMonitor:
             false_alarms=str(alarm.get("false_alarms") or ""),
             events_per_day=number(alarm.get("events_per_day")),
             coverage=record.get("coverage"),
+            chosen=tuple(map(str, record.get("chosen") or ())),
             notes=tuple(map(str, record.get("notes") or ())),
         )
 
@@ -88,9 +91,14 @@ class CompiledMonitor:
         )
 
     def proof(self) -> str:
-        """How its intervals fared where a kind of shift was left out; empty where that could not be tried."""
+        """How its intervals fared where a kind of shift was left out, or that this could not be tried."""
         if not self.coverage:
-            return ""
+            why = (
+                "it knows one kind of shift only"
+                if len(self.kinds) == 2
+                else "no window without one of the kinds could be told"
+            )
+            return f"How often its intervals hold under a kind that it has not seen could not be tried: {why}."
         return (
             f"With each kind of shift left out in turn, {numbers.value(self.coverage['observed'], 'percent')} of "
             f"{self.coverage['windows']:,} intervals of the accuracy held the truth "

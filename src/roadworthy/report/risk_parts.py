@@ -97,7 +97,7 @@ class AssessedTree:
     def summary(self) -> str:
         """The expected cost in a sentence or two."""
         shown = numbers.estimate(self.value, self.interval, None)
-        words = f"A case is expected to cost {shown.value} {self.unit}"
+        words = f"The expected cost is {shown.value} {self.unit}"
         words += f" ({shown.interval} at {shown.confidence})" if self.interval else ""
         if self.tolerable is None:
             return f"{words}."

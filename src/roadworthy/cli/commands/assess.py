@@ -104,6 +104,8 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
         serve, replay = view.monitor.commands(shlex.quote(_shown(view.folder / view.monitor.bundle)))
         out.print(f"Monitor: {escape(serve)}", soft_wrap=True)
         out.print(f"         {escape(replay)}", soft_wrap=True)
+        for note in () if quiet else view.monitor.chosen:
+            out.print(f"         {escape(note)}", soft_wrap=True)
 
 
 def _shown(path: Path) -> str:
