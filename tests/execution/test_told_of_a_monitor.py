@@ -37,13 +37,32 @@ def warned(user: Path, tolerable: str, probability: str = "0.9") -> Run:
 def test_alarms_that_will_be_many_are_told_first_on_terminal_and_page(user: Path) -> None:
     view = RunView.open(warned(user, "0.1").folder)
     first = view.run["notes"][0]
-    assert first.startswith("monitor: with 90% of events shifted, as expected, up to") and MANY in first
+    assert first.startswith("monitor: with 90% of events shifted, as expected, the expected cost is") and MANY in first
+    assert "itself above the tolerable 0.1" in first and "must be reckoned with" not in first
     out = Console(record=True, width=400, file=io.StringIO())
     _print(view, out, quiet=False)
     assert f"note: {first}" in out.export_text()
     page = html(view)
     top = page[page.index("Read this first") : page.index('<section id="claims">')]
     assert MANY in top[: top.index("</ul>")], "among the notes that are in sight"
+
+
+def test_report_and_monitor_expect_the_same_cost_each_kind_as_often_as_the_file_says(user: Path) -> None:
+    kinds = "table: wang, probability: 0.3}\n  dim: {transform: contrast, levels: [3], table: wang, probability: 0.02}"
+    done = run(user, SMALL, ("table: wang}", kinds), ("execution:", COSTS.replace("TOLERABLE", "3")))
+    cases = RunFolder.open(done.folder).cases()
+    wrong = {k: cases["failure"][cases["circumstance"] == k].mean() for k in ("", "noise", "dim")}
+    by_hand = 4 * (0.68 * wrong[""] + 0.3 * wrong["noise"] + 0.02 * wrong["dim"])
+    report, forecast = done.record["risk"], done.record["monitor"]["forecast"]
+    assert forecast["rate"] == pytest.approx(0.32)
+    assert forecast["risk"] == pytest.approx(by_hand) == pytest.approx(report["value"])
+    assert forecast["low"] == pytest.approx(report["interval"]["low"], rel=0.03)
+    assert forecast["high"] == pytest.approx(report["interval"]["high"], rel=0.03)
+    between = f"{(forecast['risk'] + forecast['high']) / 2:.4f}"
+    first = run(user, SMALL, ("table: wang}", kinds), ("execution:", COSTS.replace("TOLERABLE", between))).record[
+        "notes"
+    ][0]
+    assert f"and up to {forecast['high']:.4g} must be reckoned with, above the tolerable" in first
 
 
 def test_a_limit_that_no_stream_comes_near_is_told_first(user: Path) -> None:

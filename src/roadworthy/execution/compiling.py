@@ -5,6 +5,7 @@ Where they do not, the run stands, and says why there is no monitor. The same ru
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from roadworthy.analysis.risk.cells import Calibration
-from roadworthy.analysis.risk.posteriors import Beta
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree
 from roadworthy.analysis.risk.rows import CLEAN
 from roadworthy.analysis.risk.tree import Tree
+from roadworthy.execution.forecasting import expected_kinds, forecast_of
 from roadworthy.execution.monitored_rows import Gathered, gather
 from roadworthy.execution.observing import Seen
 from roadworthy.execution.plan import Plan
@@ -108,7 +109,8 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
         rows.learned.calibrated(rows.counted, seed=seed), grouped=plan.data["calibration"].groups is not None
     )
     tree = spec.risk.event_tree() if spec.risk else accuracy_tree()
-    constants, expected = _constants(plan), _expected_rate(plan, calibration)
+    constants, kinds = _constants(plan), expected_kinds(plan, calibration)
+    expected = min(math.fsum(kinds.values()), 1.0)
     limit = spec.risk.tolerable if spec.risk else None
     tolerable = tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
     watched = spec.monitor or MonitorSpec.model_validate({"window": list(Windows().lengths)})
@@ -123,6 +125,7 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
         false_alarms=watched.false_alarms,
         events_per_day=watched.events_per_day or EVENTS_PER_DAY,
         expected_rate=expected,
+        forecast=forecast_of(plan, calibration, rows.counted, tree, kinds),
         coverage=left_out(rows.learned, rows.counted, seed=seed),
         made=made,
         seed=seed,
@@ -159,19 +162,6 @@ def _constants(plan: Plan) -> dict[str, float | tuple[float, float]]:
     }
 
 
-def _expected_rate(plan: Plan, calibration: Calibration) -> float:
-    """How often a case is shifted in use: as the file says; filtered cases as often as in the test data, unless it says."""
-    stated = plan.spec.risk.known_constants().get("p_shift") if plan.spec.risk else None
-    if stated is not None:
-        return stated.mean if isinstance(stated, Beta) else float(stated)
-    rate = 0.0
-    for c in plan.circumstances:
-        if c.name in calibration.kinds:
-            usual = float(plan.data["test"].where(c.where).mean()) if c.where is not None else 0.0
-            rate += usual if c.probability is None else c.probability
-    return min(rate, 1.0)
-
-
 def _warnings(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     """What makes the alarm, or any figure of the monitor, say little."""
     return [*_out_of_place(plan, bundle, tree), *_one_kind(bundle)]
@@ -194,9 +184,13 @@ def _out_of_place(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     forecast, tolerable = bundle.forecast, plan.spec.risk.tolerable
     assert forecast is not None
     if forecast.rate > 0 and forecast.high > tolerable:
+        # The expectation itself, where it is above the limit, and not only what its interval leaves open.
+        above = forecast.risk > tolerable
+        up_to = "" if above else f", and up to {forecast.high:.4g} must be reckoned with"
         return [
-            f"with {forecast.rate:.0%} of events shifted, as expected, up to {forecast.high:.4g} {tree.unit} must be reckoned "
-            f"with, above the tolerable {tolerable:g}: alarms will be many; false alarms are counted without any shift"
+            f"with {forecast.rate:.0%} of events shifted, as expected, the expected cost is {forecast.risk:.4g} {tree.unit}"
+            f"{up_to}, {'itself ' if above else ''}above the tolerable {tolerable:g}: alarms will be many; false alarms "
+            "are counted without any shift"
         ]
     risk, _, high = bundle.estimator.forecast(1.0)
     if high <= tolerable:
@@ -224,6 +218,6 @@ def _chosen(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     if spec.risk and spec.risk.needs_alarms:
         notes.append(
             "where the event tree asks for an alarm, the monitor takes its own combination of the supervisors' scores, cut where "
-            "it tells shift from clean best"
+            "it tells shift from clean best; its forecast counts these alarms, the report's expected cost those of the supervisor"
         )
     return notes

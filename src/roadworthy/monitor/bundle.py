@@ -168,6 +168,7 @@ class Bundle:
         id_horizon: int = 100_000,
         bucket: float = 60.0,
         expected_rate: float = 0.0,
+        forecast: Forecast | None = None,
         coverage: Coverage | None = None,
         blind_to: Sequence[str] = BLIND,
         made: Mapping[str, Any] | None = None,
@@ -178,7 +179,7 @@ class Bundle:
         """A bundle with its alarm's threshold (where something is called tolerable), its forecast and its self-test.
 
         Without `alarm_window` the alarm watches the shortest of the windows that notices a step to 30% shift at the stated rate of
-        false alarms.
+        false alarms. Where nobody knows how often each kind comes, the forecast is that of the expected rate, kinds even.
         """
         from roadworthy.monitor.false_alarms import alarm_rule
         from roadworthy.monitor.self_test import expected_state
@@ -203,7 +204,7 @@ class Bundle:
             blind_to=tuple(blind_to),
             made={**(made or {}), "rows": {kind: calibration.rows(kind) for kind in calibration.kinds}},
         )
-        forecast = Forecast(float(expected_rate), *bundle.estimator.forecast(float(expected_rate)))
+        forecast = forecast or Forecast(float(expected_rate), *bundle.estimator.forecast(float(expected_rate)))
         rule = None
         if tolerable is not None:
             rule = alarm_rule(
