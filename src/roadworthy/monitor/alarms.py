@@ -200,10 +200,12 @@ class Alarm:
     risk: float | None = None
     log_odds: float | None = None
     reason: str = ""
-    """Why figures cannot be relied on."""
+    """Why figures cannot be relied on; or what labels say, where they raised it."""
     read: int = 0
     """Events whose figures these are, the last that had arrived: those of the window, or of a longer stretch where events are
     alike."""
+    by_labels: int = 0
+    """Which of the alarms by labels it is, 1 the first; 0: an alarm by the scores."""
 
 
 def _between(points: tuple[tuple[float, float], ...], time: float) -> float:

@@ -18,21 +18,27 @@ LAST = 2000
 """Labels that are carried over at most."""
 
 
-def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> Audited | None:
-    """The window's accuracy and risk as labels correct them; None where there are too few to say anything."""
+def audit(
+    bundle: Bundle, state: State, reading: Reading, *, shrink: float, confidence: float | None = None
+) -> Audited | None:
+    """The window's accuracy and risk as labels correct them; None where there are too few to say anything.
+
+    Intervals have the confidence of the bundle where none is given.
+    """
+    confidence = bundle.confidence if confidence is None else confidence
     recent = state.recent
     if not reading.first:
         return None
     cells = recent.cell[len(recent) - reading.first :]
     marks = recent.mark[len(recent) - reading.first :]
-    model = bundle.estimator.estimate(reading.counts, shrink=shrink, confidence=bundle.confidence)
+    model = bundle.estimator.estimate(reading.counts, shrink=shrink, confidence=confidence)
     right = bundle.estimator.believe(reading.counts, shrink=shrink).right
     accuracy = float(model.accuracy[0])
     expected = np.where(cells >= 0, right[np.maximum(cells, 0)], accuracy)
-    found = _own(bundle, state, marks, expected, reading.weights)
+    found = _own(state, marks, expected, reading.weights, confidence)
     is_carried = found is None
     if found is None:
-        found = _carried(bundle, state, cells, expected, reading.weights)
+        found = _carried(bundle, state, cells, expected, reading.weights, confidence)
     if found is None:
         return None
     # What no label reached is the model's, with the model's interval.
@@ -50,7 +56,7 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
 
 
 def _own(
-    bundle: Bundle, state: State, marks: np.ndarray, expected: np.ndarray, weights: np.ndarray
+    state: State, marks: np.ndarray, expected: np.ndarray, weights: np.ndarray, confidence: float
 ) -> Corrected | None:
     given = state.labels.given
     at = np.flatnonzero(np.isin(marks, np.fromiter(given, dtype=np.uint64, count=len(given))))
@@ -59,11 +65,11 @@ def _own(
     labels = [state.labels.weighed(mark) for mark in marks[at].tolist()]
     correct = np.array([label.correct for label in labels])
     probability = np.array([label.probability for label in labels])
-    return difference(expected, at, correct, probability, confidence=bundle.confidence, weights=weights)
+    return difference(expected, at, correct, probability, confidence=confidence, weights=weights)
 
 
 def _carried(
-    bundle: Bundle, state: State, cells: np.ndarray, expected: np.ndarray, importance: np.ndarray
+    bundle: Bundle, state: State, cells: np.ndarray, expected: np.ndarray, importance: np.ndarray, confidence: float
 ) -> Corrected | None:
     """By the last labels: residuals against what the model expects of events like them, weighed by how they were drawn."""
     labels = [label for label in state.labels.last(LAST) if label.cell >= 0]
@@ -78,7 +84,7 @@ def _carried(
     calibration = bundle.calibration
     reached = np.isin(calibration.shift_bin(np.maximum(cells, 0)), calibration.shift_bin(where)) & (cells >= 0)
     residual = correct - right[where]
-    return carried(expected, reached, residual, probability, confidence=bundle.confidence, weights=importance)
+    return carried(expected, reached, residual, probability, confidence=confidence, weights=importance)
 
 
 def _slope(bundle: Bundle, rate: float) -> float:

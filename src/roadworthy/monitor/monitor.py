@@ -33,6 +33,7 @@ from roadworthy.monitor import labels as auditing
 from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.audit import audit
 from roadworthy.monitor.bundle import Bundle
+from roadworthy.monitor.by_labels import proof
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import (
     Cells,
@@ -94,7 +95,7 @@ class Monitor:
     @property
     def alarm(self) -> bool:
         """Whether an alarm is on."""
-        return self._watching.active
+        return self._watching.alarm
 
     @property
     def autocorrelation_time(self) -> float:
@@ -132,6 +133,7 @@ class Monitor:
             part = slice(at, at + CHUNK)
             taken = taken + self.state.add(times[part], None, cells[part], names[part])
             self._watching.look(self.state)
+        self._labels_left()
         return taken
 
     def update_one(
@@ -158,6 +160,7 @@ class Monitor:
         outcome = self.state.add_one(time, None, cell, name)
         if self._watching.due(self.state.counted):
             self._watching.look(self.state)
+            self._labels_left()
         return _ONE[outcome]
 
     def risk(self, window: int | str | None = None, at: float | None = None) -> RiskState:
@@ -198,11 +201,13 @@ class Monitor:
         cell: int | None = None,
         time: float | None = None,
         subject: str | None = None,
+        look: bool = True,
     ) -> None:
         """Take the true outcome of an event, which was labelled with this probability.
 
         Without it: the probability with which the event was asked for, as it stands when the label is used, else 1. An event
-        that is no longer among the last ones needs its cell and its time, which lies within the stream.
+        that is no longer among the last ones needs its cell and its time, which lies within the stream. Where labels say that the
+        risk is above the tolerable, an alarm is raised; of many labels only the last needs to `look`, which takes a while.
         """
         self._check_subject(subject)
         name = self._unnamed_label() if id is None else self._held_name(id)
@@ -218,6 +223,23 @@ class Monitor:
             auditing.checked_moment(time, id, self.state)
         given = None if probability is None else float(probability)
         self.state.labels.add(mark(name), Label(float(time), int(cell), bool(correct), given))
+        if look:
+            self.look_at_labels()
+
+    def look_at_labels(self) -> None:
+        """Raise the alarm by labels where they say that the risk of a window is above the tolerable; clear it where none does."""
+        if self.bundle.alarm is None:
+            return
+        shrink = 1.0 / self.autocorrelation_time
+        cells, windows, groups = self.state.recent.cell, self.bundle.windows, self.scores.group
+        readings = [read(cells, windows, name, groups, shrink=shrink) for name in windows.names]
+        self._watching.look_at_labels(proof(self.bundle, self.state, readings, shrink=shrink), self.state)
+
+    def _labels_left(self) -> None:
+        """Look again at an alarm by labels when events have come by which theirs may have left."""
+        rule = self.bundle.alarm
+        if rule is not None and self._watching.by_labels.due(self.state.counted, rule.stride):
+            self.look_at_labels()
 
     def queue(self, n: int, window: int | str | None = None) -> list[Question]:
         """The n events of a window to label next, with their probabilities, which are remembered for their labels."""
@@ -261,6 +283,8 @@ class Monitor:
         arrivals, counted = self.state.arrivals, self.state.counted
         alarmed = mine.together(theirs, arrivals.time, counted)
         self._watching.merge(other._watching, self.state, alarmed=alarmed, both=both)
+        if self.state.labels.given:
+            self.look_at_labels()
 
     def to_bytes(self) -> bytes:
         """Everything the monitor knows, for another day or another machine with the same bundle."""
@@ -279,9 +303,7 @@ class Monitor:
 
     def _states(self, spoken: Iterable[Spoken], *, past: bool = False) -> list[RiskState]:
         said = list(spoken)
-        told = states_of(
-            self.bundle, said, state=self.state, time=self.autocorrelation_time, alarm=self._watching.active
-        )
+        told = states_of(self.bundle, said, state=self.state, time=self.autocorrelation_time, alarm=self.alarm)
         if not past:
             return told
         return [replace(one, alarm=self._alarm_at(span.end)) for one, span in zip(told, said, strict=True)]

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from roadworthy.monitor.by_labels import contradiction
 from roadworthy.monitor.labels import Audited
 from roadworthy.monitor.looks import LEAST_SCORED, too_few
 from roadworthy.monitor.risk_state import RiskState, figures
 from roadworthy.monitor.windows import Reading
 
 if TYPE_CHECKING:
+    from roadworthy.analysis.risk.transfer import Estimates
     from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.state import State
@@ -64,10 +66,18 @@ def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float
             coverage=bundle.coverage,
             calibrated_on=bundle.calibrated_on,
             blind_to=bundle.blind_to,
-            notes=(*_own_notes(bundle, reading, audited), *general),
+            notes=(*_contradicted(audited, estimates, i, reasons[i]), *_own_notes(bundle, reading, audited), *general),
         )
         for i, (reading, start, end, audited) in enumerate(spoken)
     ]
+
+
+def _contradicted(audited: Audited | None, estimates: Estimates, i: int, cannot_tell: str | None) -> list[str]:
+    """That labels say something else than the scores: first of all notes, since no figure of the estimate then stands."""
+    if audited is None or cannot_tell is not None:
+        return []
+    said = contradiction(audited, (estimates.accuracy[i], estimates.accuracy_low[i], estimates.accuracy_high[i]))
+    return [] if said is None else [said]
 
 
 def _own_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> list[str]:

@@ -21,6 +21,7 @@ import numpy as np
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
+from roadworthy.monitor.by_labels import ByLabels, Proof
 from roadworthy.monitor.looks import LEAST_SCORED, Watched, too_few
 from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
@@ -66,6 +67,7 @@ class Watching:
         self.time = 1.0
         """By which the alarm is judged."""
         self.alarmed = Alarmed()
+        self.by_labels = ByLabels()
         self._held = (0, 1.0)
         self._looked = 0
         self._first = max(bundle.alarm.window, FIRST) if bundle.alarm else FIRST
@@ -108,6 +110,18 @@ class Watching:
             self._held = (state.counted, self._time_of(state.recent.cell[-arrivals_for(self.bundle) + CHUNK :]))
         return self._held[1]
 
+    @property
+    def alarm(self) -> bool:
+        """Whether an alarm is on, by the scores or by labels."""
+        return self.active or self.by_labels.on
+
+    def look_at_labels(self, proof: Proof | None, state: State) -> None:
+        """Raise or clear the alarm by labels."""
+        said = self.by_labels.look(proof, self.bundle, state, scores_alarm=self.active)
+        if said is not None:
+            self.alarms.append(said)
+            del self.alarms[:-KEPT]
+
     def alarmed_times(self, state: State) -> AlarmedTimes:
         """When alarms were on, of which events are still held."""
         return self.alarmed.times(state.arrivals.time, state.counted)
@@ -148,6 +162,7 @@ class Watching:
             "next_time": self._next_time,
             "alarmed": [list(span) for span in self.alarmed.spans],
             "since": self.alarmed.since,
+            "by_labels": self.by_labels.to_dict(),
         }
 
     def restore(self, record: dict[str, Any], alarms: list[Alarm]) -> None:
@@ -156,6 +171,7 @@ class Watching:
         self.untold, self.mute = record["untold"], bool(record["mute"])
         self._looked, self._next_time = int(record["looked"]), int(record["next_time"])
         self.alarmed = Alarmed([(int(a), int(b)) for a, b in record.get("alarmed", ())], record.get("since"))
+        self.by_labels = ByLabels.from_dict(record.get("by_labels"))
         if self.rule is not None:
             self._next_look = (self._looked // self.rule.stride + 1) * self.rule.stride
         self.alarms = alarms
@@ -315,7 +331,8 @@ class Watching:
         else:
             # That it is unlike anything calibrated is known, and that is why it rings; what it costs is not.
             said = Alarm(when, position, kind, reason=doubt if kind == "raised" else "", read=length)
-        self.alarms.append(said)
+        if kind != "cleared" or not self.by_labels.on:  # what is still on by labels is not called cleared
+            self.alarms.append(said)
         if kind == "can tell":
             self.mute = False
             return

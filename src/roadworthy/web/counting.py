@@ -294,13 +294,14 @@ class Counting:
             at -= 1
         for alarm in alarms[at:]:
             event, kinds = self._told
-            if alarm.event == event and alarm.kind in kinds:
+            kind = f"{alarm.kind} {alarm.by_labels}"
+            if alarm.event == event and kind in kinds:
                 continue
             view = views.alarm_view(alarm, self.bundle, replica=self.ledger.replica)
             if not self.ledger.knows_alarm(view["key"]):
                 self.totals[f"alarms {alarm.kind}"] += 1
                 self._alarmed(view)
-            self._told = (alarm.event, {alarm.kind, *(kinds if alarm.event == event else ())})
+            self._told = (alarm.event, {kind, *(kinds if alarm.event == event else ())})
 
     def read(self) -> None:
         """Keep what was said at every look since the last readings; a snapshot, where the log has grown."""
@@ -327,7 +328,7 @@ class Counting:
             self._spoken = _Spoken(at, now, said)
         if not self.late:
             return self._spoken.windows
-        return [{**window, "cannot_tell": window["cannot_tell"] or self.late} for window in self._spoken.windows]
+        return [views.without_figures(window, cannot_tell=self.late) for window in self._spoken.windows]
 
     def live(self, *, after: float, after_event: int) -> dict[str, Any]:
         """What the page asks for."""

@@ -139,8 +139,10 @@ def _one(value: float | None) -> list[Sample]:
 
 def _relied(window: Mapping[str, Any], name: str) -> float | None:
     """A figure, or NaN where it cannot be relied on; None where it is never told."""
+    if name in ("exceedance", "log_odds") and window["tolerable"] is None:
+        return None
     value: float | None = window[name]
-    return math.nan if value is not None and window["cannot_tell"] is not None else value
+    return math.nan if value is None else value
 
 
 def _newest(counting: Counting) -> float | None:

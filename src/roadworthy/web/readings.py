@@ -48,7 +48,7 @@ def readings(monitor: Monitor, before: int, *, at_once: int = AT_ONCE, now: floa
     None is later than `now`: an event whose clock is ahead would hold all points of its window there.
     """
     state, rule = monitor.state, monitor.bundle.alarm
-    changes = {alarm.event: alarm for alarm in monitor.alarms[-MOST:]}
+    changes = {alarm.event: alarm for alarm in sorted(monitor.alarms[-MOST:], key=lambda alarm: -alarm.by_labels)}
     held = state.counted - len(state.recent)
     wanted = due(max(before, held), state.counted, stride=_stride(monitor), kept=changes)[:at_once]
     ends = [len(state.recent) - (state.counted - number) for number in wanted]

@@ -74,7 +74,8 @@ def label_all(monitor: Monitor, labels: Sequence[Label]) -> None:
     """Hand labels to the monitor: all, or none where one cannot be counted."""
     check_labels(labels, monitor.state.cells, monitor.state)
     for name, correct, probability, cell, time in labels:
-        monitor.label(name, correct, probability, cell=cell, time=time)
+        monitor.label(name, correct, probability, cell=cell, time=time, look=False)
+    monitor.look_at_labels()
 
 
 def check_events(batch: Batch, cells: int) -> None:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 FIGURES = (
     *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
-    *("risk", "risk_low", "risk_high", "exceedance", "log_odds", "cannot_tell"),
+    *("risk", "risk_low", "risk_high", "exceedance", "log_odds"),
 )
+"""Of which none is given where a window cannot be told."""
 DOTS = 48
 """Labels are shown in so many groups at most."""
 
@@ -34,7 +35,18 @@ def window_label(name: str) -> str:
 
 def risk_view(state: RiskState) -> dict[str, Any]:
     """All that is said about a window."""
-    return {**state.to_dict(), "label": window_label(state.window)}
+    return without_figures({**state.to_dict(), "label": window_label(state.window)})
+
+
+def without_figures(window: dict[str, Any], *, cannot_tell: str | None = None) -> dict[str, Any]:
+    """A window whose figures are null where they cannot be told, for this reason or one of its own, or where it has no event.
+
+    A program that reads a number believes it, whatever stands beside it.
+    """
+    reason = window["cannot_tell"] or cannot_tell
+    if reason is None and window["n"]:
+        return window
+    return {**window, **dict.fromkeys(FIGURES), "cannot_tell": reason}
 
 
 def bundle_view(bundle: Bundle) -> dict[str, Any]:
@@ -88,9 +100,10 @@ def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:
 
 def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
     """An alarm as it is kept, logged and sent; `key` is the same however often it is sent, and no other replica's."""
+    by_labels = f"-labels-{alarm.by_labels}" if alarm.by_labels else ""
     return {
         **{name: plain(value) for name, value in asdict(alarm).items()},
-        "key": f"{bundle.id}-{replica}-{alarm.event}-{alarm.kind}",
+        "key": f"{bundle.id}-{replica}-{alarm.event}-{alarm.kind}{by_labels}",
         "replica": replica,
         "subject": bundle.subject,
         "bundle": bundle.id,
@@ -111,7 +124,7 @@ def reading_view(state: RiskState, *, event: int, alarm: bool, on: float | None,
         "alarm": alarm,
         "on": on,
         "off": off,
-        **{name: plain(getattr(state, name)) for name in FIGURES},
+        **{name: plain(getattr(state, name)) for name in (*FIGURES, "cannot_tell")},
     }
 
 

@@ -47,9 +47,20 @@
       : ` (${calibrated} if events were independent; they are alike: ${whole(n)} say as much as ${worth})`);
   }
 
+  // Whether a note ("29 of 100 events say nothing, since ...") begins with the numbers of a reason ("29 of 100 events lack ...").
+  const sameLack = (note, reason) => { const head = /^[\d,]+ of [\d,]+ events? /.exec(reason); return head != null && note.startsWith(head[0]); };
+
+  // The window whose labels count: one whose own labels say that the risk is intolerable, else the one that is watched.
+  const audit = (windows, watched) => [watched, ...windows].find((v) => v.audited && !v.audited.carried && bundle.tolerable != null && v.audited.risk_low > bundle.tolerable)
+    || (watched.audited ? watched : null);
+
   function showNow(live) {
     const w = live.windows.find((v) => v.window === bundle.watched) || {};
     const percentage = percent(bundle.confidence, 0), limit = amount(bundle.tolerable);
+    const told = live.total.accepted > 0 && !w.cannot_tell, labelled = audit(live.windows, w), a = labelled && labelled.audited;
+    const proven = a != null && bundle.tolerable != null && a.risk_low > bundle.tolerable;
+    const byLabels = a ? `By ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""} the risk${labelled === w ? "" : ` (window: ${labelled.label})`} is ${amount(a.risk)} (${between(a.risk_low, a.risk_high, amount)}) ${bundle.unit}; ${limit} is tolerable.` : "";
+    const scoresSay = told ? ` By the scores alone it would be ${amount(w.risk)}.` : "";
     if (!live.total.accepted && live.total.unscored) {
       status("unknown", "?", "Cannot tell", w.cannot_tell ? `Because ${w.cannot_tell}.` : `None of ${whole(live.total.unscored)} events says anything.`);
     } else if (!live.total.accepted) {
@@ -57,18 +68,22 @@
     } else if (live.alarm) {
       const since = [...alarms].reverse().find((a) => a.kind === "raised");
       status("alarm", "!", "Alarm", (since ? `Since ${when(since.time)}, event ${whole(since.event)}. ` : "") +
-        (w.cannot_tell ? `Now nobody can tell: ${w.cannot_tell}.` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`));
+        (proven ? byLabels + scoresSay : w.cannot_tell ? `Now nobody can tell: ${w.cannot_tell}.` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`));
+    } else if (proven) {
+      status("unknown", "!", "Above the limit, by labels", byLabels + scoresSay);
     } else if (w.cannot_tell) {
       status("unknown", "?", "Cannot tell", `Because ${w.cannot_tell}.`);
     } else if (bundle.tolerable == null) {
       status("unknown", "?", "No limit was given", "The bundle names no tolerable risk, so that no alarm is raised.");
+    } else if (a && a.risk > bundle.tolerable) {
+      status("unknown", "?", "Above the limit by labels, not yet sure", byLabels + scoresSay);
     } else if (w.risk > bundle.tolerable) {
       status("unknown", "?", "Above the limit, not yet sure", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable. The evidence does not suffice for an alarm.`);
     } else {
       status("tolerable", "✓", "Tolerable", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`);
     }
     // What cannot be relied on is not shown: a figure is believed, whatever stands above it.
-    const told = live.total.accepted > 0 && !w.cannot_tell, missing = live.total.accepted + live.total.unscored ? "cannot be told now" : "";
+    const missing = live.total.accepted + live.total.unscored ? "cannot be told now" : "";
     const figure = (name, v, low, high, as, unit = "") => {
       put(`#${name}`, told && v != null ? as(v) : "–");
       put(`#${name}-interval`, told && v != null ? `${percentage}: ${between(low, high, as)}${unit}` : missing);
@@ -76,22 +91,30 @@
     figure("risk", w.risk, w.risk_low, w.risk_high, amount, ` ${bundle.unit}`);
     figure("accuracy", w.accuracy, w.accuracy_low, w.accuracy_high, point);
     figure("rate", w.rate, w.rate_low, w.rate_high, point);
+    const checked = (low, value, high, as) => a ? `${whole(a.labels)} labels${labelled === w ? "" : `, ${labelled.label}`}: ${as(value)} (${between(low, high, as)})` : "";
+    put("#risk-labels", a ? checked(a.risk_low, a.risk, a.risk_high, amount) : "");
+    put("#accuracy-labels", a ? checked(a.accuracy_low, a.accuracy, a.accuracy_high, point) : "");
     put("#exceedance", told ? chance(w.log_odds) : "–");
     put("#exceedance-rule", rule(live.on, w));
     const t = live.total;
-    put("#events", whole(t.accepted));
-    const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead], ["without a score", t.unscored]]
-      .filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k}`);
+    put("#events", whole(t.accepted + t.unscored)); // as events are numbered: those without a score, too
+    const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead]].filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k} (not counted)`);
+    if (t.unscored) aside.unshift(`${whole(t.unscored)} of them without a score`);
     put("#events-detail", [`${whole(w.n)} in the window, worth ${whole(w.effective_n)}`, ...aside].join("; "));
     rows("#windows tbody", live.windows, (v) => [
       [v.label + (v.window === bundle.watched ? " (watched)" : ""), ""], [whole(v.n), "num"], [whole(v.effective_n), "num"],
       ...(v.cannot_tell || !v.n ? [["–", "num", v.n ? "cannot tell" : ""], ["–", "num"], ["–", "num"], ["–", "num"]] : [
         [point(v.accuracy), "num", between(v.accuracy_low, v.accuracy_high, point)], [amount(v.risk), "num", between(v.risk_low, v.risk_high, amount)],
         [chance(v.log_odds), "num"], [point(v.rate), "num", between(v.rate_low, v.rate_high, point)]]),
-      [v.audited ? point(v.audited.accuracy) : "–", "num", v.audited ? between(v.audited.accuracy_low, v.audited.accuracy_high, point) : ""],
+      ...(v.audited ? [[point(v.audited.accuracy), "num", between(v.audited.accuracy_low, v.audited.accuracy_high, point)],
+        [amount(v.audited.risk), "num", between(v.audited.risk_low, v.audited.risk_high, amount)]] : [["–", "num"], ["–", "num"]]),
     ]);
     const shared = live.windows.length ? live.windows[0].notes.filter((n) => live.windows.every((v) => v.notes.includes(n))) : [];
-    const own = live.windows.flatMap((v) => [...(v.cannot_tell ? [`cannot tell: ${v.cannot_tell}`] : []), ...v.notes.filter((n) => !shared.includes(n))].map((n) => `${v.label}: ${n}`));
+    // Why it cannot tell is often a note's reason as well: the same is said once.
+    const own = live.windows.flatMap((v) => {
+      const notes = v.notes.filter((n) => !shared.includes(n)), again = v.cannot_tell ? notes.filter((n) => !sameLack(n, v.cannot_tell)) : notes;
+      return [...(v.cannot_tell ? [`cannot tell: ${v.cannot_tell}`] : []), ...again].map((n) => `${v.label}: ${n}`);
+    });
     list("#remarks", [...shared, ...own]);
   }
 

@@ -1,0 +1,56 @@
+"""What the service says where labels contradict the scores, and where it cannot tell."""
+
+from __future__ import annotations
+
+import json
+
+from monitored import START, events
+
+from roadworthy.monitor import Bundle
+from roadworthy.web import views
+from roadworthy.web.batch import Label
+from roadworthy.web.counting import Counting
+from roadworthy.web.events import Reader
+from roadworthy.web.ledger import Ledger
+
+
+def counting_at(path, made: Bundle, **more) -> Counting:
+    return Counting(made, Ledger(path, bundle=made.id, content="{}"), **more)
+
+
+def batch(items: list[dict], made: Bundle):
+    return Reader(made.calibration, subject=made.subject).read(json.dumps(items).encode(), now=START)
+
+
+def test_labels_that_prove_an_intolerable_risk_are_told_as_an_alarm_once_and_after_a_restart_not_again(made, tmp_path):
+    told: list[dict] = []
+    counting = counting_at(tmp_path / "s.sqlite", made, alarmed=told.append)
+    counting.commit([batch(events(400), made)])
+    counting.commit([[Label(f"e{i}", i % 2 == 0) for i in range(300, 400)]])
+    live = counting.live(after=0.0, after_event=-1)
+    assert live["alarm"] and live["windows"][0]["audited"]["risk_low"] > made.tolerable > live["windows"][0]["risk"]
+    assert [alarm["kind"] for alarm in told] == ["raised"] and told[0]["reason"].startswith("by labels")
+    assert told[0]["key"].endswith("-labels-1")
+    for correct in (True, False):
+        counting.commit([[Label(f"e{i}", correct or i % 2 == 0) for i in range(300, 400)]])
+    assert [alarm["kind"] for alarm in told] == ["raised", "cleared", "raised"]
+    assert len({alarm["key"] for alarm in told}) == 3, "at the same event, and yet not the same"
+    for alarm in told:
+        counting.ledger.keep_alarm(alarm, delivered=None)
+    counting.ledger.close()  # without a snapshot: the log is counted again
+    again: list[dict] = []
+    counting = counting_at(tmp_path / "s.sqlite", made, alarmed=again.append)
+    assert counting.monitor.alarm and not again
+
+
+def test_where_nothing_can_be_told_no_figure_is_given(made, tmp_path):
+    counting = counting_at(tmp_path / "s.sqlite", made)
+    for window in counting.windows():
+        assert window["n"] == 0 and all(window[name] is None for name in views.FIGURES)
+    lacking = [{**event, "scores": {}} if i % 3 == 0 else event for i, event in enumerate(events(300))]
+    counting.commit([batch(lacking, made)])
+    for window in counting.windows():
+        assert window["cannot_tell"] and all(window[name] is None for name in views.FIGURES)
+    counting.commit([batch(events(1000, first=300), made)])
+    for window in counting.windows():
+        assert window["cannot_tell"] is None and all(window[name] is not None for name in views.FIGURES)
