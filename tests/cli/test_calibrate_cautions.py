@@ -64,7 +64,9 @@ def test_exit_codes_tell_quiet_from_alarm_from_cannot_tell(cli, made, tmp_path):
     assert alarm.code == 1 and "ALARM" in alarm.out
     silent = written(tmp_path / "silent.csv", ["knn,id", *(f",e{i}" for i in range(200))])
     answer = cli("replay", made, silent)
-    assert answer.code == 3 and "100 of 100 events have no score at all" in answer.out and "has come yet" not in answer.out
+    assert (
+        answer.code == 3 and "100 of 100 events have no score at all" in answer.out and "has come yet" not in answer.out
+    )
     said = cli("replay", "--help")
     assert "1 an alarm was raised" in " ".join(said.out.replace("│", " ").split())
 
@@ -186,3 +188,17 @@ def test_a_table_of_the_office_kind_is_calibrated_all_the_same(cli, tmp_path):
     plain = read_scores(written(tmp_path / "plain.csv", rows_of({"clean": 300, "fog": 100})))
     np.testing.assert_array_equal(read_scores(table).columns["knn"], plain.columns["knn"])
     assert any("';' between its cells and commas in its decimals" in n for n in found["notes"])
+
+
+def test_silence_is_no_good_news_where_the_last_window_is_surely_above(cli, made, tmp_path):
+    from roadworthy.monitor.self_test import expected_state
+
+    bundle = Bundle.load(made)
+    deaf = replace(bundle, alarm=replace(bundle.alarm, on=900.0, by_time=(), stretch=0, by_stretch=()))
+    deaf = replace(deaf, self_test=expected_state(deaf))
+    deaf.save(tmp_path / "deaf.bundle.json")
+    said = cli("replay", tmp_path / "deaf.bundle.json", stream(tmp_path / "fog.csv", {"clean": 200, "fog": 300}))
+    assert said.code == 1 and "ALARM" not in said.out and "No alarm:" not in said.out
+    assert "No alarm was raised although the cost of the last window is above" in said.out
+    quiet = cli("replay", made, stream(tmp_path / "quiet.csv", {"clean": 300}))
+    assert quiet.code == 0 and "No alarm: at no time was it sure enough that the cost is above" in quiet.out

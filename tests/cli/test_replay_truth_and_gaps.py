@@ -163,7 +163,7 @@ def test_what_must_be_known_first_is_a_warning(cli, tmp_path, kinds, right, opti
     path = table(tmp_path / "t.csv", kinds, right=right)
     found = answered(cli, "calibrate", path, *options)
     assert sum(expected in w for w in found["warnings"]) == 1
-    assert not any("without any shift the risk" in n for n in found["notes"]), "said once, as a warning"
+    assert not any("clean data cost" in n for n in found["notes"]), "said once, as a warning"
     lines = cli("calibrate", path, *options).out.splitlines()
     assert any(line.startswith("warning: ") and expected in line for line in lines[1:4]), "before the table"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 WIDTH = 60
 """Columns of a line."""
 BARS = "▁▂▃▄▅▆▇█"
+TINY, TINIEST = 0.00995, 1e-6
+"""A cost of which three decimals would leave one digit or none; below the second one it is nothing."""
 LONG_AGO = 1e8
 """Seconds below which a time counts from the start of something, not from 1970."""
 LAST = 2.5e11
@@ -18,12 +21,14 @@ LAST = 2.5e11
 
 
 def amount(value: float) -> str:
-    """A cost in three or more digits, never in powers of ten.
+    """A cost in three or more digits, in two where it is tiny, never in powers of ten.
 
-    >>> amount(0.0812), amount(1925.4), amount(12.25), amount(1234567.0)
-    ('0.081', '1,925', '12.2', '1,234,567')
+    >>> amount(0.0812), amount(1925.4), amount(12.25), amount(1234567.0), amount(0.000472), amount(0.0), amount(1e-9)
+    ('0.081', '1,925', '12.2', '1,234,567', '0.00047', '0.000', '0.000')
     """
     size = abs(value)
+    if TINIEST <= size < TINY:
+        return f"{value:.{1 - math.floor(math.log10(size))}f}"
     return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.3f}"
 
 

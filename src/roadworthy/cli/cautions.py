@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roadworthy.cli.amounts import amount, many, priced
+from roadworthy.cli.amounts import many, priced
+from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
 
 if TYPE_CHECKING:
     from roadworthy.data.score_tables import ScoreTable
@@ -21,8 +22,6 @@ UNLIKELY = 0.01
 
 FEW_CLEAN = 30
 """Clean rows below which nothing that is promised about them holds."""
-TOO_LOW = "without any shift the risk is"
-"""How the rule's own remark on a limit below the clean risk begins: it is said as a warning instead."""
 
 
 def warnings_of(table: ScoreTable, bundle: Bundle) -> list[str]:
@@ -53,13 +52,8 @@ def _all_alike(table: ScoreTable) -> list[str]:
 
 
 def _above(bundle: Bundle) -> list[str]:
-    clean, _, _ = bundle.estimator.forecast(0.0)
-    if clean <= (bundle.tolerable or 0.0):
-        return []
-    return [
-        f"without any shift an event is expected to cost {priced(clean, bundle.unit)} already, above the tolerable "
-        f"{amount(bundle.tolerable or 0.0)}: alarms say little; raise the tolerable cost, or better the subject"
-    ]
+    """The rule's own remark on a limit that clean data reach: it is said as a warning instead."""
+    return [] if bundle.alarm is None else [note for note in bundle.alarm.notes if note.startswith(CLEAN_IS_DEAR)]
 
 
 def _one_kind(bundle: Bundle) -> list[str]:
@@ -87,7 +81,7 @@ def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, chosen_ra
         notes.append(
             f"false alarms are counted at {rule.events_per_day:,.0f} events a day, {whence}; set yours with --events-per-day"
         )
-    said = [note for note in rule.notes if not note.startswith(TOO_LOW)]
+    said = [note for note in rule.notes if not note.startswith(CLEAN_IS_DEAR)]
     return list(dict.fromkeys([*notes, *_whole(bundle), *_early(bundle, rule), *said]))
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MOSTLY = 0.9
 """The share of a window's outcomes that must be known before its interval is held against them."""
+SURE = 0.975
+"""The probability that a cost is above the tolerable from which on silence is no good news."""
 STEP = 8192
 """Events after which the monitor is asked how many of them say as much as one."""
 
@@ -76,6 +78,13 @@ class Replayed:
     def alarmed(self) -> bool:
         """Whether an alarm was raised."""
         return any(alarm.kind == "raised" for alarm in self.alarms)
+
+    @property
+    def above(self) -> float | None:
+        """With which probability the last window that can be told costs more than is tolerable, where that is all but sure."""
+        told = np.flatnonzero(self.told)
+        last = float(self.estimates.exceedance[told[-1]]) if len(told) else math.nan
+        return last if last > SURE else None
 
     @property
     def whole(self) -> bool:

@@ -6,6 +6,9 @@ average over calibrations but by nearly every one. Windows are evaluated as the 
 
 Beyond what was simulated the rate is extrapolated (`roadworthy.monitor.tails`).
 
+Where clean data may themselves cost as much as is tolerable, an alarm without shift would be a true one: no threshold keeps the
+stated rate and notices anything. There the alarm rings where it is sure (97.5%) that the cost is above, and its notes say so.
+
 The same is done for windows that hold fewer independent events, and for the longer stretch that is read beside them (see
 `roadworthy.monitor.stretches`); where both are read, each gets half of the false alarms.
 """
@@ -19,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roadworthy.monitor.alarms import AlarmRule, alarms_per_day
+from roadworthy.monitor.alarms import LONGEST, AlarmRule, alarms_per_day
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.due import costs_of
 from roadworthy.monitor.events import Floats
@@ -40,6 +43,10 @@ LEAST = 6
 _JUST_BELOW = 0.999
 LIKELIER = 0.0
 """An alarm means that the risk is more likely than not above the tolerable, however seldom clean streams come near it."""
+SURE = math.log(0.975 / 0.025)
+"""Where an alarm rings that cannot keep its rate: the upper end of a 95% interval is then above the tolerable."""
+MUTE = 0.5
+"""An alarm that notices steps of no kind so often is no alarm."""
 QUIET = 0.9
 """The share of clean windows that are passed over in each of two scores while steps are sought."""
 NEAR, WORST = 2.0, 0.9
@@ -67,6 +74,11 @@ def alarm_rule(
     calibration = estimator.calibration
     scores = CellScores.of(calibration)
     worlds = clean_worlds(calibration, WORLDS, np.random.default_rng([seed, 1]))
+    clean, _, most = estimator.forecast(0.0)
+    if clean >= estimator.tolerable:
+        watched = Watched(estimator, scores, min(windows), stride or default_stride(min(windows)))
+        highest = highest_after_steps(watched, worlds, seed=seed)
+        return _rule_that_rings(watched, highest, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
     for window in sorted(windows):
         watched = _quietened(Watched(estimator, scores, window, stride or default_stride(window)), worlds, seed)
         highest = highest_after_steps(watched, worlds, seed=seed)
@@ -77,6 +89,8 @@ def alarm_rule(
         detects = _noticed(highest, on)
         if _least(detects, not_due) >= ENOUGH:
             break
+    if most >= estimator.tolerable and max((n for kind, n in detects if kind not in not_due), default=1.0) < MUTE:
+        return _rule_that_rings(watched, highest, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
     stretch = enough_events(watched, worlds, per_event, step=STEP)
     tried = tried_times(watched.window, stretch)
     first = tried[0][0] if tried else math.inf
@@ -109,6 +123,38 @@ def alarm_rule(
         stretch if by_stretch else 0,
         by_stretch,
         tuple(not_due),
+    )
+
+
+def _rule_that_rings(
+    watched: Watched,
+    highest: Mapping[str, Floats],
+    not_due: Mapping[str, float],
+    *,
+    false_alarms: str,
+    events_per_day: float,
+) -> AlarmRule:
+    """The rule where no threshold keeps the stated rate: it rings wherever it is sure, however alike events are."""
+    detects = _noticed(highest, SURE)
+    return AlarmRule(
+        watched.window,
+        watched.stride,
+        SURE,
+        off_for(SURE),
+        false_alarms,
+        float(events_per_day),
+        ((1.0, SURE), (float(LONGEST), SURE)),
+        detects=detects,
+        notes=rule_notes(
+            watched.estimator,
+            detects,
+            not_due=not_due,
+            step=STEP,
+            false_alarms=false_alarms,
+            events_per_day=events_per_day,
+            kept=False,
+        ),
+        not_due=tuple(not_due),
     )
 
 

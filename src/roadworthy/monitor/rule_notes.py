@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 ENOUGH, FEW_ROWS = 0.9, 100
 """How often a step should be noticed; rows of a kind below which more of them come first."""
+CLEAN_IS_DEAR = "clean data cost "
+"""How the remark begins on a rule that rings without shift, since clean data cost about as much as is tolerable."""
+NEAR_THE_MOST = 0.95
+"""The part of the dearest outcome from which on nobody is told to tolerate more."""
 _WORDS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -25,16 +29,16 @@ def rule_notes(
     step: float,
     false_alarms: str,
     events_per_day: float,
+    kept: bool = True,
 ) -> tuple[str, ...]:
-    """Remarks on a rule that notices steps to a rate of shift so often, by kind; of those `not_due`, what they cost."""
+    """Remarks on a rule that notices steps to a rate of shift so often, by kind; of those `not_due`, what they cost.
+
+    Where the stated rate of false alarms is not `kept`, that is all there is to say.
+    """
     tolerable = estimator.tolerable
     assert tolerable is not None
-    clean = estimator.forecast(0.0)[0]
-    if clean > tolerable:
-        return (
-            f"without any shift the risk is {clean:.4g} already, above the tolerable {tolerable:.4g}: alarms say little; "
-            "raise the tolerable risk, or better the subject",
-        )
+    if not kept:
+        return (_clean_is_dear(estimator, tolerable, false_alarms),)
     within = _within(not_due, len(detects), step, tolerable)
     missed = {kind: share for kind, share in detects if share < ENOUGH and kind not in not_due}
     if not missed:
@@ -45,6 +49,34 @@ def rule_notes(
         f"of steps to {step:.0%} shift the alarm misses within two windows {said} (at {false_alarms} and "
         f"{events_per_day:,.0f} events a day): {_advice(estimator, list(missed))}",
     )
+
+
+def rings_without_shift(notes: Sequence[str]) -> bool:
+    """Whether the notes of a rule say that its rate of false alarms is not kept."""
+    return any(note.startswith(CLEAN_IS_DEAR) for note in notes)
+
+
+def _clean_is_dear(estimator: Estimator, tolerable: float, false_alarms: str) -> str:
+    from roadworthy.analysis.risk.tree import leaves
+
+    clean, low, high = estimator.forecast(0.0)
+    most = max(leaf.cost for _, leaf in leaves(estimator.tree))
+    advice = "raise the tolerable cost, or better the subject"
+    if tolerable >= NEAR_THE_MOST * most:  # hardly more could be tolerated
+        advice = "look at the outcomes, or better the subject"
+    if clean >= tolerable:
+        return (
+            f"{CLEAN_IS_DEAR}{_said(clean)}, above the tolerable {_said(tolerable)}: the alarm will be on, with or without shift, "
+            f"more often than {false_alarms}; {advice}"
+        )
+    return (
+        f"{CLEAN_IS_DEAR}{_said(clean)} ({_said(low)} to {_said(high)}), hardly less than the tolerable {_said(tolerable)}: no "
+        f"alarm would notice shift and ring {false_alarms} at most without it, so that it will ring more often; {advice}"
+    )
+
+
+def _said(cost: float) -> str:
+    return f"{cost:.3f}" if 0.01 <= cost < 10 else f"{cost:.4g}"
 
 
 def _within(costs: Mapping[str, float], kinds: int, step: float, tolerable: float) -> tuple[str, ...]:

@@ -206,14 +206,16 @@ def _rule(bundle: Bundle) -> AlarmRule:
 def _likely(log_odds: float) -> str:
     """A threshold in words, with as many digits as tell it from 0 and from 1.
 
-    >>> _likely(0.0), _likely(-5.0), _likely(-30.0), _likely(30.0)
-    ('50% or more', '0.67% or more', 'less than 0.01%, yet more than without shift', 'more than 99.99%')
+    >>> _likely(0.0), _likely(-5.0), _likely(-30.0), _likely(30.0), _likely(3.6636)
+    ('50% or more', '0.67% or more', 'less than 0.01%, yet more than without shift', 'more than 99.99%', '97.5% or more')
     """
     share = 1.0 / (1.0 + math.exp(-max(min(log_odds, 700.0), -700.0)))
     if share < LEAST:
         return "less than 0.01%, yet more than without shift"
     if share > 1 - LEAST:
         return "more than 99.99%"
+    if 0.95 < share <= 0.99:
+        return f"{share:.1%} or more"
     return f"{share:.0%} or more" if 0.01 <= share <= 0.99 else f"{share:.2%} or more"
 
 
@@ -222,11 +224,21 @@ def alarm_in_words(bundle: Bundle) -> str:
     rule = _rule(bundle)
     off = 1.0 / (1.0 + math.exp(-max(min(rule.off, 700.0), -700.0)))
     cleared = f"; cleared below {off:.0%}" if 0.01 <= off <= 0.99 else ""
+    rate = f"at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day"
     return (
         f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is above "
         f"{priced(bundle.tolerable or 0.0, bundle.unit)} with a probability of {_likely(rule.on)}{cleared}. "
-        f"Without shift that is at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day."
+        f"{_promise(bundle, rate)}"
     )
+
+
+def _promise(bundle: Bundle, rate: str) -> str:
+    """What is promised about alarms without shift, and no more than can be kept."""
+    from roadworthy.monitor.rule_notes import rings_without_shift
+
+    if rings_without_shift(_rule(bundle).notes):
+        return f"Without shift it rings as well, more often than {rate.removeprefix('at most ')}."
+    return f"Without shift that is {rate}."
 
 
 def _stream(scores: Path) -> str:

@@ -28,7 +28,8 @@ ROWS = 40
 """Windows that a terminal shows."""
 
 EPILOG = (
-    "Exit codes: 0 nothing to report, 1 an alarm was raised, 2 usage or file error, 3 no alarm, but part of the stream cannot be "
+    "Exit codes: 0 nothing to report, 1 an alarm was raised, or the last window is all but surely above the "
+    "tolerable, 2 usage or file error, 3 no alarm, but part of the stream cannot be "
     "told."
 )
 TABLES = (".csv", ".tsv", ".gz", ".parquet", ".pq")
@@ -91,7 +92,7 @@ def replay(
         _print(chosen, bundle, stream, found, showing.console(), everything=everything)
         if out is not None:
             print(f"{many(len(found.ends), 'window')} {'is' if len(found.ends) == 1 else 'are'} in {out}")
-    return exits.BREACHED if found.alarmed else exits.MET if found.whole else exits.INCONCLUSIVE
+    return exits.BREACHED if found.alarmed or found.above else exits.MET if found.whole else exits.INCONCLUSIVE
 
 
 def _truth(path: Path) -> Truth:
@@ -240,14 +241,29 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
     if len(lines) > MOST_ALARMS:
         lines[MOST_ALARMS // 2 : -MOST_ALARMS // 2] = [f"… {len(lines) - MOST_ALARMS:,} more (--json has them all) …"]
     if not any(alarm.kind == "raised" for alarm in found.alarms) and bundle.tolerable is not None:
-        where = "" if found.whole else ", as far as it can be told"
-        lines.append(f"No alarm: the cost is not above {priced(bundle.tolerable, bundle.unit)} for sure enough{where}.")
+        lines.append(_no_alarm(bundle, found, bundle.tolerable))
     lines += _doubts(found)
     if found.compared is not None:
         lines.append(_revealed(found, found.compared))
     elif (found.truth == found.truth)[found.told].any():
         lines.append("The intervals are not held against the truth: in no window are nine in ten outcomes known.")
     return lines
+
+
+def _no_alarm(bundle: Bundle, found: Replayed, tolerable: float) -> str:
+    limit = priced(tolerable, bundle.unit)
+    if found.above is None:
+        where = "" if found.whole else ", as far as it can be told"
+        return f"No alarm: at no time was it sure enough that the cost is above {limit}{where}."
+    why = (
+        f"; it was set to ring {bundle.alarm.false_alarms} at most without shift, and asks for more"
+        if bundle.alarm
+        else ""
+    )
+    return (
+        f"No alarm was raised although the cost of the last window is above {limit} with a probability of {found.above:.1%}{why}. "
+        "Take that as seriously as an alarm."
+    )
 
 
 def _alarm(bundle: Bundle, found: Replayed, alarm: Any) -> str:

@@ -1,0 +1,72 @@
+"""Alarms where clean data themselves cost about as much as is tolerable: they ring, since they are true, and say so."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.monitor import Bundle, Events, Monitor, Windows
+from roadworthy.monitor.alarms import AlarmRule
+from roadworthy.monitor.rule_notes import rings_without_shift
+
+SURE = math.log(0.975 / 0.025)
+
+
+@pytest.fixture(scope="module")
+def two_kinds() -> Calibration:
+    """Clean rows cost 0.06."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat(["clean", "dark", "fog"], [1500, 400, 400])
+    right = np.concatenate([np.arange(1500) % 50 >= 3, np.arange(400) % 5 < 2, np.arange(400) % 20 < 13])
+    return calibrate({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, right)
+
+
+def rule_of(calibration: Calibration, tolerable: float) -> AlarmRule:
+    given = {"subject": "s", "windows": Windows((100,))}
+    rule = Bundle.compile(calibration, accuracy_tree(), tolerable=tolerable, **given).alarm
+    assert rule is not None
+    return rule
+
+
+@pytest.mark.parametrize("tolerable", [0.01, 0.05, 0.058])
+def test_below_what_clean_data_cost_the_alarm_rings_where_it_is_sure_and_says_so(two_kinds, tolerable):
+    rule = rule_of(two_kinds, tolerable)
+    assert rule.on == pytest.approx(SURE) and rule.off == 0.0
+    assert all(on == rule.on for on in (p.on for time in (1.0, 9.0, 900.0) for p in rule.passes(time)))
+    assert min(dict(rule.detects).values()) == 1.0
+    assert rings_without_shift(rule.notes) and len(rule.notes) == 1
+    assert "clean data cost 0.06" in rule.notes[0] and f"above the tolerable {tolerable:.3f}" in rule.notes[0]
+    assert "the alarm will be on" in rule.notes[0]
+    assert AlarmRule.from_dict(rule.to_dict()) == rule
+
+
+def test_a_stream_of_nothing_but_shift_is_never_silent_whatever_is_tolerable(two_kinds):
+    shifted = np.random.default_rng(1).normal(2.0, size=400)
+    for tolerable in (0.01, 0.05, 0.0595, 0.062, 0.07, 0.1):
+        bundle = Bundle.compile(two_kinds, accuracy_tree(), subject="s", tolerable=tolerable, windows=Windows((100,)))
+        monitor = Monitor(bundle)
+        monitor.update(Events(None, None, columns={"energy": shifted}))
+        assert monitor.alarms and monitor.alarms[0].kind == "raised", tolerable
+
+
+def test_the_alarm_rings_no_less_where_less_is_tolerable_among_limits_that_clean_data_exceed(two_kinds):
+    rules = [rule_of(two_kinds, tolerable) for tolerable in (0.01, 0.03, 0.05, 0.059)]
+    for kind in ("dark", "fog"):
+        noticed = [dict(rule.detects)[kind] for rule in rules]
+        assert noticed == sorted(noticed, reverse=True)
+
+
+def test_a_limit_well_above_what_clean_data_cost_keeps_its_promise_unqualified(two_kinds):
+    assert not rings_without_shift(rule_of(two_kinds, 0.1).notes)
+
+
+def test_nobody_is_told_to_tolerate_more_than_everything():
+    rng = np.random.default_rng(0)
+    kind = np.repeat(["clean", "fog"], 300)
+    calibration = calibrate({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, np.zeros(600, dtype=bool))
+    (note,) = rule_of(calibration, 0.995).notes
+    assert "raise the tolerable" not in note and "look at the outcomes" in note
