@@ -42,3 +42,18 @@ def test_few_uneven_steps_are_counted_by_name_without_a_time_left() -> None:
 
 def test_the_time_spent_on_a_stage_without_end_does_not_read_as_time_left() -> None:
     assert showing.standing("loading subject and data", 0, None, 3, None) == "0:00:03"
+
+
+@pytest.mark.usefixtures("quick_alarms")
+def test_calibrate_writes_its_stages_to_a_log_and_nothing_beside_json(cli, tmp_path) -> None:
+    rows = [
+        f"{kind},{i % right != 0},{i % 17 + far}"
+        for kind, right, far in (("clean", 9, 0), ("fog", 2, 8))
+        for i in range(80)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["kind,correct,knn", *rows]) + "\n")
+    said = cli("calibrate", tmp_path / "t.csv")
+    assert said.code == 0, said.err
+    stages = ["learning how shift looks", "leaving out one kind after the other", "setting the alarm"]
+    assert all(stage in line for stage, line in zip(stages, said.err.splitlines(), strict=True))
+    assert cli("calibrate", tmp_path / "t.csv", "--json").err == ""

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 import yaml
 
+from roadworthy.execution.simulating import simulate
+from roadworthy.spec.simulation import Simulation
+
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
 RUNTIME = Path(__file__).parents[2] / "examples" / "runtime"
@@ -275,3 +278,31 @@ def test_missed_stretches_that_never_filled_the_window_are_told_apart(cli, tmp_p
     assert alarms["missed"] == alarms["missed_shorter_than_window"] > 0 and content["alarm_window"] == 200
     assert f"Of the missed, {alarms['missed']} were shorter than the alarm's window of 200 events" in said
     assert "0 lasted a window or longer" in said
+
+
+def test_a_log_hears_of_the_stages_and_json_stays_alone(cli, file):
+    said = cli("simulate", file)
+    assert "calibrating" in said.err and "estimating streams (10,000 events)" in said.err
+    assert cli("simulate", file, "--json").err == ""
+
+
+def test_progress_ends_where_it_was_said_to():
+    class Heard:
+        def __init__(self) -> None:
+            self.stages: list[tuple[str, int]] = []
+            self.done = 0
+
+        def stage(self, name: str, total: int) -> None:
+            self.stages.append((name, total))
+
+        def advance(self, n: int) -> None:
+            self.done += n
+
+        def note(self, text: str) -> None:
+            raise AssertionError(text)
+
+    grid = DETECTOR.replace("tpr: 0.95, tnr: 0.95", "grid: 3").replace("10000", "301") + "repeats: 2\n"
+    heard = Heard()
+    found = simulate(Simulation.parse(grid, "grid.yaml"), progress=heard)
+    assert heard.stages == [("calibrating", 0), ("estimating streams", 2 * 301 * len(found.cases))]
+    assert heard.done == 2 * 301 * len(found.cases)

@@ -28,7 +28,12 @@ AT_ONCE = 0.2
 """Seconds within which a first report of a stage is what the cache held: it says nothing about speed."""
 FEW = 100
 """Steps below which no time left is told: they are uneven, such as conditions, and the first may take as long as the rest."""
-COUNTED = {"running the subject": "cases", "writing cases": "cases", "supervising": "conditions"}
+COUNTED = {
+    "running the subject": "cases",
+    "writing cases": "cases",
+    "supervising": "conditions",
+    "estimating streams": "events",
+}
 """What the number of a stage counts."""
 
 

@@ -100,6 +100,11 @@ def sources(spec: Simulation) -> Iterator[Source]:
         yield Source(label, teller, known, rows.kinds, detector=detector, bundle=_compiled(spec, teller))
 
 
+def how_many(spec: Simulation) -> int:
+    """As many as `sources` yields, without the work."""
+    return 1 if spec.stream.detector is None else sum(1 for _ in _detectors(spec.stream.detector))
+
+
 def _detectors(spec: DetectorSpec) -> Iterator[Detector]:
     rates = detector_grid(spec.grid) if spec.grid is not None else ((spec.tpr or 0.0, spec.tnr or 0.0),)
     for tpr, tnr in rates:

@@ -22,7 +22,8 @@ from roadworthy.analysis.risk.against_truth import (
 )
 from roadworthy.analysis.risk.schedules import draw_shift
 from roadworthy.analysis.risk.told import QUANTITIES
-from roadworthy.execution.simulated_sources import Source, sources
+from roadworthy.execution.progress import Progress, Silent
+from roadworthy.execution.simulated_sources import Source, how_many, sources
 from roadworthy.monitor import Events, Monitor
 from roadworthy.spec.simulation import Simulation
 
@@ -65,12 +66,16 @@ class Simulated:
     """Events that the alarm looks back on; None where there is no alarm."""
 
 
-def simulate(spec: Simulation) -> Simulated:
+def simulate(spec: Simulation, *, progress: Progress | None = None) -> Simulated:
     """Run a simulation; the same file and seed give the same answer."""
+    show = progress or Silent()
     cases: list[Case] = []
     source: Source | None = None
+    show.stage("calibrating", 0)
     for number, source in enumerate(sources(spec)):
-        cases.append(_case(spec, source, number))
+        if not number:
+            show.stage("estimating streams", how_many(spec) * spec.repeats * (spec.stream.events or 0))
+        cases.append(_case(spec, source, number, show))
     if source is None:
         raise spec.error(("stream", "detector"), "describes no detector")
     estimator = source.teller.estimator
@@ -89,10 +94,12 @@ def simulate(spec: Simulation) -> Simulated:
     )
 
 
-def _case(spec: Simulation, source: Source, number: int) -> Case:
+def _case(spec: Simulation, source: Source, number: int, show: Progress) -> Case:
     told: dict[str, list[dict[str, Told]]] = {name: [] for name in spec.estimators}
     truths: list[Truth] = []
     record: AlarmRecord | None = None
+    # A stream is watched and then told by each estimator, which takes about as long.
+    part, rest = divmod(spec.stream.events or 0, 1 + len(spec.estimators))
     for repeat in range(spec.repeats):
         rng = np.random.default_rng([spec.seed, number, repeat])
         shift = draw_shift(spec.stream.schedule, spec.stream.events or 0, batches=spec.stream.batches, rng=rng)
@@ -124,8 +131,10 @@ def _case(spec: Simulation, source: Source, number: int) -> Case:
             if source.bundle.alarm is not None:
                 found = _alarms(monitor, source.bundle.alarm.window, truths[-1])
                 record = found if record is None else record + found
+        show.advance(part + rest)
         for name in spec.estimators:
             told[name].append(source.teller.tell(name, counts, shrink=shrink, confidences=confidences))
+            show.advance(part)
     errors = {str(name): _errors(told[name], truths) for name in spec.estimators}
     verdicts = source.detector or source.teller.estimator.separation
     first = tuple(_rows({name: told[name][0] for name in spec.estimators}, truths[0], spec.window))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +26,8 @@ EVENTS_PER_DAY = 10_000.0
 """Where nobody says how many come."""
 LEAST = 1e-4
 """A probability below which none is told from 0."""
+OFTEN = 0.5
+"""How often an alarm rings for a step that is tolerable, from which on it is shown."""
 ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
 
 
@@ -107,7 +108,7 @@ def calibrate(
     assert table.kind is not None and table.correct is not None
     _refuse_without_shift(table)
     rows = LabelledRows(table.columns, table.kind, table.correct, table.group)
-    with showing.shown(quiet=json or not sys.stderr.isatty()) as progress:
+    with showing.shown(quiet=json) as progress:
         try:
             progress.stage("learning how shift looks", 0)
             calibration = rows.calibrated()
@@ -138,7 +139,7 @@ def calibrate(
     notes = notes_of(table, bundle, chosen_limit=tolerable is None, chosen_rate=events_per_day is None)
     if before is not None:
         notes.append(f"the bundle {before} that was there is replaced")
-    warnings = warnings_of(table, bundle)
+    warnings = warnings_of(bundle)
     if json:
         showing.print_json(_content(scores, target, bundle, kinds, notes, warnings))
     else:
@@ -234,11 +235,31 @@ def alarm_in_words(bundle: Bundle) -> str:
 
 def _promise(bundle: Bundle, rate: str) -> str:
     """What is promised about alarms without shift, and no more than can be kept."""
+    from roadworthy.monitor.calibration_warnings import FEW_CLEAN
     from roadworthy.monitor.rule_notes import rings_without_shift
 
+    calibration = bundle.calibration
+    rows = calibration.rows(calibration.kinds[0])
+    if not bundle.estimator.separation.enough:
+        return "It will not ring: the scores do not tell shift from none."
     if rings_without_shift(_rule(bundle).notes):
         return f"Without shift it rings as well, more often than {rate.removeprefix('at most ')}."
+    if rows < FEW_CLEAN:
+        return f"Without shift that should be {rate}, but {many(rows, 'clean row')} {_are(rows)} too few to promise it."
     return f"Without shift that is {rate}."
+
+
+def _are(n: int) -> str:
+    return "is" if n == 1 else "are"
+
+
+def _noticed(bundle: Bundle) -> dict[str, str]:
+    """By kind, how often a step to 30% of it is noticed; an alarm that rings though none is due is not hidden."""
+    rule = _rule(bundle)
+    if not bundle.estimator.separation.enough:
+        return dict.fromkeys(dict(rule.detects), "cannot tell")
+    though = {kind: f"{share:.0%}, though tolerable" if share > OFTEN else "not due" for kind, share in rule.detects}
+    return {kind: though[kind] if kind in rule.not_due else f"{share:.0%}" for kind, share in rule.detects}
 
 
 def _stream(scores: Path) -> str:
@@ -267,7 +288,7 @@ def _print(
     out.print(Text(f"{scores}: {many(rows, 'row')}, {many(len(names), 'score')}: {', '.join(names)}"), soft_wrap=True)
     for said in warnings:
         out.print(Text(f"warning: {said}"), soft_wrap=True)
-    noticed = {kind: "not due" if share is None else f"{share:.0%}" for kind, share in _rule(bundle).noticed.items()}
+    noticed = _noticed(bundle)
     table = Table(box=box.SIMPLE_HEAD)
     for header in ("Kind", "Rows", "Right", "95% interval", "Told from clean", "Noticed at 30%"):
         table.add_column(header, justify="left" if header == "Kind" else "right", overflow="fold")

@@ -48,7 +48,8 @@ def simulate(
     from roadworthy.execution.simulating import simulate as run
     from roadworthy.spec.simulation import Simulation
 
-    simulated = run(Simulation.read(file))
+    with showing.shown(quiet=json) as progress:
+        simulated = run(Simulation.read(file), progress=progress)
     content = _content(simulated)
     if out is not None:
         _write(out, simulated, content)
