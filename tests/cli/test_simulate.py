@@ -306,3 +306,34 @@ def test_progress_ends_where_it_was_said_to():
     found = simulate(Simulation.parse(grid, "grid.yaml"), progress=heard)
     assert heard.stages == [("calibrating", 0), ("estimating streams", 2 * 301 * len(found.cases))]
     assert heard.done == 2 * 301 * len(found.cases)
+
+
+def test_alarms_without_a_limit_get_the_one_that_calibrate_would_choose_and_it_is_said(cli, tmp_path, table, file):
+    simulation = tmp_path / "s.yaml"
+    shift = "[{constant: 0.0, events: 2000}, {constant: 0.8, events: 1000}]"
+    text = f"stream: {{scores: scores.csv, shift: {shift}}}\nestimators: [event_tree]\n"
+    simulation.write_text(text + "alarm: {events_per_day: 2000}\n")
+    content = json.loads(cli("simulate", simulation, "--json").out)
+    said = cli("simulate", simulation).out
+    # One event in five, kinds even: 0.8 of 5% wrong, and 0.2 of 50%.
+    assert content["tolerable"] == pytest.approx(0.8 * 0.05 + 0.2 * 0.5, abs=0.03)
+    assert content["cases"][0]["alarms"]["due"] == 1
+    limit = (
+        f"nobody said what is tolerable: {content['tolerable']:g} wrong answers per case is what a stream would cost"
+    )
+    assert limit in said and "Alarms: due in 1 stretch above" in said
+    simulation.write_text(text)
+    content = json.loads(cli("simulate", simulation, "--json").out)
+    assert content["tolerable"] is None and content["cases"][0]["alarms"] is None and not cited(content, "nobody said")
+    file.write_text(DETECTOR.replace("events: 10000", "events: 500") + "alarm: {events_per_day: 2000}\n")
+    assert cited(json.loads(cli("simulate", file, "--json").out), "nobody said")
+
+
+def cited(content: dict, words: str) -> bool:
+    return any(words in note for note in content["notes"])
+
+
+def test_alarms_of_a_grid_of_detectors_need_a_limit(cli, file):
+    file.write_text(DETECTOR.replace("tpr: 0.95, tnr: 0.95", "grid: 3") + "alarm: {events_per_day: 2000}\n")
+    said = cli("simulate", file)
+    assert said.code == 2 and "alarm: needs to know what is tolerable" in said.err

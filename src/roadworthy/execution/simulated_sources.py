@@ -34,6 +34,7 @@ from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_tables import ScoreTable, checked_kinds, open_scores, read_scores
 from roadworthy.monitor import Bundle, Windows
+from roadworthy.monitor.before_release import tolerated
 from roadworthy.registry import did_you_mean
 from roadworthy.spec.simulation import DetectorSpec, Simulation
 
@@ -97,7 +98,8 @@ def sources(spec: Simulation) -> Iterator[Source]:
         teller = _teller(spec, calibrate(rows.columns, rows.kind, rows.correct, seed=spec.seed))
         known = {**spec.risk.constants, **parameters_of_detector(detector)}
         label = f"TPR {detector.tpr:g}, TNR {detector.tnr:g}"
-        yield Source(label, teller, known, rows.kinds, detector=detector, bundle=_compiled(spec, teller))
+        notes = _chosen(spec, teller)
+        yield Source(label, teller, known, rows.kinds, detector=detector, bundle=_compiled(spec, teller), notes=notes)
 
 
 def how_many(spec: Simulation) -> int:
@@ -146,6 +148,7 @@ def _of_table(spec: Simulation) -> Source:
         raise spec.error(("calibration",), str(error)) from error
     teller = _teller(spec, calibration)
     cbpe = _cbpe(spec, learned) if "cbpe" in spec.estimators else None
+    notes = (*notes, *_chosen(spec, teller))
     return _drawing(spec, teller, pool, cbpe=cbpe, bundle=_compiled(spec, teller), notes=notes)
 
 
@@ -238,14 +241,26 @@ def _with_truth(spec: Simulation, table: ScoreTable, path: Path) -> ScoreTable:
 
 
 def _teller(spec: Simulation, calibration: Calibration) -> Teller:
-    risk = spec.risk
+    risk, tree = spec.risk, spec.risk.event_tree()
+    limit = risk.tolerable
     try:
-        estimator = Estimator(
-            calibration, risk.event_tree(), constants=risk.constants, tolerable=risk.tolerable, seed=spec.seed
-        )
+        if limit is None and spec.asks_for_alarms:
+            limit = tolerated(calibration, tree, risk.constants)
+        estimator = Estimator(calibration, tree, constants=risk.constants, tolerable=limit, seed=spec.seed)
     except ValueError as error:
         raise spec.error(("risk",), str(error)) from error
     return Teller(estimator, confidence=spec.confidence)
+
+
+def _chosen(spec: Simulation, teller: Teller) -> tuple[str, ...]:
+    """The limit that was chosen for those who ask for alarms and give none, as `calibrate` chooses it."""
+    estimator = teller.estimator
+    if spec.risk.tolerable is not None or estimator.tolerable is None:
+        return ()
+    return (
+        f"nobody said what is tolerable: {estimator.tolerable:g} {estimator.tree.unit} is what a stream would cost in which "
+        "one event in five is shifted; set yours with risk: {tolerable: …}",
+    )
 
 
 def _cbpe(spec: Simulation, rows: Pool) -> Cbpe:
@@ -263,7 +278,7 @@ def _cbpe(spec: Simulation, rows: Pool) -> Cbpe:
 def _compiled(spec: Simulation, teller: Teller) -> Bundle | None:
     """The monitor that watches; a synthetic detector, whose verdicts are independent, needs none where nothing is tolerable."""
     risk, alarm = spec.risk, spec.alarm
-    if risk.tolerable is None and spec.stream.detector is not None:
+    if teller.estimator.tolerable is None and spec.stream.detector is not None:
         return None
     window = alarm.window or spec.window
     try:
@@ -272,7 +287,7 @@ def _compiled(spec: Simulation, teller: Teller) -> Bundle | None:
             teller.estimator.tree,
             subject=spec.title,
             constants=risk.constants,
-            tolerable=risk.tolerable,
+            tolerable=teller.estimator.tolerable,
             windows=Windows((window,)),
             alarm_window=window,
             false_alarms=alarm.false_alarms,

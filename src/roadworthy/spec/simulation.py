@@ -173,7 +173,10 @@ class RiskSpec(_Strict):
     )
     unit: str | None = Field(None, description="Such as EUR per case; wrong answers per case where nothing costs")
     constants: dict[str, float] = Field(default_factory=dict, description="Parameters of the tree that no stream tells")
-    tolerable: float | None = Field(None, description="Expected cost of a case above which an alarm is due")
+    tolerable: float | None = Field(
+        None,
+        description="Expected cost of a case above which an alarm is due; chosen where there is `alarm` and none is given",
+    )
 
     @model_validator(mode="after")
     def _tree_is_right(self) -> RiskSpec:
@@ -259,6 +262,11 @@ class Simulation(_Strict):
         """Its name, or that of the file."""
         return self.name or self._document.path.stem
 
+    @property
+    def asks_for_alarms(self) -> bool:
+        """Whether the file says when to alarm, be it only that it has the section."""
+        return "alarm" in self.model_fields_set
+
     def error(self, place: tuple[str | int, ...], message: str) -> SpecError:
         """An error that names this file, the line and the field."""
         return self._document.error(place, message)
@@ -273,6 +281,12 @@ class Simulation(_Strict):
             many = f"{events:,} events x {self.repeats} repeats are more than {MOST_EVENTS:,}; take fewer"
             raise self.error(("repeats",) if self.repeats > 1 else ("stream", "events"), many)
         self._check_steps(events)
+        grid = self.stream.detector is not None and self.stream.detector.grid is not None
+        if self.asks_for_alarms and self.risk.tolerable is None and grid:
+            missing = (
+                "needs to know what is tolerable, another cost for every detector of a grid; add risk: {tolerable: 0.1}"
+            )
+            raise self.error(("alarm",), missing)
         if self.risk.tolerable is not None:
             try:
                 refuse_out_of_reach(self.risk.event_tree(), self.risk.tolerable)
