@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from roadworthy.monitor import Bundle, EventError, Monitor
@@ -39,8 +39,20 @@ def questions(state: str, n: int, *, window: str | None = None, token: str | Non
         ledger.close()
 
 
+class Together(NamedTuple):
+    """The states of several replicas as one monitor, and those of them, as they were named, whose own alarm is on."""
+
+    monitor: Monitor
+    alarmed: tuple[str, ...]
+
+
 def merged(sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None) -> Monitor:
     """The states of several replicas as one monitor."""
+    return together(sources, bundle=bundle, token=token).monitor
+
+
+def together(sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None) -> Together:
+    """The same, with whose alarm is on."""
     if len(sources) < 2:
         raise StoreError("merging needs two states or more: name files, or addresses of monitors that run")
     chosen = Bundle.load(bundle) if bundle is not None else None
@@ -56,7 +68,7 @@ def merged(sources: Sequence[str], *, bundle: Path | None = None, token: str | N
     whole = Monitor(chosen)  # a replica of its own, into which each of the others can be merged again
     for other in found:
         whole.merge(other)
-    return whole
+    return Together(whole, tuple(without_password(name) for name, one in zip(sources, found, strict=True) if one.alarm))
 
 
 def kept(monitor: Monitor, path: Path) -> None:

@@ -142,11 +142,11 @@ def merge(
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> int:
     """Put the states of replicas together, exactly: an event that two of them saw counts once."""
-    from roadworthy.cli.amounts import amount, priced
+    from roadworthy.cli.merging import alarm_line, window_line
     from roadworthy.web import views
-    from roadworthy.web.offline import kept, merged
+    from roadworthy.web.offline import kept, together
 
-    monitor = merged(sources, bundle=bundle, token=token)
+    monitor, alarmed = together(sources, bundle=bundle, token=token)
     if into is not None:
         kept(monitor, into)
     windows = [views.risk_view(monitor.risk(name)) for name in monitor.bundle.windows.names]
@@ -154,27 +154,17 @@ def merge(
     untold = monitor.cannot_tell or any(w["cannot_tell"] for w in windows if w["window"] == watched)
     code = exits.BREACHED if monitor.alarm else exits.INCONCLUSIVE if untold else exits.MET
     if json:
-        content = {"events": taken._asdict(), "alarm": monitor.alarm, "cannot_tell": untold}
+        content = {"events": taken._asdict(), "alarm": monitor.alarm, "alarm_by_labels": monitor.alarm_by_labels}
+        content |= {"alarm_of": list(alarmed), "cannot_tell": untold}
         showing.print_json({**content, "windows": windows, "into": into})
         return code
     out = showing.console()
     out.print(f"{monitor.state.counted:,} events of {monitor.bundle.subject}, {taken.repeated:,} seen more than once")
     for window in windows:
-        out.print(f"  window of {window['label']}: {_sentence(window, amount)}", soft_wrap=True)
-    if monitor.alarm:
-        limit = priced(monitor.bundle.tolerable or 0.0, monitor.bundle.unit)
-        out.print(f"ALARM is on: the cost of all together is above {limit}", soft_wrap=True)
-    elif untold:
-        out.print("no alarm is on, but it cannot be told: take that as seriously as one", soft_wrap=True)
+        out.print(f"  window of {window['label']}: {window_line(window)}", soft_wrap=True)
+    line = alarm_line(monitor, alarmed, untold=bool(untold))
+    if line:
+        out.print(line, soft_wrap=True)
     if into is not None:
         out.print(f"state: {into}", soft_wrap=True)
     return code
-
-
-def _sentence(window: dict[str, Any], amount: Any) -> str:
-    if window["cannot_tell"]:
-        return f"cannot tell, because {window['cannot_tell']}"
-    return (
-        f"accuracy {window['accuracy']:.3f} ({window['accuracy_low']:.3f} to {window['accuracy_high']:.3f}), risk "
-        f"{amount(window['risk'])} ({amount(window['risk_low'])} to {amount(window['risk_high'])}) {window['unit']}"
-    )

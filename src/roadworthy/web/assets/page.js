@@ -60,7 +60,7 @@
     const told = live.total.accepted > 0 && !w.cannot_tell, labelled = audit(live.windows, w), a = labelled && labelled.audited;
     const proven = a != null && bundle.tolerable != null && a.risk_low > bundle.tolerable;
     const byLabels = a ? `By ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""} the risk${labelled === w ? "" : ` (window: ${labelled.label})`} is ${amount(a.risk)} (${between(a.risk_low, a.risk_high, amount)}) ${bundle.unit}; ${limit} is tolerable.` : "";
-    const scoresSay = told ? ` By the scores alone it would be ${amount(w.risk)}.` : "";
+    const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : "";
     if (!live.total.accepted && live.total.unscored) {
       status("unknown", "?", "Cannot tell", w.cannot_tell ? `Because ${w.cannot_tell}.` : `None of ${whole(live.total.unscored)} events says anything.`);
     } else if (!live.total.accepted) {
@@ -147,7 +147,7 @@
     $("#alarms .scroll").hidden = alarms.length === 0;
     rows("#alarms tbody", alarms.slice(-50).reverse(), (a) => [
       [when(a.time), ""], [a.kind, "kind", a.reason || (a.delivered === false ? "not delivered yet" : "")], [whole(a.event), "num"],
-      ...(a.log_odds == null ? [["–", "num"], ["–", "num"]] : [[chance(a.log_odds), "num"], [amount(a.risk), "num"]]),
+      ...(a.log_odds == null ? [["–", "num"], [a.risk == null ? "–" : amount(a.risk), "num"]] : [[chance(a.log_odds), "num"], [amount(a.risk), "num"]]),
     ]);
   }
 

@@ -1,0 +1,72 @@
+"""What `monitor merge` says: the windows of all replicas together, by the scores and by labels, and whose alarm is on.
+
+>>> from roadworthy.cli.merging import listed
+>>> listed(("a.sqlite",)), listed(("a.sqlite", "b.sqlite", "c.sqlite"))
+('a.sqlite', 'a.sqlite, b.sqlite and c.sqlite')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from roadworthy.cli.amounts import amount, priced
+
+if TYPE_CHECKING:
+    from roadworthy.monitor import Monitor
+
+
+def window_line(window: Mapping[str, Any]) -> str:
+    """What a window says, and what labels say about it."""
+    unit, audited = window["unit"], window["audited"]
+    if window["cannot_tell"]:
+        said = f"cannot tell, because {window['cannot_tell']}"
+    elif not window["n"]:
+        said = "no events"
+    else:
+        said = _figures(window, unit)
+    if audited is None:
+        return said
+    earlier = " of earlier events" if audited["carried"] else ""
+    said += f"; by {audited['labels']:,} labels{earlier}: {_figures(audited, unit)}"
+    against = [note for note in window["notes"] if note.startswith("labels say")]
+    return said + (f" ({against[0].rpartition(': ')[2]})" if against else "")
+
+
+def alarm_line(monitor: Monitor, alarmed: Sequence[str], *, untold: bool) -> str:
+    """Whose alarm is on, and what all together say; nothing where there is none."""
+    there = f"the alarm of {listed(alarmed)} is on" if alarmed else ""
+    if not monitor.alarm:
+        cleared = f" ({there}, but not that of all together)" if there else ""
+        return (
+            f"no alarm is on{cleared}, but it cannot be told: take that as seriously as one"
+            if untold
+            else (f"No alarm of all together, though {there}: look at it there" if there else "")
+        )
+    bundle, risk = monitor.bundle, monitor.risk()
+    limit = priced(bundle.tolerable or 0.0, bundle.unit)
+    if monitor.alarm_by_labels:
+        return f"ALARM is on, by labels: they say that the cost of all together is above {limit}"
+    if risk.cannot_tell is not None or risk.exceedance is None or risk.log_odds is None:
+        whose = f", carried over from {listed(alarmed)}" if alarmed else ""
+        return f"ALARM is on{whose}: of all together it cannot be told now whether the cost is above {limit}"
+    together = f"the cost of all together may be above {limit} (probability {risk.exceedance:.1%})"
+    rule = bundle.alarm
+    if alarmed and rule is not None and risk.log_odds < rule.at(monitor.autocorrelation_time)[0]:
+        return (
+            f"ALARM is on, carried over from {listed(alarmed)}, where it was raised and is not cleared: {together}, "
+            "which would raise no alarm by itself"
+        )
+    return f"ALARM is on: {together}" + (f"; {there} as well" if there else "")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as one says them."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+
+
+def _figures(figures: Mapping[str, Any], unit: str) -> str:
+    return (
+        f"accuracy {figures['accuracy']:.3f} ({figures['accuracy_low']:.3f} to {figures['accuracy_high']:.3f}), risk "
+        f"{amount(figures['risk'])} ({amount(figures['risk_low'])} to {amount(figures['risk_high'])}) {unit}"
+    )
