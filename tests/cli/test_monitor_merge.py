@@ -18,7 +18,15 @@ def bundle() -> Bundle:
     rng = np.random.default_rng(0)
     kind, shift = np.repeat(["clean", "fog"], 800), np.repeat([0.0, 4.0], 800)
     calibration = calibrate({"knn": rng.normal(shift)}, kind, rng.random(1600) < np.repeat([0.92, 0.4], 800))
-    rule = AlarmRule(window=100, stride=50, on=3.0, off=0.0, false_alarms="1 per month", events_per_day=10_000.0)
+    rule = AlarmRule(
+        window=100,
+        stride=50,
+        on=3.0,
+        off=0.0,
+        false_alarms="1 per month",
+        events_per_day=10_000.0,
+        by_time=((1.0, 3.0), (30.0, 4.0)),
+    )
     return Bundle(
         subject="lesion-2.3.1",
         calibration=calibration,
@@ -73,7 +81,7 @@ def stream(bundle: Bundle, path: Path, name: str, *, shift: float, labels: int =
     """1,000 events, of which labels say, where there are any, that half are wrong."""
     from roadworthy.web.offline import kept
 
-    rng, monitor, n = np.random.default_rng(3), Monitor(bundle), 1000
+    rng, monitor, n = np.random.default_rng(ord(name[0])), Monitor(bundle), 1000
     scores = rng.normal(size=n)
     scores[n // 2 :] += shift
     times = 1_700_000_000.0 + first + np.arange(n)

@@ -92,3 +92,22 @@ def test_replicas_put_together_add_up_what_outran_their_ids():
     a.add_one(1.5, None, 0, "a later")
     both.merge(a)
     assert (both.outrun, both.taken.late) == (3, 3)
+
+
+def test_an_alarm_between_windows_that_cannot_be_told_says_that_this_one_can(watchful):
+    """So many events lack a score that a window has too few of them now and then: none that rings stands among 'cannot tell'."""
+    rng, n = np.random.default_rng(4), 6000
+    scores = rng.normal(3.0 * ((np.arange(n) >= 2000) & (rng.random(n) < 0.6)))
+    scores[(np.arange(n) >= 500) & (rng.random(n) < 0.25)] = np.nan
+    monitor = Monitor(watchful)
+    monitor.update(Events(np.arange(n), np.arange(float(n)), columns={"energy": scores}))
+    untold = False
+    raised = 0
+    for alarm in monitor.alarms:
+        if alarm.kind in ("cannot tell", "can tell"):
+            untold = alarm.kind == "cannot tell"
+        elif alarm.kind == "raised" and not alarm.reason:
+            raised += 1
+            assert not untold, f"figures stand at event {alarm.event}, of which none can be told"
+    kinds = [alarm.kind for alarm in monitor.alarms]
+    assert raised and "cannot tell" in kinds[kinds.index("raised") :], "and it is said again that nobody can tell"

@@ -44,12 +44,12 @@ def test_before_a_window_is_full_the_prior_speaks_and_the_state_says_so(bundle, 
     monitor = Monitor(bundle)
     nothing = monitor.risk(200)
     assert nothing.n == 0 and nothing.start is None and nothing.rate == pytest.approx(0.5, abs=0.05)
-    assert nothing.notes[0] == "0 of 200 events: the prior speaks along"
+    assert nothing.notes[0] == "0 of 200 events so far: the fewer, the more the figures are a guess from before"
     monitor.update(Events(None, None, columns={"energy": scores_at(5, 0.0)}))
     some = monitor.risk(200)
     monitor.update(Events(None, None, columns={"energy": scores_at(400, 0.0)}))
     full = monitor.risk(200)
-    assert some.notes[0] == "5 of 200 events: the prior speaks along"
+    assert some.notes[0] == "5 of 200 events so far: the fewer, the more the figures are a guess from before"
     assert not full.notes and full.n == 200
     assert max(full.rate, some.rate) < nothing.rate
     assert full.rate_high - full.rate_low < some.rate_high - some.rate_low

@@ -12,7 +12,7 @@
 >>> monitor.update(Events(["a", "b", "a"], [1.0, 2.0, 1.0], columns={"energy": [0.1, 0.2, 0.1]}))
 Taken(accepted=2, repeated=1, late=0, unscored=0, ahead=0)
 >>> monitor.risk().notes[0]
-'2 of 100 events so far: the fewer they are, the more the figures are a guess from before'
+'2 of 100 events so far: the fewer, the more the figures are a guess from before'
 >>> _ = monitor.update(Events(None, None, columns={"energy": rng.normal(2.5, size=100)}))
 >>> monitor.risk().rate > 0.7
 True

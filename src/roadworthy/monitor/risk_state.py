@@ -57,7 +57,7 @@ class RiskState:
     n: int
     """Events with a score."""
     wanted: int | None
-    """Events of a full window; before, the prior speaks along."""
+    """Events of a full window; before, what was assumed of the rate beforehand counts as well."""
     unscored: int
     effective_n: float
     autocorrelation_time: float

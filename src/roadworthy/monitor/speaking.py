@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from roadworthy.monitor.by_labels import contradiction
+from roadworthy.monitor.calibration_warnings import in_short
 from roadworthy.monitor.labels import Audited
 from roadworthy.monitor.looks import LEAST_SCORED, too_few
 from roadworthy.monitor.risk_state import RiskState, figures
@@ -83,7 +84,9 @@ def _contradicted(audited: Audited | None, estimates: Estimates, i: int, cannot_
 def _own_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> list[str]:
     notes = []
     if reading.wanted is not None and reading.first < reading.wanted:
-        notes.append(f"{reading.first:,} of {reading.wanted:,} events: the prior speaks along")
+        notes.append(
+            f"{reading.first:,} of {reading.wanted:,} events so far: the fewer, the more the figures are a guess from before"
+        )
     if reading.unscored:
         say = "says nothing, since it" if reading.unscored == 1 else "say nothing, since they"
         why = bundle.calibration.why_nowhere(reading.unscored)
@@ -105,7 +108,7 @@ def _own_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> lis
 
 
 def _general_notes(bundle: Bundle, state: State, time: float) -> list[str]:
-    notes = []
+    notes = [in_short(warning) for warning in bundle.warnings]
     if time > 1.05:
         notes.append(f"events resemble the ones before them: {time:.1f} say as much as one")
     rule = bundle.alarm

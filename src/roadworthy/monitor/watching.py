@@ -228,6 +228,9 @@ class Watching:
             if not self.active:
                 ringing = [p for p, value in zip(passes, column, strict=True) if value >= (p.off if warned else p.on)]
                 if ringing:
+                    if self.mute and self._doubts(state, ends[i : i + 1])[0] is None:
+                        # Figures that suffice for an alarm are figures that can be told; whether they stay so is asked again.
+                        self._told(state, *at, None)
                     self._say(state, *at, "raised", length=ringing[0].length)
                 continue
             quiet = all(value < p.off for p, value in zip(passes, column, strict=True))
