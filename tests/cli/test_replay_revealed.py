@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from roadworthy.cli.app import run
+from roadworthy.cli.revealing import too_often
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
@@ -48,3 +50,35 @@ def test_a_table_of_outcomes_needs_id_and_correct_only(cli, bundle, tmp_path):
     assert plain.code == more.code == 1, more.err
     assert plain.out == more.out
     assert "Truth revealed" in more.out
+
+
+def test_a_truth_that_the_scores_do_not_see_is_told_in_one_sentence(cli, bundle, tmp_path):
+    blind = cli("replay", bundle, stream(tmp_path / "s.csv", 0.0), "--truth", truth(tmp_path / "b.csv", 0.6))
+    assert "in 4 windows without an alarm: the scores do not see it." in blind.out
+    told = json.loads(cli("replay", bundle, tmp_path / "s.csv", "--truth", tmp_path / "b.csv", "--json").out)["truth"]
+    assert told["above_tolerable_without_alarm"] == told["windows"] - told["covered"] == 4
+    right = cli("replay", bundle, tmp_path / "s.csv", "--truth", truth(tmp_path / "r.csv", 0.95))
+    assert "Truth revealed" in right.out and "do not see" not in right.out and "without an alarm" not in right.out
+
+
+def test_dear_windows_are_not_charged_where_an_alarm_was_on(cli, bundle, tmp_path):
+    seen = cli("replay", bundle, stream(tmp_path / "s.csv", 2.5), "--truth", truth(tmp_path / "t.csv", 0.5))
+    assert "ALARM at event" in seen.out and "without an alarm" not in seen.out
+
+
+def test_answers_that_are_better_than_the_scores_say_are_told_too(cli, bundle, tmp_path):
+    said = cli("replay", bundle, stream(tmp_path / "s.csv", 2.5), "--truth", truth(tmp_path / "t.csv", 1.0))
+    assert "The truth lies outside the interval in 4 of 4 windows, far more than 1 in 20" in said.out
+
+
+@pytest.mark.parametrize("windows", [20, 200, 4000])
+def test_misses_are_too_many_where_chance_gives_so_many_once_in_a_hundred(windows):
+    fewest = next(k for k in range(windows) if too_often(k, windows))
+    drawn = np.random.default_rng(0).binomial(windows, 0.05, 200_000)
+    assert (drawn >= fewest).mean() < 0.0112 and (drawn >= fewest - 1).mean() > 0.0088
+
+
+def test_the_alarm_says_of_how_many_events_it_speaks_where_the_table_has_others(cli, bundle, tmp_path):
+    shifted = stream(tmp_path / "s.csv", 2.5)
+    assert "over the last 100 events the cost may be above" in cli("replay", bundle, shifted, "--window", 200).out
+    assert "over the last" not in cli("replay", bundle, shifted).out

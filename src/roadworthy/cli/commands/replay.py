@@ -235,6 +235,8 @@ def _true(found: Replayed, at: int) -> str:
 
 def ending(bundle: Bundle, found: Replayed) -> list[str]:
     """What stands below the table: alarms, what cannot be told and why, and how the truth compares."""
+    from roadworthy.cli.revealing import against
+
     lines = []
     for alarm in found.alarms:
         lines.append(_alarm(bundle, found, alarm))
@@ -244,7 +246,7 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
         lines.append(_no_alarm(bundle, found, bundle.tolerable))
     lines += _doubts(found)
     if found.compared is not None:
-        lines.append(_revealed(found, found.compared))
+        lines += [_revealed(found, found.compared), *against(bundle, found)]
     elif (found.truth == found.truth)[found.told].any():
         lines.append("The intervals are not held against the truth: in no window are nine in ten outcomes known.")
     return lines
@@ -275,8 +277,11 @@ def _alarm(bundle: Bundle, found: Replayed, alarm: Any) -> str:
         return f"Alarm cleared at {at}." if alarm.kind == "cleared" else f"Figures can be relied on again at {at}."
     if alarm.exceedance is None or alarm.risk is None:
         return f"ALARM at {at}: {alarm.reason or 'its window cannot be told'}; how much that costs cannot be told."
+    # The windows of the table may be of another length than the one that the alarm watches.
+    rule = bundle.alarm
+    over = f"over the last {rule.window:,} events " if rule and rule.window != found.window else ""
     return (
-        f"ALARM at {at}: the cost may be above {priced(bundle.tolerable or 0.0, bundle.unit)} (probability "
+        f"ALARM at {at}: {over}the cost may be above {priced(bundle.tolerable or 0.0, bundle.unit)} (probability "
         f"{alarm.exceedance:.1%}); expected {amount(alarm.risk)}."
     )
 
@@ -307,6 +312,8 @@ def _revealed(found: Replayed, compared: Compared) -> str:
 
 
 def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, everything: bool) -> dict[str, Any]:
+    from roadworthy.cli.revealing import unseen_in
+
     rows = range(len(found.ends)) if everything else shown(len(found.ends))
     return {
         "bundle": str(path),
@@ -336,6 +343,6 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
             }
             for a in found.alarms
         ],
-        "truth": None if found.compared is None else found.compared._asdict(),
+        "truth": None if found.compared is None else {**found.compared._asdict(), **unseen_in(bundle, found)},
         "notes": list(found.notes),
     }

@@ -1,0 +1,113 @@
+"""What a revealed truth says against a replay: cost above the tolerable while no alarm was on, and intervals that do not hold.
+
+Of a window the true share of right answers varies by chance, too. So what is above the limit and yet within its interval is no
+charge against the scores; that they do not see something is said where the truth lies outside more often than chance explains.
+
+>>> too_often(1, 20), too_often(4, 20), too_often(10, 20)
+(False, False, True)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from roadworthy.cli.amounts import many, priced
+
+if TYPE_CHECKING:
+    from roadworthy.cli.replaying import Replayed
+    from roadworthy.monitor.bundle import Bundle
+
+MISSES = 0.05
+"""Of intervals at 95%."""
+RARELY = 0.01
+"""How likely so many misses or more may be by chance before it is said that there are too many."""
+
+
+class Unseen(NamedTuple):
+    """Windows whose truth is known, by what it says against the estimates."""
+
+    windows: int
+    outside: int
+    """Their truth lies outside the interval, more often than chance explains if `many`."""
+    above: int
+    """They cost more than is tolerable, and no alarm was on at any time."""
+    above_outside: int
+    """Of these, the ones whose accuracy lies below its interval."""
+    many: bool
+
+
+def unseen(bundle: Bundle, found: Replayed) -> Unseen | None:
+    """What the truth says against a replay; None where it is not known."""
+    rows, e = found.revealed, found.estimates
+    if not rows.any():
+        return None
+    low, high = found.truth < e.accuracy_low, found.truth > e.accuracy_high
+    quiet = rows & _dear(bundle, found) & ~_alarmed(found)
+    windows, outside = int(rows.sum()), int((rows & (low | high)).sum())
+    # Windows that share events miss together: they count as many as do not.
+    apart = min(found.every / found.window, 1.0)
+    much = too_often(math.floor(outside * apart), math.ceil(windows * apart))
+    return Unseen(windows, outside, int(quiet.sum()), int((quiet & low).sum()), much)
+
+
+def against(bundle: Bundle, found: Replayed) -> list[str]:
+    """The same in one sentence, where there is something to say."""
+    said = unseen(bundle, found)
+    if said is None:
+        return []
+    limit = f"The truth was above the tolerable {priced(bundle.tolerable or 0.0, bundle.unit)} in {many(said.above, 'window')}"
+    if said.many and said.above_outside:
+        return [f"{limit} without an alarm: the scores do not see it."]
+    if said.many:
+        return [
+            f"The truth lies outside the interval in {said.outside:,} of {many(said.windows, 'window')}, far more than 1 in 20: "
+            "the scores do not tell how often answers are right in this stream."
+        ]
+    if said.above:
+        return [
+            f"{limit} without an alarm; intervals hold as they should, so that this was chance, or not sure enough for one."
+        ]
+    return []
+
+
+def unseen_in(bundle: Bundle, found: Replayed) -> dict[str, Any]:
+    """The same for a program."""
+    said = unseen(bundle, found)
+    above = None if said is None else said.above
+    return {"above_tolerable_without_alarm": above, "said": against(bundle, found)}
+
+
+def too_often(missed: int, windows: int) -> bool:
+    """Whether so many of so many intervals at 95% miss hardly ever."""
+    from scipy.stats import binom
+
+    return bool(binom.sf(missed - 1, windows, MISSES) < RARELY)
+
+
+def _dear(bundle: Bundle, found: Replayed) -> np.ndarray:
+    """Windows that truly cost more than is tolerable, where outcomes alone say what they cost."""
+    from roadworthy.analysis.risk.prototypes import answer_costs
+
+    costs = answer_costs(bundle.tree)
+    if costs is None or bundle.tolerable is None:
+        return np.zeros(len(found.ends), dtype=bool)
+    right, wrong = costs
+    dear: np.ndarray = right * found.truth + wrong * (1.0 - found.truth) > bundle.tolerable
+    return dear
+
+
+def _alarmed(found: Replayed) -> np.ndarray:
+    """Windows in which an alarm was on at some time."""
+    on = np.zeros(len(found.ends), dtype=bool)
+    firsts = found.ends - found.window + 1
+    since: int | None = None
+    for alarm in found.alarms:
+        if alarm.kind == "raised" and since is None:
+            since = alarm.event
+        elif alarm.kind == "cleared" and since is not None:
+            on |= (found.ends >= since) & (firsts <= alarm.event)
+            since = None
+    return on if since is None else on | (found.ends >= since)
