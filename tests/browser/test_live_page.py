@@ -287,3 +287,33 @@ def test_a_stream_that_is_late_is_not_called_tolerable_and_an_event_ahead_holds_
         page.locator("#alarms .status:text-is('cannot tell')").wait_for()
         assert troubles == []
         page.context.close()
+
+
+def test_what_labels_prove_is_what_the_page_says(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
+        now = time.time() - 500
+        service.post(monitored.events(400, start=now))
+        page, troubles = opened(browser, service.address, "desk")
+        await_verdict(page, "Tolerable")
+        labels = [{"id": f"e{i}", "correct": i % 2 == 0} for i in range(300, 400)]
+        service.post(labels, path="/v1/labels")
+        await_verdict(page, "Alarm")
+        assert page.locator("#reason").inner_text().count("By 100 labels the risk is 0.5") == 1
+        assert "By the scores alone it would be 0.0" in page.locator("#reason").inner_text()
+        assert page.locator("#accuracy-labels").inner_text() == "100 labels: 50.0% (50.0% to 50.0%)"
+        assert "the scores do not see what goes wrong" in page.locator("#remarks").inner_text()
+        assert "by labels: 100 of them say" in page.locator("#alarms").inner_text()
+        assert not troubles
+
+
+def test_events_are_counted_as_they_are_numbered_and_a_reason_is_said_once(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
+        items = monitored.events(400, start=time.time() - 500)
+        service.post([{**event, "scores": {}} if i % 3 == 0 else event for i, event in enumerate(items)])
+        page, troubles = opened(browser, service.address, "desk")
+        await_verdict(page, "Cannot tell")
+        assert page.locator("#events").inner_text() == "400"
+        assert "134 of them without a score" in page.locator("#events-detail").inner_text()
+        remarks = page.locator("#remarks li").all_inner_texts()
+        assert sum("100 events: " in remark and "of 100 events" in remark for remark in remarks) == 1, remarks
+        assert not troubles

@@ -152,20 +152,24 @@ class Placing:
 
 
 def why_nowhere(names: Sequence[str], *, events: int = 2, sure: bool = True) -> str:
-    """Why so many events have no place, to be read after their number: they lack (one of) these scores.
+    """Why so many events have no place, to be read after their number: they lack these scores.
+
+    Where nobody is sure which of them, none is named: a wrong name sends people to the wrong supervisor.
 
     >>> why_nowhere(["recon"], events=1), why_nowhere([], events=2)
     ('lacks a score that every calibration row had: recon', 'have no score at all')
     >>> why_nowhere(["conf", "knn", "recon"], sure=False)
-    'lack a score that every calibration row had: conf, knn or recon'
+    'lack a score that every calibration row had'
     """
     if not names:
         return "has no score at all" if events == 1 else "have no score at all"
     if not sure and len(names) > FEW_NAMES:
         return f"{'lacks' if events == 1 else 'lack'} more than a quarter of the scores, some that every calibration row had"
-    verb, last = "lacks" if events == 1 else "lack", "and" if sure else "or"
-    some = "a score" if len(names) == 1 or not sure else "scores"
-    said = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+    verb = "lacks" if events == 1 else "lack"
+    if not sure and len(names) > 1:
+        return f"{verb} a score that every calibration row had"
+    some = "a score" if len(names) == 1 else "scores"
+    said = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return f"{verb} {some} that every calibration row had: {said}"
 
 
