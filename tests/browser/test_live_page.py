@@ -300,7 +300,7 @@ def test_what_labels_prove_is_what_the_page_says(browser, bundle_path, tmp_path)
         await_verdict(page, "Alarm")
         assert page.locator("#reason").inner_text().count("By 100 labels the risk is 0.5") == 1
         assert "By the scores alone it would be 0.0" in page.locator("#reason").inner_text()
-        assert page.locator("#accuracy-labels").inner_text() == "100 labels: 50.0% (50.0% to 50.0%)"
+        assert page.locator("#accuracy-labels").inner_text() == "by 100 labels: 50.0% (50.0% to 50.0%)"
         assert "the scores do not see what goes wrong" in page.locator("#remarks").inner_text()
         assert "by labels: 100 of them say" in page.locator("#alarms").inner_text()
         assert not troubles

@@ -55,11 +55,22 @@ def audit(
     return Audited(value, low, high, at, costs[0], costs[1], found.labels, found.covered, is_carried, found.overstated)
 
 
+def labelled(state: State, reading: Reading) -> int:
+    """How many events of a window have labels."""
+    if not reading.first:
+        return 0
+    return int(_labelled(state, state.recent.mark[len(state.recent) - reading.first :]).sum())
+
+
+def _labelled(state: State, marks: np.ndarray) -> np.ndarray:
+    given = state.labels.given
+    return np.isin(marks, np.fromiter(given, dtype=np.uint64, count=len(given)))
+
+
 def _own(
     state: State, marks: np.ndarray, expected: np.ndarray, weights: np.ndarray, confidence: float
 ) -> Corrected | None:
-    given = state.labels.given
-    at = np.flatnonzero(np.isin(marks, np.fromiter(given, dtype=np.uint64, count=len(given))))
+    at = np.flatnonzero(_labelled(state, marks))
     if len(at) < LEAST:
         return None
     labels = [state.labels.weighed(mark) for mark in marks[at].tolist()]

@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roadworthy.monitor.alarms import Alarm
-from roadworthy.monitor.audit import audit
-from roadworthy.monitor.labels import Audited
+from roadworthy.monitor.audit import audit, labelled
+from roadworthy.monitor.labels import LEAST, Audited
 from roadworthy.monitor.windows import Reading
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def proof(bundle: Bundle, state: State, readings: list[Reading], *, shrink: floa
     if bundle.tolerable is None:
         return None
     for reading in readings:
+        if labelled(state, reading) < LEAST:
+            continue
         found = audit(bundle, state, reading, shrink=shrink, confidence=SURE)
         if found is not None and not found.carried and found.risk_low > bundle.tolerable:
             return Proof(reading.first, found)

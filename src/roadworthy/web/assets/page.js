@@ -91,7 +91,7 @@
     figure("risk", w.risk, w.risk_low, w.risk_high, amount, ` ${bundle.unit}`);
     figure("accuracy", w.accuracy, w.accuracy_low, w.accuracy_high, point);
     figure("rate", w.rate, w.rate_low, w.rate_high, point);
-    const checked = (low, value, high, as) => a ? `${whole(a.labels)} labels${labelled === w ? "" : `, ${labelled.label}`}: ${as(value)} (${between(low, high, as)})` : "";
+    const checked = (low, value, high, as) => a ? `by ${whole(a.labels)} labels${labelled === w ? "" : ` (${labelled.label})`}: ${as(value)} (${between(low, high, as)})` : "";
     put("#risk-labels", a ? checked(a.risk_low, a.risk, a.risk_high, amount) : "");
     put("#accuracy-labels", a ? checked(a.accuracy_low, a.accuracy, a.accuracy_high, point) : "");
     put("#exceedance", told ? chance(w.log_odds) : "–");
