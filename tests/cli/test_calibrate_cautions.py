@@ -139,10 +139,10 @@ def test_ids_that_repeat_are_noted(cli, tmp_path):
 
 
 def test_few_rows_that_are_missed_call_for_more_rows(cli, tmp_path):
-    table = written(tmp_path / "a.csv", rows_of({"clean": 60, "fog": 20}, apart=0.4, accuracy=0.2))
+    table = written(tmp_path / "a.csv", rows_of({"clean": 60, "fog": 40}, apart=1.2, accuracy=0.2))
     found = json.loads(cli("calibrate", table, "--json").out)
     (note,) = [n for n in found["notes"] if "the alarm misses" in n]
-    assert "add rows of clean (there are 60) and fog (there are 20)" in note and "seldom" not in " ".join(
+    assert "add rows of clean (there are 60) and fog (there are 40)" in note and "seldom" not in " ".join(
         found["notes"]
     )
     assert "lengthen the window" not in note
@@ -151,7 +151,8 @@ def test_few_rows_that_are_missed_call_for_more_rows(cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("noticed", "said"), [(0.75, "one in four"), (0.5, "5 in 10"), (0.8, "one in five"), (0.0, "every")]
+    ("noticed", "said"),
+    [(0.75, "one in four"), (0.5, "half"), (0.6, "4 in 10"), (0.4, "6 in 10"), (0.8, "one in five"), (0.0, "every")],
 )
 def test_how_many_are_missed_is_said_plainly(noticed, said):
     assert said in misses(noticed)
@@ -202,3 +203,74 @@ def test_silence_is_no_good_news_where_the_last_window_is_surely_above(cli, made
     assert "No alarm was raised although the cost of the last window is above" in said.out
     quiet = cli("replay", made, stream(tmp_path / "quiet.csv", {"clean": 300}))
     assert quiet.code == 0 and "No alarm: at no time was it sure enough that the cost is above" in quiet.out
+
+
+def test_scores_that_tell_nothing_are_said_to_and_no_longer_window_is_advised(cli, tmp_path):
+    table = written(tmp_path / "a.csv", rows_of({"clean": 300, "fog": 100, "snow": 100}, apart=0.0))
+    said = cli("calibrate", table)
+    assert said.code == 0 and "every window of every stream will be 'cannot tell'" in said.out
+    assert "lengthen" not in said.out and "It will not ring" in said.out and "Without shift that is" not in said.out
+    again = cli("replay", tmp_path / "a.bundle.json", stream(tmp_path / "s.csv", {"clean": 200}))
+    assert again.code == 3 and "warning: the scores do not tell shift from none" in again.out
+
+
+@pytest.mark.parametrize(
+    ("kinds", "accuracy", "expected"),
+    [
+        ({"clean": 15, "fog": 60, "snow": 60}, 0.5, "warning: 15 clean rows are too few"),
+        ({"clean": 200, "fog": 60}, 0.5, "warning: fog is the only kind of shift: "),
+        ({"clean": 200, "fog": 60, "snow": 60, "dark": 1}, 0.5, "warning: 1 row of dark is too few: "),
+    ],
+)
+def test_what_calibrate_warned_of_stands_in_the_bundle_and_is_said_again(cli, tmp_path, kinds, accuracy, expected):
+    from roadworthy.monitor import Events, Monitor
+
+    table = written(tmp_path / "a.csv", rows_of(kinds, accuracy=accuracy))
+    assert expected in cli("calibrate", table).out
+    bundle = Bundle.load(tmp_path / "a.bundle.json")
+    assert sum(expected.removeprefix("warning: ") in said for said in bundle.made["warnings"]) == 1
+    again = cli("replay", tmp_path / "a.bundle.json", stream(tmp_path / "s.csv", {"clean": 200}))
+    assert again.out.count(expected) == 1
+    assert not any("; " in said for said in again.out.splitlines() if said.startswith("warning: ")), "short: no advice"
+    monitor = Monitor(bundle)
+    monitor.update(Events(None, None, columns={"knn": np.zeros(120)}))
+    assert any(expected.removeprefix("warning: ") in note for note in monitor.risk().notes)
+
+
+def test_a_promise_made_on_few_clean_rows_is_qualified(cli, tmp_path):
+    table = written(tmp_path / "a.csv", rows_of({"clean": 15, "fog": 60, "snow": 60}))
+    said = cli("calibrate", table).out
+    assert (
+        "Without shift that should be at most 1 per month" in said and "15 clean rows are too few to promise it" in said
+    )
+
+
+def test_a_kind_of_one_row_decides_nothing(cli, tmp_path):
+    lines = rows_of({"clean": 300, "fog": 100, "snow": 100})
+    without = json.loads(cli("calibrate", written(tmp_path / "a.csv", lines), "--json").out)
+    one = [*lines, "z,1700040000,dark,0,2.5"]
+    found = json.loads(cli("calibrate", written(tmp_path / "b.csv", one), "--json").out)
+    assert found["tolerable"] == pytest.approx(without["tolerable"], abs=0.01)
+    left = found["coverage_on_kinds_left_out"]
+    assert left is None or left["windows"] <= 60, "windows of two kinds at the most"
+
+
+def test_an_alarm_that_rings_though_none_is_due_is_not_hidden(made):
+    from roadworthy.cli.commands.calibrate import _noticed
+
+    bundle = Bundle.load(made)
+    for share, said in ((0.97, "97%, though tolerable"), (0.2, "not due")):
+        rule = replace(bundle.alarm, detects=(("fog", share),), not_due=("fog",))
+        assert _noticed(replace(bundle, alarm=rule)) == {"fog": said}
+
+
+def test_tiny_costs_keep_their_digits():
+    from roadworthy.cli.amounts import amount
+
+    assert [amount(x) for x in (0.000472, 0.00123, 0.0099, 0.05, 0.0)] == [
+        "0.00047",
+        "0.0012",
+        "0.0099",
+        "0.050",
+        "0.000",
+    ]

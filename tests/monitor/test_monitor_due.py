@@ -77,12 +77,14 @@ def test_what_is_missed_is_said_of_the_kinds_that_are_due_alone(compiled):
         return rule_notes(compiled.watch, detects, not_due=not_due, **given)
 
     both = notes(("fog", 0.5), ("rain", 0.1), not_due={"rain": 0.12})
-    assert len(both) == 2 and "about 5 in 10 of fog" in both[1] and "rain" not in both[1]
+    assert len(both) == 2 and "about half of fog" in both[1] and "rain" not in both[1]
     none = notes(("fog", 0.5), ("rain", 0.1), not_due={"fog": 0.14, "rain": 0.12})
     assert none == (
         "a step to 30% shift, of whichever kind, costs about 0.14 at most, within the tolerable 0.15: no alarm is due for it",
     )
     assert notes(("fog", 1.0), ("rain", 1.0), not_due={}) == ()
+    (rings,) = notes(("fog", 1.0), ("rain", 0.97), not_due={"rain": 0.12})
+    assert rings.endswith("no alarm is due for it, though it rings in 97% of rain")
 
 
 def test_a_rule_of_which_every_kind_is_due_keeps_its_name():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roadworthy.cli.amounts import many, priced
+from roadworthy.monitor.calibration_warnings import in_short, too_narrow
 from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
 
 if TYPE_CHECKING:
@@ -14,56 +15,24 @@ if TYPE_CHECKING:
     from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
 
-BELOW = 0.05
-"""How far coverage may fall below the nominal before one is warned."""
 UNLIKELY = 0.01
 """A threshold below which an alarm rings while the cost is most likely still tolerable."""
 
 
-FEW_CLEAN = 30
-"""Clean rows below which nothing that is promised about them holds."""
+def warnings_of(bundle: Bundle) -> list[str]:
+    """What must be known before any figure is believed; how often intervals hold is told beside how often they did."""
+    narrow = coverage_warning(bundle)
+    return [*(said for said in bundle.warnings if said != narrow), *_above(bundle)]
 
 
-def warnings_of(table: ScoreTable, bundle: Bundle) -> list[str]:
-    """What must be known before any figure is believed: a table that says too little, or a limit that clean streams exceed."""
-    return [*_thin(bundle), *_all_alike(table), *_above(bundle), *_one_kind(bundle)]
-
-
-def _thin(bundle: Bundle) -> list[str]:
-    calibration = bundle.calibration
-    rows = calibration.rows(calibration.kinds[0])
-    if rows >= FEW_CLEAN:
-        return []
-    return [
-        f"{many(rows, 'clean row')} {'is' if rows == 1 else 'are'} too few: neither the stated rate of false alarms nor how well "
-        f"kinds are told from clean holds; calibrate on {FEW_CLEAN} clean rows at the least, better on some hundred"
-    ]
-
-
-def _all_alike(table: ScoreTable) -> list[str]:
-    assert table.correct is not None
-    missing = "wrong" if table.correct.all() else "right" if not table.correct.any() else None
-    if missing is None:
-        return []
-    return [
-        f"no {missing} answer in {many(table.n, 'row')}: how often answers are {missing} is not known, and no figure here says it; "
-        "check the column of outcomes (--correct COLUMN)"
-    ]
+def warnings_in_short(bundle: Bundle) -> list[str]:
+    """All of them, for those who read figures and cannot calibrate again."""
+    return [in_short(said) for said in (*bundle.warnings, *_above(bundle))]
 
 
 def _above(bundle: Bundle) -> list[str]:
     """The rule's own remark on a limit that clean data reach: it is said as a warning instead."""
     return [] if bundle.alarm is None else [note for note in bundle.alarm.notes if note.startswith(CLEAN_IS_DEAR)]
-
-
-def _one_kind(bundle: Bundle) -> list[str]:
-    kinds = bundle.calibration.kinds[1:]
-    if len(kinds) != 1:
-        return []
-    return [
-        f"{kinds[0]} is the only kind of shift: nothing says how others differ from it, so that figures under any other kind are "
-        "a guess, and nobody could check how often their intervals hold; add rows of other kinds"
-    ]
 
 
 def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, chosen_rate: bool) -> list[str]:
@@ -94,10 +63,11 @@ def _whole(bundle: Bundle) -> list[str]:
         return []
     without = "no row lacks a score" if always == names else f"no row lacks {_listed(always)}"
     most = math.floor(LACKING * len(names))
-    spared = f"more than {most} of their {len(names)} scores" if most else "one"
-    which = "" if always == names or not most else ", one of these among them,"
+    one = "it" if len(always) == 1 else "one"
+    spared = f"more than {most} of their {len(names)} scores" if most else one
+    which = "" if always == names or not most else f", {'this one' if len(always) == 1 else 'one of these'} among them,"
     return [
-        f"{without}, so that nothing says what it means where one is missing: events that lack {spared}{which} say nothing, and "
+        f"{without}, so that nothing says what it means where {one} is missing: events that lack {spared}{which} say nothing, and "
         "where they are more than a fifth of a window, it cannot be told"
     ]
 
@@ -108,13 +78,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def coverage_warning(bundle: Bundle) -> str | None:
     """A word where intervals held the truth of unknown kinds much less often than they should."""
-    found = bundle.coverage
-    if found is None or found.observed >= found.nominal - BELOW:
-        return None
-    return (
-        f"under a kind of shift that it has not seen, the interval is right in {found.observed:.0%} of windows, not in "
-        f"{found.nominal:.0%}: the calibrated kinds say too little about others. Add kinds of shift; read intervals as too narrow"
-    )
+    return too_narrow(bundle.coverage)
 
 
 def refuse_unreachable(bundle: Bundle) -> None:

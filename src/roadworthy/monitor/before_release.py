@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -70,13 +71,30 @@ def tolerated(
     *,
     expected_rate: float = 0.0,
 ) -> float:
-    """What a stream costs in which one event in five of those that should be clean is shifted: a limit for those who give none."""
+    """What a stream costs in which one event in five of those that should be clean is shifted: a limit for those who give none.
+
+    Kinds of a few rows have no say in it.
+    """
     from roadworthy.monitor.bundle import Bundle
 
+    calibration = _of_kinds_with_rows(calibration)
     rate = expected_rate + TOLERATED * (1.0 - expected_rate)
     risk, _, _ = Bundle("none", calibration, tree, constants).estimator.forecast(rate)
     digits = 3 - int(np.floor(np.log10(abs(risk)))) - 1 if risk else 0
     return round(risk, digits)
+
+
+def _of_kinds_with_rows(calibration: Calibration) -> Calibration:
+    """Without kinds of too few rows; as it is where there are no others."""
+    from roadworthy.monitor.calibration_warnings import few_kinds
+
+    few = few_kinds(calibration)
+    keep = [at for at, kind in enumerate(calibration.kinds) if kind not in few]
+    if not few or len(keep) < 2:
+        return calibration
+    independent = tuple(calibration.independent[at] for at in keep) if calibration.independent else ()
+    kinds = tuple(calibration.kinds[at] for at in keep)
+    return replace(calibration, kinds=kinds, table=calibration.table[keep], independent=independent)
 
 
 def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: int = 0) -> Coverage | None:
@@ -84,12 +102,14 @@ def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: i
 
     Each kind is left out in turn, with half of the clean rows; windows at several rates are drawn from what was left out. With
     `counted` rows it is half of these (whole groups) that are counted, and the other half from which windows are drawn. None
-    where there is only one kind, since nothing would be left to learn from.
+    where there is only one kind of more than a few rows, since nothing would be left to learn from.
     """
     from roadworthy.analysis.risk.prototypes import accuracy_tree
     from roadworthy.analysis.risk.transfer import Estimator
+    from roadworthy.monitor.calibration_warnings import FEW_OF_A_KIND
 
-    kinds = [str(k) for k in np.unique(rows.kind) if k != CLEAN]
+    names, counts = np.unique(rows.kind, return_counts=True)
+    kinds = [str(k) for k, n in zip(names, counts, strict=True) if k != CLEAN and n >= FEW_OF_A_KIND]
     if len(kinds) < 2:
         return None
     rng = np.random.default_rng([seed, 12])
@@ -114,8 +134,8 @@ def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: i
         cells = np.full(len(judged.kind), -1)
         cells[aside] = calibration.place({name: judged.columns[name][aside] for name in calibration.names})
         picked = _windows(judged.kind, np.flatnonzero(aside), kind, rng)
-        counts = [np.bincount(cells[at][cells[at] >= 0], minlength=calibration.cells) for at in picked]
-        found = Estimator(calibration, accuracy_tree()).estimate(counts)
+        windowed = [np.bincount(cells[at][cells[at] >= 0], minlength=calibration.cells) for at in picked]
+        found = Estimator(calibration, accuracy_tree()).estimate(windowed)
         truth = judged.correct[picked].mean(axis=1)
         told = np.array([reason is None for reason in found.cannot_tell])
         covered += int((told & (found.accuracy_low <= truth) & (truth <= found.accuracy_high)).sum())

@@ -79,7 +79,7 @@ class Bundle:
     coverage: Coverage | None = None
     blind_to: tuple[str, ...] = BLIND
     made: Mapping[str, Any] = field(default_factory=dict)
-    """Rows by kind, of what it was made, notes."""
+    """Rows by kind, of what it was made, notes, warnings where there are some."""
     self_test: Mapping[str, Any] = field(default_factory=dict)
     made_at: str | None = None
     """When it was made, for people: no part of the content by which it is named, so that the same rows make the same bundle."""
@@ -124,6 +124,11 @@ class Bundle:
         calibration = self.calibration
         rows = ", ".join(f"{calibration.rows(kind):,} of {kind}" for kind in calibration.kinds)
         return "; ".join((f"rows: {rows}", *calibration.notes, *map(str, self.made.get("notes", ()))))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be known before any figure is believed, each with what to do about it."""
+        return tuple(map(str, self.made.get("warnings", ())))
 
     @cached_property
     def estimator(self) -> Estimator:
@@ -181,6 +186,7 @@ class Bundle:
         Without `alarm_window` the alarm watches the shortest of the windows that notices a step to 30% shift at the stated rate of
         false alarms. Where nobody knows how often each kind comes, the forecast is that of the expected rate, kinds even.
         """
+        from roadworthy.monitor.calibration_warnings import warnings_of
         from roadworthy.monitor.false_alarms import alarm_rule
         from roadworthy.monitor.self_test import expected_state
 
@@ -215,7 +221,9 @@ class Bundle:
                 events_per_day=events_per_day,
                 seed=seed,
             )
-        bundle = replace(bundle, forecast=forecast, alarm=rule)
+        warnings = list(warnings_of(calibration, bundle.estimator.separation, coverage))
+        told = {**bundle.made, **({"warnings": warnings} if warnings else {})}
+        bundle = replace(bundle, forecast=forecast, alarm=rule, made=told)
         return replace(bundle, self_test=expected_state(bundle), made_at=made_at)
 
     def to_dict(self) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def alarm_rule(
         detects = _noticed(highest, on)
         if _least(detects, not_due) >= ENOUGH:
             break
-    if most >= estimator.tolerable and max((n for kind, n in detects if kind not in not_due), default=1.0) < MUTE:
+    if most >= estimator.tolerable and _most(detects, not_due) < MUTE <= _most(_noticed(highest, SURE), not_due):
         return _rule_that_rings(watched, highest, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
     stretch = enough_events(watched, worlds, per_event, step=STEP)
     tried = tried_times(watched.window, stretch)
@@ -198,6 +198,11 @@ def _noticed(highest: Mapping[str, Floats], on: float) -> tuple[tuple[str, float
 def _least(detects: Sequence[tuple[str, float]], not_due: Collection[str]) -> float:
     """How often the kind is noticed that is noticed least, of those for which an alarm is due."""
     return min((share for kind, share in detects if kind not in not_due), default=1.0)
+
+
+def _most(detects: Sequence[tuple[str, float]], not_due: Collection[str]) -> float:
+    """How often the kind is noticed that is noticed most, of those for which an alarm is due."""
+    return max((share for kind, share in detects if kind not in not_due), default=1.0)
 
 
 def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:

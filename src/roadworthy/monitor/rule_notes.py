@@ -1,7 +1,7 @@
 """What a person should know about an alarm before relying on it: whether one is due, what it misses, and what would help.
 
->>> misses(0.78), misses(0.0), misses(0.06), misses(0.4)
-('about one in five', 'every one', 'nearly every one', 'about 6 in 10')
+>>> misses(0.78), misses(0.0), misses(0.06), misses(0.4), misses(0.6), misses(0.48)
+('about one in five', 'every one', 'nearly every one', 'about 6 in 10', 'about 4 in 10', 'about half')
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from roadworthy.monitor.calibration_warnings import FEW_CLEAN
+
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
 
 ENOUGH, FEW_ROWS = 0.9, 100
 """How often a step should be noticed; rows of a kind below which more of them come first."""
+OFTEN = 0.5
+"""How often an alarm rings for what is tolerable, from which on it is told."""
 CLEAN_IS_DEAR = "clean data cost "
 """How the remark begins on a rule that rings without shift, since clean data cost about as much as is tolerable."""
 NEAR_THE_MOST = 0.95
@@ -37,9 +41,12 @@ def rule_notes(
     """
     tolerable = estimator.tolerable
     assert tolerable is not None
+    if not estimator.separation.enough:
+        return ()  # every window is one that cannot be told, however long: that is the calibration's to say
     if not kept:
-        return (_clean_is_dear(estimator, tolerable, false_alarms),)
-    within = _within(not_due, len(detects), step, tolerable)
+        return (_clean_is_dear(estimator, detects, tolerable, false_alarms),)
+    rings = {kind: share for kind, share in detects if kind in not_due and share > OFTEN}
+    within = _within(estimator, not_due, rings, step, tolerable)
     missed = {kind: share for kind, share in detects if share < ENOUGH and kind not in not_due}
     if not missed:
         return within
@@ -56,7 +63,9 @@ def rings_without_shift(notes: Sequence[str]) -> bool:
     return any(note.startswith(CLEAN_IS_DEAR) for note in notes)
 
 
-def _clean_is_dear(estimator: Estimator, tolerable: float, false_alarms: str) -> str:
+def _clean_is_dear(
+    estimator: Estimator, detects: Sequence[tuple[str, float]], tolerable: float, false_alarms: str
+) -> str:
     from roadworthy.analysis.risk.tree import leaves
 
     clean, low, high = estimator.forecast(0.0)
@@ -64,6 +73,11 @@ def _clean_is_dear(estimator: Estimator, tolerable: float, false_alarms: str) ->
     advice = "raise the tolerable cost, or better the subject"
     if tolerable >= NEAR_THE_MOST * most:  # hardly more could be tolerated
         advice = "look at the outcomes, or better the subject"
+    if clean >= tolerable and max((share for _, share in detects), default=0.0) < OFTEN:
+        return (
+            f"{CLEAN_IS_DEAR}{_said(clean)}, above the tolerable {_said(tolerable)}, and shift hardly more: with or without it "
+            f"nobody is sure enough for an alarm; {advice}"
+        )
     if clean >= tolerable:
         return (
             f"{CLEAN_IS_DEAR}{_said(clean)}, above the tolerable {_said(tolerable)}: the alarm will be on, with or without shift, "
@@ -76,18 +90,29 @@ def _clean_is_dear(estimator: Estimator, tolerable: float, false_alarms: str) ->
 
 
 def _said(cost: float) -> str:
-    return f"{cost:.3f}" if 0.01 <= cost < 10 else f"{cost:.4g}"
+    return f"{cost:.3f}" if 0.01 <= cost < 0.99 else f"{cost:.4g}"
 
 
-def _within(costs: Mapping[str, float], kinds: int, step: float, tolerable: float) -> tuple[str, ...]:
-    """For which kinds no alarm is due."""
+def _within(
+    estimator: Estimator, costs: Mapping[str, float], rings: Mapping[str, float], step: float, tolerable: float
+) -> tuple[str, ...]:
+    """For which kinds no alarm is due, and for which of them it rings all the same."""
     if not costs:
         return ()
-    if len(costs) == kinds:
-        which = f"a step to {step:.0%} shift, of whichever kind, costs about {max(costs.values()):.4g} at most"
+    calibration = estimator.calibration
+    if len(costs) == len(calibration.kinds) - 1:
+        which = f"a step to {step:.0%} shift, of whichever kind, costs {_about(max(costs.values()), ' at most')}"
     else:
-        which = f"a step to {step:.0%} of " + " or ".join(f"{kind} costs about {c:.4g}" for kind, c in costs.items())
-    return (f"{which}, within the tolerable {tolerable:.4g}: no alarm is due for it",)
+        which = f"a step to {step:.0%} of " + " or ".join(f"{kind} costs {_about(c)}" for kind, c in costs.items())
+    clean = calibration.rows(calibration.kinds[0])
+    doubt = f", as far as {clean} clean rows can say" if clean < FEW_CLEAN else ""
+    said = ", ".join(f"in {share:.0%} of {kind}" for kind, share in rings.items())
+    though = f", though it rings {said}" if rings else ""
+    return (f"{which}, within the tolerable {tolerable:.4g}: no alarm is due for it{doubt}{though}",)
+
+
+def _about(cost: float, bound: str = "") -> str:
+    return f"about {cost:.4g}{bound}" if cost else "nothing"
 
 
 def misses(noticed: float) -> str:
@@ -97,8 +122,12 @@ def misses(noticed: float) -> str:
         return "every one"
     if missed > 0.92:
         return "nearly every one"
-    if missed > 0.45:
+    if missed > 0.55:
         return f"about {round(10 * missed)} in 10"
+    if missed > 0.45:
+        return "about half"
+    if missed > 0.36:
+        return "about 4 in 10"
     return f"about one in {_WORDS[min(round(1 / missed), 10)]}" if missed > 0.05 else "hardly any"
 
 

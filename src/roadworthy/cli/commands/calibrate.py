@@ -242,7 +242,10 @@ def _promise(bundle: Bundle, rate: str) -> str:
     rows = calibration.rows(calibration.kinds[0])
     if not bundle.estimator.separation.enough:
         return "It will not ring: the scores do not tell shift from none."
-    if rings_without_shift(_rule(bundle).notes):
+    rule = _rule(bundle)
+    if rings_without_shift(rule.notes) and max((share for _, share in rule.detects), default=0.0) < OFTEN:
+        return "It will hardly ring, with shift or without."
+    if rings_without_shift(rule.notes):
         return f"Without shift it rings as well, more often than {rate.removeprefix('at most ')}."
     if rows < FEW_CLEAN:
         return f"Without shift that should be {rate}, but {many(rows, 'clean row')} {_are(rows)} too few to promise it."

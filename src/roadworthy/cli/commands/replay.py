@@ -188,6 +188,8 @@ def _print(bundle: Bundle, path: Path, stream: Path, found: Replayed, out: Conso
 
 def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -> list[str]:
     """What stands above the table."""
+    from roadworthy.cli.cautions import warnings_in_short
+
     kinds = bundle.calibration.kinds
     every = f", one every {found.every:,}" if found.every != found.window else ""
     if int(found.ends[-1]) % found.every:
@@ -198,6 +200,7 @@ def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -
         f"{called}{stream}: {many(found.events, 'event')}, {many(len(found.ends), 'window')} of {found.window:,}{every}",
         f"{path}: calibrated on {', '.join(kinds)}",
     ]
+    lines += [f"warning: {said}" for said in warnings_in_short(bundle)]
     lines += [f"note: {note}" for note in found.notes]
     if found.repeated:
         repeat = "repeats the id of another and is" if found.repeated == 1 else "repeat the id of another and are"
@@ -312,6 +315,7 @@ def _revealed(found: Replayed, compared: Compared) -> str:
 
 
 def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, everything: bool) -> dict[str, Any]:
+    from roadworthy.cli.cautions import warnings_in_short
     from roadworthy.cli.revealing import unseen_in
 
     rows = range(len(found.ends)) if everything else shown(len(found.ends))
@@ -344,5 +348,6 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
             for a in found.alarms
         ],
         "truth": None if found.compared is None else {**found.compared._asdict(), **unseen_in(bundle, found)},
+        "warnings": warnings_in_short(bundle),
         "notes": list(found.notes),
     }

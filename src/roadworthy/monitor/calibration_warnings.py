@@ -1,0 +1,126 @@
+"""What must be known about a calibration before any figure of its bundle is believed; it stands in the bundle, and is said again
+wherever its figures are.
+
+Each warning says what is wrong and what follows, then, behind a semicolon, what to do about it.
+
+>>> in_short("15 clean rows are too few: no rate of false alarms holds; calibrate on more")
+'15 clean rows are too few: no rate of false alarms holds'
+>>> too_narrow(Coverage(0.95, 0.93, 60)) is None
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roadworthy.monitor.risk_state import Coverage
+
+if TYPE_CHECKING:
+    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.doubts import Separation
+
+BEYOND = 3.0
+"""Standard errors by which scores must tell shift from none."""
+BELOW = 0.05
+"""How far coverage may fall below the nominal before one is warned."""
+FEW_CLEAN = 30
+"""Clean rows below which nothing that is promised about them holds."""
+FEW_OF_A_KIND = 10
+"""Rows below which a kind says nothing about itself, and nothing is decided by it."""
+
+
+def warnings_of(calibration: Calibration, separation: Separation, coverage: Coverage | None) -> tuple[str, ...]:
+    """All that there are, the gravest first."""
+    found = (
+        _untold(calibration, separation),
+        _few_clean(calibration),
+        _all_alike(calibration),
+        _one_kind(calibration),
+        _few_of_a_kind(calibration),
+        too_narrow(coverage),
+    )
+    return tuple(said for said in found if said is not None)
+
+
+def in_short(warning: str) -> str:
+    """Without the advice, for those who cannot calibrate again."""
+    return warning.partition("; ")[0]
+
+
+def few_kinds(calibration: Calibration) -> list[str]:
+    """Kinds of shift of which there are too few rows."""
+    return [kind for kind in calibration.kinds[1:] if calibration.rows(kind) < FEW_OF_A_KIND]
+
+
+def too_narrow(coverage: Coverage | None) -> str | None:
+    """That intervals held the truth of unknown kinds much less often than they should."""
+    if coverage is None or coverage.observed >= coverage.nominal - BELOW:
+        return None
+    return (
+        f"under a kind of shift that it has not seen, the interval is right in {coverage.observed:.0%} of windows, not in "
+        f"{coverage.nominal:.0%}: the calibrated kinds say too little about others, and intervals are to be read as too narrow; "
+        "add kinds of shift"
+    )
+
+
+def _untold(calibration: Calibration, separation: Separation) -> str | None:
+    if separation.enough:
+        return None
+    few = few_kinds(calibration)
+    advice = (
+        f"add rows of {' and '.join(few)}, or leave them out" if few else "add supervisors that tell shift, or rows"
+    )
+    return (
+        f"the scores do not tell shift from none (told from clean {separation.auc:.2f} ± {BEYOND * separation.error:.2f}, where "
+        f"0.50 is chance): every window of every stream will be 'cannot tell', and no alarm will ring; {advice}"
+    )
+
+
+def _few_clean(calibration: Calibration) -> str | None:
+    rows = calibration.rows(calibration.kinds[0])
+    if rows >= FEW_CLEAN:
+        return None
+    return (
+        f"{_rows(rows, 'clean row')} {'is' if rows == 1 else 'are'} too few: neither the stated rate of false alarms nor how well "
+        f"kinds are told from clean holds; calibrate on {FEW_CLEAN} clean rows at the least, better on some hundred"
+    )
+
+
+def _all_alike(calibration: Calibration) -> str | None:
+    right, wrong = (int(n) for n in calibration.table.sum(axis=(0, 2)))
+    if right and wrong:
+        return None
+    missing = "right" if wrong else "wrong"
+    return (
+        f"no {missing} answer in {_rows(right + wrong, 'row')}: how often answers are {missing} is not known, and no figure here "
+        "says it; check the column of outcomes"
+    )
+
+
+def _one_kind(calibration: Calibration) -> str | None:
+    few = few_kinds(calibration)
+    kinds = [kind for kind in calibration.kinds[1:] if kind not in few] or list(calibration.kinds[1:])
+    if len(kinds) != 1:
+        return None
+    enough = f" with {FEW_OF_A_KIND} rows or more" if len(calibration.kinds) > 2 else ""
+    return (
+        f"{kinds[0]} is the only kind of shift{enough}: nothing says how others differ from it, so that figures under any other "
+        "kind are a guess, and nobody could check how often their intervals hold; add rows of other kinds"
+    )
+
+
+def _few_of_a_kind(calibration: Calibration) -> str | None:
+    few = few_kinds(calibration)
+    if not few:
+        return None
+    rows = [calibration.rows(kind) for kind in few]
+    said = " and ".join(f"{_rows(n, 'row')} of {kind}" for n, kind in zip(rows, few, strict=True))
+    it = "that kind, which counts" if len(few) == 1 else "those kinds, which count"
+    return (
+        f"{said} {'is' if rows == [1] else 'are'} too few: no figure stands for {it} neither towards what is tolerable by default "
+        "nor towards how often intervals hold; add rows, or leave them out"
+    )
+
+
+def _rows(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
