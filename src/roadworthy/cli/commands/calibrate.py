@@ -340,7 +340,10 @@ def _content(
         "bundle_id": bundle.id,
         "names": list(bundle.calibration.names),
         "kinds": [
-            {**k.to_dict(), "noticed": dict(rule.detects).get(k.kind), "due": k.kind not in rule.not_due} for k in kinds
+            {**k.to_dict(), "noticed": dict(rule.detects).get(k.kind)}
+            # Clean is told from nothing, and no alarm is ever due for it.
+            | ({} if k.auc is None else {"due": k.kind not in rule.not_due})
+            for k in kinds
         ],
         "unit": bundle.tree.unit,
         "tolerable": bundle.tolerable,
