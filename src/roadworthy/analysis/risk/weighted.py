@@ -66,7 +66,7 @@ def spanned(values: Floats, weights: Floats, confidence: float) -> tuple[Floats,
     >>> values, weights = np.linspace(5.0, 6.0, 1001).reshape(-1, 1, 1), np.full((1001, 1, 1), 1 / 1001)
     >>> values[0], weights[0] = 1e9, 1e-30
     >>> [round(float(end[0]), 2) for end in spanned(values, weights, 0.95)]
-    [5.03, 5.97]
+    [5.03, 5.98]
     """
     some = weights > MATTERS
     least = np.where(some, values, np.inf).min(axis=(0, 2))
