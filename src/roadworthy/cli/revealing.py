@@ -59,7 +59,7 @@ def against(bundle: Bundle, found: Replayed) -> list[str]:
     if said is None:
         return []
     limit = f"The truth was above the tolerable {priced(bundle.tolerable or 0.0, bundle.unit)} in {many(said.above, 'window')}"
-    if said.many and said.above_outside:
+    if said.many and 2 * said.above_outside > said.above:
         return [f"{limit} without an alarm: the scores do not see it."]
     if said.many:
         return [
@@ -68,7 +68,8 @@ def against(bundle: Bundle, found: Replayed) -> list[str]:
         ]
     if said.above:
         return [
-            f"{limit} without an alarm; intervals hold as they should, so that this was chance, or not sure enough for one."
+            f"{limit} without an alarm; it lies within the interval in {said.windows - said.outside:,} of {said.windows:,}, so "
+            "that this may be chance, or not sure enough for an alarm."
         ]
     return []
 

@@ -33,7 +33,9 @@ class Alarmed:
 
     def begin(self, event: int, *, reach: int) -> None:
         """An alarm is raised at an event, by what so many events up to it said."""
-        self.since = max(event - reach + 1, 1)
+        begun = max(event - reach + 1, 1)
+        # One that was carried over from another replica began when it did there.
+        self.since = begun if self.since is None else min(self.since, begun)
 
     def end(self, event: int) -> None:
         """The alarm is cleared."""

@@ -1,9 +1,10 @@
 """The alarm by labels: what was found out afterwards proves that the risk is not tolerable, whatever the scores say.
 
 Scores may be blind to what goes wrong. Where labels of a window's own events say that its risk is above the tolerable, at 97.5%
-(one-sided), that is an alarm: raised when labels come, cleared when none of the windows says so any longer, because
-further labels say otherwise or because the labelled events have left. Labels that are carried over from earlier events
-correct figures, but they raise no alarm: their events are no longer among those that are watched.
+(one-sided) and by more than their own chance, and that more goes wrong than the scores say, that is an alarm: raised when labels
+come, cleared when none of the windows says so any longer, because further labels say otherwise or because the labelled events have
+left. Labels that are carried over from earlier events correct figures, but they raise no alarm: their events are no longer among
+those that are watched.
 
 >>> from roadworthy.monitor.labels import Audited
 >>> audited = Audited(0.69, 0.62, 0.76, 15.5, 12.1, 18.8, labels=200, covered=1.0, carried=False)
@@ -15,12 +16,13 @@ True
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.audit import audit, labelled
-from roadworthy.monitor.labels import LEAST, Audited
+from roadworthy.monitor.labels import Audited
 from roadworthy.monitor.windows import Reading
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 SURE = 0.95
 """Of the two-sided interval whose lower end must be above the tolerable: one-sided 97.5%."""
+ENOUGH = 30
+"""Labels of a window from which on they may raise an alarm."""
+CHANCE = 3.3
+"""Standard errors of the labelled answers' own chance between risk and tolerable: labels are looked at again and again."""
 
 
 class Proof(NamedTuple):
@@ -84,12 +90,27 @@ def proof(bundle: Bundle, state: State, readings: list[Reading], *, shrink: floa
     if bundle.tolerable is None:
         return None
     for reading in readings:
-        if labelled(state, reading) < LEAST:
+        if labelled(state, reading) < ENOUGH:
             continue
         found = audit(bundle, state, reading, shrink=shrink, confidence=SURE)
-        if found is not None and not found.carried and found.risk_low > bundle.tolerable:
+        if found is None or found.carried or not found.risk_low > bundle.tolerable:
+            continue
+        if _by_themselves(bundle, found) and _worse_than_told(bundle, reading, found, shrink):
             return Proof(reading.first, found)
     return None
+
+
+def _by_themselves(bundle: Bundle, found: Audited) -> bool:
+    """Whether the risk is above the tolerable by more than the chance of so many answers, all of them labelled or not."""
+    least, greatest = bundle.tree.costs
+    chance = (greatest - least) * math.sqrt(max(found.accuracy * (1.0 - found.accuracy), 0.0) / found.labels)
+    return found.risk - CHANCE * chance > bundle.tolerable  # type: ignore[operator]
+
+
+def _worse_than_told(bundle: Bundle, reading: Reading, found: Audited, shrink: float) -> bool:
+    """Whether labels make the accuracy lower than the scores do: what the scores say alone is the other alarm's."""
+    told = bundle.estimator.estimate(reading.counts, shrink=min(1.0, max(shrink, 1e-6)))
+    return found.accuracy < float(told.accuracy[0])
 
 
 def contradiction(audited: Audited, estimate: tuple[float, float, float]) -> str | None:
