@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ready_made import alarm_rule
 from roadworthy.analysis.risk.cells import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.monitor import AlarmRule, Bundle, Events, Monitor, Windows
+from roadworthy.cli.merging import alarm_line
+from roadworthy.monitor import Bundle, Events, Monitor, Windows
 
 
 @pytest.fixture(scope="module")
@@ -18,22 +21,13 @@ def bundle() -> Bundle:
     rng = np.random.default_rng(0)
     kind, shift = np.repeat(["clean", "fog"], 800), np.repeat([0.0, 4.0], 800)
     calibration = calibrate({"knn": rng.normal(shift)}, kind, rng.random(1600) < np.repeat([0.92, 0.4], 800))
-    rule = AlarmRule(
-        window=100,
-        stride=50,
-        on=3.0,
-        off=0.0,
-        false_alarms="1 per month",
-        events_per_day=10_000.0,
-        by_time=((1.0, 3.0), (30.0, 4.0)),
-    )
     return Bundle(
         subject="lesion-2.3.1",
         calibration=calibration,
         tree=accuracy_tree(),
         tolerable=0.2,
         windows=Windows((100,)),
-        alarm=rule,
+        alarm=alarm_rule(),
     )
 
 
@@ -104,6 +98,25 @@ def test_an_alarm_that_one_replica_raised_is_called_its_own(cli, bundle, tmp_pat
     whole = f"ALARM is on, carried over from {fog}, where it was raised and is not cleared: the cost of all together {chance}"
     assert (whole if on else f"No alarm of all together, though the alarm of {fog} is on: look at it there") in said.out
     assert "is above" not in said.out
+
+
+def test_an_alarm_that_a_longer_stretch_raises_is_one_of_all_together(cli, bundle, tmp_path):
+    """No window of 100 can reach its threshold; the last 400 events do."""
+    far = alarm_rule(by_time=((1.0, 1e6), (30.0, 1e6)), stretch=400, by_stretch=((1.0, 3.0), (30.0, 3.0)))
+    both = [stream(replace(bundle, alarm=far), tmp_path, name, shift=4.0, first=0.5 * i) for i, name in enumerate("ab")]
+    said = cli("monitor", "merge", *both)
+    assert "ALARM is on: the cost of all together may be above" in said.out and "carried over" not in said.out
+
+
+def test_an_alarm_is_judged_by_how_alike_events_were_when_it_was_raised(bundle):
+    """Those that came while it was on are so alike that no window of theirs could raise one."""
+    monitor, rng = Monitor(bundle), np.random.default_rng(4)
+    alike = np.repeat(rng.normal(4.0, size=60), 50)
+    for scores in (rng.normal(size=1000), rng.normal(4.0, size=200), alike):
+        monitor.update(Events(columns={"knn": scores}))
+    assert bundle.alarm is not None and bundle.alarm.beyond(monitor.autocorrelation_time)
+    assert monitor.alarm and monitor.would_raise
+    assert "carried over" not in alarm_line(monitor, ["a.sqlite"], untold=False)
 
 
 def test_what_labels_say_is_said_beside_what_the_scores_say(cli, bundle, tmp_path):

@@ -178,6 +178,22 @@ def test_replicas_put_together_look_at_what_they_hold_and_each_keeps_what_it_sai
         a.merge(other)
 
 
+@pytest.mark.parametrize("alike", [1, 10])
+def test_what_would_raise_an_alarm_does_where_none_is_on(watchful, scores_at, alike):
+    """Look by look; ten alike at a time, it is a longer stretch that rings."""
+    monitor, seen = Monitor(watchful), set()
+    assert watchful.alarm is not None and not monitor.would_raise
+    rates = (0.0, 0.5, 0.0, 0.5)
+    scores = np.concatenate([np.repeat(scores_at(4000 // alike, rate, seed), alike) for seed, rate in enumerate(rates)])
+    for part in np.split(scores, len(scores) // watchful.alarm.stride):
+        before = monitor.alarm
+        monitor.update(Events(None, None, columns={"energy": part}))
+        if not before:
+            assert monitor.would_raise is monitor.alarm
+            seen.add(monitor.alarm)
+    assert seen == {False, True}
+
+
 def test_a_stream_too_alike_for_its_window_is_told_that_an_alarm_comes_late(watchful, scores_at):
     monitor = Monitor(watchful)
     monitor.update(Events(None, None, columns={"energy": np.repeat(scores_at(300, 0.0), 100)}))

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ready_made import alarm_rule
 from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
-from roadworthy.monitor.alarms import AlarmRule
 from roadworthy.monitor.looks import LEAST_SCORED
 
 NAMES = ("conf", "knn", "recon")
@@ -33,17 +33,8 @@ def learned(*, holes: float = 0.0) -> Calibration:
 @pytest.fixture(scope="module")
 def bundle() -> Bundle:
     """With an alarm that nobody had to set by simulation."""
-    rule = AlarmRule(
-        window=100,
-        stride=50,
-        on=3.0,
-        off=0.0,
-        false_alarms="1 per month",
-        events_per_day=1000.0,
-        by_time=((1.0, 3.0), (50.0, 3.0)),
-    )
     made = Bundle.compile(learned(), accuracy_tree(), subject="s", windows=Windows((100,)))
-    return replace(made, tolerable=0.2, alarm=rule)
+    return replace(made, tolerable=0.2, alarm=alarm_rule(by_time=((1.0, 3.0), (50.0, 3.0))))
 
 
 def lacking(n: int, gone: int, *, name: str = "recon", seed: int = 3) -> dict[str, np.ndarray]:

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from ready_made import alarm_rule
 from roadworthy.analysis.risk.cells import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.monitor import AlarmRule, Bundle, Forecast, Windows
+from roadworthy.monitor import Bundle, Forecast, Windows
 from roadworthy.monitor.self_test import expected_state
 
 START = 1_700_000_000.0
@@ -32,22 +33,13 @@ def bundle(*, subject: str = SUBJECT, tolerable: float | None = 0.2, id_horizon:
     kind, shift = np.repeat(["clean", "fog"], 800), np.repeat([0.0, 2.5], 800)
     columns = {"knn": rng.normal(shift), "energy": rng.normal(0.6 * shift)}
     calibration = calibrate(columns, kind, rng.random(1600) < np.repeat([0.92, 0.4], 800))
-    rule = AlarmRule(
-        window=100,
-        stride=20,
-        on=3.0,
-        off=0.0,
-        false_alarms="1 per month",
-        events_per_day=10_000.0,
-        by_time=((1.0, 3.0), (30.0, 4.0)),
-    )
     made = Bundle(
         subject=subject,
         calibration=calibration,
         tree=accuracy_tree(),
         tolerable=tolerable,
         windows=Windows((100, 1000)),
-        alarm=None if tolerable is None else rule,
+        alarm=None if tolerable is None else alarm_rule(stride=20),
         id_horizon=id_horizon,
         lateness=3600.0,
         draws=64,

@@ -51,8 +51,7 @@ def alarm_line(monitor: Monitor, alarmed: Sequence[str], *, untold: bool) -> str
         whose = f", carried over from {listed(alarmed)}" if alarmed else ""
         return f"ALARM is on{whose}: of all together it cannot be told now whether the cost is above {limit}"
     together = f"the cost of all together may be above {limit} (probability {risk.exceedance:.1%})"
-    rule = bundle.alarm
-    if alarmed and rule is not None and risk.log_odds < rule.at(monitor.autocorrelation_time)[0]:
+    if alarmed and not monitor.would_raise:
         return (
             f"ALARM is on, carried over from {listed(alarmed)}, where it was raised and is not cleared: {together}, "
             "which would raise no alarm by itself"

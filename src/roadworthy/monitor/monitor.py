@@ -103,6 +103,11 @@ class Monitor:
         return self._watching.by_labels.on
 
     @property
+    def would_raise(self) -> bool:
+        """Whether the last events that are held would raise the alarm by the scores, had none been on or carried over."""
+        return self._watching.would_raise(self.state)
+
+    @property
     def autocorrelation_time(self) -> float:
         """Events of this stream that say as much as one independent event: a function of those that are held."""
         return self._watching.held_time(self.state)

@@ -13,13 +13,14 @@ alarm of its own; and as long as they cannot, no alarm is cleared.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
-from roadworthy.monitor.alarms import Alarm
+from roadworthy.monitor.alarms import Alarm, Pass
 from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
 from roadworthy.monitor.by_labels import ByLabels, Proof
 from roadworthy.monitor.looks import LEAST_SCORED, Watched, too_few
@@ -114,6 +115,14 @@ class Watching:
     def alarm(self) -> bool:
         """Whether an alarm is on, by the scores or by labels."""
         return self.active or self.by_labels.on
+
+    def would_raise(self, state: State) -> bool:
+        """Whether the last events that are held would raise the alarm by the scores alone, were none on."""
+        held = len(state.arrivals)
+        if self.rule is None or held < self.rule.window or state.counted < self._first:
+            return False
+        passes, values = self._passed(state, np.array([held]))
+        return bool(_ringing(passes, values[:, 0].tolist()))
 
     def look_at_labels(self, proof: Proof | None, state: State) -> None:
         """Raise or clear the alarm by labels."""
@@ -212,8 +221,7 @@ class Watching:
         """Look at one window after the other, up to one at which an alarm is cleared: what is read beyond it changes there."""
         rule = self.rule
         assert rule is not None
-        passes = rule.passes(self.time)
-        values = np.stack([self._values(state, ends, p.length) for p in passes]) if passes else np.zeros((0, len(ends)))
+        passes, values = self._passed(state, ends)
         asked = self._asked(positions)
         reasons = dict(zip(asked.tolist(), self._doubts(state, ends[asked]), strict=True))
         low = np.array([p.off if warned else p.on for p in passes])
@@ -226,7 +234,7 @@ class Watching:
             if i in reasons:
                 self._told(state, *at, reasons[i])
             if not self.active:
-                ringing = [p for p, value in zip(passes, column, strict=True) if value >= (p.off if warned else p.on)]
+                ringing = _ringing(passes, column, warned=warned)
                 if ringing:
                     if self.mute and self._doubts(state, ends[i : i + 1])[0] is None:
                         # Figures that suffice for an alarm are figures that can be told; whether they stay so is asked again.
@@ -239,6 +247,13 @@ class Watching:
                 if any(p.length > rule.window for p in passes):
                     return i + 1
         return len(ends)
+
+    def _passed(self, state: State, ends: np.ndarray) -> tuple[tuple[Pass, ...], np.ndarray]:
+        """What is read of a stream whose events are so alike, and the log-odds (passes, ends) that it says."""
+        assert self.rule is not None
+        passes = self.rule.passes(self.time)
+        values = [self._values(state, ends, p.length) for p in passes]
+        return passes, np.stack(values) if values else np.zeros((0, len(ends)))
 
     def _values(self, state: State, ends: np.ndarray, length: int) -> np.ndarray:
         """The log-odds of so many events before each of these ends; minus infinity where there are fewer."""
@@ -345,3 +360,8 @@ class Watching:
             self.alarmed.begin(position, reach=max(length, 2 * self.rule.window))
         else:
             self.alarmed.end(position)
+
+
+def _ringing(passes: Sequence[Pass], log_odds: Sequence[float], *, warned: bool = False) -> list[Pass]:
+    """What is read that raises an alarm; where another replica's is on, so much does as would not clear it."""
+    return [p for p, value in zip(passes, log_odds, strict=True) if value >= (p.off if warned else p.on)]
