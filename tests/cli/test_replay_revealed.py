@@ -6,12 +6,17 @@ import io
 import json
 from contextlib import redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.cli.app import run
-from roadworthy.cli.revealing import too_often
+from roadworthy.cli.replaying import Replayed
+from roadworthy.cli.revealing import too_often, unseen
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
@@ -76,6 +81,44 @@ def test_misses_are_too_many_where_chance_gives_so_many_once_in_a_hundred(window
     fewest = next(k for k in range(windows) if too_often(k, windows))
     drawn = np.random.default_rng(0).binomial(windows, 0.05, 200_000)
     assert (drawn >= fewest).mean() < 0.0112 and (drawn >= fewest - 1).mean() > 0.0088
+
+
+def replayed(covering: float, *, windows: int, seed: int, window: int = 100, every: int = 25) -> Replayed:
+    """A stream of so many windows that share no event, read more often; intervals that hold the mean of this share of windows."""
+    outcomes = np.random.default_rng(seed).normal(size=windows * window)
+    sums = np.concatenate([[0.0], np.cumsum(outcomes)])
+    ends = np.arange(window, len(outcomes) + 1, every)
+    return revealed(
+        (sums[ends] - sums[ends - window]) / window, norm.ppf((1 + covering) / 2) / window**0.5, ends, window
+    )
+
+
+def revealed(truth: np.ndarray, reach: float, ends: np.ndarray, window: int) -> Replayed:
+    """Windows with a known truth, and the same interval around 0 for all of them."""
+    n, every = len(ends), int(ends[1] - ends[0])
+    band = SimpleNamespace(accuracy_low=np.full(n, -reach), accuracy_high=np.full(n, reach), cannot_tell=(None,) * n)
+    known = np.full(n, window)
+    return Replayed(int(ends[-1]), 0, 0, 0, window, every, ends, 0.0 * ends, truth, known, band, (), (), {})  # type: ignore[arg-type]
+
+
+COSTLESS: Any = SimpleNamespace(tree=accuracy_tree(), tolerable=None)
+
+
+def test_intervals_that_hold_are_called_wrong_once_in_a_hundred_replays_and_those_that_do_not_nearly_always():
+    """Windows overlap by three quarters: they miss together, which is no evidence, and yet all of them are told."""
+    truly = [unseen(COSTLESS, replayed(0.95, windows=60, seed=seed)) for seed in range(1000)]
+    assert np.mean([one.windows for one in truly]) == 237
+    assert np.mean([one.outside for one in truly]) == pytest.approx(0.05 * 237, rel=0.05)
+    assert np.mean([one.many for one in truly]) < 0.015
+    wrong = [unseen(COSTLESS, replayed(0.7, windows=60, seed=seed)).many for seed in range(200)]
+    assert np.mean(wrong) > 0.98
+
+
+def test_misses_of_windows_that_share_no_event_count_each_as_one():
+    """Three of four miss; what lies between them does not, and says nothing that they do not say."""
+    ends = np.arange(100, 401, 50)
+    said = unseen(COSTLESS, revealed(np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0]), 0.5, ends, 100))
+    assert (said.outside, said.windows, said.many) == (3, 7, True)
 
 
 def test_the_alarm_says_of_how_many_events_it_speaks_where_the_table_has_others(cli, bundle, tmp_path):

@@ -2,14 +2,16 @@
 
 Of a window the true share of right answers varies by chance, too. So what is above the limit and yet within its interval is no
 charge against the scores; that they do not see something is said where the truth lies outside more often than chance explains.
+Windows that share events miss together: chance is asked of windows that share none, and all of them are counted.
 
 >>> too_often(1, 20), too_often(4, 20), too_often(10, 20)
 (False, False, True)
+>>> apart(np.array([100, 125, 199, 200, 225, 310]), 100).tolist()
+[0, 3, 5]
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,12 +33,13 @@ class Unseen(NamedTuple):
 
     windows: int
     outside: int
-    """Their truth lies outside the interval, more often than chance explains if `many`."""
+    """Their truth lies outside the interval."""
     above: int
     """They cost more than is tolerable, and no alarm was on at any time."""
     above_outside: int
     """Of these, the ones whose accuracy lies below its interval."""
     many: bool
+    """Of those that share no event, more lie outside than chance explains."""
 
 
 def unseen(bundle: Bundle, found: Replayed) -> Unseen | None:
@@ -46,11 +49,10 @@ def unseen(bundle: Bundle, found: Replayed) -> Unseen | None:
         return None
     low, high = found.truth < e.accuracy_low, found.truth > e.accuracy_high
     quiet = rows & _dear(bundle, found) & ~_alarmed(found)
-    windows, outside = int(rows.sum()), int((rows & (low | high)).sum())
-    # Windows that share events miss together: they count as many as do not.
-    apart = min(found.every / found.window, 1.0)
-    much = too_often(math.floor(outside * apart), math.ceil(windows * apart))
-    return Unseen(windows, outside, int(quiet.sum()), int((quiet & low).sum()), much)
+    outside = (low | high)[rows]
+    alone = outside[apart(found.ends[rows], found.window)]
+    much = too_often(int(alone.sum()), len(alone))
+    return Unseen(len(outside), int(outside.sum()), int(quiet.sum()), int((quiet & low).sum()), much)
 
 
 def against(bundle: Bundle, found: Replayed) -> list[str]:
@@ -86,6 +88,15 @@ def too_often(missed: int, windows: int) -> bool:
     from scipy.stats import binom
 
     return bool(binom.sf(missed - 1, windows, MISSES) < RARELY)
+
+
+def apart(ends: np.ndarray, window: int) -> np.ndarray:
+    """Of windows in order, which to take so that no two share an event: the first, and each that begins after the one before."""
+    chosen: list[int] = []
+    for at, end in enumerate(ends.tolist()):
+        if not chosen or end - ends[chosen[-1]] >= window:
+            chosen.append(at)
+    return np.array(chosen, dtype=np.int64)
 
 
 def _dear(bundle: Bundle, found: Replayed) -> np.ndarray:
