@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 BEYOND = 3.0
 """Standard errors up to which a difference is chance."""
-BELIEVED, DOUBTED = 0.25, 2.0
+BELIEVED, DOUBTED = 0.5, 2.0
 """Of a difference that is not chance; set with the study's own shifts in view. Few windows of the published ones have any."""
 BORROWED = 1.0
 """Rows of a kind's own looks that are added to every bin of its shift score."""

@@ -39,7 +39,7 @@ from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs, refuse_live_constants
 from roadworthy.analysis.risk.sums import TINY, Known, Window, share_of
 from roadworthy.analysis.risk.tree import Tree, expectation
-from roadworthy.analysis.risk.weighted import among, beta_on, quantiles, reaching, spanned, with_chance
+from roadworthy.analysis.risk.weighted import among, beta_on, quantiles, reaching, spanned, told, with_chance
 
 Floats = NDArray[np.float64]
 
@@ -230,7 +230,7 @@ class Estimator:
             log_odds[unlikely] = self.log_odds(table[unlikely], shrink=shrink[unlikely])
         return {
             "n": n,
-            "rate": usual.sum(axis=0) @ rates,
+            "rate": np.where(window.empty, usual.sum(axis=0) @ rates, told(usual.sum(axis=0), rates)),
             "rate_low": rate_low,
             "rate_high": rate_high,
             "accuracy": np.einsum("bwg,bwg->w", usual, known.right / known.total),
