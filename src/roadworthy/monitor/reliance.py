@@ -32,11 +32,12 @@ class Reliance:
         from scipy.stats import chi2
 
         from roadworthy.analysis.risk.doubts import STRANGE
+        from roadworthy.analysis.risk.firm_kinds import firm_rows
 
         calibration = estimator.calibration
         self.enough = estimator.separation.enough
         self._bins = calibration.shift.bins
-        self._rows, self._ends = float(calibration.effective.min()), 2.0 * len(calibration.names)
+        self._rows, self._ends = float(firm_rows(calibration).min()), 2.0 * len(calibration.names)
         self._allowed = SAFELY * float(chi2.isf(STRANGE / 2.0, max(self._bins - 1, 1)))
         draws, rates = estimator.draws, _spread(len(estimator.rates), RATES)
         which, rate = _spread(len(draws.clean), DRAWS), estimator.rates[rates]

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.firm_kinds import firm, firm_rows
 
 Floats = NDArray[np.float64]
 
@@ -49,14 +50,15 @@ class Separation:
 
 
 def separation(calibration: Calibration) -> Separation:
-    """From the counts alone; the error is Hanley and McNeil's, with as many shifted rows as the smallest kind has, and no less
-    than that of scores which tell nothing."""
-    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)
+    """From the counts alone; the error is Hanley and McNeil's, with as many shifted rows as tell the mean over kinds equally well,
+    and no less than that of scores which tell nothing. Kinds of too few rows are left out."""
+    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)[firm(calibration)]
     shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
     clean, shifted = shares[0], shares[1:].mean(axis=0)
     below = np.concatenate([[0.0], np.cumsum(clean)[:-1]])
     auc = float(shifted @ (below + 0.5 * clean))
-    n0, n1 = max(calibration.effective[0], 1.0), max(calibration.effective[1:].min(), 1.0)
+    rows = np.maximum(firm_rows(calibration), 1.0)
+    n0, n1 = rows[0], (len(rows) - 1) ** 2 / (1.0 / rows[1:]).sum()
     q1, q2 = auc / (2.0 - auc), 2.0 * auc * auc / (1.0 + auc)
     spread = auc * (1.0 - auc) + (n1 - 1.0) * (q1 - auc * auc) + (n0 - 1.0) * (q2 - auc * auc)
     youden = np.cumsum(clean)[:-1] - np.cumsum(shifted)[:-1] if len(clean) > 1 else np.zeros(1)
@@ -110,7 +112,7 @@ def doubts(
     effective = n * shrink
     shares = by_shift / np.maximum(n, 1e-12)[:, None]
     best = (by_shift * np.log(np.maximum(shares, 1e-300))).sum(axis=1)
-    rows = calibration.effective
+    rows = firm_rows(calibration)
     # A window differs from a draw by its own chance, by the draw's, and by that of the calibration rows.
     scale = 2.0 * shrink / (1.0 + 2.0 * effective / max(float(rows.min()), 1.0))
     freedom = max(calibration.shift.bins - 1, 1)

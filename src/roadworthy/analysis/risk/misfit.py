@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.firm_kinds import firm_rows
 from roadworthy.analysis.risk.sums import TINY, Known, Window
 
 Floats = NDArray[np.float64]
@@ -70,7 +71,7 @@ class Looks:
         table = calibration.folded(calibration.table).astype(np.float64).sum(axis=5)
         rows = table.sum(axis=(1, 3, 4)) + ROWS
         shares = rows / rows.sum(axis=1, keepdims=True)
-        independent = np.maximum(calibration.effective, 1.0)
+        independent = np.maximum(firm_rows(calibration), 1.0)
         looks = _look(table.sum(axis=4)), _look(table.sum(axis=3))
         return cls(looks, shares[0], shares[1:], float(independent[0]), float(independent[1:].min()))
 

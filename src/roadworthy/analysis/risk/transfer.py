@@ -35,6 +35,7 @@ from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates
+from roadworthy.analysis.risk.firm_kinds import firm_rows
 from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs, refuse_live_constants
 from roadworthy.analysis.risk.sums import TINY, Known, Window, share_of
@@ -95,7 +96,7 @@ class Estimator:
             worlds.check_constant(name, value, draws)
         self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt)
         self.rates = np.sin(np.linspace(0.0, np.pi / 2, rates)) ** 2
-        self._rows = _rows_at(self.rates, calibration.effective)
+        self._rows = _rows_at(self.rates, firm_rows(calibration))
         up_or_down, self._ways = worlds.ways(draws, rates)
         self._sway, self._looks = worlds.Sway(sway, up_or_down), Looks.of(calibration)
         self.separation = separation(calibration)
