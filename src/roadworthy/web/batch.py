@@ -15,7 +15,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,30 @@ class Labelled(NamedTuple):
     unknown: tuple[str, ...]
 
 
-def placed(singles: Sequence[Single], calibration: Calibration) -> Batch:
+class Places(Protocol):
+    """What is read of a calibration: its scores, and how they become cells."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scores it reads."""
+
+    @property
+    def references(self) -> tuple[tuple[float, ...], ...]:
+        """Of each score, some that clean rows had."""
+
+    @property
+    def reach(self) -> tuple[tuple[float, float], ...]:
+        """Of each score, the lowest and the highest of all rows."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+
+    def place(self, columns: Mapping[str, Any]) -> NDArray[np.int16]:
+        """The cell of each event."""
+
+
+def placed(singles: Sequence[Single], calibration: Places) -> Batch:
     """Single events as a batch."""
     cells = np.array([single.cell for single in singles], dtype=np.int16)
     rows = [i for i, single in enumerate(singles) if single.scores is not None]

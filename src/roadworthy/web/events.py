@@ -8,7 +8,7 @@ batch again.
 
 >>> from types import SimpleNamespace
 >>> known = {"names": ("knn",), "cells": 4, "references": ((0.5,),), "reach": ((0.1, 2.0),)}
->>> calibration = SimpleNamespace(**known, place_one=lambda scores: int(scores["knn"] > 1))
+>>> calibration = SimpleNamespace(**known, place=lambda columns: [int(score > 1) for score in columns["knn"]])
 >>> reader = Reader(calibration, subject="lesion-2.3.1")
 >>> event = reader.read(b'{"id": "a", "time": 5, "scores": {"knn": 0.5}}', now=9.0)
 >>> event.id, event.time, event.scores
@@ -26,14 +26,14 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
 from roadworthy.registry import did_you_mean
-from roadworthy.web.batch import Batch, Single
+from roadworthy.web.batch import Batch, Places, Single, placed
 
 LONGEST_ID = 200
 LATEST = 1e11
@@ -53,32 +53,6 @@ class Refused(Exception):
         self.status, self.line = status, line
 
 
-class Places(Protocol):
-    """What is read of a calibration: its scores, and how they become cells."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The scores it reads."""
-
-    @property
-    def references(self) -> tuple[tuple[float, ...], ...]:
-        """Of each score, some that clean rows had."""
-
-    @property
-    def reach(self) -> tuple[tuple[float, float], ...]:
-        """Of each score, the lowest and the highest of all rows."""
-
-    @property
-    def cells(self) -> int:
-        """How many cells there are."""
-
-    def place(self, columns: Mapping[str, Any]) -> NDArray[np.int16]:
-        """The cell of each event."""
-
-    def place_one(self, scores: Mapping[str, float]) -> int:
-        """The cell of one event."""
-
-
 class Reader:
     """Reads posts for one calibration and one subject."""
 
@@ -94,7 +68,7 @@ class Reader:
         except ValueError:
             return self._lines(body, now)
         if type(document) is dict:
-            return self._quick(document) or Single(*self._event(document, now, None))
+            return self._quick(document) or self._event(document, now, None)
         if not isinstance(document, list):
             raise Refused(f"a post is an event {{...}}, a list of events, or one event a line; found {brief(document)}")
         return self._many(document, now)
@@ -185,18 +159,12 @@ class Reader:
         return Batch(ids, at, self._calibration.place(arrays))
 
     def _one_by_one(self, events: list[Any], now: float, numbers: Sequence[int]) -> Batch:
-        ids: list[str] = []
-        times: list[float] = []
-        cells: list[int] = []
-        for line, event in zip(numbers, events, strict=True):
-            name, time, scores, cell = self._event(event, now, line)
-            ids.append(name)
-            times.append(time)
-            cells.append(cell if scores is None else self._calibration.place_one(scores))
-        return Batch(ids, np.array(times, dtype=np.float64), np.array(cells, dtype=np.int16))
+        """Each event read for itself, so that one that is wrong can be named; placed all at once."""
+        read = [self._event(event, now, line) for line, event in zip(numbers, events, strict=True)]
+        return placed(read, self._calibration)
 
-    def _event(self, event: Any, now: float, line: int | None) -> tuple[str, float, Mapping[str, float] | None, int]:
-        """Id, time, scores (None where the cell is given) and cell of one event."""
+    def _event(self, event: Any, now: float, line: int | None) -> Single:
+        """One event, whatever its form, or why it is refused."""
         if type(event) is not dict:
             raise Refused(f"an event is an object such as {self._example()}; found {brief(event)}", line=line)
         given = event.get("subject", self._subject)
@@ -218,10 +186,10 @@ class Reader:
             found = " and ".join(forms) or "none of them"
             raise Refused(f"an event has one of scores, verdict and cell; found {found}", line=line)
         if forms == ["cell"]:
-            return name, time, None, self._cell(event["cell"], line)
+            return Single(name, time, None, self._cell(event["cell"], line))
         if forms == ["verdict"]:
-            return name, time, self._verdict(event["verdict"], line), 0
-        return name, time, self._scores(event["scores"], line), 0
+            return Single(name, time, self._verdict(event["verdict"], line))
+        return Single(name, time, self._scores(event["scores"], line))
 
     def _id(self, event: Mapping[str, Any], line: int | None) -> str:
         name = event.get("id")
