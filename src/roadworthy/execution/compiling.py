@@ -5,7 +5,6 @@ Where they do not, the run stands, and says why there is no monitor. The same ru
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,13 +15,16 @@ from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree
 from roadworthy.analysis.risk.rows import CLEAN
 from roadworthy.analysis.risk.tree import Tree
-from roadworthy.execution.forecasting import expected_kinds, forecast_of
+from roadworthy.execution.forecasting import forecast_of
+from roadworthy.execution.in_use import says_how_often, shifted_in_use, supposed
 from roadworthy.execution.monitored_rows import Gathered, gather
 from roadworthy.execution.observing import Seen
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.supervising import AtWork
-from roadworthy.monitor.before_release import EVENTS_PER_DAY, left_out, tolerated
+from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
 from roadworthy.monitor.bundle import Bundle, BundleError
+from roadworthy.monitor.calibration_warnings import one_kind
+from roadworthy.monitor.risk_state import Forecast
 from roadworthy.monitor.windows import Windows
 from roadworthy.spec.risk import CountedSpec, MonitorSpec
 from roadworthy.store import RunFolder
@@ -109,12 +111,12 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
         rows.learned.calibrated(rows.counted, seed=seed), grouped=plan.data["calibration"].groups is not None
     )
     tree = spec.risk.event_tree() if spec.risk else accuracy_tree()
-    constants, kinds = _constants(plan), expected_kinds(plan, calibration)
-    expected = min(math.fsum(kinds.values()), 1.0)
+    constants, expected = _constants(plan), shifted_in_use(plan)
     limit = spec.risk.tolerable if spec.risk else None
     tolerable = tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
     watched = spec.monitor or MonitorSpec.model_validate({"window": list(Windows().lengths)})
     made = {"source": spec.title, "subject": _called(plan), "run": plan.key, "notes": list(rows.notes)}
+    forecast, untold = _forecast(plan, calibration, rows.counted, tree)
     bundle = _same(kept, calibration, made) or Bundle.compile(
         calibration,
         tree,
@@ -124,13 +126,28 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
         windows=Windows(tuple(dict.fromkeys(watched.windows))),
         false_alarms=watched.false_alarms,
         events_per_day=watched.events_per_day or EVENTS_PER_DAY,
-        expected_rate=expected,
-        forecast=forecast_of(plan, calibration, rows.counted, tree, kinds),
+        forecast=forecast,
         coverage=left_out(rows.learned, rows.counted, seed=seed),
         made=made,
         seed=seed,
     )
-    return Compiled(bundle, chosen=tuple(_chosen(plan, bundle, tree)), warnings=tuple(_warnings(plan, bundle, tree)))
+    if forecast is None:
+        # Nor one that a bundle would make by itself, in which nothing is ever shifted.
+        bundle = replace(bundle, forecast=None)
+    warnings, chosen = _warnings(plan, bundle, tree), [*supposed(plan), *_chosen(plan, bundle, tree)]
+    # Whoever says how often something occurs expects a figure; of others nobody knows more than they said.
+    (warnings if says_how_often(plan) else chosen).extend(untold)
+    return Compiled(bundle, chosen=tuple(chosen), warnings=tuple(warnings))
+
+
+def _forecast(
+    plan: Plan, calibration: Calibration, counted: LabelledRows, tree: Tree
+) -> tuple[Forecast | None, list[str]]:
+    """What the stream is expected to cost; or nothing, where the report would not say it either, and why."""
+    try:
+        return forecast_of(plan, calibration, counted, tree), []
+    except ValueError as error:
+        return None, [f"there is no forecast of what the stream will cost: {error}"]
 
 
 def _same(kept: Path | None, calibration: Calibration, made: Mapping[str, Any]) -> Bundle | None:
@@ -164,17 +181,8 @@ def _constants(plan: Plan) -> dict[str, float | tuple[float, float]]:
 
 def _warnings(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     """What makes the alarm, or any figure of the monitor, say little."""
-    return [*_out_of_place(plan, bundle, tree), *_one_kind(bundle)]
-
-
-def _one_kind(bundle: Bundle) -> list[str]:
-    kinds = bundle.calibration.kinds[1:]
-    if len(kinds) != 1:
-        return []
-    return [
-        f"{kinds[0]} is the only kind of shift: nothing says how others differ from it, so that figures under any other kind are "
-        "a guess, and nobody could check how often their intervals hold; add circumstances of other kinds"
-    ]
+    alone = one_kind(bundle.calibration, add="circumstances")
+    return [*_out_of_place(plan, bundle, tree), *([] if alone is None else [alone])]
 
 
 def _out_of_place(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
@@ -182,8 +190,7 @@ def _out_of_place(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     if plan.spec.risk is None or plan.spec.risk.tolerable is None:
         return []
     forecast, tolerable = bundle.forecast, plan.spec.risk.tolerable
-    assert forecast is not None
-    if forecast.rate > 0 and forecast.high > tolerable:
+    if forecast is not None and forecast.rate > 0 and forecast.high > tolerable:
         # The expectation itself, where it is above the limit, and not only what its interval leaves open.
         above = forecast.risk > tolerable
         up_to = "" if above else f", and up to {forecast.high:.4g} must be reckoned with"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,8 @@ from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.risk.assessed import QUANTITY, AssessedRisk, Rows, assess_risk
-from roadworthy.analysis.risk.posteriors import Beta
 from roadworthy.execution.failing import never_wrong
+from roadworthy.execution.in_use import in_use, shifted_in_use, supposed
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import About, Evidence, Finding
 from roadworthy.statistics.interval import Interval
@@ -72,12 +73,12 @@ def risk_of(
             notes.append(f"the risk counts the alarms of {label}; risk: {{supervisor: …}} names another")
     constants = spec.known_constants()
     try:
-        kinds = _kinds(plan, clean, others, constants.get("p_shift"))
+        kinds = _kinds(plan, clean, others)
         counted = [_rows(o, p, thresholds, label) for o, p in kinds]
         found = assess_risk(spec.event_tree(), counted[0], counted[1:], constants=constants, seed=plan.spec.seed)
     except ValueError as error:
         return _none(str(error))
-    return Risk(found, supervisor=label, notes=(*notes, *(f"risk: {note}" for note in found.notes)))
+    return Risk(found, supervisor=label, notes=(*notes, *(f"risk: {note}" for note in (*supposed(plan), *found.notes))))
 
 
 def _none(because: str) -> Risk:
@@ -93,30 +94,16 @@ def _rows(observed: Observed, probability: float, thresholds: Mapping[str, Thres
     return Rows(observed.name, probability, observed.failure.astype(bool), alarm, observed.clusters)
 
 
-def _kinds(
-    plan: Plan, clean: Observed, others: Sequence[Observed], rate: float | Beta | None
-) -> list[tuple[Observed, float]]:
+def _kinds(plan: Plan, clean: Observed, others: Sequence[Observed]) -> list[tuple[Observed, float]]:
     """Clean first, then every circumstance at every level, each with its probability in use."""
-    probabilities = {c.name: c.probability for c in plan.circumstances}
-    given = {name: p for name, p in probabilities.items() if p is not None}
-    if rate is None and not given:
-        raise ValueError("no circumstance has a probability; give them one, or risk: {constants: {p_shift: 0.1}}")
-    if not given:
-        given = dict.fromkeys(probabilities, 1.0 / max(len(probabilities), 1))
-    total = math.fsum(given.values())
-    shifted = total if rate is None else rate.mean if isinstance(rate, Beta) else rate
-    found = [o for o in others if o.circumstance in given]
-    levels = {name: sum(o.circumstance == name for o in found) for name in given}
-    unseen = [name for name, p in given.items() if p > 0 and not levels[name]]
-    if unseen:
-        # Left out, their share would be costed as if it were clean.
-        raise ValueError(f"there are no cases of {', '.join(unseen)} to count, and the file says that they occur")
-    scale = shifted / total if total else 0.0
-    weighed = [(o, given[o.circumstance] / levels[o.circumstance] * scale) for o in found]
+    each = in_use(plan, {o.circumstance for o in others if len(o)})
+    found = [o for o in others if o.circumstance in each]
+    levels = Counter(o.circumstance for o in found)
+    weighed = [(o, each[o.circumstance] / levels[o.circumstance]) for o in found]
     # What a filter picks out is counted under its own name, not among the rest as well.
     own = {s for o in found if o.versus == "rest" for s in o.samples.tolist()}
     rest = clean.take(~np.isin(clean.samples, list(own))) if own else clean
-    return [(rest, 1.0 - shifted), *weighed]
+    return [(rest, 1.0 - shifted_in_use(plan)), *weighed]
 
 
 def _anything(confidence: float, sided: Any) -> Interval:

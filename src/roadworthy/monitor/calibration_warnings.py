@@ -35,7 +35,7 @@ def warnings_of(calibration: Calibration, separation: Separation, coverage: Cove
         _untold(calibration, separation),
         _few_clean(calibration),
         _all_alike(calibration),
-        _one_kind(calibration),
+        one_kind(calibration),
         _few_of_a_kind(calibration),
         too_narrow(coverage),
     )
@@ -60,6 +60,19 @@ def too_narrow(coverage: Coverage | None) -> str | None:
         f"under a kind of shift that it has not seen, the interval is right in {coverage.observed:.0%} of windows, not in "
         f"{coverage.nominal:.0%}: the calibrated kinds say too little about others, and intervals are to be read as too narrow; "
         "add kinds of shift"
+    )
+
+
+def one_kind(calibration: Calibration, *, add: str = "rows") -> str | None:
+    """That nothing says how other kinds of shift differ from the one there is; `add` is what a user can add of others."""
+    few = few_kinds(calibration)
+    kinds = [kind for kind in calibration.kinds[1:] if kind not in few] or list(calibration.kinds[1:])
+    if len(kinds) != 1:
+        return None
+    enough = f" with {FEW_OF_A_KIND} rows or more" if len(calibration.kinds) > 2 else ""
+    return (
+        f"{kinds[0]} is the only kind of shift{enough}: nothing says how others differ from it, so that figures under any other "
+        f"kind are a guess, and nobody could check how often their intervals hold; add {add} of other kinds"
     )
 
 
@@ -94,18 +107,6 @@ def _all_alike(calibration: Calibration) -> str | None:
     return (
         f"no {missing} answer in {_rows(right + wrong, 'row')}: how often answers are {missing} is not known, and no figure here "
         "says it; check the column of outcomes"
-    )
-
-
-def _one_kind(calibration: Calibration) -> str | None:
-    few = few_kinds(calibration)
-    kinds = [kind for kind in calibration.kinds[1:] if kind not in few] or list(calibration.kinds[1:])
-    if len(kinds) != 1:
-        return None
-    enough = f" with {FEW_OF_A_KIND} rows or more" if len(calibration.kinds) > 2 else ""
-    return (
-        f"{kinds[0]} is the only kind of shift{enough}: nothing says how others differ from it, so that figures under any other "
-        "kind are a guess, and nobody could check how often their intervals hold; add rows of other kinds"
     )
 
 
