@@ -77,6 +77,10 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
     assert reply == {"taken": 30, "unknown": 1, "unknown_ids": ["nobody"]}
     audited = service.get("/v1/risk?window=1000")["windows"][0]["audited"]
     assert audited["labels"] == 30
+    shown = service.ask("GET", "/metrics").body.decode()
+    for name in ("labels", "accuracy", "risk_high"):
+        found = re.search(rf'^roadworthy_audited_{name}{{window="1000"}} (.*)$', shown, re.MULTILINE)
+        assert found is not None and float(found[1]) == pytest.approx(audited[name], rel=1e-6)
     dots = service.get("/v1/live")["labels"]
     assert sum(dot["n"] for dot in dots) == 30 and all(d["low"] <= d["accuracy"] <= d["high"] for d in dots)
     for wrong, says in (

@@ -32,6 +32,16 @@ WINDOW_COUNTS = (
     ("unscored", "Events without a score in the window: what they were, nobody knows."),
     ("effective_n", "Independent events that they are worth."),
 )
+AUDITED = (
+    ("risk", "Expected cost of an event by labels that came later, in the unit of the bundle."),
+    ("risk_low", "Lower end of its interval."),
+    ("risk_high", "Upper end of its interval."),
+    ("accuracy", "Share of right answers by labels that came later."),
+    ("accuracy_low", "Lower end of its interval."),
+    ("accuracy_high", "Upper end of its interval."),
+    ("labels", "Labels on which they rest."),
+)
+"""Of windows that have labels enough."""
 ALARMS = ("raised", "cleared", "cannot tell", "can tell")
 OUTCOMES = ("accepted", "repeated", "late", "unscored", "ahead")
 
@@ -81,6 +91,9 @@ def metrics_page(
     page.add("roadworthy_tolerable_risk", "gauge", "As the bundle has it.", _one(bundle.tolerable))
     page.add("roadworthy_alarm", "gauge", "Whether an alarm is on.", _one(counting.monitor.alarm))
     page.add(
+        "roadworthy_alarm_by_labels", "gauge", "Whether labels keep it on.", _one(counting.monitor.alarm_by_labels)
+    )
+    page.add(
         "roadworthy_alarms_total",
         "counter",
         "Alarms since the start; cannot tell: for a whole window.",
@@ -88,6 +101,9 @@ def metrics_page(
     )
     labels = counting.monitor.state.labels
     page.add("roadworthy_labels", "gauge", "Labels that came later.", _one(int(labels.counts.sum())))
+    audited = [(w["window"], w["audited"]) for w in windows if w["audited"] is not None]
+    for name, help in AUDITED:
+        page.add(f"roadworthy_audited_{name}", "gauge", help, [({"window": w}, a[name]) for w, a in audited])
     _own(page, counting, keeper)
     _neighbours(page, webhook, sidecar, alarm_log)
     return page.text()
