@@ -92,6 +92,7 @@ def test_one_kind_of_shift_is_told_first_and_that_nothing_could_be_tried(user: P
     view = RunView.open(run(user).folder)
     first = view.run["notes"][0]
     assert first.startswith("monitor: noise is the only kind of shift") and "a guess" in first
+    assert first.endswith("; add circumstances of other kinds"), "who calibrates from a table adds rows"
     assert f"note: {first}" in printed(view)
     page = html(view)
     top = page[page.index("Read this first") : page.index('<section id="claims">')]

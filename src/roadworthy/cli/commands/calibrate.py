@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,13 +22,23 @@ if TYPE_CHECKING:
     from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
 
-EVENTS_PER_DAY = 10_000.0
-"""Where nobody says how many come."""
 LEAST = 1e-4
 """A probability below which none is told from 0."""
 OFTEN = 0.5
 """How often an alarm rings for a step that is tolerable, from which on it is shown."""
 ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What a table became, and what is said of it."""
+
+    scores: Path
+    target: Path
+    bundle: Bundle
+    kinds: Sequence[KindLearnt]
+    notes: Sequence[str]
+    warnings: Sequence[str]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -79,7 +89,7 @@ def calibrate(
     from roadworthy.cli.options import refuse_no_folder, refuse_unlike_a_count
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import read_scores
-    from roadworthy.monitor.before_release import LabelledRows, left_out, tolerated
+    from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.windows import Windows
 
@@ -139,11 +149,11 @@ def calibrate(
     notes = notes_of(table, bundle, chosen_limit=tolerable is None, chosen_rate=events_per_day is None)
     if before is not None:
         notes.append(f"the bundle {before} that was there is replaced")
-    warnings = warnings_of(bundle)
+    made = Calibrated(scores, target, bundle, kinds, notes, warnings_of(bundle))
     if json:
-        showing.print_json(_content(scores, target, bundle, kinds, notes, warnings))
+        showing.print_json(_content(made))
     else:
-        _print(scores, target, bundle, kinds, notes, warnings, showing.console())
+        _print(made, showing.console())
 
 
 def _stem(path: Path) -> str:
@@ -271,31 +281,25 @@ def _stream(scores: Path) -> str:
     return f"today{next((end for end in ('.csv', '.tsv') if text.endswith(end)), '.parquet')}"
 
 
-def _print(
-    scores: Path,
-    target: Path,
-    bundle: Bundle,
-    kinds: Sequence[KindLearnt],
-    notes: Sequence[str],
-    warnings: Sequence[str],
-    out: Console,
-) -> None:
+def _print(made: Calibrated, out: Console) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     from roadworthy.cli.cautions import coverage_warning
 
-    names = bundle.calibration.names
-    rows = sum(k.rows for k in kinds)
-    out.print(Text(f"{scores}: {many(rows, 'row')}, {many(len(names), 'score')}: {', '.join(names)}"), soft_wrap=True)
-    for said in warnings:
+    bundle, names = made.bundle, made.bundle.calibration.names
+    rows = sum(k.rows for k in made.kinds)
+    out.print(
+        Text(f"{made.scores}: {many(rows, 'row')}, {many(len(names), 'score')}: {', '.join(names)}"), soft_wrap=True
+    )
+    for said in made.warnings:
         out.print(Text(f"warning: {said}"), soft_wrap=True)
     noticed = _noticed(bundle)
     table = Table(box=box.SIMPLE_HEAD)
     for header in ("Kind", "Rows", "Right", "95% interval", "Told from clean", "Noticed at 30%"):
         table.add_column(header, justify="left" if header == "Kind" else "right", overflow="fold")
-    for k in kinds:
+    for k in made.kinds:
         seen = noticed.get(k.kind, "")
         told = "" if k.auc is None else f"{k.auc:.3f}"
         table.add_row(
@@ -314,36 +318,29 @@ def _print(
     warning = coverage_warning(bundle)
     if warning:
         out.print(Text(f"warning: {warning}"), soft_wrap=True)
-    for note in notes:
+    for note in made.notes:
         out.print(Text(f"note: {note}"), soft_wrap=True)
     out.print(
-        Text(f"Wrote {target} (bundle {bundle.id}). Next, with a stream that has the same scores and no labels:"),
+        Text(f"Wrote {made.target} (bundle {bundle.id}). Next, with a stream that has the same scores and no labels:"),
         soft_wrap=True,
     )
-    out.print(Text(f"  roadworthy replay {target} {_stream(scores)}"), soft_wrap=True)
+    out.print(Text(f"  roadworthy replay {made.target} {_stream(made.scores)}"), soft_wrap=True)
 
 
-def _content(
-    scores: Path,
-    target: Path,
-    bundle: Bundle,
-    kinds: Sequence[KindLearnt],
-    notes: Sequence[str],
-    warnings: Sequence[str],
-) -> dict[str, Any]:
+def _content(made: Calibrated) -> dict[str, Any]:
     from roadworthy.cli.cautions import coverage_warning
 
-    rule = _rule(bundle)
+    bundle, rule = made.bundle, _rule(made.bundle)
     return {
-        "scores": str(scores),
-        "bundle": str(target),
+        "scores": str(made.scores),
+        "bundle": str(made.target),
         "bundle_id": bundle.id,
         "names": list(bundle.calibration.names),
         "kinds": [
             {**k.to_dict(), "noticed": dict(rule.detects).get(k.kind)}
             # Clean is told from nothing, and no alarm is ever due for it.
             | ({} if k.auc is None else {"due": k.kind not in rule.not_due})
-            for k in kinds
+            for k in made.kinds
         ],
         "unit": bundle.tree.unit,
         "tolerable": bundle.tolerable,
@@ -357,7 +354,7 @@ def _content(
             "in_words": alarm_in_words(bundle),
         },
         "coverage_on_kinds_left_out": None if bundle.coverage is None else asdict(bundle.coverage),
-        "warnings": [*warnings, *(w for w in (coverage_warning(bundle),) if w)],
-        "notes": list(notes),
-        "next": f"roadworthy replay {target} {_stream(scores)}",
+        "warnings": [*made.warnings, *(w for w in (coverage_warning(bundle),) if w)],
+        "notes": list(made.notes),
+        "next": f"roadworthy replay {made.target} {_stream(made.scores)}",
     }
