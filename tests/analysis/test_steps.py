@@ -7,25 +7,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.steps import FEW, Steps
+from roadworthy.analysis.risk.steps import Steps
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
+some = st.lists(numbers, min_size=1, max_size=30)
 
 
-def searched(values: np.ndarray, asked: np.ndarray) -> list[int]:
-    return (np.searchsorted(values, asked, "left") + np.searchsorted(values, asked, "right")).tolist()
+def searched(values: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    return np.searchsorted(values, asked, "left") + np.searchsorted(values, asked, "right")
 
 
-@given(st.lists(numbers, min_size=1, max_size=30), st.lists(numbers, max_size=30))
+@given(some, st.lists(numbers, max_size=30))
 @settings(max_examples=200, deadline=None)
 def test_a_table_finds_what_a_binary_search_finds(values, asked):
     values = np.unique(values)
     with np.errstate(over="ignore"):
         near = np.concatenate([values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf), asked])
     near = near[np.isfinite(near)]
-    many = np.tile(near, 1 + FEW // len(near))
-    assert Steps(values).of(many).tolist() == searched(values, many)
-    assert Steps(values).of(near).tolist() == searched(values, near)
+    assert Steps([values]).of(near[None, :])[0].tolist() == searched(values, near).tolist()
+
+
+@given(st.lists(some, min_size=2, max_size=4), some)
+@settings(max_examples=100, deadline=None)
+def test_every_row_has_steps_of_its_own(rows, asked):
+    values, many = [np.unique(row) for row in rows], np.unique(np.concatenate([*rows, asked]))
+    found, start = Steps(values).of(np.tile(many, (len(rows), 1))), 0
+    for row, steps in zip(values, found, strict=True):
+        assert (steps - start).tolist() == searched(row, many).tolist()
+        start += 2 * (len(row) + 1)
 
 
 @pytest.mark.parametrize(
@@ -34,4 +43,10 @@ def test_a_table_finds_what_a_binary_search_finds(values, asked):
 def test_scores_of_any_shape_are_found(shape):
     rng = np.random.default_rng(0)
     values, asked = np.unique(shape(rng.normal(size=1001))), shape(rng.normal(size=5000))
-    assert Steps(values).of(asked).tolist() == searched(values, asked)
+    rows = Steps([values, np.arange(3.0), values]).of(np.stack([asked, np.zeros(5000), asked]))
+    assert rows[0].tolist() == searched(values, asked).tolist()
+    assert (rows[2] - rows[0]).tolist() == [2 * (len(values) + 1) + 2 * 4] * 5000
+
+
+def test_no_numbers_stand_nowhere():
+    assert Steps([np.arange(3.0)]).of(np.zeros((1, 0))).shape == (1, 0)

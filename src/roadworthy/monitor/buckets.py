@@ -28,8 +28,8 @@ Key = tuple[int, int]
 """Level (the width is doubled so many times) and number of a bucket."""
 
 LEVELS = 50
-GATHERED = 4096
-"""Events that are counted together."""
+GATHERED = 32_768
+"""Events that are counted together: those of buckets that are joined soon are counted once, where they then belong."""
 WIDE = 64
 """Counts are added up in one table where it has at most so many entries an event."""
 
@@ -45,7 +45,7 @@ class Buckets:
         self._newest: int | None = None
         self._edges = [0] * LEVELS
         self._time = np.empty(GATHERED)
-        self._cell = np.empty(GATHERED, dtype=np.int64)
+        self._cell = np.empty(GATHERED, dtype=np.int16)
         self._waiting = 0
 
     def __len__(self) -> int:
@@ -133,32 +133,36 @@ class Buckets:
         if not self._waiting:
             return
         numbers = np.floor(self._time[: self._waiting] / self.width).astype(np.int64)
-        columns = self._cell[: self._waiting] % (self.cells + 1)  # -1, no score, is the last one
+        columns = self._cell[: self._waiting].astype(np.int64)
+        columns[columns < 0] = self.cells  # without a score
         self._waiting = 0
-        first, last = int(numbers.min()), int(numbers.max())
-        self._advance(last)
-        if first >= self._edges[0] and (last - first + 1) * (self.cells + 1) <= WIDE * len(numbers):
-            self._count_together(numbers, columns, first, last)
-        else:
-            self._count_apart(numbers, columns)
-
-    def _count_together(self, numbers: Ints, columns: Ints, first: int, last: int) -> None:
-        """Buckets that are young and near each other, in one table."""
-        wide = self.cells + 1
-        table = np.bincount((numbers - first) * wide + columns, minlength=(last - first + 1) * wide)
-        for number in np.flatnonzero(np.bincount(numbers - first)).tolist():
-            self._row((0, first + number))[:] += table[number * wide : (number + 1) * wide]
-
-    def _count_apart(self, numbers: Ints, columns: Ints) -> None:
+        self._advance(int(numbers.max()))
         levels = self._levels(numbers)
-        numbers >>= levels
-        order = np.lexsort((numbers, levels))
-        levels, numbers, columns = levels[order], numbers[order], columns[order]
-        starts = np.flatnonzero(np.r_[True, (levels[1:] != levels[:-1]) | (numbers[1:] != numbers[:-1])])
+        if not levels.any():
+            self._count(0, numbers, columns)
+            return
+        for level in np.flatnonzero(np.bincount(levels)).tolist():
+            there = levels == level
+            self._count(level, numbers[there] >> level, columns[there])
+
+    def _count(self, level: int, numbers: Ints, columns: Ints) -> None:
+        """Events in buckets of one level: in one table where these are near each other, else bucket by bucket."""
+        wide, first, last = self.cells + 1, int(numbers.min()), int(numbers.max())
+        if (last - first + 1) * wide > WIDE * len(numbers):
+            self._count_apart(level, numbers, columns)
+            return
+        numbers = numbers - first
+        table = np.bincount(numbers * wide + columns, minlength=(last - first + 1) * wide)
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+            self._add((level, first + number), table[number * wide : (number + 1) * wide].copy())
+
+    def _count_apart(self, level: int, numbers: Ints, columns: Ints) -> None:
+        order = np.argsort(numbers, kind="stable")
+        numbers, columns = numbers[order], columns[order]
+        starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
         ends = [*starts[1:].tolist(), len(columns)]
-        keys = zip(levels[starts].tolist(), numbers[starts].tolist(), strict=True)
-        for key, start, end in zip(keys, starts.tolist(), ends, strict=True):
-            np.add.at(self._row(key), columns[start:end], 1)
+        for number, start, end in zip(numbers[starts].tolist(), starts.tolist(), ends, strict=True):
+            np.add.at(self._row((level, number)), columns[start:end], 1)
 
     def _blank(self) -> Ints:
         return np.zeros(self.cells + 1, dtype=np.int64)
@@ -168,6 +172,12 @@ class Buckets:
         if row is None:
             row = self._rows[key] = self._blank()
         return row
+
+    def _add(self, key: Key, row: Ints) -> None:
+        """Add counts to a bucket; where it has none, the row becomes its own."""
+        held = self._rows.setdefault(key, row)
+        if held is not row:
+            held += row
 
     def _edge(self, level: int, newest: int) -> int:
         """The first bucket of a level that is not yet joined with its neighbour: pairs move together."""
@@ -200,8 +210,7 @@ class Buckets:
             if before is not None and old[k] == self._edges[k]:
                 break
             for number in self._left(k, old[k], before):
-                row = self._rows.pop((k, number))
-                self._row(self._home(k, number))[:] += row
+                self._add(self._home(k, number), self._rows.pop((k, number)))
 
     def _left(self, level: int, edge: int, before: int | None) -> list[int]:
         """Numbers of the buckets that no longer belong to a level."""

@@ -161,7 +161,12 @@ class Calibration:
         n = len(given[0])
         if any(len(column) != n for column in given):
             raise ValueError(f"all scores must be of the same events, found {[len(column) for column in given]} scores")
-        return self._placing.many(given)
+        scores = np.array(given)
+        if not np.isfinite(scores).all():
+            for name, column in zip(self.names, scores, strict=True):
+                if np.isinf(column).any():
+                    raise ValueError(infinite(name))
+        return self._placing.many(scores)
 
     def place_one(self, scores: Mapping[str, float]) -> int:
         """`place` for one event, without arrays; the same cell."""
@@ -239,8 +244,6 @@ class Calibration:
         column = np.asarray(columns[name], dtype=np.float64)
         if column.ndim != 1:
             raise ValueError(f"{name} must be one-dimensional, one score an event, found shape {column.shape}")
-        if np.isinf(column).any():
-            raise ValueError(infinite(name))
         return column
 
     @cached_property

@@ -22,13 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadworthy.analysis.risk.learning import Model, completed, rank_steps
-from roadworthy.analysis.risk.steps import FEW, Steps
+from roadworthy.analysis.risk.steps import Steps
 
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int16]
 
 NOWHERE = -1
 """The cell of an event that lacks too many scores."""
+AT_ONCE = 4096
+"""Events whose scores are placed together: those of many more do not stay near the processor."""
 MOST_EDGES = 24
 """Edges beyond which a search is faster than a comparison with each."""
 LACKING = 0.25
@@ -46,19 +48,23 @@ class Placing:
     reach: tuple[tuple[float, float], ...]
     gaps: tuple[bool, ...]
 
-    def many(self, given: Sequence[Floats]) -> Cells:
-        """The cell of each event, from a column of scores, finite or NaN, for each supervisor."""
-        whole = np.isfinite(given[0])
-        for column in given[1:]:
-            whole &= np.isfinite(column)
-        if whole.all():
-            return self._binned(given, self._scored(given))
+    def many(self, given: Sequence[Floats] | Floats) -> Cells:
+        """The cell of each event, from a row of scores, finite or NaN, for each supervisor."""
+        scores = np.asarray(given, dtype=np.float64)
+        parts = [self._some(scores[:, at : at + AT_ONCE]) for at in range(0, max(scores.shape[1], 1), AT_ONCE)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _some(self, scores: Floats) -> Cells:
+        gone = np.isnan(scores)
+        if not gone.any():
+            return self._binned(scores, self._scored(scores))
+        whole: NDArray[np.bool_] = ~np.asarray(gone.any(axis=0))
         cells = np.empty(len(whole), dtype=np.int16)
-        known, rest = [column[whole] for column in given], np.flatnonzero(~whole)
-        lacking = [column[rest] for column in given]
+        known, rest = scores[:, whole], np.flatnonzero(~whole)
+        lacking = scores[:, rest]
         cells[whole] = self._binned(known, self._scored(known))
         cells[rest] = self._binned(lacking, self._completed(lacking))
-        cells[rest[self.unlike([np.isnan(column) for column in lacking])]] = NOWHERE
+        cells[rest[self.unlike(gone[:, rest])]] = NOWHERE
         return cells
 
     def one(self, scores: Sequence[float]) -> int | None:
@@ -85,11 +91,23 @@ class Placing:
         return found
 
     @cached_property
-    def _steps(self) -> list[tuple[Steps, Floats]]:
-        """The same side by side, with a fourth column of nothing: rows of four numbers are copied faster than those of three."""
-        return [
-            (Steps(values), np.stack([*tables, np.zeros_like(tables[0])], axis=1)) for values, tables in self._tables
-        ]
+    def _steps(self) -> Steps:
+        return Steps([values for values, _ in self._tables])
+
+    @cached_property
+    def _terms(self) -> Floats:
+        """What every step of `_steps` adds; a fourth column of nothing, since rows of four numbers are copied faster than of three.
+
+        The models' constants are added to the first supervisor's terms: they are the first to be added up.
+        """
+        rows = [np.stack([*tables, np.zeros_like(tables[0])], axis=1) for _, tables in self._tables]
+        rows[0] = self._starts + rows[0]
+        return np.concatenate([np.vstack([row, np.zeros(4)]) for row in rows])
+
+    @cached_property
+    def _ranks(self) -> Floats:
+        """The rank of every step of `_steps`."""
+        return np.concatenate([np.append(rank_steps(np.asarray(row))[1], np.nan) for row in self.references])
 
     @cached_property
     def _lists(self) -> tuple[list[Any], list[float], list[list[float]]]:
@@ -108,46 +126,47 @@ class Placing:
     def _edges(self) -> list[Floats]:
         return [np.array(m.edges, dtype=np.float64) for m in self.models]
 
-    def _scored(self, given: Sequence[Floats]) -> Floats:
+    @cached_property
+    def _columns(self) -> tuple[list[Floats], Floats, Floats]:
+        """Edges, lowest and highest scores, each beside a row of numbers to be compared with."""
+        low, high = np.array(self.reach, dtype=np.float64).T
+        return [edges[:, None] for edges in self._edges], low[:, None], high[:, None]
+
+    def _scored(self, scores: Floats) -> Floats:
         """The models' scores of events that lack none."""
-        totals = np.empty((len(given[0]), 4))
-        totals[:] = self._starts
-        for column, (steps, table) in zip(given, self._steps, strict=True):
-            totals += table.take(steps.of(column), axis=0)
+        terms = self._terms.take(self._steps.of(scores), axis=0)
+        totals: Floats = terms[0]
+        for more in terms[1:]:
+            totals += more
         return totals
 
-    def _completed(self, given: Sequence[Floats]) -> Floats:
+    def _completed(self, scores: Floats) -> Floats:
         """The models' scores of events with missing scores, whose ranks are the mean of the others."""
-        table = np.full((len(given[0]), len(given)), np.nan)
-        for j, (column, (steps, _), reference) in enumerate(zip(given, self._steps, self.references, strict=True)):
-            seen = ~np.isnan(column)
-            table[seen, j] = rank_steps(np.asarray(reference))[1][steps.of(column[seen])]
-        table = completed(table)
+        gone = np.isnan(scores)
+        ranks = self._ranks.take(self._steps.of(np.where(gone, 0.0, scores)))
+        table = completed(np.where(gone, np.nan, ranks).T)
         totals = np.tile(self._starts, (len(table), 1))
         for k, model in enumerate(self.models):
-            for j in range(len(given)):
-                totals[:, k] += model.terms(j, len(given), table[:, j])
+            for j in range(len(scores)):
+                totals[:, k] += model.terms(j, len(scores), table[:, j])
         return totals
 
-    def _binned(self, given: Sequence[Floats], totals: Floats) -> Cells:
-        shift, clean, shifted = self._edges
-        place = _bins(totals[:, 0], shift)
-        place *= len(clean) + 1
-        place += _bins(totals[:, 1], clean)
-        place *= len(shifted) + 1
-        place += _bins(totals[:, 2], shifted)
+    def _binned(self, scores: Floats, totals: Floats) -> Cells:
+        edges, low, high = self._columns
+        place: Cells = np.zeros(len(totals), dtype=np.int16)
+        for total, some in zip(totals.T[:3].copy(), edges, strict=True):
+            place *= len(some) + 1
+            place += _reached(total, some)
+        outside = scores < low
+        outside |= scores > high
         place *= 2
-        outside = np.zeros(len(totals), dtype=bool)
-        for column, (low, high) in zip(given, self.reach, strict=True):
-            outside |= column < low
-            outside |= column > high
-        place += outside
+        place += outside.any(axis=0)
         return place
 
-    def unlike(self, gone: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    def unlike(self, gone: Sequence[NDArray[np.bool_]] | NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which events lack all scores, or more than a few and one that no calibration row lacked: nobody can speak for those."""
-        lacks = np.stack(gone)
-        many = lacks.sum(axis=0) > LACKING * len(gone)
+        lacks = np.asarray(gone)
+        many = lacks.sum(axis=0) > LACKING * len(lacks)
         return np.asarray(lacks.all(axis=0) | (many & lacks[~np.array(self.gaps)].any(axis=0)))
 
 
@@ -173,11 +192,8 @@ def why_nowhere(names: Sequence[str], *, events: int = 2, sure: bool = True) -> 
     return f"{verb} {some} that every calibration row had: {said}"
 
 
-def _bins(scores: Floats, edges: Floats) -> Cells:
-    """How many of the edges each score has reached; one comparison with each is faster than a search that nobody can foresee."""
-    if len(scores) < FEW or len(edges) > MOST_EDGES:
-        return np.searchsorted(edges, scores, side="right").astype(np.int16)
-    scores, reached = np.ascontiguousarray(scores), np.zeros(len(scores), dtype=np.int8)
-    for edge in edges.tolist():
-        reached += scores >= edge
-    return reached.astype(np.int16)
+def _reached(scores: Floats, edges: Floats) -> Any:
+    """How many of the edges each score has reached; a comparison with each is faster than a search that nobody can foresee."""
+    if len(edges) > MOST_EDGES:
+        return np.searchsorted(edges[:, 0], scores, side="right")
+    return np.add.reduce((scores >= edges).view(np.int8), axis=0, dtype=np.int8)

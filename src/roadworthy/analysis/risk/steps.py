@@ -1,15 +1,20 @@
 """Where numbers stand among sorted ones, by a table: the same answer as a binary search, at a fraction of its cost.
 
-The range is cut into many slots of equal width, and a table holds how many of the sorted numbers lie in the slots before. A larger
-number never has a lower slot, however it is rounded, so that only the numbers of its own slot are in question: none or one is
-settled by one comparison, and a slot that holds more is searched. Where most would be searched, all are.
+There is a row of sorted values for each supervisor. Its range is cut into many slots of equal width, and a table holds how many of
+the values lie in the slots before. A larger number never has a lower slot, however it is rounded, so that only the values of its
+own slot are in question: none or one is settled by one comparison, and a slot that holds more is searched. Where most would be
+searched, all are. The tables of all rows stand one behind the other, so that all scores of many events are looked up at once: of
+a thousand events, calls of numpy cost more than what they do.
 
->>> steps = Steps(np.array([1.0, 2.0, 4.0]))
->>> steps.of(np.array([0.5, 1.0, 3.0, 4.0, 9.0])).tolist()
-[0, 1, 4, 5, 6]
+>>> steps = Steps([np.array([1.0, 2.0, 4.0]), np.array([0.0])])
+>>> steps.of(np.array([[0.5, 1.0, 3.0, 4.0, 9.0], [0.0, -1.0, 1.0, 0.0, 0.0]])).tolist()
+[[0, 1, 4, 5, 6], [9, 8, 10, 9, 9]]
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,57 +23,103 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SLOTS_EACH = 8
-"""Slots for each of the sorted numbers: of normal scores, one in some ten then lies with another."""
-FEW = 256
-"""Numbers below which a table takes longer to ask than to search."""
+"""Slots for each of the sorted values: of normal scores, one in some ten then lies with another."""
 MOST_SEARCHED = 0.3
-"""The share of the sorted numbers in slots with others from which on a table saves nothing (long tails)."""
+"""The share of the values in slots with others from which on a table saves nothing (long tails)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Slots:
+    """The slots of one row."""
+
+    scale: float
+    origin: float
+    inside: NDArray[np.intp]
+    """How many values each holds."""
+
+    @classmethod
+    def of(cls, values: Floats) -> _Slots:
+        count = SLOTS_EACH * len(values)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            width = (values[-1] - values[0]) / count
+            scale, origin = 1.0 / width, values[0] - width
+        # Values all alike, too near or too far from each other for a width: all fall into one slot.
+        usable = bool(np.isfinite(scale) and np.isfinite(origin))
+        scale, origin = (float(scale), float(origin)) if usable else (0.0, 0.0)
+        place = _places(values, origin, scale, count + 2.0)
+        return cls(scale, origin, np.bincount(place, minlength=count + 3))
+
+    @property
+    def useful(self) -> bool:
+        """Whether few enough slots must be searched."""
+        return bool(self.inside[self.inside > 1].sum() <= MOST_SEARCHED * self.inside.sum())
 
 
 class Steps:
-    """Sorted, distinct and finite numbers."""
+    """Rows of sorted, distinct and finite values."""
 
-    def __init__(self, values: ArrayLike) -> None:
-        self.values: Floats = np.asarray(values, dtype=np.float64)
-        self._padded = np.append(self.values, np.inf)
-        slots = SLOTS_EACH * len(self.values)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            width = (self.values[-1] - self.values[0]) / slots if slots else np.nan
-            scale, origin = 1.0 / width, self.values[0] - width
-        # Numbers all alike, too near or too far from each other for a width: all fall into one slot, which is searched.
-        usable = bool(np.isfinite(scale) and np.isfinite(origin))
-        self._scale, self._origin = (float(scale), float(origin)) if usable else (0.0, 0.0)
-        self._last = slots + 2.0
-        inside = np.bincount(self._slot(self.values), minlength=slots + 3)
-        self._below = np.cumsum(inside) - inside
-        self._crowded = inside > 1
-        self._useful = inside[self._crowded].sum() <= MOST_SEARCHED * len(self.values)
+    def __init__(self, rows: Iterable[ArrayLike]) -> None:
+        self._rows: list[Floats] = [np.asarray(row, dtype=np.float64) for row in rows]
+        slots = [_Slots.of(row) for row in self._rows]
+        self._scale, self._origin = _column([s.scale for s in slots]), _column([s.origin for s in slots])
+        self._last = _column([len(s.inside) - 1.0 for s in slots])
+        self._first_slot = _starts([len(s.inside) for s in slots])[:, None]
+        # An infinite value, which no number reaches, stands behind the last of each row.
+        self._first = _starts([len(row) + 1 for row in self._rows])
+        self._values = np.concatenate([np.append(row, np.inf) for row in self._rows])
+        below = [np.cumsum(s.inside) - s.inside + first for s, first in zip(slots, self._first, strict=True)]
+        self._below, self._beside = 2 * np.concatenate(below), np.repeat(self._values, 2)
+        self._crowded = np.concatenate([(s.inside > 1) & s.useful for s in slots])
+        self._searched = [i for i, s in enumerate(slots) if not s.useful]
+        self._ordered = _behind(np.repeat(np.arange(len(slots)), [len(row) + 1 for row in self._rows]), self._values)
 
     def of(self, numbers: Floats) -> Ints:
-        """Twice how many of the values lie below each number, and one more where it is one of them."""
-        if len(numbers) < FEW or not self._useful:
-            at = np.searchsorted(self.values, numbers)
-            return self._settled(at, numbers)
-        slot = self._slot(numbers)
-        at = self._below.take(slot)
-        beside = self._padded.take(at)
-        found: Ints = 2 * (at + (numbers > beside))
-        found += numbers == beside
-        rest = np.flatnonzero(self._crowded.take(slot))
-        if len(rest):
-            searched = numbers[rest]
-            found[rest] = self._settled(np.searchsorted(self.values, searched), searched)
+        """The step on which each finite number stands (rows x numbers); those of a row follow those of the row before.
+
+        Below a row's first value is its first step, 0 for the first row; at the value the second, above it the third, and
+        so on; one step behind the last of a row is never stood on.
+        """
+        slot = _places(numbers, self._origin, self._scale, self._last)
+        slot += self._first_slot
+        found: Ints = self._below.take(slot)
+        beside = self._beside.take(found)
+        up = (numbers > beside).view(np.int8)
+        up += (numbers >= beside).view(np.int8)
+        found += up
+        for i in self._searched:
+            found[i] = self._settled(self._first[i] + self._rows[i].searchsorted(numbers[i]), numbers[i])
+        crowded = np.flatnonzero(self._crowded.take(slot))
+        if len(crowded):
+            some = numbers.ravel()[crowded]
+            at = self._ordered.searchsorted(_behind(crowded // numbers.shape[1], some))
+            found.ravel()[crowded] = self._settled(at, some)
         return found
 
     def _settled(self, at: NDArray[np.intp], numbers: Floats) -> Ints:
         result: Ints = 2 * at
-        result += self._padded.take(at) == numbers
+        result += self._values.take(at) == numbers
         return result
 
-    def _slot(self, numbers: Floats) -> NDArray[np.intp]:
-        with np.errstate(over="ignore"):
-            place = numbers - self._origin
-            place *= self._scale
-        np.maximum(place, 0.0, out=place)
-        np.minimum(place, self._last, out=place)
-        return place.astype(np.intp)
+
+def _places(numbers: Floats, origin: float | Floats, scale: float | Floats, last: float | Floats) -> NDArray[np.intp]:
+    with np.errstate(over="ignore"):
+        place = numbers - origin
+        place *= scale
+    np.maximum(place, 0.0, out=place)
+    np.minimum(place, last, out=place)
+    return place.astype(np.intp)
+
+
+def _behind(row: NDArray[np.intp], value: Floats) -> NDArray[np.complex128]:
+    """Values that are ordered by their row first: complex numbers are, by their real part."""
+    found = np.empty(len(value), dtype=np.complex128)
+    found.real, found.imag = row, value
+    return found
+
+
+def _column(numbers: Sequence[float]) -> Floats:
+    return np.array(numbers, dtype=np.float64)[:, None]
+
+
+def _starts(lengths: Sequence[int]) -> NDArray[np.intp]:
+    return np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
