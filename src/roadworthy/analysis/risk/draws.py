@@ -28,10 +28,13 @@ from roadworthy.analysis.risk.cells import Calibration
 
 Floats = NDArray[np.float64]
 
-TILT, SWAY = 1.0, 0.8
+TILT, SWAY = 0.7, 0.8
 """Chosen on the published scores of seed 003 (`studies/runtime-risk`), and checked there on scores that chose nothing."""
 NEAR = 0.3
 """The tilt that a point estimate allows for: it speaks of kinds like those calibrated, the interval of others too."""
+FAR = 1.43
+"""How many times the tilt the interval of a rate allows for. A rate is told by looks alone, so that a kind which looks unlike all
+others misleads it most; an accuracy is told by what answers look like, too."""
 STEEP, FURTHEST = 3.0, 1.5
 """A tilt of 1 multiplies the odds of a bin by its likelihood ratio to the power 1/3, by at most exp(1.5)."""
 BIN_PRIOR = 0.1
@@ -57,6 +60,8 @@ class Draws:
     right_shifted: Floats
     usual: Floats
     """Of each draw, how much more likely it is if the shift is nearly of a kind that was calibrated; 1 on average."""
+    unusual: Floats
+    """The same if it may be of one that is further from all of them."""
 
 
 def drawn(
@@ -87,7 +92,9 @@ def drawn(
     right = np.stack([source.shares(*rows) for rows in outcomes], axis=1)
     share = kinds[:, :, None] * (outcomes.sum(axis=1) + BIN_PRIOR) / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
     right_shifted = (right * share).sum(axis=1) / share.sum(axis=1)
-    return Draws(clean, shifted / shifted.sum(axis=1, keepdims=True), right_clean, right_shifted, _usual(tilts, tilt))
+    shifted /= shifted.sum(axis=1, keepdims=True)
+    usual, unusual = _as_if(min(NEAR, tilt), tilts, tilt), _as_if(FAR * tilt, tilts, tilt)
+    return Draws(clean, shifted, right_clean, right_shifted, usual, unusual)
 
 
 def _kinds(mixtures: Floats) -> Floats:
@@ -106,11 +113,11 @@ def _log_ratio(bins: Floats) -> Floats:
     return result
 
 
-def _usual(tilts: Floats, tilt: float) -> Floats:
-    """Weights that make normal draws of one deviation draws of a smaller one."""
-    if tilt <= NEAR:
+def _as_if(deviation: float, tilts: Floats, tilt: float) -> Floats:
+    """Weights that make normal draws of one deviation, `tilt`, draws of another; 1 on average."""
+    if tilt == 0.0 or deviation == tilt:
         return np.ones(len(tilts))
-    weights = np.exp(-0.5 * tilts**2 * (NEAR**-2 - tilt**-2))
+    weights = np.exp(-0.5 * tilts**2 * (deviation**-2 - tilt**-2))
     return weights / weights.mean()
 
 

@@ -203,7 +203,7 @@ class Estimator:
         strange = doubts(window.by_shift, window.outside, likelihood, shrink, self.calibration)
         weights = self._weighed(likelihood, window, shrink)
         by_rate = weights.sum(axis=0)
-        rate_low, rate_high = quantiles(by_rate, self.rates, confidence)
+        rate_low, rate_high = quantiles(np.tensordot(self.draws.unusual, weights, 1), self.rates, confidence)
         rate_low, rate_high = np.where(rate_low < NONE, 0.0, rate_low), np.where(rate_high > 1.0 - NONE, 1.0, rate_high)
         # Rates that no window makes likely cost as much as others, and change nothing.
         near = _span(by_rate.max(axis=0) > NEGLIGIBLE)
