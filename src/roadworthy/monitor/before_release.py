@@ -86,12 +86,9 @@ def tolerated(
 
 def _of_kinds_with_rows(calibration: Calibration) -> Calibration:
     """Without kinds of too few rows; as it is where there are no others."""
-    from roadworthy.monitor.calibration_warnings import few_kinds
+    from roadworthy.analysis.risk.firm_kinds import firm
 
-    few = few_kinds(calibration)
-    keep = [at for at, kind in enumerate(calibration.kinds) if kind not in few]
-    if not few or len(keep) < 2:
-        return calibration
+    keep = np.flatnonzero(firm(calibration)).tolist()
     independent = tuple(calibration.independent[at] for at in keep) if calibration.independent else ()
     kinds = tuple(calibration.kinds[at] for at in keep)
     return replace(calibration, kinds=kinds, table=calibration.table[keep], independent=independent)
@@ -104,9 +101,9 @@ def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: i
     `counted` rows it is half of these (whole groups) that are counted, and the other half from which windows are drawn. None
     where there is only one kind of more than a few rows, since nothing would be left to learn from.
     """
+    from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND
     from roadworthy.analysis.risk.prototypes import accuracy_tree
     from roadworthy.analysis.risk.transfer import Estimator
-    from roadworthy.monitor.calibration_warnings import FEW_OF_A_KIND
 
     names, counts = np.unique(rows.kind, return_counts=True)
     kinds = [str(k) for k, n in zip(names, counts, strict=True) if k != CLEAN and n >= FEW_OF_A_KIND]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND
 from roadworthy.monitor.risk_state import Coverage
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ BELOW = 0.05
 """How far coverage may fall below the nominal before one is warned."""
 FEW_CLEAN = 30
 """Clean rows below which nothing that is promised about them holds."""
-FEW_OF_A_KIND = 10
-"""Rows below which a kind says nothing about itself, and nothing is decided by it."""
 
 
 def warnings_of(calibration: Calibration, separation: Separation, coverage: Coverage | None) -> tuple[str, ...]:
@@ -48,8 +47,9 @@ def in_short(warning: str) -> str:
 
 
 def few_kinds(calibration: Calibration) -> list[str]:
-    """Kinds of shift of which there are too few rows."""
-    return [kind for kind in calibration.kinds[1:] if calibration.rows(kind) < FEW_OF_A_KIND]
+    """Kinds of shift of which there are too few independent rows."""
+    rows = calibration.effective[1:]
+    return [kind for kind, n in zip(calibration.kinds[1:], rows, strict=True) if n < FEW_OF_A_KIND]
 
 
 def too_narrow(coverage: Coverage | None) -> str | None:
@@ -115,7 +115,8 @@ def _few_of_a_kind(calibration: Calibration) -> str | None:
     if not few:
         return None
     rows = [calibration.rows(kind) for kind in few]
-    said = " and ".join(f"{_rows(n, 'row')} of {kind}" for n, kind in zip(rows, few, strict=True))
+    alike = " of few groups" if max(rows) >= FEW_OF_A_KIND else ""
+    said = " and ".join(f"{_rows(n, 'row')} of {kind}" for n, kind in zip(rows, few, strict=True)) + alike
     it = "that kind, which counts" if len(few) == 1 else "those kinds, which count"
     return (
         f"{said} {'is' if rows == [1] else 'are'} too few: no figure stands for {it} neither towards what is tolerable by default "
