@@ -465,7 +465,7 @@ def test_sway_keeps_the_mean_and_is_one_of_the_odds(share):
     assert (np.diff(moved.ravel()[ways.ravel().argsort()]) >= 0).all()
 
 
-@pytest.mark.parametrize(("deviation", "off"), [(worlds.NEAR, 0.02), (worlds.FAR * worlds.TILT, 0.05)])
+@pytest.mark.parametrize(("deviation", "off"), [(worlds.NEAR, 0.02), (worlds.FAR * worlds.TILT, 0.08)])
 def test_weights_make_draws_of_one_tilt_draws_of_another(deviation, off):
     tilts = worlds.TILT * worlds._Source(2000, 0).normal()
     weights = worlds._as_if(deviation, tilts, worlds.TILT)
@@ -560,7 +560,7 @@ DRAWS = {
     "right_clean": [0.90110519913, 0.950693777446, 0.928545165203],
     "right_shifted": [0.420812792897, 0.967263294515, 0.488955426524, 0.418824058978, 0.627195993253, 0.00654396104943],
     "usual": [2.40016616173, 0.299916919135, 0.299916919135],
-    "unusual": [0.847398859188, 1.07630057041, 1.07630057041],
+    "unusual": [0.819684369626, 1.09015781519, 1.09015781519],
 }
 
 
