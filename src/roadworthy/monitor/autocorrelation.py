@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadworthy.monitor.events import Floats
 
@@ -48,22 +49,22 @@ def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = ma
         return math.inf if sure else 1.0
     whole = min(BLOCK, len(x) // 4)
     length = max(LEAST_BLOCK, min(window, whole))
-    if np.median(x[len(x) % length :].reshape(-1, length).var(axis=1)) < VARIED * variance:
+    blocks = _centred(x, length)
+    if length < whole and np.median(np.einsum("ij,ij->i", blocks, blocks)) < VARIED * variance * length:
         length = max(LEAST_BLOCK, whole)
-    covariances = _autocovariances(x[len(x) % length :].reshape(-1, length))
+        blocks = _centred(x, length)
     # Short blocks are judged together: which of them has the largest time would be chance.
-    together = max(1, whole // length)
-    covariances = covariances[len(covariances) % together :].reshape(-1, together, covariances.shape[1]).mean(axis=1)
+    covariances = _autocovariances(blocks, together=max(1, whole // length))
     varied = covariances[:, 0] > 1e-12
     if not varied.any():
         return math.inf if sure and len(x) < LEAST else 1.0
     covariances = covariances[varied]
     pooled = covariances
     if len(covariances) >= 4:
-        single = np.array([_time(row, length) for row in covariances])
-        pooled = covariances[np.argsort(single)[: max(1, int(np.ceil(KEEP * len(covariances))))]]
+        order = np.argsort(_times(covariances, length))
+        pooled = covariances[order[: max(1, math.ceil(KEEP * len(covariances)))]]
     covariance = pooled.mean(axis=0)
-    time = max(1.0, _time(covariance, length))
+    time = max(1.0, float(_times(covariance[None, :], length)[0]))
     # The relative variance of a sum over 5 tau lags is near 2 (2 * 5 tau + 1) / n (Sokal 1997).
     found = 1.0 + (CAUTION + float(np.sqrt(20.0 * time / len(x)))) * (time - 1.0)
     if sure and len(x) < FEW:
@@ -71,24 +72,38 @@ def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = ma
     return found
 
 
-def _autocovariances(blocks: Floats) -> Floats:
-    """Of each block around its mean, at lags 0 to half its length."""
-    centred = blocks - blocks.mean(axis=1, keepdims=True)
-    length = blocks.shape[1]
-    spectrum = np.fft.rfft(centred, 2 * length, axis=1)
-    sums = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, : length // 2]
-    result: Floats = sums / (length - np.arange(length // 2))
+def _centred(x: Floats, length: int) -> Floats:
+    """The last blocks of a length, each around its own mean."""
+    blocks = x[len(x) % length :].reshape(-1, length)
+    result: Floats = blocks - blocks.mean(axis=1, keepdims=True)
     return result
 
 
-def _time(covariance: Floats, length: int) -> float:
-    last = _last_lag(covariance)
-    shape = 2.0 * (1.0 - np.arange(last + 1) / length)
-    shape[0] = 1.0
+def _autocovariances(blocks: Floats, *, together: int) -> Floats:
+    """Of so many blocks together, at lags 0 to a quarter of their length: none beyond is summed."""
+    count, length = blocks.shape
+    lags = length // 4 + 1
+    # As long as the last lag needs to reach around, and a length that is quick to transform.
+    size = 2 ** math.ceil(math.log2(length + lags))
+    spectrum = np.fft.rfft(blocks, size, axis=1)
+    power = spectrum.real**2
+    power += spectrum.imag**2
+    power = power[count % together :].reshape(-1, together, power.shape[1]).mean(axis=1)
+    result: Floats = np.fft.irfft(power, size, axis=1)[:, :lags] / (length - np.arange(lags))
+    return result
+
+
+def _times(covariances: Floats, length: int) -> Floats:
+    """The time of each row of autocovariances."""
+    lags = np.arange(covariances.shape[1])
+    summed = lags <= _last_lags(covariances)[:, None]
+    shape = np.where(summed, 2.0 * (1.0 - lags / length), 0.0)
+    shape[:, 0] = 1.0
     # gamma_k = c_k + v for the lags that are summed, and v is the same sum of gamma_k over the length.
-    v = (shape @ covariance[: last + 1]) / length / (1.0 - shape.sum() / length)
-    gamma = covariance[: last + 1] + v
-    return float((gamma[0] + 2.0 * gamma[1:].sum()) / gamma[0]) if gamma[0] > 0 else 1.0
+    v = (shape * covariances).sum(axis=1) / length / (1.0 - shape.sum(axis=1) / length)
+    gamma = np.where(summed, covariances + v[:, None], 0.0)
+    first = gamma[:, 0]
+    return np.where(first > 0, (2.0 * gamma.sum(axis=1) - first) / np.where(first > 0, first, 1.0), 1.0)
 
 
 def _doubt(covariance: Floats, n: int) -> float:
@@ -101,9 +116,9 @@ def _doubt(covariance: Floats, n: int) -> float:
     return (1.0 + upper) / (1.0 - upper) * (1.0 - found) / (1.0 + found)
 
 
-def _last_lag(covariance: Floats) -> int:
-    """The last lag before two neighbours add up to nothing, at most a quarter of the block."""
-    most = len(covariance) // 2
-    pairs = covariance[1 : 2 * (most // 2) + 1].reshape(-1, 2).sum(axis=1)
-    ends = np.flatnonzero(pairs <= 0)
-    return int(min(2 * ends[0] if len(ends) else most, most))
+def _last_lags(covariances: Floats) -> NDArray[np.intp]:
+    """The last lag before two neighbours add up to nothing; the last of all where none do."""
+    last = covariances.shape[1] - 1
+    pairs = covariances[:, 1 : 2 * (last // 2) + 1].reshape(len(covariances), -1, 2).sum(axis=2)
+    ended = pairs <= 0
+    return np.where(ended.any(axis=1), 2 * ended.argmax(axis=1), last)

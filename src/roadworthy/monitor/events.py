@@ -167,7 +167,10 @@ def plain_names(names: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
     [7, 'a', 'b']
     """
     found: Sequence[Any] = names.tolist() if isinstance(names, np.ndarray) else names
-    if set(map(type, found)) <= {str, int}:
+    if isinstance(names, np.ndarray) and names.dtype.kind in "iuU":
+        return found
+    types = list(map(type, found))
+    if types.count(str) == len(types) or set(types) <= {str, int}:
         return found
     return [plain_name(name) for name in found]
 
@@ -202,9 +205,9 @@ def checked_times(time: ArrayLike, n: int, name: Any) -> Floats:
     times = np.asarray(time, dtype=np.float64)
     if times.shape != (n,):
         raise EventError(f"{n} events need {n} times in seconds, found shape {times.shape}")
-    wrong = np.flatnonzero(~(np.abs(times) < LATEST))
-    if wrong.size:
-        i = int(wrong[0])
+    fine = np.abs(times) < LATEST
+    if not fine.all():
+        i = int(fine.argmin())
         raise EventError(f"event {name(i)} has the time {times[i]}; give finite seconds, such as those since 1970")
     return times
 

@@ -24,6 +24,8 @@ from roadworthy.monitor.events import Cells, Floats, Marks, Name, given_name, ma
 
 GONE = 8192
 """Names that have left and still take room: so many are thrown away together."""
+WARY = 100
+"""Calls for which names are looked up before they are taken, after one that brought names again: where one does, others follow."""
 
 
 class Recent:
@@ -40,6 +42,7 @@ class Recent:
         self._gone = 0
         self.known: set[Name] = set()
         """The names of all that are held."""
+        self._wary = 0
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -110,11 +113,34 @@ class Recent:
             self.known.discard(self._names[self._gone])
             self._leave(1)
 
-    def put(self, time: Floats, key: Marks | None, cell: Cells, names: Sequence[Name]) -> None:
-        """Add events whose names are distinct and not held; their marks may be left to be worked out."""
+    def claim(self, names: Sequence[Name]) -> bool:
+        """Take names for events to be put next; where one of them is held, or comes twice, nothing is taken, and that is said.
+
+        To add all and see by how many there are more takes half as long as to look for each before, but to take them back is slow.
+        """
+        known, before = self.known, len(self.known)
+        if self._wary:
+            self._wary -= 1
+            if not known.isdisjoint(names) or len(set(names)) < len(names):
+                self._wary = WARY
+                return False
+        known.update(names)
+        if len(known) == before + len(names):
+            return True
+        added = set(names)
+        added.difference_update(self.first_names(len(self)))
+        known.difference_update(added)
+        self._wary = WARY
+        return False
+
+    def put(
+        self, time: Floats, key: Marks | None, cell: Cells, names: Sequence[Name], *, claimed: bool = False
+    ) -> None:
+        """Add events whose names are distinct and not held, or `claimed`; their marks may be left to be worked out."""
         if not len(time):
             return
-        self.known.update(names)
+        if not claimed:
+            self.known.update(names)
         added = _Added(time, np.zeros(len(time), dtype=np.uint64) if key is None else key, cell, names)
         if not (time[1:] > time[:-1]).all():
             added = added.ordered()

@@ -29,13 +29,14 @@ class Reliance:
     """What settles that the windows of an estimator can be relied on."""
 
     def __init__(self, estimator: Estimator) -> None:
+        from scipy.special import xlogy
         from scipy.stats import chi2
 
         from roadworthy.analysis.risk.doubts import STRANGE
         from roadworthy.analysis.risk.firm_kinds import firm_rows
 
         calibration = estimator.calibration
-        self.enough = estimator.separation.enough
+        self.enough, self._xlogy = estimator.separation.enough, xlogy
         self._bins = calibration.shift.bins
         self._rows, self._ends = float(firm_rows(calibration).min()), 2.0 * len(calibration.names)
         self._allowed = SAFELY * float(chi2.isf(STRANGE / 2.0, max(self._bins - 1, 1)))
@@ -53,12 +54,12 @@ class Reliance:
         if not self.enough:
             return np.zeros(len(windows), dtype=bool)
         wide = 2 * self._bins + 1
-        codes = self._code[windows] + wide * np.arange(len(windows))[:, None]
-        table = np.bincount(codes.ravel(), minlength=wide * len(windows)).reshape(-1, wide)[:, :-1].astype(np.float64)
-        by_shift, outside = table[:, 0::2] + table[:, 1::2], table[:, 1::2].sum(axis=1)
+        codes = self._code.take(windows)
+        codes += wide * np.arange(len(windows))[:, None]
+        table = np.bincount(codes.ravel(), minlength=wide * len(windows)).reshape(-1, wide).astype(np.float64)
+        by_shift, outside = table[:, 0:-1:2] + table[:, 1::2], table[:, 1::2].sum(axis=1)
         n = by_shift.sum(axis=1)
-        some = np.maximum(n, 1.0)
-        best = (by_shift * np.log(np.maximum(by_shift, 1.0) / some[:, None])).sum(axis=1)
+        best = self._xlogy(by_shift, by_shift).sum(axis=1) - self._xlogy(n, n)
         gap = best - (by_shift @ self._log_mixed).max(axis=1)
         scale = 2.0 * shrink / (1.0 + 2.0 * n * shrink / max(self._rows, 1.0))
         found = (n >= max(least, 1.0)) & (gap * scale <= self._allowed)

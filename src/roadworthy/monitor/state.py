@@ -119,7 +119,11 @@ class State:
     def add(self, time: Floats, mark: Marks | None, cell: Cells, names: Sequence[Name]) -> Taken:
         """Count events in the order in which they arrived: the same as one after the other."""
         batch = _Batch(time, mark, cell, names)
-        if batch.repeats_itself() or len(time) > self.recent.capacity:
+        if len(time) > self.recent.capacity:
+            return self._one_by_one(batch)
+        if batch.all_in_time(self.newest, self.lateness) and not self._near_the_end(time) and self.recent.claim(names):
+            return self._counted(batch, claimed=True)
+        if batch.repeats_itself():
             return self._one_by_one(batch)
         new = batch.unknown(self.recent.known)
         if len(new.time) < len(time) and self._forgets(batch, len(new.time)):
@@ -129,15 +133,7 @@ class State:
         self.taken, self.furthest = self.taken + refused, max(self.furthest, furthest)
         if self._near_the_end(in_time.time):
             return refused + self._one_by_one(in_time)
-        if len(in_time.time):
-            self.newest = max(self.newest, float(in_time.time.max()))
-            self.recent.put(*in_time)
-            self.arrivals.add(in_time.time, in_time.cell)
-            self.buckets.add(in_time.time, in_time.cell)
-        unscored = int((in_time.cell < 0).sum())
-        counted = Taken(len(in_time.time) - unscored, 0, 0, unscored)
-        self.taken = self.taken + counted
-        return refused + counted
+        return refused + self._counted(in_time)
 
     def merge(self, other: State) -> None:
         """Take over what another state holds; an event that both hold is counted once."""
@@ -177,6 +173,18 @@ class State:
         self.taken = Taken(*numbers)
         return what
 
+    def _counted(self, batch: _Batch, *, claimed: bool = False) -> Taken:
+        """Count events of which all are new and in time."""
+        if len(batch.time):
+            self.newest = max(self.newest, float(batch.time.max()))
+            self.recent.put(*batch, claimed=claimed)
+            self.arrivals.add(batch.time, batch.cell)
+            self.buckets.add(batch.time, batch.cell)
+        unscored = int(np.count_nonzero(batch.cell < 0))
+        counted = Taken(len(batch.time) - unscored, 0, 0, unscored)
+        self.taken = self.taken + counted
+        return counted
+
     def _one_by_one(self, batch: _Batch) -> Taken:
         before = self.taken
         keys = [None] * len(batch.time) if batch.mark is None else batch.mark.tolist()
@@ -214,6 +222,10 @@ class _Batch(NamedTuple):
         if known.isdisjoint(self.names):
             return self
         return self._only(np.array([name not in known for name in self.names]))
+
+    def all_in_time(self, newest: float, lateness: float) -> bool:
+        """Whether none is too late, whichever came before it."""
+        return not len(self.time) or bool(self.time.min() >= max(newest, self.time.max()) - lateness)
 
     def in_time(self, newest: float, lateness: float) -> tuple[_Batch, float]:
         """Those that are not too late when they arrive, and by how much the latest of the others is."""

@@ -70,6 +70,7 @@ class Watching:
         self.alarmed = Alarmed()
         self.by_labels = ByLabels()
         self._held = (0, 1.0)
+        self._read_by: tuple[float, tuple[Pass, ...]] = (math.nan, ())
         self._looked = 0
         self._first = max(bundle.alarm.window, FIRST) if bundle.alarm else FIRST
         self._next_time = self._first
@@ -203,7 +204,7 @@ class Watching:
         if len(cells) > 4 * spare:
             cells = cells[: len(cells) - spare]
         window = self.rule.window if self.rule else min(self.bundle.windows.lengths)
-        scores = self.scores.shift[cells[cells >= 0]]
+        scores = self.scores.shift.take(cells[cells >= 0])
         return integrated_time(scores, window=window, variance=self.scores.variance, sure=sure)
 
     def _shrink(self) -> float:
@@ -225,21 +226,19 @@ class Watching:
         asked = self._asked(positions)
         reasons = dict(zip(asked.tolist(), self._doubts(state, ends[asked]), strict=True))
         low = np.array([p.off if warned else p.on for p in passes])
-        notable = np.any(values >= low[:, None], axis=0)
-        notable[asked] = True
-        for i, (column, something) in enumerate(zip(values.T.tolist(), notable.tolist(), strict=True)):
-            if not (something or self.active):
+        rings: list[bool] = np.any(values >= low[:, None], axis=0).tolist()
+        for i, column in enumerate(values.T.tolist()):
+            if not (rings[i] or i in reasons or self.active):
                 continue
             at = int(positions[i]), int(ends[i])
             if i in reasons:
                 self._told(state, *at, reasons[i])
             if not self.active:
-                ringing = _ringing(passes, column, warned=warned)
-                if ringing:
+                if rings[i]:
                     if self.mute and self._doubts(state, ends[i : i + 1])[0] is None:
                         # Figures that suffice for an alarm are figures that can be told; whether they stay so is asked again.
                         self._told(state, *at, None)
-                    self._say(state, *at, "raised", length=ringing[0].length)
+                    self._say(state, *at, "raised", length=_ringing(passes, column, warned=warned)[0].length)
                 continue
             quiet = all(value < p.off for p, value in zip(passes, column, strict=True))
             if quiet and self._doubts(state, ends[i : i + 1])[0] is None:
@@ -250,10 +249,16 @@ class Watching:
 
     def _passed(self, state: State, ends: np.ndarray) -> tuple[tuple[Pass, ...], np.ndarray]:
         """What is read of a stream whose events are so alike, and the log-odds (passes, ends) that it says."""
-        assert self.rule is not None
-        passes = self.rule.passes(self.time)
+        passes = self._passes()
         values = [self._values(state, ends, p.length) for p in passes]
-        return passes, np.stack(values) if values else np.zeros((0, len(ends)))
+        return passes, np.array(values) if values else np.zeros((0, len(ends)))
+
+    def _passes(self) -> tuple[Pass, ...]:
+        """What is read, worked out again where the time by which the alarm is judged has changed."""
+        assert self.rule is not None
+        if self._read_by[0] != self.time:
+            self._read_by = self.time, self.rule.passes(self.time)
+        return self._read_by[1]
 
     def _values(self, state: State, ends: np.ndarray, length: int) -> np.ndarray:
         """The log-odds of so many events before each of these ends; minus infinity where there are fewer."""
@@ -276,7 +281,7 @@ class Watching:
         """Which looks are the first of a window: there it is asked whether its figures can be relied on."""
         assert self.rule is not None
         window, stride = self.rule.window, self.rule.stride
-        return np.flatnonzero((positions // window > (positions - stride) // window) | (stride >= window))
+        return np.flatnonzero(positions % window < stride)
 
     def _doubts(self, state: State, ends: np.ndarray) -> list[str | None]:
         """Why the figures of windows cannot be relied on."""
@@ -284,8 +289,8 @@ class Watching:
         window = self.rule.window
         if not len(ends):
             return []
-        windows = state.arrivals.cell[ends[:, None] + np.arange(-window, 0)]
-        if self.rule.beyond(self.time):
+        windows = state.arrivals.cell.take(ends[:, None] + np.arange(-window, 0))
+        if not self._passes():
             # At the start of a stream nobody can tell yet, and that is no alarm.
             known = state.counted - len(state.arrivals) + ends >= FEW
             why = self.rule.why_not(self.time)
