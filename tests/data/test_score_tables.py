@@ -154,6 +154,17 @@ def test_a_time_that_is_none_is_refused_by_its_row(tmp_path):
     assert "row 2: time is 'noon'" in said and "--time COLUMN" in said
 
 
+def test_a_time_that_is_none_among_numbers_is_refused_by_its_row_and_not_by_the_first(tmp_path):
+    said = refusal(written(tmp_path, "time,energy\n1000000000.0,1\n1000000010.0,2\nyesterday,3\n1000000030.0,4\n"))
+    assert "row 3: time is 'yesterday', neither a number of seconds nor a date" in said and "--time COLUMN" in said
+
+
+@pytest.mark.parametrize("cells", [("12.5", "2026-01-01"), ("2026-01-01", "12.5")])
+def test_numbers_and_dates_in_one_column_of_times_are_refused_where_they_meet(tmp_path, cells):
+    said = refusal(written(tmp_path, f"time,energy\n,0\n{cells[0]},1\n{cells[0]},2\n{cells[1]},3\n"))
+    assert f"row 4: time is {cells[1]!r}, and {cells[0]!r} above it" in said
+
+
 @pytest.mark.parametrize("name", ["kind", "role", "shift", "fold", "Kind"])
 @pytest.mark.parametrize("clean", ["clean", "ind", "in_distribution", "none", "", "Clean"])
 def test_the_kind_goes_by_several_names_and_so_does_clean(tmp_path, name, clean):
@@ -272,7 +283,7 @@ def test_duplicated_names_in_parquet_are_refused(tmp_path):
 def test_rows_without_a_kind_are_not_taken_for_clean_beside_rows_that_are_called_so(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("kind,correct,energy\nclean,1,0.1\n,0,0.9\nfog,0,0.8\n")
-    with pytest.raises(DataError, match="some rows have no kind"):
+    with pytest.raises(DataError, match=r"rows\.csv, row 2: there is no kind, while other rows are called clean"):
         read_scores(path)
     assert read_scores(path, clean=("clean", "")).kind.tolist() == ["clean", "clean", "fog"]
 
@@ -280,10 +291,10 @@ def test_rows_without_a_kind_are_not_taken_for_clean_beside_rows_that_are_called
 @pytest.mark.parametrize(
     ("early", "late", "clean", "says"),
     [
-        ("clean", "", None, "some rows have no kind"),
-        ("", "clean", None, "some rows have no kind"),
-        ("IND", " ", None, "some rows have no kind"),
-        ("day", "clean", "day", "'clean' is there beside 'day'"),
+        ("clean", "", None, "rows.csv, row 4,001: there is no kind"),
+        ("", "clean", None, "rows.csv, row 1: there is no kind"),
+        ("IND", " ", None, "rows.csv, row 4,001: there is no kind"),
+        ("day", "clean", "day", "rows.csv, row 4,001: the kind 'clean' is there beside 'day'"),
     ],
 )
 def test_kinds_are_judged_by_the_whole_file_however_it_is_cut(tmp_path, monkeypatch, early, late, clean, says):

@@ -207,19 +207,39 @@ def _one_by_one(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray
     """Dates of which some have a zone and some have none, or a cell that is no date at all."""
     import datetime
 
-    made = np.full(len(cells), np.nan)
+    made, numbers = np.full(len(cells), np.nan), list[int]()
     for row, text in enumerate(cells.to_pylist()):
         if text is None:
             continue
         try:
             moment = datetime.datetime.fromisoformat(text)
         except ValueError:
+            if _is_number(text):
+                numbers.append(row)
+                continue
             raise DataError(
                 f"{where.row(row)}: {column} is {text!r}, neither a number of seconds nor a date like 2026-03-02T08:30:00Z "
                 "(choose another column with --time COLUMN)"
             ) from None
         made[row] = (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+    if numbers:
+        date = int(np.argmax(~np.isnan(made)))
+        raise DataError(
+            f"{where.row(max(date, numbers[0]))}: {column} is {cells[max(date, numbers[0])].as_py()!r}, and "
+            f"{cells[min(date, numbers[0])].as_py()!r} above it; write numbers of seconds in all rows, or dates in all"
+        )
     return made
+
+
+def _is_number(text: str) -> bool:
+    """Whether a cell is read as a number: not all that Python takes for one is."""
+    import pyarrow as pa
+
+    try:
+        pa.scalar(text).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 class _Encoded(NamedTuple):

@@ -126,7 +126,7 @@ class ScoreFile:
 
     def pieces(self, *, rows: int = ROWS) -> Iterator[ScoreTable]:
         """The rows in the order of the file, so many at a time."""
-        start, kinds = 0, set[str]()
+        start, kinds = 0, dict[str, int]()
         for piece in self.opened.pieces([*self.found.values(), *self.scores.values()], set(self.scores.values()), rows):
             if len(piece):
                 yield self._table(piece, start, kinds)
@@ -145,8 +145,8 @@ class ScoreFile:
             columns, **given, source=self.path.name, n=sum(p.n for p in parts), notes=tuple(notes), labelled=labelled
         )
 
-    def _table(self, piece: pa.Table, start: int, kinds: set[str]) -> ScoreTable:
-        """A piece; `kinds` are the names of kinds up to here, since what they mean together is no matter of a piece."""
+    def _table(self, piece: pa.Table, start: int, kinds: dict[str, int]) -> ScoreTable:
+        """A piece; `kinds` are those up to here, with the first row of each: what they mean together is no matter of a piece."""
         where = score_cells.Where(self.path.name, start)
         columns = {name: score_cells.scores(piece[c], c, where) for name, c in self.scores.items()}
         given: dict[str, Any] = dict.fromkeys(NAMES)
@@ -163,7 +163,7 @@ class ScoreFile:
             else:
                 given[role] = score_cells.words(cells)
         if given["kind"] is not None:
-            given["kind"] = _with_clean(given["kind"], self.clean, kinds)
+            given["kind"] = _with_clean(given["kind"], self.clean, kinds, where)
         return ScoreTable(columns, **given, source=self.path.name, n=len(piece), labelled=labelled)
 
 
@@ -301,20 +301,24 @@ def _without_row_numbers(table: ScoreTable) -> ScoreTable:
     return replace(table, columns=kept, notes=(*table.notes, *notes))
 
 
-def _with_clean(kinds: np.ndarray, clean: tuple[str, ...], seen: set[str]) -> np.ndarray:
+def _with_clean(
+    kinds: np.ndarray, clean: tuple[str, ...], seen: dict[str, int], where: score_cells.Where
+) -> np.ndarray:
     """The kinds with one name for those without shift; `seen` are all names in the file up to here, these among them."""
-    found, at = np.unique(kinds, return_inverse=True)
+    found, first, at = np.unique(kinds, return_index=True, return_inverse=True)
     names = [str(k) for k in found]
-    seen.update(names)
-    if not clean and any(not k.strip() for k in seen) and any(k.strip() and _is_clean(k, clean) for k in seen):
+    for name, row in zip(names, first.tolist(), strict=True):
+        seen.setdefault(name, where.start + row)
+    file, nameless = where._replace(start=0), [row for k, row in seen.items() if not k.strip()]
+    if not clean and nameless and any(k.strip() and _is_clean(k, clean) for k in seen):
         raise DataError(
-            "some rows have no kind while others are called clean: write the kind of every row, or say with --clean NAME which "
-            "kinds are without shift (an empty one is '')"
+            f"{file.row(min(nameless))}: there is no kind, while other rows are called clean: write the kind of every row, or "
+            "say with --clean NAME which kinds are without shift (an empty one is '')"
         )
     if clean and CLEAN in seen and CLEAN not in clean:
         raise DataError(
-            f"the kind {CLEAN!r} is there beside {', '.join(map(repr, clean))}; give --clean for both if both are without shift, "
-            "else rename one"
+            f"{file.row(seen[CLEAN])}: the kind {CLEAN!r} is there beside {', '.join(map(repr, clean))}; give --clean for both if "
+            "both are without shift, else rename one"
         )
     return np.array([CLEAN if _is_clean(k, clean) else k for k in names], dtype=str)[at]
 
