@@ -128,6 +128,10 @@ def test_an_alarm_that_was_not_taken_is_sent_after_a_restart_and_only_then(bundl
         ("http://[::1/x", "it cannot be read"),
         ("alerts.example/hook", "does not begin with http"),
         ("http://me:secret@127.0.0.1:99999/x", "its port is not a number"),
+        ("http://a b/", "none that a machine can have"),
+        ("http://me:x/secret@127.0.0.1:1/", "write the / ? and # of a password as %2F %3F and %23"),
+        ("http://me:secret?x@127.0.0.1:1/", "write the / ? and # of a password as %2F %3F and %23"),
+        ("http://me:secret@a b/", "none that a machine can have"),
     ],
 )
 def test_an_address_that_can_never_be_reached_is_refused_at_the_start(bundle_path, tmp_path, capsys, address, says):

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import base64
 import http.client
+import re
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
 _PLAIN = "/%:@!$&'()*+,;=-._~?[]"
 """Characters of a path and its query that go as they are."""
+_NAME = re.compile(r"[\w.:%~-]+")
+"""What a name, or a number in its place, is made of; http.client would fail on a space."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,15 @@ class Address:
     path: str
     authorization: str = field(default="", repr=False)
     """The header for the user and the password that stood in the address; empty where there were none."""
+
+    @property
+    def prefix(self) -> str:
+        """What further paths come behind: several services may stand behind one gateway, each under a path of its own.
+
+        >>> address_of("http://gateway/a/").prefix, address_of("http://gateway").prefix
+        ('/a', '')
+        """
+        return self.path.partition("?")[0].rstrip("/")
 
     def connection(self, timeout: float) -> http.client.HTTPConnection:
         """A connection, not opened yet."""
@@ -51,11 +63,12 @@ def address_of(text: str) -> Address:
     except ValueError:
         port = 0
     if port == 0:
-        raise ValueError("its port is not a number from 1 to 65535")
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        raise ValueError(f"its name {host[:80]!r} is none that a machine can have") from None
+        hint = (
+            "; write the / ? and # of a password as %2F %3F and %23" if "@" in text and "@" not in parts.netloc else ""
+        )
+        raise ValueError(f"its port is not a number from 1 to 65535{hint}")
+    if not _can_be_a_name(host):
+        raise ValueError("its name is none that a machine can have")
     path = quote(parts.path or "/", safe=_PLAIN) + (f"?{quote(parts.query, safe=_PLAIN)}" if parts.query else "")
     authorization = ""
     if parts.username is not None:
@@ -65,11 +78,21 @@ def address_of(text: str) -> Address:
 
 
 def without_password(text: str) -> str:
-    """An address as it may be shown.
+    """An address as it may be shown: of what stands before the last @, wherever that is, no more than http:// or https://.
 
-    >>> without_password("http://me:secret@alerts.example:99999/hook")
-    'http://...@alerts.example:99999/hook'
+    >>> without_password("http://me:secret@alerts.example:99999/hook"), without_password("http://me:se/cret@alerts.example")
+    ('http://...@alerts.example:99999/hook', 'http://...@alerts.example')
     """
-    scheme, sign, rest = text.partition("://")
-    place, slash, path = rest.partition("/")
-    return f"{scheme}{sign}{'...@' if '@' in place else ''}{place.rpartition('@')[2]}{slash}{path}"
+    before, sign, rest = text.rpartition("@")
+    if not sign:
+        return text
+    scheme = next((s for s in ("http://", "https://") if before.lower().startswith(s)), "")
+    return f"{scheme}...@{rest}"
+
+
+def _can_be_a_name(host: str) -> bool:
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return _NAME.fullmatch(host) is not None

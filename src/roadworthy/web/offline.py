@@ -68,7 +68,8 @@ def together(sources: Sequence[str], *, bundle: Path | None = None, token: str |
     whole = Monitor(chosen)  # a replica of its own, into which each of the others can be merged again
     for other in found:
         whole.merge(other)
-    return Together(whole, tuple(without_password(name) for name, one in zip(sources, found, strict=True) if one.alarm))
+    alarmed = [name for name, one in zip(sources, found, strict=True) if one.alarm]
+    return Together(whole, tuple(without_password(name) if _is_address(name) else name for name in alarmed))
 
 
 def kept(monitor: Monitor, path: Path) -> None:
@@ -102,20 +103,25 @@ def _monitor_at(path: Path) -> Monitor:
 
 
 def _is_address(text: str) -> bool:
-    return text.startswith(("http://", "https://"))
+    return text.lower().startswith(("http://", "https://"))
 
 
 def _asked(method: str, address: str, path: str, token: str | None) -> bytes:
     try:
         place = address_of(address)
+        if "?" in place.path:
+            raise ValueError("it has a question mark, and what is asked comes behind its path")
     except ValueError as error:
         raise StoreError(
             f"{without_password(address)} is no address of a monitor: {error}; write it as in http://127.0.0.1:8321"
         ) from None
+    if token and not token.isprintable():
+        raise StoreError("the token has a line break, or another character that no header can carry")
     address, connection = without_password(address), place.connection(TIMEOUT_S)
-    authorization = f"Bearer {token}" if token else place.authorization
+    authorization = (f"Bearer {token}" if token else place.authorization).encode()
+    headers = {"Authorization": authorization} if authorization else {}
     try:
-        connection.request(method, path, headers={"Authorization": authorization} if authorization else {})
+        connection.request(method, place.prefix + path, headers=headers)
         answer = connection.getresponse()
         body = answer.read()
     except (OSError, http.client.HTTPException) as error:

@@ -108,7 +108,7 @@ class Sidecar:
             raise ServiceError(
                 f"--proxy {without_password(self.address)!r} is no server address: {error}; write it as in http://127.0.0.1:8000"
             ) from None
-        self._prefix = self._place.path.partition("?")[0].rstrip("/")
+        self._prefix = self._place.prefix
         self._remark = Remarks()
         self._threads = ThreadPoolExecutor(AT_ONCE, "sidecar")
         self._room = InFlight(self.in_flight)
