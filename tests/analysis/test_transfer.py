@@ -644,3 +644,11 @@ def test_long_windows_of_an_unseen_kind_keep_their_doubt():
         widths.append(found.risk_high[0] - found.risk_low[0])
         inside += bool(found.risk_low[0] <= 1 - (0.91 * 0.5 + 0.64 * 0.5) <= found.risk_high[0])
     assert min(widths) > 0.3 * np.median(widths) and inside >= 36
+
+
+def test_points_are_those_of_the_estimate(calibration, windows):
+    for tree in (accuracy_tree(), detector_tree(POLYP_COSTS)):
+        estimator = Estimator(calibration, tree)
+        found, told = estimator.points(windows, shrink=0.7), estimator.estimate(windows, shrink=0.7)
+        for figure, name in zip(found, ("rate", "accuracy", "risk"), strict=True):
+            assert figure == pytest.approx(getattr(told, name), rel=1e-9, abs=1e-12)

@@ -45,21 +45,14 @@ def audit(
     rest = (1.0 - found.covered) * (float(model.accuracy_high[0]) - float(model.accuracy_low[0])) / 2.0
     half = math.hypot((found.high - found.low) / 2.0, rest)
     low, high = (min(1.0, max(0.0, end)) for end in (found.value - half, found.value + half))
-    slope = _slope(bundle, float(model.rate[0]))
+    steep = slope(bundle, float(model.rate[0]))
     risk = float(model.risk[0])
     costs = sorted(
-        min(max(risk + slope * (a - accuracy), bundle.tree.costs[0]), bundle.tree.costs[1]) for a in (low, high)
+        min(max(risk + steep * (a - accuracy), bundle.tree.costs[0]), bundle.tree.costs[1]) for a in (low, high)
     )
     value = min(1.0, max(0.0, found.value))
-    at = min(max(risk + slope * (value - accuracy), bundle.tree.costs[0]), bundle.tree.costs[1])
+    at = min(max(risk + steep * (value - accuracy), bundle.tree.costs[0]), bundle.tree.costs[1])
     return Audited(value, low, high, at, costs[0], costs[1], found.labels, found.covered, is_carried, found.overstated)
-
-
-def labelled(state: State, reading: Reading) -> int:
-    """How many events of a window have labels."""
-    if not reading.first:
-        return 0
-    return int(_labelled(state, state.recent.mark[len(state.recent) - reading.first :]).sum())
 
 
 def _labelled(state: State, marks: np.ndarray) -> np.ndarray:
@@ -98,7 +91,7 @@ def _carried(
     return carried(expected, reached, residual, probability, confidence=confidence, weights=importance)
 
 
-def _slope(bundle: Bundle, rate: float) -> float:
+def slope(bundle: Bundle, rate: float) -> float:
     """How the risk changes with the accuracy, all conditional accuracies moving together: the tree is linear in them."""
     from roadworthy.analysis.risk.tree import expectation
 

@@ -1,10 +1,10 @@
 """The alarm by labels: what was found out afterwards proves that the risk is not tolerable, whatever the scores say.
 
-Scores may be blind to what goes wrong. Where labels of a window's own events say that its risk is above the tolerable, at 97.5%
-(one-sided) and by more than their own chance, and that more goes wrong than the scores say, that is an alarm: raised when labels
-come, cleared when none of the windows says so any longer, because further labels say otherwise or because the labelled events have
-left. Labels that are carried over from earlier events correct figures, but they raise no alarm: their events are no longer among
-those that are watched.
+Scores may be blind to what goes wrong. Where the labels of events that are still held prove a risk above the tolerable, an alarm
+is raised: by evidence that healthy streams reach half as often as false alarms are accepted, however often one looks
+(`roadworthy.monitor.evidence`; the other half are the scores'). It is judged up to the last event that has a label, so that labels
+may come as late as they do. It is cleared where labels prove the opposite, or where those that raised it are taken back; not
+because no more come.
 
 >>> from roadworthy.monitor.labels import Audited
 >>> audited = Audited(0.69, 0.62, 0.76, 15.5, 12.1, 18.8, labels=200, covered=1.0, carried=False)
@@ -20,97 +20,119 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from roadworthy.monitor.alarms import Alarm
-from roadworthy.monitor.audit import audit, labelled
-from roadworthy.monitor.labels import Audited
-from roadworthy.monitor.windows import Reading
+from roadworthy.monitor.audit import LAST, slope
+from roadworthy.monitor.evidence import CLEARED, Costs, Gains, Stretch, gains_of, time_of, walk
+from roadworthy.monitor.labels import Audited, Weighed
 
 if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.state import State
 
-SURE = 0.95
-"""Of the two-sided interval whose lower end must be above the tolerable: one-sided 97.5%."""
-ENOUGH = 30
-"""Labels of a window from which on they may raise an alarm."""
-CHANCE = 3.3
-"""Standard errors of the labelled answers' own chance between risk and tolerable: labels are looked at again and again."""
+
+HOLDS = CLEARED
+"""The evidence by which an alarm stays on where labels were corrected, or come for events before others."""
 
 
 class Proof(NamedTuple):
-    """A window whose labels say that its risk is above the tolerable."""
+    """Labels that prove a risk above the tolerable."""
 
+    labels: int
+    wrong: int
     events: int
-    audited: Audited
+    """Among which they lie."""
+    risk: float
+    """What these cost by their labels, and by the model where there are none."""
+    since: float
+    """When the first of these events was."""
 
 
 @dataclass
 class ByLabels:
-    """Whether the alarm by labels is on, how many were raised or cleared, and up to which event it was looked at."""
+    """Whether the alarm by labels is on, since when, and how often it was raised or cleared."""
 
     on: bool = False
     said: int = 0
-    looked: int = 0
+    since: float = math.nan
+    """When the first event was whose label is part of the proof."""
 
-    def due(self, counted: int, stride: int) -> bool:
-        """Whether so many events more have come that labels may have left their window."""
-        return self.on and counted // stride > self.looked // stride
-
-    def look(self, proof: Proof | None, bundle: Bundle, state: State, *, scores_alarm: bool) -> Alarm | None:
+    def look(self, state: State, bundle: Bundle, *, time: float, scores_alarm: bool) -> Alarm | None:
         """What is to be said now; nothing is cleared while the scores' own alarm is on."""
-        self.looked = state.counted
-        if (proof is not None) == self.on:
+        rule, was_on = bundle.alarm, self.on
+        oldest = float(state.recent.time[0]) if len(state.recent) else math.inf
+        labels = [label for label in state.labels.last(LAST) if label.time >= oldest]
+        if rule is None or bundle.tolerable is None or not labels:
             return None
-        self.on, self.said = proof is not None, self.said + 1
-        if proof is not None:
-            said = proof.audited
-            reason = (
-                f"by labels: {said.labels:,} of them say a risk of {said.risk:.4g} ({said.risk_low:.4g} to "
-                f"{said.risk_high:.4g}) {bundle.unit}, and {bundle.tolerable:.4g} is tolerable"
+        proven = math.log(2.0 / rule.per_event)
+        judged, gains = _judged(labels, state, bundle, shrink=1.0 / time)
+        # Evidence of which a part has left stays what it was; else labels that were corrected would not count.
+        left = self.on and self.since < labels[0].time
+        alike = time_of(judged, gains, held=time)
+        # How alike labels are is known better and better: that alone takes nothing back.
+        raised = min(HOLDS, proven) if self.on else proven
+        found = walk(gains, time=alike, raised=raised, on=left)
+        self.on = found.on
+        if self.on and not left:
+            self.since = labels[found.first].time
+        if self.on == was_on:
+            return None
+        self.said += 1
+        if self.on:
+            return self._raised(
+                _proof(labels[found.first :], judged, gains, found.first, bundle.tolerable), bundle, state
             )
-            when, number, read = state.newest, state.counted, proof.events
-            return Alarm(when, number, "raised", risk=said.risk, reason=reason, read=read, by_labels=self.said)
         if scores_alarm:
             return None
-        reason = "by labels: those of the windows no longer say so"
+        reason = "by labels: they no longer say so"
         return Alarm(state.newest, state.counted, "cleared", reason=reason, by_labels=self.said)
+
+    def _raised(self, proof: Proof, bundle: Bundle, state: State) -> Alarm:
+        reason = (
+            f"by labels: of {proof.labels:,} answers to {proof.events:,} events {proof.wrong:,} are wrong, a risk of "
+            f"{proof.risk:.4g} {bundle.unit}, and {bundle.tolerable:.4g} is tolerable"
+        )
+        when, number = state.newest, state.counted
+        return Alarm(when, number, "raised", risk=proof.risk, reason=reason, read=proof.events, by_labels=self.said)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return asdict(self)
+        return {**asdict(self), "since": self.since if self.on else None}
 
     @classmethod
     def from_dict(cls, record: dict[str, Any] | None) -> ByLabels:
         """The inverse of `to_dict`; None of a state of before there was such an alarm."""
-        return cls(**record) if record else cls()
+        if not record:
+            return cls()
+        since = record.get("since")
+        return cls(bool(record["on"]), int(record["said"]), math.nan if since is None else float(since))
 
 
-def proof(bundle: Bundle, state: State, readings: list[Reading], *, shrink: float) -> Proof | None:
-    """The first of these windows whose own labels say that the risk is above the tolerable; None where none does."""
-    if bundle.tolerable is None:
-        return None
-    for reading in readings:
-        if labelled(state, reading) < ENOUGH:
-            continue
-        found = audit(bundle, state, reading, shrink=shrink, confidence=SURE)
-        if found is None or found.carried or not found.risk_low > bundle.tolerable:
-            continue
-        if _by_themselves(bundle, found) and _worse_than_told(bundle, reading, found, shrink):
-            return Proof(reading.first, found)
-    return None
+def _judged(labels: list[Weighed], state: State, bundle: Bundle, *, shrink: float) -> tuple[Stretch, Gains]:
+    """The labels among the events that are held: from a window before the last of them, or from the first one."""
+    recent = state.recent
+    at = np.searchsorted(recent.time, np.array([label.time for label in labels]), side="right") - 1
+    first = max(0, min(int(at[0]), int(at[-1]) + 1 - min(bundle.windows.lengths)))
+    cells = recent.cell[first : int(at[-1]) + 1]
+    scored = cells >= 0
+    counts = np.bincount(cells[scored], minlength=state.cells)[None, :].astype(np.float64)
+    rate, accuracy, risk = (float(figure[0]) for figure in bundle.estimator.points(counts, shrink=shrink))
+    right = bundle.estimator.believe(counts, shrink=shrink).right
+    expected = np.where(scored, right[np.maximum(cells, 0)], accuracy)
+    stands = 1.0 / np.maximum([label.probability for label in labels], 1.0 / len(cells))
+    judged = Stretch(at - first, np.array([label.correct for label in labels]), stands, expected)
+    costs = Costs(risk, accuracy, slope(bundle, rate), float(bundle.tolerable or 0.0))
+    return judged, gains_of(judged, costs)
 
 
-def _by_themselves(bundle: Bundle, found: Audited) -> bool:
-    """Whether the risk is above the tolerable by more than the chance of so many answers, all of them labelled or not."""
-    least, greatest = bundle.tree.costs
-    chance = (greatest - least) * math.sqrt(max(found.accuracy * (1.0 - found.accuracy), 0.0) / found.labels)
-    return found.risk - CHANCE * chance > bundle.tolerable  # type: ignore[operator]
-
-
-def _worse_than_told(bundle: Bundle, reading: Reading, found: Audited, shrink: float) -> bool:
-    """Whether labels make the accuracy lower than the scores do: what the scores say alone is the other alarm's."""
-    told = bundle.estimator.estimate(reading.counts, shrink=min(1.0, max(shrink, 1e-6)))
-    return found.accuracy < float(told.accuracy[0])
+def _proof(labels: list[Weighed], judged: Stretch, gains: Gains, first: int, tolerable: float) -> Proof:
+    """What the labels that prove it say in figures."""
+    wrong = sum(not label.correct for label in labels)
+    events = int(judged.at[-1] - judged.at[first]) + 1
+    stands = float(np.maximum(judged.stands[first:].sum(), events))
+    risk = tolerable + float(gains.found[first:].sum()) / stands
+    return Proof(len(labels), wrong, events, risk, labels[0].time)
 
 
 def contradiction(audited: Audited, estimate: tuple[float, float, float]) -> str | None:

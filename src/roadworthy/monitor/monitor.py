@@ -33,7 +33,6 @@ from roadworthy.monitor import labels as auditing
 from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.audit import audit
 from roadworthy.monitor.bundle import Bundle
-from roadworthy.monitor.by_labels import proof
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import (
     Cells,
@@ -143,7 +142,6 @@ class Monitor:
             part = slice(at, at + CHUNK)
             taken = taken + self.state.add(times[part], None, cells[part], names[part])
             self._watching.look(self.state)
-        self._labels_left()
         return taken
 
     def update_one(
@@ -170,7 +168,6 @@ class Monitor:
         outcome = self.state.add_one(time, None, cell, name)
         if self._watching.due(self.state.counted):
             self._watching.look(self.state)
-            self._labels_left()
         return _ONE[outcome]
 
     def risk(self, window: int | str | None = None, at: float | None = None) -> RiskState:
@@ -237,19 +234,8 @@ class Monitor:
             self.look_at_labels()
 
     def look_at_labels(self) -> None:
-        """Raise the alarm by labels where they say that the risk of a window is above the tolerable; clear it where none does."""
-        if self.bundle.alarm is None:
-            return
-        shrink = 1.0 / self.autocorrelation_time
-        cells, windows, groups = self.state.recent.cell, self.bundle.windows, self.scores.group
-        readings = [read(cells, windows, name, groups, shrink=shrink) for name in windows.names]
-        self._watching.look_at_labels(proof(self.bundle, self.state, readings, shrink=shrink), self.state)
-
-    def _labels_left(self) -> None:
-        """Look again at an alarm by labels when events have come by which theirs may have left."""
-        rule = self.bundle.alarm
-        if rule is not None and self._watching.by_labels.due(self.state.counted, rule.stride):
-            self.look_at_labels()
+        """Raise the alarm by labels where they prove a risk above the tolerable; clear it where they prove the opposite."""
+        self._watching.look_at_labels(self.state)
 
     def queue(self, n: int, window: int | str | None = None) -> list[Question]:
         """The n events of a window to label next, with their probabilities, which are remembered for their labels."""

@@ -22,7 +22,7 @@ import numpy as np
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm, Pass
 from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
-from roadworthy.monitor.by_labels import ByLabels, Proof
+from roadworthy.monitor.by_labels import ByLabels
 from roadworthy.monitor.looks import LEAST_SCORED, Watched, too_few
 from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
@@ -125,9 +125,9 @@ class Watching:
         passes, values = self._passed(state, np.array([held]))
         return bool(_ringing(passes, values[:, 0].tolist()))
 
-    def look_at_labels(self, proof: Proof | None, state: State) -> None:
+    def look_at_labels(self, state: State) -> None:
         """Raise or clear the alarm by labels."""
-        said = self.by_labels.look(proof, self.bundle, state, scores_alarm=self.active)
+        said = self.by_labels.look(state, self.bundle, time=self.held_time(state), scores_alarm=self.active)
         if said is not None:
             self.alarms.append(said)
             del self.alarms[:-KEPT]

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from roadworthy.analysis.risk.cells import Calibration
 
+Floats = NDArray[np.float64]
+
 FEW_OF_A_KIND = 10
 """Independent rows below which a kind says nothing about itself, and nothing is decided by it."""
 
@@ -29,7 +31,17 @@ def firm(calibration: Calibration) -> NDArray[np.bool_]:
     return enough if enough[1:].any() else np.ones_like(enough)
 
 
-def firm_rows(calibration: Calibration) -> NDArray[np.float64]:
+def firm_rows(calibration: Calibration) -> Floats:
     """Independent rows of clean, and of the kinds that count."""
-    found: NDArray[np.float64] = calibration.effective[firm(calibration)]
+    found: Floats = calibration.effective[firm(calibration)]
     return found
+
+
+def rows_at(rates: Floats, independent: Floats) -> Floats:
+    """How many rows tell as much about a mixture at each rate as the clean and the shifted ones together.
+
+    No more than at even parts: what an event is takes both, and where one of them is rare the likeliest rate is a guess.
+    """
+    clean, shifted = np.maximum(independent[0], 1.0), 1.0 / np.mean(1.0 / np.maximum(independent[1:], 1.0))
+    result: Floats = 1.0 / ((1.0 - rates) ** 2 / clean + rates**2 / shifted)
+    return np.minimum(result, 4.0 / (1.0 / clean + 1.0 / shifted))

@@ -109,6 +109,11 @@ def told(weights: Floats, points: Floats) -> Floats:
     return result
 
 
+def divided(above: NDArray[np.bool_], weights: Floats) -> tuple[Floats, Floats]:
+    """Of each window, the weight of the values that are above something, and that of the others."""
+    return np.where(above, weights, 0.0).sum(axis=(0, 2)), np.where(above, 0.0, weights).sum(axis=(0, 2))
+
+
 def with_chance(histogram: Histogram, n: Floats, confidence: float) -> tuple[Floats, Floats]:
     """The central interval of a window's own share of right answers: binomial with a probability that the histogram weighs."""
     tail = (1.0 - confidence) / 2.0
