@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from monitored import START, events
 
 from roadworthy.monitor import Bundle, Taken
-from roadworthy.web.clock import LEAP_S, SETTLE_S, Clock
+from roadworthy.web.clock import LEAP_S, PACE, SETTLE_S, Clock
 from roadworthy.web.counting import Counting
 from roadworthy.web.events import Reader
 from roadworthy.web.ledger import Ledger
@@ -60,9 +60,33 @@ def test_a_clock_that_is_corrected_a_little_at_a_time_is_followed():
     machine = Machine()
     machine.clock.now()
     for _ in range(100):
-        assert machine.after(10.0, leap=LEAP_S / 2) == machine.wall
+        assert machine.after(30.0, leap=PACE * 30.0) == pytest.approx(machine.wall, abs=1e-6)
     assert machine.after(1.0, leap=-3.0) == machine.wall + 2.0, "within a leap the last time stands until it is reached"
     assert machine.after(10.0) == machine.wall and not machine.said
+
+
+@pytest.mark.parametrize("creep", [4.9, 1.0, 0.5, 0.2])
+@pytest.mark.parametrize("often", [0.01, 1.0, 5.0])
+def test_a_clock_that_creeps_ahead_is_followed_by_the_time_that_passes_and_not_by_how_often_it_is_asked(creep, often):
+    machine = Machine()
+    machine.clock.now()
+    for _ in range(int(200 / often)):
+        shown = machine.after(often, leap=creep * often)
+    assert shown - (START + 200.0) <= LEAP_S + PACE * 200.0 + 1e-6, "what it was, with what may be made up since"
+    for _ in range(400):
+        shown = machine.after(1.0)
+    assert shown == pytest.approx(machine.wall, abs=1e-6), "a clock that stays where it is is believed after a while"
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 50.0), st.floats(-4.9, 4.9)), max_size=60))
+def test_small_moves_add_up_to_no_more_than_the_time_that_passed_allows(steps):
+    machine, passed = Machine(), 0.0
+    machine.clock.now()
+    for seconds, leap in steps:
+        shown, passed = machine.after(seconds, leap=leap), passed + seconds
+        if machine.said:  # together they are a leap, which is another matter
+            return
+        assert abs(shown - START - passed) <= LEAP_S + PACE * passed + 1e-6
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 1e4), st.floats(-1e6, 1e6)), max_size=30))

@@ -2,7 +2,8 @@
 
 An event that was stamped by a clock a day ahead would make everyone else late for a day, and a clock that goes back would make
 late what has just come. The machine's clock is therefore compared with its count of seconds, which nobody sets. While both
-agree, the clock stands as it is; where it leaps, time goes on by the count of seconds until the clock has kept its new
+agree, the clock stands as it is, and while it is moved a little it is followed: by five seconds at once, and by a tenth of the
+seconds that pass, however often it is asked. Where it leaps, time goes on by the count of seconds until the clock has kept its new
 time for a while: five minutes, or as long as a smaller leap ahead was. A new time ahead is then taken over; one further back is
 approached at half the pace, so that no moment comes twice. After a restart time goes on from where it was (`go_on_from`).
 
@@ -14,6 +15,7 @@ approached at half the pace, so that no moment comes twice. After a restart time
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +24,10 @@ from roadworthy.web.remarks import Remarks
 
 LEAP_S = 5.0
 """By how much a clock may be set at once: by more, it has leapt."""
+PACE = 0.1
+"""Seconds by which it may be moved in each one that passes; those who correct clocks bit by bit move them by a twelfth at most."""
+KEPT_S = 0.5
+"""By how much a clock that keeps its time may seem to be off: it is not read at the same instant as the count of seconds."""
 SETTLE_S = 300.0
 """How long a clock keeps a new time before that is believed; a smaller leap ahead, for as long as it was.
 
@@ -55,6 +61,8 @@ class Clock:
         self._offset: float | None = None
         """The machine's clock less its count of seconds, while the clock is not believed."""
         self._since = 0.0
+        self._allowed = LEAP_S
+        """By how much the clock may be moved now."""
 
     def now(self) -> float:
         """What it shows."""
@@ -65,10 +73,10 @@ class Clock:
                 return wall
             passed, self._counted = max(0.0, counted - self._counted), counted
             apart = wall - self._shown - passed
+            self._allowed = min(LEAP_S, self._allowed + PACE * passed)
             if -LEAP_S <= apart <= LEAP_S:
                 self._offset = None
-                if wall > self._shown:
-                    self._shown = wall
+                self._shown = self._followed(wall, passed)
             else:
                 self._shown = self._doubted(wall, counted, passed, apart)
             return self._shown
@@ -88,11 +96,23 @@ class Clock:
                     "time goes on from there, by the seconds that pass and then at half the pace, until the clock is reached"
                 )
 
+    def _followed(self, wall: float, passed: float) -> float:
+        """The machine's clock, as far as it may be moved in the time that has passed."""
+        assert self._shown is not None
+        shown = max(wall, self._shown)
+        moved = shown - self._shown - passed
+        if abs(moved) > self._allowed:
+            moved = math.copysign(self._allowed, moved)
+            shown = self._shown + passed + moved
+        self._allowed -= abs(moved)
+        return shown
+
     def _doubted(self, wall: float, counted: float, passed: float, apart: float) -> float:
         """What is shown while the machine's clock says something else."""
         assert self._shown is not None
         offset, settled = wall - counted, min(SETTLE_S, apart) if apart > 0 else SETTLE_S
-        if self._offset is None or abs(offset - self._offset) > LEAP_S:
+        kept = KEPT_S + PACE * (counted - self._since)
+        if self._offset is None or abs(offset - self._offset) > kept:
             self._offset, self._since = offset, counted
             self._remark(
                 f"this machine's clock leapt {'ahead' if apart > 0 else 'back'} by {abs(apart):,.0f} s: events without a time "
