@@ -41,6 +41,8 @@ class LabelledRows(NamedTuple):
     kind: np.ndarray
     correct: np.ndarray
     groups: np.ndarray | None = None
+    times: np.ndarray | None = None
+    """Seconds; they say how clean varies where there are no groups."""
 
     @property
     def units(self) -> np.ndarray:
@@ -53,15 +55,16 @@ class LabelledRows(NamedTuple):
     def take(self, rows: np.ndarray) -> LabelledRows:
         """Some of them, by mask or index."""
         columns = {name: column[rows] for name, column in self.columns.items()}
-        groups = None if self.groups is None else self.groups[rows]
-        return LabelledRows(columns, self.kind[rows], self.correct[rows], groups)
+        groups, times = (None if part is None else part[rows] for part in (self.groups, self.times))
+        return LabelledRows(columns, self.kind[rows], self.correct[rows], groups, times)
 
     def calibrated(self, counted: LabelledRows | None = None, *, seed: int = 0) -> Calibration:
         """Learned from these rows, and counted on others, which have every kind of these; else by folds on themselves."""
         from roadworthy.analysis.risk.cells import calibrate
 
         on = None if counted is None else tuple(counted)
-        return calibrate(self.columns, self.kind, self.correct, groups=self.groups, count_on=on, seed=seed)
+        times = (self if counted is None else counted).times
+        return calibrate(self.columns, self.kind, self.correct, groups=self.groups, times=times, count_on=on, seed=seed)
 
 
 def tolerated(

@@ -137,13 +137,22 @@ class Bundle:
 
     @cached_property
     def watch(self) -> Estimator:
-        """What the alarm watches: the same, at a fraction of the cost, and smooth however long the window is."""
+        """What an alarm says of a window: the same, at a fraction of the cost, and smooth however long the window is."""
         return self._estimator(draws=WATCH_DRAWS, rates=WATCH_RATES)
 
-    def _estimator(self, *, draws: int, rates: int | None = None) -> Estimator:
-        from roadworthy.analysis.risk.transfer import RATES, Estimator
+    @cached_property
+    def wary(self) -> Estimator:
+        """What the alarm watches: the same, but where clean differs between groups, every window is one of a hard group."""
+        return (
+            self._estimator(draws=WATCH_DRAWS, rates=WATCH_RATES, wary=True) if self.calibration.between else self.watch
+        )
 
-        return Estimator(
+    def _estimator(self, *, draws: int, rates: int | None = None, wary: bool = False) -> Estimator:
+        from roadworthy.analysis.risk.transfer import RATES, Estimator
+        from roadworthy.monitor.hard_groups import AgainstHardGroups
+
+        kind = AgainstHardGroups if wary else Estimator
+        return kind(
             self.calibration,
             self.tree,
             constants={name: _constant(value, draws) for name, value in sorted(self.constants.items())},
@@ -214,7 +223,7 @@ class Bundle:
         rule = None
         if tolerable is not None:
             rule = alarm_rule(
-                bundle.watch,
+                bundle.wary,
                 windows=[alarm_window] if alarm_window is not None else windows.lengths,
                 stride=stride,
                 false_alarms=false_alarms,

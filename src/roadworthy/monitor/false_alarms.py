@@ -30,7 +30,7 @@ from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.rule_notes import rule_notes
 from roadworthy.monitor.stretches import enough_events, tried_times
 from roadworthy.monitor.tails import FEW, Tails, mixtures, off_for
-from roadworthy.monitor.worlds import clean_worlds, mean_scores, stream, unlucky_worlds
+from roadworthy.monitor.worlds import Swaying, clean_worlds, mean_scores, stream, unlucky_worlds
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
@@ -74,17 +74,18 @@ def alarm_rule(
     calibration = estimator.calibration
     scores = CellScores.of(calibration)
     worlds = clean_worlds(calibration, WORLDS, np.random.default_rng([seed, 1]))
+    swaying = Swaying.of(calibration)
     clean, _, most = estimator.forecast(0.0)
     if clean >= estimator.tolerable:
         watched = Watched(estimator, scores, min(windows), stride or default_stride(min(windows)))
-        highest = highest_after_steps(watched, worlds, seed=seed)
+        highest = highest_after_steps(watched, worlds, seed=seed, swaying=swaying)
         return _rule_that_rings(watched, highest, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
     for window in sorted(windows):
         watched = _quietened(Watched(estimator, scores, window, stride or default_stride(window)), worlds, seed)
-        highest = highest_after_steps(watched, worlds, seed=seed)
+        highest = highest_after_steps(watched, worlds, seed=seed, swaying=swaying)
         if window < max(windows) and _least(_noticed(highest, LIKELIER), not_due) < ENOUGH:
             continue  # not even at the lowest threshold that there is
-        tails = Tails(watched, unlucky_worlds(watched, worlds), seed)
+        tails = Tails(watched, unlucky_worlds(watched, worlds), seed, swaying)
         on = max(LIKELIER, tails.threshold(per_event))
         detects = _noticed(highest, on)
         if _least(detects, not_due) >= ENOUGH:
@@ -171,17 +172,22 @@ def default_stride(window: int) -> int:
     return max(window // 5, min(window // 2, 50), 1)
 
 
-def highest_after_steps(watched: Watched, worlds: Floats, *, seed: int = 0) -> dict[str, Floats]:
+def highest_after_steps(
+    watched: Watched, worlds: Floats, *, seed: int = 0, swaying: Swaying | None = None
+) -> dict[str, Floats]:
     """By kind of shift: the highest log-odds within two windows of steps from none to 30% of it."""
     calibration = watched.estimator.calibration
     # Looks fall anywhere between two strides; the step is taken to lie in the middle.
     ends = watched.window + np.arange((watched.stride + 1) // 2, 2 * watched.window + 1, watched.stride)
     found = {}
+    worlds = worlds[:DETECTIONS]
+    if swaying is not None:
+        worlds = swaying.groups(worlds, np.random.default_rng([seed, 6]))
     for number, kind in enumerate(calibration.kinds[1:], start=1):
         rng = np.random.default_rng([seed, 3, number])
         shifted = calibration.table[number].sum(axis=0) + 1e-9
         streams = []
-        for world in worlds[:DETECTIONS]:
+        for world in worlds:
             cells = stream(world, 3 * watched.window, rng)
             where = np.flatnonzero(rng.random(2 * watched.window) < STEP) + watched.window
             cells[where] = stream(shifted, len(where), rng)

@@ -46,7 +46,7 @@ def rule_notes(
     if not kept:
         return (_clean_is_dear(estimator, detects, tolerable, false_alarms),)
     rings = {kind: share for kind, share in detects if kind in not_due and share > OFTEN}
-    within = _within(estimator, not_due, rings, step, tolerable)
+    within = (*_within(estimator, not_due, rings, step, tolerable), *_between(estimator))
     missed = {kind: share for kind, share in detects if share < ENOUGH and kind not in not_due}
     if not missed:
         return within
@@ -111,6 +111,16 @@ def _within(
     return (f"{which}, within the tolerable {tolerable:.4g}: no alarm is due for it{doubt}{though}",)
 
 
+def _between(estimator: Estimator) -> tuple[str, ...]:
+    """What differences between groups do to an alarm."""
+    if not estimator.calibration.between:
+        return ()
+    return (
+        "since clean scores differ between groups, an alarm needs more than one of the hardest groups would explain: so it stays "
+        "as seldom as stated where a stream dwells in such a group, and steps that look no worse go unnoticed",
+    )
+
+
 def _about(cost: float, bound: str = "") -> str:
     return f"about {cost:.4g}{bound}" if cost else "nothing"
 
@@ -139,5 +149,6 @@ def _advice(estimator: Estimator, missed: Sequence[str]) -> str:
     if few:
         parts.append(f"add rows of {' and '.join(f'{kind} (there are {calibration.rows(kind)})' for kind in few)}")
     if not set(missed) <= set(few):
-        parts += ["lengthen the window", "accept more false alarms", "add supervisors that tell shift better"]
+        differ = " and differ less between groups" if calibration.between else ""
+        parts += ["lengthen the window", "accept more false alarms", f"add supervisors that tell shift better{differ}"]
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}, or {parts[-1]}"

@@ -8,8 +8,8 @@ them are read, at most as many as a window of independent events has. n is found
     n = ((z s_0 + 0.84 s_1) / (r d - u))^2 , at least (0.84 s_1 / ((r - r_t) d))^2
 
 with s_0 and s_1 the deviation of the score without shift and at the rate r, d the distance of the means of shifted and clean
-events, u what clean may lie higher than its calibration counts say, and r_t the rate that is still tolerable. It need not be
-exact: the threshold of the stretch is found by simulation.
+events, u what clean may lie higher than its calibration counts say, by chance or in a hard group, and r_t the rate that is still
+tolerable. It need not be exact: the threshold of the stretch is found by simulation.
 
 >>> [(round(time), length) for time, length in tried_times(300, 100)]
 [(12, 100), (44, 100), (164, 100), (328, 50)]
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 
+from roadworthy.analysis.risk import between
 from roadworthy.monitor.alarms import LONGER, LONGEST
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
@@ -48,8 +49,10 @@ def enough_events(watched: Watched, worlds: Floats, per_event: float, *, step: f
     tolerable = min(max((estimator.tolerable - without) / (with_all - without), 0.0), 1.0)
     rate = max(step, min(1.0, 2.0 * tolerable))
     means = worlds @ score
-    clean, doubt = float(means.mean()), UNLUCKY * float(means.std())
+    clean = float(means.mean())
     spread = float(worlds.mean(axis=0) @ score**2) - clean**2
+    groups = between.spread(estimator.calibration.between) * math.sqrt(max(spread, 0.0))
+    doubt = UNLUCKY * math.hypot(float(means.std()), groups)
     needed = float(min(FEWEST, watched.window))
     for rows in estimator.calibration.table[1:].sum(axis=1):
         share = rows / max(rows.sum(), 1)

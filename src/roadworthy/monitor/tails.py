@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from roadworthy.monitor.alarms import GAP, walk
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
-from roadworthy.monitor.worlds import mean_scores, stream, window_of
+from roadworthy.monitor.worlds import Swaying, mean_scores, stream, window_of
 
 LOOKS = 200
 """Evaluations along each stream that is simulated."""
@@ -28,6 +28,10 @@ LEVEL = 0.98
 CONFIDENCE, RESAMPLES = 0.9, 200
 LOUD = 0.92
 """The share of windows that are passed over in each of two scores while those above that level are sought."""
+RUN = 2
+"""Windows for which a stream stays within one group. Shorter ones are averaged within a window; longer ones change less often."""
+HARDEST = 6.0
+"""Standard deviations of the groups up to which harder and harder ones show which scores go with which log-odds."""
 FEW = 200
 """Windows with one share of shift or another that are tried at most, over all kinds."""
 MIXTURES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
@@ -89,6 +93,7 @@ class Tails:
     watched: Watched
     worlds: Floats
     seed: int = 0
+    swaying: Swaying | None = None
     _scales: dict[int, Scale] = field(default_factory=dict)
     _found: dict[tuple[int, int, int], Tail] = field(default_factory=dict)
 
@@ -108,11 +113,11 @@ class Tails:
     def _simulated(self, length: int, stride: int, number: int) -> Tail:
         rng = np.random.default_rng([self.seed, 2, number])
         ends = length + stride * np.arange(LOOKS)
-        streams = [stream(world, int(ends[-1]), rng) for world in self.worlds]
+        streams = [self._stream(world, int(ends[-1]), RUN * length, rng) for world in self.worlds]
         loud = replace(self.watched, quiet=self._loudest(streams, ends, length))
         series = loud.log_odds_of(streams, ends, length=length)
         if length not in self._scales:
-            self._scales[length] = Scale.of(self.watched, self.worlds, length=length, seed=self.seed)
+            self._scales[length] = self._scale(length)
         scale = self._scales[length]
         level = float(np.quantile(series, LEVEL, method="higher"))
         if not math.isfinite(level):
@@ -120,6 +125,19 @@ class Tails:
         peaks = [[scale.score_of(peak) for peak in _peaks(values, level)] for values in series]
         again = rng.integers(len(peaks), size=(RESAMPLES, len(peaks)))
         return Tail(level, scale, peaks, again, float(stride))
+
+    def _stream(self, world: Floats, n: int, run: int, rng: np.random.Generator) -> np.ndarray:
+        return stream(world, n, rng) if self.swaying is None else self.swaying.stream(world, n, rng, run=run)
+
+    def _scale(self, length: int) -> Scale:
+        """By what takes clean windows up: shift that looks like it, or groups that are harder and harder where groups differ."""
+        if self.swaying is None:
+            return Scale.of(self.watched, self.worlds, length=length, seed=self.seed)
+        rng = np.random.default_rng([self.seed, 4])
+        worlds = self.worlds[np.arange(FEW) % len(self.worlds)]
+        windows = [stream(world, length, rng) for world in self.swaying.harder(worlds, np.linspace(0.0, HARDEST, FEW))]
+        log_odds = self.watched.estimator.log_odds(counted(windows, len(self.watched.scores.shift)))
+        return Scale(np.sort(mean_scores(self.watched.scores, windows)[0]), np.sort(log_odds))
 
     def _loudest(self, streams: Sequence[np.ndarray], ends: np.ndarray, length: int) -> tuple[float, float]:
         """The scores above which the windows lie that reach the highest log-odds: the others need not be worked out."""
@@ -152,6 +170,10 @@ def mixtures(
     windows = [
         window_of(world, kind, rate, length=length, rng=rng) for kind in kinds for rate in MIXTURES for world in few
     ]
-    size = len(watched.scores.shift)
-    log_odds = watched.estimator.log_odds(np.stack([np.bincount(cells, minlength=size) for cells in windows]))
+    log_odds = watched.estimator.log_odds(counted(windows, len(watched.scores.shift)))
     return *mean_scores(watched.scores, windows), log_odds
+
+
+def counted(windows: Sequence[np.ndarray], cells: int) -> NDArray[np.int64]:
+    """Windows by cell."""
+    return np.stack([np.bincount(window, minlength=cells) for window in windows])

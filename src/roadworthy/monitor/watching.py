@@ -156,7 +156,7 @@ class Watching:
         if self.rule.window <= seen < held and both >= state.newest - state.lateness:
             ends.append(seen)
         # The riskier of the two: only where both are tolerable is an alarm not raised, or cleared.
-        odds = self.bundle.watch.log_odds(np.stack([self._counts(state, end) for end in ends]), shrink=self._shrink())
+        odds = self.bundle.wary.log_odds(np.stack([self._counts(state, end) for end in ends]), shrink=self._shrink())
         self._walk(state, np.array([state.counted]), np.array([ends[int(odds.argmax())]]), warned=other.active)
         if not self.active:
             self.alarmed.since = None
@@ -309,7 +309,7 @@ class Watching:
     @cached_property
     def _watched(self) -> Watched:
         assert self.rule is not None
-        return Watched(self.bundle.watch, self.scores, self.rule.window, self.rule.stride, self.rule.quiet)
+        return Watched(self.bundle.wary, self.scores, self.rule.window, self.rule.stride, self.rule.quiet)
 
     @cached_property
     def _reliance(self) -> Reliance:

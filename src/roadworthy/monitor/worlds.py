@@ -12,10 +12,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roadworthy.analysis.risk.between import directions
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 UNLUCKY = (0.94, 0.99)
 """Which worlds are simulated, by the rank of the log-odds that their windows have on average."""
+UNLUCKY_TOO = (0.8, 0.85)
+"""The same where groups differ, which has its own doubt: both are seldom unlucky at once."""
+SMOOTH = 0.3
+"""How far groups that were not calibrated lie beside those that were, in standard deviations of all groups."""
 _PRIOR = 0.5
 
 
@@ -45,8 +51,9 @@ def clean_worlds(calibration: Calibration, draws: int, rng: np.random.Generator)
 
 def unlucky_worlds(watched: Watched, worlds: Floats) -> Floats:
     """Those in which clean looks riskier than in most."""
+    shares = UNLUCKY_TOO if watched.estimator.calibration.between else UNLUCKY
     order = np.argsort(watched.estimator.log_odds(worlds * watched.window), kind="stable")
-    low, high = (int(share * len(order)) for share in UNLUCKY)
+    low, high = (int(share * len(order)) for share in shares)
     return worlds[order[low:high]]
 
 
@@ -54,6 +61,50 @@ def stream(world: Floats, n: int, rng: np.random.Generator) -> np.ndarray:
     """Independent cells of one world."""
     upto = np.cumsum(world)
     return np.minimum(np.searchsorted(upto, rng.random(n) * upto[-1], side="right"), len(world) - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Swaying:
+    """How clean varies from group to group, as the groups of the calibration do: cells become more or less frequent along what
+    the groups differ in (an exponential tilt), by the lean of one of them and a little more or less."""
+
+    directions: Floats
+    leans: Floats
+    """Groups x directions."""
+
+    @classmethod
+    def of(cls, calibration: Calibration) -> Swaying | None:
+        """None where nothing is known of groups, or where they do not differ."""
+        if not calibration.between:
+            return None
+        return cls(directions(calibration), np.array(calibration.between, dtype=np.float64))
+
+    def groups(self, worlds: Floats, rng: np.random.Generator) -> Floats:
+        """A group of each world, drawn at random."""
+        drawn = self.leans[rng.integers(len(self.leans), size=len(worlds))]
+        beside = SMOOTH * self._deviations * rng.normal(size=drawn.shape)
+        return self._leant(worlds, (drawn + beside) / np.sqrt(1.0 + SMOOTH**2))
+
+    def harder(self, worlds: Floats, deviations: Floats) -> Floats:
+        """Groups of each world that are harder by so many standard deviations of the groups."""
+        return self._leant(worlds, deviations[:, None] * self._deviations)
+
+    @property
+    def _deviations(self) -> Floats:
+        result: Floats = np.sqrt(np.square(self.leans).mean(axis=0))
+        return result
+
+    def _leant(self, worlds: Floats, leans: Floats) -> Floats:
+        tilts = leans @ self.directions
+        tilted = worlds * np.exp(tilts - tilts.max(axis=1, keepdims=True))
+        result: Floats = tilted / tilted.sum(axis=1, keepdims=True)
+        return result
+
+    def stream(self, world: Floats, n: int, rng: np.random.Generator, *, run: int) -> np.ndarray:
+        """Independent cells, one group after the other for so many events each."""
+        lengths = [min(run, n - start) for start in range(0, n, run)]
+        groups = self.groups(np.broadcast_to(world, (len(lengths), len(world))), rng)
+        return np.concatenate([stream(group, length, rng) for group, length in zip(groups, lengths, strict=True)])
 
 
 def window_of(clean: Floats, other: Floats, share: float, *, length: int, rng: np.random.Generator) -> np.ndarray:

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk import learning
+from roadworthy.analysis.risk.between import Leans, with_leans
 from roadworthy.analysis.risk.learning import POWERS, Model, completed
 from roadworthy.analysis.risk.placing import LACKING, NOWHERE, Placing, why_nowhere
 from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
@@ -70,6 +71,8 @@ class Calibration:
     """Of each supervisor, whether calibration rows lacked its score: counts then say what that means."""
     independent: tuple[float, ...] = ()
     """Of each kind, how many independent rows its rows are worth; without groups, all of them."""
+    between: Leans = ()
+    """How far each group of clean rows, or stretch of time, lies from all of them (`between.leans`); none where none differ."""
 
     def __post_init__(self) -> None:
         expected = (len(self.kinds), 2, self.cells)
@@ -198,6 +201,7 @@ class Calibration:
             "grouped": self.grouped,
             "gaps": list(self.gaps),
             "independent": list(self.independent),
+            **({"between": [list(lean) for lean in self.between]} if self.between else {}),
         }
 
     @classmethod
@@ -229,6 +233,7 @@ class Calibration:
             bool(record.get("grouped", False)),
             tuple(map(bool, record.get("gaps", ()))),
             tuple(map(float, record.get("independent", ()))),
+            tuple(tuple(map(float, lean)) for lean in record.get("between", ())),
         )
 
     def _at(self, kind: str) -> int:
@@ -265,6 +270,7 @@ def calibrate(
     correct: ArrayLike,
     *,
     groups: ArrayLike | None = None,
+    times: ArrayLike | None = None,
     clean: str = CLEAN,
     count_on: tuple[Any, ...] | None = None,
     seed: int = 0,
@@ -273,7 +279,8 @@ def calibrate(
 
     `count_on` is a table of its own (columns, kind, correct, and groups where there are any) to count; without it every row is
     counted by models that were fitted without the row's fold (five folds, whole `groups` together). Rows of one group count
-    for as many as are independent.
+    for as many as are independent. How far clean rows differ between groups is kept; where there are none, but `times` (seconds, of
+    the rows that are counted), between stretches of time.
     """
     rows = checked_rows(columns, kind, correct, groups=groups, clean=clean)
     references = [thinned(column[rows.kind == 0]) for column in rows.columns.values()]
@@ -322,9 +329,10 @@ def calibrate(
         read = {name: given[name] for name in made.names if name in given}
         counted = checked_rows(read, kinds, outcomes, groups=units, clean=clean, expected=rows.kinds)
         notes = tuple(dict.fromkeys((*rows.notes, *counted.notes)))
-        return _filled(replace(made, notes=notes, grouped=units is not None), counted, made.place(counted.columns))
+        made = replace(made, notes=notes, grouped=units is not None)
+        return with_leans(_filled(made, counted, made.place(counted.columns)), counted, times)
     cells = ((bins[0] * made.shape[1] + bins[1]) * made.shape[2] + bins[2]) * 2
-    return _filled(made, rows, cells)
+    return with_leans(_filled(made, rows, cells), rows, times)
 
 
 def _ranked(rows: Rows, references: Sequence[Floats]) -> Floats:

@@ -117,7 +117,7 @@ def calibrate(
     )
     assert table.kind is not None and table.correct is not None
     _refuse_without_shift(table)
-    rows = LabelledRows(table.columns, table.kind, table.correct, table.group)
+    rows = LabelledRows(table.columns, table.kind, table.correct, table.group, table.time)
     with showing.shown(quiet=json) as progress:
         try:
             progress.stage("learning how shift looks", 0)
