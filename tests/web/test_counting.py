@@ -145,7 +145,7 @@ def test_inputs_drawn_for_labelling_keep_their_probability(made, tmp_path):
     counting = Counting(made, ledger_at(path, made))
     counting.commit([batch_of(events(400, shifted=0.5), made)])
     beside = Ledger(path)  # as `label-queue` on the file, while the service runs
-    first = module.ask(module.restored(made, beside)[0], beside, 20)
+    first = module.draw(module.restored(made, beside).monitor, beside, 20).questions
     beside.close()
     second = counting.questions(20, None)
     assert not {q.id for q in first} & {q.id for q in second}

@@ -12,24 +12,21 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from roadworthy.monitor import Alarm, Bundle, Monitor, Question, Taken
 from roadworthy.monitor.events import mark
 from roadworthy.store import StoreError
 from roadworthy.web import views
-from roadworthy.web.batch import Batch, Label, Labelled, LabelPost, Single, all_new, count, joined, packed, placed
+from roadworthy.web.batch import Batch, Label, Labelled, LabelPost, Single, count, packed
+from roadworthy.web.calls import calls
 from roadworthy.web.clock import Clock
 from roadworthy.web.lately import Lately
-from roadworthy.web.ledger import EVENTS, LABELS, Full, Ledger
+from roadworthy.web.ledger import EVENTS, LABELS, LOOK, QUESTIONS, Full, Ledger
 from roadworthy.web.readings import readings
 from roadworthy.web.replaying import check_events, check_labels, label_all, last_clock, remember_questions, restored
-
-if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
 
 SNAPSHOT_BYTES = 32 << 20
 """The log grows by this much (a million events), or by twice the snapshot, before the next one: a restart replays for seconds."""
@@ -44,44 +41,6 @@ Post = Batch | Single | LabelPost
 Outcome = Taken | Labelled | Exception
 """What became of a post; an exception is why it was not taken."""
 _EVENTS = (Batch, Single)
-_COUNTED, _UNSCORED = Taken(1, 0, 0, 0), Taken(0, 0, 0, 1)
-
-
-@dataclass(frozen=True)
-class Call:
-    """Posts of events, by their place in the group, that are counted in one call of the monitor."""
-
-    posts: list[tuple[int, Batch | Single]]
-    batch: Batch
-
-    @classmethod
-    def of(cls, posts: list[tuple[int, Batch | Single]], calibration: Calibration) -> Call:
-        """Batches first, then single events."""
-        batches = [(i, post) for i, post in posts if type(post) is Batch]
-        singles = [(i, post) for i, post in posts if type(post) is Single]
-        parts = [post for _, post in batches]
-        if singles:
-            parts.append(placed([post for _, post in singles], calibration))
-        return cls([*batches, *singles], joined(parts))
-
-    def shared(self, taken: Taken) -> dict[int, Taken | Labelled]:
-        """What became of each post: of several, all events were counted."""
-        if len(self.posts) == 1:
-            return {self.posts[0][0]: taken}
-        scored = (self.batch.cells >= 0).tolist()
-        if len(scored) == len(self.posts):
-            return {i: _COUNTED if one else _UNSCORED for (i, _), one in zip(self.posts, scored, strict=True)}
-        found: dict[int, Taken | Labelled] = {}
-        at = 0
-        for i, post in self.posts:
-            n = len(post)
-            if n == 1:
-                found[i] = _COUNTED if scored[at] else _UNSCORED
-            else:
-                with_score = sum(scored[at : at + n])
-                found[i] = Taken(with_score, 0, 0, n - with_score)
-            at += n
-        return found
 
 
 class _Spoken(NamedTuple):
@@ -103,6 +62,7 @@ class Counting:
         alarmed: Callable[[dict[str, Any]], None] = lambda alarm: None,
         snapshot_bytes: int = SNAPSHOT_BYTES,
         clock: Clock | None = None,
+        look_s: float = 0.0,
     ) -> None:
         self.bundle, self.ledger = bundle, ledger
         self.clock = clock or Clock()
@@ -115,9 +75,7 @@ class Counting:
         said = [alarm["kind"] for alarm in ledger.alarms() if alarm.get(LATE)]
         self._late_told = said[-1:] == ["cannot tell"]
         self._alarmed, self._snapshot_bytes = alarmed, snapshot_bytes
-        self.monitor, self._log_bytes = restored(bundle, ledger)
-        self.clock.go_on_from(min(last_clock(ledger), self.monitor.state.newest))
-        self._seq = ledger.last()
+        self._look_s, self._looked = look_s, -math.inf
         self._snapshot_size = 0
         self._changed = False
         self._told: tuple[int, set[str]] = (-1, set())
@@ -125,6 +83,8 @@ class Counting:
         self._spoken: _Spoken | None = None
         self._labelled = 0
         """How often labels or their probabilities have changed."""
+        self._restore()
+        self.clock.go_on_from(min(last_clock(ledger), self.monitor.state.newest))
         self._notice_alarms()
 
     def commit(self, posts: Sequence[Post]) -> list[Outcome]:
@@ -173,31 +133,34 @@ class Counting:
         """Count posts, all or, where it raises, none of them."""
         now = self.clock.now()
         labels = {i: self._resolved(post) for i, post in enumerate(posts) if not isinstance(post, _EVENTS)}
-        calls = self._calls([(i, post) for i, post in enumerate(posts) if isinstance(post, _EVENTS)], now)
-        rows = [(EVENTS, packed(call.batch, now=now)) for call in calls]
-        rows += [(LABELS, json.dumps(known).encode()) for known, _ in labels.values() if known]
-        for call in calls:
+        known = [label for found, _ in labels.values() for label in found]
+        each = calls([(i, post) for i, post in enumerate(posts) if isinstance(post, _EVENTS)], self.monitor, now=now)
+        for call in each:
             check_events(call.batch, self.monitor.state.cells)
+        rows = [(EVENTS, packed(call.batch, now=now)) for call in each]
+        look = bool(known) and time.monotonic() >= self._looked + self._look_s
+        if known:
+            rows += [(LABELS, json.dumps(known).encode()), *([(LOOK, b"")] if look else [])]
         before = self._seq
-        if rows:
-            self._seq = self._append(rows)
-            self._log_bytes += sum(len(body) for _, body in rows)
-            self._changed = True
+        self._write(rows)
+        self._changed = self._changed or bool(rows)
         found: dict[int, Outcome] = {}
         totals: Counter[str] = Counter()
         seen: list[Taken] = []
         try:
-            for call in calls:
+            for call in each:
                 taken = count(self.monitor, call.batch, now=now)
                 found.update(call.shared(taken))
                 totals.update(taken._asdict())
                 seen.append(taken)
-            for i, (known, unknown) in labels.items():
-                label_all(self.monitor, known)
-                found[i] = Labelled(len(known), tuple(unknown))
+            label_all(self.monitor, known)
+            self._unlooked = self._unlooked or bool(known)
+            if look:
+                self._look()
         except Exception:
             self._undo(before)
             raise
+        found.update((i, Labelled(len(own), tuple(unknown))) for i, (own, unknown) in labels.items())
         self.totals.update(totals)
         self._labelled += bool(labels)
         for taken in seen:
@@ -208,13 +171,39 @@ class Counting:
             self._notice_lateness(now)
         return [found[i] for i in range(len(posts))]
 
+    def look(self) -> None:
+        """Look at labels that were not looked at yet: a look takes longer than to count them, so that they share one."""
+        if self._unlooked:
+            with suppress(StoreError):  # a full disk must not keep an alarm back
+                self._write([(LOOK, b"")])
+            self._look()
+            self._notice_alarms()
+
+    def _look(self) -> None:
+        self.monitor.look_at_labels()
+        self._unlooked, self._looked = False, time.monotonic()
+
     def _undo(self, seq: int) -> None:
         """Take back what was written after a row and may be half counted: the monitor is again what a restart would find."""
         try:
             self.ledger.forget(after=seq)
         finally:
-            self.monitor, self._log_bytes = restored(self.bundle, self.ledger)
-            self._seq, self._spoken = self.ledger.last(), None
+            self._restore()
+
+    def _restore(self) -> None:
+        """The monitor as the file has it."""
+        self.monitor, self._log_bytes, self._learnt, self._unlooked = restored(self.bundle, self.ledger)
+        self._seq, self._spoken = self.ledger.last(), None
+        self.look()
+
+    def _write(self, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Add rows to the log, behind questions that it does not know yet."""
+        if self._learnt:
+            rows = [(QUESTIONS, json.dumps(self._learnt).encode()), *rows]
+        if rows:
+            self._seq = self._append(rows)
+            self._log_bytes += sum(len(body) for _, body in rows)
+            self._learnt = {}
 
     def _append(self, rows: Sequence[tuple[int, bytes]]) -> int:
         try:
@@ -225,24 +214,6 @@ class Counting:
             self.snapshot()  # makes room where the log takes more of it than the snapshot will
             return self.ledger.append(rows)
 
-    def _calls(self, posts: list[tuple[int, Batch | Single]], now: float) -> list[Call]:
-        """The calls of the monitor that count posts of events.
-
-        Posts all of whose events are new are counted in one: what became of each is then known. Others need a call each to say.
-        """
-        calibration = self.bundle.calibration
-        if len(posts) < 2:
-            return [Call.of(posts, calibration)] if posts else []
-        whole = Call.of(posts, calibration)
-        if all_new(self.monitor, whole.batch, now=now):
-            return [whole]
-        each = [Call.of([post], calibration) for post in posts]
-        new = [i for i, call in enumerate(each) if all_new(self.monitor, call.batch, now=now)]
-        together = Call.of([posts[i] for i in new], calibration) if len(new) > 1 else None
-        if together is None or not all_new(self.monitor, together.batch, now=now):
-            return each
-        return [together, *(call for i, call in enumerate(each) if i not in set(new))]
-
     def _resolved(self, post: LabelPost) -> tuple[list[Label], list[str]]:
         """Labels as they are counted, and the ids of events that are no longer known.
 
@@ -252,7 +223,7 @@ class Counting:
         asked = self.ledger.asked([label.id for label in post if label.probability is None])
         held = self.monitor.state.labels.asked
         if any(held.get(mark(name)) != probability for name, probability in asked.items()):
-            remember_questions(self.monitor, self.ledger)
+            self._learn(remember_questions(self.monitor, self.ledger))
         recent = self.monitor.state.recent
         known: list[Label] = []
         unknown: list[str] = []
@@ -266,6 +237,11 @@ class Counting:
             else:
                 unknown.append(label.id)
         return known, unknown
+
+    def _learn(self, questions: Mapping[str, float]) -> None:
+        """The monitor was told of questions; the log is to know of them before it says what was done next."""
+        self._learnt |= questions
+        self._unlooked = self._unlooked or bool(questions and self.monitor.state.labels.given)
 
     def _notice_alarms(self) -> None:
         try:
@@ -305,6 +281,7 @@ class Counting:
 
     def read(self) -> None:
         """Keep what was said at every look since the last readings; a snapshot, where the log has grown."""
+        self.look()
         if self._changed:
             found = readings(self.monitor, self._read_upto, now=self.clock.now())
             counted = self.monitor.state.counted
@@ -316,12 +293,15 @@ class Counting:
 
     def snapshot(self) -> None:
         """Keep the monitor as it is, and forget the log before it."""
+        if self._unlooked:
+            self._look()
         body = self.monitor.to_bytes()
         self.ledger.snapshot(body, upto=self._seq, clock=self.clock.now())
-        self._log_bytes, self._snapshot_size = 0, len(body)
+        self._log_bytes, self._snapshot_size, self._learnt = 0, len(body), {}
 
     def windows(self, *, age: float = 0.0) -> list[dict[str, Any]]:
         """What every window says now, or said so many seconds ago."""
+        self.look()
         now, at = time.monotonic(), (self.monitor.state.taken.total, self._labelled)
         if self._spoken is None or (self._spoken.at != at and now - self._spoken.when >= age):
             said = [views.risk_view(self.monitor.risk(name)) for name in self.bundle.windows.names]
@@ -332,6 +312,7 @@ class Counting:
 
     def live(self, *, after: float, after_event: int) -> dict[str, Any]:
         """What the page asks for."""
+        self.look()
         state = self.monitor.state
         on, off = views.thresholds(self.monitor)
         return {
@@ -349,7 +330,10 @@ class Counting:
     def questions(self, n: int, window: str | None) -> list[Question]:
         """The events to label next, with their probabilities written down."""
         self._labelled += 1
-        return ask(self.monitor, self.ledger, n, window=window)
+        questions, news = draw(self.monitor, self.ledger, n, window=window)
+        self._learn(news)
+        self._write([])
+        return questions
 
     def close(self) -> None:
         """Keep what there is, and let go."""
@@ -364,12 +348,20 @@ def _ids(post: Batch | Single) -> Sequence[str]:
     return post.ids if isinstance(post, Batch) else (post.id,)
 
 
-def ask(monitor: Monitor, ledger: Ledger, n: int, *, window: str | None = None) -> list[Question]:
+class Drawn(NamedTuple):
+    """Events to label next, and the probabilities that have changed, or become known, by drawing them."""
+
+    questions: list[Question]
+    news: dict[str, float]
+
+
+def draw(monitor: Monitor, ledger: Ledger, n: int, *, window: str | None = None) -> Drawn:
     """Draw the n events to label next, after all that were drawn before; every probability is written down."""
     asked = monitor.state.labels.asked
-    remember_questions(monitor, ledger)
+    learnt = remember_questions(monitor, ledger)
     before = dict(asked)
     questions = monitor.queue(n, window)
     names = monitor.state.recent.names
-    ledger.ask((names[key], p) for key, p in asked.items() if before.get(key) != p and key in names)
-    return questions
+    drawn = {str(names[key]): p for key, p in asked.items() if before.get(key) != p and key in names}
+    ledger.ask(drawn.items())
+    return Drawn(questions, {**learnt, **drawn})

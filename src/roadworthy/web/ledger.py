@@ -33,8 +33,8 @@ from typing import Any
 from roadworthy.store import StoreError
 
 VERSION = "1"
-EVENTS, LABELS = 1, 2
-"""Kinds of rows in the log."""
+EVENTS, LABELS, QUESTIONS, LOOK = 1, 2, 3, 4
+"""Kinds of rows in the log: what was counted, with which probabilities inputs were drawn, and when labels were looked at."""
 PAGE = 8192
 PATIENCE_S = 10.0
 """How long to wait for another process that writes: `label-queue` while the service runs."""

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from roadworthy.monitor import Bundle, EventError, Monitor
 from roadworthy.store import StoreError
 from roadworthy.web.addresses import address_of, without_password
-from roadworthy.web.counting import ask
+from roadworthy.web.counting import draw
 from roadworthy.web.ledger import Ledger
 from roadworthy.web.replaying import restored
 
@@ -28,13 +28,13 @@ def questions(state: str, n: int, *, window: str | None = None, token: str | Non
         return found
     ledger = Ledger(Path(state))
     try:
-        monitor, _ = restored(bundle_of(ledger), ledger)
+        monitor = restored(bundle_of(ledger), ledger).monitor
         if window is not None:
             try:
                 monitor.bundle.windows.checked(window)
             except ValueError as error:
                 raise StoreError(str(error)) from None
-        return [asdict(question) for question in ask(monitor, ledger, n, window=window)]
+        return [asdict(question) for question in draw(monitor, ledger, n, window=window).questions]
     finally:
         ledger.close()
 
@@ -95,7 +95,10 @@ def bundle_of(ledger: Ledger) -> Bundle:
 def _monitor_at(path: Path) -> Monitor:
     ledger = Ledger(path)
     try:
-        return restored(bundle_of(ledger), ledger)[0]
+        found = restored(bundle_of(ledger), ledger)
+        if found.unlooked:
+            found.monitor.look_at_labels()
+        return found.monitor
     except EventError as error:
         raise StoreError(f"{path}: {error}") from error
     finally:

@@ -14,21 +14,34 @@ import json
 import logging
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from roadworthy.monitor import Bundle, EventError, Monitor
 from roadworthy.monitor.events import checked_cells, checked_times, mark
 from roadworthy.monitor.labels import checked_moment
 from roadworthy.monitor.state import State
 from roadworthy.web.batch import Batch, Label, clock_of, count, unpacked
-from roadworthy.web.ledger import EVENTS, Ledger
+from roadworthy.web.ledger import EVENTS, LABELS, LOOK, QUESTIONS, Ledger
 
 _LOG = logging.getLogger("roadworthy.monitor")
 
 
-def restored(bundle: Bundle, ledger: Ledger) -> tuple[Monitor, int]:
-    """The monitor as the file has it, and how many bytes of the log were read."""
+class Restored(NamedTuple):
+    """A monitor as its file has it."""
+
+    monitor: Monitor
+    log_bytes: int
+    """Of the log, that were read."""
+    learnt: dict[str, float]
+    """Questions of which the log knows nothing: drawn by a process beside the one that counted."""
+    unlooked: bool
+    """Whether labels or their probabilities have changed since they were looked at last."""
+
+
+def restored(bundle: Bundle, ledger: Ledger) -> Restored:
+    """The monitor as the file has it: what was done is done again in the same order, so that it says what it said."""
     body, rows = ledger.restored()
     size = sum(len(content) for _, _, content in rows)
     while True:
@@ -36,8 +49,10 @@ def restored(bundle: Bundle, ledger: Ledger) -> tuple[Monitor, int]:
         monitor = Monitor(bundle, replica=name) if body is None else Monitor.from_bytes(bundle, body, replica=name)
         broken = replayed(monitor, rows)
         if broken is None:
-            remember_questions(monitor, ledger)
-            return monitor, size
+            learnt = remember_questions(monitor, ledger)
+            last = next((kind for _, kind, _ in reversed(rows) if kind != EVENTS), LOOK)
+            unlooked = bool(monitor.state.labels.given) and (bool(learnt) or last != LOOK)
+            return Restored(monitor, size, learnt, unlooked)
         rows = [row for row in rows if row[0] != broken]
 
 
@@ -45,17 +60,25 @@ def replayed(monitor: Monitor, rows: Sequence[tuple[int, int, bytes]]) -> int | 
     """Count the rows of a log; the number of one that may be half counted now: whoever asked begins again without it."""
     for seq, kind, content in rows:
         try:
-            if kind == EVENTS:
-                batch, now = unpacked(content)
-                count(monitor, batch, now=now)
-            else:
-                label_all(monitor, [Label(*label) for label in json.loads(content)])
+            _replay(monitor, kind, content)
         except EventError as error:  # refused whole
             _LOG.warning("row %d of the log was refused: %s", seq, error)
         except Exception as error:
             _LOG.error("row %d of the log cannot be counted and is left out", seq, exc_info=error)
             return seq
     return None
+
+
+def _replay(monitor: Monitor, kind: int, content: bytes) -> None:
+    if kind == EVENTS:
+        batch, now = unpacked(content)
+        count(monitor, batch, now=now)
+    elif kind == LABELS:
+        label_all(monitor, [Label(*label) for label in json.loads(content)])
+    elif kind == QUESTIONS:
+        remember(monitor, json.loads(content))
+    else:
+        monitor.look_at_labels()
 
 
 def last_clock(ledger: Ledger) -> float:
@@ -71,11 +94,10 @@ def last_clock(ledger: Ledger) -> float:
 
 
 def label_all(monitor: Monitor, labels: Sequence[Label]) -> None:
-    """Hand labels to the monitor: all, or none where one cannot be counted."""
+    """Hand labels to the monitor, which does not look at them yet: all, or none where one cannot be counted."""
     check_labels(labels, monitor.state.cells, monitor.state)
     for name, correct, probability, cell, time in labels:
         monitor.label(name, correct, probability, cell=cell, time=time, look=False)
-    monitor.look_at_labels()
 
 
 def check_events(batch: Batch, cells: int) -> None:
@@ -107,7 +129,17 @@ def _check_label(label: Label, cells: int) -> None:
         )
 
 
-def remember_questions(monitor: Monitor, ledger: Ledger) -> None:
-    """Tell the monitor with which probability inputs were drawn, also by processes beside this one."""
-    for name, probability in ledger.asked().items():
+def remember_questions(monitor: Monitor, ledger: Ledger) -> dict[str, float]:
+    """Tell the monitor with which probability inputs were drawn, also by processes beside this one; those that are news to it."""
+    held = monitor.state.labels.asked
+    news = {
+        name: probability for name, probability in ledger.asked().items() if probability > held.get(mark(name), 0.0)
+    }
+    remember(monitor, news)
+    return news
+
+
+def remember(monitor: Monitor, questions: Mapping[str, float]) -> None:
+    """Tell the monitor with which probability these inputs were drawn."""
+    for name, probability in questions.items():
         monitor.state.labels.ask(mark(name), probability)
