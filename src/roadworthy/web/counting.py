@@ -54,6 +54,15 @@ class _Spoken(NamedTuple):
 class Counting:
     """The monitor of a bundle, and its file."""
 
+    monitor: Monitor
+    _log_bytes: int
+    _seq: int
+    _learnt: dict[str, float]
+    """Questions that the monitor was told of, and of which the log knows nothing yet."""
+    _unlooked: bool
+    """Whether labels or their probabilities have changed since they were looked at last."""
+    _spoken: _Spoken | None
+
     def __init__(
         self,
         bundle: Bundle,
@@ -80,7 +89,6 @@ class Counting:
         self._changed = False
         self._told: tuple[int, set[str]] = (-1, set())
         self._read_upto = next((reading["event"] for reading in ledger.readings(limit=1)), 0)
-        self._spoken: _Spoken | None = None
         self._labelled = 0
         """How often labels or their probabilities have changed."""
         self._restore()
@@ -143,7 +151,7 @@ class Counting:
             rows += [(LABELS, json.dumps(known).encode()), *([(LOOK, b"")] if look else [])]
         before = self._seq
         self._write(rows)
-        self._changed = self._changed or bool(rows)
+        self._changed |= bool(rows)
         found: dict[int, Outcome] = {}
         totals: Counter[str] = Counter()
         seen: list[Taken] = []
@@ -154,7 +162,7 @@ class Counting:
                 totals.update(taken._asdict())
                 seen.append(taken)
             label_all(self.monitor, known)
-            self._unlooked = self._unlooked or bool(known)
+            self._unlooked |= bool(known)
             if look:
                 self._look()
         except Exception:
@@ -192,7 +200,9 @@ class Counting:
 
     def _restore(self) -> None:
         """The monitor as the file has it."""
-        self.monitor, self._log_bytes, self._learnt, self._unlooked = restored(self.bundle, self.ledger)
+        found = restored(self.bundle, self.ledger)
+        self.monitor, self._log_bytes = found.monitor, found.log_bytes
+        self._learnt, self._unlooked = found.learnt, found.unlooked
         self._seq, self._spoken = self.ledger.last(), None
         self.look()
 
@@ -241,7 +251,7 @@ class Counting:
     def _learn(self, questions: Mapping[str, float]) -> None:
         """The monitor was told of questions; the log is to know of them before it says what was done next."""
         self._learnt |= questions
-        self._unlooked = self._unlooked or bool(questions and self.monitor.state.labels.given)
+        self._unlooked |= bool(questions and self.monitor.state.labels.given)
 
     def _notice_alarms(self) -> None:
         try:
