@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.monitor.alarms import Alarm
+from roadworthy.monitor.alarms import Alarm, AlarmRule
 from roadworthy.monitor.audit import LAST, slope
 from roadworthy.monitor.evidence import CLEARED, Costs, Gains, Stretch, gains_of, time_of, walk
 from roadworthy.monitor.labels import Audited, Weighed
@@ -65,13 +65,13 @@ class ByLabels:
         labels = [label for label in state.labels.last(LAST) if label.time >= oldest]
         if rule is None or bundle.tolerable is None or not labels:
             return None
-        proven = math.log(2.0 / rule.per_event)
+        proven = _proven(rule, state)
         judged, gains = _judged(labels, state, bundle, shrink=1.0 / time)
         # Evidence of which a part has left stays what it was; else labels that were corrected would not count.
         left = self.on and self.since < labels[0].time
         alike = time_of(judged, gains, held=time)
         # How alike labels are is known better and better: that alone takes nothing back.
-        raised = min(HOLDS, proven) if self.on else proven
+        raised = HOLDS if self.on else proven
         found = walk(gains, time=alike, raised=raised, on=left)
         self.on = found.on
         if self.on and not left:
@@ -107,6 +107,12 @@ class ByLabels:
             return cls()
         since = record.get("since")
         return cls(bool(record["on"]), int(record["said"]), math.nan if since is None else float(since))
+
+
+def _proven(rule: AlarmRule, state: State) -> float:
+    """The evidence that is reached half as often as false alarms are accepted, as often as labels come."""
+    labels = max(int(state.labels.counts.sum()), len(state.labels.given))
+    return max(HOLDS, math.log(2.0 * min(labels / max(state.counted, 1), 1.0) / rule.per_event))
 
 
 def _judged(labels: list[Weighed], state: State, bundle: Bundle, *, shrink: float) -> tuple[Stretch, Gains]:
