@@ -50,3 +50,12 @@ def test_scores_of_any_shape_are_found(shape):
 
 def test_no_numbers_stand_nowhere():
     assert Steps([np.arange(3.0)]).of(np.zeros((1, 0))).shape == (1, 0)
+
+
+@pytest.mark.parametrize("apart", [0.3, 0.6, 1.0, 2.7])
+def test_values_as_near_as_numbers_can_be_are_found(apart):
+    values = np.unique(1e9 + apart * np.spacing(1e9) * 8 * np.arange(9))
+    near = np.concatenate([values, np.nextafter(values, 0), np.nextafter(values, 2e9), [-1e300, 0.0, 1e300]])
+    rows = Steps([values, values]).of(np.stack([near, near]))
+    assert rows[0].tolist() == searched(values, near).tolist()
+    assert (rows[1] - rows[0]).tolist() == [2 * (len(values) + 1)] * len(near)

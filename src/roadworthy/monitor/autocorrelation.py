@@ -50,7 +50,7 @@ def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = ma
     whole = min(BLOCK, len(x) // 4)
     length = max(LEAST_BLOCK, min(window, whole))
     blocks = _centred(x, length)
-    if length < whole and np.median(np.einsum("ij,ij->i", blocks, blocks)) < VARIED * variance * length:
+    if length < whole and _median(np.einsum("ij,ij->i", blocks, blocks)) < VARIED * variance * length:
         length = max(LEAST_BLOCK, whole)
         blocks = _centred(x, length)
     # Short blocks are judged together: which of them has the largest time would be chance.
@@ -70,6 +70,11 @@ def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = ma
     if sure and len(x) < FEW:
         return max(found, time * _doubt(covariance, len(x)))
     return found
+
+
+def _median(numbers: Floats) -> float:
+    ordered = np.sort(numbers)
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2.0
 
 
 def _centred(x: Floats, length: int) -> Floats:

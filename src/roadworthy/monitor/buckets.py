@@ -28,7 +28,7 @@ Key = tuple[int, int]
 """Level (the width is doubled so many times) and number of a bucket."""
 
 LEVELS = 50
-GATHERED = 32_768
+GATHERED = 65_536
 """Events that are counted together: those of buckets that are joined soon are counted once, where they then belong."""
 WIDE = 64
 """Counts are added up in one table where it has at most so many entries an event."""

@@ -69,9 +69,13 @@ class Watched:
 
     def _loud(self, cells: np.ndarray, ends: np.ndarray, length: int) -> NDArray[np.intp]:
         """Which windows are not passed over."""
-        shift, error, n = self.means(cells, ends, length=length)
-        enough = n >= LEAST_SCORED * length
-        return np.flatnonzero(enough & ((shift >= self.quiet[0]) | (error >= self.quiet[1])))
+        sums = _Sums(cells, np.maximum(ends - length, 0), ends)
+        n = sums.scored()
+        some = np.maximum(n, 1.0)
+        loud = sums.of(self._shift) / some >= self.quiet[0]
+        if self.quiet[1] <= self._most_error:
+            loud |= sums.of(self._error) / some >= self.quiet[1]
+        return np.flatnonzero(loud & (n >= LEAST_SCORED * length))
 
     def _counts(self, cells: np.ndarray, ends: np.ndarray, length: int) -> Floats:
         size = len(self.scores.shift)
@@ -83,16 +87,44 @@ class Watched:
 
     def means(self, cells: np.ndarray, ends: np.ndarray, *, length: int) -> tuple[Floats, Floats, Floats]:
         """Mean shift score, mean expected error and number of the events with a score of each of these windows."""
-        starts = np.maximum(ends - length, 0)
-        first, last = int(starts.min()), int(ends.max())
-        upto = np.zeros((3, last - first + 1))
-        np.cumsum(self._table.take(cells[first:last], axis=1), axis=1, out=upto[:, 1:])
-        shift, error, n = upto.take(ends - first, axis=1) - upto.take(starts - first, axis=1)
+        sums = _Sums(cells, np.maximum(ends - length, 0), ends)
+        n = sums.scored()
         some = np.maximum(n, 1.0)
-        return shift / some, error / some, n
+        return sums.of(self._shift) / some, sums.of(self._error) / some, n
 
     @cached_property
-    def _table(self) -> Floats:
-        """What a cell adds to the shift score, the error and the number of events; one without a score (cell -1), nothing."""
-        shift, error = self.scores.shift, self.scores.error
-        return np.pad(np.stack([shift, error, np.ones_like(shift)]), ((0, 0), (0, 1)))
+    def _shift(self) -> Floats:
+        """What a cell adds to the shift score; one without a score (cell -1), nothing."""
+        return np.append(self.scores.shift, 0.0)
+
+    @cached_property
+    def _error(self) -> Floats:
+        return np.append(self.scores.error, 0.0)
+
+    @cached_property
+    def _most_error(self) -> float:
+        return float(self.scores.error.max())
+
+
+class _Sums:
+    """Sums over the events between starts and ends of a stream of cells."""
+
+    def __init__(self, cells: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
+        first, last = int(starts.min()), int(ends.max())
+        self._cells = cells[first:last].astype(np.intp)
+        self._starts, self._ends = starts - first, ends - first
+
+    def scored(self) -> Floats:
+        """How many have a score."""
+        if self._cells.min(initial=0) >= 0:
+            return (self._ends - self._starts).astype(np.float64)
+        return self._between(self._cells >= 0)
+
+    def of(self, values: Floats) -> Floats:
+        """What the values of their cells add up to."""
+        return self._between(values.take(self._cells))
+
+    def _between(self, numbers: np.ndarray) -> Floats:
+        upto = np.zeros(len(numbers) + 1)
+        np.cumsum(numbers, out=upto[1:])
+        return upto.take(self._ends) - upto.take(self._starts)

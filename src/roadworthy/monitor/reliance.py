@@ -44,9 +44,9 @@ class Reliance:
         which, rate = _spread(len(draws.clean), DRAWS), estimator.rates[rates]
         mixed = draws.clean[which, :, None] * (1.0 - rate) + draws.shifted[which, :, None] * rate
         self._log_mixed = np.log(mixed).transpose(1, 0, 2).reshape(self._bins, -1)
-        # Twice the bin of each cell, and one more outside what was calibrated; an event without a score (cell -1) comes last.
+        # The bin of each cell, in a second row outside what was calibrated; an event without a score (cell -1) comes last.
         cells = np.arange(calibration.cells)
-        self._code = np.append(2 * calibration.shift_bin(cells) + cells % 2, 2 * self._bins)
+        self._code = np.append(calibration.shift_bin(cells) + self._bins * (cells % 2), 2 * self._bins)
         self._told: dict[tuple[int, int], bool] = {}
 
     def settled(self, windows: Cells, *, shrink: float, least: float) -> NDArray[np.bool_]:
@@ -57,14 +57,16 @@ class Reliance:
         codes = self._code.take(windows)
         codes += wide * np.arange(len(windows))[:, None]
         table = np.bincount(codes.ravel(), minlength=wide * len(windows)).reshape(-1, wide).astype(np.float64)
-        by_shift, outside = table[:, 0:-1:2] + table[:, 1::2], table[:, 1::2].sum(axis=1)
+        outer = table[:, self._bins : -1]
+        by_shift, outside = table[:, : self._bins] + outer, outer.sum(axis=1)
         n = by_shift.sum(axis=1)
         best = self._xlogy(by_shift, by_shift).sum(axis=1) - self._xlogy(n, n)
         gap = best - (by_shift @ self._log_mixed).max(axis=1)
         scale = 2.0 * shrink / (1.0 + 2.0 * n * shrink / max(self._rows, 1.0))
         found = (n >= max(least, 1.0)) & (gap * scale <= self._allowed)
-        for i in np.flatnonzero(found & (outside > 0)).tolist():
-            found[i] = self._usual(outside[i], n[i], shrink)
+        some = np.flatnonzero(found & (outside > 0))
+        for i, beyond, of in zip(some.tolist(), outside[some].tolist(), n[some].tolist(), strict=True):
+            found[i] = self._usual(beyond, of, shrink)
         return found
 
     def _usual(self, outside: float, n: float, shrink: float) -> bool:

@@ -98,13 +98,12 @@ class Watching:
             return
         self._looked = upto
         self._next_look = (upto // rule.stride + 1) * rule.stride
-        positions = np.arange((before // rule.stride + 1) * rule.stride, upto + 1, rule.stride)
-        ends = len(state.arrivals) - (state.counted - positions)
-        # Before so many events nobody can tell how much they resemble each other.
-        ready = (ends >= rule.window) & (positions >= self._first)
-        positions, ends = positions[ready], ends[ready]
-        if len(ends):
-            self._walk(state, positions, ends)
+        gone = state.counted - len(state.arrivals)
+        # Before so many events nobody can tell how much they resemble each other; and a window takes as many as are held.
+        first = max(before + 1, self._first, gone + rule.window)
+        positions = np.arange(-(-first // rule.stride) * rule.stride, upto + 1, rule.stride)
+        if len(positions):
+            self._walk(state, positions, positions - gone)
 
     def held_time(self, state: State) -> float:
         """Events that say as much as one, by all that are held."""
@@ -225,20 +224,22 @@ class Watching:
         passes, values = self._passed(state, ends)
         asked = self._asked(positions)
         reasons = dict(zip(asked.tolist(), self._doubts(state, ends[asked]), strict=True))
-        low = np.array([p.off if warned else p.on for p in passes])
-        rings: list[bool] = np.any(values >= low[:, None], axis=0).tolist()
-        for i, column in enumerate(values.T.tolist()):
-            if not (rings[i] or i in reasons or self.active):
+        lowest = min((p.off if warned else p.on for p in passes), default=math.inf)
+        highest = values.max(axis=0, initial=-math.inf).tolist()
+        places = list(zip(positions.tolist(), ends.tolist(), strict=True))
+        for i, (column, at) in enumerate(zip(values.T.tolist(), places, strict=True)):
+            rings = highest[i] >= lowest
+            if not (rings or i in reasons or self.active):
                 continue
-            at = int(positions[i]), int(ends[i])
             if i in reasons:
                 self._told(state, *at, reasons[i])
             if not self.active:
-                if rings[i]:
+                ringing = _ringing(passes, column, warned=warned) if rings else []
+                if ringing:
                     if self.mute and self._doubts(state, ends[i : i + 1])[0] is None:
                         # Figures that suffice for an alarm are figures that can be told; whether they stay so is asked again.
                         self._told(state, *at, None)
-                    self._say(state, *at, "raised", length=_ringing(passes, column, warned=warned)[0].length)
+                    self._say(state, *at, "raised", length=ringing[0].length)
                 continue
             quiet = all(value < p.off for p, value in zip(passes, column, strict=True))
             if quiet and self._doubts(state, ends[i : i + 1])[0] is None:
@@ -263,10 +264,9 @@ class Watching:
     def _values(self, state: State, ends: np.ndarray, length: int) -> np.ndarray:
         """The log-odds of so many events before each of these ends; minus infinity where there are fewer."""
         cells, ends = self._read(state, ends, length)
-        first, full = max(int(ends[0]) - length, 0), ends >= length
-        found = np.full(len(ends), -math.inf)
-        found[full] = self._watched.log_odds(cells[first:], ends[full] - first, length=length, shrink=self._shrink())
-        return found
+        few = 0 if ends[0] >= length else int(np.searchsorted(ends, length))
+        found = self._watched.log_odds(cells, ends[few:], length=length, shrink=self._shrink())
+        return found if not few else np.concatenate([np.full(few, -math.inf), found])
 
     def _read(self, state: State, ends: np.ndarray, length: int) -> tuple[Cells, np.ndarray]:
         """The events of which so many are read, and where they end: beyond the window, without those that were alarmed."""

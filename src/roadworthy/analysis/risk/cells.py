@@ -165,11 +165,12 @@ class Calibration:
         if any(len(column) != n for column in given):
             raise ValueError(f"all scores must be of the same events, found {[len(column) for column in given]} scores")
         scores = np.array(given)
-        if not np.isfinite(scores).all():
+        finite = bool(np.isfinite(scores).all())
+        if not finite:
             for name, column in zip(self.names, scores, strict=True):
                 if np.isinf(column).any():
                     raise ValueError(infinite(name))
-        return self._placing.many(scores)
+        return self._placing.many(scores, whole=finite)
 
     def place_one(self, scores: Mapping[str, float]) -> int:
         """`place` for one event, without arrays; the same cell."""

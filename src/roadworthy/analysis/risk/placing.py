@@ -48,21 +48,25 @@ class Placing:
     reach: tuple[tuple[float, float], ...]
     gaps: tuple[bool, ...]
 
-    def many(self, given: Sequence[Floats] | Floats) -> Cells:
-        """The cell of each event, from a row of scores, finite or NaN, for each supervisor."""
+    def many(self, given: Sequence[Floats] | Floats, *, whole: bool = False) -> Cells:
+        """The cell of each event, from a row of scores, finite or NaN, for each supervisor; `whole` where none is NaN."""
         scores = np.asarray(given, dtype=np.float64)
-        parts = [self._some(scores[:, at : at + AT_ONCE]) for at in range(0, max(scores.shape[1], 1), AT_ONCE)]
+        some = [scores[:, at : at + AT_ONCE] for at in range(0, max(scores.shape[1], 1), AT_ONCE)]
+        parts = [self._whole(part) if whole else self._some(part) for part in some]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _whole(self, scores: Floats) -> Cells:
+        return self._binned(scores, self._scored(scores))
 
     def _some(self, scores: Floats) -> Cells:
         gone = np.isnan(scores)
         if not gone.any():
-            return self._binned(scores, self._scored(scores))
+            return self._whole(scores)
         whole: NDArray[np.bool_] = ~np.asarray(gone.any(axis=0))
         cells = np.empty(len(whole), dtype=np.int16)
         known, rest = scores[:, whole], np.flatnonzero(~whole)
         lacking = scores[:, rest]
-        cells[whole] = self._binned(known, self._scored(known))
+        cells[whole] = self._whole(known)
         cells[rest] = self._binned(lacking, self._completed(lacking))
         cells[rest[self.unlike(gone[:, rest])]] = NOWHERE
         return cells
@@ -96,11 +100,15 @@ class Placing:
 
     @cached_property
     def _terms(self) -> Floats:
-        """What every step of `_steps` adds; a fourth column of nothing, since rows of four numbers are copied faster than of three.
+        """What every step of `_steps` adds to the three scores, and 1 where what stands on it may lie outside what was calibrated.
 
         The models' constants are added to the first supervisor's terms: they are the first to be added up.
         """
-        rows = [np.stack([*tables, np.zeros_like(tables[0])], axis=1) for _, tables in self._tables]
+        rows = []
+        for (values, tables), (low, high) in zip(self._tables, self.reach, strict=True):
+            twice = np.repeat(values, 2)
+            outside = (np.append(-np.inf, twice) < low) | (np.append(twice, np.inf) > high)
+            rows.append(np.stack([*tables, outside], axis=1))
         rows[0] = self._starts + rows[0]
         return np.concatenate([np.vstack([row, np.zeros(4)]) for row in rows])
 
@@ -146,6 +154,7 @@ class Placing:
         ranks = self._ranks.take(self._steps.of(np.where(gone, 0.0, scores)))
         table = completed(np.where(gone, np.nan, ranks).T)
         totals = np.tile(self._starts, (len(table), 1))
+        totals[:, 3] = 1.0
         for k, model in enumerate(self.models):
             for j in range(len(scores)):
                 totals[:, k] += model.terms(j, len(scores), table[:, j])
@@ -153,14 +162,17 @@ class Placing:
 
     def _binned(self, scores: Floats, totals: Floats) -> Cells:
         edges, low, high = self._columns
-        place: Cells = np.zeros(len(totals), dtype=np.int16)
-        for total, some in zip(totals.T[:3].copy(), edges, strict=True):
+        *summed, outside = totals.T.copy()
+        bins = [_reached(total, some) for total, some in zip(summed, edges, strict=True)]
+        place: Cells = bins[0].astype(np.int16)
+        for more, some in zip(bins[1:], edges[1:], strict=True):
             place *= len(some) + 1
-            place += _reached(total, some)
-        outside = scores < low
-        outside |= scores > high
+            place += more
         place *= 2
-        place += outside.any(axis=0)
+        perhaps = np.flatnonzero(outside)
+        if len(perhaps):
+            far = scores.take(perhaps, axis=1)
+            place[perhaps] += ((far < low) | (far > high)).any(axis=0)
         return place
 
     def unlike(self, gone: Sequence[NDArray[np.bool_]] | NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -27,13 +27,18 @@ SLOTS_EACH = 8
 MOST_SEARCHED = 0.3
 """The share of the values in slots with others from which on a table saves nothing (long tails)."""
 
+CROWDED = -1
+"""Stands in the table for a slot that is searched."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Slots:
     """The slots of one row."""
 
     scale: float
-    origin: float
+    low: float
+    high: float
+    """Numbers beyond lie where these do; a row without a width has one slot."""
     inside: NDArray[np.intp]
     """How many values each holds."""
 
@@ -42,12 +47,12 @@ class _Slots:
         count = SLOTS_EACH * len(values)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             width = (values[-1] - values[0]) / count
-            scale, origin = 1.0 / width, values[0] - width
+            scale, low, high = 1.0 / width, values[0] - width, values[-1] + width
         # Values all alike, too near or too far from each other for a width: all fall into one slot.
-        usable = bool(np.isfinite(scale) and np.isfinite(origin))
-        scale, origin = (float(scale), float(origin)) if usable else (0.0, 0.0)
-        place = _places(values, origin, scale, count + 2.0)
-        return cls(scale, origin, np.bincount(place, minlength=count + 3))
+        if not np.isfinite([scale, low, high, high - low]).all():
+            scale, low, high = 0.0, 0.0, 0.0
+        *places, last = _places(np.append(values, high), scale, low, high).tolist()
+        return cls(float(scale), float(low), float(high), np.bincount(places, minlength=last + 1))
 
     @property
     def useful(self) -> bool:
@@ -61,15 +66,15 @@ class Steps:
     def __init__(self, rows: Iterable[ArrayLike]) -> None:
         self._rows: list[Floats] = [np.asarray(row, dtype=np.float64) for row in rows]
         slots = [_Slots.of(row) for row in self._rows]
-        self._scale, self._origin = _column([s.scale for s in slots]), _column([s.origin for s in slots])
-        self._last = _column([len(s.inside) - 1.0 for s in slots])
+        self._scale = _column([s.scale for s in slots])
+        self._low, self._high = _column([s.low for s in slots]), _column([s.high for s in slots])
         self._first_slot = _starts([len(s.inside) for s in slots])[:, None]
         # An infinite value, which no number reaches, stands behind the last of each row.
         self._first = _starts([len(row) + 1 for row in self._rows])
         self._values = np.concatenate([np.append(row, np.inf) for row in self._rows])
         below = [np.cumsum(s.inside) - s.inside + first for s, first in zip(slots, self._first, strict=True)]
-        self._below, self._beside = 2 * np.concatenate(below), np.repeat(self._values, 2)
-        self._crowded = np.concatenate([(s.inside > 1) & s.useful for s in slots])
+        crowded = np.concatenate([(s.inside > 1) & s.useful for s in slots])
+        self._below, self._beside = np.where(crowded, CROWDED, 2 * np.concatenate(below)), np.repeat(self._values, 2)
         self._searched = [i for i, s in enumerate(slots) if not s.useful]
         self._ordered = _behind(np.repeat(np.arange(len(slots)), [len(row) + 1 for row in self._rows]), self._values)
 
@@ -79,16 +84,16 @@ class Steps:
         Below a row's first value is its first step, 0 for the first row; at the value the second, above it the third, and
         so on; one step behind the last of a row is never stood on.
         """
-        slot = _places(numbers, self._origin, self._scale, self._last)
+        slot = _places(numbers, self._scale, self._low, self._high)
         slot += self._first_slot
         found: Ints = self._below.take(slot)
+        crowded = np.flatnonzero(found == CROWDED)
         beside = self._beside.take(found)
         up = (numbers > beside).view(np.int8)
         up += (numbers >= beside).view(np.int8)
         found += up
         for i in self._searched:
             found[i] = self._settled(self._first[i] + self._rows[i].searchsorted(numbers[i]), numbers[i])
-        crowded = np.flatnonzero(self._crowded.take(slot))
         if len(crowded):
             some = numbers.ravel()[crowded]
             at = self._ordered.searchsorted(_behind(crowded // numbers.shape[1], some))
@@ -101,12 +106,11 @@ class Steps:
         return result
 
 
-def _places(numbers: Floats, origin: float | Floats, scale: float | Floats, last: float | Floats) -> NDArray[np.intp]:
-    with np.errstate(over="ignore"):
-        place = numbers - origin
-        place *= scale
-    np.maximum(place, 0.0, out=place)
-    np.minimum(place, last, out=place)
+def _places(numbers: Floats, scale: float | Floats, low: float | Floats, high: float | Floats) -> NDArray[np.intp]:
+    place = np.maximum(numbers, low)
+    np.minimum(place, high, out=place)
+    place -= low
+    place *= scale
     return place.astype(np.intp)
 
 
