@@ -12,6 +12,7 @@ import numpy as np
 from scipy.signal import lfilter
 from synthetic_detectors import GAIN
 
+from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.monitor import Bundle, Events, Monitor
 
 STREAMS = ("independent", "AR(.5)", "AR(.9)", "AR(.98)", "repeated x10", "daily cycle")
@@ -22,6 +23,8 @@ SWING = 0.1
 """How far the mean score of the daily cycle goes up and down, in standard deviations of all scores. Nobody can tell a cycle from
 shift that comes and goes: at its height this one looks like 6% shift, and one of 0.2 like 11%, near the 16% that are tolerable."""
 CHUNK = 20_000
+RUN = 200
+"""Events of one patient after another."""
 
 
 class Detection(NamedTuple):
@@ -46,8 +49,37 @@ def clean_scores(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
     if kind == "daily cycle":
         cycle = SWING * np.sin(2 * math.pi * (np.arange(n) / DAY + rng.random()))
         return cycle + math.sqrt(1 - SWING**2 / 2) * rng.normal(size=n)
+    if kind.startswith(("cycle ", "patients ")):
+        how, size = kind.split()
+        return lean_of(how, float(size), n, rng) + rest_of(how, float(size)) * rng.normal(size=n)
     assert kind == "independent", kind
     return rng.normal(size=n)
+
+
+def lean_of(how: str, size: float, n: int, rng: np.random.Generator) -> np.ndarray:
+    """How much harder clean is at each event: with the hour of the day, or from one patient to the next."""
+    if how == "cycle":
+        return size * np.sin(2 * math.pi * (np.arange(n) / DAY + rng.random()))
+    return np.repeat(rng.normal(0.0, size, -(-n // RUN)), RUN)[:n]
+
+
+def rest_of(how: str, size: float) -> float:
+    """The deviation beside it, so that all scores have deviation 1."""
+    return math.sqrt(1 - (size**2 / 2 if how == "cycle" else size**2))
+
+
+def grouped(kind: str, *, groups: int = 40, rows: int = 50, seed: int = 0) -> Calibration:
+    """A detector of AUC .9 calibrated on so many groups: hours of a cycle, patients, or ones that do not differ."""
+    rng = np.random.default_rng([seed, groups, rows])
+    how, size = kind.split() if " " in kind else ("patients", "0")
+    hours = float(size) * np.sin(2 * math.pi * (np.arange(groups) / groups + rng.random()))
+    lean = hours if how == "cycle" else rng.normal(0.0, float(size), groups)
+    group = np.tile(np.repeat(np.arange(groups), rows), 3)
+    names = np.repeat(["clean", "blur", "fog"], groups * rows)
+    shifted = names != "clean"
+    scores = lean[group] + rest_of(how, float(size)) * rng.normal(size=len(group)) + GAIN[0.9] * shifted
+    right = rng.random(len(group)) < np.where(shifted, 0.5, 0.95)
+    return calibrate({"energy": scores}, names, right, groups=group)
 
 
 def stepped_scores(

@@ -2,11 +2,11 @@
 
 A window of a stream lies within one group or a few, and a group that is harder than others looks like a little shift, however
 many groups the calibration has. What a pooled count knows is how all of them are together. From the clean rows of each
-group two means are taken, of the shift score and of the expected error beside it, and a one-way analysis of variance with
-unequal groups (Searle, Casella and McCulloch, Variance Components, 1992, section 3.6) says how much of their differences is more
-than chance:
+group two means are taken, of the shift score and of the expected error beside it. Where an analysis of variance says that they
+differ by more than chance, the variance between groups tau^2 is the one that makes the weighted differences as large as expected
+(Paule and Mandel 1982; for groups of one size the analysis of variance's own), so that a huge group has no more say than others:
 
-    tau^2 = (MS_between - MS_within) / n_0,    n_0 = (n - sum n_g^2 / n) / (G - 1)
+    sum w_g (y_g - sum w y / sum w)^2 = G - 1,    w_g = 1 / (tau^2 + MS_within / n_g)
 
 Of few groups this is poorly known: it is taken by (G - 1) / chi^2_0.1(G - 1) larger. A group's *lean* is its own difference from
 all rows, scaled so that the leans of all groups vary as tau does and not as chance on top of it. Less than five groups say nothing.
@@ -48,6 +48,8 @@ BY_CHANCE = 0.1
 are all alike would pay for it with steps that are not noticed."""
 MOST = 100
 """Groups that are kept: of more, every so manyth by their first lean."""
+STEPS = 60
+"""Halvings in which that variance is found."""
 OWN = 0.02
 """The share of its variance from which on the expected error says something of its own beside the shift score."""
 STRETCHES, LEAST_ROWS = 40, 20
@@ -88,19 +90,14 @@ def _standard(values: Floats, share: Floats) -> Floats:
 def leans(values: Floats, groups: ArrayLike) -> Leans:
     """How far each group lies from all rows in each direction, beyond chance; nothing where groups do not differ.
 
-    `values` are directions x rows. Nothing is said either of fewer than five groups, of a large one beside a few small ones, and of
-    groups of one row each.
+    `values` are directions x rows. Nothing is said either of fewer than five groups, or of groups of one row each.
     """
     _, codes = np.unique(np.asarray(groups), return_inverse=True)
     sizes = np.bincount(codes).astype(np.float64)
     n, count = len(codes), len(sizes)
     if count < FEWEST or count == n:
         return ()
-    # E[SS_between] = tau^2 sum n_g (1 - n_g / n) + …: by these weights groups say how far they lie apart.
-    known = kish_size(sizes * (1.0 - sizes / n))
-    if known < FEWEST:
-        return ()
-    found = np.stack([_leans(row, codes, sizes, known - 1.0) for row in values], axis=1)
+    found = np.stack([_leans(row, codes, sizes) for row in values], axis=1)
     if not found.any():
         return ()
     if count > MOST:
@@ -109,7 +106,7 @@ def leans(values: Floats, groups: ArrayLike) -> Leans:
     return tuple(tuple(map(float, row)) for row in np.round(found, 6))
 
 
-def _leans(values: Floats, codes: Ints, sizes: Floats, freedom: float) -> Floats:
+def _leans(values: Floats, codes: Ints, sizes: Floats) -> Floats:
     from scipy.stats import chi2, f
 
     n, count = len(values), len(sizes)
@@ -117,13 +114,26 @@ def _leans(values: Floats, codes: Ints, sizes: Floats, freedom: float) -> Floats
     means = np.bincount(codes, centred) / sizes
     within = float(np.square(centred - means[codes]).sum() / (n - count))
     between = float((sizes * means**2).sum() / (count - 1))
-    typical = (n - float(np.square(sizes).sum()) / n) / (count - 1)
-    variance = (between - within) / typical
-    if variance <= 0.0 or (within > 0.0 and float(f.sf(between / within, count - 1, n - count)) > BY_CHANCE):
+    if between <= within or (within > 0.0 and float(f.sf(between / within, count - 1, n - count)) > BY_CHANCE):
         return np.zeros(count)
-    larger = variance * freedom / float(chi2.ppf(DOUBT, freedom))
+    variance = _variance(means, within / sizes)
+    groups = kish_size(1.0 / (variance + within / sizes))
+    if groups < FEWEST:
+        return np.zeros(count)
+    larger = variance * (groups - 1.0) / float(chi2.ppf(DOUBT, groups - 1.0))
     result: Floats = means * np.sqrt(larger / (variance + within / sizes))
     return result
+
+
+def _variance(means: Floats, chance: Floats) -> float:
+    """The variance between groups beside which the differences of their means are what chance would make of them."""
+    low, high = 0.0, float(means.var(ddof=1)) * len(means)
+    for _ in range(STEPS):
+        middle = (low + high) / 2.0
+        weights = 1.0 / (middle + chance)
+        about = float(weights @ means / weights.sum())
+        low, high = (middle, high) if float(weights @ (means - about) ** 2) > len(means) - 1 else (low, middle)
+    return high
 
 
 def with_leans(calibration: Calibration, rows: Rows, times: ArrayLike | None = None) -> Calibration:
