@@ -236,9 +236,12 @@ def alarm_in_words(bundle: Bundle) -> str:
     off = 1.0 / (1.0 + math.exp(-max(min(rule.off, 700.0), -700.0)))
     cleared = f"; cleared below {off:.0%}" if 0.01 <= off <= 0.99 else ""
     rate = f"at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day"
+    sure = f"with a probability of {_likely(rule.on)}{cleared}"
+    if bundle.calibration.between:  # its threshold is then no probability that anyone is told
+        sure = "more likely than not, and by more than one of the hardest groups of clean events would explain"
     return (
         f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is above "
-        f"{priced(bundle.tolerable or 0.0, bundle.unit)} with a probability of {_likely(rule.on)}{cleared}. "
+        f"{priced(bundle.tolerable or 0.0, bundle.unit)} {sure}. "
         f"{_promise(bundle, rate)}"
     )
 
