@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.monitor.labels import LEAST, Audited, Corrected, carried, difference
+from roadworthy.monitor.labels import LEAST, Audited, Corrected, Weighed, carried, difference, plausible
 
 if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
@@ -18,77 +19,85 @@ LAST = 2000
 """Labels that are carried over at most."""
 
 
-def audit(
-    bundle: Bundle, state: State, reading: Reading, *, shrink: float, confidence: float | None = None
-) -> Audited | None:
-    """The window's accuracy and risk as labels correct them; None where there are too few to say anything.
-
-    Intervals have the confidence of the bundle where none is given.
-    """
-    confidence = bundle.confidence if confidence is None else confidence
-    recent = state.recent
+def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> Audited | None:
+    """The window's accuracy and risk as labels correct them; None where there are too few to say anything."""
     if not reading.first:
         return None
-    cells = recent.cell[len(recent) - reading.first :]
-    marks = recent.mark[len(recent) - reading.first :]
-    model = bundle.estimator.estimate(reading.counts, shrink=shrink, confidence=confidence)
+    part = slice(len(state.recent) - reading.first, None)
+    cells, marks = state.recent.cell[part], state.recent.mark[part]
+    model = bundle.estimator.estimate(reading.counts, shrink=shrink, confidence=bundle.confidence)
     right = bundle.estimator.believe(reading.counts, shrink=shrink).right
     accuracy = float(model.accuracy[0])
     expected = np.where(cells >= 0, right[np.maximum(cells, 0)], accuracy)
-    found = _own(state, marks, expected, reading.weights, confidence)
-    is_carried = found is None
+    found = _own(state, marks, expected, reading.weights, bundle.confidence)
+    earlier = found is None
     if found is None:
-        found = _carried(bundle, state, cells, expected, reading.weights, confidence)
+        found = _carried(bundle, state, cells, expected, reading.weights)
     if found is None:
         return None
     # What no label reached is the model's, with the model's interval.
     rest = (1.0 - found.covered) * (float(model.accuracy_high[0]) - float(model.accuracy_low[0])) / 2.0
-    half = math.hypot((found.high - found.low) / 2.0, rest)
-    low, high = (min(1.0, max(0.0, end)) for end in (found.value - half, found.value + half))
-    steep = slope(bundle, float(model.rate[0]))
-    risk = float(model.risk[0])
-    costs = sorted(
-        min(max(risk + steep * (a - accuracy), bundle.tree.costs[0]), bundle.tree.costs[1]) for a in (low, high)
+    low, high = (
+        found.value - math.hypot(found.value - found.low, rest),
+        found.value + math.hypot(found.high - found.value, rest),
     )
-    value = min(1.0, max(0.0, found.value))
-    at = min(max(risk + steep * (value - accuracy), bundle.tree.costs[0]), bundle.tree.costs[1])
-    return Audited(value, low, high, at, costs[0], costs[1], found.labels, found.covered, is_carried, found.overstated)
+    ends = [_within(end, 0.0, 1.0) for end in (low, found.value, high)]
+    steep = slope(bundle, float(model.rate[0]))
+    costs = sorted(_within(float(model.risk[0]) + steep * (end - accuracy), *bundle.tree.costs) for end in ends)
+    return Audited(
+        accuracy=ends[1],
+        accuracy_low=ends[0],
+        accuracy_high=ends[2],
+        risk=costs[1],
+        risk_low=costs[0],
+        risk_high=costs[2],
+        labels=found.labels,
+        covered=found.covered,
+        carried=earlier,
+        overstated=found.overstated,
+    )
 
 
-def _labelled(state: State, marks: np.ndarray) -> np.ndarray:
-    given = state.labels.given
-    return np.isin(marks, np.fromiter(given, dtype=np.uint64, count=len(given)))
+def _within(value: float, least: float, most: float) -> float:
+    return min(most, max(least, value))
 
 
 def _own(
     state: State, marks: np.ndarray, expected: np.ndarray, weights: np.ndarray, confidence: float
 ) -> Corrected | None:
-    at = np.flatnonzero(_labelled(state, marks))
+    """By the labels of the window's own events."""
+    given = state.labels.given
+    at = np.flatnonzero(np.isin(marks, np.fromiter(given, dtype=np.uint64, count=len(given))))
     if len(at) < LEAST:
         return None
-    labels = [state.labels.weighed(mark) for mark in marks[at].tolist()]
-    correct = np.array([label.correct for label in labels])
-    probability = np.array([label.probability for label in labels])
+    _, correct, probability = _columns([state.labels.weighed(mark) for mark in marks[at].tolist()])
     return difference(expected, at, correct, probability, confidence=confidence, weights=weights)
 
 
 def _carried(
-    bundle: Bundle, state: State, cells: np.ndarray, expected: np.ndarray, importance: np.ndarray, confidence: float
+    bundle: Bundle, state: State, cells: np.ndarray, expected: np.ndarray, weights: np.ndarray
 ) -> Corrected | None:
     """By the last labels: residuals against what the model expects of events like them, weighed by how they were drawn."""
     labels = [label for label in state.labels.last(LAST) if label.cell >= 0]
     if len(labels) < LEAST:
         return None
-    where = np.array([label.cell for label in labels])
-    correct = np.array([label.correct for label in labels], dtype=np.float64)
-    probability = np.array([label.probability for label in labels])
-    weights = np.bincount(where, 1.0 / probability, minlength=state.cells)
-    weights *= len(labels) / weights.sum()
-    right = bundle.estimator.believe(weights).right
-    calibration = bundle.calibration
-    reached = np.isin(calibration.shift_bin(np.maximum(cells, 0)), calibration.shift_bin(where)) & (cells >= 0)
-    residual = correct - right[where]
-    return carried(expected, reached, residual, probability, confidence=confidence, weights=importance)
+    where, correct, probability = _columns(labels)
+    probability, overstated = plausible(probability, max(state.counted, len(labels)))
+    stands = 1.0 / probability
+    counts = np.bincount(where, stands * stands.sum() / (stands**2).sum(), minlength=state.cells)
+    told = bundle.estimator.believe(counts).right[where]
+    bins = bundle.calibration.shift_bin
+    reached = np.isin(bins(np.maximum(cells, 0)), bins(where)) & (cells >= 0)
+    found = carried(
+        expected, reached, correct - told, probability, confidence=bundle.confidence, weights=weights, told=told
+    )
+    return replace(found, overstated=overstated)
+
+
+def _columns(labels: list[Weighed]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cells, answers and probabilities of labels."""
+    _, cells, correct, probability = zip(*labels, strict=True)
+    return np.array(cells), np.array(correct, dtype=bool), np.array(probability, dtype=np.float64)
 
 
 def slope(bundle: Bundle, rate: float) -> float:

@@ -46,6 +46,7 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "newest": None if math.isinf(state.newest) else state.newest,
         "furthest": state.furthest,
         "outrun": state.outrun,
+        "unnamed_labels": labels.unnamed,
         "newest_bucket": newest,
         "names": [given_name(name) for name in recent.first_names(len(recent))],
         "watch": watch,
@@ -101,6 +102,8 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.arrivals.restart(arrays[f"{by}time"], arrays[f"{by}cell"])
     state.labels.given = dict(zip(arrays["label_marks"].tolist(), labels_of(arrays["labels"]), strict=True))
     state.labels.counts = arrays["label_counts"].copy()
+    # Before they were counted, their numbers were those of all labels.
+    state.labels.unnamed = int(head.get("unnamed_labels", state.labels.counts.sum()))
     state.labels.asked = dict(zip(arrays["asked_marks"].tolist(), arrays["asked"].tolist(), strict=True))
     return head["watch"], [Alarm(*entry) for entry in head["alarms"]]
 

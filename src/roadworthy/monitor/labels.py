@@ -42,6 +42,8 @@ LEAST = 5
 """Labels within a window from which on it is corrected by its own; below, by the last ones."""
 BY_CHANCE = 4.0
 """Standard deviations by which labels stand for more events than there are before their probabilities are called wrong."""
+_SMALLEST = 1e-200
+"""Below it a probability is taken as this, so that sums of what labels stand for stay finite."""
 _SALT = np.uint64(0x5851F42D4C957F2D)
 
 
@@ -85,7 +87,7 @@ class Corrected:
     covered: float
     """The share of the events that the labels stand for; the rest is the model's."""
     overstated: float = 1.0
-    """How many times the window's events the labels stood for by the probabilities given; 1 where no more than by chance."""
+    """How many times the events there are the labels stood for by the probabilities given; 1 where no more than by chance."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ class Audited:
     carried: bool
     """Whether the labels are of events before the window: then their mean correction is carried over."""
     overstated: float = 1.0
-    """Where the probabilities given make the labels stand for far more events than there are: how many times as many. They are
-    then taken as so much higher."""
+    """Where the probabilities given make one label, or far more than by chance all of them, stand for more events than there are:
+    how many times as many. They are then taken as higher."""
 
 
 @dataclass
@@ -116,6 +118,8 @@ class Labels:
     asked: dict[int, float] = field(default_factory=dict)
     counts: NDArray[np.int64] = field(init=False)
     """(right, wrong) x cells: all labels there ever were."""
+    unnamed: int = 0
+    """How many of this replica's own were of events that nobody could name: they are known by their number."""
 
     def __post_init__(self) -> None:
         self.counts = np.zeros((2, self.cells), dtype=np.int64)
@@ -243,40 +247,19 @@ def difference(
     """The share of right answers of a window: `expected` of all its events, the answers of those at `at`.
 
     Where events fade out, they have `weights`, and each label counts for that of its event over its probability. The variance is
-    that of Poisson sampling, sum (1 - p) / p^2 w^2 r^2, with z^2 / 2 right and as many wrong answers more, of the weight that
-    counts (Agresti and Coull 1998): with few labels, those that happen to be alike say nothing about the rest. Probabilities
-    that make the labels stand for far more events than there are were not those by which they were drawn: they are taken as so
-    many times higher.
+    that of Poisson sampling, sum (1 - p) / p^2 w^2 r^2. Probabilities are taken as `plausible` ones.
     """
-    from scipy.stats import norm, t
-
     labels, all_of = len(at), np.ones(len(expected)) if weights is None else weights
-    probability, overstated = _plausible(probability, len(expected))
+    probability, overstated = plausible(probability, len(expected))
     total, own = float(all_of.sum()), all_of[at]
     residual, stands = correct - expected[at], own / probability
     value = float(all_of @ expected + stands @ residual) / total
-    factor = stands * (stands - own)
-    mean = float(np.clip(np.average(expected[at], weights=own), 0.0, 1.0))
-    weight, each = (float(stands**2 @ part / (stands**2).sum()) for part in (stands, own))
-    more = float(norm.ppf(0.5 + confidence / 2)) ** 2 / 2.0
-    variance = float(factor @ residual**2) + more * weight * (weight - each) * (mean**2 + (1.0 - mean) ** 2)
+    mean = float(np.average(expected[at], weights=own))
+    weight, each = _typical(stands, stands), _typical(stands, own)
     # Labels that were certain to be given say nothing about the spread of the others.
-    freedom = float(factor.sum() ** 2 / max((factor**2).sum(), 1e-300)) - 1.0
-    half = float(t.ppf(0.5 + confidence / 2, max(freedom, 1.0))) * math.sqrt(max(variance, 0.0)) / total
+    half = _half(stands * (stands - own), residual, weight * (weight - each), mean, confidence) / total
     covered = min(1.0, float(stands.sum()) / total)
     return Corrected(value, value - half, value + half, labels, covered, overstated)
-
-
-def _plausible(probability: Floats, n: int) -> tuple[Floats, float]:
-    """Probabilities by which labels may have been drawn of so many events, and by how much they were given too low.
-
-    The events that labels stand for, sum 1 / p, have the variance sum (1 - p) / p^2 around the number there are.
-    """
-    ratio = float((1.0 / probability).sum()) / n
-    spread = float(np.sqrt(((1.0 - probability) / probability**2).sum())) / n
-    if ratio <= 1.0 + BY_CHANCE * spread + 1e-9:
-        return probability, 1.0
-    return np.minimum(1.0, probability * ratio), ratio
 
 
 def carried(
@@ -287,15 +270,69 @@ def carried(
     *,
     confidence: float,
     weights: Floats | None = None,
+    told: Floats | None = None,
 ) -> Corrected:
-    """The share of right answers of a window by the mean residual of earlier labels, where its events are like theirs."""
+    """The share of right answers of a window by the mean residual of earlier labels, where its events are like theirs.
+
+    `told` is what the model expected of the labelled events; where it is not given, what it expects of the window. The added
+    answers count in full here: they draw the interval, not the value, towards as many right as wrong ones.
+    """
+    all_of = np.ones(len(expected)) if weights is None else weights
+    model, share = (float(np.average(part, weights=all_of)) for part in (expected, reached))
+    # The mean depends on how probabilities compare alone; so weights are 1 at most, however small these are.
+    weight = probability.min() / probability
+    known = model if told is None else float(np.average(told, weights=weight))
+    typical = _typical(weight, weight)
+    added = _added(confidence) * typical
+    total, found = float(weight.sum()) + added, float(weight @ residual)
+    centre = (found + added * (0.5 - known)) / total
+    half = _half(weight**2, residual - centre, typical**2, known + centre, confidence) / total
+    value = model + share * found / float(weight.sum())
+    low, high = model + share * (centre - half), model + share * (centre + half)
+    return Corrected(value, min(low, value), max(high, value), len(residual), share)
+
+
+def plausible(probability: Floats, events: int) -> tuple[Floats, float]:
+    """Probabilities by which labels may have been drawn of so many events, and how many times as many they stood for as given.
+
+    No label stands for more events than there are. The events that all of them stand for, sum 1 / p, have the variance
+    sum (1 - p) / p^2 around the number there are: where they are far more, probabilities are taken as so many times higher.
+
+    >>> plausible(np.array([1.0, 1e-4]), 100)
+    (array([1.  , 0.01]), 100.01)
+    """
+    found = np.maximum(probability, 1.0 / events)
+    ratio = float((1.0 / found).sum()) / events
+    by_chance = BY_CHANCE * float(np.sqrt(((1.0 - found) / found**2).sum())) / events
+    too_many = ratio > 1.0 + by_chance + 1e-9
+    if not too_many and probability.min() * events >= 1.0 - 1e-9:
+        return found, 1.0
+    stood = float((1.0 / np.maximum(probability, _SMALLEST)).sum()) / events
+    return np.minimum(1.0, found * ratio) if too_many else found, stood
+
+
+def _typical(stands: Floats, of: Floats) -> float:
+    """Of one of the labels that count, which are those that stand for much."""
+    return float(stands**2 @ of / (stands**2).sum())
+
+
+def _added(confidence: float) -> float:
+    """Answers that are added to those there are, half of them right: z^2 (Agresti and Coull 1998)."""
+    from scipy.stats import norm
+
+    return float(norm.ppf(0.5 + confidence / 2)) ** 2
+
+
+def _half(factor: Floats, deviation: Floats, of_added: float, right: float, confidence: float) -> float:
+    """Half the width of the interval of a sum over labels, whose variance is sum factor * deviation^2.
+
+    To it comes that of the answers that are added, with their own factor, where a share of `right` ones was found: with few
+    labels, those that happen to be alike say nothing about the rest. Degrees of freedom are those of the factors (Satterthwaite
+    1946), and of the answers added: a few labels that stand for nearly all events are few, however many others there are.
+    """
     from scipy.stats import t
 
-    weight = 1.0 / probability
-    mean = float((weight * residual).sum() / weight.sum())
-    spread = (weight**2 * (residual - mean) ** 2).sum() + weight.mean() ** 2
-    all_of = np.ones(len(expected)) if weights is None else weights
-    share = float(np.average(reached, weights=all_of)) if len(reached) else 0.0
-    half = float(t.ppf(0.5 + confidence / 2, max(len(residual) - 1, 1))) * math.sqrt(spread) / float(weight.sum())
-    value = float(np.average(expected, weights=all_of)) + share * mean
-    return Corrected(value, value - share * half, value + share * half, len(residual), share)
+    added, right = _added(confidence), min(1.0, max(0.0, right))
+    variance = float(factor @ deviation**2) + added / 2.0 * of_added * (right**2 + (1.0 - right) ** 2)
+    freedom = float(factor.sum() ** 2 / max((factor**2).sum(), 1e-300)) - 1.0 + added
+    return float(t.ppf(0.5 + confidence / 2, max(freedom, 1.0))) * math.sqrt(max(variance, 0.0))

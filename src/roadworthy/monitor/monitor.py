@@ -357,7 +357,8 @@ class Monitor:
 
     def _unnamed_label(self) -> Name:
         """A name for the label of an event that nobody can name: no two are alike."""
-        return f"{self.replica} label", int(self.state.labels.counts.sum())
+        self.state.labels.unnamed += 1
+        return f"{self.replica} label", self.state.labels.unnamed
 
     def _held_name(self, id: str | int) -> Name:
         """The name of an event; one without an id is known by its number here, or by the name its question had."""

@@ -99,8 +99,8 @@ def _own_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> lis
         notes.append(f"labels stand for {audited.covered:.0%} of the events; the rest of the correction is the model's")
     if audited is not None and audited.overstated > 1.0:
         notes.append(
-            f"by the probabilities given, the labels stand for {audited.overstated:.1f} times as many events as there are: look at "
-            f"them; they are taken as {audited.overstated:.1f} times as high"
+            f"by the probabilities given, the labels stand for {audited.overstated:#.3g} times as many events as there are: "
+            "look at them; they are taken as higher"
         )
     if audited is not None and audited.carried:
         notes.append(f"corrected by {audited.labels:,} labels of earlier events")

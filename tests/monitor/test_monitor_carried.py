@@ -1,0 +1,164 @@
+"""Labels of earlier events: intervals hold however unequal the probabilities, and no label stands for more than there is."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta, binom
+
+from roadworthy.monitor import Events, Monitor
+from roadworthy.monitor.labels import carried, difference, plausible
+
+DESIGNS = {
+    "all alike": (0.2, 0.2, 0.0, 0.1, 2000),
+    "a tenth sure, the rest 3%": (0.2, 0.2, 0.1, 0.03, 1000),
+    "a tenth sure, the rest 1%": (0.2, 0.2, 0.1, 0.01, 1000),
+    "a tenth sure, the rest 0.3%": (0.2, 0.2, 0.1, 0.003, 3000),
+    "a tenth sure, the rest 0.5%, few errors": (0.1, 0.1, 0.1, 0.005, 2000),
+    "the model is wrong": (0.4, 0.05, 0.1, 0.01, 1000),
+    "the model is wrong, few labels": (0.4, 0.05, 0.05, 0.003, 3000),
+    "hardly any errors": (0.02, 0.02, 0.1, 0.02, 2000),
+}
+"""Share of errors, and that of the model; share of events that are sure to be labelled; probability of the rest; events."""
+
+
+def covers(design: str, *, trials: int) -> tuple[int, int, int]:
+    """How often the interval holds the truth, how often it makes the risk too small, of how many."""
+    errors, told, sure, p, n = DESIGNS[design]
+    rng = np.random.default_rng([7, *design.encode()])
+    inside = understated = all_of = 0
+    for _ in range(trials):
+        probability = np.where(rng.random(n) < sure, 1.0, p)
+        drawn = rng.random(n) < probability
+        if drawn.sum() < 5:
+            continue
+        right = rng.random(n) >= errors
+        found = carried(
+            np.full(50, 1 - told), np.ones(50, bool), right[drawn] - (1 - told), probability[drawn], confidence=0.95
+        )
+        all_of += 1
+        inside += found.low <= 1 - errors <= found.high
+        understated += found.low > 1 - errors
+    return inside, understated, all_of
+
+
+def not_below(hits: int, trials: int, nominal: float) -> bool:
+    """A one-sided binomial test at 1%."""
+    return bool(binom.cdf(hits, trials, nominal) > 0.01)
+
+
+@pytest.mark.parametrize("design", ["a tenth sure, the rest 1%", "a tenth sure, the rest 0.5%, few errors"])
+def test_a_few_labels_that_stand_for_nearly_all_events_are_taken_as_few(design):
+    inside, understated, trials = covers(design, trials=400)
+    assert not_below(inside, trials, 0.95) and not_below(trials - understated, trials, 0.975)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", DESIGNS)
+def test_intervals_carried_over_hold_and_seldom_make_the_risk_too_small(design):
+    inside, understated, trials = covers(design, trials=4000)
+    assert not_below(inside, trials, 0.95) and not_below(trials - understated, trials, 0.975)
+
+
+@pytest.mark.parametrize(("right", "n"), [(9, 9), (18, 20), (150, 200), (0, 30)])
+def test_labels_all_alike_say_what_as_many_answers_say(right, n):
+    """Against Clopper and Pearson, whatever the model expected."""
+    answers = np.arange(n) < right
+    low, high = beta.ppf(0.025, right, n - right + 1), beta.ppf(0.975, right + 1, n - right)
+    for told in (0.95, 0.5):
+        found = carried(np.full(9, told), np.ones(9, bool), answers - told, np.full(n, 0.01), confidence=0.95)
+        assert found.value == pytest.approx(right / n)
+        assert max(0.0, found.low) == pytest.approx(np.nan_to_num(low), abs=0.05)
+        assert min(1.0, found.high) == pytest.approx(1.0 if right == n else high, abs=0.05)
+
+
+def test_one_label_of_a_tiny_probability_makes_the_others_say_little_but_nothing_certain():
+    right = np.arange(1000) % 2 == 0
+    probability = np.where(np.arange(1000) == 0, 1e-4, 1.0)
+    found = carried(np.full(100, 0.9), np.ones(100, bool), right - 0.9, probability, confidence=0.95)
+    assert found.low < 0.5 and found.high > 1.0
+
+
+def test_what_labels_were_told_decides_how_far_answers_may_lie_not_what_the_window_is():
+    """All nine right where the model was sure says as little of a doubtful window."""
+    nine, reached = np.full(9, 0.05), np.ones(50, bool)
+    sure, doubtful = (
+        carried(np.full(50, e), reached, nine, np.ones(9), confidence=0.95, told=np.full(9, 0.95)) for e in (0.95, 0.6)
+    )
+    assert doubtful.high - doubtful.low == pytest.approx(sure.high - sure.low)
+    assert doubtful.value == pytest.approx(0.65)
+
+
+def test_no_label_stands_for_more_events_than_there_are():
+    found, overstated = plausible(np.array([1.0, 0.5, 1e-320]), 50)
+    assert found.tolist() == [1.0, 0.5, 1 / 50] and 50 < overstated < np.inf
+    fine = np.array([1.0, 0.5, 1 / 50])
+    assert plausible(fine, 50)[0].tolist() == fine.tolist() and plausible(fine, 50)[1] == 1.0
+
+
+probabilities = st.one_of(
+    st.floats(0.0, 1.0, exclude_min=True, allow_subnormal=True), st.sampled_from([5e-324, 1e-308, 1e-4, 0.1, 1.0])
+)
+
+
+@given(st.lists(st.tuples(probabilities, st.booleans()), min_size=5, max_size=40), st.floats(0.01, 0.99))
+@settings(max_examples=150, deadline=None)
+def test_values_are_finite_and_lie_within_their_intervals_whatever_the_probabilities(labels, told):
+    probability, right = (np.array(part) for part in zip(*labels, strict=True))
+    expected = np.full(60, told)
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        own = difference(expected, np.arange(len(labels)), right, probability, confidence=0.95)
+        earlier = carried(expected, np.ones(60, bool), right - told, probability, confidence=0.95)
+    for found in (own, earlier):
+        assert np.isfinite([*vars(found).values()]).all()
+        assert found.low <= found.value <= found.high
+    assert own.overstated > 1.0 or (probability >= 0.999 / 60).all()
+
+
+@pytest.mark.parametrize("p", [1e-320, 1e-12, 1e-4])
+def test_one_label_with_a_probability_that_cannot_be_is_noted_and_proves_nothing(bundle, p):
+    monitor, rng, n = Monitor(bundle), np.random.default_rng(8), 200
+    monitor.update(Events(np.arange(n), np.arange(float(n)), columns={"energy": rng.normal(size=n)}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(n):
+            monitor.label(i, i % 2 == 0, p if i == 0 else None, look=False)
+        monitor.look_at_labels()
+        for earlier in (False, True):
+            if earlier:
+                numbers = np.arange(n, 3 * n)
+                monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=2 * n)}))
+            risk = monitor.risk(200)
+            audited = risk.audited
+            assert audited.carried == earlier and np.isfinite(audited.overstated) and audited.overstated > 1.0
+            assert 0.0 <= audited.accuracy_low < 0.5 < audited.accuracy <= audited.accuracy_high == 1.0
+            assert audited.risk_low <= audited.risk <= audited.risk_high
+            assert any(note.startswith("by the probabilities given, the labels stand for") for note in risk.notes)
+            assert not any(note.startswith("labels say") for note in risk.notes)
+
+
+def unnamed(monitor: Monitor, number: int) -> None:
+    for _ in range(number):
+        monitor.label(None, False, cell=-1, time=50.0, look=False)
+        monitor.label(None, True, cell=3, time=50.0, look=False)
+
+
+def test_labels_of_events_that_nobody_can_name_are_all_kept(bundle):
+    one, two = Monitor(bundle, replica="one"), Monitor(bundle, replica="two")
+    for monitor in (one, two):
+        monitor.update(Events(None, np.arange(100.0), cells=np.full(100, 3)))
+        unnamed(monitor, 25)
+        assert len(monitor.state.labels.given) == 50
+    again = Monitor.from_bytes(bundle, one.to_bytes())
+    unnamed(again, 25)
+    assert len(again.state.labels.given) == 100, "numbered on"
+    again.merge(two)
+    unnamed(again, 5)
+    unnamed(two, 5)
+    again.merge(two)
+    assert len(again.state.labels.given) == 100 + 50 + 10 + 10
+    assert again.state.labels.counts.sum() == (100 + 50 + 10 + 10) / 2
