@@ -153,6 +153,16 @@ def test_unknown_paths_methods_and_parameters_are_refused_in_words(service: Serv
     assert service.ask("POST", "/v1/events", b"x", Content_Encoding="gzip").status == 415
 
 
+@pytest.mark.parametrize(
+    "path", ["/health", "/metrics", "/", "/assets/page.js", "/v1/risk", "/v1/nothing", "/v1/events"]
+)
+def test_a_probe_that_wants_the_head_alone_gets_it(service: Service, path: str):
+    whole, head = service.ask("GET", path), service.ask("HEAD", path)
+    assert (head.status, head.body) == (whole.status, b"")
+    assert {**head.headers, "date": "", "content-length": ""} == {**whole.headers, "date": "", "content-length": ""}
+    assert int(head.headers["content-length"]) > 0
+
+
 def test_pages_of_other_sites_and_other_names_are_turned_away(service: Service):
     body = json.dumps(events(1, first=90_000)[0]).encode()
     foreign = service.ask("POST", "/v1/events", body, Origin="https://evil.example")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +55,13 @@ def test_page_and_probe_need_no_token_and_tell_nothing(guarded):
         ({"Host": "monitor.lan"}, 200),
         ({"Host": "evil.example"}, 421),
         ({"Host": "127.0.0.1.evil.example"}, 421),
-        ({"Host": "evil.example:127.0.0.1"}, 421),
+        ({"Host": "evil.example:127.0.0.1"}, 400),
+        ({"Host": "127.0.0.1:80@evil"}, 400),
+        ({"Host": "localhost@evil.example"}, 400),
+        ({"Host": "localhost, evil.example"}, 400),
+        ({"Host": "[::1]evil.example"}, 400),
+        ({"Host": "[::1"}, 400),
+        ({"Host": "localhost:80/evil"}, 400),
         ({"Host": ""}, 421),
         ({"Host": "monitor.lan", "Origin": "https://monitor.lan"}, 200),
         ({"Host": "monitor.lan", "Origin": "http://localhost"}, 403),
@@ -144,3 +152,32 @@ def test_a_probe_by_address_is_answered_and_nothing_else_is(guarded):
     assert guarded.ask("GET", "/health", Host="10.2.3.4").status == 200
     assert guarded.ask("GET", "/v1/risk", Host="10.2.3.4", Authorization="Bearer a-secret").status == 421
     assert guarded.ask("GET", "/v1/risk", Authorization="bearer a-secret").status == 200
+
+
+def test_a_host_that_is_no_name_is_refused_though_any_name_is_taken():
+    guard = Guard(host="0.0.0.0", token="a-secret")
+    own = {b"authorization": b"Bearer a-secret"}
+    assert guard.refusal({b"host": b"whatever:80", **own}) is None
+    assert guard.refusal({b"host": b"127.0.0.1:80@evil", **own})[0] == 400
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/labels", "/health", "/"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Host: evil.example", "Host: localhost"),
+        ("Host: localhost", "host: localhost"),
+        ("Host: localhost\r\nOrigin: https://evil.example", "Origin: http://localhost"),
+        ("Host: localhost\r\nAuthorization: Bearer wrong", "Authorization: Bearer a-secret"),
+    ],
+)
+def test_who_asks_is_said_once_on_the_short_way_and_on_the_long_one(guarded, path, first, second):
+    body = json.dumps(events(1, first=80_000)[0]).encode()
+    method = "POST" if path.startswith("/v1") else "GET"
+    more = "" if "Authorization" in second else "\r\nAuthorization: Bearer a-secret"
+    head = f"{method} {path} HTTP/1.1\r\n{first}\r\n{second}{more}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=60) as s:
+        s.sendall(head.encode() + body)
+        answer = http.client.HTTPResponse(s)
+        answer.begin()
+        assert answer.status == 400 and b"is there more than once; send one" in answer.read()

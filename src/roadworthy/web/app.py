@@ -11,6 +11,8 @@
 | ``GET /v1/bundle``, ``/v1/state``, ``/v1/live`` | what it was calibrated on; the state for merging; what the page asks for |
 | ``GET /health``, ``/metrics``, ``/`` | for probes, for Prometheus, for people |
 | ``/v2/…`` | passed on to the server of models, where there is one |
+
+Whatever is asked for with ``GET`` may be asked for with ``HEAD``.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from roadworthy.web import views
 from roadworthy.web.batch import why_unscored
 from roadworthy.web.delivery import AlarmLog, Webhook
 from roadworthy.web.events import Reader, Refused
-from roadworthy.web.guard import HEADERS, Guard
+from roadworthy.web.guard import HEADERS, Guard, repeated
 from roadworthy.web.http_io import (
     JSON,
     TAKEN_HEADERS,
@@ -131,7 +133,9 @@ class App:
     async def _request(self, request: Request, receive: Receive, send: Send) -> None:
         path = request.path
         open_to_all = path in self._files or path == "/health"
-        refusal = self._guard.refusal(request.headers, open_to_all=open_to_all, probe=path == "/health")
+        refusal = repeated(request.raw_headers) or self._guard.refusal(
+            request.headers, open_to_all=open_to_all, probe=path == "/health"
+        )
         if refusal is not None:
             more: Headers = [(b"www-authenticate", b"Bearer")] if refusal[0] == 401 else []
             await answer(send, refusal[0], as_json({"error": refusal[1]}), [*_JSON_HEADERS, *more])
@@ -194,7 +198,10 @@ class App:
         """The body of a post, within the room that all posts share until they are answered."""
         share = self._room.share()
         try:
-            yield await body_of(request, share.counted(receive), self._limit)
+            body = await body_of(request, share.counted(receive), self._limit)
+            if not body and b"upgrade" in request.headers:  # a parser has taken it for another protocol
+                raise Refused("this service speaks HTTP/1.1 alone, and reads no body after Upgrade; send it without")
+            yield body
         finally:
             share.give_back()
 
@@ -209,10 +216,11 @@ class App:
         await self._keeper.events(self._reader.columns(ids, self._keeper.clock.now(), columns))
 
     async def _route(self, request: Request, receive: Receive) -> Answer:
-        route = self._routes.get((request.method, request.path))
+        method = "GET" if request.method == "HEAD" else request.method  # the server leaves its body out
+        route = self._routes.get((method, request.path))
         if route is not None:
             return await route(request, receive)
-        if request.path in self._files and request.method == "GET":
+        if request.path in self._files and method == "GET":
             return 200, *self._files[request.path]
         allowed = [method for method, path in (*self._routes, ("POST", "/v1/events")) if path == request.path]
         if allowed:

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from roadworthy.web import ServiceError
 
+ONCE = frozenset({b"host", b"origin", b"authorization"})
+"""Headers by which it is decided who may ask: of two, one would be looked at and another one meant."""
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 HEADERS = [
     (
@@ -29,6 +32,8 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([\w.~-]+))(?::\d*)?", re.ASCII | re.IGNORECASE)
+"""A number of six in brackets or a name, and a port: nothing else, so that no user can stand in front of another name."""
 
 
 def is_loopback(host: str) -> bool:
@@ -42,6 +47,17 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def repeated(headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, str] | None:
+    """Why a request is not taken that says twice who asks: status and sentence; None where it does not.
+
+    >>> repeated([(b"host", b"localhost"), (b"origin", b"https://evil.example"), (b"origin", b"http://localhost")])
+    (400, 'the header origin is there more than once; send one')
+    """
+    found = [name for name, _ in headers if name in ONCE]
+    twice = next((name for name in found if found.count(name) > 1), None)
+    return None if twice is None else (400, f"the header {twice.decode()} is there more than once; send one")
 
 
 class Guard:
@@ -67,10 +83,12 @@ class Guard:
 
         A probe may call the service by any of its addresses: it learns nothing, and only a name can be made to point elsewhere.
         """
-        known = headers.get(b"host") in self._seen
-        if known and self._token is None and b"origin" not in headers:
+        if headers.get(b"host") in self._seen and self._token is None and b"origin" not in headers:
             return None
-        host = _name(headers.get(b"host", b"").decode("latin-1"))
+        called = headers.get(b"host", b"").decode("latin-1")
+        host = _name(called)
+        if called and not host:
+            return 400, f"Host is {called!r}; a name was expected, and a port behind it where there is one"
         if not self._any_name and host not in self._names and not (probe and _is_address(host)):
             return (
                 421,
@@ -107,11 +125,10 @@ def _is_address(host: str) -> bool:
 
 
 def _name(host: str) -> str:
-    """A Host header without its port.
+    """A Host header without its port; empty where it is none.
 
-    >>> _name("[::1]:80"), _name("Localhost:80"), _name("10.0.0.1")
-    ('::1', 'localhost', '10.0.0.1')
+    >>> _name("[::1]:80"), _name("Localhost:80"), _name("10.0.0.1"), _name("127.0.0.1:80@evil")
+    ('::1', 'localhost', '10.0.0.1', '')
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower() if found else ""
