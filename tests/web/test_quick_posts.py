@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -321,7 +322,7 @@ def test_half_a_post_is_waited_for_as_long_as_on_the_long_way(bundle_path, tmp_p
         while not wire.closed and time.monotonic() < end:
             await asyncio.sleep(0.01)
         assert wire.closed and wire.written.startswith(b"HTTP/1.1 408 ") and b"connection: close" in wire.written
-        assert b"the rest of the body did not come" in wire.written and app._keeper.waiting == 0
+        assert b"the rest of the request did not come" in wire.written and app._keeper.waiting == 0
         connection.connection_lost(None)
 
         wire, connection = opened()
@@ -340,6 +341,105 @@ def test_half_a_post_is_waited_for_as_long_as_on_the_long_way(bundle_path, tmp_p
     asyncio.run(post())
 
 
+@pytest.mark.parametrize("cut", [5, 30])
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_half_a_head_is_waited_for_as_long(bundle_path, tmp_path, monkeypatch, cut, method):
+    """uvicorn itself would wait for ever: its one limit is for connections on which nothing comes after an answer."""
+    monkeypatch.setattr(quick_posts, "PATIENCE_S", 0.05)
+    app = build(Settings(bundle_path, tmp_path / "s.sqlite"))
+    way, config = app.short_way(), uvicorn.Config(app, http="httptools", ws="none", lifespan="off")
+
+    async def post() -> None:
+        app._keeper.start()
+        whole = request(event(), method=method, path="/v1/events" if method == "POST" else "/health")
+        for before in (b"", whole):
+            wire = quick_posts._Wire()
+            connection = QuickPosts(way, config=config, server_state=ServerState(), app_state={})
+            connection.connection_made(wire)
+            connection.data_received(before + whole[:cut])
+            end = time.monotonic() + 10.0
+            while not wire.closed and time.monotonic() < end:
+                await asyncio.sleep(0.01)
+            assert wire.closed and b"HTTP/1.1 408 " in wire.written and b"connection: close" in wire.written
+            assert b"the rest of the request did not come" in wire.written
+            assert wire.written.startswith(b"HTTP/1.1 200 ") == bool(before)
+            connection.connection_lost(None)
+        await app._keeper.close()
+
+    asyncio.run(post())
+
+
+def test_the_rest_of_a_head_is_not_given_up_while_an_answer_is_on_its_way(bundle_path, tmp_path, monkeypatch):
+    monkeypatch.setattr(quick_posts, "PATIENCE_S", 0.05)
+    go_on = asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await go_on.wait()
+        await quick_posts.answer(send, 200, b"{}", [])
+
+    config = uvicorn.Config(slow, http="httptools", ws="none", lifespan="off")
+
+    async def post() -> None:
+        wire = quick_posts._Wire()
+        connection = QuickPosts(quick_posts._Trial(), config=config, server_state=ServerState(), app_state={})
+        connection.connection_made(wire)
+        connection.data_received(request(b"", method="GET", path="/health") + b"GET /hea")
+        await asyncio.sleep(0.2)
+        assert not wire.closed and not wire.written, "no other answer gets before the first"
+        go_on.set()
+        while not wire.closed:
+            await asyncio.sleep(0.01)
+        assert wire.written.endswith(b"short") and wire.written.count(b"HTTP/1.1 ") == 2
+        connection.connection_lost(None)
+
+    asyncio.run(post())
+
+
+UPGRADE = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA")
+"""What clients send that would rather speak HTTP/2; servers that do not are to take no notice."""
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/events?a=1"])
+def test_a_post_of_a_client_that_would_change_to_another_protocol_is_taken_as_usual(service, path):
+    with Line(service) as line:
+        for lines in (UPGRADE, ("Connection: upgrade", "upgrade: websocket")):
+            content = request(event(), *lines, path=path)
+            line.send(content)
+            assert line.answer()[::2] == (200, ONE)
+            head = content.index(b"\r\n\r\n") + 4
+            line.send(content[:head], content[head:])
+            assert line.answer()[::2] == (200, AGAIN)
+        line.send(request(event()))
+        assert line.answer()[::2] == (200, ONE)
+
+
+def test_where_that_is_not_possible_it_is_said_and_the_body_is_not_taken_for_a_request(service):
+    before = service.counted()
+    content = request(request(event()), *UPGRADE)
+    head = content.index(b"\r\n\r\n") + 4
+    for cuts in ((60,), (60, head)):
+        with Line(service) as line:
+            line.send(*(content[a:b] for a, b in pairwise((0, *cuts, len(content)))))
+            status, headers, body = line.answer()
+            assert status == 400 and "reads no body after Upgrade" in body["error"] and headers["connection"] == "close"
+            assert line.ended()
+    assert service.counted() == before
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: b\r\nUpgrade: h2c\r\n c\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX-Upgrade: h2c\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade : h2c\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n\r\nUpgrade: h2c\r\n\r\n",
+    ],
+)
+def test_nothing_else_is_taken_out_of_a_head(head):
+    assert quick_posts.without_upgrade(head) == head
+
+
 def test_the_uvicorn_that_is_installed_is_one_to_build_upon():
     assert quick_posts.trouble() == ""
 
@@ -350,6 +450,7 @@ def test_the_uvicorn_that_is_installed_is_one_to_build_upon():
         ("_unset_keepalive_if_required", None),
         ("timeout_keep_alive_handler", None),
         ("on_message_complete", None),
+        ("on_headers_complete", None),
         ("data_received", lambda self, data: None),
         ("_unset_keepalive_if_required", lambda self: None),
     ],

@@ -28,7 +28,7 @@ JSON = b"application/json"
 TAKEN_HEADERS: Headers = [(b"content-type", JSON), (b"x-content-type-options", b"nosniff")]
 """Of answers to posts of events: many a second, and never shown by a browser."""
 PATIENCE_S = 60.0
-"""How long the next part of a body may take: what came of it is held meanwhile."""
+"""How long the next part of a request may take: what came of it is held meanwhile."""
 _TAKEN = b'{"accepted":%d,"repeated":%d,"late":%d,"unscored":%d,"ahead":%d}'
 
 
@@ -110,8 +110,8 @@ async def body_of(request: Request, receive: Receive, limit: int, *, any_encodin
 
 
 def unfinished() -> Refused:
-    """Why a post is refused of which only a part has come."""
-    return Refused(f"the rest of the body did not come within {PATIENCE_S:.0f} s", status=408)
+    """Why a request is refused of which only a part has come."""
+    return Refused(f"the rest of the request did not come within {PATIENCE_S:.0f} s", status=408)
 
 
 def _too_large(limit: int) -> Refused:

@@ -18,6 +18,7 @@ before the service opens, and where it says something the service does without.
 from __future__ import annotations
 
 import asyncio
+import re
 from asyncio import TimerHandle
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -39,6 +40,7 @@ LARGEST = 1 << 16
 HEADS, LONGEST_HEAD = 1024, 4096
 """Heads that are remembered, and bytes of the longest."""
 _BEGIN = b"POST " + PATH + b" HTTP/1.1\r\n"
+_UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*+(?!\r\n[ \t])", re.IGNORECASE)
 _DECISIONS = frozenset({b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"trailer", b"te"})
 
 Trouble = Callable[[Exception], tuple[int, bytes, Headers]]
@@ -81,6 +83,16 @@ def length_of(head: bytes, allowed: Callable[[Mapping[bytes, bytes]], bool]) -> 
         return None
     length = headers.get(b"content-length", b"")
     return int(length) if length.isdigit() and len(length) < 10 and allowed(headers) else None
+
+
+def without_upgrade(data: bytes) -> bytes:
+    """A request without the wish to go on in another protocol, which the parser would have begin where its body does.
+
+    >>> without_upgrade(b"POST / HTTP/1.1\\r\\nUpgrade: h2c\\r\\nHost: a\\r\\n\\r\\nUpgrade: no")
+    b'POST / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\nUpgrade: no'
+    """
+    end = data.find(b"\r\n\r\n")
+    return data if end < 0 else _UPGRADE.sub(b"", data[:end]) + data[end:]
 
 
 class ShortWay:
@@ -159,8 +171,8 @@ class QuickPosts(HttpToolsProtocol):
         self._way = way
         self._waits = False
         """Whether a post that went the short way has no answer yet."""
-        self._parsing = False
-        """Whether uvicorn's parser is within a request."""
+        self._parsing = self._in_head = False
+        """Whether uvicorn's parser is within a request, and within its head."""
         self._held = b""
         """What came of a post that is not whole, or after one that waits."""
         self._ends = False
@@ -168,7 +180,7 @@ class QuickPosts(HttpToolsProtocol):
         self._answered = 0.0
         self._patience: TimerHandle | None = None
         self._came = 0.0
-        """When the last part of a post that is not whole has come."""
+        """When the last part of a request that is not whole has come."""
 
     def data_received(self, data: bytes) -> None:
         """Take what a connection brought."""
@@ -181,31 +193,42 @@ class QuickPosts(HttpToolsProtocol):
             data, self._held = self._held + data, b""
         cycle = self.cycle
         if self._parsing or (cycle is not None and not cycle.response_complete) or self.flow.write_paused:
-            super().data_received(data)
+            self._go_the_long_way(data)
             return
         place = self._way.place(data)
         if place is None:
-            super().data_received(data)
+            self._go_the_long_way(data)
             return
         begin, end = place
         if end > len(data):
             self._unset_keepalive_if_required()  # the connection is not idle: the rest is on its way
-            self._held, self._came = data, self.loop.time()
-            if self._patience is None:
-                self._patience = self.loop.call_later(PATIENCE_S, self._close_if_unfinished)
+            self._held = data
+            self._be_patient()
             return
         self._waits = True
         if not self._way.put(data[begin:end], self._answer):
             self._waits = False
-            super().data_received(data)
+            self._go_the_long_way(data)
             return
         self._unset_keepalive_if_required()
         self._held = data[end:]
 
+    def _go_the_long_way(self, data: bytes) -> None:
+        super().data_received(data if self._parsing else without_upgrade(data))
+        if self._in_head:  # uvicorn itself would wait for the rest of a head for ever
+            self._be_patient()
+
     def on_message_begin(self) -> None:
         """uvicorn's parser begins with a request."""
-        self._parsing = True
+        self._parsing = self._in_head = True
         super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """uvicorn's parser has had the head of a request; for its body the application is patient."""
+        self._in_head = False
+        super().on_headers_complete()
+        if self.parser.should_upgrade():  # a head in pieces: what comes of its body would be taken for the next request
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         """uvicorn's parser has had a request whole."""
@@ -253,12 +276,18 @@ class QuickPosts(HttpToolsProtocol):
         elif self.timeout_keep_alive_task is None:  # else uvicorn's own timer runs since its last answer
             self.timeout_keep_alive_handler()
 
+    def _be_patient(self) -> None:
+        self._came = self.loop.time()
+        if self._patience is None:
+            self._patience = self.loop.call_later(PATIENCE_S, self._close_if_unfinished)
+
     def _close_if_unfinished(self) -> None:
-        """Give a post up whose rest does not come: one timer for many posts."""
+        """Give a request up whose rest does not come: one timer for many."""
         self._patience = None
-        if self._waits or not self._held or self.transport.is_closing():
+        if self._waits or not (self._held or self._in_head) or self.transport.is_closing():
             return
-        left = self._came + PATIENCE_S - self.loop.time()
+        busy = self.cycle is not None and not self.cycle.response_complete
+        left = PATIENCE_S if busy else self._came + PATIENCE_S - self.loop.time()
         if left > 0.001:
             self._patience = self.loop.call_later(left, self._close_if_unfinished)
             return
@@ -335,6 +364,8 @@ async def _tried() -> str:
             if loop.time() > end:
                 return "a request was not answered"
             await asyncio.sleep(0)
+    if connection._parsing or connection._in_head:
+        return "it is not told where a head, or a request, ends"
     if connection.timeout_keep_alive_task is not None:
         return "the timer of an idle connection goes on while a request comes"
     way.replies[0](None)
