@@ -13,6 +13,7 @@ in the order of arrival, 1 the first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -68,20 +69,20 @@ class Alarmed:
 
 @dataclass(frozen=True)
 class AlarmedTimes:
-    """The same in seconds, by which the alarms of two replicas can be put together."""
+    """The same in seconds, by which the alarms of replicas can be put together."""
 
     spans: list[tuple[float, float]]
     since: float | None
 
-    def together(self, other: AlarmedTimes, time: Floats, counted: int) -> Alarmed:
-        """What was alarmed in one of two, as numbers of the events that both hold together, whose times these are."""
+    def together(self, others: Sequence[AlarmedTimes], time: Floats, counted: int) -> Alarmed:
+        """What was alarmed in one of them, as numbers of the events that all hold together, whose times these are."""
         before, reached = counted - len(time), np.maximum.accumulate(time)
 
         def number(when: float, side: str) -> int:
             return before + int(np.searchsorted(reached, when, side))  # type: ignore[call-overload]
 
-        spans = sorted({*self.spans, *other.spans})
-        begun = [since for since in (self.since, other.since) if since is not None]
+        spans = sorted({span for one in (self, *others) for span in one.spans})
+        begun = [one.since for one in (self, *others) if one.since is not None]
         return Alarmed(
             [(number(start, "left") + 1, number(stop, "right")) for start, stop in spans][-KEPT:],
             number(min(begun), "left") + 1 if begun else None,

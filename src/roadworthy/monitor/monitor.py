@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roadworthy.monitor import labels as auditing
+from roadworthy.monitor.alarmed import AlarmedTimes
 from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.audit import audit
 from roadworthy.monitor.bundle import Bundle
@@ -262,24 +263,40 @@ class Monitor:
             for i in map(int, places)
         ]
 
-    def merge(self, other: Monitor) -> None:
-        """Take over what another replica has seen; an event that both saw is counted once, and so is one that came before.
+    def merge(self, *others: Monitor) -> None:
+        """Take over what other replicas have seen; an event that two saw is counted once, and so is one that came before.
 
         A replica that was merged before and has seen more since brings what is new. What can be told of the counts that two
-        states share is told, and a merge in which nobody can tell is refused. Counts, windows and risk are then those of
-        one monitor that saw all; alarms are not: what another replica said stays its own.
+        states share is told, and a merge in which nobody can tell is refused; those named before it are merged then. Counts,
+        windows and risk are those of one monitor that saw all. Alarms are not: what another replica said stays its own, and
+        whether one is on is judged once, by what all hold together: name all in one call, and their order does not matter.
         """
-        if other.bundle.id != self.bundle.id:
-            raise EventError(
-                f"bundles differ: {self.bundle.id} here, {other.bundle.id} there; their counts cannot be added up"
-            )
-        mine, theirs = (one._watching.alarmed_times(one.state) for one in (self, other))
-        both = min(self.state.newest, other.state.newest)
-        self.state.merge(other.state)
-        arrivals, counted = self.state.arrivals, self.state.counted
-        alarmed = mine.together(theirs, arrivals.time, counted)
-        self._watching.merge(other._watching, self.state, alarmed=alarmed, both=both)
-        if self.state.labels.given:
+        for other in others:
+            if other.bundle.id != self.bundle.id:
+                raise EventError(
+                    f"bundles differ: {self.bundle.id} here, {other.bundle.id} there; their counts cannot be added up"
+                )
+        alarmed = self._watching.alarmed_times(self.state)
+        newest, merged = [self.state.newest], list[Monitor]()
+        try:
+            for other in others:
+                self.state.merge(other.state)
+                newest.append(other.state.newest)
+                merged.append(other)
+        finally:
+            if merged:
+                self._judge(merged, alarmed, newest)
+
+    def _judge(self, merged: Sequence[Monitor], alarmed: AlarmedTimes, newest: Sequence[float]) -> None:
+        """Whether what replicas hold together is an alarm, by what was `alarmed` here before, and by the `newest` event of each."""
+        state = self.state
+        theirs = [other._watching.alarmed_times(other.state) for other in merged]
+        spans = alarmed.together(theirs, state.arrivals.time, state.counted)
+        # One that has seen nothing for longer than events may be late has no more to come of what the others have seen.
+        seen_by_all = min(time for time in newest if time >= state.newest - state.lateness)
+        watching = [other._watching for other in merged]
+        self._watching.merge(watching, state, alarmed=spans, seen_by_all=seen_by_all)
+        if state.labels.given:
             self.look_at_labels()
 
     def to_bytes(self) -> bytes:

@@ -135,12 +135,12 @@ class Watching:
         """When alarms were on, of which events are still held."""
         return self.alarmed.times(state.arrivals.time, state.counted)
 
-    def merge(self, other: Watching, state: State, *, alarmed: Alarmed, both: float) -> None:
-        """Look at what two replicas hold together; `both` is the time up to which both of them have seen events.
+    def merge(self, others: Sequence[Watching], state: State, *, alarmed: Alarmed, seen_by_all: float) -> None:
+        """Look at what replicas hold together; `seen_by_all` is the time up to which each of them has seen events.
 
-        What the other one said stays its own: its alarms are of another stream. Where its alarm is on, so is this one,
+        What the others said stays their own: their alarms are of other streams. Where one of their alarms is on, so is this one,
         unless what they hold together says that the risk is tolerable. Two windows say so, by the time of events: the last,
-        and the last of which both have seen all, since the events of one may come later than those of the other.
+        and the last of which all have seen everything, since the events of one may come later than those of another.
         """
         self.alarmed = alarmed
         self._read_time(state, state.counted)
@@ -151,12 +151,13 @@ class Watching:
         if held < self.rule.window or state.counted < self._first:
             return
         ends = [held]
-        seen = int(np.searchsorted(np.maximum.accumulate(state.arrivals.time), both, side="right"))
-        if self.rule.window <= seen < held and both >= state.newest - state.lateness:
+        seen = int(np.searchsorted(np.maximum.accumulate(state.arrivals.time), seen_by_all, side="right"))
+        if self.rule.window <= seen < held:
             ends.append(seen)
         # The riskier of the two: only where both are tolerable is an alarm not raised, or cleared.
         odds = self.bundle.wary.log_odds(np.stack([self._counts(state, end) for end in ends]), shrink=self._shrink())
-        self._walk(state, np.array([state.counted]), np.array([ends[int(odds.argmax())]]), warned=other.active)
+        warned = any(other.active for other in others)
+        self._walk(state, np.array([state.counted]), np.array([ends[int(odds.argmax())]]), warned=warned)
         if not self.active:
             self.alarmed.since = None
 

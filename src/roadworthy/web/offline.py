@@ -66,8 +66,7 @@ def together(sources: Sequence[str], *, bundle: Path | None = None, token: str |
         for one in read
     ]
     whole = Monitor(chosen)  # a replica of its own, into which each of the others can be merged again
-    for other in found:
-        whole.merge(other)
+    whole.merge(*found)
     alarmed = [name for name, one in zip(sources, found, strict=True) if one.alarm]
     return Together(whole, tuple(without_password(name) if _is_address(name) else name for name in alarmed))
 
