@@ -220,6 +220,18 @@ def test_windows_can_be_longer_closer_and_all_written(cli, bundle, tmp_path):
     assert {"accuracy_low", "risk", "exceedance", "cannot_tell", "time", "truth"} <= set(table.column_names)
 
 
+@pytest.mark.parametrize("read", ["stream", "truth"])
+def test_windows_are_not_written_over_what_they_are_made_of(cli, bundle, tmp_path, read):
+    for name in ("stream", "truth"):
+        (tmp_path / f"{name}.csv").write_text("id,correct,energy\n" + "".join(f"e{i},1,0.5\n" for i in range(300)))
+    (tmp_path / "windows.csv").symlink_to(tmp_path / f"{read}.csv")
+    before = (tmp_path / f"{read}.csv").read_text()
+    for out in (tmp_path / f"{read}.csv", tmp_path / "windows.csv"):
+        said = cli("replay", bundle, tmp_path / "stream.csv", "--truth", tmp_path / "truth.csv", "--out", out)
+        assert said.code == 2 and f"{read}.csv, which is read and would be lost" in said.err
+        assert (tmp_path / f"{read}.csv").read_text() == before
+
+
 def test_a_terminal_sees_forty_windows_at_most(cli, bundle):
     said = cli("replay", bundle, EXAMPLE / "today.parquet", "--every", 10)
     assert sum("–" in line for line in said.out.splitlines()) == 40 and "--all shows every one" in said.out

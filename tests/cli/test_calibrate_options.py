@@ -39,6 +39,9 @@ def scores(tmp_path: Path) -> Path:
         (("--tolerable", "nan"), "--tolerable: a tolerable cost is a number, found nan"),
         (("--out", "nowhere/b.json"), "there is no folder nowhere"),
         (("--out", "."), "is a folder; name a file"),
+        (("--false-alarms", "0 per month"), "--false-alarms: false alarms are given as '1 per month'"),
+        (("--false-alarms", "often"), "--false-alarms: false alarms are given as '1 per month'"),
+        (("--out", "scores.csv", "--force"), "is read and would be lost"),
     ],
 )
 def test_numbers_and_places_that_are_none_are_usage_errors(cli, tmp_path, monkeypatch, scores, options, says):
@@ -47,6 +50,28 @@ def test_numbers_and_places_that_are_none_are_usage_errors(cli, tmp_path, monkey
     assert said.code == 2 and says in said.err and said.out == ""
     assert "fault of roadworthy" not in said.err and said.err.count("--cost") <= 1
     assert [p.name for p in tmp_path.iterdir()] == ["scores.csv"]
+
+
+@pytest.mark.parametrize("name", ["link.csv", "hard.csv", "folder/../scores.csv"])
+def test_a_table_is_not_written_over_by_what_is_learnt_from_it_whatever_it_is_called(cli, tmp_path, scores, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.csv").symlink_to(scores)
+    (tmp_path / "hard.csv").hardlink_to(scores)
+    before = scores.read_text()
+    for first, second in ((scores, tmp_path / name), (tmp_path / name, scores)):
+        said = cli("calibrate", first, "--out", second, "--force")
+        assert said.code == 2 and f"--out {second} is {first}, which is read and would be lost" in said.err
+    assert scores.read_text() == before
+
+
+def test_a_tree_is_not_written_over_by_the_bundle_that_it_is_in(cli, tmp_path, scores):
+    tree = tmp_path / "tree.yaml"
+    tree.write_text(
+        "{event: a, branches: {x: {p: p_shift, then: {outcome: o, cost: 2}}, y: {then: {outcome: q, cost: 1}}}}"
+    )
+    before = tree.read_text()
+    said = cli("calibrate", scores, "--tree", tree, "--out", tree, "--force")
+    assert said.code == 2 and "is read and would be lost" in said.err and tree.read_text() == before
 
 
 def test_numbers_in_a_tree_that_are_none_are_refused(cli, tmp_path, scores):

@@ -31,3 +31,10 @@ def refuse_no_folder(option: str, path: Path) -> None:
         raise DataError(f"{option} {path}: there is no folder {path.parent}; make it first, or choose another")
     if path.is_dir():
         raise DataError(f"{option} {path} is a folder; name a file")
+
+
+def refuse_own_input(option: str, path: Path, *inputs: Path | None) -> None:
+    """Refuse to write where something is read from, by whatever name: a link or another spelling is the same file."""
+    for read in inputs:
+        if read is not None and path.exists() and read.exists() and path.samefile(read):
+            raise DataError(f"{option} {path} is {read}, which is read and would be lost; choose another file")

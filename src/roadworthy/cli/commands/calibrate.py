@@ -86,9 +86,10 @@ def calibrate(
     from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
     from roadworthy.cli.cautions import notes_of, refuse_unreachable, warnings_of
     from roadworthy.cli.learnt import chosen_tree, learnt
-    from roadworthy.cli.options import refuse_no_folder, refuse_unlike_a_count
+    from roadworthy.cli.options import refuse_no_folder, refuse_own_input, refuse_unlike_a_count
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import read_scores
+    from roadworthy.monitor.alarms import alarms_per_day
     from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.windows import Windows
@@ -99,11 +100,16 @@ def calibrate(
             refuse_out_of_reach(tree_used, tolerable)
         except ValueError as error:
             raise DataError(f"--tolerable: {error}") from error
+    try:
+        alarms_per_day(false_alarms)
+    except ValueError as error:
+        raise DataError(f"--false-alarms: {error}") from error
     if events_per_day is not None:
         refuse_unlike_a_count("--events-per-day", events_per_day)
     target = out or scores.with_name(f"{_stem(scores)}.bundle.json")
     if out is not None:
         refuse_no_folder("--out", out)
+    refuse_own_input("--out", target, scores, tree)
     before = None if force else _written_before(target, scores)
     table = read_scores(
         scores,

@@ -78,13 +78,22 @@ def serve(
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Run the service: events in over HTTP, risk, alarms and a live page out."""
+    from roadworthy.cli.options import refuse_own_input
     from roadworthy.web.service import Settings, check_extra
     from roadworthy.web.service import serve as run
 
     check_extra()
+    if proxy is None and (score or ids_unique):
+        raise typer.BadParameter(
+            f"{'--score' if score else '--ids-unique'} is for the server that --proxy stands in front of, and there is none; "
+            "events that are posted name their scores themselves"
+        )
+    state = state or bundle.with_name(bundle.name.removesuffix(".json") + ".state.sqlite")
+    if alarm_log is not None:
+        refuse_own_input("--alarm-log", alarm_log, bundle, state)
     settings = Settings(
         bundle=bundle,
-        state=state or bundle.with_name(bundle.name.removesuffix(".json") + ".state.sqlite"),
+        state=state,
         host=host,
         port=port,
         token=token or None,

@@ -72,7 +72,7 @@ def replay(
 
     _refuse_swapped(bundle, stream)
     if out is not None:
-        _refuse_unwritable(out)
+        _refuse_unwritable(out, bundle, stream, truth)
     chosen = Bundle.load(bundle)
     file = open_scores(
         stream, correct=correct, time=time, id=id, columns=_columns(chosen, score or []), skips=("kind", "group")
@@ -115,14 +115,15 @@ def _refuse_swapped(bundle: Path, stream: Path) -> None:
     )
 
 
-def _refuse_unwritable(out: Path) -> None:
+def _refuse_unwritable(out: Path, *inputs: Path | None) -> None:
     """Before any work: what could not be written at its end."""
-    from roadworthy.cli.options import refuse_no_folder
+    from roadworthy.cli.options import refuse_no_folder, refuse_own_input
     from roadworthy.data.samples import DataError
 
     if out.suffix.lower() not in WRITTEN:
         raise DataError(f"--out {out}: windows are written to {', '.join(WRITTEN)}; choose one of these endings")
     refuse_no_folder("--out", out)
+    refuse_own_input("--out", out, *inputs)
 
 
 def _columns(bundle: Bundle, given: list[str]) -> dict[str, str]:
