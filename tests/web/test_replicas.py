@@ -54,6 +54,33 @@ def test_two_replicas_merged_equal_one_that_saw_all(made, tmp_path):
     assert both.risk("1000").risk == oracle.risk("1000").risk
 
 
+def test_ids_that_were_sent_with_different_scores_are_told(made, tmp_path, capsys):
+    stream = events(100)
+    other = [{**e, "scores": {"knn": 9.0, "energy": 9.0}} if i in (5, 6, 7) else e for i, e in enumerate(stream)]
+    later = [{**e, "time": e["time"] + 1.0} for e in stream]
+    for name, items in (("a", stream), ("b", other), ("c", other), ("same", stream), ("later", later)):
+        state_of(tmp_path / f"{name}.sqlite", made, items)
+
+    def told(*names: str) -> tuple[int, str]:
+        files = [str(tmp_path / f"{name}.sqlite") for name in names]
+        capsys.readouterr()
+        assert run(["monitor", "merge", *files]) in (0, 1, 3)
+        said = capsys.readouterr().out
+        assert run(["monitor", "merge", *files, "--json"]) in (0, 1, 3)
+        return json.loads(capsys.readouterr().out)["ids_with_different_scores"], said
+
+    line = "3 ids were sent with different scores to more than one replica: the first stands"
+    for names in (("a", "b"), ("b", "a"), ("a", "b", "c")):
+        count, said = told(*names)
+        assert count == 3 and line in said
+    for names in (("a", "same"), ("b", "c"), ("a", "later")):
+        count, said = told(*names)
+        assert count == 0 and "different scores" not in said
+    first = merged([str(tmp_path / "b.sqlite"), str(tmp_path / "a.sqlite")])
+    alone = merged([str(tmp_path / "b.sqlite"), str(tmp_path / "c.sqlite")])
+    assert (first.state.buckets.total() == alone.state.buckets.total()).all(), "the first stands"
+
+
 def test_running_replicas_are_merged_into_a_state_that_a_service_goes_on_from(bundle_path, tmp_path, capsys):
     with serving(bundle_path, tmp_path / "a.sqlite") as a, serving(bundle_path, tmp_path / "b.sqlite") as b:
         a.post(events(200))

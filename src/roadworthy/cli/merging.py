@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.cli.amounts import amount, priced
+from roadworthy.cli.amounts import amount, many, priced
 
 if TYPE_CHECKING:
     from roadworthy.monitor import Monitor
@@ -31,6 +31,16 @@ def window_line(window: Mapping[str, Any]) -> str:
     said += f"; by {audited['labels']:,} labels{earlier}: {_figures(audited, unit)}"
     against = [note for note in window["notes"] if note.startswith("labels say")]
     return said + (f" ({against[0].rpartition(': ')[2]})" if against else "")
+
+
+def differing_line(ids: int) -> str:
+    """What is said where one id stands for different events.
+
+    >>> differing_line(1)
+    'note: 1 id was sent with different scores to more than one replica: the first stands'
+    """
+    sent = f"{many(ids, 'id')} {'was' if ids == 1 else 'were'} sent with different scores"
+    return f"note: {sent} to more than one replica: the first stands"
 
 
 def alarm_line(monitor: Monitor, alarmed: Sequence[str], *, untold: bool) -> str:

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import numpy as np
+
 from roadworthy.monitor import Bundle, EventError, Monitor
+from roadworthy.monitor.recent import Recent
 from roadworthy.store import StoreError
 from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.counting import draw
@@ -44,6 +47,8 @@ class Together(NamedTuple):
 
     monitor: Monitor
     alarmed: tuple[str, ...]
+    differing: int
+    """Ids that more than one of them holds, with scores that do not fall into the same cell; the first stands."""
 
 
 def merged(sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None) -> Monitor:
@@ -68,7 +73,16 @@ def together(sources: Sequence[str], *, bundle: Path | None = None, token: str |
     whole = Monitor(chosen)  # a replica of its own, into which each of the others can be merged again
     whole.merge(*found)
     alarmed = [name for name, one in zip(sources, found, strict=True) if one.alarm]
-    return Together(whole, tuple(without_password(name) if _is_address(name) else name for name in alarmed))
+    shown = tuple(without_password(name) if _is_address(name) else name for name in alarmed)
+    return Together(whole, shown, _differing([one.state.recent for one in found]))
+
+
+def _differing(held: Sequence[Recent]) -> int:
+    """How many ids stand in different cells: states hold no scores. Times may differ, where nobody sent one."""
+    mark, cell = np.concatenate([r.mark for r in held]), np.concatenate([r.cell for r in held])
+    order = np.lexsort((cell, mark))
+    mark, cell = mark[order], cell[order]
+    return len(np.unique(mark[1:][(mark[1:] == mark[:-1]) & (cell[1:] != cell[:-1])]))
 
 
 def kept(monitor: Monitor, path: Path) -> None:

@@ -151,11 +151,11 @@ def merge(
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> int:
     """Put the states of replicas together, exactly: an event that two of them saw counts once."""
-    from roadworthy.cli.merging import alarm_line, window_line
+    from roadworthy.cli.merging import alarm_line, differing_line, window_line
     from roadworthy.web import views
     from roadworthy.web.offline import kept, together
 
-    monitor, alarmed = together(sources, bundle=bundle, token=token)
+    monitor, alarmed, differing = together(sources, bundle=bundle, token=token)
     if into is not None:
         kept(monitor, into)
     windows = [views.risk_view(monitor.risk(name)) for name in monitor.bundle.windows.names]
@@ -164,11 +164,13 @@ def merge(
     code = exits.BREACHED if monitor.alarm else exits.INCONCLUSIVE if untold else exits.MET
     if json:
         content = {"events": taken._asdict(), "alarm": monitor.alarm, "alarm_by_labels": monitor.alarm_by_labels}
-        content |= {"alarm_of": list(alarmed), "cannot_tell": untold}
+        content |= {"alarm_of": list(alarmed), "cannot_tell": untold, "ids_with_different_scores": differing}
         showing.print_json({**content, "windows": windows, "into": into})
         return code
     out = showing.console()
     out.print(f"{monitor.state.counted:,} events of {monitor.bundle.subject}, {taken.repeated:,} seen more than once")
+    if differing:
+        out.print(differing_line(differing), soft_wrap=True)
     for window in windows:
         out.print(f"  window of {window['label']}: {window_line(window)}", soft_wrap=True)
     line = alarm_line(monitor, alarmed, untold=bool(untold))
