@@ -31,8 +31,8 @@ from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.monitor.events import Floats
 
 HARD = 2.5
-"""How hard a group is taken for, in standard deviations of the groups: of 1 to 3 the one that lets most steps be noticed, of 30%
-and 60%, where groups follow one another or a cycle of 0.2 or 0.3 standard deviations of the score takes them up and down."""
+"""How hard a group is taken for, in standard deviations of the groups: of 1.5, 2 and 2.5 the one that let most steps be noticed in
+simulations of groups that follow one another and of cycles (`docs/decisions/0010`)."""
 EVENTS = (50, 100, 300, 1000, 3000)
 """Lengths of windows at which it is seen what they lose."""
 
