@@ -11,6 +11,7 @@ import numpy as np
 from roadworthy.monitor.labels import LEAST, Audited, Corrected, Weighed, carried, difference, plausible
 
 if TYPE_CHECKING:
+    from roadworthy.analysis.risk.estimates import Estimates
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.state import State
     from roadworthy.monitor.windows import Reading
@@ -27,35 +28,23 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     cells, marks = state.recent.cell[part], state.recent.mark[part]
     model = bundle.estimator.estimate(reading.counts, shrink=shrink, confidence=bundle.confidence)
     right = bundle.estimator.believe(reading.counts, shrink=shrink).right
-    accuracy = float(model.accuracy[0])
-    expected = np.where(cells >= 0, right[np.maximum(cells, 0)], accuracy)
-    found = _own(state, marks, expected, reading.weights, bundle.confidence)
-    earlier = found is None
-    if found is None:
-        found = _carried(bundle, state, cells, expected, reading.weights)
-    if found is None:
-        return None
-    # What no label reached is the model's, with the model's interval.
+    expected = np.where(cells >= 0, right[np.maximum(cells, 0)], float(model.accuracy[0]))
+    own = _own(state, marks, expected, reading.weights, bundle.confidence)
+    found = own or _carried(bundle, state, cells, expected, reading.weights)
+    return None if found is None else _audited(bundle, model, found, is_carried=own is None)
+
+
+def _audited(bundle: Bundle, model: Estimates, found: Corrected, *, is_carried: bool) -> Audited:
+    """What no label reached is the model's, with the model's interval; the risk follows the accuracy."""
     rest = (1.0 - found.covered) * (float(model.accuracy_high[0]) - float(model.accuracy_low[0])) / 2.0
-    low, high = (
-        found.value - math.hypot(found.value - found.low, rest),
-        found.value + math.hypot(found.high - found.value, rest),
+    below, above = (math.hypot(end - found.value, rest) for end in (found.low, found.high))
+    low, at, high = (_within(found.value + by, 0.0, 1.0) for by in (-below, 0.0, above))
+    risk, steep = float(model.risk[0]), slope(bundle, float(model.rate[0]))
+    least, cost, most = sorted(
+        _within(risk + steep * (accuracy - float(model.accuracy[0])), *bundle.tree.costs)
+        for accuracy in (low, at, high)
     )
-    ends = [_within(end, 0.0, 1.0) for end in (low, found.value, high)]
-    steep = slope(bundle, float(model.rate[0]))
-    costs = sorted(_within(float(model.risk[0]) + steep * (end - accuracy), *bundle.tree.costs) for end in ends)
-    return Audited(
-        accuracy=ends[1],
-        accuracy_low=ends[0],
-        accuracy_high=ends[2],
-        risk=costs[1],
-        risk_low=costs[0],
-        risk_high=costs[2],
-        labels=found.labels,
-        covered=found.covered,
-        carried=earlier,
-        overstated=found.overstated,
-    )
+    return Audited(at, low, high, cost, least, most, found.labels, found.covered, is_carried, found.overstated)
 
 
 def _within(value: float, least: float, most: float) -> float:
