@@ -2,9 +2,8 @@
 
 CSV, TSV (also .gz) or Parquet. Columns are found by name: `kind` (or role, shift, fold), `correct`, `group`, `time`, `id`, and what
 others call them (`OTHER_NAMES`, which is noted); every other numeric column is a score, except those that are known to be none (a
-label, a loss). An option of the command, or a keyword
-here, points at a column of another name. A file is read whole (`read_scores`) or piece by piece (`open_scores`), so that a
-stream of any length fits into memory.
+label, a loss). An option of the command, or a keyword here, points at a column of another name. A file is read whole
+(`read_scores`) or piece by piece (`open_scores`), so that a stream of any length fits into memory.
 
 An empty cell or NaN is a missing score. An infinite score is refused by row and column, since nothing can be learned from it.
 
@@ -30,6 +29,7 @@ import numpy as np
 
 from roadworthy.data import score_cells
 from roadworthy.data.samples import DataError
+from roadworthy.data.score_cells import Where
 from roadworthy.data.score_doubts import doubts, is_no_score
 from roadworthy.data.score_files import Opened, open_table
 from roadworthy.registry import did_you_mean
@@ -147,7 +147,7 @@ class ScoreFile:
 
     def _table(self, piece: pa.Table, start: int, kinds: dict[str, int]) -> ScoreTable:
         """A piece; `kinds` are those up to here, with the first row of each: what they mean together is no matter of a piece."""
-        where = score_cells.Where(self.path.name, start)
+        where = Where(self.path.name, start)
         columns = {name: score_cells.scores(piece[c], c, where) for name, c in self.scores.items()}
         given: dict[str, Any] = dict.fromkeys(NAMES)
         labelled = None
@@ -301,14 +301,11 @@ def _without_row_numbers(table: ScoreTable) -> ScoreTable:
     return replace(table, columns=kept, notes=(*table.notes, *notes))
 
 
-def _with_clean(
-    kinds: np.ndarray, clean: tuple[str, ...], seen: dict[str, int], where: score_cells.Where
-) -> np.ndarray:
+def _with_clean(kinds: np.ndarray, clean: tuple[str, ...], seen: dict[str, int], where: Where) -> np.ndarray:
     """The kinds with one name for those without shift; `seen` are all names in the file up to here, these among them."""
     found, first, at = np.unique(kinds, return_index=True, return_inverse=True)
     names = [str(k) for k in found]
-    for name, row in zip(names, first.tolist(), strict=True):
-        seen.setdefault(name, where.start + row)
+    seen |= {k: where.start + row for k, row in zip(names, first.tolist(), strict=True) if k not in seen}
     file, nameless = where._replace(start=0), [row for k, row in seen.items() if not k.strip()]
     if not clean and nameless and any(k.strip() and _is_clean(k, clean) for k in seen):
         raise DataError(
