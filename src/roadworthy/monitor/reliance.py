@@ -29,8 +29,7 @@ class Reliance:
     """What settles that the windows of an estimator can be relied on."""
 
     def __init__(self, estimator: Estimator) -> None:
-        from scipy.special import xlogy
-        from scipy.stats import chi2
+        from scipy.special import chdtri, xlogy
 
         from roadworthy.analysis.risk.doubts import STRANGE
         from roadworthy.analysis.risk.firm_kinds import firm_rows
@@ -39,7 +38,7 @@ class Reliance:
         self.enough, self._xlogy = estimator.separation.enough, xlogy
         self._bins = calibration.shift.bins
         self._rows, self._ends = float(firm_rows(calibration).min()), 2.0 * len(calibration.names)
-        self._allowed = SAFELY * float(chi2.isf(STRANGE / 2.0, max(self._bins - 1, 1)))
+        self._allowed = SAFELY * float(chdtri(max(self._bins - 1, 1), STRANGE / 2.0))
         draws, rates = estimator.draws, _spread(len(estimator.rates), RATES)
         which, rate = _spread(len(draws.clean), DRAWS), estimator.rates[rates]
         mixed = draws.clean[which, :, None] * (1.0 - rate) + draws.shifted[which, :, None] * rate

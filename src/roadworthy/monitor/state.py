@@ -224,8 +224,11 @@ class _Batch(NamedTuple):
         return self._only(np.array([name not in known for name in self.names]))
 
     def all_in_time(self, newest: float, lateness: float) -> bool:
-        """Whether none is too late, whichever came before it."""
-        return not len(self.time) or bool(self.time.min() >= max(newest, self.time.max()) - lateness)
+        """Whether none is too late, whichever came before it: they rise, or lie near enough to each other."""
+        time = self.time
+        if not len(time) or time[0] < newest - lateness:
+            return not len(time)
+        return bool((time[1:] >= time[:-1]).all() or time.min() >= max(newest, time.max()) - lateness)
 
     def in_time(self, newest: float, lateness: float) -> tuple[_Batch, float]:
         """Those that are not too late when they arrive, and by how much the latest of the others is."""

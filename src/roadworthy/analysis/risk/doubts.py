@@ -106,7 +106,7 @@ def doubts(
     by_shift: Floats, outside: Floats, log_likelihood: Floats, shrink: Floats, calibration: Calibration
 ) -> Doubts:
     """How strange each window is; `log_likelihood` holds draws x windows x rates."""
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     n = by_shift.sum(axis=1)
     effective = n * shrink
@@ -116,12 +116,12 @@ def doubts(
     # A window differs from a draw by its own chance, by the draw's, and by that of the calibration rows.
     scale = 2.0 * shrink / (1.0 + 2.0 * effective / max(float(rows.min()), 1.0))
     freedom = max(calibration.shift.bins - 1, 1)
-    by_bins = chi2.sf((best - log_likelihood.max(axis=(0, 2))) * scale, freedom)
+    by_bins = chdtrc(freedom, np.maximum(best - log_likelihood.max(axis=(0, 2)), 0.0) * scale)
     # Draws are few: of many kinds, none may lie near the one of this window.
     again = np.flatnonzero(by_bins < UNLIKELY)
     if len(again):
-        gap = best[again] - _mixed(by_shift[again], calibration)
-        by_bins[again] = np.maximum(by_bins[again], chi2.sf(gap * scale[again], freedom))
+        gap = np.maximum(best[again] - _mixed(by_shift[again], calibration), 0.0)
+        by_bins[again] = np.maximum(by_bins[again], chdtrc(freedom, gap * scale[again]))
     k = np.floor(outside * shrink)
     above = beyond(k, np.maximum(np.ceil(effective), k), 2.0 * len(calibration.names), float(rows.min()))
     return Doubts(by_bins, above, outside / np.maximum(n, 1e-12))

@@ -80,24 +80,23 @@ class Looks:
 
         What one calibrated kind explains needs no other explanation: the kind that leaves least counts.
         """
-        found = np.full(len(rate), np.inf)
-        for kind, share in enumerate(self.share_shifted):
-            left = self._beside(kind, share, window, rate, shrink)
-            found = np.where(np.abs(left) < np.abs(found), left, found)
+        left = self._beside(window, rate, shrink)
+        found: Floats = left[np.abs(left).argmin(axis=0), np.arange(len(rate))]
         return found
 
-    def _beside(self, kind: int, share: Floats, window: Window, rate: Floats, shrink: Floats) -> Floats:
-        """The excess over a mixture of clean events and those of one kind, by the look that shows more of it."""
+    def _beside(self, window: Window, rate: Floats, shrink: Floats) -> Floats:
+        """The excess over a mixture of clean events and those of one kind (kinds x windows), by the look that shows more of it."""
         by_shift, n = window.by_shift, np.maximum(window.by_shift.sum(axis=1), TINY)
         clean = (1.0 - rate)[:, None] * self.share_clean
-        clean = clean / (clean + rate[:, None] * share)
+        clean = clean / (clean + rate[:, None] * self.share_shifted[:, None])
+        shifted = 1.0 - clean
         rows = 1.0 / ((1.0 - rate) ** 2 / self.rows_clean + rate**2 / self.rows_shifted)
-        chance = (1.0 + n * shrink / rows) / shrink
-        found, furthest = np.zeros(len(n)), np.full(len(n), BEYOND**2)
+        chance = (1.0 + n * shrink / rows) / shrink / n**2
+        found, furthest = np.zeros(clean.shape[:2]), np.full(clean.shape[:2], BEYOND**2)
         for look, counts in zip(self.looks, (window.clean, window.shifted), strict=True):
-            mean, square = (c * clean + s * (1.0 - clean) for c, s in zip(look.clean, look.shifted[kind], strict=True))
-            more = (counts.sum(axis=1) @ look.accuracy - (by_shift * mean).sum(axis=1)) / n
-            variance = (by_shift * np.maximum(square - mean**2, 0.0)).sum(axis=1) / n**2 * chance
+            mean, square = (look.clean[i] * clean + look.shifted[:, i, None] * shifted for i in range(2))
+            more = (counts.sum(axis=1) @ look.accuracy - (by_shift * mean).sum(axis=2)) / n
+            variance = (by_shift * np.maximum(square - mean**2, 0.0)).sum(axis=2) * chance
             squared = more**2 / np.maximum(variance, TINY)
             found = np.where(squared > furthest, more * (1.0 - BEYOND**2 / np.maximum(squared, TINY)), found)
             furthest = np.maximum(furthest, squared)
