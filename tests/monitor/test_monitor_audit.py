@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 
-from roadworthy.monitor import Bundle, Events, Monitor, Windows
+from roadworthy.monitor import Bundle, Events, Monitor, Windows, audit
 from roadworthy.monitor.labels import carried, difference
 from roadworthy.monitor.windows import faded
 
@@ -113,3 +113,27 @@ def test_labels_drawn_as_stated_are_hardly_ever_called_overstated():
         found = difference(np.full(300, 0.9), at, np.ones(len(at), dtype=bool), np.full(len(at), 0.1), confidence=0.95)
         called += found.overstated > 1.0
     assert called <= 2
+
+
+@pytest.mark.parametrize(("labelled", "lag", "wrong"), [(1.0, 100, 0.4), (1.0, 180, 0.05), (0.3, 150, 0.2)])
+def test_where_labels_come_late_intervals_hold_what_the_whole_window_is(labelled, lag, wrong):
+    """The last events of the window have no labels yet, and the model is blind to what goes wrong."""
+    rng, held, tries, n = np.random.default_rng([lag, 1]), 0, 400, 300
+    expected, weights = np.full(n, 0.95), np.ones(n)
+    for _ in range(tries):
+        right = rng.random(n) >= wrong
+        at = np.flatnonzero((rng.random(n) < labelled) & (np.arange(n) < n - lag))
+        upto = audit._labelled_upto(at, n)
+        assert n - lag - 40 < upto < n
+        own = difference(
+            expected[:upto], at, right[at], np.full(len(at), labelled), confidence=0.95, weights=weights[:upto]
+        )
+        found = audit._on_to(own, expected, upto, right[at], weights, 0.95)
+        held += found.low <= right.mean() <= found.high
+    assert binomtest(held, tries, 0.95, alternative="less").pvalue > 0.01
+
+
+def test_a_window_that_is_labelled_here_and_there_to_its_end_is_no_late_one():
+    rng = np.random.default_rng(0)
+    late = [audit._labelled_upto(np.sort(rng.choice(1000, 60, replace=False)), 1000) < 1000 for _ in range(500)]
+    assert np.mean(late) < 0.02

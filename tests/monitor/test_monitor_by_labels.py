@@ -205,3 +205,11 @@ def test_it_does_not_flap(watchful):
     rng = np.random.default_rng(8)
     monitor = stream(watchful, rng.random(3000) < 0.2, rng.normal(size=3000), lambda _: 1.0, at_once=10)
     assert [kind for kind, by_labels in kinds(monitor) if by_labels] == ["raised"]
+
+
+def test_one_probability_that_cannot_be_does_not_silence_what_all_others_prove(watchful):
+    rng = np.random.default_rng(9)
+    wrong = rng.random(600) < 0.5
+    wrong[300] = False
+    monitor = stream(watchful, wrong, rng.normal(size=600), lambda i: 1e-4 if i == 300 else 1.0)
+    assert monitor.alarm_by_labels

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LAST = 2000
 """Labels that are carried over at most."""
+LAGS = 5.0
+"""So many times as many events without a label as lie between two labels, at the end of a window, mean that labels come late."""
 
 
 def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> Audited | None:
@@ -60,7 +62,31 @@ def _own(
     if len(at) < LEAST:
         return None
     _, correct, probability = _columns([state.labels.weighed(mark) for mark in marks[at].tolist()])
-    return difference(expected, at, correct, probability, confidence=confidence, weights=weights)
+    upto = _labelled_upto(at, len(marks))
+    found = difference(expected[:upto], at, correct, probability, confidence=confidence, weights=weights[:upto])
+    return found if upto == len(marks) else _on_to(found, expected, upto, correct, weights, confidence)
+
+
+def _labelled_upto(at: np.ndarray, events: int) -> int:
+    """Up to which event of a window labels have come: to the last, unless many more are without one than lie between others."""
+    gap = (at[-1] + 1) / len(at)
+    return events if events - 1 - at[-1] <= LAGS * gap else min(events, math.ceil(at[-1] + gap))
+
+
+def _on_to(
+    found: Corrected, expected: np.ndarray, upto: int, correct: np.ndarray, weights: np.ndarray, confidence: float
+) -> Corrected:
+    """Events of which labels have yet to come are taken to differ from the model as the others do, up to the chance of both."""
+    from scipy.stats import t
+
+    before, after = float(weights[:upto].sum()), float(weights[upto:].sum())
+    beyond = found.value - float(np.average(expected[:upto], weights=weights[:upto]))
+    value, rest = float(np.average(expected, weights=weights)) + beyond, after / (before + after)
+    labels, share = len(correct), (float(correct.sum()) + 2.0) / (len(correct) + 4.0)
+    chance = share * (1.0 - share) * (1.0 / labels + 1.0 / (len(expected) - upto))
+    more = rest * float(t.ppf(0.5 + confidence / 2.0, labels - 1)) * math.sqrt(chance)
+    below, above = (math.hypot(end - found.value, more) for end in (found.low, found.high))
+    return replace(found, value=value, low=value - below, high=value + above)
 
 
 def _carried(

@@ -126,7 +126,9 @@ def _judged(labels: list[Weighed], state: State, bundle: Bundle, *, shrink: floa
     rate, accuracy, risk = (float(figure[0]) for figure in bundle.estimator.points(counts, shrink=shrink))
     right = bundle.estimator.believe(counts, shrink=shrink).right
     expected = np.where(scored, right[np.maximum(cells, 0)], accuracy)
-    stands = 1.0 / np.maximum([label.probability for label in labels], 1.0 / len(cells))
+    # A label stands for its own event and for such as have none: a probability that says more is none by which it was drawn.
+    unlabelled = max(len(cells) - len(labels), 0)
+    stands = 1.0 / np.maximum([label.probability for label in labels], 1.0 / (1.0 + unlabelled))
     judged = Stretch(at - first, np.array([label.correct for label in labels]), stands, expected)
     costs = Costs(risk, accuracy, slope(bundle, rate), float(bundle.tolerable or 0.0))
     return judged, gains_of(judged, costs)

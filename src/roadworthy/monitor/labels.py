@@ -21,6 +21,7 @@ the latest asking (u_i at most the highest of w_i / t over the rounds in which i
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -118,6 +119,8 @@ class Labels:
     asked: dict[int, float] = field(default_factory=dict)
     counts: NDArray[np.int64] = field(init=False)
     """(right, wrong) x cells: all labels there ever were."""
+    _ordered: list[tuple[float, int]] = field(default_factory=list, init=False, repr=False, compare=False)
+    """When the events of all labels were, and their marks, in this order; as far as it is known."""
     unnamed: int = 0
     """How many of this replica's own were of events that nobody could name: they are known by their number."""
 
@@ -133,6 +136,10 @@ class Labels:
         before = self.given.pop(mark, None)
         if before is not None:
             self._count(before, -1)
+        if len(self._ordered) == len(self.given) + (before is not None):
+            if before is not None:
+                del self._ordered[bisect_left(self._ordered, (before.time, mark))]
+            insort(self._ordered, (label.time, mark))
         self.given[mark] = label
         self._count(label, 1)
         self._cut()
@@ -166,6 +173,7 @@ class Labels:
                 self._count(was, 1)
             self.given[mark] = kept
             self._count(kept, 1)
+        self._ordered = []  # times may be others
         for mark, probability in other.asked.items():
             self.asked[mark] = max(probability, self.asked.get(mark, 0.0))
         self._cut()
@@ -177,8 +185,9 @@ class Labels:
 
     def last(self, number: int) -> list[Weighed]:
         """The labels of the latest events."""
-        latest = sorted(self.given, key=lambda mark: (self.given[mark].time, mark))[-number:]
-        return [self.weighed(mark) for mark in latest]
+        if len(self._ordered) != len(self.given):
+            self._ordered = sorted((label.time, mark) for mark, label in self.given.items())
+        return [self.weighed(mark) for _, mark in self._ordered[-number:]]
 
     def _count(self, label: Label, by: int) -> None:
         if label.cell >= 0:
@@ -188,6 +197,7 @@ class Labels:
         """Let the oldest go, many at a time: sorting for every one of them would be dear."""
         if len(self.given) > KEPT + SLACK:
             self.given = dict(sorted(self.given.items(), key=lambda item: (item[1].time, item[0]))[-KEPT:])
+            self._ordered = []
         if len(self.asked) > KEPT + SLACK:
             self.asked = dict(sorted(self.asked.items(), key=lambda item: (item[0] in self.given, item[0]))[-KEPT:])
 
