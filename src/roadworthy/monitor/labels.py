@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,6 +129,15 @@ class Labels:
 
     def add(self, mark: int, label: Label) -> None:
         """Count an answer; a second one for the same event takes the place of the first."""
+        self.add_all([(mark, label)])
+
+    def add_all(self, labels: Iterable[tuple[int, Label]]) -> None:
+        """Count answers, one after the other."""
+        for mark, label in labels:
+            self._add(mark, label)
+        self._cut()
+
+    def _add(self, mark: int, label: Label) -> None:
         if label.probability is not None and not 0.0 < label.probability <= 1.0:
             raise EventError(
                 f"the probability of being labelled lies above 0 and is at most 1, found {label.probability}"
@@ -142,7 +151,6 @@ class Labels:
             insort(self._ordered, (label.time, mark))
         self.given[mark] = label
         self._count(label, 1)
-        self._cut()
 
     def ask(self, mark: int, probability: float) -> None:
         """Remember that an event is asked for, or might have been with this probability."""

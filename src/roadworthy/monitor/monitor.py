@@ -46,13 +46,12 @@ from roadworthy.monitor.events import (
     checked_time,
     checked_times,
     given_name,
-    mark,
-    numbered_name,
     plain_name,
     plain_names,
 )
 from roadworthy.monitor.keeping import packed, unpack
-from roadworthy.monitor.labels import Label, Question
+from roadworthy.monitor.labelling import Answer, take
+from roadworthy.monitor.labels import Question
 from roadworthy.monitor.risk_state import RiskState
 from roadworthy.monitor.speaking import Spoken, states_of
 from roadworthy.monitor.state import State
@@ -215,22 +214,14 @@ class Monitor:
 
         Without it: the probability with which the event was asked for, as it stands when the label is used, else 1. An event
         that is no longer among the last ones needs its cell and its time, which lies within the stream. Where labels say that the
-        risk is above the tolerable, an alarm is raised; of many labels only the last needs to `look`, which takes a while.
+        risk is above the tolerable, an alarm is raised; many are better taken by `label_all`, which looks once.
         """
+        self.label_all([(id, correct, probability, cell, time)], subject=subject, look=look)
+
+    def label_all(self, answers: Sequence[Answer], *, subject: str | None = None, look: bool = True) -> None:
+        """Take outcomes, each as `label` does (id, correct, probability, cell, time): all, or none where one is refused."""
         self._check_subject(subject)
-        name = self._unnamed_label() if id is None else self._held_name(id)
-        at = self.state.recent.find(name)
-        if at is not None:
-            time, cell = float(self.state.recent.time[at]), int(self.state.recent.cell[at])
-        if time is None or cell is None:
-            raise EventError(
-                f"event {id!r} is not among the last {len(self.state.recent):,} events; give its cell and its time with its label"
-            )
-        checked_cells([cell], self.state.cells, lambda _: repr(id))
-        if at is None:
-            auditing.checked_moment(time, id, self.state)
-        given = None if probability is None else float(probability)
-        self.state.labels.add(mark(name), Label(float(time), int(cell), bool(correct), given))
+        take(answers, self.state)
         if look:
             self.look_at_labels()
 
@@ -371,19 +362,6 @@ class Monitor:
             first = self.state.taken.total
             return list(zip(repeat(self.replica), range(first, first + n), strict=False))
         return plain_names(id)
-
-    def _unnamed_label(self) -> Name:
-        """A name for the label of an event that nobody can name: no two are alike."""
-        self.state.labels.unnamed += 1
-        return f"{self.replica} label", self.state.labels.unnamed
-
-    def _held_name(self, id: str | int) -> Name:
-        """The name of an event; one without an id is known by its number here, or by the name its question had."""
-        name = plain_name(id)
-        if name in self.state.recent.known:
-            return name
-        numbered = (self.replica, name) if isinstance(name, int) else numbered_name(name)
-        return numbered if numbered is not None and numbered in self.state.recent.known else name
 
 
 def _namer(id: Sequence[Any] | np.ndarray | None) -> Any:

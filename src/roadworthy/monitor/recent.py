@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadworthy.monitor.events import Cells, Floats, Marks, Name, given_name, mark, marks
 
@@ -26,6 +27,9 @@ GONE = 8192
 """Names that have left and still take room: so many are thrown away together."""
 WARY = 100
 """Calls for which names are looked up before they are taken, after one that brought names again: where one does, others follow."""
+
+LEFT = 1.5
+"""Names among which events are searched, as a multiple of those held, before those that have left are thrown away."""
 
 
 class Recent:
@@ -43,6 +47,8 @@ class Recent:
         self.known: set[Name] = set()
         """The names of all that are held."""
         self._wary = 0
+        self._times: dict[Name, float] | None = None
+        """By name, from the first search on; the names of events that have left stay until it is made anew."""
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -109,6 +115,8 @@ class Recent:
         self._time[at], self._mark[at], self._cell[at] = time, key or 0, cell
         self._stop += 1
         self.known.add(name)
+        if self._times is not None:
+            self._note((name,), (float(time),))
         if self._stop - self._start > self.capacity:
             self.known.discard(self._names[self._gone])
             self._leave(1)
@@ -141,6 +149,8 @@ class Recent:
             return
         if not claimed:
             self.known.update(names)
+        if self._times is not None:
+            self._note(names, time.tolist())
         added = _Added(time, np.zeros(len(time), dtype=np.uint64) if key is None else key, cell, names)
         if not (time[1:] > time[:-1]).all():
             added = added.ordered()
@@ -163,7 +173,40 @@ class Recent:
 
     def find(self, name: Name) -> int | None:
         """Where the event with a name stands."""
-        return int(np.flatnonzero(self.mark == np.uint64(mark(name)))[0]) if name in self.known else None
+        place = int(self.find_all([name])[0])
+        return place if place >= 0 else None
+
+    def find_all(self, names: Sequence[Name]) -> NDArray[np.intp]:
+        """Where the events with these names stand; -1 for one that is not held.
+
+        They are looked for by their times, which stay what they are wherever later ones are put.
+        """
+        found = np.full(len(names), -1, dtype=np.intp)
+        held = [i for i, name in enumerate(names) if name in self.known]
+        if not held:
+            return found
+        if self._times is None:
+            self._times = dict(zip(self.first_names(len(self)), self.time.tolist(), strict=True))
+        time = np.array([self._times[names[i]] for i in held])
+        low, high = np.searchsorted(self.time, time), np.searchsorted(self.time, time, side="right")
+        found[held] = low
+        for i in np.flatnonzero(high - low > 1).tolist():
+            found[held[i]] = self._place(float(time[i]), None, names[held[i]]) - self._start
+        return found
+
+    def held(self, names: Sequence[Name]) -> list[tuple[float, int] | None]:
+        """Time and cell of the events with these names; None for one that is not held."""
+        places = self.find_all(names)
+        at = places[places >= 0]
+        found = iter(zip(self.time[at].tolist(), self.cell[at].tolist(), strict=True))
+        return [next(found) if place >= 0 else None for place in places.tolist()]
+
+    def _note(self, names: Sequence[Name], times: Sequence[float]) -> None:
+        """Know the times of events that are put; where nobody has searched for long, no more."""
+        assert self._times is not None
+        self._times.update(zip(names, times, strict=True))
+        if len(self._times) > LEFT * self.capacity:
+            self._times = None
 
     def _fill(self, start: int, stop: int) -> None:
         """Work out the marks that are not known yet."""

@@ -26,13 +26,15 @@ from roadworthy.web.clock import Clock
 from roadworthy.web.lately import Lately
 from roadworthy.web.ledger import EVENTS, LABELS, LOOK, QUESTIONS, Full, Ledger
 from roadworthy.web.readings import readings
-from roadworthy.web.replaying import check_events, check_labels, label_all, last_clock, remember_questions, restored
+from roadworthy.web.replaying import check_events, check_labels, last_clock, remember_questions, restored
 
 SNAPSHOT_BYTES = 32 << 20
 """The log grows by this much (a million events), or by twice the snapshot, before the next one: a restart replays for seconds."""
 ALARMS_SHOWN = 500
 LIVE_S = 0.5
 """How old the windows may be that a live page shows: several pages then cost what one does."""
+LOOK_S = 0.25
+"""How often the service looks at labels at most, while they come; whoever reads what they say has it look before."""
 LATE = "late"
 """Marks alarms about events that were refused as late, or as ahead: of the service, not of the monitor."""
 _LOG = logging.getLogger("roadworthy.monitor")
@@ -112,8 +114,8 @@ class Counting:
         labels = [(i, post) for i, post in enumerate(posts) if not isinstance(post, _EVENTS)]
         if not labels or len(labels) == len(posts):
             return set()
-        find = self.monitor.state.recent.find
-        new = {i: {one.id for one in post if one.time is None and find(one.id) is None} for i, post in labels}
+        known = self.monitor.state.recent.known
+        new = {i: {one.id for one in post if one.time is None and one.id not in known} for i, post in labels}
         here = (
             {name for post in posts if isinstance(post, _EVENTS) for name in _ids(post)} if any(new.values()) else set()
         )
@@ -140,7 +142,7 @@ class Counting:
     def _together(self, posts: Sequence[Post]) -> list[Outcome]:
         """Count posts, all or, where it raises, none of them."""
         now = self.clock.now()
-        labels = {i: self._resolved(post) for i, post in enumerate(posts) if not isinstance(post, _EVENTS)}
+        labels = self._resolved({i: post for i, post in enumerate(posts) if not isinstance(post, _EVENTS)})
         known = [label for found, _ in labels.values() for label in found]
         each = calls([(i, post) for i, post in enumerate(posts) if isinstance(post, _EVENTS)], self.monitor, now=now)
         for call in each:
@@ -161,7 +163,7 @@ class Counting:
                 found.update(call.shared(taken))
                 totals.update(taken._asdict())
                 seen.append(taken)
-            label_all(self.monitor, known)
+            self.monitor.label_all(known, look=False)
             self._unlooked |= bool(known)
             if look:
                 self._look()
@@ -224,29 +226,33 @@ class Counting:
             self.snapshot()  # makes room where the log takes more of it than the snapshot will
             return self.ledger.append(rows)
 
-    def _resolved(self, post: LabelPost) -> tuple[list[Label], list[str]]:
-        """Labels as they are counted, and the ids of events that are no longer known.
+    def _resolved(self, posts: Mapping[int, LabelPost]) -> dict[int, tuple[list[Label], list[str]]]:
+        """Of posts, labels as they are counted, and the ids of events that are no longer known.
 
         One without a probability has that of the latest questions, whichever process drew them.
         """
-        check_labels(post, self.monitor.state.cells, self.monitor.state)
-        asked = self.ledger.asked([label.id for label in post if label.probability is None])
-        held = self.monitor.state.labels.asked
-        if any(held.get(mark(name)) != probability for name, probability in asked.items()):
+        state = self.monitor.state
+        every = [label for post in posts.values() for label in post]
+        check_labels(every, state.cells, state)
+        asked = self.ledger.asked([label.id for label in every if label.probability is None])
+        before = state.labels.asked
+        if any(before.get(mark(name)) != probability for name, probability in asked.items()):
             self._learn(remember_questions(self.monitor, self.ledger))
-        recent = self.monitor.state.recent
-        known: list[Label] = []
-        unknown: list[str] = []
-        for label in post:
-            at = recent.find(label.id) if label.time is None else None
-            if at is not None:
-                # The events of its group are counted first, and may push its own out.
-                known.append(label._replace(cell=int(recent.cell[at]), time=float(recent.time[at])))
-            elif label.time is not None:
-                known.append(label)
-            else:
-                unknown.append(label.id)
-        return known, unknown
+        ids = [label.id for label in every]
+        events = dict(zip(ids, state.recent.held(ids), strict=True))
+        found: dict[int, tuple[list[Label], list[str]]] = {}
+        for i, post in posts.items():
+            known, unknown = found[i] = [], []
+            for label in post:
+                held = events[label.id]
+                if label.time is not None:
+                    known.append(label)
+                elif held is not None:
+                    # The events of its group are counted first, and may push its own out.
+                    known.append(Label(label.id, label.correct, label.probability, cell=held[1], time=held[0]))
+                else:
+                    unknown.append(label.id)
+        return found
 
     def _learn(self, questions: Mapping[str, float]) -> None:
         """The monitor was told of questions; the log is to know of them before it says what was done next."""

@@ -74,7 +74,7 @@ def _replay(monitor: Monitor, kind: int, content: bytes) -> None:
         batch, now = unpacked(content)
         count(monitor, batch, now=now)
     elif kind == LABELS:
-        label_all(monitor, [Label(*label) for label in json.loads(content)])
+        monitor.label_all([Label(*label) for label in json.loads(content)], look=False)
     elif kind == QUESTIONS:
         remember(monitor, json.loads(content))
     else:
@@ -93,13 +93,6 @@ def last_clock(ledger: Ledger) -> float:
     return max(clock for clock in shown if not math.isnan(clock))
 
 
-def label_all(monitor: Monitor, labels: Sequence[Label]) -> None:
-    """Hand labels to the monitor, which does not look at them yet: all, or none where one cannot be counted."""
-    check_labels(labels, monitor.state.cells, monitor.state)
-    for name, correct, probability, cell, time in labels:
-        monitor.label(name, correct, probability, cell=cell, time=time, look=False)
-
-
 def check_events(batch: Batch, cells: int) -> None:
     """Refuse a batch, with the id of the event, that the monitor would refuse."""
     checked_cells(batch.cells, cells, lambda i: repr(batch.ids[i]))
@@ -110,7 +103,7 @@ def check_labels(labels: Sequence[Label], cells: int, state: State | None = None
     """Refuse labels, with the id, that the monitor would refuse; with its state also those outside the stream."""
     for label in labels:
         _check_label(label, cells)
-        if state is not None and label.time is not None and state.recent.find(label.id) is None:
+        if state is not None and label.time is not None and label.id not in state.recent.known:
             checked_moment(label.time, label.id, state)
 
 

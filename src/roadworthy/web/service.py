@@ -69,7 +69,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     """The application, with its state restored."""
     check_extra()
     from roadworthy.web.app import App
-    from roadworthy.web.counting import Counting
+    from roadworthy.web.counting import LOOK_S, Counting
     from roadworthy.web.keeper import Keeper
     from roadworthy.web.sidecar import Sidecar
 
@@ -93,7 +93,8 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
         if webhook is not None:
             webhook.send(alarm)
 
-    keeper = Keeper(Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=settings.snapshot_bytes))
+    snapshot_bytes = settings.snapshot_bytes
+    keeper = Keeper(Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=snapshot_bytes, look_s=LOOK_S))
 
     def delivered(alarm: Mapping[str, Any]) -> None:
         with contextlib.suppress(
