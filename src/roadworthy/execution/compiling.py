@@ -126,6 +126,7 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
         windows=Windows(tuple(dict.fromkeys(watched.windows))),
         false_alarms=watched.false_alarms,
         events_per_day=watched.events_per_day or EVENTS_PER_DAY,
+        group_events=watched.group_events,
         forecast=forecast,
         coverage=left_out(rows.learned, rows.counted, seed=seed),
         made=made,

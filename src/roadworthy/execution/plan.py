@@ -241,6 +241,11 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
                 f"{role} has the classes {_few(names)}, test has {_few(classes['test'])}, so the same label would mean two "
                 "things; name all classes, in the subject's order, under data: classes",
             )
+    lasting = spec.monitor and spec.monitor.group_events
+    if lasting and "calibration" in sets and sets["calibration"].groups is None:
+        raise spec.error(
+            ("monitor", "group_events"), "the calibration data have no groups; name their column under data: group"
+        )
     _role_notes(spec, sets)
 
 

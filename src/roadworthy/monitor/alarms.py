@@ -89,6 +89,10 @@ class AlarmRule:
     """(autocorrelation time, threshold) for that stretch. Beyond the last one nothing that can be read says enough."""
     not_due: tuple[str, ...] = ()
     """Kinds of which 30% is still tolerable: an alarm that does not notice such a step does what it should."""
+    group_events: int = 0
+    """Events of one group that come in a row, as somebody said; 0: nobody did."""
+    hardness: float = 0.0
+    """How hard a group every window is read as one of, in standard deviations of the groups (`hard_groups`); 0: as it is."""
 
     def __post_init__(self) -> None:
         alarms_per_day(self.false_alarms)
@@ -102,6 +106,10 @@ class AlarmRule:
             )
         if not self.events_per_day > 0:
             raise ValueError(f"events per day must be positive, found {self.events_per_day}")
+        if not (self.group_events >= 0 and 0 <= self.hardness < math.inf):
+            raise ValueError(
+                f"events of a group and hardness are 0 or more, found {self.group_events}, {self.hardness}"
+            )
 
     @property
     def per_event(self) -> float:
@@ -169,8 +177,9 @@ class AlarmRule:
         record["quiet"] = [None if q == -math.inf else q for q in self.quiet]
         if not self.by_stretch:  # a rule of before there were stretches stays what it was
             del record["stretch"], record["by_stretch"]
-        if not self.not_due:
-            del record["not_due"]
+        for name in ("not_due", "group_events", "hardness"):
+            if not record[name]:
+                del record[name]
         return record
 
     @classmethod

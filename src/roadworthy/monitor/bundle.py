@@ -142,17 +142,15 @@ class Bundle:
 
     @cached_property
     def wary(self) -> Estimator:
-        """What the alarm watches: the same, but where clean differs between groups, every window is one of a hard group."""
-        return (
-            self._estimator(draws=WATCH_DRAWS, rates=WATCH_RATES, wary=True) if self.calibration.between else self.watch
-        )
+        """What the alarm watches: the same; where it was asked to allow for hard groups, every window is read as one of those."""
+        from roadworthy.monitor.hard_groups import watching
 
-    def _estimator(self, *, draws: int, rates: int | None = None, wary: bool = False) -> Estimator:
+        return self.watch if self.alarm is None else watching(self.watch, self.alarm.hardness)
+
+    def _estimator(self, *, draws: int, rates: int | None = None) -> Estimator:
         from roadworthy.analysis.risk.transfer import RATES, Estimator
-        from roadworthy.monitor.hard_groups import AgainstHardGroups
 
-        kind = AgainstHardGroups if wary else Estimator
-        return kind(
+        return Estimator(
             self.calibration,
             self.tree,
             constants={name: _constant(value, draws) for name, value in sorted(self.constants.items())},
@@ -178,6 +176,7 @@ class Bundle:
         stride: int | None = None,
         false_alarms: str = "1 per month",
         events_per_day: float = 10_000.0,
+        group_events: int | None = None,
         lateness: float = 3600.0,
         id_horizon: int = 100_000,
         bucket: float = 60.0,
@@ -193,7 +192,8 @@ class Bundle:
         """A bundle with its alarm's threshold (where something is called tolerable), its forecast and its self-test.
 
         Without `alarm_window` the alarm watches the shortest of the windows that notices a step to 30% shift at the stated rate of
-        false alarms. Where nobody knows how often each kind comes, the forecast is that of the expected rate, kinds even.
+        false alarms. It allows for clean data that differ between groups where `group_events` of one come in a row: nobody else
+        knows how many. Where nobody knows how often each kind comes, the forecast is that of the expected rate, kinds even.
         """
         from roadworthy.monitor.calibration_warnings import warnings_of
         from roadworthy.monitor.false_alarms import alarm_rule
@@ -223,11 +223,12 @@ class Bundle:
         rule = None
         if tolerable is not None:
             rule = alarm_rule(
-                bundle.wary,
+                bundle.watch,
                 windows=[alarm_window] if alarm_window is not None else windows.lengths,
                 stride=stride,
                 false_alarms=false_alarms,
                 events_per_day=events_per_day,
+                group_events=group_events,
                 seed=seed,
             )
         warnings = list(warnings_of(calibration, bundle.estimator.separation, coverage))

@@ -26,11 +26,12 @@ from roadworthy.monitor.alarms import LONGEST, AlarmRule, alarms_per_day
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.due import costs_of
 from roadworthy.monitor.events import Floats
+from roadworthy.monitor.hard_groups import hardness_of, watching
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.rule_notes import rule_notes
 from roadworthy.monitor.stretches import enough_events, tried_times
 from roadworthy.monitor.tails import FEW, Tails, mixtures, off_for
-from roadworthy.monitor.worlds import Swaying, clean_worlds, mean_scores, stream, unlucky_worlds
+from roadworthy.monitor.worlds import UNLUCKY, UNLUCKY_TOO, Swaying, clean_worlds, mean_scores, stream, unlucky_worlds
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
@@ -62,37 +63,47 @@ def alarm_rule(
     stride: int | None = None,
     false_alarms: str = "1 per month",
     events_per_day: float = 10_000.0,
+    group_events: int | None = None,
     seed: int = 0,
 ) -> AlarmRule:
     """The rule for the shortest of the windows that notices a step to 30% shift; for the longest where none does.
 
-    Kinds of which 30% is tolerable are no reason for a longer one.
+    Kinds of which 30% is tolerable are no reason for a longer one. `group_events` of one group come in a row on the stream: where
+    clean differs between groups, the alarm allows for it; without that number it does not.
     """
     assert estimator.tolerable is not None
+    if group_events is not None and group_events < 1:
+        raise ValueError(f"of one group 1 event or more come in a row, found {group_events}")
+    asked = group_events or 0
     not_due = {kind: cost for kind, cost in costs_of(estimator, STEP).items() if cost <= estimator.tolerable}
     per_event = alarms_per_day(false_alarms) / events_per_day
     calibration = estimator.calibration
     scores = CellScores.of(calibration)
     worlds = clean_worlds(calibration, WORLDS, np.random.default_rng([seed, 1]))
-    swaying = Swaying.of(calibration)
+    swaying = Swaying.of(calibration, asked)
     clean, _, most = estimator.forecast(0.0)
     if clean >= estimator.tolerable:
         watched = Watched(estimator, scores, min(windows), stride or default_stride(min(windows)))
-        highest = highest_after_steps(watched, worlds, seed=seed, swaying=swaying)
+        highest = highest_after_steps(watched, worlds, seed=seed)
         return _rule_that_rings(watched, highest, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
     for window in sorted(windows):
-        watched = _quietened(Watched(estimator, scores, window, stride or default_stride(window)), worlds, seed)
+        hardness = hardness_of(calibration, window=window, group_events=asked)
+        read = watching(estimator, hardness)
+        watched = _quietened(Watched(read, scores, window, stride or default_stride(window)), worlds, seed)
         highest = highest_after_steps(watched, worlds, seed=seed, swaying=swaying)
         if window < max(windows) and _least(_noticed(highest, LIKELIER), not_due) < ENOUGH:
             continue  # not even at the lowest threshold that there is
-        tails = Tails(watched, unlucky_worlds(watched, worlds), seed, swaying)
+        unlucky = unlucky_worlds(watched, worlds, UNLUCKY if swaying is None else UNLUCKY_TOO)
+        tails = Tails(watched, unlucky, seed, swaying)
         on = max(LIKELIER, tails.threshold(per_event))
         detects = _noticed(highest, on)
         if _least(detects, not_due) >= ENOUGH:
             break
     if most >= estimator.tolerable and _most(detects, not_due) < MUTE <= _most(_noticed(highest, SURE), not_due):
-        return _rule_that_rings(watched, highest, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
-    stretch = enough_events(watched, worlds, per_event, step=STEP)
+        rings = _rule_that_rings(watched, highest, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
+        return replace(rings, group_events=asked, hardness=hardness)
+    groups = 0.0 if swaying is None else swaying.spread(watched.window)
+    stretch = enough_events(watched, worlds, per_event, step=STEP, groups=groups)
     tried = tried_times(watched.window, stretch)
     first = tried[0][0] if tried else math.inf
     by_time = [(1.0, on)]
@@ -119,11 +130,19 @@ def alarm_rule(
         quiet,
         detects,
         rule_notes(
-            estimator, detects, not_due=not_due, step=STEP, false_alarms=false_alarms, events_per_day=events_per_day
+            estimator,
+            detects,
+            not_due=not_due,
+            step=STEP,
+            false_alarms=false_alarms,
+            events_per_day=events_per_day,
+            group_events=asked,
         ),
         stretch if by_stretch else 0,
         by_stretch,
         tuple(not_due),
+        asked,
+        hardness,
     )
 
 
@@ -180,15 +199,13 @@ def highest_after_steps(
     # Looks fall anywhere between two strides; the step is taken to lie in the middle.
     ends = watched.window + np.arange((watched.stride + 1) // 2, 2 * watched.window + 1, watched.stride)
     found = {}
-    worlds = worlds[:DETECTIONS]
-    if swaying is not None:
-        worlds = swaying.groups(worlds, np.random.default_rng([seed, 6]))
     for number, kind in enumerate(calibration.kinds[1:], start=1):
         rng = np.random.default_rng([seed, 3, number])
         shifted = calibration.table[number].sum(axis=0) + 1e-9
         streams = []
-        for world in worlds:
-            cells = stream(world, 3 * watched.window, rng)
+        for world in worlds[:DETECTIONS]:
+            n = 3 * watched.window
+            cells = stream(world, n, rng) if swaying is None else swaying.stream(world, n, rng)
             where = np.flatnonzero(rng.random(2 * watched.window) < STEP) + watched.window
             cells[where] = stream(shifted, len(where), rng)
             streams.append(cells)

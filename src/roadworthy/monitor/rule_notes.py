@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from roadworthy.analysis.risk.between import in_words
 from roadworthy.monitor.calibration_warnings import FEW_CLEAN
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
+    from roadworthy.monitor.alarms import AlarmRule
 
 ENOUGH, FEW_ROWS = 0.9, 100
 """How often a step should be noticed; rows of a kind below which more of them come first."""
@@ -20,6 +22,8 @@ OFTEN = 0.5
 """How often an alarm rings for what is tolerable, from which on it is told."""
 CLEAN_IS_DEAR = "clean data cost "
 """How the remark begins on a rule that rings without shift, since clean data cost about as much as is tolerable."""
+BEYOND_HARD_GROUPS = "more likely than not, and by more than one of the hardest groups of clean events would explain"
+"""When an alarm rings that allows for hard groups: its threshold is no probability that anyone is told."""
 NEAR_THE_MOST = 0.95
 """The part of the dearest outcome from which on nobody is told to tolerate more."""
 _WORDS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -33,6 +37,7 @@ def rule_notes(
     step: float,
     false_alarms: str,
     events_per_day: float,
+    group_events: int = 0,
     kept: bool = True,
 ) -> tuple[str, ...]:
     """Remarks on a rule that notices steps to a rate of shift so often, by kind; of those `not_due`, what they cost.
@@ -46,7 +51,7 @@ def rule_notes(
     if not kept:
         return (_clean_is_dear(estimator, detects, tolerable, false_alarms),)
     rings = {kind: share for kind, share in detects if kind in not_due and share > OFTEN}
-    within = (*_within(estimator, not_due, rings, step, tolerable), *_between(estimator))
+    within = (*_within(estimator, not_due, rings, step, tolerable), *_between(estimator, group_events))
     missed = {kind: share for kind, share in detects if share < ENOUGH and kind not in not_due}
     if not missed:
         return within
@@ -54,13 +59,21 @@ def rule_notes(
     return (
         *within,
         f"of steps to {step:.0%} shift the alarm misses within two windows {said} (at {false_alarms} and "
-        f"{events_per_day:,.0f} events a day): {_advice(estimator, list(missed))}",
+        f"{events_per_day:,.0f} events a day): {_advice(estimator, list(missed), group_events)}",
     )
 
 
 def rings_without_shift(notes: Sequence[str]) -> bool:
     """Whether the notes of a rule say that its rate of false alarms is not kept."""
     return any(note.startswith(CLEAN_IS_DEAR) for note in notes)
+
+
+def threshold_in_words(rule: AlarmRule) -> str:
+    """What its thresholds are thresholds of."""
+    plain = "log-odds that the cost is above the tolerable"
+    if not rule.hardness:
+        return plain
+    return f"{plain}, of a window read as one of a hard group, and no probability that is told: {BEYOND_HARD_GROUPS}"
 
 
 def _clean_is_dear(
@@ -111,13 +124,20 @@ def _within(
     return (f"{which}, within the tolerable {tolerable:.4g}: no alarm is due for it{doubt}{though}",)
 
 
-def _between(estimator: Estimator) -> tuple[str, ...]:
-    """What differences between groups do to an alarm."""
-    if not estimator.calibration.between:
-        return ()
+def _between(estimator: Estimator, group_events: int) -> tuple[str, ...]:
+    """What differences between groups do to an alarm; or that it allows for them, or need not."""
+    differ = in_words(estimator.calibration)
+    if not differ:
+        alike = "clean scores differ between groups by no more than chance would make them: the alarm has nothing to allow for"
+        return (f"{alike}, and --group-events changes nothing",) if group_events else ()
+    if not group_events:
+        return (
+            f"{differ}: where one lasts as long as a window, false alarms come more often than stated; --group-events (in an "
+            "assessment file, monitor: {group_events: N}) says how long, and has the alarm allow for it",
+        )
     return (
-        "since clean scores differ between groups, an alarm needs more than one of the hardest groups would explain: so it stays "
-        "as seldom as stated where a stream dwells in such a group, and steps that look no worse go unnoticed",
+        f"{differ}, and {group_events:,} events of one come in a row: an alarm needs more than the hardest would explain, so that "
+        "false alarms stay as seldom as stated, and steps that look no worse go unnoticed",
     )
 
 
@@ -141,7 +161,7 @@ def misses(noticed: float) -> str:
     return f"about one in {_WORDS[min(round(1 / missed), 10)]}" if missed > 0.05 else "hardly any"
 
 
-def _advice(estimator: Estimator, missed: Sequence[str]) -> str:
+def _advice(estimator: Estimator, missed: Sequence[str], group_events: int) -> str:
     """What would help: more rows where there are few, else another window, other costs or other scores."""
     calibration = estimator.calibration
     few = [kind for kind in (calibration.kinds[0], *missed) if calibration.rows(kind) < FEW_ROWS]
@@ -149,6 +169,6 @@ def _advice(estimator: Estimator, missed: Sequence[str]) -> str:
     if few:
         parts.append(f"add rows of {' and '.join(f'{kind} (there are {calibration.rows(kind)})' for kind in few)}")
     if not set(missed) <= set(few):
-        differ = " and differ less between groups" if calibration.between else ""
+        differ = " and differ less between groups" if calibration.between and group_events else ""
         parts += ["lengthen the window", "accept more false alarms", f"add supervisors that tell shift better{differ}"]
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}, or {parts[-1]}"

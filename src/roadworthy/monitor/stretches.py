@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 
-from roadworthy.analysis.risk import between
 from roadworthy.monitor.alarms import LONGER, LONGEST
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
@@ -37,8 +36,11 @@ LOOKS = 5.0
 FEWEST = 20
 
 
-def enough_events(watched: Watched, worlds: Floats, per_event: float, *, step: float) -> int:
-    """Independent events that notice a step in the rate of shift of any kind, at most those of a window."""
+def enough_events(watched: Watched, worlds: Floats, per_event: float, *, step: float, groups: float = 0.0) -> int:
+    """Independent events that notice a step in the rate of shift of any kind, at most those of a window.
+
+    `groups` is the deviation of windows that lie in harder and easier groups, in standard deviations of the shift score.
+    """
     from scipy.stats import norm
 
     estimator, score = watched.estimator, watched.scores.shift
@@ -51,8 +53,7 @@ def enough_events(watched: Watched, worlds: Floats, per_event: float, *, step: f
     means = worlds @ score
     clean = float(means.mean())
     spread = float(worlds.mean(axis=0) @ score**2) - clean**2
-    groups = between.spread(estimator.calibration.between) * math.sqrt(max(spread, 0.0))
-    doubt = UNLUCKY * math.hypot(float(means.std()), groups)
+    doubt = UNLUCKY * math.hypot(float(means.std()), groups * math.sqrt(max(spread, 0.0)))
     needed = float(min(FEWEST, watched.window))
     for rows in estimator.calibration.table[1:].sum(axis=1):
         share = rows / max(rows.sum(), 1)

@@ -28,8 +28,6 @@ LEVEL = 0.98
 CONFIDENCE, RESAMPLES = 0.9, 200
 LOUD = 0.92
 """The share of windows that are passed over in each of two scores while those above that level are sought."""
-RUN = 2
-"""Windows for which a stream stays within one group. Shorter ones are averaged within a window; longer ones change less often."""
 HARDEST = 6.0
 """Standard deviations of the groups up to which harder and harder ones show which scores go with which log-odds."""
 FEW = 200
@@ -106,14 +104,14 @@ class Tails:
         stride = max(1, round(self.watched.stride / time))
         key = length, stride, int(time)
         if key not in self._found:
-            self._found[key] = self._simulated(*key)
+            self._found[key] = self._simulated(*key, time)
         # Of `time` events in a row one is new; a stream of these is `time` times as long in events.
         return replace(self._found[key], apart=stride * time).reached(per_event)
 
-    def _simulated(self, length: int, stride: int, number: int) -> Tail:
+    def _simulated(self, length: int, stride: int, number: int, time: float) -> Tail:
         rng = np.random.default_rng([self.seed, 2, number])
         ends = length + stride * np.arange(LOOKS)
-        streams = [self._stream(world, int(ends[-1]), RUN * length, rng) for world in self.worlds]
+        streams = [self._stream(world, int(ends[-1]), time, rng) for world in self.worlds]
         loud = replace(self.watched, quiet=self._loudest(streams, ends, length))
         series = loud.log_odds_of(streams, ends, length=length)
         if length not in self._scales:
@@ -126,11 +124,11 @@ class Tails:
         again = rng.integers(len(peaks), size=(RESAMPLES, len(peaks)))
         return Tail(level, scale, peaks, again, float(stride))
 
-    def _stream(self, world: Floats, n: int, run: int, rng: np.random.Generator) -> np.ndarray:
-        return stream(world, n, rng) if self.swaying is None else self.swaying.stream(world, n, rng, run=run)
+    def _stream(self, world: Floats, n: int, time: float, rng: np.random.Generator) -> np.ndarray:
+        return stream(world, n, rng) if self.swaying is None else self.swaying.stream(world, n, rng, time=time)
 
     def _scale(self, length: int) -> Scale:
-        """By what takes clean windows up: shift that looks like it, or groups that are harder and harder where groups differ."""
+        """By what takes clean windows up: shift that looks like it, or harder and harder groups where those are simulated."""
         if self.swaying is None:
             return Scale.of(self.watched, self.worlds, length=length, seed=self.seed)
         rng = np.random.default_rng([self.seed, 4])

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 UNLUCKY = (0.94, 0.99)
 """Which worlds are simulated, by the rank of the log-odds that their windows have on average."""
 UNLUCKY_TOO = (0.8, 0.85)
-"""The same where groups differ, which has its own doubt: both are seldom unlucky at once."""
+"""The same where groups are simulated, which has its own doubt: both are seldom unlucky at once."""
 SMOOTH = 0.3
 """How far groups that were not calibrated lie beside those that were, in standard deviations of all groups."""
+MOST_GROUPS = 400
+"""Groups of one stream: where it would have more, they come again."""
 _PRIOR = 0.5
 
 
@@ -49,9 +51,8 @@ def clean_worlds(calibration: Calibration, draws: int, rng: np.random.Generator)
     return result
 
 
-def unlucky_worlds(watched: Watched, worlds: Floats) -> Floats:
+def unlucky_worlds(watched: Watched, worlds: Floats, shares: tuple[float, float] = UNLUCKY) -> Floats:
     """Those in which clean looks riskier than in most."""
-    shares = UNLUCKY_TOO if watched.estimator.calibration.between else UNLUCKY
     order = np.argsort(watched.estimator.log_odds(worlds * watched.window), kind="stable")
     low, high = (int(share * len(order)) for share in shares)
     return worlds[order[low:high]]
@@ -71,13 +72,19 @@ class Swaying:
     directions: Floats
     leans: Floats
     """Groups x directions."""
+    run: int
+    """Events of one group that come in a row."""
 
     @classmethod
-    def of(cls, calibration: Calibration) -> Swaying | None:
-        """None where nothing is known of groups, or where they do not differ."""
-        if not calibration.between:
+    def of(cls, calibration: Calibration, group_events: int) -> Swaying | None:
+        """None where nobody knows how long a group lasts, where nothing is known of groups, or where they do not differ."""
+        if not (group_events and calibration.between):
             return None
-        return cls(directions(calibration), np.array(calibration.between, dtype=np.float64))
+        return cls(directions(calibration), np.array(calibration.between, dtype=np.float64), group_events)
+
+    def spread(self, window: int) -> float:
+        """The deviation of the groups of a window, in standard deviations of the shift score: those of several cancel."""
+        return float(self._deviations[0]) * within_windows(self.run, window)
 
     def groups(self, worlds: Floats, rng: np.random.Generator) -> Floats:
         """A group of each world, drawn at random."""
@@ -100,11 +107,26 @@ class Swaying:
         result: Floats = tilted / tilted.sum(axis=1, keepdims=True)
         return result
 
-    def stream(self, world: Floats, n: int, rng: np.random.Generator, *, run: int) -> np.ndarray:
-        """Independent cells, one group after the other for so many events each."""
-        lengths = [min(run, n - start) for start in range(0, n, run)]
-        groups = self.groups(np.broadcast_to(world, (len(lengths), len(world))), rng)
-        return np.concatenate([stream(group, length, rng) for group, length in zip(groups, lengths, strict=True)])
+    def stream(self, world: Floats, n: int, rng: np.random.Generator, *, time: float = 1.0) -> np.ndarray:
+        """Independent cells, one group after the other; a cell stands for `time` events that are alike."""
+        run = max(1, round(self.run / time))
+        count = min(-(-n // run), MOST_GROUPS)
+        which = np.arange(n) // run % count
+        groups = self.groups(np.broadcast_to(world, (count, len(world))), rng)
+        cells = np.empty(n, dtype=np.int64)
+        cells[np.argsort(which, kind="stable")] = np.concatenate(
+            [stream(group, size, rng) for group, size in zip(groups, np.bincount(which).tolist(), strict=True)]
+        )
+        return cells
+
+
+def within_windows(run: int, window: int) -> float:
+    """What is left of the deviation of groups in the mean of a window, where so many events of each come in a row.
+
+    >>> within_windows(5000, 1000), round(within_windows(200, 1000), 2)
+    (1.0, 0.45)
+    """
+    return float(np.sqrt(min(1.0, run / window)))
 
 
 def window_of(clean: Floats, other: Floats, share: float, *, length: int, rng: np.random.Generator) -> np.ndarray:

@@ -161,6 +161,9 @@ class MonitorSpec(_Strict):
     events_per_day: float | None = Field(
         None, gt=0, description="How many events the stream has; needed for a rate in time"
     )
+    group_events: int | None = Field(
+        None, ge=1, description="Events of one group that come in a row on the stream: of a drive, a patient, an hour"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roadworthy.monitor.rule_notes import BEYOND_HARD_GROUPS, threshold_in_words
 from roadworthy.statistics.proportion import wilson
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:
         "stride": rule.stride,
         "on_log_odds": rule.on,
         "off_log_odds": rule.off,
+        "on_is": threshold_in_words(rule),
+        "raised": BEYOND_HARD_GROUPS if rule.hardness else None,
         "false_alarms": rule.false_alarms,
         "events_per_day": rule.events_per_day,
         "notes": list(rule.notes),

@@ -43,9 +43,8 @@ FEWEST = 5
 """Groups below which nobody can tell how far groups differ."""
 DOUBT = 0.1
 """The variance between groups is larger than what it is taken for in one of ten calibrations."""
-BY_CHANCE = 0.1
-"""How likely chance alone makes groups differ so much, from which on they are taken not to: or every second table whose groups
-are all alike would pay for it with steps that are not noticed."""
+BY_CHANCE = 0.01
+"""How likely chance alone makes groups differ so much, from which on they are taken not to."""
 MOST = 100
 """Groups that are kept: of more, every so manyth by their first lean."""
 STEPS = 60
@@ -137,7 +136,7 @@ def _variance(means: Floats, chance: Floats) -> float:
 
 
 def with_leans(calibration: Calibration, rows: Rows, times: ArrayLike | None = None) -> Calibration:
-    """With the leans of its clean rows' groups, or of stretches of time where there are no groups; and a note that says so.
+    """With the leans of its clean rows' groups, or of stretches of time where there are no groups.
 
     Cells are those of the models that a monitor will use: models of folds differ a little themselves, which is not the groups'.
     """
@@ -158,9 +157,15 @@ def with_leans(calibration: Calibration, rows: Rows, times: ArrayLike | None = N
     best, count, called = max(found, key=lambda one: spread(one[0]), default=((), 0, ""))
     if not best:
         return calibration
-    which = f"{count} {called}"
-    note = f"clean scores differ between the {which}, by {spread(best):.2f} of their standard deviation"
-    return replace(calibration, between=best, notes=(*calibration.notes, note))
+    return replace(calibration, between=best, between_what=f"{count} {called}")
+
+
+def in_words(calibration: Calibration) -> str:
+    """How far clean scores differ, and between what; nothing where they do not."""
+    if not calibration.between:
+        return ""
+    apart = spread(calibration.between)
+    return f"clean scores differ between the {calibration.between_what}, by {apart:.2f} of their standard deviation"
 
 
 def spread(found: Leans) -> float:

@@ -73,6 +73,8 @@ class Calibration:
     """Of each kind, how many independent rows its rows are worth; without groups, all of them."""
     between: Leans = ()
     """How far each group of clean rows, or stretch of time, lies from all of them (`between.leans`); none where none differ."""
+    between_what: str = "groups"
+    """What these are, and how many: 40 groups, 24 hours of the day."""
 
     def __post_init__(self) -> None:
         expected = (len(self.kinds), 2, self.cells)
@@ -202,7 +204,11 @@ class Calibration:
             "grouped": self.grouped,
             "gaps": list(self.gaps),
             "independent": list(self.independent),
-            **({"between": [list(lean) for lean in self.between]} if self.between else {}),
+            **(
+                {"between": [list(lean) for lean in self.between], "between_what": self.between_what}
+                if self.between
+                else {}
+            ),
         }
 
     @classmethod
@@ -235,6 +241,7 @@ class Calibration:
             tuple(map(bool, record.get("gaps", ()))),
             tuple(map(float, record.get("independent", ()))),
             tuple(tuple(map(float, lean)) for lean in record.get("between", ())),
+            str(record.get("between_what", "groups")),
         )
 
     def _at(self, kind: str) -> int:

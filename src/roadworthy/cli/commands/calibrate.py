@@ -62,6 +62,10 @@ def calibrate(
         str, typer.Option(help="How many are acceptable without shift: 1 per month.")
     ] = "1 per month",
     events_per_day: Annotated[float | None, typer.Option(help="How many events come in a day.")] = None,
+    group_events: Annotated[
+        int | None,
+        typer.Option(help="Events of one group that come in a row on the stream: of a drive, a patient, an hour."),
+    ] = None,
     clean: Annotated[list[str] | None, typer.Option(help="What the table calls rows without shift (clean).")] = None,
     kind: Annotated[str | None, typer.Option(metavar="COLUMN", help="The kind of shift (kind, role, shift).")] = None,
     correct: Annotated[
@@ -106,6 +110,8 @@ def calibrate(
         raise DataError(f"--false-alarms: {error}") from error
     if events_per_day is not None:
         refuse_unlike_a_count("--events-per-day", events_per_day)
+    if group_events is not None and group_events < 1:
+        raise DataError(f"--group-events: of one group 1 event or more come in a row, found {group_events}")
     target = out or scores.with_name(f"{_stem(scores)}.bundle.json")
     if out is not None:
         refuse_no_folder("--out", out)
@@ -123,6 +129,8 @@ def calibrate(
     )
     assert table.kind is not None and table.correct is not None
     _refuse_without_shift(table)
+    if group_events is not None:
+        _refuse_without_groups(table)
     rows = LabelledRows(table.columns, table.kind, table.correct, table.group, table.time)
     with showing.shown(quiet=json) as progress:
         try:
@@ -142,6 +150,7 @@ def calibrate(
                 alarm_window=window,
                 false_alarms=false_alarms,
                 events_per_day=events_per_day or _events_per_day(table) or EVENTS_PER_DAY,
+                group_events=group_events,
                 coverage=coverage,
                 made={"source": scores.name, "notes": list(table.notes)},
                 made_at=_now(),
@@ -205,6 +214,16 @@ def _refuse_without_shift(table: ScoreTable) -> None:
         )
 
 
+def _refuse_without_groups(table: ScoreTable) -> None:
+    from roadworthy.data.samples import DataError
+
+    if table.group is None and table.time is None:
+        raise DataError(
+            f"--group-events: {table.source} has neither groups nor times, so that nothing says how far groups differ; name the "
+            "column with --group or --time, or leave the option out"
+        )
+
+
 def _events_per_day(table: ScoreTable) -> float | None:
     """From the times of the table, where it has some."""
     import numpy as np
@@ -238,13 +257,15 @@ def _likely(log_odds: float) -> str:
 
 def alarm_in_words(bundle: Bundle) -> str:
     """The rule of the alarm, as one would tell it."""
+    from roadworthy.monitor.rule_notes import BEYOND_HARD_GROUPS
+
     rule = _rule(bundle)
     off = 1.0 / (1.0 + math.exp(-max(min(rule.off, 700.0), -700.0)))
     cleared = f"; cleared below {off:.0%}" if 0.01 <= off <= 0.99 else ""
     rate = f"at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day"
     sure = f"with a probability of {_likely(rule.on)}{cleared}"
-    if bundle.calibration.between:  # its threshold is then no probability that anyone is told
-        sure = "more likely than not, and by more than one of the hardest groups of clean events would explain"
+    if rule.hardness:  # its threshold is then no probability that anyone is told
+        sure = BEYOND_HARD_GROUPS
     return (
         f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is above "
         f"{priced(bundle.tolerable or 0.0, bundle.unit)} {sure}. "
@@ -338,6 +359,7 @@ def _print(made: Calibrated, out: Console) -> None:
 
 def _content(made: Calibrated) -> dict[str, Any]:
     from roadworthy.cli.cautions import coverage_warning
+    from roadworthy.monitor.rule_notes import threshold_in_words
 
     bundle, rule = made.bundle, _rule(made.bundle)
     return {
@@ -360,6 +382,8 @@ def _content(made: Calibrated) -> dict[str, Any]:
             "off": rule.off,
             "false_alarms": rule.false_alarms,
             "events_per_day": rule.events_per_day,
+            "group_events": rule.group_events or None,
+            "on_is": threshold_in_words(rule),
             "in_words": alarm_in_words(bundle),
         },
         "coverage_on_kinds_left_out": None if bundle.coverage is None else asdict(bundle.coverage),

@@ -42,6 +42,7 @@
 
   function rule(on, w) { // from which chance an alarm is raised, and why that differs from what was calibrated
     if (!bundle.alarm || on == null) return bundle.alarm ? "no alarm can be given" : "no tolerable risk given";
+    if (bundle.alarm.raised) return `alarm raised where it is ${bundle.alarm.raised}`; // its threshold is none of this figure
     const calibrated = threshold(bundle.alarm.on_log_odds), n = Number(bundle.alarm.window), worth = whole(n / w.autocorrelation_time);
     return `alarm raised from ${threshold(on)}` + (threshold(on) === calibrated ? ""
       : ` (${calibrated} if events were independent; they are alike: ${whole(n)} say as much as ${worth})`);
@@ -324,20 +325,21 @@
     };
     const ends = bundle.alarm ? [["alarm", "raised"], ["cleared", "cleared"], ["untold", "nobody can tell"]] : [["untold", "nobody can tell"]];
     const spots = [0, 1, 2, 3, 4].flatMap((k) => k ? [logit(10 ** -k), -logit(10 ** -k)] : [0]).sort((a, b) => a - b);
-    const highest = bundle.alarm ? Math.min(bundle.alarm.on_log_odds + 1.5, 10) : 0;
+    const levels = bundle.alarm && !bundle.alarm.raised; // else they are none of this figure
+    const highest = levels ? Math.min(bundle.alarm.on_log_odds + 1.5, 10) : 0;
     const quiet = { points: { show: false } };
     const first = make("figure-exceedance", "exceedance", ["log_odds", "on", "off"], {
       range: () => [-EDGE - 0.3, Math.max(EDGE, highest) + 0.3],
-      series: [line(), line({ stroke: colour("ink"), ...quiet }), line({ stroke: colour("muted"), dash: [6, 4], ...quiet })],
+      series: levels ? [line(), line({ stroke: colour("ink"), ...quiet }), line({ stroke: colour("muted"), dash: [6, 4], ...quiet })] : [line(), hidden, hidden],
       splits: (u) => spots.filter((v) => v > u.scales.y.min && v < u.scales.y.max), values: (u, v) => v.map(threshold), under: () => {},
       over: (u) => {
-        if (bundle.alarm && u.data[0].length < 2) { // a line needs two points
+        if (levels && u.data[0].length < 2) { // a line needs two points
           level(u, u.data[2][0] ?? bundle.alarm.on_log_odds, "ink"); level(u, u.data[3][0] ?? bundle.alarm.off_log_odds, "muted", true);
         }
         marks(u);
       },
     });
-    caption(first, [["", `window of ${bundle.alarm ? bundle.alarm.label : bundle.watched}`], ...(bundle.alarm ? [["limit", "alarm from here"], ["off", "cleared below"]] : []), ...ends]);
+    caption(first, [["", `window of ${bundle.alarm ? bundle.alarm.label : bundle.watched}`], ...(levels ? [["limit", "alarm from here"], ["off", "cleared below"]] : []), ...ends]);
     const forecast = bundle.forecast || {};
     const second = make("figure-risk", "risk", ["risk", "risk_high", "risk_low"], {
       range: (u, low, high) => spread([low, high, bundle.tolerable, forecast.low, forecast.high], 0),
