@@ -40,6 +40,8 @@ def scores(tmp_path: Path) -> Path:
         (("--out", "nowhere/b.json"), "there is no folder nowhere"),
         (("--out", "."), "is a folder; name a file"),
         (("--false-alarms", "0 per month"), "--false-alarms: false alarms are given as '1 per month'"),
+        (("--group-events", "0"), "--group-events: of one group 1 event or more come in a row, found 0"),
+        (("--group-events", "200"), "scores.csv has neither groups nor times"),
         (("--false-alarms", "often"), "--false-alarms: false alarms are given as '1 per month'"),
         (("--out", "scores.csv", "--force"), "is read and would be lost"),
     ],
@@ -95,3 +97,20 @@ def test_the_same_table_makes_the_same_bundle_whenever_that_is(cli, tmp_path, mo
     assert ids[0] == ids[1]
     a, b = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
     assert {key for key in a if a[key] != b[key]} == {"made_at"}
+
+
+def test_how_long_groups_last_is_asked_for_where_they_differ_and_kept(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    harder = rng.normal(0.0, 0.6, 20)
+    rows = [("clean", rng.random() < 0.95, rng.normal(harder[i % 20]), i % 20) for i in range(400)]
+    rows += [("fog", rng.random() < 0.4, rng.normal(3.0), i % 20) for i in range(100)]
+    table = tmp_path / "drives.csv"
+    table.write_text("kind,correct,energy,drive\n" + "".join(f"{k},{int(r)},{e:.4f},d{d}\n" for k, r, e, d in rows))
+    given = ("calibrate", table, "--group", "drive", "--json")
+    plain, asked = (json.loads(cli(*given, *more, "--force").out) for more in ((), ("--group-events", "80")))
+    (said,) = [note for note in plain["notes"] if "--group-events" in note]
+    assert said.startswith("clean scores differ between the 20 groups, by ") and plain["alarm"]["group_events"] is None
+    assert plain["alarm"]["on_is"] == "log-odds that the cost is above the tolerable"
+    assert not [note for note in asked["notes"] if "--group-events" in note] and asked["alarm"]["group_events"] == 80
+    for words in (asked["alarm"]["on_is"], asked["alarm"]["in_words"]):
+        assert "more than one of the hardest groups of clean events would explain" in words

@@ -26,6 +26,7 @@ from roadworthy.monitor.before_release import LabelledRows
 from roadworthy.registry import register, remove
 from roadworthy.report.html import html
 from roadworthy.report.run_view import RunView
+from roadworthy.spec import SpecError
 from roadworthy.store import RunFolder
 from roadworthy.subject.needs import Output
 from roadworthy.subject.trace import ModuleTrace
@@ -322,3 +323,8 @@ def test_of_many_supervisors_the_recommended_and_the_telling_ones_are_read() -> 
     assert everyone == list(columns)[:MOST]
     of_all, notes = _columns(list(columns), rows, at_work, {"supervisors": ["fused"]})  # type: ignore[arg-type]
     assert "weak0" not in of_all and "recommended" not in notes[0]
+
+
+def test_how_long_a_group_lasts_needs_groups(user: Path) -> None:
+    with pytest.raises(SpecError, match="group_events: the calibration data have no groups; name their column"):
+        run(user, SMALL + "monitor: {group_events: 50}\n")

@@ -134,6 +134,7 @@ def test_the_published_schema_takes_what_is_read_and_refuses_what_is_not():
             "monitor.false_alarms: is a number per time: write 1 per month, or 2 per day; it is 3",
         ),
         ("monitor: {false_alarms: 0 per day}", "is a number per time"),
+        ("monitor: {group_events: 0}", "monitor.group_events"),
     ],
 )
 def test_mistakes_name_the_field_and_what_would_be_right(text, said):

@@ -202,10 +202,11 @@ def highest_after_steps(
     for number, kind in enumerate(calibration.kinds[1:], start=1):
         rng = np.random.default_rng([seed, 3, number])
         shifted = calibration.table[number].sum(axis=0) + 1e-9
+        some, n = worlds[:DETECTIONS], 3 * watched.window
+        before = None if swaying is None else swaying.streams(some, n, np.random.default_rng([seed, 6, number]))
         streams = []
-        for world in worlds[:DETECTIONS]:
-            n = 3 * watched.window
-            cells = stream(world, n, rng) if swaying is None else swaying.stream(world, n, rng)
+        for at, world in enumerate(some):
+            cells = stream(world, n, rng) if before is None else before[at]
             where = np.flatnonzero(rng.random(2 * watched.window) < STEP) + watched.window
             cells[where] = stream(shifted, len(where), rng)
             streams.append(cells)

@@ -111,7 +111,7 @@ class Tails:
     def _simulated(self, length: int, stride: int, number: int, time: float) -> Tail:
         rng = np.random.default_rng([self.seed, 2, number])
         ends = length + stride * np.arange(LOOKS)
-        streams = [self._stream(world, int(ends[-1]), time, rng) for world in self.worlds]
+        streams = self._streams(int(ends[-1]), time, rng)
         loud = replace(self.watched, quiet=self._loudest(streams, ends, length))
         series = loud.log_odds_of(streams, ends, length=length)
         if length not in self._scales:
@@ -124,8 +124,10 @@ class Tails:
         again = rng.integers(len(peaks), size=(RESAMPLES, len(peaks)))
         return Tail(level, scale, peaks, again, float(stride))
 
-    def _stream(self, world: Floats, n: int, time: float, rng: np.random.Generator) -> np.ndarray:
-        return stream(world, n, rng) if self.swaying is None else self.swaying.stream(world, n, rng, time=time)
+    def _streams(self, n: int, time: float, rng: np.random.Generator) -> list[np.ndarray]:
+        if self.swaying is None:
+            return [stream(world, n, rng) for world in self.worlds]
+        return self.swaying.streams(self.worlds, n, rng, time=time)
 
     def _scale(self, length: int) -> Scale:
         """By what takes clean windows up: shift that looks like it, or harder and harder groups where those are simulated."""

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 UNLUCKY = (0.94, 0.99)
 """Which worlds are simulated, by the rank of the log-odds that their windows have on average."""
-UNLUCKY_TOO = (0.8, 0.85)
-"""The same where groups are simulated, which has its own doubt: both are seldom unlucky at once."""
+UNLUCKY_TOO = (0.5, 0.55)
+"""The same where groups are simulated: that these may differ more than they seem to is allowed for already (`between.DOUBT`), and
+both are seldom unlucky at once."""
 SMOOTH = 0.3
 """How far groups that were not calibrated lie beside those that were, in standard deviations of all groups."""
 MOST_GROUPS = 400
@@ -86,11 +87,15 @@ class Swaying:
         """The deviation of the groups of a window, in standard deviations of the shift score: those of several cancel."""
         return float(self._deviations[0]) * within_windows(self.run, window)
 
-    def groups(self, worlds: Floats, rng: np.random.Generator) -> Floats:
-        """A group of each world, drawn at random."""
-        drawn = self.leans[rng.integers(len(self.leans), size=len(worlds))]
-        beside = SMOOTH * self._deviations * rng.normal(size=drawn.shape)
-        return self._leant(worlds, (drawn + beside) / np.sqrt(1.0 + SMOOTH**2))
+    def groups(self, count: int, rng: np.random.Generator) -> Floats:
+        """The leans of so many groups, in random order: as many like each of those calibrated, rare ones too."""
+        from scipy.special import ndtri
+
+        drawn = self.leans[rng.permutation(count) * len(self.leans) // count]
+        places = np.stack([rng.permutation(count) for _ in self._deviations], axis=1)
+        beside = SMOOTH * self._deviations * ndtri((places + 0.5) / count)
+        result: Floats = (drawn + beside) / np.sqrt(1.0 + SMOOTH**2)
+        return result
 
     def harder(self, worlds: Floats, deviations: Floats) -> Floats:
         """Groups of each world that are harder by so many standard deviations of the groups."""
@@ -107,17 +112,20 @@ class Swaying:
         result: Floats = tilted / tilted.sum(axis=1, keepdims=True)
         return result
 
-    def stream(self, world: Floats, n: int, rng: np.random.Generator, *, time: float = 1.0) -> np.ndarray:
-        """Independent cells, one group after the other; a cell stands for `time` events that are alike."""
+    def streams(self, worlds: Floats, n: int, rng: np.random.Generator, *, time: float = 1.0) -> list[np.ndarray]:
+        """Of each world independent cells, one group after the other; a cell stands for `time` events that are alike."""
         run = max(1, round(self.run / time))
         count = min(-(-n // run), MOST_GROUPS)
         which = np.arange(n) // run % count
-        groups = self.groups(np.broadcast_to(world, (count, len(world))), rng)
-        cells = np.empty(n, dtype=np.int64)
-        cells[np.argsort(which, kind="stable")] = np.concatenate(
-            [stream(group, size, rng) for group, size in zip(groups, np.bincount(which).tolist(), strict=True)]
-        )
-        return cells
+        places, sizes = np.argsort(which, kind="stable"), np.bincount(which).tolist()
+        leans = self.groups(len(worlds) * count, rng).reshape(len(worlds), count, -1)
+        found = []
+        for world, lean in zip(worlds, leans, strict=True):
+            groups = self._leant(np.broadcast_to(world, (count, len(world))), lean)
+            cells = np.empty(n, dtype=np.int64)
+            cells[places] = np.concatenate([stream(g, size, rng) for g, size in zip(groups, sizes, strict=True)])
+            found.append(cells)
+        return found
 
 
 def within_windows(run: int, window: int) -> float:
