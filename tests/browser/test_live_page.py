@@ -231,6 +231,23 @@ def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(browse
         page.context.close()
 
 
+def test_a_threshold_that_is_no_probability_is_said_and_not_drawn(browser, tmp_path):
+    made = monitored.bundle()
+    wary = replace(made, alarm=replace(made.alarm, hardness=2.0))
+    wary.save(tmp_path / "wary.json")
+    with monitored.serving(tmp_path / "wary.json", tmp_path / "state.sqlite") as service:
+        page, troubles = opened(browser, service.address, "desk")
+        service.post(monitored.events(150))
+        await_verdict(page, "Tolerable")
+        said = page.locator("#exceedance-rule").inner_text()
+        assert said.startswith(
+            "alarm raised where it is more likely than not, and by more than one of the hardest groups"
+        )
+        assert "alarm from here" not in page.locator("#figure-exceedance").inner_text()
+        assert troubles == []
+        page.context.close()
+
+
 def test_what_cannot_be_told_is_not_shown(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
         page, troubles = opened(browser, service.address, "phone")

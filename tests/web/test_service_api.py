@@ -6,6 +6,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from monitored import START, SUBJECT, Service, events, ndjson, serving, until
 
 from roadworthy.monitor import Bundle, Events, Monitor
+from roadworthy.web.views import bundle_view
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +138,12 @@ def test_the_bundle_says_what_the_numbers_rest_on(service: Service, made: Bundle
     assert told["id"] == made.id and told["kinds"][0]["rows"] == 800 and told["alarm"]["on_log_odds"] == 3.0
     assert "synthetic" in told["notes"][0] and told["blind_to"]
     assert service.get("/health") == {"status": "ok", "bundle": made.id}
+
+
+def test_a_threshold_that_is_no_probability_is_told_as_one_that_is_none(made: Bundle):
+    plain, wary = (bundle_view(replace(made, alarm=replace(made.alarm, hardness=h)))["alarm"] for h in (0.0, 2.0))
+    assert plain["raised"] is None and plain["on_is"] == "log-odds that the cost is above the tolerable"
+    assert "more than one of the hardest groups" in wary["raised"] and wary["on_is"].endswith(wary["raised"])
 
 
 def test_unknown_paths_methods_and_parameters_are_refused_in_words(service: Service):

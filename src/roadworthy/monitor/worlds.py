@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 UNLUCKY = (0.94, 0.99)
 """Which worlds are simulated, by the rank of the log-odds that their windows have on average."""
-UNLUCKY_TOO = (0.5, 0.55)
-"""The same where groups are simulated: that these may differ more than they seem to is allowed for already (`between.DOUBT`), and
-both are seldom unlucky at once."""
+UNLUCKY_TOO = (0.8, 0.85)
+"""The same where groups are simulated, which has its own doubt (`between.DOUBT`): both are seldom unlucky at once."""
 SMOOTH = 0.3
 """How far groups that were not calibrated lie beside those that were, in standard deviations of all groups."""
 MOST_GROUPS = 400
