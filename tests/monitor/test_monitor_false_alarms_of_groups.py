@@ -210,7 +210,7 @@ def test_streams_whose_clean_data_differ_as_the_groups_did_raise_no_more_alarms_
     ]
     told = "  ".join(f"{s.within_two:4.0%} {s.noticed:4.0%} {s.delay / window:5.1f}" for s in steps)
     print(f"{window:5d} {kind:13s} {found:3d} of {STATED}  {told}")
-    assert found <= STATED and steps[1].noticed >= 0.9
+    assert found <= STATED and steps[1].noticed >= 0.8
     if kind == "patients .2" and window == 1000:  # five of them in a window: nearly nothing is lost
         assert steps[0].within_two >= 0.8
 

@@ -39,7 +39,7 @@ from roadworthy.monitor.worlds import within_windows
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
 
-HARD = 2.5
+HARD = 2.0
 """How hard a group is taken for that fills a window, in standard deviations of the groups (`docs/decisions/0010`)."""
 EVENTS = (50, 100, 300, 1000, 3000)
 """Lengths of windows at which it is seen what they lose."""
