@@ -49,6 +49,34 @@ def test_packed_files_and_quoted_decimals_are_looked_at_as_well(tmp_path):
     assert read_scores(written(tmp_path, 'energy,knn\n"0,96",1\n')).columns["energy"].tolist() == [0.96]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.csv.gz"])
+def test_a_file_in_utf_16_is_refused_with_what_to_do(tmp_path, encoding, name):
+    content = PLAIN.encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert refusal(tmp_path / name) == f"{name} is UTF-16: save it as UTF-8"
+
+
+def test_a_file_under_the_ending_of_another_is_refused_with_its_name(tmp_path):
+    pq.write_table(pa.table({"energy": [1.0]}), tmp_path / "x.csv")
+    assert refusal(tmp_path / "x.csv") == "x.csv is a Parquet file: name it .parquet"
+    (tmp_path / "y.csv").write_bytes(gzip.compress(PLAIN.encode()))
+    assert refusal(tmp_path / "y.csv") == "y.csv is packed: add .gz to its name"
+    (tmp_path / "z.csv").write_bytes(b"PK\x03\x04" + bytes(60))
+    assert refusal(tmp_path / "z.csv") == "z.csv is a spreadsheet or an archive: save it as CSV"
+
+
+@pytest.mark.parametrize("place", ["fog", "knn"], ids=["in a cell", "in a column's name"])
+def test_a_file_in_latin_1_is_refused_with_what_to_do(tmp_path, place):
+    (tmp_path / "x.csv").write_bytes(PLAIN.replace(place, "grün").encode("latin-1"))
+    assert refusal(tmp_path / "x.csv") == "x.csv is not UTF-8: save it as UTF-8"
+
+
+def test_a_line_of_another_length_is_named_in_a_latin_1_file_too(tmp_path):
+    (tmp_path / "x.csv").write_bytes((PLAIN + "grün,1,2\n").encode("latin-1"))
+    assert "x.csv, line 4 has 3 cells, the header has 5" in refusal(tmp_path / "x.csv")
+
+
 def test_commas_that_may_be_thousands_are_refused_with_row_and_value(tmp_path):
     said = refusal(written(tmp_path, 'energy,knn\n"1,234",1\n'))
     assert "row 1: energy is '1,234', which is no number; write 1.234" in said

@@ -23,6 +23,7 @@ from roadworthy.data.score_forms import (
     no_number,
     plain_number,
     usual_delimiter,
+    why_no_text,
 )
 
 if TYPE_CHECKING:
@@ -115,6 +116,8 @@ def open_table(path: Path) -> Opened:
     if path.suffix.lower() in PARQUET:
         form, first = Form(), _parquet_first(path)
     elif usual_delimiter(path) is not None:
+        if wrong := why_no_text(path):
+            raise DataError(wrong)
         form = form_of(path)
         first = _text_first(path, form)
     else:
@@ -167,7 +170,10 @@ def _text_first(path: Path, form: Form) -> pa.Table:
     try:
         with _reader(path, form) as reader:
             batch = next(iter(reader), None)
-            return reader.schema.empty_table() if batch is None else pa.Table.from_batches([batch])
+            table = reader.schema.empty_table() if batch is None else pa.Table.from_batches([batch])
+            return table.rename_columns(
+                table.column_names
+            )  # names that are no UTF-8 are noticed when they are looked at
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise _text_error(path, form, error) from error
 
@@ -204,6 +210,8 @@ def _reader(path: Path, form: Form, *, columns: Sequence[str] = (), kinds: dict[
 
 def _text_error(path: Path, form: Form, error: Exception, *, columns: Sequence[str] = ()) -> DataError:
     said = _sentence(error)
+    if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in said:
+        return DataError(f"{path.name} is not UTF-8: save it as UTF-8")
     if "Empty CSV" in said:
         return DataError(f"{path.name} is empty; a first line of column names and one line an event were expected")
     conversion = re.search(r"invalid value '(.*)'", said)

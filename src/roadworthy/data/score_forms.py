@@ -28,6 +28,14 @@ MARKS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
 """What may stand between cells, in words."""
 PEEKED = 200
 """Lines that are looked at."""
+OTHERS = {
+    b"PAR1": "a Parquet file: name it .parquet",
+    b"PK\x03\x04": "a spreadsheet or an archive: save it as CSV",
+    b"\x1f\x8b": "packed: add .gz to its name",
+    b"\xff\xfe": "UTF-16: save it as UTF-8",
+    b"\xfe\xff": "UTF-16: save it as UTF-8",
+}
+"""What files that are no text begin with, and what to do with them."""
 _COMMA = re.compile(r"[+-]?\d+,(\d+)(?:[eE][+-]?\d+)?")
 _POINT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 THOUSANDS = 3
@@ -64,7 +72,7 @@ def form_of(path: Path) -> Form:
     try:
         with lines_of(path) as lines:
             first = list(itertools.islice(lines, PEEKED))
-    except (OSError, UnicodeDecodeError, EOFError):  # refused with a sentence by whoever reads it
+    except (OSError, EOFError):  # refused with a sentence by whoever reads it
         return Form(usual, usual=usual)
     header = next((line for line in first if line.strip()), "")
     columns = {mark: len(next(csv.reader([header], delimiter=mark), [])) for mark in (usual, *MARKS)}
@@ -77,10 +85,29 @@ def form_of(path: Path) -> Form:
 
 
 def lines_of(path: Path) -> IO[str]:
-    """A text file, packed or not."""
+    """A text file, packed or not, to look at: what is no UTF-8 in it is refused by whoever reads the table."""
     if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+        return gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
+    return path.open(encoding="utf-8-sig", errors="replace", newline="")
+
+
+def why_no_text(path: Path) -> str | None:
+    """The sentence that refuses a file whose first bytes are those of something else; None where they may be text.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "today.csv"
+    >>> _ = file.write_bytes("kind,energy".encode("utf-16"))
+    >>> why_no_text(file)
+    'today.csv is UTF-16: save it as UTF-8'
+    """
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            begins = file.read(64)
+    except (OSError, EOFError):  # refused with a sentence by whoever reads it
+        return None
+    return next((f"{path.name} is {what}" for mark, what in OTHERS.items() if begins.startswith(mark)), None) or (
+        f"{path.name} is UTF-16: save it as UTF-8" if b"\0" in begins else None
+    )
 
 
 def is_number(text: str) -> bool:
