@@ -10,7 +10,7 @@ import pytest
 from ready_made import alarm_rule
 from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.monitor import Bundle, Events, Monitor, Windows
+from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
 from roadworthy.monitor.looks import LEAST_SCORED
 
 NAMES = ("conf", "knn", "recon")
@@ -53,6 +53,19 @@ def test_it_is_known_which_scores_calibration_rows_always_had():
     assert found.lacks(lacking(10, 0)) == {}
     assert found.why_nowhere(1, lacking=["recon"]) == "lacks a score that every calibration row had: recon"
     assert learned(holes=0.1).why_nowhere(3) == "have no score at all"
+
+
+def test_a_misspelt_score_of_a_single_event_is_refused_and_more_scores_than_needed_are_not(bundle):
+    monitor = Monitor(bundle)
+    with pytest.raises(
+        EventError, match=r"event 'a': unknown score 'knm' \(did you mean 'knn'\?\); .* conf, knn, recon"
+    ):
+        monitor.update_one("a", 1000.0, {"conf": 1.0, "knm": 2.0, "recon": 0.5})
+    assert monitor.state.taken.total == 0
+    whole = {"conf": 1.0, "knn": 2.0, "recon": 0.5}
+    assert monitor.update_one("a", 1000.0, {**whole, "latency": 3.0}).accepted == 1
+    assert monitor.update_one("b", 1000.0, {**whole, "knn": np.nan, "latency": 3.0}).unscored == 1
+    assert monitor.update_one("c", 1000.0, {"conf": 1.0}).unscored == 1
 
 
 def test_a_monitor_says_of_events_without_a_place_what_they_lack(bundle):

@@ -34,6 +34,7 @@ from roadworthy.analysis.risk.between import Leans, with_leans
 from roadworthy.analysis.risk.learning import POWERS, Model, completed
 from roadworthy.analysis.risk.placing import LACKING, NOWHERE, Placing, why_nowhere
 from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
+from roadworthy.registry import did_you_mean
 from roadworthy.statistics.fusion import plain_number, ranks, thinned
 
 Floats = NDArray[np.float64]
@@ -175,11 +176,15 @@ class Calibration:
         return self._placing.many(scores, whole=finite)
 
     def place_one(self, scores: Mapping[str, float]) -> int:
-        """`place` for one event, without arrays; the same cell."""
+        """`place` for one event, without arrays; the same cell. A score that is not given is missing, unless one is misspelt."""
         get = scores.get
         given = [float(get(name, math.nan)) for name in self.names]  # a float32 would be compared in its own precision
         cell = self._placing.one(given)
         if cell is None:  # a score is missing, or refused
+            unknown = sorted(scores.keys() - set(self.names))
+            if unknown and not scores.keys() >= set(self.names):
+                near = did_you_mean(unknown[0], self.names)
+                raise ValueError(f"unknown score {unknown[0]!r}{near}; the calibration reads {', '.join(self.names)}")
             return int(self.place({name: [score] for name, score in zip(self.names, given, strict=True)})[0])
         return cell
 
