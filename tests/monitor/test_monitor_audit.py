@@ -128,7 +128,7 @@ def test_where_labels_come_late_intervals_hold_what_the_whole_window_is(labelled
         own = difference(
             expected[:upto], at, right[at], np.full(len(at), labelled), confidence=0.95, weights=weights[:upto]
         )
-        found = audit._on_to(own, expected, upto, right[at], weights, 0.95)
+        found = audit._on_to(own, expected, upto, right[at], weights, np.ones(n - upto), 0.95)
         held += found.low <= right.mean() <= found.high
     assert binomtest(held, tries, 0.95, alternative="less").pvalue > 0.01
 
@@ -137,3 +137,22 @@ def test_a_window_that_is_labelled_here_and_there_to_its_end_is_no_late_one():
     rng = np.random.default_rng(0)
     late = [audit._labelled_upto(np.sort(rng.choice(1000, 60, replace=False)), 1000) < 1000 for _ in range(500)]
     assert np.mean(late) < 0.02
+
+
+def test_labels_speak_for_what_came_after_them_only_as_far_as_it_is_like_them(watchful):
+    """Drawn and given while all was clean; then comes a shift, of which they know nothing."""
+    rng, monitor = np.random.default_rng(4), Monitor(watchful)
+    right = np.concatenate([rng.random(300) < 0.95, rng.random(150) < 0.2])
+    scores = np.concatenate([rng.normal(size=300), rng.normal(2.5, size=150)])
+    monitor.update(Events(np.arange(300), np.arange(300.0), columns={"energy": scores[:300]}))
+    for question in monitor.queue(80, 300):
+        monitor.label(question.id, bool(right[question.id]), look=False)
+    known = monitor.risk(300).audited
+    assert known.covered > 0.9 and known.accuracy_low <= right[:300].mean() <= known.accuracy_high
+    numbers = np.arange(300, 450)
+    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": scores[300:]}))
+    for window, most in ((300, 0.75), (100, 0.5)):
+        found = monitor.risk(window)
+        assert found.audited.covered < most
+        width = found.audited.accuracy_high - found.audited.accuracy_low
+        assert width > 0.6 * (found.accuracy_high - found.accuracy_low)

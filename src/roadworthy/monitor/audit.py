@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roadworthy.analysis.risk.sums import TINY
 from roadworthy.monitor.labels import LEAST, Audited, Corrected, Weighed, carried, difference, plausible
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 LAST = 2000
 """Labels that are carried over at most."""
+RARER = 2.0
+"""How many times rarer events of one shift score may be where labels were drawn, for these to speak for all of them."""
 LAGS = 5.0
 """So many times as many events without a label as lie between two labels, at the end of a window, mean that labels come late."""
 
@@ -31,14 +34,19 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     model = bundle.estimator.estimate(reading.counts, shrink=shrink, confidence=bundle.confidence)
     right = bundle.estimator.believe(reading.counts, shrink=shrink).right
     expected = np.where(cells >= 0, right[np.maximum(cells, 0)], float(model.accuracy[0]))
-    own = _own(state, marks, expected, reading.weights, bundle.confidence)
-    found = own or _carried(bundle, state, cells, expected, reading.weights)
+    bins = np.where(cells >= 0, bundle.calibration.shift_bin(np.maximum(cells, 0)), -1)
+    own = _own(state, marks, bins, expected, reading.weights, bundle.confidence)
+    found = own or _carried(bundle, state, bins, expected, reading.weights)
     return None if found is None else _audited(bundle, model, found, is_carried=own is None)
 
 
 def _audited(bundle: Bundle, model: Estimates, found: Corrected, *, is_carried: bool) -> Audited:
-    """What no label reached is the model's, with the model's interval; the risk follows the accuracy."""
-    rest = (1.0 - found.covered) * (float(model.accuracy_high[0]) - float(model.accuracy_low[0])) / 2.0
+    """What no label reached is the model's, with the model's interval; the risk follows the accuracy.
+
+    Such events may be those of which the model is least sure: from half of a window on, its doubt is all theirs.
+    """
+    doubt = (float(model.accuracy_high[0]) - float(model.accuracy_low[0])) / 2.0
+    rest = min(1.0, 2.0 * (1.0 - found.covered)) * doubt
     below, above = (math.hypot(end - found.value, rest) for end in (found.low, found.high))
     low, at, high = (_within(found.value + by, 0.0, 1.0) for by in (-below, 0.0, above))
     risk, steep = float(model.risk[0]), slope(bundle, float(model.rate[0]))
@@ -54,7 +62,12 @@ def _within(value: float, least: float, most: float) -> float:
 
 
 def _own(
-    state: State, marks: np.ndarray, expected: np.ndarray, weights: np.ndarray, confidence: float
+    state: State,
+    marks: np.ndarray,
+    bins: np.ndarray,
+    expected: np.ndarray,
+    weights: np.ndarray,
+    confidence: float,
 ) -> Corrected | None:
     """By the labels of the window's own events."""
     given = state.labels.given
@@ -64,7 +77,9 @@ def _own(
     _, correct, probability = _columns([state.labels.weighed(mark) for mark in marks[at].tolist()])
     upto = _labelled_upto(at, len(marks))
     found = difference(expected[:upto], at, correct, probability, confidence=confidence, weights=weights[:upto])
-    return found if upto == len(marks) else _on_to(found, expected, upto, correct, weights, confidence)
+    if upto == len(marks):
+        return found
+    return _on_to(found, expected, upto, correct, weights, _reached(bins[upto:], bins[at], probability), confidence)
 
 
 def _labelled_upto(at: np.ndarray, events: int) -> int:
@@ -74,23 +89,42 @@ def _labelled_upto(at: np.ndarray, events: int) -> int:
 
 
 def _on_to(
-    found: Corrected, expected: np.ndarray, upto: int, correct: np.ndarray, weights: np.ndarray, confidence: float
+    found: Corrected,
+    expected: np.ndarray,
+    upto: int,
+    correct: np.ndarray,
+    weights: np.ndarray,
+    reached: np.ndarray,
+    confidence: float,
 ) -> Corrected:
-    """Events of which labels have yet to come are taken to differ from the model as the others do, up to the chance of both."""
+    """Events that have no label yet are taken to differ from the model as labelled ones like them do, up to the chance of both."""
     from scipy.stats import t
 
     before, after = float(weights[:upto].sum()), float(weights[upto:].sum())
+    rest, reach = after / (before + after), float(np.average(reached, weights=weights[upto:]))
+    share = 1.0 - rest + rest * reach
     beyond = found.value - float(np.average(expected[:upto], weights=weights[:upto]))
-    value, rest = float(np.average(expected, weights=weights)) + beyond, after / (before + after)
-    labels, share = len(correct), (float(correct.sum()) + 2.0) / (len(correct) + 4.0)
-    chance = share * (1.0 - share) * (1.0 / labels + 1.0 / (len(expected) - upto))
-    more = rest * float(t.ppf(0.5 + confidence / 2.0, labels - 1)) * math.sqrt(chance)
-    below, above = (math.hypot(end - found.value, more) for end in (found.low, found.high))
-    return replace(found, value=value, low=value - below, high=value + above)
+    value = float(np.average(expected, weights=weights)) + share * beyond
+    labels, right = len(correct), (float(correct.sum()) + 2.0) / (len(correct) + 4.0)
+    chance = right * (1.0 - right) * (1.0 / labels + 1.0 / (len(expected) - upto))
+    more = rest * reach * float(t.ppf(0.5 + confidence / 2.0, labels - 1)) * math.sqrt(chance)
+    below, above = (math.hypot(share * (end - found.value), more) for end in (found.low, found.high))
+    covered = (1.0 - rest) * found.covered + rest * reach
+    return replace(found, value=value, low=value - below, high=value + above, covered=covered)
+
+
+def _reached(bins: np.ndarray, labelled: np.ndarray, probability: np.ndarray) -> np.ndarray:
+    """How far labels speak for events that they were not drawn from: less where such are much rarer among those that were."""
+    size = int(max(bins.max(initial=0), labelled.max(initial=0))) + 1
+    drawn = np.bincount(labelled[labelled >= 0], 1.0 / probability[labelled >= 0], minlength=size)
+    here = np.bincount(bins[bins >= 0], minlength=size)
+    alike = RARER * (drawn / max(drawn.sum(), TINY)) / np.maximum(here / max(here.sum(), 1), TINY)
+    result: np.ndarray = np.where(bins >= 0, np.minimum(alike, 1.0)[np.maximum(bins, 0)], 0.0)
+    return result
 
 
 def _carried(
-    bundle: Bundle, state: State, cells: np.ndarray, expected: np.ndarray, weights: np.ndarray
+    bundle: Bundle, state: State, bins: np.ndarray, expected: np.ndarray, weights: np.ndarray
 ) -> Corrected | None:
     """By the last labels: residuals against what the model expects of events like them, weighed by how they were drawn."""
     labels = [label for label in state.labels.last(LAST) if label.cell >= 0]
@@ -101,8 +135,7 @@ def _carried(
     stands = 1.0 / probability
     counts = np.bincount(where, stands * stands.sum() / (stands**2).sum(), minlength=state.cells)
     told = bundle.estimator.believe(counts).right[where]
-    bins = bundle.calibration.shift_bin
-    reached = np.isin(bins(np.maximum(cells, 0)), bins(where)) & (cells >= 0)
+    reached = _reached(bins, bundle.calibration.shift_bin(where), probability)
     found = carried(
         expected, reached, correct - told, probability, confidence=bundle.confidence, weights=weights, told=told
     )

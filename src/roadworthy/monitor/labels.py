@@ -282,7 +282,7 @@ def difference(
 
 def carried(
     expected: Floats,
-    reached: NDArray[np.bool_],
+    reached: Floats,
     residual: Floats,
     probability: Floats,
     *,
@@ -290,7 +290,7 @@ def carried(
     weights: Floats | None = None,
     told: Floats | None = None,
 ) -> Corrected:
-    """The share of right answers of a window by the mean residual of earlier labels, where its events are like theirs.
+    """The share of right answers of a window by the mean residual of earlier labels, as far as they speak for its events.
 
     `told` is what the model expected of the labelled events; where it is not given, what it expects of the window. The added
     answers count in full here: they draw the interval, not the value, towards as many right as wrong ones.
