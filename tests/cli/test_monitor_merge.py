@@ -71,6 +71,30 @@ def test_the_exit_code_is_the_verdict_and_the_state_is_written(cli, bundle, tmp_
     assert said.code == code and says in said.out and ("ALARM" in said.out) is alarm
 
 
+def test_one_state_named_twice_is_refused_also_by_a_link(cli, bundle, tmp_path):
+    first, second = replicas(bundle, tmp_path, np.zeros(200))
+    (tmp_path / "soft.sqlite").symlink_to(first)
+    (tmp_path / "hard.sqlite").hardlink_to(first)
+    said = cli("monitor", "merge", first, second, first)
+    assert said.code == 2 and f"{first} is named twice; name every replica once" in said.err.replace("\n", "")
+    for link in ("soft.sqlite", "hard.sqlite"):
+        said = cli("monitor", "merge", first, tmp_path / link)
+        assert said.code == 2 and "are the same; name every replica once" in " ".join(said.err.split())
+    said = cli("monitor", "merge", "http://127.0.0.1:1", "http://127.0.0.1:1/", "--bundle", tmp_path / "none.json")
+    assert said.code == 2 and "are the same" in " ".join(said.err.split())
+
+
+def test_what_came_again_is_told_whether_to_one_replica_or_to_two(cli, bundle, tmp_path):
+    from roadworthy.web.offline import kept
+
+    for name, ids in (("a", ["x", "y", "x"]), ("b", ["y", "z"])):
+        monitor = Monitor(bundle)
+        monitor.update(Events(ids, np.full(len(ids), 1_700_000_000.0), columns={"knn": np.zeros(len(ids))}))
+        kept(monitor, tmp_path / f"{name}.sqlite")
+    said = cli("monitor", "merge", tmp_path / "a.sqlite", tmp_path / "b.sqlite").out.splitlines()[0]
+    assert said.startswith("3 events of lesion-2.3.1; 2 more came with an id that was known")
+
+
 def stream(bundle: Bundle, path: Path, name: str, *, shift: float, labels: int = 0, first: float = 0.0) -> Path:
     """1,000 events, of which labels say, where there are any, that half are wrong."""
     from roadworthy.web.offline import kept

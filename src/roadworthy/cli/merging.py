@@ -33,6 +33,18 @@ def window_line(window: Mapping[str, Any]) -> str:
     return said + (f" ({against[0].rpartition(': ')[2]})" if against else "")
 
 
+def again(repeated: int) -> str:
+    """What is said behind the number of events where some were sent, or held, more than once.
+
+    >>> again(0), again(1251)
+    ('', '; 1,251 more came with an id that was known, to the same replica or to another, and are not counted again')
+    """
+    if not repeated:
+        return ""
+    verb = "is" if repeated == 1 else "are"
+    return f"; {repeated:,} more came with an id that was known, to the same replica or to another, and {verb} not counted again"
+
+
 def differing_line(ids: int) -> str:
     """What is said where one id stands for different events.
 

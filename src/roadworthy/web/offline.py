@@ -77,6 +77,21 @@ def together(sources: Sequence[str], *, bundle: Path | None = None, token: str |
     return Together(whole, shown, _differing([one.state.recent for one in found]))
 
 
+def check_named_once(sources: Sequence[str]) -> None:
+    """Refuse one state under two names (a link, a slash behind an address): merging it does no harm, but another was meant."""
+    seen = dict[object, str]()
+    for source in sources:
+        known: object = source.rstrip("/").lower()
+        if not _is_address(source) and Path(source).exists():
+            file = Path(source).stat()
+            known = file.st_dev, file.st_ino
+        if known in seen:
+            first, again = (without_password(s) if _is_address(s) else s for s in (seen[known], source))
+            said = f"{again} is named twice" if first == again else f"{first} and {again} are the same"
+            raise StoreError(f"{said}; name every replica once")
+        seen[known] = source
+
+
 def _differing(held: Sequence[Recent]) -> int:
     """How many ids stand in different cells: states hold no scores. Times may differ, where nobody sent one."""
     mark, cell = np.concatenate([r.mark for r in held]), np.concatenate([r.cell for r in held])

@@ -151,10 +151,12 @@ def merge(
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> int:
     """Put the states of replicas together, exactly: an event that two of them saw counts once."""
-    from roadworthy.cli.merging import alarm_line, differing_line, window_line
+    from roadworthy.cli.amounts import many
+    from roadworthy.cli.merging import again, alarm_line, differing_line, window_line
     from roadworthy.web import views
-    from roadworthy.web.offline import kept, together
+    from roadworthy.web.offline import check_named_once, kept, together
 
+    check_named_once(sources)
     monitor, alarmed, differing = together(sources, bundle=bundle, token=token)
     if into is not None:
         kept(monitor, into)
@@ -168,7 +170,9 @@ def merge(
         showing.print_json({**content, "windows": windows, "into": into})
         return code
     out = showing.console()
-    out.print(f"{monitor.state.counted:,} events of {monitor.bundle.subject}, {taken.repeated:,} seen more than once")
+    out.print(
+        f"{many(monitor.state.counted, 'event')} of {monitor.bundle.subject}{again(taken.repeated)}", soft_wrap=True
+    )
     if differing:
         out.print(differing_line(differing), soft_wrap=True)
     for window in windows:
