@@ -126,7 +126,7 @@ def test_labels_of_events_that_are_gone_need_their_cell_and_time(made, tmp_path)
     counting.commit([batch_of(events(10), made)])
     old = Label("long gone", True, 0.5, 3, START - 1000.0)
     found = counting.commit([[Label("e3", False), Label("nobody", True), old]])
-    assert found == [Labelled(2, ("nobody",))]
+    assert found == [Labelled(2, ("nobody",), without_probability=1)]
     labels = counting.monitor.state.labels
     assert sorted(labels.weighed(mark).probability for mark in labels.given) == [0.5, 1.0]
 

@@ -132,6 +132,11 @@ def test_a_verdict_is_refused_where_the_calibrated_score_is_none(scale):
         (b'{"id": "b", "time": 1700000000000000000, "scores": {}}', 2, "looks like nanoseconds"),
         (b'{"id": "b", "time": 1.7e25, "scores": {}}', 2, "is beyond what a clock shows"),
         (b'{"id": "b", "time": 1, "scores": {"knn": 0.5, "ene', 2, "no JSON"),
+        (
+            b'{"id": "b", "scores": {}}{"id": "c", "scores": {}}',
+            2,
+            "curl sends a file with its line ends by --data-binary",
+        ),
         (b"[1]", 2, "an event is an object"),
         (b'"text"', 2, "an event is an object"),
     ],

@@ -79,6 +79,8 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
     assert reply == {"taken": 30, "unknown": 1, "unknown_ids": ["nobody"]}
     audited = service.get("/v1/risk?window=1000")["windows"][0]["audited"]
     assert audited["labels"] == 30
+    together = b'{"id": "e1", "correct": true}{"id": "e2", "correct": true}'
+    assert "--data-binary" in service.post(together, "/v1/labels").json["error"]
     shown = service.ask("GET", "/metrics").body.decode()
     for name in ("labels", "accuracy", "risk_high"):
         found = re.search(rf'^roadworthy_audited_{name}{{window="1000"}} (.*)$', shown, re.MULTILINE)
@@ -102,6 +104,21 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
         assert other.status == 409 and f"this label is of {key} {value!r}" in other.json["error"], other.body
     assert service.post({"id": known, "correct": True, "subject": SUBJECT}, "/v1/labels").json["taken"] == 1
     assert service.get("/v1/risk?window=1000")["windows"][0]["audited"]["labels"] == 30
+
+
+def test_labels_that_count_as_sure_to_be_asked_for_are_told(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "state.sqlite") as service:
+        service.post(events(40))
+        asked = {q["id"] for q in service.ask("POST", "/v1/label-queue?n=5").json["questions"]}
+        others = [f"e{i}" for i in range(40) if f"e{i}" not in asked]
+        posts = [{"id": id, "correct": True} for id in (*asked, *others[:3])]
+        posts += [{"id": id, "correct": True, "probability": 0.5} for id in others[3:7]]
+        assert service.post(posts, "/v1/labels").json == {
+            "taken": 12,
+            "unknown": 0,
+            "unknown_ids": [],
+            "without_probability": 3,
+        }
 
 
 def test_readings_alarms_and_history_go_over_time(service: Service):

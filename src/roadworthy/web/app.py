@@ -237,9 +237,9 @@ class App:
         ours: dict[str, Any] = {"cells": bundle.calibration.cells, "subject": bundle.subject, "bundle": bundle.id}
         async with self._held(request, receive) as body:
             found = await self._keeper.labels(await self._apart(body, lambda: labels_of(body, **ours)))
-        return _json(
-            {"taken": found.taken, "unknown": len(found.unknown), "unknown_ids": found.unknown[:UNKNOWN_SHOWN]}
-        )
+        said = {"taken": found.taken, "unknown": len(found.unknown), "unknown_ids": found.unknown[:UNKNOWN_SHOWN]}
+        sure = found.without_probability
+        return _json({**said, "without_probability": sure} if sure else said)
 
     async def _questions(self, request: Request, receive: Receive) -> Answer:
         n, window = request.whole("n", 100, MOST_QUESTIONS), self._window(request)

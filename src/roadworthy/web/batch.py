@@ -81,6 +81,8 @@ class Labelled(NamedTuple):
 
     taken: int
     unknown: tuple[str, ...]
+    without_probability: int = 0
+    """Of those taken: neither sent with a probability nor asked for, so that they count as sure to be labelled."""
 
 
 class Places(Protocol):

@@ -170,7 +170,7 @@ class Counting:
         except Exception:
             self._undo(before)
             raise
-        found.update((i, Labelled(len(own), tuple(unknown))) for i, (own, unknown) in labels.items())
+        found.update((i, self._labelled_of(own, unknown)) for i, (own, unknown) in labels.items())
         self.totals.update(totals)
         self._labelled += bool(labels)
         for taken in seen:
@@ -253,6 +253,11 @@ class Counting:
                 else:
                     unknown.append(label.id)
         return found
+
+    def _labelled_of(self, own: Sequence[Label], unknown: Sequence[str]) -> Labelled:
+        asked = self.monitor.state.labels.asked
+        sure = sum(label.probability is None and mark(label.id) not in asked for label in own)
+        return Labelled(len(own), tuple(unknown), sure)
 
     def _learn(self, questions: Mapping[str, float]) -> None:
         """The monitor was told of questions; the log is to know of them before it says what was done next."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -122,7 +123,8 @@ class Reader:
             try:
                 event = json.loads(line)  # takes NaN and Infinity, which are no JSON, so that they can be named
             except (ValueError, RecursionError):
-                raise Refused(f"this is no JSON ({_cause(error)}): {_brief_bytes(line)}", line=number) from None
+                said = f"this is no JSON ({_cause(error)}): {_brief_bytes(line)}{run_together(line)}"
+                raise Refused(said, line=number) from None
             return event
 
     def _many(self, events: list[Any], now: float) -> Batch:
@@ -311,6 +313,19 @@ def _iso(text: str, line: int | None) -> float:
 
 def _cause(error: ValueError) -> str:
     return str(error).split(":")[0].strip()
+
+
+def run_together(line: bytes) -> str:
+    """What to say, at the end of a sentence, of several objects in one line; nothing where there is one.
+
+    >>> run_together(b'{"id": "a"}{"id": "b"}')
+    '; one a line was expected: curl sends a file with its line ends by --data-binary @FILE, while -d strips them'
+    """
+    if not re.search(rb"\}\s*\{", line):
+        return ""
+    return (
+        "; one a line was expected: curl sends a file with its line ends by --data-binary @FILE, while -d strips them"
+    )
 
 
 def writable(text: str) -> bool:

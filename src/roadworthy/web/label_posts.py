@@ -19,7 +19,7 @@ import orjson
 
 from roadworthy.registry import did_you_mean
 from roadworthy.web.batch import Label
-from roadworthy.web.events import LATEST, LONGEST_ID, Refused, brief, clock, writable
+from roadworthy.web.events import LATEST, LONGEST_ID, Refused, brief, clock, run_together, writable
 
 EXAMPLE = '{"id": "case-1", "correct": false, "probability": 0.2}'
 
@@ -43,7 +43,7 @@ def _line(line: bytes, number: int) -> Any:
     try:
         return orjson.loads(line)
     except ValueError:
-        raise Refused(f"this is no JSON; a label looks like {EXAMPLE}", line=number) from None
+        raise Refused(f"this is no JSON; a label looks like {EXAMPLE}{run_together(line)}", line=number) from None
 
 
 def _of_ours(item: Any, line: int, ours: Mapping[str, str | None]) -> Any:
