@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -78,23 +77,14 @@ def tolerated(
 
     Kinds of a few rows have no say in it.
     """
+    from roadworthy.analysis.risk.firm_kinds import of_firm_kinds
     from roadworthy.monitor.bundle import Bundle
 
-    calibration = _of_kinds_with_rows(calibration)
+    calibration = of_firm_kinds(calibration)
     rate = expected_rate + TOLERATED * (1.0 - expected_rate)
     risk, _, _ = Bundle("none", calibration, tree, constants).estimator.forecast(rate)
     digits = 3 - int(np.floor(np.log10(abs(risk)))) - 1 if risk else 0
     return round(risk, digits)
-
-
-def _of_kinds_with_rows(calibration: Calibration) -> Calibration:
-    """Without kinds of too few rows; as it is where there are no others."""
-    from roadworthy.analysis.risk.firm_kinds import firm
-
-    keep = np.flatnonzero(firm(calibration)).tolist()
-    independent = tuple(calibration.independent[at] for at in keep) if calibration.independent else ()
-    kinds = tuple(calibration.kinds[at] for at in keep)
-    return replace(calibration, kinds=kinds, table=calibration.table[keep], independent=independent)
 
 
 def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: int = 0) -> Coverage | None:

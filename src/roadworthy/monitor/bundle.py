@@ -195,10 +195,12 @@ class Bundle:
         false alarms. It allows for clean data that differ between groups where `group_events` of one come in a row: nobody else
         knows how many. Where nobody knows how often each kind comes, the forecast is that of the expected rate, kinds even.
         """
+        from roadworthy.analysis.risk.firm_kinds import of_firm_kinds
         from roadworthy.monitor.calibration_warnings import warnings_of
         from roadworthy.monitor.false_alarms import alarm_rule
         from roadworthy.monitor.self_test import expected_state
 
+        given, calibration = calibration, of_firm_kinds(calibration)
         windows = windows or Windows()
         if alarm_window is not None and alarm_window not in windows.lengths:
             windows = replace(windows, lengths=tuple(sorted((*windows.lengths, alarm_window))))
@@ -231,7 +233,7 @@ class Bundle:
                 group_events=group_events,
                 seed=seed,
             )
-        warnings = list(warnings_of(calibration, bundle.estimator.separation, coverage))
+        warnings = list(warnings_of(given, bundle.estimator.separation, coverage))
         told = {**bundle.made, **({"warnings": warnings} if warnings else {})}
         bundle = replace(bundle, forecast=forecast, alarm=rule, made=told)
         return replace(bundle, self_test=expected_state(bundle), made_at=made_at)

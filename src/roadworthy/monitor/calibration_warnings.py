@@ -80,9 +80,7 @@ def _untold(calibration: Calibration, separation: Separation) -> str | None:
     if separation.enough:
         return None
     few = few_kinds(calibration)
-    advice = (
-        f"add rows of {' and '.join(few)}, or leave them out" if few else "add supervisors that tell shift, or rows"
-    )
+    advice = f"add rows of {' and '.join(few)}" if few else "add supervisors that tell shift, or rows"
     return (
         f"the scores do not tell shift from none (told from clean {separation.auc:.2f} ± {BEYOND * separation.error:.2f}, where "
         f"0.50 is chance): every window of every stream will be 'cannot tell', and no alarm will ring; {advice}"
@@ -117,11 +115,11 @@ def _few_of_a_kind(calibration: Calibration) -> str | None:
     rows = [calibration.rows(kind) for kind in few]
     alike = " of few groups" if max(rows) >= FEW_OF_A_KIND else ""
     said = " and ".join(f"{_rows(n, 'row')} of {kind}" for n, kind in zip(rows, few, strict=True)) + alike
-    it = "that kind, which counts" if len(few) == 1 else "those kinds, which count"
-    return (
-        f"{said} {'is' if rows == [1] else 'are'} too few: no figure stands for {it} neither towards what is tolerable by default "
-        "nor towards how often intervals hold; add rows, or leave them out"
-    )
+    too_few = f"{said} {'is' if rows == [1] else 'are'} too few"
+    if len(few) == len(calibration.kinds) - 1:
+        return f"{too_few}: whatever is said of shifted events rests on hardly anything; add rows"
+    it = "that kind is" if len(few) == 1 else "those kinds are"
+    return f"{too_few}: {it} left out of the bundle, of its figures and of its alarm; add rows"
 
 
 def _rows(n: int, noun: str) -> str:

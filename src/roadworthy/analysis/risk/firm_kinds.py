@@ -13,6 +13,8 @@ was taken from the kind with the fewest rows. Where every kind is thin, all of t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,6 +37,16 @@ def firm_rows(calibration: Calibration) -> Floats:
     """Independent rows of clean, and of the kinds that count."""
     found: Floats = calibration.effective[firm(calibration)]
     return found
+
+
+def of_firm_kinds(calibration: Calibration) -> Calibration:
+    """Without the kinds that do not count, as if their rows had never been."""
+    keep = np.flatnonzero(firm(calibration)).tolist()
+    if len(keep) == len(calibration.kinds):
+        return calibration
+    independent = tuple(calibration.independent[at] for at in keep) if calibration.independent else ()
+    kinds = tuple(calibration.kinds[at] for at in keep)
+    return replace(calibration, kinds=kinds, table=calibration.table[keep], independent=independent)
 
 
 def rows_at(rates: Floats, independent: Floats) -> Floats:
