@@ -167,7 +167,7 @@ def test_a_look_that_cannot_be_written_is_made_all_the_same(made, tmp_path, monk
 def test_all_labels_of_a_group_share_one_row_and_one_look(file):
     file.events(100, 0)
     posts = [[Label(f"e{i}", i % 2 == 0), Label(f"nobody {i}", True)] for i in range(40)]
-    assert file.counting.commit(posts) == [Labelled(1, (f"nobody {i}",)) for i in range(40)]
+    assert file.counting.commit(posts) == [Labelled(1, (f"nobody {i}",), 1) for i in range(40)]
     rows = file.counting.ledger.restored()[1]
     assert [kind for _, kind, _ in rows[1:]] == [2, LOOK] and len(file.counting.monitor.state.labels.given) == 40
 
