@@ -321,6 +321,15 @@ def test_few_rows_are_noted():
     assert calibration.rows("fog") == 3 and "few rows of fog (3)" in calibration.notes[0]
 
 
+def test_kinds_that_may_be_one_are_noted_and_counted_as_they_are_written():
+    rng = np.random.default_rng(0)
+    kind = np.repeat(["clean", "Fog", "fog ", "rain"], 60)
+    calibration = calibrate({"knn": rng.normal(2.0 * (kind != "clean"))}, kind, rng.random(240) < 0.7)
+    (note,) = (n for n in calibration.notes if "differ only" in n)
+    assert note == "kinds 'Fog' and 'fog ' differ only in case or spaces: if they are one, write them alike"
+    assert calibration.rows("Fog") == calibration.rows("fog ") == 60
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

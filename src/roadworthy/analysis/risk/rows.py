@@ -86,8 +86,25 @@ def checked_rows(
     few = [f"{k} ({n})" for k, n in zip(kinds, np.bincount(code, minlength=len(kinds)), strict=True) if n < FEW]
     if few:
         notes.append(f"few rows of {', '.join(few)}: below {FEW} of a kind its accuracy is hardly known")
+    notes.extend(_alike(kinds))
     kept = {name: column[scored] for name, column in table.items()}
     return Rows(kept, code, kinds, right[scored], units[scored], tuple(notes))
+
+
+def _alike(kinds: tuple[str, ...]) -> list[str]:
+    """A note for kinds that may be one, written in two ways.
+
+    >>> _alike(("clean", "Fog", "fog ", "rain"))
+    ["kinds 'Fog' and 'fog ' differ only in case or spaces: if they are one, write them alike"]
+    """
+    forms: dict[str, list[str]] = {}
+    for kind in kinds:
+        forms.setdefault("".join(kind.split()).casefold(), []).append(kind)
+    return [
+        f"kinds {' and '.join(map(repr, same))} differ only in case or spaces: if they are one, write them alike"
+        for same in forms.values()
+        if len(same) > 1
+    ]
 
 
 def _outcomes(correct: ArrayLike) -> NDArray[np.bool_]:
