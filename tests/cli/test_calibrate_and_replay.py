@@ -271,9 +271,9 @@ def test_scores_of_another_name_can_be_pointed_at(cli, bundle, tmp_path):
     [
         ("kind,correct,knn\nclean,1,1\nclean,0,2\n", (), "all 2 rows are clean"),
         ("kind,correct,knn\nsite A,1,1\nsite B,0,2\n", (), "its kinds are: 'site A', 'site B'"),
-        ("kind,knn\nclean,1\nfog,2\n", (), "'correct', for whether the answer was right"),
+        ("kind,knn\nclean,1\nfog,2\n", (), "answer_correct, prediction_correct) for whether the answer was right"),
         ("kind,was_right,knn\nclean,1,1\nfog,0,2\n", (), "did you mean --correct was_right?"),
-        ("correct,knn\n1,1\n0,2\n", (), "'kind' or 'role' or 'shift' or 'fold'"),
+        ("correct,knn\n1,1\n0,2\n", (), "'kind' (or role, shift, fold, condition,"),
         ("kind,correct,knn\nclean,1,1\nfog,0,inf\n", (), "row 2: knn is inf"),
         ("kind,correct,knn\nclean,1,\nfog,0,\n", (), "knn"),
         ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--cost", "wrong"), "a name and a number"),

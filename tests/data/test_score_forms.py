@@ -136,7 +136,12 @@ def test_the_plain_name_goes_first_and_others_are_suggested(tmp_path):
     table = read_scores(written(tmp_path, "timestamp,time,energy\n5,7,1\n"))
     assert table.time.tolist() == [7.0] and "timestamp" in table.columns
     file = written(tmp_path, "weather,answer_was_right,energy\nclean,1,1\nfog,0,2\n", "odd.csv")
-    assert "(did you mean --kind weather?)" in refusal(file, needs=("kind", "correct"))
+    said = refusal(file, needs=("kind", "correct"))
+    assert "(did you mean --kind weather?)" in said
+    assert (
+        "no column 'kind' (or role, shift, fold, condition, corruption, perturbation, shift_kind, shift_type, domain)"
+        in said
+    )
     assert "(did you mean --correct answer_was_right?)" in refusal(file, needs=("correct",))
 
 

@@ -211,8 +211,9 @@ def _found(
             raise DataError(_absent(opened, named, f"--{role} COLUMN"))
         if chosen is None and role in needs:
             raise DataError(
-                f"{opened.path.name} has no column {' or '.join(map(repr, NAMES[role]))}, for {MEANING[role]}"
-                f"{_suggested(opened.header, role, given)}; it has: {', '.join(opened.header)} (choose with --{role} COLUMN)"
+                f"{opened.path.name} has no column {role!r} (or {', '.join((*NAMES[role], *OTHER_NAMES[role])[1:])}) for "
+                f"{MEANING[role]}{_suggested(opened.header, role, given)}; it has: "
+                f"{', '.join(opened.header)} (choose with --{role} COLUMN)"
             )
         if chosen is not None and (role not in skips or named is not None):
             found[role] = chosen
@@ -275,9 +276,8 @@ def checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None = None) -
     ]
     rest = [k for k in kinds.tolist() if k not in training]
     if CLEAN not in rest:
-        asked = (
-            "" if clean is None else f" called {clean!r}" if isinstance(clean, str) else f" called {' or '.join(clean)}"
-        )
+        names = [] if clean is None else [repr(clean)] if isinstance(clean, str) else clean
+        asked = f" called {' or '.join(names)}" if names else ""
         raise DataError(
             f"{table.source} has no clean rows{asked}; its kinds are: {', '.join(map(repr, rest))}. Say which of them is data "
             "without shift with --clean NAME"
