@@ -23,7 +23,7 @@ FASTER = 2.0
 """How many times as many events a day as the alarm was set for are worth a word."""
 BEHIND = 0.1
 """The share of the alarm's window that stands elsewhere by time from which on it is worth a word."""
-DAY = 86_400.0
+DAY, HOUR = 86_400.0, 3_600.0
 
 
 class Spoken(NamedTuple):
@@ -136,7 +136,7 @@ def _late_notes(state: State) -> list[str]:
     """Two reasons why events are late: clocks, or a stream so fast that the ids of their time are no longer known."""
     notes, by_clock = [], state.taken.late - state.outrun
     if by_clock:
-        notes.append(f"{_refused(by_clock)} as late, the latest by {state.furthest:,.0f} s: look at the clocks")
+        notes.append(f"{_refused(by_clock)} as late, the latest by {_seconds(state.furthest)}: look at the clocks")
     if state.outrun:
         notes.append(
             f"{_refused(state.outrun)} as late, though within the lateness of {state.lateness:,.0f} s: the "
@@ -147,6 +147,16 @@ def _late_notes(state: State) -> list[str]:
 
 
 def _seconds(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> [_seconds(s) for s in (0.25, 4001.0, 30_000.0, 22_368_824.0)]
+    ['0.25 s', '4,001 s', '8.3 hours', '259 days']
+    """
+    if seconds >= 2 * DAY:
+        days = seconds / DAY
+        return f"{days:,.0f} days" if days >= 10 else f"{days:.1f} days"
+    if seconds >= 2 * HOUR:
+        return f"{seconds / HOUR:.1f} hours"
     return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
