@@ -176,7 +176,7 @@ def play(
             frames.append(frame)
             if stage.mode == "log" and (len(frames) % 6 == 0 or _news(frames)):
                 stage.say(frame.line())
-        stage.console.print(picture(revealed=True))
+        stage.console.print(picture(revealed=True), soft_wrap=stage.mode == "log")
         return frames, monitor
     began = time.monotonic()
     with Live(console=stage.console, auto_refresh=False) as live:
