@@ -63,13 +63,32 @@ def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = ma
     if len(covariances) >= 4:
         order = np.argsort(_times(covariances, length))
         pooled = covariances[order[: max(1, math.ceil(KEEP * len(covariances)))]]
-    covariance = pooled.mean(axis=0)
+    return _cautious(pooled.mean(axis=0), length, len(x), sure=sure)
+
+
+def time_of_all(scores: Floats) -> float:
+    """The same of one series whose level does not change: nothing is left out, so that what comes once together counts.
+
+    At most as many scores as a block holds are read; infinity where they do not vary.
+
+    >>> rng = np.random.default_rng(0)
+    >>> once = np.where(np.arange(1000) // 20 == 25, 1.0, 0.1 * rng.normal(size=1000))
+    >>> bool(time_of_all(once) > 10.0), bool(time_of_all(rng.normal(size=1000)) < 1.3)
+    (True, True)
+    """
+    x = np.asarray(scores, dtype=np.float64)[-BLOCK:]
+    covariance = _autocovariances((x - x.mean())[None, :], together=1)
+    if covariance[0, 0] <= 1e-12:
+        return math.inf
+    return _cautious(covariance[0], len(x), len(x), sure=True)
+
+
+def _cautious(covariance: Floats, length: int, n: int, *, sure: bool) -> float:
+    """The time of autocovariances of blocks of a length, and as much more as so many scores leave open."""
     time = max(1.0, float(_times(covariance[None, :], length)[0]))
     # The relative variance of a sum over 5 tau lags is near 2 (2 * 5 tau + 1) / n (Sokal 1997).
-    found = 1.0 + (CAUTION + float(np.sqrt(20.0 * time / len(x)))) * (time - 1.0)
-    if sure and len(x) < FEW:
-        return max(found, time * _doubt(covariance, len(x)))
-    return found
+    found = 1.0 + (CAUTION + float(np.sqrt(20.0 * time / n))) * (time - 1.0)
+    return max(found, time * _doubt(covariance, n)) if sure and n < FEW else found
 
 
 def _median(numbers: Floats) -> float:

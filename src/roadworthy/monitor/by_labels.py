@@ -17,14 +17,16 @@ True
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadworthy.monitor.alarms import Alarm, AlarmRule
 from roadworthy.monitor.audit import LAST, slope
-from roadworthy.monitor.evidence import CLEARED, Costs, Gains, Stretch, gains_of, time_of, walk
+from roadworthy.monitor.evidence import CLEARED, Bets, Costs, Stretch, Walked, bets_on, time_of, walk
 from roadworthy.monitor.labels import Audited, Weighed
 
 if TYPE_CHECKING:
@@ -36,17 +38,11 @@ HOLDS = CLEARED
 """The evidence by which an alarm stays on where labels were corrected, or come for events before others."""
 
 
-class Proof(NamedTuple):
-    """Labels that prove a risk above the tolerable."""
+class Held(NamedTuple):
+    """Labels of events that are held, and their places among these."""
 
-    labels: int
-    wrong: int
-    events: int
-    """Among which they lie."""
-    risk: float
-    """What these cost by their labels, and by the model where there are none."""
-    since: float
-    """When the first of these events was."""
+    labels: list[Weighed]
+    at: NDArray[np.int64]
 
 
 @dataclass
@@ -57,56 +53,88 @@ class ByLabels:
     said: int = 0
     since: float = math.nan
     """When the first event was whose label is part of the proof."""
+    after: float = -math.inf
+    """Labels of events up to then have been taken back, and prove nothing any more."""
 
     def look(self, state: State, bundle: Bundle, *, time: float, scores_alarm: bool) -> Alarm | None:
         """What is to be said now; nothing is cleared while the scores' own alarm is on."""
         rule, was_on = bundle.alarm, self.on
-        oldest = float(state.recent.time[0]) if len(state.recent) else math.inf
-        labels = [label for label in state.labels.last(LAST) if label.time >= oldest]
-        if rule is None or bundle.tolerable is None or not labels:
+        held = _held(state, self.after)
+        if rule is None or bundle.tolerable is None or not held.labels:
             return None
-        proven = _proven(rule, state)
-        judged, gains = _judged(labels, state, bundle, shrink=1.0 / time)
+        judged, bets = _judged(held, state, bundle, shrink=1.0 / time)
         # Evidence of which a part has left stays what it was; else labels that were corrected would not count.
-        left = self.on and self.since < labels[0].time
-        alike = time_of(judged, gains, held=time)
+        left = self.on and self.since < held.labels[0].time
+        alike = time_of(judged, bets, held=time)
         # How alike labels are is known better and better: that alone takes nothing back.
-        raised = HOLDS if self.on else proven
-        found = walk(gains, time=alike, raised=raised, on=left)
+        found = walk(bets, time=alike, raised=HOLDS if self.on else _proven(rule, state), on=left)
         self.on = found.on
         if self.on and not left:
-            self.since = labels[found.first].time
+            self.since = held.labels[found.first].time
         if self.on == was_on:
             return None
         self.said += 1
         if self.on:
-            return self._raised(
-                _proof(labels[found.first :], judged, gains, found.first, bundle.tolerable), bundle, state
-            )
+            return self._raised(judged, bets, found, bundle, state)
+        self.after = held.labels[-1].time
         if scores_alarm:
             return None
         reason = "by labels: they no longer say so"
         return Alarm(state.newest, state.counted, "cleared", reason=reason, by_labels=self.said)
 
-    def _raised(self, proof: Proof, bundle: Bundle, state: State) -> Alarm:
+    def join(self, others: Sequence[ByLabels], state: State) -> None:
+        """What labels proved to a replica, and can prove to nobody any more since they have left, stays proven."""
+        held = _held(state, -math.inf).labels
+        first = held[0].time if held else math.inf
+        left = [other for other in others if other.on and other.since < first]
+        if left and not self.on:
+            self.on, self.since = True, min(other.since for other in left)
+
+    def _raised(self, judged: Stretch, bets: Bets, found: Walked, bundle: Bundle, state: State) -> Alarm:
+        """What the labels that prove it say in figures."""
+        tolerable, whole = float(bundle.tolerable or 0.0), float(bets.gains[found.first :].sum()) > 0.0
+        part = slice(found.first, None if whole else found.last + 1)
+        at, wrong = judged.at[part], int((~judged.correct[part]).sum())
+        labels, events = len(at), int(at[-1] - at[0]) + 1
+        risk = tolerable + float(bets.gains[part].sum()) / max(float(judged.stands[part].sum()), events)
         reason = (
-            f"by labels: of {proof.labels:,} answers to {proof.events:,} events {proof.wrong:,} are wrong, a risk of "
-            f"{proof.risk:.4g} {bundle.unit}, and {bundle.tolerable:.4g} is tolerable"
+            f"by labels: of {labels:,} answers to {events:,} events {wrong:,} are wrong, a risk of {risk:.4g} {bundle.unit}, "
+            f"and {tolerable:.4g} is tolerable"
         )
-        when, number = state.newest, state.counted
-        return Alarm(when, number, "raised", risk=proof.risk, reason=reason, read=proof.events, by_labels=self.said)
+        return Alarm(state.newest, state.counted, "raised", risk=risk, reason=reason, read=events, by_labels=self.said)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {**asdict(self), "since": self.since if self.on else None}
+        since, after = (at if math.isfinite(at) else None for at in (self.since, self.after))
+        return {"on": self.on, "said": self.said, "since": since, "after": after}
 
     @classmethod
     def from_dict(cls, record: dict[str, Any] | None) -> ByLabels:
         """The inverse of `to_dict`; None of a state of before there was such an alarm."""
         if not record:
             return cls()
-        since = record.get("since")
-        return cls(bool(record["on"]), int(record["said"]), math.nan if since is None else float(since))
+        since, after = record.get("since"), record.get("after")
+        return cls(
+            bool(record["on"]),
+            int(record["said"]),
+            math.nan if since is None else float(since),
+            -math.inf if after is None else float(after),
+        )
+
+
+def _held(state: State, after: float) -> Held:
+    """The last labels of events that are held, of later ones than `after`."""
+    recent = state.recent
+    keys = [key for key in state.labels.latest(LAST) if key[0] > after]
+    times = np.array([time for time, _ in keys])
+    at, upto = (np.searchsorted(recent.time, times, side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+    known = upto > at
+    for j in np.flatnonzero(upto - at > 1).tolist():  # of one instant, they are held by their marks
+        same, mark = recent.mark[at[j] : upto[j]], np.uint64(keys[j][1])
+        place = int(np.searchsorted(same, mark))
+        known[j] = place < len(same) and same[place] == mark
+        at[j] += place
+    return Held([state.labels.weighed(keys[j][1]) for j in np.flatnonzero(known).tolist()], at[known])
 
 
 def _proven(rule: AlarmRule, state: State) -> float:
@@ -115,10 +143,9 @@ def _proven(rule: AlarmRule, state: State) -> float:
     return max(HOLDS, math.log(2.0 * min(labels / max(state.counted, 1), 1.0) / rule.per_event))
 
 
-def _judged(labels: list[Weighed], state: State, bundle: Bundle, *, shrink: float) -> tuple[Stretch, Gains]:
+def _judged(held: Held, state: State, bundle: Bundle, *, shrink: float) -> tuple[Stretch, Bets]:
     """The labels among the events that are held: from a window before the last of them, or from the first one."""
-    recent = state.recent
-    at = np.searchsorted(recent.time, np.array([label.time for label in labels]), side="right") - 1
+    recent, (labels, at) = state.recent, held
     first = max(0, min(int(at[0]), int(at[-1]) + 1 - min(bundle.windows.lengths)))
     cells = recent.cell[first : int(at[-1]) + 1]
     scored = cells >= 0
@@ -131,16 +158,7 @@ def _judged(labels: list[Weighed], state: State, bundle: Bundle, *, shrink: floa
     stands = 1.0 / np.maximum([label.probability for label in labels], 1.0 / (1.0 + unlabelled))
     judged = Stretch(at - first, np.array([label.correct for label in labels]), stands, expected)
     costs = Costs(risk, accuracy, slope(bundle, rate), float(bundle.tolerable or 0.0))
-    return judged, gains_of(judged, costs)
-
-
-def _proof(labels: list[Weighed], judged: Stretch, gains: Gains, first: int, tolerable: float) -> Proof:
-    """What the labels that prove it say in figures."""
-    wrong = sum(not label.correct for label in labels)
-    events = int(judged.at[-1] - judged.at[first]) + 1
-    stands = float(np.maximum(judged.stands[first:].sum(), events))
-    risk = tolerable + float(gains.found[first:].sum()) / stands
-    return Proof(len(labels), wrong, events, risk, labels[0].time)
+    return judged, bets_on(judged, costs)
 
 
 def contradiction(audited: Audited, estimate: tuple[float, float, float]) -> str | None:

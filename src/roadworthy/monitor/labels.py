@@ -193,9 +193,13 @@ class Labels:
 
     def last(self, number: int) -> list[Weighed]:
         """The labels of the latest events."""
+        return [self.weighed(mark) for _, mark in self.latest(number)]
+
+    def latest(self, number: int) -> list[tuple[float, int]]:
+        """When the latest events with labels were, and their marks, in this order."""
         if len(self._ordered) != len(self.given):
             self._ordered = sorted((label.time, mark) for mark, label in self.given.items())
-        return [self.weighed(mark) for _, mark in self._ordered[-number:]]
+        return self._ordered[-number:]
 
     def _count(self, label: Label, by: int) -> None:
         if label.cell >= 0:

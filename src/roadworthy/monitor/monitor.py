@@ -289,6 +289,7 @@ class Monitor:
         self._watching.merge(watching, state, alarmed=spans, seen_by_all=seen_by_all)
         if state.labels.given:
             self.look_at_labels()
+        self._watching.by_labels.join([one.by_labels for one in watching], state)
 
     def to_bytes(self) -> bytes:
         """Everything the monitor knows, for another day or another machine with the same bundle."""
