@@ -156,3 +156,18 @@ def test_labels_speak_for_what_came_after_them_only_as_far_as_it_is_like_them(wa
         assert found.audited.covered < most
         width = found.audited.accuracy_high - found.audited.accuracy_low
         assert width > 0.6 * (found.accuracy_high - found.accuracy_low)
+
+
+@pytest.mark.parametrize("right", [0.8, 0.95])
+def test_intervals_of_earlier_labels_hold_the_answers_of_the_window_itself(watchful, right):
+    rng, held = np.random.default_rng(int(100 * right)), 0
+    for _ in range(60):
+        monitor, numbers = Monitor(watchful), np.arange(500)
+        truth = rng.random(500) < right
+        monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=500)}))
+        for i in numbers[:400].tolist():
+            monitor.label(i, bool(truth[i]), look=False)
+        found = monitor.risk(100).audited
+        assert found.carried
+        held += found.accuracy_low - 1e-9 <= truth[400:].mean() <= found.accuracy_high + 1e-9
+    assert held >= 53

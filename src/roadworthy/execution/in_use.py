@@ -24,6 +24,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
 from roadworthy.analysis.risk.posteriors import Beta
 from roadworthy.execution.plan import Plan
 
@@ -96,8 +98,10 @@ def _stated(plan: Plan) -> Stated:
 
 
 def _usual(plan: Plan) -> dict[str, float]:
-    test = plan.data["test"]
-    return {c.name: float(test.where(c.where).mean()) for c in plan.circumstances if c.where is not None}
+    """How often cases of the test data are filtered; one that several filters pick counts for each in equal parts."""
+    picked = {c.name: plan.data["test"].where(c.where) for c in plan.circumstances if c.where is not None}
+    often = np.maximum(np.sum(list(picked.values()), axis=0), 1) if picked else np.ones(1)
+    return {name: float((cases / often).mean()) for name, cases in picked.items()}
 
 
 def _rate(plan: Plan) -> float | None:

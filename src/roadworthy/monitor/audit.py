@@ -10,6 +10,7 @@ import numpy as np
 
 from roadworthy.analysis.risk.sums import TINY
 from roadworthy.monitor.labels import LEAST, Audited, Corrected, Weighed, carried, difference, plausible
+from roadworthy.statistics.clusters import kish_size
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.estimates import Estimates
@@ -139,7 +140,17 @@ def _carried(
     found = carried(
         expected, reached, correct - told, probability, confidence=bundle.confidence, weights=weights, told=told
     )
-    return replace(found, overstated=overstated)
+    return replace(_with_chance(found, kish_size(weights), bundle.confidence), overstated=overstated)
+
+
+def _with_chance(found: Corrected, events: float, confidence: float) -> Corrected:
+    """The same of the window's own answers, which are right by chance more or less often than events like them."""
+    from scipy.stats import norm
+
+    right = (_within(found.value, 0.0, 1.0) * events + 2.0) / (events + 4.0)
+    chance = float(norm.ppf(0.5 + confidence / 2.0)) * math.sqrt(right * (1.0 - right) / events)
+    below, above = (math.hypot(end - found.value, chance) for end in (found.low, found.high))
+    return replace(found, low=found.value - below, high=found.value + above)
 
 
 def _columns(labels: list[Weighed]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

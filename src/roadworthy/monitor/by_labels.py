@@ -76,7 +76,8 @@ class ByLabels:
         self.said += 1
         if self.on:
             return self._raised(judged, bets, found, bundle, state)
-        self.after = held.labels[-1].time
+        if found.last >= 0:  # by labels that prove the opposite; those that were corrected may be corrected again
+            self.after = held.labels[-1].time
         if scores_alarm:
             return None
         reason = "by labels: they no longer say so"

@@ -78,7 +78,8 @@ class Bets(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """Whether the risk is proven to be above the tolerable by the last label; the labels from and up to which the proof goes."""
+    """Whether the risk is proven to be above the tolerable by the last label; the labels from and up to which the last proof goes,
+    of either: -1 where there is none."""
 
     on: bool
     first: int
@@ -115,7 +116,7 @@ def _gains(stretch: Stretch, stands: Floats, costs: Costs) -> tuple[Floats, Floa
 
 def walk(bets: Bets, *, time: float, raised: float, on: bool, cleared: float = CLEARED) -> Walked:
     """From label to label: proven where the evidence reaches `raised`, taken back where that of the opposite reaches `cleared`."""
-    at = first = last = 0
+    at, first, last = 0, 0, -1
     while at < bets.above.shape[1]:
         evidence, starts = _gathered((bets.below if on else bets.above)[:, at:] / time)
         reached = evidence >= (cleared if on else raised)

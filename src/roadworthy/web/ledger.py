@@ -224,7 +224,7 @@ class Ledger:
 
     def alarms(self, *, limit: int = 1000) -> list[dict[str, Any]]:
         """The latest alarms, oldest first, each with whether it was delivered: true, false or "no webhook"."""
-        rows = self._ask("select body, delivered from alarms order by event desc, key desc limit ?", (limit,))
+        rows = self._ask("select body, delivered from alarms order by event desc, rowid desc limit ?", (limit,))
         words = {0: False, 1: True, NO_WEBHOOK: "no webhook"}
         return [{**json.loads(body), "delivered": words[delivered]} for body, delivered in reversed(rows)]
 
