@@ -314,8 +314,9 @@ class Counting:
 
     def snapshot(self) -> None:
         """Keep the monitor as it is, and forget the log before it."""
-        if self._unlooked:
+        if self._unlooked:  # the log is forgotten: no row need say that it was looked here
             self._look()
+            self._notice_alarms()
         body = self.monitor.to_bytes()
         self.ledger.snapshot(body, upto=self._seq, clock=self.clock.now())
         self._log_bytes, self._snapshot_size, self._learnt = 0, len(body), {}
