@@ -98,7 +98,7 @@ def test_a_post_that_fails_while_it_is_counted_is_undone_on_disk_too(made, count
     if name == "label_all":
         counting.commit([single(made, 13)])
         found = counting.commit([single(made, 14), at, [Label("e11", False)]])
-        assert isinstance(found[1], MemoryError) and found[2] == Labelled(1, ())
+        assert isinstance(found[1], MemoryError) and found[2] == Labelled(1, (), 1)
         assert len(counting.monitor.state.labels.given) == 1 and counting.monitor.state.counted == 5
     else:
         # A single event is counted by itself where another of its group was seen before.
@@ -136,7 +136,7 @@ def test_a_label_holds_though_its_event_is_pushed_out_in_the_same_moment(tmp_pat
 
     counting.commit([batch(0)])
     found = counting.commit([[Label("e5", False)], batch(held)])
-    assert found == [Labelled(1, ()), Taken(held, 0, 0, 0)]
+    assert found == [Labelled(1, (), 1), Taken(held, 0, 0, 0)]
     assert "e5" not in counting.monitor.state.recent.names.values()
     assert [label.time for label in counting.monitor.state.labels.given.values()] == [START + 0.5]
     counting.ledger.close()

@@ -89,7 +89,7 @@ def test_a_label_that_comes_with_its_event_finds_it(made, tmp_path, single):
     labels = [Label("new" if single else "e2", False), Label("nobody", True)]
     other = [Label("nobody else", True)]
     found = counting.commit([event, labels, other])
-    assert found[1:] == [Labelled(1, ("nobody",)), Labelled(0, ("nobody else",))]
+    assert found[1:] == [Labelled(1, ("nobody",), 1), Labelled(0, ("nobody else",))]
     assert isinstance(found[0], Taken) and found[0].late == 0
     before = counting.monitor.to_bytes()
     counting.ledger.close()  # as if it had been killed
