@@ -34,5 +34,16 @@ const numbers = (() => {
     high = ceiling == null ? high + room : Math.min(ceiling, high + room);
     return [low, high];
   }
-  return { logit, percent, point, chance, threshold, amount, whole, when, since1970, between, spread };
+  // Places behind which nothing was read for long: a minute at least, and ten times as long as is usual on either side. Old readings
+  // are kept a minute or an hour apart, so that what is usual is a matter of the neighbourhood.
+  function gaps(times, { least = 60, usual = 10, near = 5 } = {}) {
+    const apart = times.slice(1).map((t, i) => t - times[i]);
+    const middle = (some) => { const all = some.filter((d) => d > 0).sort((a, b) => a - b); return all.length ? all[all.length >> 1] : 0; };
+    return apart.flatMap((d, i) => {
+      if (d < least) return [];
+      const beside = Math.max(middle(apart.slice(Math.max(0, i - near), i)), middle(apart.slice(i + 1, i + 1 + near)));
+      return beside > 0 && d > usual * beside ? [i] : [];
+    });
+  }
+  return { gaps, logit, percent, point, chance, threshold, amount, whole, when, since1970, between, spread };
 })();

@@ -2,14 +2,14 @@
 // The live page: asks the service once a second, writes numbers as text, draws three charts with uPlot. Everything that came from
 // outside goes in as text (textContent), never as markup.
 (() => {
-  const { logit, percent, point, chance, threshold, amount, whole, when, since1970, between, spread } = numbers;
+  const { gaps, logit, percent, point, chance, threshold, amount, whole, when, since1970, between, spread } = numbers;
   const POLL_MS = 1000, KEPT = 5000, EDGE = 7.2; // log-odds beyond are drawn at the edge: chances of 0.1% and 99.9%
   const $ = (selector, from = document) => from.querySelector(selector);
   const put = (selector, text) => { const e = $(selector); if (e.textContent !== text) e.textContent = text; };
   const made = (tag, text, name) => { const e = document.createElement(tag); if (text != null) e.textContent = text; if (name) e.className = name; return e; };
   const clipped = (v) => v == null ? null : Math.max(-EDGE, Math.min(EDGE, v));
 
-  let bundle = null, upto = -1, readings = [], alarms = [], labels = [], span = 0, charts = [], failures = 0, last = null;
+  let bundle = null, upto = -1, readings = [], drawn = [], alarms = [], labels = [], span = 0, charts = [], failures = 0, last = null;
   let token = sessionStorage.getItem("token") || "";
   const given = /[#&]token=([^&]+)/.exec(location.hash);
   if (given) {
@@ -180,13 +180,18 @@
     const end = readings.length ? readings[readings.length - 1].time : 0;
     return span ? readings.filter((r) => r.time >= end - span) : readings;
   };
+  // With a place of its own for every time without events, at which there is nothing but the thresholds: no line is drawn across.
+  const parted = (from) => {
+    const after = new Set(gaps(from.map((r) => r.time)));
+    return from.flatMap((r, i) => after.has(i) ? [r, { time: (r.time + from[i + 1].time) / 2, on: r.on, off: r.off, nothing: true }] : [r]);
+  };
   const column = (from, key) => from.map((r) => r.cannot_tell && !["time", "on", "off"].includes(key) ? null : r[key] ?? null);
   // One point, or none, has a neighbourhood all the same.
   const times = (u, low, high) => low == null || !u.data[0].length ? [Date.now() / 1000 - 600, Date.now() / 1000]
     : u.data[0].length === 1 ? [u.data[0][0] - 300, u.data[0][0] + 300] : high - low < 10 ? [low - 300, high + 300] : [low - 0.01 * (high - low), high + 0.01 * (high - low)];
 
   function untold(u) { // the time of which nobody can tell
-    const { ctx, bbox } = u, shown = seen(), edge = (i, j) => u.valToPos((shown[i].time + (shown[j] || shown[i]).time) / 2, "x", true);
+    const { ctx, bbox } = u, shown = drawn, edge = (i, j) => u.valToPos((shown[i].time + (shown[j] || shown[i]).time) / 2, "x", true);
     ctx.save();
     ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
     ctx.fillStyle = colour("inconclusive-soft");
@@ -300,8 +305,8 @@
   function readout(figure, u) {
     const text = $(".now", figure);
     if (!text) return;
-    const i = u.cursor.idx, shown = seen(), r = i == null ? null : shown[i];
-    text.textContent = r ? `${when(r.time)}: ${r.cannot_tell ? `cannot tell, because ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r.log_odds)
+    const i = u.cursor.idx, r = i == null ? null : drawn[i];
+    text.textContent = r ? `${when(r.time)}: ${r.nothing ? "no events" : r.cannot_tell ? `cannot tell, because ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r.log_odds)
       : figure.dataset.kind === "risk" ? `${amount(r.risk)} (${between(r.risk_low, r.risk_high, amount)})`
       : `${point(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, point)})`}` : "";
   }
@@ -309,10 +314,15 @@
   const caption = (figure, parts) => $("figcaption", figure).replaceChildren(
     ...parts.map(([name, text]) => { const s = made("span"); s.append(made("i", null, name), made("span", text)); return s; }), made("span", "", "now"));
 
+  const lone = (u, series) => { // places of readings between two gaps, of which no line is drawn
+    const found = u.data[series].flatMap((v, i, all) => v != null && all[i - 1] == null && all[i + 1] == null ? [i] : []);
+    return found.length ? found : null;
+  };
+
   function build() {
     charts.forEach((c) => c.destroy());
     charts = [];
-    const line = (extra = {}) => ({ stroke: colour("accent"), width: 2, spanGaps: false, points: { show: (u) => u.data[0].length < 3, size: 7, fill: extra.stroke || colour("accent") }, ...extra });
+    const line = (extra = {}) => ({ stroke: colour("accent"), width: 2, spanGaps: false, points: { show: (u) => u.data[0].length < 3, filter: lone, size: 7, fill: extra.stroke || colour("accent") }, ...extra });
     const hidden = { stroke: "transparent", width: 0, points: { show: false } };
     const band = [{ series: [2, 3], fill: colour("band") }];
     const make = (id, kind, keys, given) => {
@@ -358,7 +368,7 @@
   }
 
   function fill() {
-    const shown = seen(), x = column(shown, "time");
+    const shown = drawn = parted(seen()), x = column(shown, "time");
     for (const chart of charts) {
       const data = [x, ...chart.keys.map((k) => column(shown, k).map((v) => chart.keys[0] === "log_odds" ? clipped(v) : v))];
       chart.setData(data);
