@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -146,11 +147,20 @@ def run_of(folder: Path) -> Path:
     return found
 
 
+def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What is said on Ctrl-C; pressed again where Python raised it in a place whose exceptions it ignores (a finaliser, say)."""
+    process.send_signal(signal.SIGINT)
+    try:
+        return process.communicate(timeout=PATIENCE / 4)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        return process.communicate(timeout=PATIENCE)
+
+
 def test_ctrl_c_ends_with_4_says_what_is_kept_and_the_next_run_goes_on(tiny, cli):
     process = tiny.start("assess", "assessment.yaml", HOLD_AFTER="3")
     wait_for_chunks(tiny.folder / "runs", 3)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=PATIENCE)
+    _, err = interrupted(process)
     assert process.returncode == 4, err
     assert "unfinished: stopped by the keyboard" in err
     assert "of 30 chunks are done and kept" in err and "Traceback" not in err
@@ -163,8 +173,7 @@ def test_ctrl_c_ends_with_4_says_what_is_kept_and_the_next_run_goes_on(tiny, cli
 def test_ctrl_c_with_json_is_json(tiny):
     process = tiny.start("assess", "assessment.yaml", "--json", HOLD_AFTER="1")
     wait_for_chunks(tiny.folder / "runs", 1)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = interrupted(process)
     assert json.loads(out)["exit_code"] == process.returncode == 4
     assert err == ""
 
