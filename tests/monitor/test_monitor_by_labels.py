@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -267,3 +268,24 @@ def test_what_labels_proved_to_a_replica_and_have_left_is_carried_over(watchful)
     for first, second in ((Monitor(watchful), monitor), (monitor, Monitor(watchful))):
         first.merge(second)
         assert first.alarm_by_labels
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whether_labels_prove_it_to_all_together_does_not_depend_on_their_order(watchful, seed):
+    """One replica is as good as blind, one healthy, one in between; some were cleared before."""
+    rng, replicas = np.random.default_rng(seed), []
+    for number, share in enumerate((0.35, 0.05, 0.14)):
+        monitor = Monitor(watchful, replica=f"r{number}")
+        numbers = np.arange(int(rng.integers(100, 500)))
+        names = [f"{number} {i}" for i in numbers]
+        monitor.update(Events(names, numbers * 3.0 + number, columns={"energy": rng.normal(size=len(numbers))}))
+        for name in names:
+            monitor.label(name, bool(rng.random() >= share), look=False)
+        monitor.look_at_labels()
+        replicas.append(monitor.to_bytes())
+    found = set()
+    for order in permutations(range(3)):
+        first, *others = (Monitor.from_bytes(watchful, replicas[i]) for i in order)
+        first.merge(*others)
+        found.add((first.alarm_by_labels, round(first.risk(100).audited.accuracy, 9)))
+    assert len(found) == 1

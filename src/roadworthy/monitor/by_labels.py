@@ -56,8 +56,13 @@ class ByLabels:
     after: float = -math.inf
     """Labels of events up to then have been taken back, and prove nothing any more."""
 
-    def look(self, state: State, bundle: Bundle, *, time: float, scores_alarm: bool) -> Alarm | None:
-        """What is to be said now; nothing is cleared while the scores' own alarm is on."""
+    def look(
+        self, state: State, bundle: Bundle, *, time: float, scores_alarm: bool, warned: bool = False
+    ) -> Alarm | None:
+        """What is to be said now; nothing is cleared while the scores' own alarm is on.
+
+        Where a replica's alarm is on (`warned`), as much raises it here as would keep it on there.
+        """
         rule, was_on = bundle.alarm, self.on
         held = _held(state, self.after)
         if rule is None or bundle.tolerable is None or not held.labels:
@@ -67,7 +72,7 @@ class ByLabels:
         left = self.on and self.since < held.labels[0].time
         alike = time_of(judged, bets, held=time)
         # How alike labels are is known better and better: that alone takes nothing back.
-        found = walk(bets, time=alike, raised=HOLDS if self.on else _proven(rule, state), on=left)
+        found = walk(bets, time=alike, raised=HOLDS if self.on or warned else _proven(rule, state), on=left)
         self.on = found.on
         if self.on and not left:
             self.since = held.labels[found.first].time
@@ -82,6 +87,13 @@ class ByLabels:
             return None
         reason = "by labels: they no longer say so"
         return Alarm(state.newest, state.counted, "cleared", reason=reason, by_labels=self.said)
+
+    def meet(self, others: Sequence[ByLabels]) -> bool:
+        """Whether the alarm of one of several replicas is on; what they have taken back is taken back, but for who has not."""
+        everyone = (self, *others)
+        on = [one for one in everyone if one.on]
+        self.after = min(one.after for one in on) if on else max(one.after for one in everyone)
+        return bool(on)
 
     def join(self, others: Sequence[ByLabels], state: State) -> None:
         """What labels proved to a replica, and can prove to nobody any more since they have left, stays proven."""

@@ -124,9 +124,10 @@ class Watching:
         passes, values = self._passed(state, np.array([held]))
         return bool(_ringing(passes, values[:, 0].tolist()))
 
-    def look_at_labels(self, state: State) -> None:
+    def look_at_labels(self, state: State, *, warned: bool = False) -> None:
         """Raise or clear the alarm by labels."""
-        said = self.by_labels.look(state, self.bundle, time=self.held_time(state), scores_alarm=self.active)
+        time = self.held_time(state)
+        said = self.by_labels.look(state, self.bundle, time=time, scores_alarm=self.active, warned=warned)
         if said is not None:
             self.alarms.append(said)
             del self.alarms[:-KEPT]
