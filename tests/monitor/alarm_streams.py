@@ -13,7 +13,8 @@ from scipy.signal import lfilter
 from synthetic_detectors import GAIN
 
 from roadworthy.analysis.risk.cells import Calibration, calibrate
-from roadworthy.monitor import Bundle, Events, Monitor
+from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.monitor import Bundle, Events, Monitor, Windows
 
 STREAMS = ("independent", "AR(.5)", "AR(.9)", "AR(.98)", "repeated x10", "daily cycle")
 ALIKE = {"repeated x10": 10}
@@ -25,6 +26,20 @@ shift that comes and goes: at its height this one looks like 6% shift, and one o
 CHUNK = 20_000
 RUN = 200
 """Events of one patient after another."""
+
+
+def watching(calibration: Calibration, window: int, *, stated: int, group_events: int | None = None) -> Bundle:
+    """A bundle of one window by which so many false alarms are accepted in a million events."""
+    return Bundle.compile(
+        calibration,
+        accuracy_tree(),
+        subject="s",
+        tolerable=0.12,
+        windows=Windows((window,)),
+        false_alarms="1 per day",
+        events_per_day=1e6 / stated,
+        group_events=group_events,
+    )
 
 
 class Detection(NamedTuple):

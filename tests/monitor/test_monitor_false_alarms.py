@@ -10,11 +10,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from alarm_streams import STREAMS, clean_scores, detection, raised_without_shift
+from alarm_streams import STREAMS, clean_scores, detection, raised_without_shift, watching
 from synthetic_detectors import synthetic
 
-from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.monitor import Bundle, Events, Monitor, Windows
+from roadworthy.monitor import Bundle, Events, Monitor
 
 WINDOWS = (100, 300, 1000)
 STATED = 10
@@ -38,15 +37,7 @@ SIX_THOUSAND_ARE_FEW = {("AR(.98)", 1000)}
 
 @cache
 def bundle_of(window: int, seed: int = 11) -> Bundle:
-    return Bundle.compile(
-        synthetic(0.9, seed=seed),
-        accuracy_tree(),
-        subject="s",
-        tolerable=0.12,
-        windows=Windows((window,)),
-        false_alarms="1 per day",
-        events_per_day=1e6 / STATED,
-    )
+    return watching(synthetic(0.9, seed=seed), window, stated=STATED)
 
 
 @pytest.mark.slow

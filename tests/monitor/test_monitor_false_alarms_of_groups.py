@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from alarm_streams import RUN, detection, grouped, raised_without_shift
+from alarm_streams import RUN, detection, grouped, raised_without_shift, watching
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -21,7 +21,7 @@ from roadworthy.analysis.risk.between import DOUBT, in_words, leans, spread, str
 from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.transfer import Estimator
-from roadworthy.monitor import Bundle, Windows
+from roadworthy.monitor import Bundle
 from roadworthy.monitor.hard_groups import HARD, AgainstHardGroups, hardness_of
 from roadworthy.monitor.worlds import Swaying
 from roadworthy.statistics.clusters import intraclass_correlation
@@ -124,16 +124,8 @@ def test_a_window_of_a_hard_group_is_told_from_one_with_shift():
 
 
 def compiled(kind: str | Calibration, window: int, group_events: int | None = None) -> Bundle:
-    return Bundle.compile(
-        kind if isinstance(kind, Calibration) else grouped(kind, seed=11),
-        accuracy_tree(),
-        subject="s",
-        tolerable=0.12,
-        windows=Windows((window,)),
-        false_alarms="1 per day",
-        events_per_day=1e6 / STATED,
-        group_events=group_events,
-    )
+    calibration = kind if isinstance(kind, Calibration) else grouped(kind, seed=11)
+    return watching(calibration, window, stated=STATED, group_events=group_events)
 
 
 @pytest.mark.usefixtures("quick_alarms")
