@@ -26,8 +26,9 @@ from roadworthy.monitor.events import Floats
 BLOCK, LEAST_BLOCK = 2048, 64
 KEEP = 0.75
 """Blocks that are used: those of the largest times may hold a change."""
-VARIED = 0.75
-"""The share of the variance of independent events that those of a window must have."""
+VARIED = 0.85
+"""The share of the variance of independent events that those of a window must have: with less they resemble each other over so many
+events that the window does not hold all of it."""
 LEAST = 256
 """Scores below which nothing is said."""
 FIRST, FEW = 64, 512

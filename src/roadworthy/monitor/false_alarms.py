@@ -1,7 +1,7 @@
 """The threshold that keeps a stated rate of false alarms, found by simulating clean streams before release.
 
 What clean is, is known from the calibration's clean counts alone, up to chance: of many draws from their Dirichlet posterior
-("worlds") those are simulated whose windows look riskier than 94% to 99% of the others do, so that the stated rate is kept not on
+("worlds") those are simulated whose windows look riskier than 96% of the others do, so that the stated rate is kept not on
 average over calibrations but by nearly every one. Windows are evaluated as the monitor will, and alarms counted with hysteresis.
 
 Beyond what was simulated the rate is extrapolated (`roadworthy.monitor.tails`).
@@ -36,11 +36,12 @@ from roadworthy.monitor.worlds import UNLUCKY, UNLUCKY_TOO, Swaying, clean_world
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
 
-WORLDS = 800
+WORLDS = 1200
 """Draws of what clean may be."""
 TIMES = (2.0, 5.0, 12.0, 30.0, 70.0)
 """Autocorrelation times for which a threshold is found, as long as a window holds more than `LEAST` independent events."""
-LEAST = 6
+LEAST = 10
+"""Of fewer no threshold that keeps clean streams quiet is passed by any shift; a longer stretch is read then."""
 _JUST_BELOW = 0.999
 LIKELIER = 0.0
 """An alarm means that the risk is more likely than not above the tolerable, however seldom clean streams come near it."""

@@ -21,12 +21,12 @@ from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.worlds import Swaying, mean_scores, stream, window_of
 
-LOOKS = 200
+LOOKS = 500
 """Evaluations along each stream that is simulated."""
-LEVEL = 0.98
+LEVEL = 0.99
 """Quantile of the clean log-odds above which peaks are fitted."""
 CONFIDENCE, RESAMPLES = 0.9, 200
-LOUD = 0.92
+LOUD = 0.96
 """The share of windows that are passed over in each of two scores while those above that level are sought."""
 HARDEST = 6.0
 """Standard deviations of the groups up to which harder and harder ones show which scores go with which log-odds."""

@@ -25,7 +25,7 @@ from roadworthy.monitor.looks import Watched
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
 
-UNLUCKY = (0.94, 0.99)
+UNLUCKY = (0.96, 1.0)
 """Which worlds are simulated, by the rank of the log-odds that their windows have on average."""
 UNLUCKY_TOO = (0.8, 0.85)
 """The same where groups are simulated, which has its own doubt (`between.DOUBT`): both are seldom unlucky at once."""
