@@ -20,7 +20,7 @@ settings.load_profile("roadworthy")
 
 @pytest.fixture(scope="module")
 def quick_alarms() -> Iterator[None]:
-    """A twentieth of the streams by which the threshold of an alarm is found: for tests that ask for something else."""
+    """A thirtieth of the streams by which the threshold of an alarm is found: for tests that ask for something else."""
     from roadworthy.monitor import false_alarms
 
     with pytest.MonkeyPatch.context() as patch:

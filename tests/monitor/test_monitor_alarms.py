@@ -16,7 +16,7 @@ from roadworthy.monitor.alarms import alarms_per_day, walk
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.false_alarms import default_stride
 from roadworthy.monitor.looks import Watched
-from roadworthy.monitor.tails import extrapolated
+from roadworthy.monitor.tails import LOOKS, extrapolated
 from roadworthy.monitor.worlds import clean_worlds
 
 
@@ -94,9 +94,8 @@ def test_rules_that_cannot_work_are_refused():
 def test_the_tail_is_extrapolated_as_an_exponential():
     rng = np.random.default_rng(0)
     peaks = [list(1.0 + rng.exponential(0.5, 4)) for _ in range(2000)]
-    looks = 200
     found = extrapolated(peaks, 1.0, wanted=1e-6)
-    assert found == pytest.approx(1.0 + 0.5 * math.log(4 / looks / 1e-6), rel=0.05)
+    assert found == pytest.approx(1.0 + 0.5 * math.log(4 / LOOKS / 1e-6), rel=0.05)
     assert extrapolated(peaks, 1.0, wanted=0.5) == 1.0, "never below the level where the tail starts"
 
 
