@@ -308,6 +308,45 @@ def test_progress_ends_where_it_was_said_to():
     assert heard.done == 2 * 301 * len(found.cases)
 
 
+def test_an_alarm_that_allows_for_groups_rings_less_and_what_the_streams_show_of_it_is_said(cli, tmp_path):
+    """Forty drives of forty rows, some harder than others; a step to a shift that looks hardly worse than the hardest."""
+    rng = np.random.default_rng(0)
+    kind, drive = np.repeat(["clean", "fog"], [1600, 800]), np.tile(np.arange(40), 60)
+    energy = rng.normal(rng.normal(0.0, 0.6, 40)[drive] + 1.5 * (kind == "fog"))
+    right = rng.random(2400) < np.where(kind == "fog", 0.4, 0.95)
+    rows = [f"{k},{int(r)},d{d},{e:.4f}" for k, r, d, e in zip(kind, right, drive, energy, strict=True)]
+    (tmp_path / "drives.csv").write_text("kind,correct,group,energy\n" + "\n".join(rows) + "\n")
+    simulation = tmp_path / "s.yaml"
+    text = (
+        "stream: {scores: drives.csv, shift: [{constant: 0.0, events: 2000}, {constant: 0.4, events: 1000}]}\n"
+        "risk: {tolerable: 0.12}\nestimators: [event_tree]\nwindow: 200\nrepeats: 5\n"
+        "alarm: {false_alarms: 1 per day, events_per_day: 10000%s}\n"
+    )
+    found = []
+    for lasting in ("", ", group_events: 1000"):
+        simulation.write_text(text % lasting)
+        found.append(json.loads(cli("simulate", simulation, "--json").out))
+    plain, allowing = (content["cases"][0]["alarms"] for content in found)
+    assert plain["due"] == allowing["due"] == 5 and plain["missed"] < allowing["missed"]
+    assert not cited(found[0], "in a row") and cited(found[1], "allows for 1,000 events of one in a row")
+    assert found[0]["cases"][0]["errors"] == found[1]["cases"][0]["errors"], "what is said of windows stays the same"
+
+
+def test_groups_that_last_are_refused_where_there_are_none(cli, file, tmp_path, table):
+    file.write_text(DETECTOR + "alarm: {group_events: 50}\n")
+    assert "simulation.yaml:8: alarm.group_events: the verdicts of a synthetic detector" in cli("simulate", file).err
+    bare = [line.split(",") for line in table.read_text().splitlines()]
+    (tmp_path / "bare.csv").write_text("\n".join(",".join(row[:2] + row[3:]) for row in bare) + "\n")
+    text = "stream: {scores: %s, shift: {constant: 0.0}, events: 500}\nestimators: [event_tree]\nalarm: {group_events: %d}\n"
+    file.write_text(text % ("bare.csv", 50))
+    answer = cli("simulate", file)
+    assert answer.code == 2 and "simulation.yaml:3: alarm.group_events: bare.csv has no column group" in answer.err
+    file.write_text(text % ("scores.csv", 0))
+    assert "alarm.group_events: input should be greater than or equal to 1" in cli("simulate", file).err
+    file.write_text(text % ("scores.csv", 50))
+    assert cited(json.loads(cli("simulate", file, "--json").out), "group_events changes nothing")
+
+
 def test_alarms_without_a_limit_get_the_one_that_calibrate_would_choose_and_it_is_said(cli, tmp_path, table, file):
     simulation = tmp_path / "s.yaml"
     shift = "[{constant: 0.0, events: 2000}, {constant: 0.8, events: 1000}]"

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadworthy.analysis.risk.against_truth import chances_of, parameters_of_detector, parameters_of_rows
+from roadworthy.analysis.risk.between import in_words
 from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.schedules import Shift
@@ -129,6 +130,10 @@ def _of_table(spec: Simulation) -> Source:
     if apart:
         learned, of, said = _pool(spec, spec.calibration.scores, ("calibration", "scores"))
     notes = (*notes, *said)
+    if spec.alarm.group_events is not None and of is None:
+        path = spec.calibration.scores or spec.stream.scores
+        none = f"{path} has no column group, so that nothing says how far groups differ; leave group_events out"
+        raise spec.error(("alarm", "group_events"), none)
     try:
         kept = ~learned.of(spec.calibration.without)
     except ValueError as error:
@@ -148,7 +153,7 @@ def _of_table(spec: Simulation) -> Source:
         raise spec.error(("calibration",), str(error)) from error
     teller = _teller(spec, calibration)
     cbpe = _cbpe(spec, learned) if "cbpe" in spec.estimators else None
-    notes = (*notes, *_chosen(spec, teller))
+    notes = (*notes, *_chosen(spec, teller), *_allowed_for(spec, calibration))
     return _drawing(spec, teller, pool, cbpe=cbpe, bundle=_compiled(spec, teller), notes=notes)
 
 
@@ -263,6 +268,22 @@ def _chosen(spec: Simulation, teller: Teller) -> tuple[str, ...]:
     )
 
 
+def _allowed_for(spec: Simulation, calibration: Calibration) -> tuple[str, ...]:
+    """What these streams show of an alarm that allows for groups: rows are drawn one by one, whatever their group."""
+    lasting = spec.alarm.group_events
+    if lasting is None:
+        return ()
+    differ = in_words(calibration)
+    if not differ:
+        return (
+            "clean scores differ between groups by no more than chance would make them: group_events changes nothing",
+        )
+    return (
+        f"{differ}, and the alarm allows for {lasting:,} events of one in a row; the streams here mix all groups, so that they "
+        "show what that costs in alarms that are missed, not the false ones it saves",
+    )
+
+
 def _cbpe(spec: Simulation, rows: Pool) -> Cbpe:
     """Fitted, as its authors do, on clean rows alone."""
     name = spec.confidence_from
@@ -292,6 +313,7 @@ def _compiled(spec: Simulation, teller: Teller) -> Bundle | None:
             alarm_window=window,
             false_alarms=alarm.false_alarms,
             events_per_day=alarm.events_per_day,
+            group_events=alarm.group_events,
             seed=spec.seed,
         )
     except ValueError as error:

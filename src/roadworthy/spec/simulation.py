@@ -201,6 +201,9 @@ class AlarmSpec(_Strict):
     window: int | None = Field(
         None, ge=2, description="Events that an alarm looks back on; by default the file's window"
     )
+    group_events: int | None = Field(
+        None, ge=1, description="Events of one group that come in a row in use: the alarm then allows for hard groups"
+    )
 
 
 class Simulation(_Strict):
@@ -298,6 +301,8 @@ class Simulation(_Strict):
         if self.stream.detector is not None:
             for name in sorted(given - {"clean", "shifted"}):
                 raise self.error(("calibration", name), "a synthetic detector is calibrated on its own verdicts")
+            if self.alarm.group_events is not None:
+                raise self.error(("alarm", "group_events"), "the verdicts of a synthetic detector come in no groups")
             if "cbpe" in self.estimators:
                 raise self.error(
                     ("estimators",), "cbpe needs the confidence of every answer; a synthetic detector has none"
