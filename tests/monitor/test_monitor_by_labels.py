@@ -289,3 +289,169 @@ def test_whether_labels_prove_it_to_all_together_does_not_depend_on_their_order(
         first.merge(*others)
         found.add((first.alarm_by_labels, round(first.risk(100).audited.accuracy, 9)))
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("gap", [500, 5000])
+def test_events_without_labels_clear_nothing(watchful, gap):
+    """However good the scores find them: it was raised since they are blind."""
+    monitor, rng = blind(watchful), np.random.default_rng(gap)
+    numbers = np.arange(N, N + gap)
+    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=gap)}))
+    for i in numbers[-10:].tolist():
+        monitor.label(i, False, look=False)
+    monitor.look_at_labels()
+    assert monitor.alarm_by_labels
+    monitor.label(int(numbers[-11]), True)
+    assert monitor.alarm_by_labels
+
+
+def test_a_breach_after_a_long_time_without_labels_is_proven(watchful):
+    monitor, rng = Monitor(watchful), np.random.default_rng(1)
+    numbers = np.arange(10_000)
+    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=10_000)}))
+    for i in [*range(120), *range(9_700, 10_000)]:
+        monitor.label(i, i < 120, 1.0, look=False)
+    monitor.look_at_labels()
+    assert monitor.alarm_by_labels
+
+
+def test_an_error_that_gets_rarer_but_not_rare_enough_clears_nothing(watchful):
+    """Half wrong, then a quarter, where 12% are tolerable: that level changes is no reason to doubt it."""
+    for seed in range(4):
+        rng = np.random.default_rng([15, seed])
+        wrong = np.concatenate([rng.random(600) < 0.03, rng.random(300) < 0.5, rng.random(2500) < 0.25])
+        monitor = stream(watchful, wrong, rng.normal(size=len(wrong)), lambda _: 1.0, at_once=100)
+        assert [kind for kind, by_labels in kinds(monitor) if by_labels] == ["raised"]
+
+
+def test_labels_that_come_late_count_though_a_later_event_was_labelled_before_it_was_cleared(watchful):
+    rng = np.random.default_rng(16)
+    monitor, numbers = Monitor(watchful), np.arange(3000)
+    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=3000)}))
+    answers = [(i, bool(rng.random() < 0.5), None, None, None) for i in range(300)]
+    monitor.label_all(answers)
+    assert monitor.alarm_by_labels
+    monitor.label(2999, True)
+    monitor.label_all([(i, True, None, None, None) for i in range(300, 600)])
+    assert not monitor.alarm_by_labels
+    monitor.label_all([(i, False, None, None, None) for i in range(600, 2999)])
+    assert monitor.alarm_by_labels
+
+
+def test_a_risk_a_little_above_a_small_one_is_proven_by_more_labels_than_are_held_one_by_one(calibration):
+    from roadworthy.analysis.risk.prototypes import accuracy_tree
+    from roadworthy.monitor import Windows
+
+    strict = Bundle.compile(calibration, accuracy_tree(), subject="s", tolerable=0.01, windows=Windows((100,)))
+    rng = np.random.default_rng(17)
+    for risk, rings in ((0.02, True), (0.008, False)):
+        monitor = stream(strict, rng.random(12_000) < risk, rng.normal(size=12_000), lambda _: 1.0, at_once=500)
+        assert monitor.alarm_by_labels == rings
+
+
+def test_errors_of_stated_groups_are_no_proof(calibration):
+    from alarm_streams import watching
+
+    rng = np.random.default_rng(18)
+    stated = watching(calibration, 100, stated=10, group_events=100)
+    hard = rng.random(120) < 0.1
+    wrong = rng.random(12_000) < np.where(hard, 0.62, 0.02).repeat(100)
+    monitor = stream(stated, wrong, rng.normal(size=12_000), lambda _: 1.0, at_once=200)
+    assert not any(alarm.by_labels for alarm in monitor.alarms)
+
+
+@pytest.fixture(scope="module")
+def priced(calibration) -> Bundle:
+    """An answer that raised an alarm goes to a person, which costs 1; a wrong one that did not costs 10."""
+    from roadworthy.analysis.risk.prototypes import detector_tree
+    from roadworthy.monitor import Windows
+
+    tree = detector_tree({"right": 0.0, "wrong": 10.0, "necessary": 1.0, "unnecessary": 1.0})
+    return Bundle.compile(calibration, tree, subject="s", tolerable=1.0, windows=Windows((300,)))
+
+
+@pytest.mark.parametrize(("detected", "undetected", "rings"), [(0.9, 0.02, False), (0.0, 0.3, True)])
+def test_a_wrong_answer_that_a_person_took_over_costs_what_that_costs(calibration, priced, detected, undetected, rings):
+    """Every event is labelled, so that the cost is known to the last digit."""
+    rng = np.random.default_rng(19)
+    scores = rng.normal(1.8 * (rng.random(1500) < 0.1))
+    over = calibration.shift_bin(calibration.place({"energy": scores})) >= priced.estimator.separation.cut
+    wrong = rng.random(1500) < np.where(over, detected, undetected)
+    monitor = stream(priced, wrong, scores, lambda _: 1.0)
+    truth = np.where(over, 1.0, np.where(wrong, 10.0, 0.0))[-300:].mean()
+    audited = monitor.risk(300).audited
+    assert audited.risk == pytest.approx(truth) == pytest.approx(audited.risk_low) == pytest.approx(audited.risk_high)
+    assert monitor.alarm_by_labels == rings
+
+
+def test_all_that_looks_risky_and_a_tenth_of_the_rest_make_no_false_proof(watchful):
+    """Scores drift without harm: what the model thinks of the rest is none of the labels' business."""
+    rng = np.random.default_rng(20)
+    scores = rng.normal(1.0, size=12_000)
+    wrong, lot = rng.random(12_000) < 0.085, rng.random(12_000) < 0.1
+    monitor = stream(
+        watchful, wrong, scores, lambda i: 1.0 if scores[i] > 1.8 else (0.1 if lot[i] else None), at_once=200
+    )
+    assert not any(alarm.by_labels for alarm in monitor.alarms)
+
+
+def test_labels_of_events_counted_elsewhere_prove_nothing_here(watchful):
+    monitor, rng = Monitor(watchful), np.random.default_rng(21)
+    monitor.update(Events(np.arange(400), np.arange(400.0), columns={"energy": rng.normal(size=400)}))
+    for i in range(120):
+        monitor.label(f"ghost {i}", False, 1.0, cell=3, time=float(i + 200), look=False)
+    monitor.look_at_labels()
+    assert not monitor.alarm_by_labels
+
+
+def test_merging_again_and_again_says_nothing_new(watchful):
+    """One replica's alarm, whose labels have left, and another's later labels that take it back: whoever is asked first."""
+    rng = np.random.default_rng(22)
+    first = blind(watchful)
+    numbers = np.arange(N, N + 150_000)
+    first.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))}))
+    first.look_at_labels()
+    second, numbers = Monitor(watchful), np.arange(160_000, 161_000)
+    second.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=1000)}))
+    second.label_all([(int(i), True, None, None, None) for i in numbers])
+    assert first.alarm_by_labels and not second.alarm_by_labels
+    for order in permutations((first, second)):
+        centre = Monitor(watchful)
+        for _ in range(3):
+            centre.merge(*order)
+            assert not centre.alarm_by_labels
+        assert not any(alarm.by_labels for alarm in centre.alarms)
+
+
+@pytest.mark.parametrize("answer", [float("nan"), "false", None, 2])
+def test_an_answer_that_is_neither_right_nor_wrong_is_refused(watchful, answer):
+    from roadworthy.monitor.events import EventError
+
+    monitor = Monitor(watchful)
+    monitor.update(Events(["a"], [1.0], columns={"energy": [0.0]}))
+    with pytest.raises(EventError, match="right or wrong, True or False"):
+        monitor.label("a", answer)
+    monitor.label("a", np.True_)
+
+
+def test_questions_that_are_open_are_not_forgotten_for_those_that_were_answered():
+    from roadworthy.monitor.labels import KEPT, SLACK, Label, Labels
+
+    labels = Labels(4)
+    for i in range(KEPT + 2 * SLACK):
+        labels.ask(10**9 + i, 0.1)
+        labels.ask(i, 0.2)
+        labels.add(10**9 + i, Label(float(i), 1, True, None))
+    assert sum(labels.asked.get(i) == 0.2 for i in range(KEPT + 2 * SLACK)) >= KEPT
+    assert all(labels.weighed(mark).probability == 0.1 for mark in labels.given)
+
+
+def test_asking_again_reaches_who_merged_before(watchful):
+    rng = np.random.default_rng(23)
+    replica, centre = Monitor(watchful, replica="a"), Monitor(watchful, replica="centre")
+    replica.update(Events(np.arange(400), np.arange(400.0), columns={"energy": rng.normal(size=400)}))
+    replica.queue(10)
+    centre.merge(replica)
+    replica.queue(100)
+    centre.merge(replica)
+    assert centre.state.labels.asked == replica.state.labels.asked

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roadworthy.analysis.risk.sums import TINY
+from roadworthy.monitor.events import Floats
 from roadworthy.monitor.labels import LEAST, Audited, Corrected, Weighed, carried, difference, plausible
+from roadworthy.monitor.prices import Prices
 from roadworthy.statistics.clusters import kish_size
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.estimates import Estimates
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.state import State
     from roadworthy.monitor.windows import Reading
@@ -26,6 +29,10 @@ LAGS = 5.0
 """So many times as many events without a label as lie between two labels, at the end of a window, mean that labels come late."""
 
 
+Quantity = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Of events of these cells, right with these probabilities or right or not: a number from 0 to 1."""
+
+
 def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> Audited | None:
     """The window's accuracy and risk as labels correct them; None where there are too few to say anything."""
     if not reading.first:
@@ -35,52 +42,102 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     model = bundle.estimator.estimate(reading.counts, shrink=shrink, confidence=bundle.confidence)
     right = bundle.estimator.believe(reading.counts, shrink=shrink).right
     expected = np.where(cells >= 0, right[np.maximum(cells, 0)], float(model.accuracy[0]))
-    bins = np.where(cells >= 0, bundle.calibration.shift_bin(np.maximum(cells, 0)), -1)
-    own = _own(state, marks, bins, expected, reading.weights, bundle.confidence)
-    found = own or _carried(bundle, state, bins, expected, reading.weights)
-    return None if found is None else _audited(bundle, model, found, is_carried=own is None)
+    window = _Window(bundle, state, cells, marks, expected, reading.weights)
+    accuracy = window.corrected(lambda _, right: right)
+    if accuracy is None:
+        return None
+    prices = Prices.of(bundle, float(model.rate[0]))
+    cost = window.corrected(prices.share)
+    assert cost is not None
+    # What no label reached costs what the model says; by its cells alone it would be a little more or less.
+    lowest, span = prices.span
+    by_cells = float(np.average(prices.share(cells, expected), weights=reading.weights))
+    beside = (1.0 - cost.covered) * (float(model.risk[0]) - lowest - span * by_cells) + lowest
+    cost = replace(cost, value=beside + span * cost.value, low=beside + span * cost.low, high=beside + span * cost.high)
+    return Audited(
+        *_with_model(accuracy, model.accuracy_low, model.accuracy_high, (0.0, 1.0)),
+        *_with_model(cost, model.risk_low, model.risk_high, bundle.tree.costs),
+        accuracy.labels,
+        accuracy.covered,
+        window.own is None,
+        accuracy.overstated,
+    )
 
 
-def _audited(bundle: Bundle, model: Estimates, found: Corrected, *, is_carried: bool) -> Audited:
-    """What no label reached is the model's, with the model's interval; the risk follows the accuracy.
+def _with_model(found: Corrected, low: Floats, high: Floats, ends: tuple[float, float]) -> tuple[float, float, float]:
+    """Value, low and high, where what no label reached has the model's interval.
 
     Such events may be those of which the model is least sure: from half of a window on, its doubt is all theirs.
     """
-    doubt = (float(model.accuracy_high[0]) - float(model.accuracy_low[0])) / 2.0
-    rest = min(1.0, 2.0 * (1.0 - found.covered)) * doubt
+    rest = min(1.0, 2.0 * (1.0 - found.covered)) * (float(high[0]) - float(low[0])) / 2.0
     below, above = (math.hypot(end - found.value, rest) for end in (found.low, found.high))
-    low, at, high = (_within(found.value + by, 0.0, 1.0) for by in (-below, 0.0, above))
-    risk, steep = float(model.risk[0]), slope(bundle, float(model.rate[0]))
-    least, cost, most = sorted(
-        _within(risk + steep * (accuracy - float(model.accuracy[0])), *bundle.tree.costs)
-        for accuracy in (low, at, high)
-    )
-    return Audited(at, low, high, cost, least, most, found.labels, found.covered, is_carried, found.overstated)
+    value, least, most = (_within(found.value + by, *ends) for by in (0.0, -below, above))
+    return value, least, most
 
 
 def _within(value: float, least: float, most: float) -> float:
     return min(most, max(least, value))
 
 
-def _own(
-    state: State,
-    marks: np.ndarray,
-    bins: np.ndarray,
-    expected: np.ndarray,
-    weights: np.ndarray,
-    confidence: float,
-) -> Corrected | None:
-    """By the labels of the window's own events."""
-    given = state.labels.given
-    at = np.flatnonzero(np.isin(marks, np.fromiter(given, dtype=np.uint64, count=len(given))))
-    if len(at) < LEAST:
-        return None
-    _, correct, probability = _columns([state.labels.weighed(mark) for mark in marks[at].tolist()])
-    upto = _labelled_upto(at, len(marks))
-    found = difference(expected[:upto], at, correct, probability, confidence=confidence, weights=weights[:upto])
-    if upto == len(marks):
-        return found
-    return _on_to(found, expected, upto, correct, weights, _reached(bins[upto:], bins[at], probability), confidence)
+@dataclass(frozen=True, eq=False)
+class _Window:
+    """Events of a window, and the probability of being right that the model gives each."""
+
+    bundle: Bundle
+    state: State
+    cells: np.ndarray
+    marks: np.ndarray
+    expected: np.ndarray
+    weights: np.ndarray
+
+    def corrected(self, quantity: Quantity) -> Corrected | None:
+        """By labels of its own events; by the last ones where it has too few."""
+        return self._carried(quantity) if self.own is None else self._corrected(quantity, self.own)
+
+    @cached_property
+    def own(self) -> np.ndarray | None:
+        """Which of its events are labelled; None where they are too few."""
+        given = self.state.labels.given
+        at = np.flatnonzero(np.isin(self.marks, np.fromiter(given, dtype=np.uint64, count=len(given))))
+        return None if len(at) < LEAST else at
+
+    @cached_property
+    def _bins(self) -> np.ndarray:
+        return np.where(self.cells >= 0, self.bundle.calibration.shift_bin(np.maximum(self.cells, 0)), -1)
+
+    def _corrected(self, quantity: Quantity, at: np.ndarray) -> Corrected:
+        """By the labels of the window's own events."""
+        labels, confidence = self.state.labels, self.bundle.confidence
+        _, correct, probability = _columns([labels.weighed(mark) for mark in self.marks[at].tolist()])
+        expected, found = quantity(self.cells, self.expected), quantity(self.cells[at], correct)
+        upto, weights = _labelled_upto(at, len(self.marks)), self.weights
+        labelled = difference(expected[:upto], at, found, probability, confidence=confidence, weights=weights[:upto])
+        if upto == len(self.marks):
+            return labelled
+        reached = _reached(self._bins[upto:], self._bins[at], probability)
+        return _on_to(labelled, expected, upto, found, weights, reached, confidence)
+
+    def _carried(self, quantity: Quantity) -> Corrected | None:
+        """By the last labels: residuals against what the model expects of events like them, weighed by how they were drawn."""
+        bundle, state = self.bundle, self.state
+        labels = [label for label in state.labels.last(LAST) if label.cell >= 0]
+        if len(labels) < LEAST:
+            return None
+        where, correct, probability = _columns(labels)
+        probability, overstated = plausible(probability, max(state.counted, len(labels)))
+        stands = 1.0 / probability
+        counts = np.bincount(where, stands * stands.sum() / (stands**2).sum(), minlength=state.cells)
+        told = quantity(where, bundle.estimator.believe(counts).right[where])
+        found = carried(
+            quantity(self.cells, self.expected),
+            _reached(self._bins, bundle.calibration.shift_bin(where), probability),
+            quantity(where, correct) - told,
+            probability,
+            confidence=bundle.confidence,
+            weights=self.weights,
+            told=told,
+        )
+        return replace(_with_chance(found, kish_size(self.weights), bundle.confidence), overstated=overstated)
 
 
 def _labelled_upto(at: np.ndarray, events: int) -> int:
@@ -93,7 +150,7 @@ def _on_to(
     found: Corrected,
     expected: np.ndarray,
     upto: int,
-    correct: np.ndarray,
+    answers: np.ndarray,
     weights: np.ndarray,
     reached: np.ndarray,
     confidence: float,
@@ -106,7 +163,7 @@ def _on_to(
     share = 1.0 - rest + rest * reach
     beyond = found.value - float(np.average(expected[:upto], weights=weights[:upto]))
     value = float(np.average(expected, weights=weights)) + share * beyond
-    labels, right = len(correct), (float(correct.sum()) + 2.0) / (len(correct) + 4.0)
+    labels, right = len(answers), (float(answers.sum()) + 2.0) / (len(answers) + 4.0)
     chance = right * (1.0 - right) * (1.0 / labels + 1.0 / (len(expected) - upto))
     more = rest * reach * float(t.ppf(0.5 + confidence / 2.0, labels - 1)) * math.sqrt(chance)
     below, above = (math.hypot(share * (end - found.value), more) for end in (found.low, found.high))
@@ -124,25 +181,6 @@ def _reached(bins: np.ndarray, labelled: np.ndarray, probability: np.ndarray) ->
     return result
 
 
-def _carried(
-    bundle: Bundle, state: State, bins: np.ndarray, expected: np.ndarray, weights: np.ndarray
-) -> Corrected | None:
-    """By the last labels: residuals against what the model expects of events like them, weighed by how they were drawn."""
-    labels = [label for label in state.labels.last(LAST) if label.cell >= 0]
-    if len(labels) < LEAST:
-        return None
-    where, correct, probability = _columns(labels)
-    probability, overstated = plausible(probability, max(state.counted, len(labels)))
-    stands = 1.0 / probability
-    counts = np.bincount(where, stands * stands.sum() / (stands**2).sum(), minlength=state.cells)
-    told = bundle.estimator.believe(counts).right[where]
-    reached = _reached(bins, bundle.calibration.shift_bin(where), probability)
-    found = carried(
-        expected, reached, correct - told, probability, confidence=bundle.confidence, weights=weights, told=told
-    )
-    return replace(_with_chance(found, kish_size(weights), bundle.confidence), overstated=overstated)
-
-
 def _with_chance(found: Corrected, events: float, confidence: float) -> Corrected:
     """The same of the window's own answers, which are right by chance more or less often than events like them."""
     from scipy.stats import norm
@@ -157,18 +195,3 @@ def _columns(labels: list[Weighed]) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     """Cells, answers and probabilities of labels."""
     _, cells, correct, probability = zip(*labels, strict=True)
     return np.array(cells), np.array(correct, dtype=bool), np.array(probability, dtype=np.float64)
-
-
-def slope(bundle: Bundle, rate: float) -> float:
-    """How the risk changes with the accuracy, all conditional accuracies moving together: the tree is linear in them."""
-    from roadworthy.analysis.risk.tree import expectation
-
-    separation = bundle.estimator.separation
-    known: dict[str, Any] = {"p_shift": np.array([rate]), "tpr": separation.tpr, "tnr": separation.tnr}
-    for name, value in bundle.constants.items():
-        known[name] = value[0] / value[1] if isinstance(value, tuple) else float(value)
-    ends = []
-    for accuracy in (0.0, 1.0):
-        given = {name: known.get(name, accuracy) for name in bundle.tree.parameters}
-        ends.append(float(np.asarray(expectation(bundle.tree, given)).item()))
-    return ends[1] - ends[0]

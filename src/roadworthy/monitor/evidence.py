@@ -1,19 +1,22 @@
 """What labels prove: evidence that the risk is above the tolerable, gathered label by label and looked at after every one.
 
 Each label bets on the risk being above the tolerable. It stands for 1 / p events, and gains what they cost above the tolerable if
-they are as it says. Events that no label stands for are the model's, but never more than tolerable: what the scores say alone is
-the other alarm's. A stake of which a loss takes nine tenths at most has, as long as the risk is tolerable, an expected factor of 1
-at most; so the evidence of the best start so far (a CUSUM of the logarithms) reaches 1 / a less than once in 1 / a labels, however
-often one looks (Shin, Ramdas and Rinaldo, "E-detectors", 2023). Several stakes are laid at once, and their mean counts; also on
-those labels alone that were sure to be given, since one that stands for hundreds of events leaves little to stake. Once it
-is proven, bets on the opposite are gathered alike, and only they take it back: labels that stop coming prove nothing.
+they are as it says. Events that no label stands for are taken to cost the least there is: what the scores say of them is the other
+alarm's. A stake of which a loss takes nine tenths at most has, as long as the risk is tolerable, an expected factor of 1 at most;
+so the evidence of the best start so far (a CUSUM of the logarithms) reaches 1 / a less than once in 1 / a labels, however often one
+looks (Shin, Ramdas and Rinaldo, "E-detectors", 2023). Several stakes are laid at once, and their mean counts. A label that stands
+for many times as many events as most do leaves little to stake; a second set of stakes takes it to stand for fewer, and the rest
+for events that have none. Once it is proven, bets on the opposite are gathered alike, of labels alone, and only they take it back:
+labels that stop coming prove nothing.
 
-Of labels whose errors come together, `time` of them say as much as one, and logarithms count for so much less.
+Of labels whose errors come together, `time` of them say as much as one, and logarithms count for so much less. What is gathered
+goes on from a `Start`, so that labels that are no longer held have said what they had to say.
 
 >>> wrong = np.arange(60) % 2 == 0
->>> half = Stretch(np.arange(60), ~wrong, np.ones(60), np.full(60, 0.95))
->>> bets = bets_on(half, Costs(risk=0.05, accuracy=0.95, slope=-1.0, tolerable=0.1))
->>> walk(bets, time=1.0, raised=math.log(1e5), on=False).on
+>>> stands, prices, expected = np.ones(60), np.tile([1.0, 0.0], (60, 1)), np.full(60, 0.95)
+>>> half = Stretch.of(np.arange(60), right=~wrong, stands=stands, prices=prices, expected=expected)
+>>> bets = bets_on(half, tolerable=0.1, least=0.0)
+>>> walk(bets, Start(), time=1.0, raised=math.log(1e5)).on
 True
 """
 
@@ -29,43 +32,77 @@ from numpy.typing import NDArray
 from roadworthy.monitor.autocorrelation import FIRST, time_of_all
 from roadworthy.monitor.events import Floats
 
-STAKES = np.array([0.9, 0.45, 0.2, 0.08, 0.03])[:, None]
-"""Of what is at hand, laid on each label that may lose most."""
-CLEARED = math.log(200.0)
+STAKES, GREATEST, SMALLEST = 8, 0.9, 0.03
+"""Of what is at hand, laid on each label that may lose most: from the greatest to the smallest, or to one that is smaller still."""
+SMALL = 0.3
+"""Where a gain is many times as large as a loss, the smallest stake is so much of what would make up for one: it suits a risk of a
+third more than is tolerable (Kelly 1956)."""
+ROWS = 2 * STAKES
+"""Stakes on labels as they are, and on labels none of which stands for far more events than most."""
+CLEARED = math.log(2000.0)
 """The evidence of a tolerable risk that clears what was proven."""
-BLOCK = 64
-"""Labels among which it is counted how many events no label stands for."""
+FAR_MORE = 4.0
+"""Times as many events as the median label stands for."""
+AHEAD = 20.0
+"""Labels drawn at random come sometimes more often, sometimes less: for so many labels' events they may lie ahead of the stream."""
 FEW_TIME = 8.0
 """Labels that say as much as one, at least, where there are too few to tell: a first drive may be a hard one."""
 RUN = 64
 """Labels from which on a run of errors is a change, and not errors that come together."""
+_NEARLY_ALL = 1.0 - 1e-9
+_DEAREST = 1e3
+"""Where no answer could lose, a stake gains so much at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """Labels in the order of their events, and all the events among which they lie, up to the last that has one."""
+    """Labels in the order of their events."""
 
-    at: NDArray[np.int64]
-    """Places of the labelled ones among the events."""
-    correct: NDArray[np.bool_]
+    gaps: Floats
+    """Events from the label before each up to its own."""
+    right: NDArray[np.bool_]
     stands: Floats
-    """For how many events each label stands."""
-    expected: Floats
-    """The probability of being right of every event, by the model."""
+    """For how many events each stands."""
+    prices: Floats
+    """Labels x (wrong, right): what its event costs, were it so."""
+    residual: Floats
+    """What it says beyond the model: 1 or 0, less the probability of being right."""
+
+    @classmethod
+    def of(
+        cls,
+        at: NDArray[np.int64],
+        *,
+        right: NDArray[np.bool_],
+        stands: Floats,
+        prices: Floats,
+        expected: Floats,
+    ) -> Stretch:
+        """Labels of the events at these places."""
+        gaps = np.diff(at, prepend=at[0] - 1).astype(np.float64)
+        return cls(gaps, right, stands, prices, right - expected)
+
+    def __len__(self) -> int:
+        return len(self.right)
 
     @property
-    def residual(self) -> Floats:
-        """What labels say beyond the model."""
-        return self.correct - self.expected[self.at]
+    def events(self) -> float:
+        """Among how many the labels lie."""
+        return float(self.gaps.sum())
+
+    def part(self, where: slice) -> Stretch:
+        """Some of the labels."""
+        return Stretch(
+            self.gaps[where], self.right[where], self.stands[where], self.prices[where], self.residual[where]
+        )
 
 
-class Costs(NamedTuple):
-    """What the model says of all these events, and how the risk changes with the accuracy."""
+class Start(NamedTuple):
+    """What earlier labels have said: whether it is proven, the evidence gathered since, and for how many events they lie ahead."""
 
-    risk: float
-    accuracy: float
-    slope: float
-    tolerable: float
+    on: bool = False
+    evidence: tuple[float, ...] = (0.0,) * ROWS
+    ahead: float = 0.0
 
 
 class Bets(NamedTuple):
@@ -74,7 +111,9 @@ class Bets(NamedTuple):
     above: Floats
     below: Floats
     gains: Floats
-    """Of each label, what its events cost above the tolerable."""
+    """Of each label, what its events cost above the tolerable, and those before it that none stands for."""
+    ahead: Floats
+    """After each label."""
 
 
 class Walked(NamedTuple):
@@ -84,81 +123,108 @@ class Walked(NamedTuple):
     on: bool
     first: int
     last: int
+    evidence: tuple[float, ...]
 
 
-def bets_on(stretch: Stretch, costs: Costs) -> Bets:
-    """What every label makes of the stakes."""
-    sure = stretch.stands <= 1.0
-    ways = [stretch.stands] if sure.all() or not sure.any() else [stretch.stands, np.where(sure, 1.0, 0.0)]
-    gains = [_gains(stretch, stands, costs) for stands in ways]
-    above, below = (np.concatenate([_bets(*gain, sign) for gain in gains]) for sign in (1.0, -1.0))
-    return Bets(above, below, gains[0][0])
-
-
-def _gains(stretch: Stretch, stands: Floats, costs: Costs) -> tuple[Floats, Floats, Floats]:
-    """What labels gain that stand for so many events: as they are, and had each been right, or wrong."""
-    n = len(stretch.at)
-    block = np.minimum(np.arange(n) // BLOCK, max(n // BLOCK, 1) - 1)
-    last = stretch.at[np.flatnonzero(np.diff(block, append=block[-1] + 1))]
-    ends = np.concatenate([[0], last + 1])
-    upto = np.concatenate([[0.0], np.cumsum(stretch.expected)])
-    events, expected = np.diff(ends), np.diff(upto[ends])
-    spoken, of_them = (np.bincount(block, part) for part in (stands, stands * stretch.expected[stretch.at]))
-    alone = np.maximum(events - spoken, 0.0)
-    accuracy = np.clip((expected - of_them) / np.maximum(alone, 1.0), 0.0, 1.0)
-    right, wrong, rest = (
-        costs.risk + costs.slope * (share - costs.accuracy) - costs.tolerable for share in (1.0, 0.0, accuracy)
+def bets_on(stretch: Stretch, *, tolerable: float, least: float, ahead: float = 0.0) -> Bets:
+    """What every label makes of the stakes, where an event costs `least` at least."""
+    wrong, right = (stretch.prices[:, i] - tolerable for i in (0, 1))
+    beyond = np.where(stretch.right, right, wrong)
+    most = FAR_MORE * float(np.median(stretch.stands))
+    above, gains, after = _above(
+        stretch.gaps, stretch.stands, beyond, right, wrong, missing=tolerable - least, ahead=ahead
     )
-    others = (alone * np.minimum(rest, 0.0) / np.maximum(np.bincount(block, stands > 0), 1))[block] * (stands > 0)
-    if_right, if_wrong = stands * right + others, stands * wrong + others
-    return np.where(stretch.correct, if_right, if_wrong), if_right, if_wrong
+    fewer = above
+    if (stretch.stands > most).any():
+        stands = np.minimum(stretch.stands, most)
+        fewer = _above(stretch.gaps, stands, beyond, right, wrong, missing=tolerable - least, ahead=ahead)[0]
+    rates = _rates(-stretch.stands * np.maximum(right, wrong), -stretch.stands * np.minimum(right, wrong))
+    below = np.log1p(-rates * (stretch.stands * beyond))
+    return Bets(np.concatenate([above, fewer]), np.concatenate([below, below]), gains, after)
 
 
-def walk(bets: Bets, *, time: float, raised: float, on: bool, cleared: float = CLEARED) -> Walked:
-    """From label to label: proven where the evidence reaches `raised`, taken back where that of the opposite reaches `cleared`."""
-    at, first, last = 0, 0, -1
-    while at < bets.above.shape[1]:
-        evidence, starts = _gathered((bets.below if on else bets.above)[:, at:] / time)
-        reached = evidence >= (cleared if on else raised)
-        if not reached.any():
-            break
-        end = int(reached.argmax())
-        on, first, last, at = not on, at + int(starts[end]), at + end, at + end + 1
-    return Walked(on, first, last)
+def _above(
+    gaps: Floats, stands: Floats, beyond: Floats, right: Floats, wrong: Floats, *, missing: float, ahead: float
+) -> tuple[Floats, Floats, Floats]:
+    """What labels that stand for so many events make of stakes on a risk above the tolerable, what they gain, and how far they lie
+    ahead; an event without one loses what is `missing` to the tolerable."""
+    alone, after = _alone(gaps, stands, ahead)
+    missed = alone * max(missing, 0.0)
+    rates = _rates(stands * np.minimum(right, wrong), stands * np.maximum(right, wrong))
+    lost = np.maximum(-rates * missed, -_NEARLY_ALL)
+    return np.log1p(rates * (stands * beyond)) + np.log1p(lost), stands * beyond - missed, after
 
 
-def time_of(stretch: Stretch, bets: Bets, *, held: float) -> float:
-    """How many labels say as much as one: by their residuals, without the step that they may show, and by events that are alike.
-
-    Of `held` events in a row the scores say as much as of one; of labels, by as many fewer as events lie between them.
-    """
-    residual, spread = stretch.residual, max(1.0, held * len(stretch.at) / max(len(stretch.expected), 1))
-    if len(residual) < FIRST:
-        return max(spread, FEW_TIME)
-    evidence, starts = _gathered(bets.above)
-    end = int(evidence.argmax())
-    start = int(starts[end])
-    step = [start, end + 1] if end + 1 - start >= RUN else []
-    found = time_of_all(np.concatenate([part - part.mean() for part in np.split(residual, step) if len(part)]))
-    return max(spread, found if math.isfinite(found) else FEW_TIME)
+def _alone(gaps: Floats, stands: Floats, ahead: float) -> tuple[Floats, Floats]:
+    """Events before each label that no label stands for, and for how many more than there are they all stand after it."""
+    alone, after = np.zeros(len(gaps)), np.zeros(len(gaps))
+    if ahead == 0.0 and (stands == gaps).all():
+        return alone, after
+    for i, (gap, events) in enumerate(zip(gaps.tolist(), stands.tolist(), strict=True)):
+        ahead += events - gap
+        if ahead < 0.0:
+            alone[i], ahead = -ahead, 0.0
+        after[i] = ahead = min(ahead, AHEAD * events)
+    return alone, after
 
 
-def _bets(found: Floats, if_right: Floats, if_wrong: Floats, sign: float) -> Floats:
-    """Stakes x labels; nothing is staked where no answer could lose."""
-    loss = -float(np.minimum(sign * if_right, sign * if_wrong).min())
-    result: Floats = np.log1p((STAKES / loss if loss > 0.0 else np.zeros_like(STAKES)) * (sign * found))
+def _rates(least: Floats, most: Floats) -> Floats:
+    """How much of every stake is laid on a gain of 1, so that the greatest loss takes no more than the stake: a column."""
+    gain = float(most.max())
+    loss = max(-float(least.min()), gain / _DEAREST, 1e-300)
+    smallest = min(SMALLEST, SMALL * loss / gain) if gain > 0.0 else SMALLEST
+    result: Floats = np.geomspace(GREATEST, smallest, STAKES)[:, None] / loss
     return result
 
 
-def _gathered(logs: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """After each label: the evidence of the best start so far, over all stakes, and that start of the stake that gained most."""
+def walk(
+    bets: Bets, start: Start, *, time: float, raised: float, held: float = math.inf, cleared: float = CLEARED
+) -> Walked:
+    """From label to label: proven where the evidence reaches `raised`, taken back where that of the opposite reaches `cleared`.
+
+    What was proven before and may have been corrected since is still proven where it reaches `held`.
+    """
+    on, evidence, at, first, last, bar = start.on, np.array(start.evidence), 0, 0, -1, min(held, raised)
+    while at < bets.above.shape[1]:
+        found, starts, gathered = _gathered((bets.below if on else bets.above)[:, at:] / time, evidence)
+        reached = found >= (cleared if on else bar)
+        if not reached.any():
+            evidence = np.maximum(gathered[:, -1], 0.0)
+            break
+        end = int(reached.argmax())
+        bar = raised
+        on, first, last, at = not on, at + int(starts[end]), at + end, at + end + 1
+        evidence = np.zeros(ROWS)
+    return Walked(on, first, last, tuple(evidence.tolist()))
+
+
+def time_of(stretch: Stretch, bets: Bets, *, held: float, together: float = 0.0) -> float:
+    """How many labels say as much as one: by their residuals, without the step that they may show, and by events that are alike.
+
+    Of `held` events in a row the scores say as much as of one, and of one group `together` come; of labels, by as many fewer as
+    events lie between them.
+    """
+    spread = max(1.0, max(held, together) * len(stretch) / max(stretch.events, 1.0))
+    if len(stretch) < FIRST:
+        return max(spread, FEW_TIME)
+    evidence, starts, _ = _gathered(bets.above, np.zeros(ROWS))
+    end = int(evidence.argmax())
+    start = int(starts[end])
+    step = [start, end + 1] if end + 1 - start >= RUN else []
+    found = time_of_all(np.concatenate([part - part.mean() for part in np.split(stretch.residual, step) if len(part)]))
+    return max(spread, found if math.isfinite(found) else FEW_TIME)
+
+
+def _gathered(logs: Floats, before: Floats) -> tuple[Floats, NDArray[np.intp], Floats]:
+    """After each label: the evidence of the best start so far over all stakes, that start of the stake that gained most, and what
+    each has gathered, where so much was gathered before."""
     total = np.cumsum(logs, axis=1)
-    before = np.concatenate([np.zeros((len(logs), 1)), total[:, :-1]], axis=1)
-    lowest = np.minimum.accumulate(before, axis=1)
+    earlier = np.concatenate([np.zeros((len(logs), 1)), total[:, :-1]], axis=1)
+    lowest = np.minimum(np.minimum.accumulate(earlier, axis=1), -before[:, None])
     gathered = total - lowest
     top = gathered.max(axis=0)
     evidence = top + np.log(np.exp(gathered - top).mean(axis=0))
     # The start is the last place at which the sum was lowest before.
     places = np.arange(logs.shape[1])
-    starts = np.maximum.accumulate(np.where(before <= lowest, places, 0), axis=1)
-    return evidence, starts[gathered.argmax(axis=0), places]
+    starts = np.maximum.accumulate(np.where(earlier <= lowest, places, 0), axis=1)
+    return evidence, starts[gathered.argmax(axis=0), places], gathered

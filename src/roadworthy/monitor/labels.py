@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from roadworthy.monitor.state import State
 
 KEPT = 20_000
-"""Labels and questions that are kept one by one; the counts of all labels are kept for good."""
+"""Labels that are kept one by one, and so many open questions at least; the counts of all labels are kept for good."""
 SLACK = 1000
 FLOOR = 0.2
 """The least weight of an event, as a share of the greatest."""
@@ -206,12 +206,19 @@ class Labels:
             self.counts[0 if label.correct else 1, label.cell] += by
 
     def _cut(self) -> None:
-        """Let the oldest go, many at a time: sorting for every one of them would be dear."""
+        """Let the oldest go, many at a time: sorting for every one of them would be dear.
+
+        With a label goes the question that it answered; of questions that are open, which have no time, any go.
+        """
         if len(self.given) > KEPT + SLACK:
-            self.given = dict(sorted(self.given.items(), key=lambda item: (item[1].time, item[0]))[-KEPT:])
+            ordered = sorted(self.given.items(), key=lambda item: (item[1].time, item[0]))
+            for mark, _ in ordered[:-KEPT]:
+                self.asked.pop(mark, None)
+            self.given = dict(ordered[-KEPT:])
             self._ordered = []
-        if len(self.asked) > KEPT + SLACK:
-            self.asked = dict(sorted(self.asked.items(), key=lambda item: (item[0] in self.given, item[0]))[-KEPT:])
+        if len(self.asked) > 2 * (KEPT + SLACK):
+            for mark in sorted(mark for mark in self.asked if mark not in self.given)[:-KEPT]:
+                del self.asked[mark]
 
 
 def _sorted_by(label: Label) -> tuple[bool, float, float, int]:
@@ -260,7 +267,7 @@ def choose(marks: Marks, weights: Floats, asked: Mapping[int, float], n: int) ->
 def difference(
     expected: Floats,
     at: NDArray[np.int64],
-    correct: NDArray[np.bool_],
+    correct: NDArray[Any],
     probability: Floats,
     *,
     confidence: float,

@@ -287,11 +287,9 @@ class Monitor:
         seen_by_all = min(time for time in newest if time >= state.newest - state.lateness)
         watching = [other._watching for other in merged]
         self._watching.merge(watching, state, alarmed=spans, seen_by_all=seen_by_all)
-        mine, labels = self._watching.by_labels, [one.by_labels for one in watching]
-        warned = mine.meet(labels)
-        if state.labels.given:
+        warned = self._watching.by_labels.meet([one.by_labels for one in watching], state)
+        if state.labels.given or warned:
             self._watching.look_at_labels(state, warned=warned)
-        mine.join(labels, state)
 
     def to_bytes(self) -> bytes:
         """Everything the monitor knows, for another day or another machine with the same bundle."""

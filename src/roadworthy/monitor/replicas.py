@@ -108,7 +108,10 @@ def past_of(other: State, into: State) -> Before | None:
         )
     if before is None:
         return Before.nothing(into)
-    if other.taken.total <= before.taken.total and set(other.labels.given.items()) <= set(before.given.items()):
+    known = into.labels.asked
+    asked = any(probability > known.get(mark, 0.0) for mark, probability in other.labels.asked.items())
+    labelled = asked or not set(other.labels.given.items()) <= set(before.given.items())
+    if other.taken.total <= before.taken.total and not labelled:
         return None
     if not before.continued_by(other):
         raise EventError(
