@@ -79,6 +79,7 @@ study: .venv/installed-dev
 	$(RISK)/parameters.py
 	$(RISK)/batches.py
 	$(RISK)/costs.py
+	$(RISK)/alarms.py
 	$(RISK)/summary.py
 	$(RISK)/plots.py
 
