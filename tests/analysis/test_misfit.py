@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk import misfit
+from roadworthy.analysis.risk import misfit, unlike
 from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.misfit import BEYOND, Looks
 from roadworthy.analysis.risk.prototypes import Costs, accuracy_tree, detector_tree
@@ -98,6 +98,7 @@ def test_the_excess_is_that_of_a_loop_over_events(calibration: Calibration) -> N
 def test_a_kind_that_looks_clean_but_unsure_is_covered_and_told_better(
     calibration: Calibration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(unlike, "TELLING", (2.0, 3.0))  # confidence, which would help too, is not asked
     counts, truth = stream(calibration, np.random.default_rng(2), unsure=2.0)
     told = Estimator(calibration, accuracy_tree()).estimate(counts)
     monkeypatch.setattr(misfit, "BELIEVED", 0.0)

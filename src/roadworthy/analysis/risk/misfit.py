@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.firm_kinds import firm_rows
-from roadworthy.analysis.risk.sums import TINY, Known, Window
+from roadworthy.analysis.risk.sums import TINY, Known, Places, Window
 
 Floats = NDArray[np.float64]
 
@@ -110,6 +110,15 @@ class Swing:
     believed: Floats
     doubted: Floats
     """The same with the doubt, which is spread as a normal and moves nothing on average."""
+
+    @property
+    def windows(self) -> Places:
+        """Those of which anything is moved."""
+        return np.flatnonzero(self.doubted[0].any(axis=1))
+
+    def only(self, on: Places) -> Swing:
+        """Of some of the windows."""
+        return Swing(self.believed[on], self.doubted[:, on])
 
 
 def swing_of(excess: Floats, ways: Floats, weights: Floats) -> Swing:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from roadworthy.analysis.risk.cells import Calibration
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 TINY = 1e-12
 
@@ -35,6 +37,13 @@ class Window:
         self.clean, self.shifted = inner @ np.ones(inner.shape[3]), inner.sum(axis=2)
         self.by_shift = self.clean @ np.ones(inner.shape[2])
         self.outside = outside.reshape(len(table), -1).sum(axis=1)
+
+    def only(self, on: Places) -> Window:
+        """Some of the windows."""
+        some = copy(self)
+        for name in ("n", "empty", "clean", "shifted", "by_shift", "outside"):
+            setattr(some, name, getattr(self, name)[on])
+        return some
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +74,36 @@ class Known:
         clean = np.clip(self.right_clean + self.clean * swing, 0.0, self.clean)
         shifted = np.clip(right_shifted + self.shifted * swing, 0.0, self.shifted)
         return replace(self, right_clean=clean, right_shifted=shifted)
+
+    def only(self, on: Places) -> Known:
+        """Of some of the windows; accuracies that nothing has moved."""
+        return replace(
+            self,
+            window=self.window.only(on),
+            total=self.total[on],
+            clean=self.clean[:, on],
+            right_clean=self.right_clean[:, on],
+            right_shifted=self.right_shifted[:, on],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """What is known of windows, and how likely each draw and rate is."""
+
+    known: Known
+    rates: slice
+    """Which rates these are."""
+    weights: Floats
+    ends: list[tuple[NDArray[np.bool_], slice]]
+    """Which windows' rates are not told from an end of the rates, and that end."""
+    events: Floats
+    """Independent events."""
+
+    def only(self, on: Places) -> Weighed:
+        """Some of the windows."""
+        ends = [(windows[on], at) for windows, at in self.ends if windows[on].any()]
+        return Weighed(self.known.only(on), self.rates, self.weights[:, on], ends, self.events[on])
 
 
 def share_of(part: Floats, whole: Floats) -> Floats:

@@ -24,7 +24,7 @@ that chance; `exceedance` is the probability that it is above the tolerable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -36,11 +36,24 @@ from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates
 from roadworthy.analysis.risk.firm_kinds import firm_rows, rows_at
+from roadworthy.analysis.risk.live import live
 from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs, refuse_live_constants
-from roadworthy.analysis.risk.sums import TINY, Known, Window, share_of
+from roadworthy.analysis.risk.sums import TINY, Known, Weighed, Window
 from roadworthy.analysis.risk.tree import Tree, expectation
-from roadworthy.analysis.risk.weighted import among, beta_on, divided, quantiles, reaching, spanned, told, with_chance
+from roadworthy.analysis.risk.unlike import Unlike, leant
+from roadworthy.analysis.risk.weighted import (
+    among,
+    beta_on,
+    check_confidence,
+    divided,
+    quantiles,
+    reaching,
+    span_of,
+    spanned,
+    told,
+    with_chance,
+)
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +111,8 @@ class Estimator:
         self.rates = np.sin(np.linspace(0.0, np.pi / 2, rates)) ** 2
         self._rows = rows_at(self.rates, firm_rows(calibration))
         up_or_down, self._ways = worlds.ways(draws, rates)
-        self._sway, self._looks = worlds.Sway(sway, up_or_down), Looks.of(calibration)
+        self._sway = worlds.Sway(sway, up_or_down)
+        self._looks, self._unlike = Looks.of(calibration), Unlike.of(calibration)
         self.separation = separation(calibration)
         self._answers = answer_costs(tree)
         self._mixed, self._clean_share = self._mixture(self.rates)
@@ -117,7 +131,7 @@ class Estimator:
             raise ValueError(
                 f"a window is a count, not negative, for each of {self.calibration.cells} cells, found shape {table.shape}"
             )
-        _check_confidence(confidence)
+        check_confidence(confidence)
         factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(table),))
         if not ((factor > 0) & (factor <= 1)).all():
             raise ValueError("shrink is the effective number of events over the counted one: above 0, at most 1")
@@ -161,11 +175,11 @@ class Estimator:
         weights = self._posterior(window, factor)
         every = slice(None)
         known = believed_of(self._known(window, self._clean_share), self._swing(window, weights, factor, every))
+        known = leant(known, self._lean(window, weights, known, factor, every))
         return self._points(weights, window, known, every)
 
     def _points(self, weights: Floats, window: Window, known: Known, near: slice) -> tuple[Floats, Floats, Floats]:
-        usual, rates = weights * self.draws.usual[:, None, None], self.rates[near]
-        usual /= usual.sum(axis=(0, 2))[:, None]
+        usual, rates = self._usual(weights), self.rates[near]
         by_rate = usual.sum(axis=0)
         rate = np.where(window.empty, by_rate @ rates, told(by_rate, rates))
         accuracy, risk = (np.einsum("bwg,bwg->w", usual, v) for v in (known.right / known.total, self._risk(known)))
@@ -190,7 +204,7 @@ class Estimator:
         """The risk to expect at a rate of shift before anything is seen, and its interval."""
         if not 0.0 <= rate <= 1.0:
             raise ValueError(f"a rate of shift lies between 0 and 1, found {rate}")
-        _check_confidence(confidence)
+        check_confidence(confidence)
         _, clean = self._mixture(np.array([rate]))
         risk = self._risk(self._known(self._window(self._expected(rate)[None, :]), clean))[:, 0, 0]
         half = 50.0 * (1.0 - confidence)
@@ -223,7 +237,7 @@ class Estimator:
         rate_low, rate_high = quantiles(np.tensordot(self.draws.unusual, weights, 1), self.rates, confidence)
         rate_low, rate_high = np.where(rate_low < NONE, 0.0, rate_low), np.where(rate_high > 1.0 - NONE, 1.0, rate_high)
         # Rates that no window makes likely cost as much as others, and change nothing.
-        near = _span(by_rate.max(axis=0) > NEGLIGIBLE)
+        near = span_of(by_rate.max(axis=0) > NEGLIGIBLE)
         weights = weights[:, :, near]
         swing = self._swing(window, weights, shrink, near)
         known = self._known(window, self._clean_share[:, :, near])
@@ -231,15 +245,25 @@ class Estimator:
         # Where a rate is not told from an end, what holds there is within the intervals.
         ends = (rate_low == 0.0) & (by_rate[:, 0] > NEGLIGIBLE), (rate_high == 1.0) & (by_rate[:, -1] > NEGLIGIBLE)
         reached = [(on, at) for on, at in zip(ends, (slice(0, 1), slice(-1, None)), strict=True) if on.any()]
-        events = np.maximum(n * shrink, TINY)
-        low, high, risk_low, risk_high = self._intervals(known, near, None, weights, reached, events, confidence)
+        weighed = Weighed(known, near, weights, reached, np.maximum(n * shrink, TINY))
+        low, high, risk_low, risk_high = self._intervals(weighed, None, None, confidence)
         if swing is not None:
-            doubted = self._intervals(known, near, swing, weights, reached, events, confidence)
+            on = swing.windows
+            doubted = self._intervals(weighed.only(on), swing.only(on), None, confidence)
             # A doubt reaches further the way a window looks; whether it is an alarm is asked of the same figures.
-            worse, dearer = swing.believed[:, 0] < 0.0, self._dearer(known, swing, weights)
-            low, high = np.minimum(low, doubted[0]), np.where(worse, high, doubted[1])
-            risk_low, risk_high = np.where(dearer, risk_low, doubted[2]), np.maximum(risk_high, doubted[3])
-        rate, accuracy, risk = self._points(weights, window, believed_of(known, swing), near)
+            worse, dearer = swing.believed[on, 0] < 0.0, self._dearer(known, swing, weights)[on]
+            low[on], high[on] = np.minimum(low[on], doubted[0]), np.where(worse, high[on], doubted[1])
+            risk_low[on] = np.where(dearer, risk_low[on], doubted[2])
+            risk_high[on] = np.maximum(risk_high[on], doubted[3])
+        # Alarms are asked without it: that answers look sure must not silence one.
+        believed = believed_of(known, swing)
+        lean = self._lean(window, weights, believed, shrink, near)
+        if lean is not None:
+            on = np.flatnonzero(lean)
+            other = self._intervals(weighed.only(on), None if swing is None else swing.only(on), lean[on], confidence)
+            low[on], high[on] = np.minimum(low[on], other[0]), np.maximum(high[on], other[1])
+            risk_low[on], risk_high[on] = np.minimum(risk_low[on], other[2]), np.maximum(risk_high[on], other[3])
+        rate, accuracy, risk = self._points(weights, window, leant(believed, lean), near)
         log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         unlikely = np.minimum(over, under) < UNLIKELY
         if weights.shape[2] < len(self.rates) and unlikely.any():
@@ -262,24 +286,18 @@ class Estimator:
         }
 
     def _intervals(
-        self,
-        known: Known,
-        rates: slice,
-        swing: Swing | None,
-        weights: Floats,
-        ends: list[tuple[NDArray[np.bool_], slice]],
-        events: Floats,
-        confidence: float,
+        self, weighed: Weighed, swing: Swing | None, lean: Floats | None, confidence: float
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Of the window's own accuracy, its chance included, and of its risk."""
-        elsewhere = self._elsewhere(known, rates, swing)
+        known, weights, events = weighed.known, weighed.weights, weighed.events
+        elsewhere = leant(self._elsewhere(known, weighed.rates, swing), lean)
         low, high = reaching(
             elsewhere.right / known.total,
             weights,
-            ends,
+            weighed.ends,
             lambda v, w, on: with_chance(among(v, w, 0.0, 1.0), events[on], confidence),
         )
-        cost = reaching(self._risk(elsewhere), weights, ends, lambda v, w, _: spanned(v, w, confidence))
+        cost = reaching(self._risk(elsewhere), weights, weighed.ends, lambda v, w, _: spanned(v, w, confidence))
         return low, high, *cost
 
     def _dearer(self, known: Known, swing: Swing, weights: Floats) -> NDArray[np.bool_]:
@@ -312,10 +330,26 @@ class Estimator:
 
     def _swing(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> Swing | None:
         """By how much accuracies are moved by draw, window and rate; None where all windows look as their shift scores say."""
-        rate = np.clip(weights.sum(axis=0) @ self.rates[rates], 0.0, 1.0)
-        counted = np.minimum(shrink, MOST / np.maximum(window.n, TINY))
-        excess = np.where(window.empty, 0.0, self._looks.excess(window, rate, counted))
+        excess = np.where(window.empty, 0.0, self._looks.excess(window, *self._seen(window, weights, shrink, rates)))
         return swing_of(excess, self._ways[:, rates], weights) if excess.any() else None
+
+    def _lean(self, window: Window, weights: Floats, known: Known, shrink: Floats, rates: slice) -> Floats | None:
+        """By how much right or wrong answers are moved in windows unlike all that was calibrated; None where none is."""
+        if not self._unlike.trust:
+            return None
+        accuracy = np.einsum("bwg,bwg->w", self._usual(weights), known.right / known.total)
+        return self._unlike.lean(window, *self._seen(window, weights, shrink, rates), accuracy)
+
+    def _seen(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> tuple[Floats, Floats]:
+        """The mean rate of each window, and what part of its events is counted as independent."""
+        rate = np.clip(weights.sum(axis=0) @ self.rates[rates], 0.0, 1.0)
+        return rate, np.minimum(shrink, MOST / np.maximum(window.n, TINY))
+
+    def _usual(self, weights: Floats) -> Floats:
+        """The weights if the shift is nearly of a kind that was calibrated."""
+        usual = weights * self.draws.usual[:, None, None]
+        usual /= usual.sum(axis=(0, 2))[:, None]
+        return usual
 
     def _elsewhere(self, known: Known, rates: slice, swing: Swing | None) -> Known:
         """What may be right under a kind of shift that is none of the calibrated."""
@@ -344,32 +378,10 @@ class Estimator:
         if self._answers is not None:
             right, wrong = self._answers
             return np.asarray(known.right * ((right - wrong) / known.total) + wrong)
-        given = {**self.constants, **dict(self._live(known))}
+        seen = live(self.tree, known, self.separation.cut, lambda b: self._known(known.window, known.clean_share, b))
+        given = {**self.constants, **dict(seen)}
         result = np.asarray(expectation(self.tree, {name: given[name] for name in self.tree.parameters}))
         return np.broadcast_to(result, known.clean.shape)
-
-    def _live(self, whole: Known) -> Iterator[tuple[str, Floats]]:
-        """The tree's live parameters: what the events of the window are, by draw and rate. What cannot happen has probability 0."""
-        wanted = set(self.tree.parameters) & set(LIVE_PARAMETERS)
-        parts = {"": whole}
-        if wanted - {"p_shift", "accuracy_clean", "accuracy_shifted"}:
-            for name, bins in (
-                ("_detected", slice(self.separation.cut, None)),
-                ("_undetected", slice(0, self.separation.cut)),
-            ):
-                part = self._known(whole.window, whole.clean_share, bins)
-                parts[name] = part if whole.way is None else whole.way(part)
-        if "p_shift" in wanted:
-            yield "p_shift", share_of(whole.shifted, whole.total)
-        if "tpr" in wanted:
-            yield "tpr", share_of(parts["_detected"].shifted, whole.shifted)
-        if "tnr" in wanted:
-            yield "tnr", share_of(parts["_undetected"].clean, whole.clean)
-        for name, part in parts.items():
-            if f"accuracy_clean{name}" in wanted:
-                yield f"accuracy_clean{name}", share_of(part.right_clean, part.clean)
-            if f"accuracy_shifted{name}" in wanted:
-                yield f"accuracy_shifted{name}", share_of(part.right_shifted, part.shifted)
 
     def _exceeding(self, known: Known, rates: slice, swing: Swing | None, weights: Floats) -> tuple[Floats, Floats]:
         """How likely the risk is above what is tolerable, and how likely it is not.
@@ -385,13 +397,3 @@ class Estimator:
         odd, not_odd = divided(self._risk(self._elsewhere(known, rates, swing)) > self.tolerable, weights)
         as_seen = self._dearer(known, swing, weights) & (over > odd)
         return np.where(as_seen, over, odd), np.where(as_seen, under, not_odd)
-
-
-def _span(likely: NDArray[np.bool_]) -> slice:
-    found = np.flatnonzero(likely)
-    return slice(int(found[0]), int(found[-1]) + 1)
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence lies between 0 and 1, found {confidence}")

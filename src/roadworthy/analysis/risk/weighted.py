@@ -57,7 +57,7 @@ def among(values: Floats, weights: Floats, least: float, greatest: float) -> His
     total = np.zeros(size)
     total += np.bincount(at, (weights - upper).ravel(), minlength=size)
     total += np.bincount(at + 1, upper.ravel(), minlength=size)
-    return Histogram(points, total.reshape(windows, -1))
+    return Histogram(points, total.reshape(windows, RESOLUTION + 1))
 
 
 def spanned(values: Floats, weights: Floats, confidence: float) -> tuple[Floats, Floats]:
@@ -194,3 +194,19 @@ def beta_on(rates: Floats, prior: tuple[float, float], *, ends: float = 0.0) -> 
     found = np.diff(below) * (1.0 - 2.0 * ends)
     found[[0, -1]] += ends
     return np.maximum(found, 1e-12)
+
+
+def span_of(likely: NDArray[np.bool_]) -> slice:
+    """From the first to the last that is likely.
+
+    >>> span_of(np.array([False, True, False, True, False]))
+    slice(1, 4, None)
+    """
+    found = np.flatnonzero(likely)
+    return slice(int(found[0]), int(found[-1]) + 1)
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse what is no confidence."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence lies between 0 and 1, found {confidence}")
