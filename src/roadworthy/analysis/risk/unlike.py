@@ -10,8 +10,8 @@ et al. 2022; `confidence.Atc`), here by bins of the model of being right if clea
   kind at the window's rate; the part of Pearson's chi-square that chance does not explain is the weight (as in `misfit`).
 
 Found on the twelve kinds of shift of `studies/runtime-risk`: with one kind calibrated the error of the accuracy falls from .069 to
-.062, and where the kind that streams was calibrated nothing changes. Twelve other kinds gained as much, when the form stood and before
-the constants were settled with both in view.
+.062, and where the kind that streams was calibrated nothing changes. Twelve other kinds gained as much, when the
+form stood; the constants were then settled with both in view.
 
 >>> from roadworthy.analysis.risk.cells import calibrate
 >>> rng = np.random.default_rng(0)
