@@ -124,3 +124,19 @@ def test_a_missed_stretch_is_brief_if_it_never_fills_the_window():
     noticed = alarm_record([6, 20], [9], due, window=7)
     assert (noticed.missed, noticed.missed_brief) == (0, 0)
     assert (record + record).missed_brief == 4
+
+
+@given(
+    rates=st.lists(st.sampled_from([0.0, 0.1, 0.9]), min_size=1, max_size=40),
+    window=st.integers(1, 6),
+    data=st.data(),
+)
+@settings(max_examples=80, deadline=None)
+def test_an_alarm_is_due_late_early_or_false_by_what_its_window_holds(rates, window, data):
+    """0.9 is intolerable, 0.1 is not; every event is of one sort alone, and so is an alarm at it."""
+    raised = sorted(data.draw(st.sets(st.integers(0, len(rates) - 1))))
+    rate = np.array(rates)
+    record = alarm_record(raised, [], rate > 0.5, window=window, shifted=rate > 0)
+    worst = [max(rates[max(i + 1 - window, 0) : i + 1]) for i in range(len(rates))]
+    assert (record.quiet, record.tolerable) == (worst.count(0.0), worst.count(0.1))
+    assert (record.false, record.early) == tuple([worst[i] for i in raised].count(r) for r in (0.0, 0.1))

@@ -34,6 +34,7 @@ from roadworthy.analysis.risk.told import Teller
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_tables import ScoreTable, checked_kinds, open_scores, read_scores
+from roadworthy.execution.shared_rows import shared_rows
 from roadworthy.monitor import Bundle, Windows
 from roadworthy.monitor.before_release import tolerated
 from roadworthy.registry import did_you_mean
@@ -117,6 +118,7 @@ def _detectors(spec: DetectorSpec) -> Iterator[Detector]:
 def _bundled(spec: Simulation) -> Source:
     bundle = Bundle.load(spec.base / str(spec.calibration.bundle))
     pool, _, said = _pool(spec, spec.stream.scores, ("stream", "scores"), truth=spec.stream.truth)
+    _check_kinds(spec, pool)
     note = "nothing can check that the stream's rows are not those the bundle was calibrated on: take others"
     return _drawing(
         spec, Teller(bundle.estimator, confidence=spec.confidence), pool, bundle=bundle, notes=(*said, note)
@@ -125,6 +127,7 @@ def _bundled(spec: Simulation) -> Source:
 
 def _of_table(spec: Simulation) -> Source:
     pool, groups, notes = _pool(spec, spec.stream.scores, ("stream", "scores"), truth=spec.stream.truth)
+    _check_kinds(spec, pool)
     apart = spec.calibration.scores is not None
     learned, of, said = _Drawn(pool, groups, ())
     if apart:
@@ -138,7 +141,11 @@ def _of_table(spec: Simulation) -> Source:
         kept = ~learned.of(spec.calibration.without)
     except ValueError as error:
         raise spec.error(("calibration", "without"), str(error)) from error
-    if not apart:
+    if "cbpe" in spec.estimators:
+        _check_confidence(spec, learned)
+    if apart:
+        notes = (*notes, *_met_before(spec, pool, learned.taken(kept)))
+    else:
         half = _half(pool, groups, np.random.default_rng([spec.seed, 2]))
         kept &= half
         # A group that was calibrated on is not streamed, whatever the kind of its rows.
@@ -284,16 +291,51 @@ def _allowed_for(spec: Simulation, calibration: Calibration) -> tuple[str, ...]:
     )
 
 
+def _check_kinds(spec: Simulation, pool: Pool) -> None:
+    """Kinds that the stream is to have are kinds of its table."""
+    try:
+        pool.of(spec.stream.kinds or ())
+    except ValueError as error:
+        raise spec.error(("stream", "kinds"), str(error)) from error
+
+
+def _check_confidence(spec: Simulation, rows: Pool) -> None:
+    """The table has the score that cbpe reads, be it named in the file or not."""
+    name = spec.confidence_from
+    if name in rows.columns:
+        return
+    there = f"the table has no score {name!r}{did_you_mean(name, rows.columns)}; it has {', '.join(rows.columns)}"
+    some = next(iter(rows.columns))
+    if "confidence_from" in spec.model_fields_set:
+        raise spec.error(("confidence_from",), f"cbpe reads the classifier's confidence from this score, and {there}")
+    raise spec.error(
+        ("estimators", spec.estimators.index("cbpe")),
+        f"cbpe reads the classifier's confidence from a score, {name} where confidence_from names no other, and {there}. Name "
+        f"the score that falls with confidence, as in confidence_from: {some}, or leave cbpe out",
+    )
+
+
 def _cbpe(spec: Simulation, rows: Pool) -> Cbpe:
     """Fitted, as its authors do, on clean rows alone."""
-    name = spec.confidence_from
-    if name not in rows.columns:
-        near = did_you_mean(name, rows.columns)
-        raise spec.error(
-            ("confidence_from",), f"the table has no score {name!r}{near}; it has {', '.join(rows.columns)}"
-        )
-    clean = rows.of((CLEAN,))
-    return Cbpe.fit(1.0 - rows.columns[name][clean], rows.correct[clean])
+    confidence = 1.0 - rows.columns[spec.confidence_from]
+    some = rows.of((CLEAN,)) & np.isfinite(confidence)
+    try:
+        return Cbpe.fit(confidence[some], rows.correct[some])
+    except ValueError as error:
+        raise spec.error(("confidence_from",), f"cbpe learns from clean rows that have this score: {error}") from error
+
+
+def _met_before(spec: Simulation, pool: Pool, learned: Pool) -> tuple[str, ...]:
+    """That rows to draw from are rows that were calibrated on: those of the same file, or that are the same number by number."""
+    wanted = pool.taken(pool.of((CLEAN, *(spec.stream.kinds or pool.kinds))))
+    same = (spec.base / str(spec.stream.scores)).samefile(spec.base / str(spec.calibration.scores))
+    shared = int(np.isin(wanted.kind, learned.kind).sum()) if same else shared_rows(wanted, learned)
+    if not shared:
+        return ()
+    return (
+        f"{shared:,} of {wanted.n:,} rows to draw from are calibrated on as well, which makes errors look smaller than they are: "
+        "take other rows, or leave calibration.scores out, and the stream's table is divided between the two",
+    )
 
 
 def _compiled(spec: Simulation, teller: Teller) -> Bundle | None:

@@ -129,7 +129,7 @@ def _case(spec: Simulation, source: Source, number: int, show: Progress) -> Case
             monitor = Monitor(source.bundle)
             shrink = 1.0 / np.array(list(_watched(monitor, cells, spec.window)))[: len(counts)]
             if source.bundle.alarm is not None:
-                found = _alarms(monitor, source.bundle.alarm.window, truths[-1])
+                found = _alarms(monitor, source.bundle.alarm.window, truths[-1], stream.shift.rate > 0)
                 record = found if record is None else record + found
         show.advance(part + rest)
         for name in spec.estimators:
@@ -172,6 +172,6 @@ def _watched(monitor: Monitor, cells: np.ndarray, window: int) -> Iterator[float
         yield monitor.autocorrelation_time
 
 
-def _alarms(monitor: Monitor, window: int, truth: Truth) -> AlarmRecord:
+def _alarms(monitor: Monitor, window: int, truth: Truth, shifted: np.ndarray) -> AlarmRecord:
     raised, cleared = ([a.event - 1 for a in monitor.alarms if a.kind == kind] for kind in ("raised", "cleared"))
-    return alarm_record(raised, cleared, truth.due, window=window)
+    return alarm_record(raised, cleared, truth.due, window=window, shifted=shifted)

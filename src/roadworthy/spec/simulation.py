@@ -216,7 +216,7 @@ class Simulation(_Strict):
     alarm: AlarmSpec = Field(default_factory=lambda: AlarmSpec.model_validate({}))
     estimators: list[EstimatorName] = Field(default_factory=lambda: list(USUAL), min_length=1)
     confidence_from: str = Field(
-        "max_softmax", description="cbpe: the score that is 1 minus the classifier's confidence"
+        "max_softmax", description="cbpe: the score that falls with the classifier's confidence, best 1 minus it"
     )
     window: int = Field(100, ge=2, description="Events of one estimate")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals")

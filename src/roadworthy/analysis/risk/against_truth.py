@@ -190,11 +190,15 @@ class AlarmRecord:
     delays: tuple[int, ...] = field(default=())
     """Events from the beginning of a stretch to the alarm, of those in which there was one; 0 if it stood already."""
     false: int = 0
-    """Alarms raised where none was due, nor had been within the window."""
+    """Alarms raised where no event of the window came under shift: the ones of which a rate is promised."""
     quiet: int = 0
     """Events at which an alarm would have been false."""
     missed_brief: int = 0
     """Stretches without an alarm that were shorter than its window, and so never filled it."""
+    early: int = 0
+    """Alarms raised under shift at which none was due, nor had been within the window: of these nothing is promised."""
+    tolerable: int = 0
+    """Events at which an alarm would have been one of these."""
 
     @property
     def missed(self) -> int:
@@ -213,15 +217,28 @@ class AlarmRecord:
             self.false + other.false,
             self.quiet + other.quiet,
             self.missed_brief + other.missed_brief,
+            self.early + other.early,
+            self.tolerable + other.tolerable,
         )
 
 
-def alarm_record(raised: Sequence[int], cleared: Sequence[int], due: NDArray[np.bool_], *, window: int) -> AlarmRecord:
+def alarm_record(
+    raised: Sequence[int],
+    cleared: Sequence[int],
+    due: NDArray[np.bool_],
+    *,
+    window: int,
+    shifted: NDArray[np.bool_] | None = None,
+) -> AlarmRecord:
     """Match alarms (by the number of the event that raised or cleared them) with the stretches in which they were due.
+
+    `shifted` says at which events there was shift, if only as much as is tolerable; by default where an alarm was due.
 
     >>> due = np.array([False] * 5 + [True] * 5 + [False] * 10)
     >>> alarm_record([7, 18], [12], due, window=3)
-    AlarmRecord(due=1, delays=(2,), false=1, quiet=13, missed_brief=0)
+    AlarmRecord(due=1, delays=(2,), false=1, quiet=13, missed_brief=0, early=0, tolerable=0)
+    >>> alarm_record([7, 18], [12], due, window=3, shifted=due | (np.arange(20) >= 15))
+    AlarmRecord(due=1, delays=(2,), false=0, quiet=8, missed_brief=0, early=1, tolerable=5)
     """
     edges = np.diff(np.concatenate([[0], due.astype(np.int8), [0]]))
     starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
@@ -235,9 +252,23 @@ def alarm_record(raised: Sequence[int], cleared: Sequence[int], due: NDArray[np.
             delays.append(int(alarmed[start:stop].argmax()))
         else:
             brief += int(stop - start < window)
-    past = np.concatenate([[0], np.cumsum(due)])
-    event = np.arange(len(due))
-    quiet = past[event + 1] - past[np.maximum(event + 1 - window, 0)] == 0
+    none_due = _none_within(due, window)
+    quiet = none_due if shifted is None else none_due & _none_within(shifted, window)
+    tolerable, at = none_due & ~quiet, np.asarray(raised, dtype=np.int64)
     return AlarmRecord(
-        len(starts), tuple(delays), int(quiet[list(raised)].sum()) if len(raised) else 0, int(quiet.sum()), brief
+        len(starts),
+        tuple(delays),
+        int(quiet[at].sum()),
+        int(quiet.sum()),
+        brief,
+        int(tolerable[at].sum()),
+        int(tolerable.sum()),
     )
+
+
+def _none_within(events: NDArray[np.bool_], window: int) -> NDArray[np.bool_]:
+    """At which events none of the last `window` is one of these."""
+    past = np.concatenate([[0], np.cumsum(events)])
+    number = np.arange(len(events))
+    none: NDArray[np.bool_] = past[number + 1] - past[np.maximum(number + 1 - window, 0)] == 0
+    return none

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roadworthy.cli import showing
-from roadworthy.cli.amounts import cost_of, priced
+from roadworthy.cli.amounts import cost_of, many, priced
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,6 +99,8 @@ def _alarms(record: AlarmRecord) -> dict[str, Any]:
         "delays": list(record.delays),
         "false": record.false,
         "quiet_events": record.quiet,
+        "under_tolerable_shift": record.early,
+        "tolerable_shift_events": record.tolerable,
     }
 
 
@@ -208,7 +210,21 @@ def _said(record: AlarmRecord, simulated: Simulated) -> str:
             f"Alarms: due in {stretches(record.due)} {limit}; raised in {len(late)}, after a median of "
             f"{late[len(late) // 2]:,} events (at most {late[-1]:,}); {record.missed} missed"
         )
-    return f"{came}.{_brief(record, simulated)} {record.false} false in {record.quiet:,} events at which none was due."
+    return f"{came}.{_brief(record, simulated)} {_undue(record)}"
+
+
+def _undue(record: AlarmRecord) -> str:
+    """Alarms where none was due: false ones, of which a rate is accepted, apart from those under a shift that is tolerable."""
+    if record.quiet:
+        said = f"Without shift: {record.false} false in {many(record.quiet, 'event')}."
+    else:
+        said = "No window is without shift, so that nothing is said of false alarms."
+    if not record.tolerable:
+        return said
+    return (
+        f"{said} Under shift that is still tolerable: {record.early} in {many(record.tolerable, 'event')}; the rate of false "
+        "alarms that is accepted is one of streams without shift."
+    )
 
 
 def _brief(record: AlarmRecord, simulated: Simulated) -> str:
