@@ -274,7 +274,7 @@ def test_scores_of_another_name_can_be_pointed_at(cli, bundle, tmp_path):
         ("kind,knn\nclean,1\nfog,2\n", (), "answer_correct, prediction_correct) for whether the answer was right"),
         ("kind,was_right,knn\nclean,1,1\nfog,0,2\n", (), "did you mean --correct was_right?"),
         ("correct,knn\n1,1\n0,2\n", (), "'kind' (or role, shift, fold, condition,"),
-        ("kind,correct,knn\nclean,1,1\nfog,0,inf\n", (), "row 2: knn is inf"),
+        ("kind,correct,knn\nclean,1,1\nfog,0,inf\n", (), "row 2 (line 3): knn is inf"),
         ("kind,correct,knn\nclean,1,\nfog,0,\n", (), "knn"),
         ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--cost", "wrong"), "a name and a number"),
         ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--cost", "right=1"), "--cost wrong="),

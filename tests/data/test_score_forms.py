@@ -74,25 +74,25 @@ def test_a_file_in_latin_1_is_refused_with_what_to_do(tmp_path, place):
 
 def test_a_line_of_another_length_is_named_in_a_latin_1_file_too(tmp_path):
     (tmp_path / "x.csv").write_bytes((PLAIN + "grün,1,2\n").encode("latin-1"))
-    assert "x.csv, line 4 has 3 cells, the header has 5" in refusal(tmp_path / "x.csv")
+    assert "x.csv, row 3 (line 4) has 3 cells, the header has 5" in refusal(tmp_path / "x.csv")
 
 
 def test_commas_that_may_be_thousands_are_refused_with_row_and_value(tmp_path):
     said = refusal(written(tmp_path, 'energy,knn\n"1,234",1\n'))
-    assert "row 1: energy is '1,234', which is no number; write 1.234" in said
+    assert "row 1 (line 2): energy is '1,234', which is no number; write 1.234" in said
 
 
 @pytest.mark.parametrize(("cell", "advice"), [("96.6%", "write 0.966"), ("1.5x", "leave the cell empty")])
 def test_a_column_of_no_numbers_is_refused_by_row_and_value(tmp_path, cell, advice):
     said = refusal(written(tmp_path, f"kind,correct,msp\nclean,1,{cell}\nfog,0,{cell}\n"))
-    assert f"row 1: msp is {cell!r}, which is no number" in said and advice in said
+    assert f"row 1 (line 2): msp is {cell!r}, which is no number" in said and advice in said
     same = refusal(written(tmp_path, f"kind,correct,msp\nclean,1,{cell}\nfog,0,{cell}\n"), columns=["msp"])
-    assert f"row 1: msp is {cell!r}" in same and advice in same
+    assert f"row 1 (line 2): msp is {cell!r}" in same and advice in same
 
 
 def test_a_line_of_another_length_is_named(tmp_path):
     text = 'a,b,c\n1,2,"x\ny"\n\n1,2\n'
-    assert "scores.csv, line 5 has 2 cells, the header has 3" in refusal(written(tmp_path, text))
+    assert "scores.csv, row 2 (line 5) has 2 cells, the header has 3" in refusal(written(tmp_path, text))
 
 
 @pytest.mark.parametrize(("factor", "name"), [(1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds")])
@@ -113,7 +113,10 @@ def test_times_in_parts_of_a_second_are_read_with_a_note(tmp_path, factor, name,
 def test_times_in_two_units_are_refused_by_row(tmp_path):
     rows = "".join(f"{1772409600 + i},1\n" for i in range(1_000_000)) + "1772409600000,1\n"
     said = refusal(written(tmp_path, "time,energy\n" + rows))
-    assert "row 1,000,001: time 1772409600000 looks like milliseconds; seconds since 1970 are expected" in said
+    assert (
+        "row 1,000,001 (line 1,000,002): time 1772409600000 looks like milliseconds; seconds since 1970 are expected"
+        in said
+    )
 
 
 @given(st.floats(-1e11, 1e11))

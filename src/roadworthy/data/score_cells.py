@@ -13,6 +13,7 @@ roadworthy.data.samples.DataError: today.csv, row 2: knn is inf; a score must be
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,8 +24,8 @@ from roadworthy.data.score_forms import no_number
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RIGHT = frozenset({"1", "1.0", "true", "t", "yes", "y", "right", "correct"})
-WRONG = frozenset({"0", "0.0", "false", "f", "no", "n", "wrong", "incorrect"})
+RIGHT = frozenset({"1", "1.0", "true", "t", "yes", "y", "right", "correct", "ok", "pass", "passed"})
+WRONG = frozenset({"0", "0.0", "false", "f", "no", "n", "wrong", "incorrect", "fail", "failed"})
 UNKNOWN = frozenset({"", "nan", "na", "n/a", "none", "null"})
 
 LATEST = 1e11
@@ -41,14 +42,21 @@ class Part(NamedTuple):
 
 
 class Where(NamedTuple):
-    """Which file, and how many rows come before these."""
+    """Which file, how many rows come before these, and on which line of the file a row stands, where it has lines."""
 
     file: str
     start: int
+    line_of: Callable[[int], int | None] | None = None
 
     def row(self, index: int) -> str:
-        """A row as people count them: the first after the column names is 1."""
-        return f"{self.file}, row {self.start + index + 1:,}"
+        """A row as people count them: the first after the column names is 1; with its line, for those who open the file.
+
+        >>> Where("today.csv", 0).row(1), Where("today.csv", 0, lambda row: row + 1).row(1)
+        ('today.csv, row 2', 'today.csv, row 2 (line 3)')
+        """
+        number = self.start + index + 1
+        line = None if self.line_of is None else self.line_of(number)
+        return f"{self.file}, row {number:,}" + ("" if line is None else f" (line {line:,})")
 
 
 def scores(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray:
@@ -81,8 +89,8 @@ def outcomes(cells: pa.ChunkedArray, column: str, where: Where) -> tuple[np.ndar
         if known is None:
             row = int(np.argmax(dictionary.at == at))
             raise DataError(
-                f"{where.row(row)}: {column} is {value!r}; 1, true, yes or right, or 0, false, no or wrong were expected "
-                "(choose another column with --correct COLUMN)"
+                f"{where.row(row)}: {column} is {value!r}; what is taken is 1, true, yes, right, correct, ok or pass, and 0, "
+                "false, no, wrong, incorrect or fail (choose another column with --correct COLUMN)"
             )
         meaning[at] = known
     found = np.where(dictionary.at < 0, -1, meaning[dictionary.at] if len(meaning) else -1)

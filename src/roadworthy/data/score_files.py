@@ -6,14 +6,16 @@ whole numbers may go on with fractions, and a word among them is refused by its 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roadworthy.data.samples import DataError
+from roadworthy.data.score_cells import Where
 from roadworthy.data.score_forms import (
     TEXT,
     Form,
@@ -44,19 +46,44 @@ class Opened:
 
     path: Path
     header: tuple[str, ...]
+    """Names of columns, without spaces around them."""
     first: pa.Table = field(repr=False)
     form: Form = field(default_factory=Form)
+    spaced: Mapping[str, str] = field(default_factory=dict)
+    """Names that have spaces around them in the file, by what they are without."""
 
     def pieces(self, columns: Sequence[str], scores: set[str], rows: int) -> Iterator[pa.Table]:
         """These columns, so many rows at a time."""
         wanted = list(dict.fromkeys(columns))
+        there = [self.spaced.get(c, c) for c in wanted]
+        for piece in self._pieces(wanted, there, scores, rows):
+            yield piece.rename_columns(wanted) if there != wanted else piece
+
+    def _pieces(self, wanted: list[str], there: list[str], scores: set[str], rows: int) -> Iterator[pa.Table]:
+        """The same, by the names that stand in the file."""
         if self.path.suffix.lower() in PARQUET:
-            return _parquet_pieces(self.path, wanted, rows)
+            return _parquet_pieces(self.path, there, rows)
         import pyarrow as pa
 
-        truths = {c for c in wanted if pa.types.is_boolean(self.first.schema.field(c).type)}
-        kinds = {c: pa.float64() if c in scores else pa.string() for c in wanted if c not in truths}
-        return _text_pieces(self.path, self.form, wanted, kinds)
+        kinds = {
+            name: pa.float64() if c in scores else pa.string()
+            for c, name in zip(wanted, there, strict=True)
+            if not pa.types.is_boolean(self.first.schema.field(c).type)
+        }
+        return _text_pieces(self.path, self.form, there, kinds)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not as one would expect of such a file."""
+        said = ", ".join(map(repr, self.spaced.values()))
+        spaces = (f"names of columns are read without the spaces around them: {said}",) if said else ()
+        return (*self.form.notes(self.path.name), *spaces)
+
+    def line_of(self, row: int) -> int | None:
+        """The line of a text file on which a row ends; the file is read once more, for one that is refused anyway."""
+        if self.path.suffix.lower() in PARQUET:
+            return None
+        return next((line for number, line, _ in _rows(self.path, self.form) if number == row), None)
 
     @property
     def rows(self) -> int | None:
@@ -96,7 +123,7 @@ class Opened:
         """The sentence that refuses it."""
         for row, cell in enumerate(self.first[column].to_pylist()):
             if cell is not None and str(cell).strip() not in NOTHING and not is_number(str(cell)):
-                return f"{self.path.name}, row {row + 1:,}: {column} {no_number(str(cell))}"
+                return f"{Where(self.path.name, 0, self.line_of).row(row)}: {column} {no_number(str(cell))}"
         return f"{self.path.name}: {column} is empty where the table begins, so that it cannot be a score"
 
     def empty(self, column: str) -> bool:
@@ -123,7 +150,7 @@ def open_table(path: Path) -> Opened:
     else:
         known = ", ".join([*TEXT, *(f"{t}.gz" for t in TEXT), *PARQUET])
         raise DataError(f"{path.name}: tables of scores end in {known}; rename it, or save it as one of them")
-    header = tuple(first.column_names)
+    header = tuple(name.strip() for name in first.column_names)
     twice = sorted({h for h in header if header.count(h) > 1})
     if twice:
         raise DataError(
@@ -132,7 +159,8 @@ def open_table(path: Path) -> Opened:
         )
     if not len(first):
         raise DataError(f"{path.name} has column names but no rows; one row an event was expected")
-    return Opened(path, header, first, form)
+    spaced = {h: name for h, name in zip(header, first.column_names, strict=True) if h != name}
+    return Opened(path, header, first.rename_columns(list(header)), form, spaced)
 
 
 def _parquet_first(path: Path) -> pa.Table:
@@ -217,7 +245,7 @@ def _text_error(path: Path, form: Form, error: Exception, *, columns: Sequence[s
     conversion = re.search(r"invalid value '(.*)'", said)
     if conversion:
         found = _where_cell(path, form, conversion[1], columns)
-        place = f"row {found[0]:,}: {found[1]}" if found else "a score"
+        place = f"row {found.row:,} (line {found.line:,}): {found.column}" if found else "a score"
         return DataError(f"{path.name}, {place} {no_number(conversion[1])}")
     if re.search(r"Expected \d+ columns, got \d+", said):
         return DataError(_ragged(path, form) or f"{path.name}: {said}")
@@ -225,29 +253,43 @@ def _text_error(path: Path, form: Form, error: Exception, *, columns: Sequence[s
 
 
 def _ragged(path: Path, form: Form) -> str | None:
-    """The first line that has more or fewer cells than the header; the file is read once more, since it is refused anyway."""
-    with lines_of(path) as lines:
-        reader = csv.reader(lines, delimiter=form.delimiter)
-        header = next((row for row in reader if row), [])
-        for row in reader:
-            if row and len(row) != len(header):
-                return (
-                    f"{path.name}, line {reader.line_num:,} has {len(row)} cells, the header has {len(header)}; "
-                    "fill or quote the cells of that line"
-                )
+    """The first row that has more or fewer cells than the header."""
+    width = 0
+    for number, line, cells in _rows(path, form):
+        width = width or len(cells)
+        if len(cells) != width:
+            return (
+                f"{path.name}, row {number:,} (line {line:,}) has {len(cells)} cells, the header has {width}; "
+                "fill or quote the cells of that line"
+            )
     return None
 
 
-def _where_cell(path: Path, form: Form, text: str, columns: Sequence[str]) -> tuple[int, str] | None:
-    """The row and column of a cell; the file is read once more, since it is refused anyway."""
-    with lines_of(path) as lines:
-        reader = csv.reader(lines, delimiter=form.delimiter)
-        header = next(reader, [])
-        for row, cells in enumerate(reader, start=1):
-            for name, cell in zip(header, cells, strict=False):
-                if cell == text and name in columns:
-                    return row, name
+class _Cell(NamedTuple):
+    row: int
+    line: int
+    column: str
+
+
+def _where_cell(path: Path, form: Form, text: str, columns: Sequence[str]) -> _Cell | None:
+    """The first cell of these columns that has this text."""
+    header: list[str] = []
+    for number, line, cells in _rows(path, form):
+        header = header or cells
+        for name, cell in zip(header, cells, strict=False):
+            if number and cell == text and name in columns:
+                return _Cell(number, line, name.strip())
     return None
+
+
+def _rows(path: Path, form: Form) -> Iterator[tuple[int, int, list[str]]]:
+    """Rows of a text file, the header as row 0, with the line each ends on; an empty line is none, as it is none in the table."""
+    with lines_of(path) as lines, contextlib.suppress(csv.Error):
+        reader, number = csv.reader(lines, delimiter=form.delimiter), 0
+        for cells in reader:
+            if cells:
+                yield number, reader.line_num, cells
+                number += 1
 
 
 def _sentence(error: Exception) -> str:

@@ -20,7 +20,7 @@ roadworthy.data.samples.DataError: day.csv has no column 'weather'; it has: kind
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,57 +30,23 @@ import numpy as np
 from roadworthy.data import score_cells
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_cells import Where
+from roadworthy.data.score_columns import CLEAN, MEANING, NAMES, OTHER_NAMES, absent, named, suggested
 from roadworthy.data.score_doubts import doubts, is_no_score
 from roadworthy.data.score_files import Opened, open_table
-from roadworthy.registry import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CLEAN = "clean"
 CLEAN_NAMES = frozenset(
     {CLEAN, "ind", "ind_val", "ind_test", "in_distribution", "in-distribution", "nominal", "none", ""}
 )
 """What tables call rows without shift, in small letters."""
 TRAINING_NAMES = frozenset({"train", "training"})
 """Rows that the model was trained on: they are neither clean nor shifted, but too good to be true."""
-NAMES: dict[str, tuple[str, ...]] = {
-    "kind": ("kind", "role", "shift", "fold"),
-    "correct": ("correct",),
-    "group": ("group",),
-    "time": ("time",),
-    "id": ("id",),
-}
-"""What is in a column -> the names it is looked for under, first come first served."""
-OTHER_NAMES: dict[str, tuple[str, ...]] = {
-    "kind": ("condition", "corruption", "perturbation", "shift_kind", "shift_type", "domain"),
-    "correct": ("is_correct", "right", "is_right", "answer_correct", "prediction_correct"),
-    "group": ("group_id", "patient", "patient_id", "session", "session_id", "drive", "drive_id"),
-    "time": ("timestamp", "datetime", "date_time", "event_time", "created_at", "ts", "date"),
-    "id": ("event_id", "image_id", "sample_id", "case_id", "request_id", "uuid"),
-}
-"""The same, where it is said that the column was taken."""
-SOUNDS_LIKE: dict[str, tuple[str, ...]] = {
-    "kind": ("kind", "shift", "condition", "corrupt", "weather", "domain"),
-    "correct": ("correct", "right", "success"),
-    "group": ("group", "patient", "session", "drive"),
-    "time": ("time", "date"),
-    "id": ("_id", "id_", "uuid"),
-}
-"""Parts of a column's name by which it is suggested where something is missing."""
-MEANING = {
-    "kind": f"the kind of shift of each row ({CLEAN!r} where there is none)",
-    "correct": "whether the answer was right",
-    "group": "what belongs together",
-    "time": "when it happened",
-    "id": "the event's name",
-}
 ENOUGH = 20
 """Rows from which on whole numbers in a row are no accident."""
 ROWS = 65_536
 """Of one piece."""
-LEAST_LETTERS = 3
-"""Letters that two names must share at their beginning to be taken for one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +113,7 @@ class ScoreFile:
 
     def _table(self, piece: pa.Table, start: int, kinds: dict[str, int]) -> ScoreTable:
         """A piece; `kinds` are those up to here, with the first row of each: what they mean together is no matter of a piece."""
-        where = Where(self.path.name, start)
+        where = Where(self.path.name, start, self.opened.line_of)
         columns = {name: score_cells.scores(piece[c], c, where) for name, c in self.scores.items()}
         given: dict[str, Any] = dict.fromkeys(NAMES)
         labelled = None
@@ -186,8 +152,9 @@ def open_scores(
     """
     opened = open_table(Path(path))
     given = {"kind": kind, "correct": correct, "group": group, "time": time, "id": id}
+    given = {role: None if column is None else column.strip() for role, column in given.items()}
     found, notes = _found(opened, given, needs, skips)
-    taken = {c for role in NAMES for c in (found.get(role) or _named(opened.header, role),) if c is not None}
+    taken = {c for role in NAMES for c in (found.get(role) or named(opened.header, role),) if c is not None}
     scores, more = _scores_of(opened, columns, taken)
     part = score_cells.part_of_a_second(opened.first[found["time"]]) if "time" in found else None
     if part is not None:
@@ -195,7 +162,7 @@ def open_scores(
     if "time" in found and score_cells.without_zone(opened.first[found["time"]]):
         notes.append(f"{found['time']} has dates without a time zone, which are read as UTC")
     cleans = () if clean is None else (clean,) if isinstance(clean, str) else tuple(clean)
-    notes = [*opened.form.notes(opened.path.name), *notes, *more]
+    notes = [*opened.notes, *notes, *more]
     return ScoreFile(opened.path, opened.header, found, scores, tuple(notes), opened, cleans, part)
 
 
@@ -205,19 +172,19 @@ def _found(
     """What is in a column -> the column, and which of them were taken by another name."""
     found: dict[str, str] = {}
     taken = []
-    for role, named in given.items():
-        chosen = named if named is not None else _named(opened.header, role)
-        if named is not None and named not in opened.header:
-            raise DataError(_absent(opened, named, f"--{role} COLUMN"))
+    for role, asked in given.items():
+        chosen = asked if asked is not None else named(opened.header, role)
+        if asked is not None and asked not in opened.header:
+            raise DataError(absent(opened.path.name, opened.header, asked, f"--{role} COLUMN"))
         if chosen is None and role in needs:
             raise DataError(
                 f"{opened.path.name} has no column {role!r} (or {', '.join((*NAMES[role], *OTHER_NAMES[role])[1:])}) for "
-                f"{MEANING[role]}{_suggested(opened.header, role, given)}; it has: "
+                f"{MEANING[role]}{suggested(opened.header, role, given)}; it has: "
                 f"{', '.join(opened.header)} (choose with --{role} COLUMN)"
             )
-        if chosen is not None and (role not in skips or named is not None):
+        if chosen is not None and (role not in skips or asked is not None):
             found[role] = chosen
-            if named is None and chosen.strip().lower() not in NAMES[role]:
+            if asked is None and chosen.lower() not in NAMES[role]:
                 taken.append(f"{chosen} for {role}")
     return found, [f"columns are taken by their names: {', '.join(taken)}"] if taken else []
 
@@ -329,15 +296,17 @@ def _scores_of(
 ) -> tuple[dict[str, str], list[str]]:
     """Which columns are scores, and what to remark about the others."""
     if columns is not None:
-        named = dict(columns) if isinstance(columns, Mapping) else {c: c for c in columns}
-        for name, column in named.items():
+        given = columns if isinstance(columns, Mapping) else {c.strip(): c for c in columns}
+        asked = {name: column.strip() for name, column in given.items()}
+        for name, column in asked.items():
             if column not in opened.header:
                 option = f"--score {name}=COLUMN" if isinstance(columns, Mapping) else "--score COLUMN"
-                raise DataError(_absent(opened, column, option, taken={*taken, *named.values()}))
+                free = [h for h in opened.header if h not in {*taken, *asked.values()}]
+                raise DataError(absent(opened.path.name, opened.header, column, option, free=free))
             silent = isinstance(columns, Mapping) and opened.empty(column)  # a stream may begin without a score
             if opened.numeric(column) is not True and not silent:
                 raise DataError(opened.why_no_score(column))
-        return named, []
+        return asked, []
     scores, notes = {}, []
     for column in opened.header:
         if column in taken:
@@ -363,38 +332,3 @@ def _scores_of(
 def _missing_scores(columns: Mapping[str, np.ndarray]) -> list[str]:
     found = [(name, int(np.isnan(c).sum()), len(c)) for name, c in columns.items()]
     return [f"score {name} is missing in {gone:,} of {n:,} rows" for name, gone, n in found if gone]
-
-
-def _first(header: Sequence[str], names: Sequence[str]) -> str | None:
-    lower = {h.strip().lower(): h for h in reversed(header)}
-    return next((lower[n] for n in names if n in lower), None)
-
-
-def _named(header: Sequence[str], role: str) -> str | None:
-    return _first(header, (*NAMES[role], *OTHER_NAMES[role]))
-
-
-def _suggested(header: Sequence[str], role: str, given: Mapping[str, str | None]) -> str:
-    """A column whose name sounds like it, and that is nothing else."""
-    free = [h for h in header if h not in given.values() and not any(_named([h], other) for other in NAMES)]
-    near = [h for h in free if any(part in h.lower() for part in SOUNDS_LIKE[role])]
-    return f" (did you mean --{role} {near[0]}?)" if near else ""
-
-
-def _absent(opened: Opened, column: str, option: str, *, taken: Collection[str] = ()) -> str:
-    free = [h for h in opened.header if h not in taken]
-    return (
-        f"{opened.path.name} has no column {column!r}{_meant(column, free)}; it has: "
-        f"{', '.join(opened.header)} (choose with {option})"
-    )
-
-
-def _meant(column: str, free: Sequence[str]) -> str:
-    """The free column that it may be: one that begins like it, whole (conf, confidence), or else one that is spelt much like it."""
-    word = column.strip().lower()
-    whole = [h for h in free if min(len(word), len(h)) >= LEAST_LETTERS and _begins(h.strip().lower(), word)]
-    return f" (did you mean {whole[0]!r}?)" if len(whole) == 1 else did_you_mean(column, free)
-
-
-def _begins(a: str, b: str) -> bool:
-    return a.startswith(b) or b.startswith(a)
