@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from roadworthy.monitor.alarms import Alarm, AlarmRule
 from roadworthy.monitor.audit import LAST
-from roadworthy.monitor.evidence import ROWS, Bets, Start, Stretch, Walked, bets_on, time_of, walk
-from roadworthy.monitor.labels import Audited, Weighed
+from roadworthy.monitor.evidence import ROWS, Bets, Change, Start, Stretch, bets_on, time_of, walk
+from roadworthy.monitor.labels import KEPT, Audited, Weighed
 from roadworthy.monitor.prices import Prices
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 HOLDS = math.log(200.0)
 """The evidence by which an alarm stays on where labels were corrected, or come for events before others."""
 SPARE = 500
-"""Labels beyond the last `LAST` that are gone through before the oldest are no longer."""
+AT_ONCE = LAST + SPARE
+"""Labels that are gone through at once: where there are more, the oldest are no longer, so many of them together."""
 ABOUT_TO_LEAVE = 4
 """Labels of so small a part of all events that are held, the oldest, are gone through a last time."""
 
@@ -72,6 +73,8 @@ class Reached(NamedTuple):
 
 
 NOTHING = Reached()
+_NONE = Stretch(np.zeros(0), np.zeros(0, dtype=bool), np.zeros(0), np.zeros((0, 2)), np.zeros(0))
+_NO_BETS = Bets(np.zeros((ROWS, 0)), np.zeros((ROWS, 0)), np.zeros(0), np.zeros(0))
 
 
 @dataclass
@@ -91,110 +94,97 @@ class ByLabels:
 
     def look(
         self, state: State, bundle: Bundle, *, time: float, scores_alarm: bool, warned: bool = False
-    ) -> Alarm | None:
-        """What is to be said now; nothing is cleared while the scores' own alarm is on.
+    ) -> list[Alarm]:
+        """What is to be said now; nothing is called cleared while the scores' own alarm is on.
 
         Where a replica's alarm is on (`warned`), as much raises it here as would keep it on there.
         """
-        rule, was_on = bundle.alarm, self.on
-        if rule is None or bundle.tolerable is None:
-            return None
-        self._let_go(state)
-        everything = _held(state)
-        settled = bisect_right(everything.keys, self.settled.key)
-        held = everything.after(settled)
-        if not held.labels:
-            return self._told(None, state, bundle, was_on, scores_alarm, Walked(self.settled.start.on, 0, -1, ()))
-        whole = _stretch(everything, state, bundle, shrink=1.0 / time)
-        stretch = whole.part(slice(settled, None))
-        bets = _bets(stretch, bundle, self.settled.start.ahead)
-        # That errors come together, those show as well that have been settled.
-        all_bets = _bets(whole, bundle, 0.0) if settled else bets
-        alike = time_of(whole, all_bets, held=time, together=rule.group_events)
-        judged_by = min(alike, self.time) if was_on else alike
-        raised, holds = _proven(rule, state, stretch), HOLDS if was_on or warned else math.inf
-        found = walk(bets, self.settled.start, time=judged_by, raised=raised, held=holds)
-        self.latest = Reached(held.keys[-1], Start(found.on, found.evidence, float(bets.ahead[-1])))
-        self.oldest = held.labels[0].time
-        self.time = judged_by if found.on else math.inf
-        said = self._told(_Judged(stretch, bets), state, bundle, was_on, scores_alarm, found)
-        if found.last >= 0 and not found.on:
-            # What was taken back by labels that came after it proves nothing any more, whatever is known later of these.
-            self._settle(held, bets, found.last + 1, Walked(False, 0, -1, (0.0,) * ROWS))
-        else:
-            self._settle_oldest(held, bets, state, time=judged_by, raised=raised, holds=holds)
+        if bundle.alarm is None or bundle.tolerable is None:
+            return []
+        if len(state.recent) and self.oldest < state.recent.time[0]:
+            # Labels that were gone through have left: it goes on from where the last look had come to.
+            self.settled, self.oldest = self.latest, math.inf
+        keys, said, more = state.labels.latest(KEPT), list[Alarm](), True
+        while more:
+            new = bisect_right(keys, self.settled.key)
+            # So many at a time, the oldest first, with those before them by which to know how errors come together.
+            first, end = (len(keys) - AT_ONCE, len(keys)) if len(keys) - new <= AT_ONCE else (new - LAST, new + AT_ONCE)
+            more = end < len(keys)
+            looked = _Looked(state, bundle, keys[max(first, 0) : end], self.settled, time)
+            said += self._go_through(looked, scores_alarm=scores_alarm, warned=warned, settle=LAST if more else 0)
         return said
 
-    def meet(self, others: Sequence[ByLabels], state: State) -> bool:
-        """Begin where replicas that were merged have come to; whether the alarm of one of them is on.
+    def _go_through(self, looked: _Looked, *, scores_alarm: bool, warned: bool, settle: int) -> list[Alarm]:
+        """Judge labels, and let the first so many have said what they have to say; or those that are about to leave."""
+        was_on, held = self.on, looked.held
+        judged_by = min(looked.alike, self.time) if was_on else looked.alike
+        how = {"time": judged_by, "raised": looked.proven, "held": HOLDS if was_on or warned else math.inf}
+        found = walk(looked.bets, self.settled.start, **how)
+        changes = list(found.changes)
+        if was_on != self.settled.start.on:
+            # The first has been said, or was never: what was proven before, and what a replica had proven that is taken back. Where
+            # there is none, labels were corrected, or have left that replica.
+            changes = changes[1:] or ([] if changes else [Change(found.on, 0, -1)])
+        said = [alarm for change in changes if (alarm := self._told(change, looked, scores_alarm=scores_alarm))]
+        self.on = found.on
+        self.time = judged_by if found.on else math.inf
+        if held.labels:
+            self.latest = Reached(held.keys[-1], Start(found.on, found.evidence, float(looked.bets.ahead[-1])))
+            self.oldest = held.labels[0].time
+            cleared = [change.last + 1 for change in found.changes if not change.on]
+            # What was taken back by labels that came after it proves nothing any more, whatever is known later of these.
+            count = max(settle, looked.leaving, *cleared, SPARE if len(held.labels) >= AT_ONCE else 0)
+            self._settle(looked, min(count, len(held.labels)), **how)
+        return said
 
-        Where it is proven to one, it goes on from there, so that later labels of all of them may take it back.
+    def _settle(self, looked: _Looked, count: int, **how: float) -> None:
+        """Let the first so many have said what they have to say."""
+        if count:
+            bets, held = looked.bets.part(slice(0, count)), looked.held
+            found = walk(bets, self.settled.start, **how)
+            self.settled = Reached(held.keys[count - 1], Start(found.on, found.evidence, float(bets.ahead[-1])))
+            self.oldest = held.labels[count].time if count < len(held.labels) else math.inf
+
+    def meet(self, others: Sequence[ByLabels], state: State) -> bool:
+        """Begin where one of the replicas that were merged has come to; whether the alarm of one of them is on.
+
+        Labels of all of them after that are gone through again. It is one to which it is proven, where it is to any, and that with
+        the fewest labels behind it, so that no label of a proof is passed over; else the one that is nearest to a proof.
         """
         everyone = (self, *others)
         first = float(state.recent.time[0]) if len(state.recent) else math.inf
         # Of those whose labels have left, what they had said last.
-        reached = [one.latest if one.oldest < first else one.settled for one in everyone]
-        proven = [one for one in reached if one.start.on]
-        evidence = np.array([one.start.evidence for one in proven or reached])
-        ends = evidence.min(axis=0) if proven else evidence.max(axis=0)
-        key = min(one.key for one in proven) if proven else max(one.key for one in reached)
-        ahead = min(one.start.ahead for one in proven or reached)
-        self.settled = Reached(key, Start(bool(proven), tuple(ends.tolist()), ahead))
+        reached = [(one, one.latest if one.oldest < first else one.settled) for one in everyone]
+        proven = [start for one, start in reached if one.on]
+        if proven:
+            self.settled = min(proven, key=lambda start: (start.key, start.start))
+        else:
+            self.settled = max(reached, key=lambda r: (max(r[0].latest.start.evidence), r[1].key, r[1].start))[1]
         self.latest, self.oldest = self.settled, math.inf
         self.time = min(one.time for one in everyone)
-        return any(one.on for one in everyone)
+        return bool(proven)
 
-    def _let_go(self, state: State) -> None:
-        """Where labels that were gone through have left, go on from where the last look had come to."""
-        if len(state.recent) and self.oldest < state.recent.time[0]:
-            self.settled, self.oldest = self.latest, math.inf
-
-    def _settle_oldest(self, held: Held, bets: Bets, state: State, *, time: float, raised: float, holds: float) -> None:
-        """Let those have said what they have to say that are too many, or whose events are about to leave."""
-        leaving = 0
-        if state.recent.full:
-            leaving = int(np.searchsorted(held.at, len(state.recent) // ABOUT_TO_LEAVE))
-        count = max(leaving, SPARE if len(held.labels) >= LAST + SPARE else 0)
-        if count:
-            some = Bets(bets.above[:, :count], bets.below[:, :count], bets.gains[:count], bets.ahead[:count])
-            self._settle(held, bets, count, walk(some, self.settled.start, time=time, raised=raised, held=holds))
-
-    def _settle(self, held: Held, bets: Bets, count: int, found: Walked) -> None:
-        start = Start(found.on, found.evidence, float(bets.ahead[count - 1]))
-        self.settled = Reached(held.keys[count - 1], start)
-        self.oldest = held.labels[count].time if count < len(held.labels) else math.inf
-
-    def _told(
-        self,
-        judged: _Judged | None,
-        state: State,
-        bundle: Bundle,
-        was_on: bool,
-        scores_alarm: bool,
-        found: Walked,
-    ) -> Alarm | None:
-        """What is to be said of what was found."""
-        self.on = found.on
-        if self.on == was_on:
-            return None
+    def _told(self, change: Change, looked: _Looked, *, scores_alarm: bool) -> Alarm | None:
+        """What is to be said of a change."""
         self.said += 1
-        if self.on:
-            return self._raised(judged, found, bundle, state)
+        state = looked.state
+        if change.on:
+            return self._raised(change, looked)
         if scores_alarm:
             return None
         reason = "by labels: they no longer say so"
         return Alarm(state.newest, state.counted, "cleared", reason=reason, by_labels=self.said)
 
-    def _raised(self, judged: _Judged | None, found: Walked, bundle: Bundle, state: State) -> Alarm:
+    def _raised(self, change: Change, looked: _Looked) -> Alarm:
         """What the labels that prove it say in figures."""
-        if judged is None or found.last < 0:
+        state, bundle, bets = looked.state, looked.bundle, looked.bets
+        if change.last < 0:
             reason = "by labels: they proved it to a replica, and have left since"
             return Alarm(state.newest, state.counted, "raised", reason=reason, by_labels=self.said)
-        stretch, bets = judged
-        tolerable, whole = float(bundle.tolerable or 0.0), float(bets.gains[found.first :].sum()) > 0.0
-        part = slice(found.first, None if whole else found.last + 1)
-        some = stretch.part(part)
-        events, wrong = int(stretch.gaps[part][1:].sum()) + 1, int((~some.right).sum())
+        tolerable, whole = float(bundle.tolerable or 0.0), float(bets.gains[change.first :].sum()) > 0.0
+        part = slice(change.first, None if whole else change.last + 1)
+        some = looked.stretch.part(part)
+        events, wrong = int(some.gaps[1:].sum()) + 1, int((~some.right).sum())
         risk = tolerable + float(bets.gains[part].sum()) / max(float(some.stands.sum()), events)
         reason = (
             f"by labels: of {len(some):,} answers to {events:,} events {wrong:,} are wrong, a risk of {risk:.4g} {bundle.unit}, "
@@ -218,14 +208,31 @@ class ByLabels:
         """The inverse of `to_dict`; None of a state of before there was such an alarm."""
         if not record:
             return cls()
-        time, oldest = (math.inf if record[name] is None else float(record[name]) for name in ("time", "oldest"))
-        settled, latest = (_reached(record[name]) for name in ("settled", "latest"))
+        time, oldest = (math.inf if record.get(name) is None else float(record[name]) for name in ("time", "oldest"))
+        settled, latest = (_reached(record[name]) if name in record else NOTHING for name in ("settled", "latest"))
         return cls(bool(record["on"]), int(record["said"]), time, settled, latest, oldest)
 
 
-class _Judged(NamedTuple):
-    stretch: Stretch
-    bets: Bets
+class _Looked:
+    """Labels as they are at a look: those that have settled show how errors come together, and the others are gone through."""
+
+    def __init__(self, state: State, bundle: Bundle, keys: Sequence[Key], settled: Reached, time: float) -> None:
+        self.state, self.bundle = state, bundle
+        everything = _held(state, keys)
+        count = bisect_right(everything.keys, settled.key)
+        self.held = everything.after(count)
+        assert bundle.alarm is not None
+        if not everything.labels:
+            self.stretch, self.bets, self.alike, self.proven, self.leaving = _NONE, _NO_BETS, 1.0, HOLDS, 0
+            return
+        whole = _stretch(everything, state, bundle, shrink=1.0 / time)
+        self.stretch = whole.part(slice(count, None))
+        self.bets = _bets(self.stretch, bundle, settled.start.ahead) if self.held.labels else _NO_BETS
+        all_bets = _bets(whole, bundle, 0.0) if count else self.bets
+        self.alike = time_of(whole, all_bets, held=time, together=bundle.alarm.group_events)
+        self.proven = _proven(bundle.alarm, state, whole)
+        old = len(state.recent) // ABOUT_TO_LEAVE if state.recent.full else 0
+        self.leaving = int(np.searchsorted(self.held.at, old))
 
 
 def _finite(number: float) -> float | None:
@@ -243,9 +250,8 @@ def _reached(record: dict[str, Any]) -> Reached:
     return Reached((time, int(record["mark"])), start)
 
 
-def _held(state: State) -> Held:
-    """The last labels of events that are held."""
-    keys = state.labels.latest(LAST + SPARE)
+def _held(state: State, keys: Sequence[Key]) -> Held:
+    """Those of these labels whose events are held."""
     at, known = _places(state.recent, keys)
     found = [keys[j] for j in np.flatnonzero(known).tolist()]
     return Held(found, [state.labels.weighed(mark) for _, mark in found], at[known])
@@ -292,7 +298,7 @@ def _stretch(held: Held, state: State, bundle: Bundle, *, shrink: float) -> Stre
 
 
 def _bets(stretch: Stretch, bundle: Bundle, ahead: float) -> Bets:
-    return bets_on(stretch, tolerable=float(bundle.tolerable or 0.0), least=bundle.tree.costs[0], ahead=ahead)
+    return bets_on(stretch, tolerable=float(bundle.tolerable or 0.0), costs=bundle.tree.costs, ahead=ahead)
 
 
 def contradiction(audited: Audited, estimate: tuple[float, float, float]) -> str | None:

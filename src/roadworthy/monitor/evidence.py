@@ -6,8 +6,8 @@ alarm's. A stake of which a loss takes nine tenths at most has, as long as the r
 so the evidence of the best start so far (a CUSUM of the logarithms) reaches 1 / a less than once in 1 / a labels, however often one
 looks (Shin, Ramdas and Rinaldo, "E-detectors", 2023). Several stakes are laid at once, and their mean counts. A label that stands
 for many times as many events as most do leaves little to stake; a second set of stakes takes it to stand for fewer, and the rest
-for events that have none. Once it is proven, bets on the opposite are gathered alike, of labels alone, and only they take it back:
-labels that stop coming prove nothing.
+for events that have none. Once it is proven, bets on the opposite are gathered alike, where events that no label stands for cost
+the most there is, and only they take it back: labels that stop coming, or of what is easy alone, prove nothing.
 
 Of labels whose errors come together, `time` of them say as much as one, and logarithms count for so much less. What is gathered
 goes on from a `Start`, so that labels that are no longer held have said what they had to say.
@@ -15,7 +15,7 @@ goes on from a `Start`, so that labels that are no longer held have said what th
 >>> wrong = np.arange(60) % 2 == 0
 >>> stands, prices, expected = np.ones(60), np.tile([1.0, 0.0], (60, 1)), np.full(60, 0.95)
 >>> half = Stretch.of(np.arange(60), right=~wrong, stands=stands, prices=prices, expected=expected)
->>> bets = bets_on(half, tolerable=0.1, least=0.0)
+>>> bets = bets_on(half, tolerable=0.1, costs=(0.0, 1.0))
 >>> walk(bets, Start(), time=1.0, raised=math.log(1e5)).on
 True
 """
@@ -49,6 +49,8 @@ FEW_TIME = 8.0
 """Labels that say as much as one, at least, where there are too few to tell: a first drive may be a hard one."""
 RUN = 64
 """Labels from which on a run of errors is a change, and not errors that come together."""
+LONGEST_RUN = 256
+"""The same where scores come together over as many."""
 _NEARLY_ALL = 1.0 - 1e-9
 _DEAREST = 1e3
 """Where no answer could lose, a stake gains so much at most."""
@@ -115,44 +117,58 @@ class Bets(NamedTuple):
     ahead: Floats
     """After each label."""
 
+    def part(self, where: slice) -> Bets:
+        """Those of some of the labels."""
+        return Bets(self.above[:, where], self.below[:, where], self.gains[where], self.ahead[where])
 
-class Walked(NamedTuple):
-    """Whether the risk is proven to be above the tolerable by the last label; the labels from and up to which the last proof goes,
-    of either: -1 where there is none."""
+
+class Change(NamedTuple):
+    """It was proven (on), or the opposite was, by the labels from and up to these."""
 
     on: bool
     first: int
     last: int
+
+
+class Walked(NamedTuple):
+    """What became proven along the labels, one after the other, whether it is by the last, and what is gathered since."""
+
+    changes: tuple[Change, ...]
+    on: bool
     evidence: tuple[float, ...]
 
 
-def bets_on(stretch: Stretch, *, tolerable: float, least: float, ahead: float = 0.0) -> Bets:
-    """What every label makes of the stakes, where an event costs `least` at least."""
+def bets_on(stretch: Stretch, *, tolerable: float, costs: tuple[float, float], ahead: float = 0.0) -> Bets:
+    """What every label makes of the stakes, where the `costs` of an event lie between these."""
     wrong, right = (stretch.prices[:, i] - tolerable for i in (0, 1))
     beyond = np.where(stretch.right, right, wrong)
-    most = FAR_MORE * float(np.median(stretch.stands))
-    above, gains, after = _above(
-        stretch.gaps, stretch.stands, beyond, right, wrong, missing=tolerable - least, ahead=ahead
+    few = FAR_MORE * float(np.median(stretch.stands))
+    ways = [stretch.stands] if (stretch.stands <= few).all() else [stretch.stands, np.minimum(stretch.stands, few)]
+    laid = [_alone(stretch.gaps, stands, ahead) for stands in ways]
+    ends = np.minimum(right, wrong), np.maximum(right, wrong)
+    above, below = (
+        np.concatenate(
+            [
+                _logs(sign * stands * beyond, sign * stands * worse, sign * stands * better, alone * max(missing, 0.0))
+                for stands, (alone, _) in zip(ways, laid, strict=True)
+            ]
+            * (ROWS // STAKES // len(ways))
+        )
+        for sign, worse, better, missing in (
+            (1.0, *ends, tolerable - costs[0]),
+            (-1.0, *ends[::-1], costs[1] - tolerable),
+        )
     )
-    fewer = above
-    if (stretch.stands > most).any():
-        stands = np.minimum(stretch.stands, most)
-        fewer = _above(stretch.gaps, stands, beyond, right, wrong, missing=tolerable - least, ahead=ahead)[0]
-    rates = _rates(-stretch.stands * np.maximum(right, wrong), -stretch.stands * np.minimum(right, wrong))
-    below = np.log1p(-rates * (stretch.stands * beyond))
-    return Bets(np.concatenate([above, fewer]), np.concatenate([below, below]), gains, after)
+    alone, after = laid[0]
+    return Bets(above, below, stretch.stands * beyond - alone * max(tolerable - costs[0], 0.0), after)
 
 
-def _above(
-    gaps: Floats, stands: Floats, beyond: Floats, right: Floats, wrong: Floats, *, missing: float, ahead: float
-) -> tuple[Floats, Floats, Floats]:
-    """What labels that stand for so many events make of stakes on a risk above the tolerable, what they gain, and how far they lie
-    ahead; an event without one loses what is `missing` to the tolerable."""
-    alone, after = _alone(gaps, stands, ahead)
-    missed = alone * max(missing, 0.0)
-    rates = _rates(stands * np.minimum(right, wrong), stands * np.maximum(right, wrong))
-    lost = np.maximum(-rates * missed, -_NEARLY_ALL)
-    return np.log1p(rates * (stands * beyond)) + np.log1p(lost), stands * beyond - missed, after
+def _logs(gains: Floats, worst: Floats, best: Floats, missed: Floats) -> Floats:
+    """Of stakes on gains that lie between the worst and the best, the logarithm of what becomes of each, where so much was lost
+    before by events that no label stands for."""
+    rates = _rates(worst, best)
+    result: Floats = np.log1p(rates * gains) + np.log1p(np.maximum(-rates * missed, -_NEARLY_ALL))
+    return result
 
 
 def _alone(gaps: Floats, stands: Floats, ahead: float) -> tuple[Floats, Floats]:
@@ -160,11 +176,12 @@ def _alone(gaps: Floats, stands: Floats, ahead: float) -> tuple[Floats, Floats]:
     alone, after = np.zeros(len(gaps)), np.zeros(len(gaps))
     if ahead == 0.0 and (stands == gaps).all():
         return alone, after
-    for i, (gap, events) in enumerate(zip(gaps.tolist(), stands.tolist(), strict=True)):
+    most = AHEAD * np.maximum.accumulate(stands)
+    for i, (gap, events, limit) in enumerate(zip(gaps.tolist(), stands.tolist(), most.tolist(), strict=True)):
         ahead += events - gap
         if ahead < 0.0:
             alone[i], ahead = -ahead, 0.0
-        after[i] = ahead = min(ahead, AHEAD * events)
+        after[i] = ahead = min(ahead, limit)
     return alone, after
 
 
@@ -184,7 +201,7 @@ def walk(
 
     What was proven before and may have been corrected since is still proven where it reaches `held`.
     """
-    on, evidence, at, first, last, bar = start.on, np.array(start.evidence), 0, 0, -1, min(held, raised)
+    on, evidence, at, bar, changes = start.on, np.array(start.evidence), 0, min(held, raised), list[Change]()
     while at < bets.above.shape[1]:
         found, starts, gathered = _gathered((bets.below if on else bets.above)[:, at:] / time, evidence)
         reached = found >= (cleared if on else bar)
@@ -192,27 +209,29 @@ def walk(
             evidence = np.maximum(gathered[:, -1], 0.0)
             break
         end = int(reached.argmax())
-        bar = raised
-        on, first, last, at = not on, at + int(starts[end]), at + end, at + end + 1
-        evidence = np.zeros(ROWS)
-    return Walked(on, first, last, tuple(evidence.tolist()))
+        on, bar, evidence = not on, raised, np.zeros(ROWS)
+        changes.append(Change(on, at + int(starts[end]), at + end))
+        at += end + 1
+    return Walked(tuple(changes), on, tuple(evidence.tolist()))
 
 
 def time_of(stretch: Stretch, bets: Bets, *, held: float, together: float = 0.0) -> float:
-    """How many labels say as much as one: by their residuals, without the step that they may show, and by events that are alike.
+    """How many labels say as much as one: by their residuals, without the step that they may show.
 
-    Of `held` events in a row the scores say as much as of one, and of one group `together` come; of labels, by as many fewer as
-    events lie between them.
+    Of one group `together` events come in a row; of labels, by as many fewer as events lie between them. Of `held` events in a row
+    the scores say as much as of one: that errors come together as scores do is to be feared of a few labels, and of a run of
+    them as long as that.
     """
-    spread = max(1.0, max(held, together) * len(stretch) / max(stretch.events, 1.0))
+    apart = len(stretch) / max(stretch.events, 1.0)
+    alike, grouped = max(1.0, held * apart), max(1.0, together * apart)
     if len(stretch) < FIRST:
-        return max(spread, FEW_TIME)
+        return max(alike, grouped, FEW_TIME)
     evidence, starts, _ = _gathered(bets.above, np.zeros(ROWS))
     end = int(evidence.argmax())
     start = int(starts[end])
-    step = [start, end + 1] if end + 1 - start >= RUN else []
+    step = [start, end + 1] if end + 1 - start >= max(RUN, min(alike, LONGEST_RUN)) else []
     found = time_of_all(np.concatenate([part - part.mean() for part in np.split(stretch.residual, step) if len(part)]))
-    return max(spread, found if math.isfinite(found) else FEW_TIME)
+    return max(grouped, found if math.isfinite(found) else FEW_TIME)
 
 
 def _gathered(logs: Floats, before: Floats) -> tuple[Floats, NDArray[np.intp], Floats]:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
 
 
+ACCURACY = "accuracy"
+"""What a tree calls shares of right answers: a label decides all of them, those that are constants too."""
+
+
 @dataclass(frozen=True, eq=False)
 class Prices:
     """What events of one bundle cost at a rate of shift, by verdict and outcome."""
@@ -78,6 +82,7 @@ def priced(tree: Tree, constants: Mapping[str, Any], *, rate: float, tpr: float,
         )
         share = shifted / (shifted + clean) if shifted + clean > 0.0 else rate
         known = {"p_shift": share, "tpr": float(detected), "tnr": 1.0 - detected, **constants}
+        known = {name: value for name, value in known.items() if not name.startswith(ACCURACY)}
         for right in (0, 1):
             given = {name: np.array([known.get(name, float(right))]) for name in tree.parameters}
             table[detected, right] = float(np.asarray(expectation(tree, given)).ravel()[0])

@@ -128,9 +128,8 @@ class Watching:
         """Raise or clear the alarm by labels."""
         time = self.held_time(state)
         said = self.by_labels.look(state, self.bundle, time=time, scores_alarm=self.active, warned=warned)
-        if said is not None:
-            self.alarms.append(said)
-            del self.alarms[:-KEPT]
+        self.alarms += said
+        del self.alarms[:-KEPT]
 
     def alarmed_times(self, state: State) -> AlarmedTimes:
         """When alarms were on, of which events are still held."""
