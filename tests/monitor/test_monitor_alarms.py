@@ -234,12 +234,39 @@ def test_a_stream_that_begins_shifted_rings_within_two_windows(watchful, scores_
         assert monitor.alarm and monitor.alarms[0].event <= 2 * watchful.alarm.window
 
 
+def paces(monitor: Monitor) -> list[str]:
+    return [note for note in monitor.risk().notes if "the stream brings" in note]
+
+
 def test_a_faster_stream_than_the_alarm_was_set_for_is_told_so(watchful, scores_at):
     monitor = Monitor(watchful)
-    monitor.update(Events(None, np.arange(2000) * 0.864, columns={"energy": scores_at(2000, 0.0)}))
-    assert any(
-        "100,000 events a day, and the alarm was set for 10,000: expect 10.0 times" in n for n in monitor.risk().notes
-    )
+    monitor.update(Events(None, np.arange(6000) * 0.864, columns={"energy": scores_at(6000, 0.0)}))
+    (said,) = paces(monitor)
+    assert "100,000 events a day, and the alarm was set for 10,000: expect 10.0 times" in said
+
+
+def test_one_so_fast_that_no_hour_of_it_is_held_is_told_so_too(watchful, scores_at):
+    monitor, n = Monitor(replace(watchful, id_horizon=2000)), 4000
+    for first in range(0, 10 * n, n):
+        monitor.update(Events(None, 1e9 + np.arange(first, first + n) / 10, columns={"energy": scores_at(n, 0.0)}))
+        assert bool(paces(monitor)) == (first >= 8 * n), first
+    assert monitor.state.recent.time[-1] - monitor.state.recent.time[0] < 3600
+    assert float(paces(monitor)[0].split()[3].replace(",", "")) == pytest.approx(864_000, rel=0.02)
+
+
+def test_no_day_is_made_of_one_post_or_of_the_first_hour(watchful, scores_at):
+    """Thousands of events within seconds of the start, and as many every day: 3,000 a day, also after the second post."""
+    monitor = Monitor(replace(watchful, alarm=replace(watchful.alarm, events_per_day=2000.0)))
+    for day in range(4):
+        moments = 1e9 + day * 86_400 + np.sort(np.random.default_rng(day).uniform(0, 20, 3000))
+        monitor.update(Events(None, moments, columns={"energy": scores_at(3000, 0.0)}))
+        assert not paces(monitor), day
+
+
+def test_events_that_have_no_times_say_nothing_of_how_fast_they_come(watchful, scores_at):
+    monitor = Monitor(watchful)
+    monitor.update(Events(None, None, columns={"energy": scores_at(6000, 0.0)}))
+    assert not paces(monitor)
 
 
 def test_looks_are_neither_rare_nor_dear():

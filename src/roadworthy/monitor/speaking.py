@@ -8,6 +8,7 @@ import numpy as np
 
 from roadworthy.monitor.by_labels import contradiction
 from roadworthy.monitor.calibration_warnings import in_short
+from roadworthy.monitor.events import Floats
 from roadworthy.monitor.labels import Audited
 from roadworthy.monitor.looks import LEAST_SCORED, too_few
 from roadworthy.monitor.risk_state import RiskState, figures
@@ -23,7 +24,11 @@ FASTER = 2.0
 """How many times as many events a day as the alarm was set for are worth a word."""
 BEHIND = 0.1
 """The share of the alarm's window that stands elsewhere by time from which on it is worth a word."""
-DAY, HOUR = 86_400.0, 3_600.0
+DAY, HOUR, MINUTE = 86_400.0, 3_600.0, 60.0
+ENOUGH = 1000
+"""Events from which on, and the hour that they must span, it is said how fast they come."""
+LONG_AGO = 1e8
+"""Seconds below which a time counts from the beginning of something, not from 1970."""
 
 
 class Spoken(NamedTuple):
@@ -122,9 +127,10 @@ def _general_notes(bundle: Bundle, state: State, time: float) -> list[str]:
             notes.append(behind)
         pace = _events_per_day(state)
         if pace is not None and pace > FASTER * rule.events_per_day:
+            brings = f"the stream brings {float(f'{pace:.3g}'):,.0f} events a day"
             notes.append(
-                f"the stream brings {pace:,.0f} events a day, and the alarm was set for {rule.events_per_day:,.0f}: expect "
-                f"{pace / rule.events_per_day:.1f} times as many false alarms as {rule.false_alarms}"
+                f"{brings}, and the alarm was set for {rule.events_per_day:,.0f}: expect {pace / rule.events_per_day:.1f} times as "
+                f"many false alarms as {rule.false_alarms}"
             )
     notes.extend(_late_notes(state))
     if state.taken.ahead:
@@ -178,7 +184,22 @@ def _refused(n: int) -> str:
 
 
 def _events_per_day(state: State) -> float | None:
+    """How fast events come; None where nobody can say: a post of thousands is of one moment, and no day is made of such.
+
+    The first minute is left out with its events: where these come in posts, there is one post more than there are pauses.
+    """
     times = state.recent.time
-    if len(times) < 1000 or times[-1] <= times[0]:
+    if len(times) < ENOUGH or _nobodys(times):
         return None
-    return float((len(times) - 1) / (times[-1] - times[0]) * DAY)
+    begun, last = float(times[0]) + MINUTE, float(times[-1])
+    events = len(times) - int(np.searchsorted(times, begun))
+    if last - times[0] < HOUR and not state.whole:  # a fast stream, of whose last hour buckets tell more than is held
+        spans = [(span, counts) for span, counts in state.buckets.spans() if span[0] >= last - DAY]
+        begun = spans[0][0][1]
+        events = int(sum(counts.sum() for _, counts in spans[1:]))
+    return events / (last - begun) * DAY if last - begun >= HOUR - MINUTE else None
+
+
+def _nobodys(times: Floats) -> bool:
+    """Whether no event had a time of its own: they are then counted by the second, from the beginning of the stream."""
+    return bool(times[0] < LONG_AGO and (np.diff(times) == 1.0).all())
