@@ -455,3 +455,100 @@ def test_asking_again_reaches_who_merged_before(watchful):
     replica.queue(100)
     centre.merge(replica)
     assert centre.state.labels.asked == replica.state.labels.asked
+
+
+@pytest.mark.parametrize("later", [200, 500])
+def test_wrong_answers_that_are_confirmed_later_than_right_ones_are_proven(watchful, later):
+    """What is right is known at once: until the others come, its labels are of what is easy alone."""
+    rng = np.random.default_rng(later)
+    wrong, monitor = rng.random(2500) < 0.4, Monitor(watchful)
+    for start in range(0, 2500, 50):
+        numbers = np.arange(start, start + 50)
+        monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=50)}))
+        due = [i for i in numbers.tolist() if not wrong[i]]
+        due += [i - later for i in numbers.tolist() if i >= later and wrong[i - later]]
+        monitor.label_all([(i, not wrong[i], None, None, None) for i in due])
+    assert [kind for kind, by_labels in kinds(monitor) if by_labels] == ["raised"]
+
+
+def test_labels_of_what_is_easy_alone_clear_nothing(watchful):
+    rng = np.random.default_rng(24)
+    scores = rng.normal(size=2000)
+    wrong = rng.random(2000) < np.where(scores < -1.0, 0.02, 0.5)
+    monitor = stream(watchful, wrong, scores, lambda i: 1.0 if i < 500 or scores[i] < -1.0 else None)
+    assert monitor.alarm_by_labels and [kind for kind, by_labels in kinds(monitor) if by_labels] == ["raised"]
+
+
+def test_a_replica_whose_alarm_is_over_does_not_take_back_anothers(watchful):
+    rng = np.random.default_rng(25)
+    recovered = stream(watchful, rng.random(1400) < np.repeat([0.4, 0.02], 700), rng.normal(size=1400), lambda _: 1.0)
+    assert not recovered.alarm_by_labels
+    bad, numbers = Monitor(watchful), np.arange(700)
+    bad.update(Events([f"b{i}" for i in numbers], 2.0 * numbers, columns={"energy": rng.normal(size=700)}))
+    bad.label_all([(f"b{i}", bool(rng.random() < 0.6), None, None, None) for i in numbers])
+    assert bad.alarm_by_labels
+    for order in permutations((recovered, bad)):
+        centre = Monitor(watchful)
+        centre.merge(*order)
+        assert centre.alarm_by_labels
+    bad.merge(recovered)
+    assert bad.alarm_by_labels and kinds(bad)[-1] == ("raised", True)
+
+
+def test_scores_that_vary_slowly_do_not_mute_labels_whose_errors_do_not(watchful):
+    rng = np.random.default_rng(26)
+    n = 6000
+    scores = 0.7 * rng.normal(size=n) + np.sin(np.arange(n) * 2 * np.pi / 2000)
+    wrong = rng.random(n) < np.where(np.arange(n) < 5000, 0.03, 0.6)
+    monitor = stream(watchful, wrong, scores, lambda _: 1.0, at_once=100)
+    assert monitor.alarm_by_labels
+
+
+def test_all_of_a_stratum_beside_a_sample_of_the_rest_prove_no_less_than_the_sample(watchful):
+    rng = np.random.default_rng(27)
+    n = 30_000
+    scores, lot = rng.normal(size=n), rng.random(n) < 0.02
+    monitor = stream(
+        watchful,
+        rng.random(n) < 0.3,
+        scores,
+        lambda i: 1.0 if scores[i] > 1.3 else (0.02 if lot[i] else None),
+        at_once=1000,
+    )
+    assert monitor.alarm_by_labels
+
+
+def test_labels_say_the_same_however_many_come_at_once(watchful):
+    """Also that it was proven once, and is no longer."""
+    rng = np.random.default_rng(28)
+    wrong = rng.random(10_000) < np.repeat([0.4, 0.02], [7000, 3000])
+    scores = rng.normal(size=10_000)
+    said = []
+    for at_once in (250, 10_000):
+        monitor = stream(watchful, wrong, scores, lambda _: 1.0, at_once=at_once)
+        said.append([kind for kind, by_labels in kinds(monitor) if by_labels])
+    assert said == [["raised", "cleared"]] * 2
+
+
+def test_a_label_decides_every_share_of_right_answers_that_a_tree_asks_for(calibration):
+    from roadworthy.analysis.risk.prototypes import several_events
+    from roadworthy.monitor import Windows
+
+    both = Bundle.compile(
+        calibration,
+        several_events(["shift", "adversarial"]),
+        subject="s",
+        windows=Windows((300,)),
+        constants={"p_adversarial": 0.1, "accuracy_adversarial": 0.2},
+    )
+    rng = np.random.default_rng(29)
+    wrong = rng.random(300) < 0.1
+    monitor = stream(both, wrong, rng.normal(size=300), lambda _: 1.0)
+    audited = monitor.risk(300).audited
+    assert audited.risk == pytest.approx(wrong.mean()) == pytest.approx(1.0 - audited.accuracy)
+
+
+def test_a_state_of_before_labels_settled_is_read(watchful):
+    from roadworthy.monitor.by_labels import ByLabels
+
+    assert ByLabels.from_dict({"on": True, "said": 3, "since": 5.0, "after": None}) == ByLabels(on=True, said=3)

@@ -162,3 +162,56 @@ def test_labels_of_events_that_nobody_can_name_are_all_kept(bundle):
     again.merge(two)
     assert len(again.state.labels.given) == 100 + 50 + 10 + 10
     assert again.state.labels.counts.sum() == (100 + 50 + 10 + 10) / 2
+
+
+@pytest.mark.parametrize("complaints", [5, 40])
+def test_complaints_say_nothing_of_the_events_they_are_not_about(watchful, complaints):
+    """Wrong answers that somebody reported, of events before the window: 90% and more are right."""
+    rng = np.random.default_rng(complaints)
+    monitor = Monitor(watchful)
+    monitor.update(Events(np.arange(6000), np.arange(6000.0), columns={"energy": rng.normal(size=6000)}))
+    for i in rng.choice(5800, complaints, replace=False).tolist():
+        monitor.label(i, False, look=False)
+    monitor.look_at_labels()
+    assert monitor.risk(100).audited is None
+    assert not any("labels say" in note for note in monitor.risk(100).notes)
+
+
+@pytest.mark.parametrize("way", ["all", "sample", "queue"])
+def test_labels_of_all_events_or_of_a_sample_speak_for_those_after_them(watchful, way):
+    rng = np.random.default_rng(7)
+    monitor = Monitor(watchful)
+    monitor.update(Events(np.arange(1000), np.arange(1000.0), columns={"energy": rng.normal(size=1000)}))
+    if way == "queue":
+        asked = [question.id for question in monitor.queue(100, 300)]
+    else:
+        asked = range(1000) if way == "all" else np.flatnonzero(rng.random(1000) < 0.2).tolist()
+    for i in asked:
+        monitor.label(i, bool(rng.random() < 0.5), 0.2 if way == "sample" else None, look=False)
+    numbers = np.arange(1000, 1200)
+    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=200)}))
+    audited = monitor.risk(100).audited
+    assert audited.carried and audited.accuracy_low < 0.55 < 0.45 + audited.accuracy_high and audited.accuracy < 0.7
+
+
+def test_earlier_labels_say_nothing_of_what_is_unlike_all_that_was_calibrated(watchful):
+    rng = np.random.default_rng(8)
+    monitor = Monitor(watchful)
+    monitor.update(Events(np.arange(1000), np.arange(1000.0), columns={"energy": rng.normal(size=1000)}))
+    monitor.label_all([(i, True, None, None, None) for i in range(1000)])
+    numbers = np.arange(1000, 1300)
+    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(400.0, size=300)}))
+    risk = monitor.risk(100)
+    assert risk.cannot_tell and risk.audited is None
+
+
+def test_events_are_counted_between_two_times_though_they_have_left(watchful):
+    monitor = Monitor(watchful)
+    n = 130_000
+    for start in range(0, n, 10_000):
+        numbers = np.arange(start, start + 10_000)
+        monitor.update(Events(numbers, numbers.astype(float), columns={"energy": np.zeros(10_000)}))
+    state = monitor.state
+    assert len(state.recent) < n
+    assert state.counted_between(129_000.0, 129_999.0) == 1000.0
+    assert state.counted_between(5000.0, 129_999.0) == pytest.approx(125_000, rel=0.05)

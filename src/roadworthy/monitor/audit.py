@@ -25,6 +25,8 @@ LAST = 2000
 """Labels that are carried over at most."""
 RARER = 2.0
 """How many times rarer events of one shift score may be where labels were drawn, for these to speak for all of them."""
+MOST = 0.5
+"""The share of events that must be spoken for, for labels that were sure to come to speak for others."""
 LAGS = 5.0
 """So many times as many events without a label as lie between two labels, at the end of a window, mean that labels come late."""
 
@@ -44,8 +46,8 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     expected = np.where(cells >= 0, right[np.maximum(cells, 0)], float(model.accuracy[0]))
     window = _Window(bundle, state, cells, marks, expected, reading.weights)
     accuracy = window.corrected(lambda _, right: right)
-    if accuracy is None:
-        return None
+    if accuracy is None or (window.own is None and model.cannot_tell[0] is not None):
+        return None  # earlier labels say nothing of events that are unlike all that was calibrated
     prices = Prices.of(bundle, float(model.rate[0]))
     cost = window.corrected(prices.share)
     assert cost is not None
@@ -120,7 +122,7 @@ class _Window:
     def _carried(self, quantity: Quantity) -> Corrected | None:
         """By the last labels: residuals against what the model expects of events like them, weighed by how they were drawn."""
         bundle, state = self.bundle, self.state
-        labels = [label for label in state.labels.last(LAST) if label.cell >= 0]
+        labels = _drawn(state)
         if len(labels) < LEAST:
             return None
         where, correct, probability = _columns(labels)
@@ -179,6 +181,23 @@ def _reached(bins: np.ndarray, labelled: np.ndarray, probability: np.ndarray) ->
     alike = RARER * (drawn / max(drawn.sum(), TINY)) / np.maximum(here / max(here.sum(), 1), TINY)
     result: np.ndarray = np.where(bins >= 0, np.minimum(alike, 1.0)[np.maximum(bins, 0)], 0.0)
     return result
+
+
+def _drawn(state: State) -> list[Weighed]:
+    """The last labels that speak for other events than their own.
+
+    Those that were drawn, by the queue or with a probability below 1, do. One that was sure to come speaks for its own event: all
+    do together where nearly every event has one, or is spoken for; of complaints, nothing follows for the rest.
+    """
+    keys = state.labels.latest(LAST)
+    labels = [(mark, state.labels.weighed(mark)) for _, mark in keys]
+    scored = [(mark, label) for mark, label in labels if label.cell >= 0]
+    if not scored:
+        return []
+    spoken = sum(1.0 / label.probability for _, label in labels)
+    if spoken >= MOST * state.counted_between(keys[0][0], keys[-1][0]):
+        return [label for _, label in scored]
+    return [label for mark, label in scored if mark in state.labels.asked or label.probability < 1.0]
 
 
 def _with_chance(found: Corrected, events: float, confidence: float) -> Corrected:

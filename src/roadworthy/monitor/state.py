@@ -88,6 +88,19 @@ class State:
         """Events that were counted, scored or not."""
         return self.taken.accepted + self.taken.unscored
 
+    def counted_between(self, first: float, last: float) -> float:
+        """Events from one time to another; of those that are no longer held one by one, about so many, by their buckets."""
+        times = self.recent.time
+        held = float(np.searchsorted(times, last, side="right") - np.searchsorted(times, first))
+        if not len(times) or first >= times[0]:
+            return held
+        until = min(last, float(times[0]))
+        gone = 0.0
+        for (start, end), counts in self.buckets.spans():
+            within = min(end, until) - max(start, first)
+            gone += float(counts.sum()) * max(within, 0.0) / (end - start)
+        return held + gone
+
     @property
     def names(self) -> frozenset[str]:
         """The replicas whose events were counted."""
