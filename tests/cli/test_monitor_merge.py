@@ -69,6 +69,10 @@ def test_the_exit_code_is_the_verdict_and_the_state_is_written(cli, bundle, tmp_
     assert (tmp_path / "both.sqlite").is_file()
     said = cli("monitor", "merge", *files)
     assert said.code == code and says in said.out and ("ALARM" in said.out) is alarm
+    assert said.out.splitlines()[1] == "tolerable: 0.200 wrong answers per case"
+    assert said.out.splitlines()[-1].startswith(
+        "ALARM is on" if alarm else "No alarm is on, but" if untold else "No alarm."
+    )
 
 
 def test_one_state_named_twice_is_refused_also_by_a_link(cli, bundle, tmp_path):
@@ -150,6 +154,46 @@ def test_what_labels_say_is_said_beside_what_the_scores_say(cli, bundle, tmp_pat
     assert "(the scores do not see what goes wrong)" in said.out
     assert "ALARM is on, by labels: they say that the cost of all together is above 0.200" in said.out
     assert json.loads(cli("monitor", "merge", *files, "--json").out)["alarm_by_labels"]
+
+
+def test_labels_that_put_the_cost_above_the_tolerable_without_proving_it_say_why_no_alarm_rings(cli, bundle, tmp_path):
+    """Forty-four labels, every second wrong: their interval lies above 0.2, and they are too few to prove it."""
+    files = [stream(bundle, tmp_path, name, shift=0.0, labels=22, first=0.5 * i) for i, name in enumerate("ab")]
+    told = json.loads(cli("monitor", "merge", *files, "--json").out)
+    assert not told["alarm"] and told["windows"][0]["audited"]["risk_low"] > told["windows"][0]["tolerable"] == 0.2
+    said = cli("monitor", "merge", *files, "--into", tmp_path / "both.sqlite")
+    lines = said.out.splitlines()
+    assert said.code == 0 and lines[-1] == "No alarm." and lines[-2].startswith("state: ")
+    assert lines[-3].startswith(
+        "note: labels put the cost above the tolerable, and no alarm rings for it: it is not proven"
+    )
+    assert f"the stated rate of false alarms ({bundle.alarm.false_alarms}) however often one looks" in lines[-3]
+    proven = [stream(bundle, tmp_path, name, shift=0.0, labels=200, first=0.5 * i) for i, name in enumerate("cd")]
+    assert "not proven" not in cli("monitor", "merge", *proven).out
+
+
+def test_where_nothing_is_called_tolerable_there_is_no_alarm_and_it_is_said(cli, bundle, tmp_path):
+    files = [stream(replace(bundle, tolerable=None, alarm=None), tmp_path, name, shift=4.0) for name in "ab"]
+    lines = cli("monitor", "merge", *files).out.splitlines()
+    assert lines[1] == "tolerable: nobody said what is, so that there is no alarm" and lines[-1] == "No alarm."
+
+
+@pytest.mark.parametrize("command", [("label-queue", "cal.csv"), ("merge", "cal.csv", "other.csv")])
+def test_a_file_that_is_no_state_is_told_what_was_expected(cli, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    for name in ("cal.csv", "other.csv"):
+        Path(name).write_text("kind,correct,knn\n" + "clean,1,0.5\n" * 100)
+    said = cli("monitor", *command)
+    told = " ".join(said.err.split())
+    assert said.code == 2 and "cal.csv is no state file of a monitor" in told and "give another" not in told
+    assert "`roadworthy monitor BUNDLE --state FILE` wrote, or the address of a monitor that runs" in told
+
+
+def test_what_to_label_has_its_time_as_people_read_it(cli, bundle, tmp_path):
+    state = stream(bundle, tmp_path, "a", shift=0.0)
+    header, *rows = cli("monitor", "label-queue", state, "-n", "3").out.splitlines()
+    assert header.split("\t") == ["id", "probability", "time"] and len(rows) == 3
+    assert all(row.split("\t")[2].startswith("2023-11-14 22:") and row.endswith(" UTC") for row in rows)
 
 
 def test_help_says_so(cli):

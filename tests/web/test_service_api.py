@@ -130,6 +130,7 @@ def test_readings_alarms_and_history_go_over_time(service: Service):
     )
     reading = until(lambda: [r for r in service.get("/v1/history")["readings"] if r["time"] == START + 30_399])[0]
     assert reading["alarm"] and reading["log_odds"] > reading["off"] and reading["on"] >= 3.0
+    assert "reason" not in alarms[-1], "its figures are the reason of an alarm by the scores"
     at_alarm = [r for r in service.get("/v1/history")["readings"] if r["time"] == alarms[-1]["time"]]
     assert at_alarm[0]["log_odds"] == pytest.approx(alarms[-1]["log_odds"], abs=1e-6)
     live = service.get(f"/v1/live?after={START + 30_399}")

@@ -218,4 +218,6 @@ def test_a_missing_extra_is_named(bundle_path, capsys, monkeypatch):
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "uvicorn" else real(name, *a))
     code, said = told(capsys, "monitor", bundle_path)
-    assert code == 2 and "uvicorn" in said and "roadworthy[web]" in said
+    assert code == 2 and "needs uvicorn" in said and 'pip install -c constraints.txt -e ".[web]"' in said
+    monkeypatch.setattr("roadworthy.registry._CHECKOUT", bundle_path.parent)  # as where it was installed by name
+    assert 'pip install "roadworthy[web]"' in told(capsys, "monitor", bundle_path)[1]

@@ -1,4 +1,4 @@
-"""What `monitor merge` says: the windows of all replicas together, by the scores and by labels, and whose alarm is on.
+"""What `monitor merge` says: the windows of all replicas together, by the scores and by labels, what is tolerable, the verdict.
 
 >>> from roadworthy.cli.merging import listed
 >>> listed(("a.sqlite",)), listed(("a.sqlite", "b.sqlite", "c.sqlite"))
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from roadworthy.cli.amounts import amount, many, priced
 
 if TYPE_CHECKING:
-    from roadworthy.monitor import Monitor
+    from roadworthy.monitor import Bundle, Monitor
 
 
 def window_line(window: Mapping[str, Any]) -> str:
@@ -55,15 +55,41 @@ def differing_line(ids: int) -> str:
     return f"note: {sent} to more than one replica: the first stands"
 
 
+def tolerable_line(bundle: Bundle) -> str:
+    """What figures are to be held against."""
+    if bundle.tolerable is None:
+        return "tolerable: nobody said what is, so that there is no alarm"
+    return f"tolerable: {priced(bundle.tolerable, bundle.unit)}"
+
+
+def unproven_line(monitor: Monitor, windows: Sequence[Mapping[str, Any]]) -> str:
+    """Why no alarm rings where labels put the cost above the tolerable; nothing where they do not, or where one rings."""
+    bundle = monitor.bundle
+    above = [
+        w["audited"]
+        for w in windows
+        if w["audited"] is not None and bundle.tolerable is not None and w["audited"]["risk_low"] > bundle.tolerable
+    ]
+    if not above or monitor.alarm or bundle.alarm is None:
+        return ""
+    said = "note: labels put the cost above the tolerable, and no alarm rings for it"
+    if all(audited["carried"] for audited in above):
+        return f"{said}: they are of earlier events, and what is so far from now proves nothing of it; label later ones"
+    return (
+        f"{said}: it is not proven yet. The alarm by labels needs evidence that keeps the stated rate of false alarms "
+        f"({bundle.alarm.false_alarms}) however often one looks, which is more than an interval is; label more events"
+    )
+
+
 def alarm_line(monitor: Monitor, alarmed: Sequence[str], *, untold: bool) -> str:
-    """Whose alarm is on, and what all together say; nothing where there is none."""
+    """The verdict: whose alarm is on, and what all together say."""
     there = f"the alarm of {listed(alarmed)} is on" if alarmed else ""
     if not monitor.alarm:
         cleared = f" ({there}, but not that of all together)" if there else ""
         return (
-            f"no alarm is on{cleared}, but it cannot be told: take that as seriously as one"
+            f"No alarm is on{cleared}, but it cannot be told: take that as seriously as one"
             if untold
-            else (f"No alarm of all together, though {there}: look at it there" if there else "")
+            else (f"No alarm of all together, though {there}: look at it there" if there else "No alarm.")
         )
     bundle, risk = monitor.bundle, monitor.risk()
     limit = priced(bundle.tolerable or 0.0, bundle.unit)

@@ -91,7 +91,7 @@ class Ledger:
         except sqlite3.DatabaseError as error:
             self.close()
             raise StoreError(
-                f"{path} is no state file of a monitor, or is damaged ({error}); give another --state"
+                f"{path} is no state file of a monitor, or is damaged ({error}); {_other(bundle)}"
             ) from error
         except BaseException:
             self.close()
@@ -127,7 +127,7 @@ class Ledger:
     def _check(self, found: Mapping[str, str], bundle: str | None) -> None:
         if found.get("version") != VERSION:
             raise StoreError(
-                f"{self.path} is of version {found.get('version')}, and this program reads {VERSION}; give another --state"
+                f"{self.path} is of version {found.get('version')}, and this program reads {VERSION}; {_other(bundle)}"
             )
         if bundle is not None and found["bundle"] != bundle:
             raise StoreError(
@@ -289,6 +289,15 @@ class Ledger:
             raise Unwritable(
                 f"{self.path} cannot be written now ({error}); nothing of this was counted, send it again"
             ) from error
+
+
+def _other(bundle: str | None) -> str:
+    """What to do about a file that will not do: whoever counts into one chooses it, the others name one that is there."""
+    if bundle is not None:
+        return "give another --state"
+    return (
+        "a file was expected that `roadworthy monitor BUNDLE --state FILE` wrote, or the address of a monitor that runs"
+    )
 
 
 def _locked(path: Path) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.monitor import Bundle
+from roadworthy.registry import install
 from roadworthy.store import StoreError
 from roadworthy.web import ServiceError
 from roadworthy.web.delivery import AlarmLog, Webhook
@@ -61,7 +62,7 @@ def check_extra() -> None:
     missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(
-            f"`roadworthy monitor` needs {', '.join(missing)}: install the extra web, as in pip install 'roadworthy[web]'"
+            f"`roadworthy monitor` needs {' and '.join(missing)}, of the extra web, which is not installed: {install('web')}"
         )
 
 

@@ -105,7 +105,8 @@ def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
     """An alarm as it is kept, logged and sent; `key` is the same however often it is sent, and no other replica's."""
     by_labels = f"-labels-{alarm.by_labels}" if alarm.by_labels else ""
     return {
-        **{name: plain(value) for name, value in asdict(alarm).items()},
+        # An alarm by the scores has its figures for a reason.
+        **{name: plain(value) for name, value in asdict(alarm).items() if name != "reason" or value},
         "key": f"{bundle.id}-{replica}-{alarm.event}-{alarm.kind}{by_labels}",
         "replica": replica,
         "subject": bundle.subject,

@@ -132,6 +132,7 @@ def label_queue(
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Say which inputs to label next; the probabilities with which they were drawn are kept with the state."""
+    from roadworthy.cli.amounts import moment
     from roadworthy.web.offline import questions
 
     found = questions(state, n, window=window, token=token)
@@ -140,7 +141,7 @@ def label_queue(
         return
     print("id\tprobability\ttime")
     for question in found:
-        print(f"{question['id']}\t{question['probability']:.6g}\t{question['time']:.3f}")
+        print(f"{question['id']}\t{question['probability']:.6g}\t{moment(question['time'])}")
 
 
 def merge(
@@ -152,7 +153,7 @@ def merge(
 ) -> int:
     """Put the states of replicas together, exactly: an event that two of them saw counts once."""
     from roadworthy.cli.amounts import many
-    from roadworthy.cli.merging import again, alarm_line, differing_line, window_line
+    from roadworthy.cli.merging import again, alarm_line, differing_line, tolerable_line, unproven_line, window_line
     from roadworthy.web import views
     from roadworthy.web.offline import check_named_once, kept, together
 
@@ -175,11 +176,13 @@ def merge(
     )
     if differing:
         out.print(differing_line(differing), soft_wrap=True)
+    out.print(tolerable_line(monitor.bundle), soft_wrap=True)
     for window in windows:
         out.print(f"  window of {window['label']}: {window_line(window)}", soft_wrap=True)
-    line = alarm_line(monitor, alarmed, untold=bool(untold))
-    if line:
-        out.print(line, soft_wrap=True)
+    unproven = unproven_line(monitor, windows)
+    if unproven:
+        out.print(unproven, soft_wrap=True)
     if into is not None:
         out.print(f"state: {into}", soft_wrap=True)
+    out.print(alarm_line(monitor, alarmed, untold=bool(untold)), soft_wrap=True)
     return code
