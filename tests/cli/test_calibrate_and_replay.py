@@ -375,7 +375,8 @@ def test_a_tree_that_cannot_be_read_says_where(tmp_path):
     for text, says in [
         ("- 1\n", "a tree was expected"),
         ("event: shift\nbranches: {}\n", "tree.yaml"),
-        ("event: [\n", "tree.yaml"),
+        ("event: shift\nbranches: {true: 1\nfalse: [\n", r"tree.yaml:3:\d+: this is not valid YAML: "),
+        ("event: [\n", r"tree.yaml:2:1: this is not valid YAML: "),
         ("event: shift\nconstants: {a: b}\n", "constants are names with a number"),
         ("event: shift\nconstants: {p_shift: 0.1}\n", "tree.yaml: p_shift is counted, .* cannot be a constant"),
     ]:

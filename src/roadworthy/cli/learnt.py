@@ -113,6 +113,10 @@ def _tree_of(file: Path, unit: str | None) -> tuple[Tree, dict[str, float]]:
 
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as error:
+        at = error.problem_mark or error.context_mark
+        where = f":{at.line + 1}:{at.column + 1}" if at is not None else ""
+        raise DataError(f"{file}{where}: this is not valid YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise DataError(f"{file}: {str(error).splitlines()[0]}") from error
     if not isinstance(content, Mapping):
