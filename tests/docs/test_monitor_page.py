@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -15,7 +16,7 @@ from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Monitor, Taken, Windows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "monitor-service.md").read_text()
-(CODE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+POSTED, CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture
@@ -44,3 +45,37 @@ def test_events_labels_and_replicas_are_counted_as_the_page_says(found):
 def test_every_name_of_the_library_that_the_page_uses_is_there():
     used = set(re.findall(r"monitor\.(\w+)\(", CODE)) | {"label_all", "merge", "to_bytes", "from_bytes"}
     assert used >= {"update", "update_one", "risk", "queue", "label"} and all(hasattr(Monitor, name) for name in used)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_becomes_the_events_that_are_posted(tmp_path, monkeypatch, kind):
+    """Scores that are missing stay so, times are those of the table, and the service takes every line."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from roadworthy.web.batch import Batch
+    from roadworthy.web.events import Reader
+
+    knn, energy = [0.41, 0.38, float("nan") if kind == "parquet" else None], [-2.7, None, -3.1]
+    start = 1_772_409_600
+    dates = pa.array([1000 * start, 1000 * start + 250, None], pa.timestamp("ms", tz="UTC"))
+    table = pa.table({"id": [7, 8, 9], "time": dates, "knn": knn, "energy": energy, "note": ["", "a", "b"]})
+    monkeypatch.chdir(tmp_path)
+    if kind == "csv":
+        csv.write_csv(table, "today.csv")
+    else:
+        parquet.write_table(table, "today.parquet")
+    comment = re.search(r"# or (pyarrow\.parquet\.\S+)", POSTED)
+    assert comment is not None
+    read = POSTED if kind == "csv" else POSTED.replace('pyarrow.csv.read_csv("today.csv")', comment[1])
+    Path("made.py").write_text(read)
+    runpy.run_path("made.py")
+    body = Path("today.ndjson").read_bytes()
+    scores = [json.loads(line)["scores"] for line in body.splitlines()]
+    assert scores == [{"knn": 0.41, "energy": -2.7}, {"knn": 0.38, "energy": None}, {"knn": None, "energy": -3.1}]
+    rng = np.random.default_rng(0)
+    known = {name: rng.normal(np.repeat([0.0, 2.0], 300)) for name in ("knn", "energy")}
+    calibration = calibrate(known, np.repeat(["clean", "fog"], 300), rng.random(600) < 0.8)
+    batch = Reader(calibration, subject="lesion-2.3.1").read(body, now=start + 60.0)
+    assert isinstance(batch, Batch) and batch.ids == ["7", "8", "9"]
+    assert batch.times.tolist() == [start, start + 0.25, start + 60.0]
