@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roadworthy.cli.alarm_words import alarm_in_words, noticed
 from roadworthy.cli.cautions import coverage_warning, refuse_unreachable
-from roadworthy.cli.commands.calibrate import alarm_in_words
 from roadworthy.data.score_tables import read_scores
 from roadworthy.monitor.bundle import Bundle
 from roadworthy.monitor.risk_state import Coverage
@@ -151,11 +151,11 @@ def test_few_rows_that_are_missed_call_for_more_rows(cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("noticed", "said"),
+    ("share", "said"),
     [(0.75, "one in four"), (0.5, "half"), (0.6, "4 in 10"), (0.4, "6 in 10"), (0.8, "one in five"), (0.0, "every")],
 )
-def test_how_many_are_missed_is_said_plainly(noticed, said):
-    assert said in misses(noticed)
+def test_how_many_are_missed_is_said_plainly(share, said):
+    assert said in misses(share)
 
 
 def test_low_coverage_of_unknown_kinds_is_a_warning(made):
@@ -256,12 +256,10 @@ def test_a_kind_of_one_row_decides_nothing(cli, tmp_path):
 
 
 def test_an_alarm_that_rings_though_none_is_due_is_not_hidden(made):
-    from roadworthy.cli.commands.calibrate import _noticed
-
     bundle = Bundle.load(made)
     for share, said in ((0.97, "97%, though tolerable"), (0.2, "not due")):
         rule = replace(bundle.alarm, detects=(("fog", share),), not_due=("fog",))
-        assert _noticed(replace(bundle, alarm=rule)) == {"fog": said}
+        assert noticed(replace(bundle, alarm=rule)) == {"fog": said}
 
 
 def test_tiny_costs_keep_their_digits():

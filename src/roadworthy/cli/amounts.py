@@ -14,6 +14,8 @@ WIDTH = 60
 BARS = "▁▂▃▄▅▆▇█"
 TINY, TINIEST = 0.00995, 1e-6
 """A cost of which three decimals would leave one digit or none; below the second one it is nothing."""
+MOST_DIGITS = 6
+"""Decimals of a share in a hundred."""
 LONG_AGO = 1e8
 """Seconds below which a time counts from the start of something, not from 1970."""
 LAST = 2.5e11
@@ -39,6 +41,18 @@ def many(n: int, noun: str) -> str:
     ('1 event', '2,000 windows', '0 rows')
     """
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """A share without decimals, but never all or nothing where it is not.
+
+    >>> percent(0.984), percent(1.0), percent(199 / 200), percent(9999 / 10000), percent(1 / 300), percent(0.0)
+    ('98%', '100%', '99.5%', '99.99%', '0.3%', '0%')
+    """
+    digits = 0
+    while 0.0 < share < 1.0 and float(f"{100 * share:.{digits}f}") in (0.0, 100.0) and digits < MOST_DIGITS:
+        digits += 1
+    return f"{share:.{digits}%}"
 
 
 def priced(value: float, unit: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roadworthy.cli.amounts import many, priced
+from roadworthy.cli.other_way_round import LOOKS
 from roadworthy.monitor.calibration_warnings import in_short, too_narrow
 from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
 
+NOBODY_SAID = "nobody said what is tolerable"
+"""How the remark begins on a limit that was chosen for want of one."""
 UNLIKELY = 0.01
 """A threshold below which an alarm rings while the cost is most likely still tolerable."""
 
@@ -31,8 +34,26 @@ def warnings_in_short(bundle: Bundle) -> list[str]:
 
 
 def _above(bundle: Bundle) -> list[str]:
-    """The rule's own remark on a limit that clean data reach: it is said as a warning instead."""
-    return [] if bundle.alarm is None else [note for note in bundle.alarm.notes if note.startswith(CLEAN_IS_DEAR)]
+    """The rule's own remark on a limit that clean data reach: it is said as a warning instead.
+
+    To tolerate more is no advice where right and wrong seem to be swapped.
+    """
+    said = [] if bundle.alarm is None else [note for note in bundle.alarm.notes if note.startswith(CLEAN_IS_DEAR)]
+    return [in_short(note) for note in said] if any(LOOKS in warning for warning in bundle.warnings) else said
+
+
+def nobody_said(tolerable: float, unit: str) -> str:
+    """That a limit was chosen for want of one; it stands in the bundle, so that nobody takes it for somebody's choice.
+
+    >>> nobody_said(0.168, "wrong answers per case").partition(" is what")[0]
+    'nobody said what is tolerable: 0.168 wrong answers per case'
+    """
+    return f"{NOBODY_SAID}: {priced(tolerable, unit)} is what a stream would cost in which one event in five is shifted"
+
+
+def chosen_for_want(bundle: Bundle) -> list[str]:
+    """The same of a bundle, where nobody said it when it was made."""
+    return [note for note in map(str, bundle.made.get("notes", ())) if note.startswith(NOBODY_SAID)]
 
 
 def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, chosen_rate: bool) -> list[str]:
@@ -41,33 +62,34 @@ def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, chosen_ra
     assert rule is not None, "something is always tolerable here, so that there is an alarm"
     notes = [*table.notes, *_repeated(table), *bundle.calibration.notes]
     if chosen_limit:
-        notes.append(
-            f"nobody said what is tolerable: {priced(bundle.tolerable or 0.0, bundle.unit)} is what a stream would cost "
-            "in which one event in five is shifted; set yours with --tolerable"
-        )
+        notes.append(f"{nobody_said(bundle.tolerable or 0.0, bundle.unit)}; set yours with --tolerable")
     if chosen_rate:
         whence = "from the times of the table" if table.time is not None else "for want of a better number"
         notes.append(
             f"false alarms are counted at {rule.events_per_day:,.0f} events a day, {whence}; set yours with --events-per-day"
         )
     said = [note for note in rule.notes if not note.startswith(CLEAN_IS_DEAR)]
-    return list(dict.fromkeys([*notes, *_whole(bundle), *_early(bundle, rule), *said]))
+    return list(dict.fromkeys([*notes, *_whole(table, bundle), *_early(bundle, rule), *said]))
 
 
-def _whole(bundle: Bundle) -> list[str]:
-    """What becomes of events that lack a score which the rows always had; nothing to say where there is but one score."""
+def _whole(table: ScoreTable, bundle: Bundle) -> list[str]:
+    """What becomes of events that lack a score which the rows always had, or nearly; nothing to say where there is but one."""
+    from roadworthy.analysis.risk.cells import USUAL
     from roadworthy.analysis.risk.placing import LACKING
 
     always, names = bundle.calibration.always, bundle.calibration.names
     if not always or len(names) == 1:
         return []
-    without = "no row lacks a score" if always == names else f"no row lacks {_listed(always)}"
+    some = any((column != column).any() for name, column in table.columns.items() if name in always)
+    row = f"fewer than 1 row in {1 / USUAL:.0f}" if some else "no row"
+    without = f"{row} lacks a score" if always == names else f"{row} lacks {_listed(always)}"
+    says = "too few to say" if some else "so that nothing says"
     most = math.floor(LACKING * len(names))
     one = "it" if len(always) == 1 else "one"
     spared = f"more than {most} of their {len(names)} scores" if most else one
     which = "" if always == names or not most else f", {'this one' if len(always) == 1 else 'one of these'} among them,"
     return [
-        f"{without}, so that nothing says what it means where {one} is missing: events that lack {spared}{which} say nothing, and "
+        f"{without}, {says} what it means where {one} is missing: events that lack {spared}{which} say nothing, and "
         "where they are more than a fifth of a window, it cannot be told"
     ]
 

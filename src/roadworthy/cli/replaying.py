@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from roadworthy.cli.amounts import many
+from roadworthy.cli.out_of_reach import OutOfReach
 from roadworthy.cli.stream_parts import MOST, Clock, Counts, Known, Truth
 from roadworthy.data.samples import DataError
 
@@ -64,6 +65,12 @@ class Replayed:
     notes: tuple[str, ...]
     alarm_times: Mapping[int, float]
     """Event at which an alarm was raised or cleared -> its time."""
+    right: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """Of the known outcomes of each window, how many answers were right."""
+    outcomes: tuple[int, int] = (0, 0)
+    """Of the whole stream, how many outcomes are known, and how many of these answers were right."""
+    out_of_reach: tuple[str, ...] = ()
+    """Scores of which many are such as no calibration row had, with both ranges."""
 
     def time_of(self, event: int) -> float:
         """When an alarm was; NaN where the stream has no times."""
@@ -92,9 +99,14 @@ class Replayed:
         return bool(self.told.all()) and not any(alarm.kind == "cannot tell" for alarm in self.alarms)
 
     @property
+    def mostly(self) -> float:
+        """How many outcomes of a window must be known before its interval is held against them."""
+        return MOSTLY * self.window
+
+    @property
     def revealed(self) -> np.ndarray:
         """Which of these can be held against the truth: an interval is of all events of a window, so that most must be known."""
-        return self.told & np.isfinite(self.truth) & (self.known >= MOSTLY * self.window)
+        return self.told & np.isfinite(self.truth) & (self.known >= self.mostly)
 
     @property
     def compared(self) -> Compared | None:
@@ -156,7 +168,8 @@ def replay(
     calibration = bundle.calibration
     counts = Counts(cells=calibration.cells, window=window, every=every, most=most)
     monitor, known, clock = Monitor(bundle), Known(bundle.id_horizon), Clock()
-    events = unscored = repeated = nameless = outcomes = 0
+    outside = OutOfReach(dict(zip(calibration.names, calibration.reach, strict=True)), window=window)
+    events = unscored = repeated = nameless = outcomes = rights = 0
     lacked: dict[str, int] = {}
     some_id, when = "", dict[int, float]()
     missing = dict.fromkeys(file.scores, 0)
@@ -175,7 +188,9 @@ def replay(
         if (cell < 0).any():
             for name, n in calibration.lacks(piece.columns).items():
                 lacked[name] = lacked.get(name, 0) + n
-        outcomes += 0 if right is None else int((right == right).sum())
+        outside.add(piece.columns)
+        if right is not None:
+            outcomes, rights = outcomes + int((right == right).sum()), rights + int(np.nansum(right))
         for at in range(0, len(cell), STEP):
             part = slice(at, at + STEP)
             monitor.update(Events(cells=cell[part]))
@@ -229,6 +244,9 @@ def replay(
             *_stream_notes(bundle, monitor.autocorrelation_time, clock.events_per_day(events)),
         ),
         when,
+        np.array(counts.right),
+        (outcomes, rights),
+        tuple(outside.notes),
     )
 
 

@@ -83,6 +83,64 @@ def unseen_in(bundle: Bundle, found: Replayed) -> dict[str, Any]:
     return {"above_tolerable_without_alarm": above, "said": against(bundle, found)}
 
 
+class Sample(NamedTuple):
+    """Outcomes that are known of some events only, beside what was estimated of the windows they lie in."""
+
+    known: int
+    right: int
+    share: float
+    low: float
+    high: float
+    estimate: float | None
+    """The mean of the windows' estimates, each as often as outcomes of it are known; None where none could be told."""
+    all_known: int
+    """Known outcomes of the whole stream, those of windows that could not be told among them."""
+
+
+def sampled(found: Replayed) -> Sample | None:
+    """What known outcomes say, however few a window; None where there are none.
+
+    Where some windows could not be told, only outcomes of the others are held against their estimates, each once.
+    """
+    from roadworthy.statistics import wilson
+
+    known, right = found.outcomes
+    if not known:
+        return None
+    weights, told = found.known.astype(np.float64), np.flatnonzero(found.told)
+    if len(told) < len(found.ends):
+        told = told[apart(found.ends[told], found.window)]
+        if weights[told].any():
+            known, right = int(found.known[told].sum()), int(found.right[told].sum())
+    estimate = None
+    if weights[told].any():
+        estimate = float(np.average(found.estimates.accuracy[told], weights=weights[told]))
+    bounds = wilson(right, known)
+    return Sample(known, right, right / known, bounds.low, bounds.high, estimate, found.outcomes[0])
+
+
+def of_a_sample(found: Replayed) -> list[str]:
+    """The same in words, and why no interval is held against the truth; to be said where none is."""
+    said = sampled(found)
+    if said is None:
+        return []
+    where = "" if said.known == said.all_known else f" in windows with figures (of {said.all_known:,} in all)"
+    beside = "no window that has figures holds one of them"
+    if said.estimate is not None:
+        beside = f"the estimates of the windows that they lie in are {said.estimate:.2f} on average"
+    lines = [
+        f"Truth sampled: {said.right:,} of {many(said.known, 'known answer')}{where} {'is' if said.right == 1 else 'are'} right, "
+        f"{said.share:.2f} [{said.low:.2f}, {said.high:.2f}] if they were drawn at random; {beside}."
+    ]
+    if (found.known < found.mostly).all():
+        lines.append("The intervals are not held against the truth: in no window are nine in ten outcomes known.")
+    else:
+        lines.append(
+            "The intervals are not held against the truth: no window of which nine in ten are known could be told."
+        )
+    return lines
+
+
 def too_often(missed: int, windows: int) -> bool:
     """Whether so many of so many intervals at 95% miss hardly ever."""
     from scipy.stats import binom

@@ -51,6 +51,8 @@ class Counts:
         self.truth: list[float] = []
         self.known: list[int] = []
         """Events of each window whose outcome is known."""
+        self.right: list[int] = []
+        """Of these, the ones whose answer was right."""
         self.shrink: list[float] = []
 
     def add(self, cell: np.ndarray, right: np.ndarray | None, time: np.ndarray | None, *, shrink: float = 1.0) -> None:
@@ -95,12 +97,13 @@ class Counts:
         self.times.append(time)
         right = rights[rights == rights]
         self.known.append(len(right))
+        self.right.append(int(right.sum()))
         self.truth.append(float(right.mean()) if len(right) >= min(FEWEST, self.window) else math.nan)
         self.shrink.append(shrink)
         if self._most is not None and len(self.ends) > self._most:
             self.every *= 2
             kept = [i for i, e in enumerate(self.ends) if e % self.every == 0]
-            for name in ("_rows", "ends", "times", "truth", "known", "shrink"):
+            for name in ("_rows", "ends", "times", "truth", "known", "right", "shrink"):
                 values = getattr(self, name)
                 setattr(self, name, [values[i] for i in kept])
 

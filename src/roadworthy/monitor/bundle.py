@@ -233,8 +233,8 @@ class Bundle:
                 group_events=group_events,
                 seed=seed,
             )
-        warnings = list(warnings_of(given, bundle.estimator.separation, coverage))
-        told = {**bundle.made, **({"warnings": warnings} if warnings else {})}
+        warnings = [*bundle.warnings, *warnings_of(given, bundle.estimator.separation, coverage)]
+        told = {k: v for k, v in bundle.made.items() if k != "warnings"} | ({"warnings": warnings} if warnings else {})
         bundle = replace(bundle, forecast=forecast, alarm=rule, made=told)
         return replace(bundle, self_test=expected_state(bundle), made_at=made_at)
 

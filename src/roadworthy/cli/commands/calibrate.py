@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,20 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roadworthy.cli import showing
-from roadworthy.cli.amounts import many, priced
+from roadworthy.cli.alarm_words import alarm_in_words, noticed, rule_of
+from roadworthy.cli.amounts import many, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from roadworthy.cli.learnt import KindLearnt
     from roadworthy.data.score_tables import ScoreTable
-    from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
 
-LEAST = 1e-4
-"""A probability below which none is told from 0."""
-OFTEN = 0.5
-"""How often an alarm rings for a step that is tolerable, from which on it is shown."""
 ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
 
 
@@ -88,9 +83,10 @@ def calibrate(
     scores of one or several supervisors.
     """
     from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
-    from roadworthy.cli.cautions import notes_of, refuse_unreachable, warnings_of
+    from roadworthy.cli.cautions import nobody_said, notes_of, refuse_unreachable, warnings_of
     from roadworthy.cli.learnt import chosen_tree, learnt
     from roadworthy.cli.options import refuse_no_folder, refuse_own_input, refuse_unlike_a_count
+    from roadworthy.cli.other_way_round import costs_reversed, outcomes_reversed
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import read_scores
     from roadworthy.monitor.alarms import alarms_per_day
@@ -116,7 +112,7 @@ def calibrate(
     if out is not None:
         refuse_no_folder("--out", out)
     refuse_own_input("--out", target, scores, tree)
-    before = None if force else _written_before(target, scores)
+    before = _written_before(target, scores, force=force)
     table = read_scores(
         scores,
         kind=kind,
@@ -137,6 +133,8 @@ def calibrate(
             progress.stage("learning how shift looks", 0)
             calibration = rows.calibrated()
             limit = tolerated(calibration, tree_used, constants) if tolerable is None else tolerable
+            chosen = [nobody_said(limit, tree_used.unit)] if tolerable is None else []
+            swapped = [said for said in (outcomes_reversed(table), costs_reversed(tree_used)) if said]
             progress.stage("leaving out one kind after the other", 0)
             coverage = left_out(rows)
             progress.stage("setting the alarm on simulated streams without shift", 0)
@@ -152,7 +150,7 @@ def calibrate(
                 events_per_day=events_per_day or _events_per_day(table) or EVENTS_PER_DAY,
                 group_events=group_events,
                 coverage=coverage,
-                made={"source": scores.name, "notes": list(table.notes)},
+                made={"source": scores.name, "notes": [*table.notes, *chosen], "warnings": swapped},
                 made_at=_now(),
             )
             if tolerable is not None:
@@ -162,8 +160,11 @@ def calibrate(
     bundle.save(target)
     kinds = learnt(calibration, table.kind, table.correct, table.group)
     notes = notes_of(table, bundle, chosen_limit=tolerable is None, chosen_rate=events_per_day is None)
-    if before is not None:
-        notes.append(f"the bundle {before} that was there is replaced")
+    if before not in (None, bundle.id):
+        notes.append(
+            f"the bundle {before} that was there is replaced. The state of a service belongs to the bundle it began with: begin "
+            "another --state with this one, or keep both with --out"
+        )
     made = Calibrated(scores, target, bundle, kinds, notes, warnings_of(bundle))
     if json:
         showing.print_json(_content(made))
@@ -178,8 +179,8 @@ def _stem(path: Path) -> str:
     return name
 
 
-def _written_before(target: Path, scores: Path) -> str | None:
-    """The id of a bundle that will be written over; what is none, or was made from another table, is not."""
+def _written_before(target: Path, scores: Path, *, force: bool) -> str | None:
+    """The id of a bundle that will be written over; what is none, or was made from another table, is so by force only."""
     import json
 
     from roadworthy.data.samples import DataError
@@ -188,14 +189,16 @@ def _written_before(target: Path, scores: Path) -> str | None:
         return None
     try:
         content = json.loads(target.read_text(encoding="utf-8"))
-        source = str(content["made"]["source"])
+        before, source = str(content["id"]), str(content["made"]["source"])
     except (OSError, ValueError, KeyError, TypeError):
+        if force:
+            return None
         raise DataError(f"{target} is there already and is no bundle; choose another with --out, or --force") from None
-    if source != scores.name:
+    if source != scores.name and not force:
         raise DataError(
             f"{target} is there already and was made from {source}; choose another with --out, or write over it with --force"
         )
-    return str(content.get("id"))
+    return before
 
 
 def _now() -> str:
@@ -234,77 +237,6 @@ def _events_per_day(table: ScoreTable) -> float | None:
     return table.n / span * 86400 if span > 0 else None
 
 
-def _rule(bundle: Bundle) -> AlarmRule:
-    assert bundle.alarm is not None, "something is always tolerable here, so that there is an alarm"
-    return bundle.alarm
-
-
-def _likely(log_odds: float) -> str:
-    """A threshold in words, with as many digits as tell it from 0 and from 1.
-
-    >>> _likely(0.0), _likely(-5.0), _likely(-30.0), _likely(30.0), _likely(3.6636)
-    ('50% or more', '0.67% or more', 'less than 0.01%, yet more than without shift', 'more than 99.99%', '97.5% or more')
-    """
-    share = 1.0 / (1.0 + math.exp(-max(min(log_odds, 700.0), -700.0)))
-    if share < LEAST:
-        return "less than 0.01%, yet more than without shift"
-    if share > 1 - LEAST:
-        return "more than 99.99%"
-    if 0.95 < share <= 0.99:
-        return f"{share:.1%} or more"
-    return f"{share:.0%} or more" if 0.01 <= share <= 0.99 else f"{share:.2%} or more"
-
-
-def alarm_in_words(bundle: Bundle) -> str:
-    """The rule of the alarm, as one would tell it."""
-    from roadworthy.monitor.rule_notes import BEYOND_HARD_GROUPS
-
-    rule = _rule(bundle)
-    off = 1.0 / (1.0 + math.exp(-max(min(rule.off, 700.0), -700.0)))
-    cleared = f"; cleared below {off:.0%}" if 0.01 <= off <= 0.99 else ""
-    rate = f"at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day"
-    sure = f"with a probability of {_likely(rule.on)}{cleared}"
-    if rule.hardness:  # its threshold is then no probability that anyone is told
-        sure = BEYOND_HARD_GROUPS
-    return (
-        f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is above "
-        f"{priced(bundle.tolerable or 0.0, bundle.unit)} {sure}. "
-        f"{_promise(bundle, rate)}"
-    )
-
-
-def _promise(bundle: Bundle, rate: str) -> str:
-    """What is promised about alarms without shift, and no more than can be kept."""
-    from roadworthy.monitor.calibration_warnings import FEW_CLEAN
-    from roadworthy.monitor.rule_notes import rings_without_shift
-
-    calibration = bundle.calibration
-    rows = calibration.rows(calibration.kinds[0])
-    if not bundle.estimator.separation.enough:
-        return "It will not ring: the scores do not tell shift from none."
-    rule = _rule(bundle)
-    if rings_without_shift(rule.notes) and max((share for _, share in rule.detects), default=0.0) < OFTEN:
-        return "It will hardly ring, with shift or without."
-    if rings_without_shift(rule.notes):
-        return f"Without shift it rings as well, more often than {rate.removeprefix('at most ')}."
-    if rows < FEW_CLEAN:
-        return f"Without shift that should be {rate}, but {many(rows, 'clean row')} {_are(rows)} too few to promise it."
-    return f"Without shift that is {rate}."
-
-
-def _are(n: int) -> str:
-    return "is" if n == 1 else "are"
-
-
-def _noticed(bundle: Bundle) -> dict[str, str]:
-    """By kind, how often a step to 30% of it is noticed; an alarm that rings though none is due is not hidden."""
-    rule = _rule(bundle)
-    if not bundle.estimator.separation.enough:
-        return dict.fromkeys(dict(rule.detects), "cannot tell")
-    though = {kind: f"{share:.0%}, though tolerable" if share > OFTEN else "not due" for kind, share in rule.detects}
-    return {kind: though[kind] if kind in rule.not_due else f"{share:.0%}" for kind, share in rule.detects}
-
-
 def _stream(scores: Path) -> str:
     """A stream as the user would have it: of the same kind as the table."""
     text = scores.name.lower().removesuffix(".gz")
@@ -325,12 +257,12 @@ def _print(made: Calibrated, out: Console) -> None:
     )
     for said in made.warnings:
         out.print(Text(f"warning: {said}"), soft_wrap=True)
-    noticed = _noticed(bundle)
+    rings = noticed(bundle)
     table = Table(box=box.SIMPLE_HEAD)
     for header in ("Kind", "Rows", "Right", "95% interval", "Told from clean", "Noticed at 30%"):
         table.add_column(header, justify="left" if header == "Kind" else "right", overflow="fold")
     for k in made.kinds:
-        seen = noticed.get(k.kind, "")
+        seen = rings.get(k.kind, "")
         told = "" if k.auc is None else f"{k.auc:.3f}"
         table.add_row(
             *map(Text, (k.kind, f"{k.rows:,}", f"{k.accuracy:.1%}", f"{k.low:.1%} to {k.high:.1%}", told, seen))
@@ -340,7 +272,7 @@ def _print(made: Calibrated, out: Console) -> None:
     if bundle.coverage is not None:
         out.print(
             Text(
-                f"Intervals of accuracy, of kinds left out in turn, held the truth in {bundle.coverage.observed:.0%} of "
+                f"Intervals of accuracy, of kinds left out in turn, held the truth in {percent(bundle.coverage.observed)} of "
                 f"{many(bundle.coverage.windows, 'window')} that could be told (nominal 95%)."
             ),
             soft_wrap=True,
@@ -361,7 +293,7 @@ def _content(made: Calibrated) -> dict[str, Any]:
     from roadworthy.cli.cautions import coverage_warning
     from roadworthy.monitor.rule_notes import threshold_in_words
 
-    bundle, rule = made.bundle, _rule(made.bundle)
+    bundle, rule = made.bundle, rule_of(made.bundle)
     return {
         "scores": str(made.scores),
         "bundle": str(made.target),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roadworthy.cli import exits, showing
-from roadworthy.cli.amounts import amount, cost_of, is_date, line, many, moment, priced
+from roadworthy.cli.amounts import amount, cost_of, is_date, line, many, moment, percent, priced
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -134,6 +134,11 @@ def _columns(bundle: Bundle, given: list[str]) -> dict[str, str]:
     names = {name: name for name in bundle.calibration.names}
     for text in given:
         name, equals, column = text.partition("=")
+        if name in names and not column.strip():
+            raise DataError(
+                f"--score {text}: say which column of the stream it is, as in {name}=COLUMN, or leave the option out where the "
+                f"column is called {name}"
+            )
         if not equals or name not in names:
             raise DataError(
                 f"--score {text}: a score of the bundle and a column were expected, as in {next(iter(names))}=COLUMN"
@@ -189,7 +194,7 @@ def _print(bundle: Bundle, path: Path, stream: Path, found: Replayed, out: Conso
 
 def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -> list[str]:
     """What stands above the table."""
-    from roadworthy.cli.cautions import warnings_in_short
+    from roadworthy.cli.cautions import chosen_for_want, warnings_in_short
 
     kinds = bundle.calibration.kinds
     every = f", one every {found.every:,}" if found.every != found.window else ""
@@ -202,7 +207,7 @@ def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -
         f"{path}: calibrated on {', '.join(kinds)}",
     ]
     lines += [f"warning: {said}" for said in warnings_in_short(bundle)]
-    lines += [f"note: {note}" for note in found.notes]
+    lines += [f"note: {note}" for note in (*chosen_for_want(bundle), *found.notes)]
     if found.repeated:
         repeat = "repeats the id of another and is" if found.repeated == 1 else "repeat the id of another and are"
         lines.append(f"note: {many(found.repeated, 'event')} {repeat} counted once")
@@ -239,7 +244,7 @@ def _true(found: Replayed, at: int) -> str:
 
 def ending(bundle: Bundle, found: Replayed) -> list[str]:
     """What stands below the table: alarms, what cannot be told and why, and how the truth compares."""
-    from roadworthy.cli.revealing import against
+    from roadworthy.cli.revealing import against, of_a_sample
 
     lines = []
     for alarm in found.alarms:
@@ -251,8 +256,8 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
     lines += _doubts(found)
     if found.compared is not None:
         lines += [_revealed(found, found.compared), *against(bundle, found)]
-    elif (found.truth == found.truth)[found.told].any():
-        lines.append("The intervals are not held against the truth: in no window are nine in ten outcomes known.")
+    else:
+        lines += of_a_sample(found)
     return lines
 
 
@@ -301,6 +306,7 @@ def _doubts(found: Replayed) -> list[str]:
         lines.append(f"Cannot tell, events {first:,} to {last:,}, because {reason}.")
     if len(lines) > MOST_PARTS:
         lines = [*lines[:MOST_PARTS], f"… and {len(lines) - MOST_PARTS:,} more such parts."]
+    lines += [f"note: {note}" for note in found.out_of_reach]
     warning = "Take that as seriously as an alarm: no figure stands for these events."
     return lines if found.whole else [*lines, warning]
 
@@ -310,15 +316,16 @@ def _revealed(found: Replayed, compared: Compared) -> str:
     more = f"; {silent:,} that it could not tell are left out" if silent else ""
     return (
         f"Truth revealed: it lies within the 95% interval in {compared.covered:,} of {many(compared.windows, 'window')} "
-        f"({compared.covered / compared.windows:.0%}), and the estimate is off by {compared.mean_absolute_error:.3f} "
+        f"({percent(compared.covered / compared.windows)}), and the estimate is off by {compared.mean_absolute_error:.3f} "
         f"on average{more}."
     )
 
 
 def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, everything: bool) -> dict[str, Any]:
-    from roadworthy.cli.cautions import warnings_in_short
-    from roadworthy.cli.revealing import unseen_in
+    from roadworthy.cli.cautions import chosen_for_want, warnings_in_short
+    from roadworthy.cli.revealing import sampled, unseen_in
 
+    sample = sampled(found)
     rows = range(len(found.ends)) if everything else shown(len(found.ends))
     return {
         "bundle": str(path),
@@ -349,6 +356,7 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
             for a in found.alarms
         ],
         "truth": None if found.compared is None else {**found.compared._asdict(), **unseen_in(bundle, found)},
+        "known_outcomes": None if sample is None else sample._asdict(),
         "warnings": warnings_in_short(bundle),
-        "notes": list(found.notes),
+        "notes": [*chosen_for_want(bundle), *found.notes, *found.out_of_reach],
     }
