@@ -7,6 +7,8 @@ makes of them, what the monitor makes of them and, at the end, what was true. On
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +41,7 @@ WIDTH = 60
 ALL, READING = 26.0, 11.0
 """Seconds on a terminal: everything together, and the pauses to read in; what is left is shared by the two streams."""
 FALSE_ALARMS, A_DAY = "1 per month", 3000
-COMMAND = "roadworthy calibrate yours.csv && roadworthy replay yours.bundle.json today.csv"
+COMMANDS = ("calibrate yours.csv", "replay yours.bundle.json today.csv")
 
 
 @dataclass(frozen=True)
@@ -237,13 +239,21 @@ def second_story(stage: Stage, bundle: Bundle, confidence: Cbpe) -> None:
     stage.pause(1.5)
 
 
+def command() -> str:
+    """How `roadworthy` is called from here: by its name where that is found, else by the path of the one beside this Python."""
+    beside = Path(sys.executable).with_name("roadworthy")
+    if shutil.which(beside.name) or not beside.is_file():
+        return beside.name
+    return str(beside.relative_to(Path.cwd())) if beside.is_relative_to(Path.cwd()) else str(beside)
+
+
 def main(stage: Stage | None = None) -> None:
     """Both streams, and what to type for one's own."""
     stage = stage or Stage.here()
     bundle, confidence = before_release(stage)
     first_story(stage, bundle, confidence)
     second_story(stage, bundle, confidence)
-    stage.say(f"\nYour own file:\n[bold]{COMMAND}[/bold]")
+    stage.say("\nYour own file:\n" + "\n".join(f"[bold]{command()} {rest}[/bold]" for rest in COMMANDS))
 
 
 if __name__ == "__main__":

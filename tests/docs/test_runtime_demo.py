@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -86,9 +87,12 @@ def test_the_second_stream_says_that_it_cannot_tell_and_why(said):
     assert f"{round(100 * sum(right[-200:]) / 200)}% of the answers are right" in second
 
 
-def test_the_last_line_is_the_command_for_ones_own_file(said):
-    last = said.strip().splitlines()[-1]
-    assert last == "roadworthy calibrate yours.csv && roadworthy replay yours.bundle.json today.csv"
+def test_the_last_lines_are_the_commands_for_ones_own_file_and_can_be_typed_here(said):
+    lines = [line.partition(" ") for line in said.strip().splitlines()[-2:]]
+    assert [rest for _, _, rest in lines] == ["calibrate yours.csv", "replay yours.bundle.json today.csv"]
+    (program,) = {name for name, _, _ in lines}
+    beside = Path(sys.executable).with_name("roadworthy")
+    assert shutil.which(program) and (program == "roadworthy" or Path(program).resolve() == beside.resolve())
 
 
 def test_nothing_that_is_shown_is_written_in_the_code(said):
