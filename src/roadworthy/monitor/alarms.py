@@ -35,9 +35,10 @@ GAP = 1.0
 """An alarm is cleared where it is more likely than not that the risk is tolerable, and by so much below the threshold at least."""
 LONGEST = 16_384
 """Events that are read at most, however alike they are: as many are always held."""
-LONGER = 4
+LONGER = 2
 """How many times as long as the window a stretch must be to be read beside it: each then gets half of the false alarms, by which a
-window that says nearly enough would lose more than it gains."""
+window that says nearly enough would lose more than it gains. Of detectors that fail in different ways, a window of half as many
+independent events reaches by chance what no shift ever does: there nothing but the stretch rings."""
 
 _SLACK = 1.0001
 """A time that was tabled is not beyond the table by rounding."""
@@ -131,8 +132,10 @@ class AlarmRule:
         """Events of the longer stretch that is read; 0 where the window is about as long, or where none is long enough."""
         if not self.by_stretch or time > _SLACK * self.by_stretch[-1][0]:
             return 0
+        if time * _SLACK < self.by_stretch[0][0]:
+            return 0
         length = min(math.ceil(self.stretch * time), LONGEST)
-        return length if length >= LONGER * self.window else 0
+        return length if length * _SLACK >= LONGER * self.window else 0
 
     def passes(self, time: float) -> tuple[Pass, ...]:
         """What is read of a stream of which `time` events say as much as one; nothing where nothing says enough."""

@@ -12,7 +12,7 @@ events, u what clean may lie higher than its calibration counts say, by chance o
 tolerable. It need not be exact: the threshold of the stretch is found by simulation.
 
 >>> [(round(time), length) for time, length in tried_times(300, 100)]
-[(12, 100), (44, 100), (164, 100), (328, 50)]
+[(6, 100), (31, 100), (164, 100), (328, 50)]
 >>> tried_times(10_000, 100)
 ()
 """

@@ -32,6 +32,8 @@ HARDEST = 6.0
 """Standard deviations of the groups up to which harder and harder ones show which scores go with which log-odds."""
 FEW = 200
 """Windows with one share of shift or another that are tried at most, over all kinds."""
+CERTAIN = 600.0
+"""Log-odds from which on a probability is 1 as far as numbers go: how far beyond, they do not say."""
 MIXTURES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 """Shares of shifted or bad events in the windows that show which scores go with which log-odds."""
 
@@ -53,7 +55,8 @@ class Scale:
         """By windows with more and more of every kind of shift; as both rise together, rank by rank."""
         kinds = [rows.sum(axis=0) + 1e-9 for rows in watched.estimator.calibration.table[1:]]
         score, _, log_odds = mixtures(watched, worlds, kinds, length=length, seed=seed)
-        return cls(np.sort(score), np.sort(log_odds))
+        told = log_odds < CERTAIN
+        return cls(np.sort(score[told]), np.sort(log_odds[told]))
 
     def score_of(self, log_odds: float) -> float:
         """On the scale of the shift score; beyond all windows it goes on as at its end."""
