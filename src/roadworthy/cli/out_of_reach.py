@@ -34,18 +34,17 @@ class OutOfReach:
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
         """The next events."""
-        n = len(next(iter(columns.values())))
-        place = (self._seen % self._window + np.arange(n)) // self._window
-        whole = (self._seen % self._window + n) // self._window
+        n, begun = len(next(iter(columns.values()))), self._seen % self._window
+        whole = (begun + n) // self._window
         for name, (low, high) in self._reach.items():
             column = columns[name]
-            outside = (column < low) | (column > high)
-            found = np.bincount(place[outside], minlength=whole + 1)
+            outside = np.flatnonzero((column < low) | (column > high))
+            found = np.bincount((begun + outside) // self._window, minlength=whole + 1)
             found[0] += self._open[name]
             self._open[name] = int(found[whole])
             self._most[name] = max(self._most[name], int(found[:whole].max(initial=0)))
-            if outside.any():
-                self._outside[name] += int(outside.sum())
+            if len(outside):
+                self._outside[name] += len(outside)
                 least, most = self._range[name]
                 self._range[name] = min(least, float(column[outside].min())), max(most, float(column[outside].max()))
         self._seen += n
