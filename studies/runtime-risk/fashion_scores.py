@@ -3,7 +3,8 @@
     python studies/runtime-risk/fashion_scores.py        # a minute or two; writes cache/fashion-scores.npz, which is not committed
 
 The 10,000 published test images are handed out once: 2,000 clean ones to calibrate, 2,000 to stream, 500 to each kind of shift.
-None of the estimator's constants was chosen on them. Levels were set once, to be seen and yet be readable, and never changed.
+Constants of `misfit.py` and `unlike.py` were set with them in view, no others. Levels were set once, to be seen and yet be
+readable, and never changed.
 """
 
 from __future__ import annotations
