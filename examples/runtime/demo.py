@@ -114,7 +114,7 @@ def alarm_line(alarms: Sequence[Alarm]) -> Text:
     last = [alarm for alarm in alarms if alarm.kind == "raised"][-1]
     text = Text("      ").append(f"ALARM after {last.event:,} events", ALARM)
     if last.risk is None or last.exceedance is None:
-        return text.append(": unlike anything calibrated; how much it costs cannot be told")
+        return text.append(": unlike anything calibrated; its cost cannot be told")
     return text.append(f": {last.risk:.2f} {UNIT} expected, p(over {TOLERABLE:.2f}) = {last.exceedance:.2f}")
 
 
