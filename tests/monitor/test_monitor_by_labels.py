@@ -552,3 +552,12 @@ def test_a_state_of_before_labels_settled_is_read(watchful):
     from roadworthy.monitor.by_labels import ByLabels
 
     assert ByLabels.from_dict({"on": True, "said": 3, "since": 5.0, "after": None}) == ByLabels(on=True, said=3)
+
+
+def test_thousands_of_labels_of_events_that_are_not_held_are_passed_over(watchful):
+    monitor, rng = Monitor(watchful), np.random.default_rng(30)
+    monitor.update(Events(np.arange(400), np.arange(400.0), columns={"energy": rng.normal(size=400)}))
+    monitor.label_all([(f"gone {i}", False, None, 3, float(i % 400)) for i in range(6000)])
+    assert not monitor.alarm_by_labels
+    monitor.label_all([(i, i % 2 == 0, None, None, None) for i in range(200)])
+    assert monitor.alarm_by_labels

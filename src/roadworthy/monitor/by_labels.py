@@ -60,9 +60,10 @@ class Held(NamedTuple):
     labels: list[Weighed]
     at: NDArray[np.int64]
 
-    def after(self, count: int) -> Held:
-        """Without the first so many."""
-        return Held(self.keys[count:], self.labels[count:], self.at[count:])
+    def part(self, first: int, end: int | None = None) -> Held:
+        """Some of them."""
+        where = slice(first, end)
+        return Held(self.keys[where], self.labels[where], self.at[where])
 
 
 class Reached(NamedTuple):
@@ -105,12 +106,13 @@ class ByLabels:
             # Labels that were gone through have left: it goes on from where the last look had come to.
             self.settled, self.oldest = self.latest, math.inf
         keys, said, more = state.labels.latest(KEPT), list[Alarm](), True
-        while more:
-            new = bisect_right(keys, self.settled.key)
-            # So many at a time, the oldest first, with those before them by which to know how errors come together.
-            first, end = (len(keys) - AT_ONCE, len(keys)) if len(keys) - new <= AT_ONCE else (new - LAST, new + AT_ONCE)
-            more = end < len(keys)
-            looked = _Looked(state, bundle, keys[max(first, 0) : end], self.settled, time)
+        # With those before them, by which to know how errors come together.
+        held = _held(state, keys[max(bisect_right(keys, self.settled.key) - LAST, 0) :])
+        while more:  # so many at a time, the oldest first
+            new = bisect_right(held.keys, self.settled.key)
+            end = min(new + AT_ONCE, len(held.keys))
+            more = end < len(held.keys)
+            looked = _Looked(state, bundle, held.part(max(end - AT_ONCE, 0), end), self.settled, time)
             said += self._go_through(looked, scores_alarm=scores_alarm, warned=warned, settle=LAST if more else 0)
         return said
 
@@ -216,11 +218,10 @@ class ByLabels:
 class _Looked:
     """Labels as they are at a look: those that have settled show how errors come together, and the others are gone through."""
 
-    def __init__(self, state: State, bundle: Bundle, keys: Sequence[Key], settled: Reached, time: float) -> None:
+    def __init__(self, state: State, bundle: Bundle, everything: Held, settled: Reached, time: float) -> None:
         self.state, self.bundle = state, bundle
-        everything = _held(state, keys)
         count = bisect_right(everything.keys, settled.key)
-        self.held = everything.after(count)
+        self.held = everything.part(count)
         assert bundle.alarm is not None
         if not everything.labels:
             self.stretch, self.bets, self.alike, self.proven, self.leaving = _NONE, _NO_BETS, 1.0, HOLDS, 0
