@@ -399,3 +399,9 @@ def test_a_tolerable_risk_that_clean_events_exceed_or_that_a_step_does_not_reach
     assert any(note.startswith("clean data cost") and "the alarm will be on" in note for note in low.alarm.notes)
     high = Bundle.compile(synthetic(0.9), accuracy_tree(), subject="s", tolerable=0.4, windows=Windows((100,)))
     assert any("no alarm is due for it" in note for note in high.alarm.notes)
+
+
+@pytest.mark.parametrize("window", [10, 15, 19, 25])
+def test_there_is_no_time_between_window_and_stretch_at_which_nothing_is_read(calibration, window):
+    found = Bundle.compile(calibration, accuracy_tree(), subject="s", tolerable=0.12, windows=Windows((window,))).alarm
+    assert found.by_stretch and not any(found.beyond(time) for time in np.geomspace(1.0, 300.0, 200))

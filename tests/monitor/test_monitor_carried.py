@@ -215,3 +215,18 @@ def test_events_are_counted_between_two_times_though_they_have_left(watchful):
     assert len(state.recent) < n
     assert state.counted_between(129_000.0, 129_999.0) == 1000.0
     assert state.counted_between(5000.0, 129_999.0) == pytest.approx(125_000, rel=0.05)
+
+
+def test_complaints_beside_a_sample_say_nothing_of_other_events_either(watchful):
+    """A tenth is drawn, and of the others every wrong answer is reported: the figures are those of the sample alone."""
+    rng = np.random.default_rng(9)
+    wrong, lot, scores = rng.random(8000) < 0.08, rng.random(8000) < 0.1, rng.normal(size=8000)
+    lot[-300:] = wrong[-300:] = False
+    found = []
+    for labelled in (lot, lot | wrong):
+        monitor = Monitor(watchful)
+        monitor.update(Events(np.arange(8000), np.arange(8000.0), columns={"energy": scores}))
+        for i in np.flatnonzero(labelled).tolist():
+            monitor.label(i, not wrong[i], 0.1 if lot[i] else None, look=False)
+        found.append(monitor.risk(100).audited)
+    assert found[0].carried and found[0] == found[1]

@@ -27,6 +27,8 @@ RARER = 2.0
 """How many times rarer events of one shift score may be where labels were drawn, for these to speak for all of them."""
 MOST = 0.5
 """The share of events that must be spoken for, for labels that were sure to come to speak for others."""
+NEARLY_ALL = 0.9
+"""The share of events for which labels that were drawn must stand, for others to be complaints beside them."""
 LAGS = 5.0
 """So many times as many events without a label as lie between two labels, at the end of a window, mean that labels come late."""
 
@@ -187,17 +189,18 @@ def _drawn(state: State) -> list[Weighed]:
     """The last labels that speak for other events than their own.
 
     Those that were drawn, by the queue or with a probability below 1, do. One that was sure to come speaks for its own event: all
-    do together where nearly every event has one, or is spoken for; of complaints, nothing follows for the rest.
+    do together where most events have one, or are spoken for; of complaints, beside a sample too, nothing follows for the rest.
     """
     keys = state.labels.latest(LAST)
     labels = [(mark, state.labels.weighed(mark)) for _, mark in keys]
     scored = [(mark, label) for mark, label in labels if label.cell >= 0]
     if not scored:
         return []
+    events = state.counted_between(keys[0][0], keys[-1][0])
+    drawn = [label for mark, label in scored if mark in state.labels.asked or label.probability < 1.0]
+    alone = sum(min(1.0 / label.probability, events / LEAST) for label in drawn) >= NEARLY_ALL * events
     spoken = sum(1.0 / label.probability for _, label in labels)
-    if spoken >= MOST * state.counted_between(keys[0][0], keys[-1][0]):
-        return [label for _, label in scored]
-    return [label for mark, label in scored if mark in state.labels.asked or label.probability < 1.0]
+    return drawn if alone or spoken < MOST * events else [label for _, label in scored]
 
 
 def _with_chance(found: Corrected, events: float, confidence: float) -> Corrected:

@@ -42,6 +42,8 @@ TIMES = (2.0, 5.0, 12.0, 30.0, 70.0)
 """Autocorrelation times for which a threshold is found, as long as a window holds more than `LEAST` independent events."""
 LEAST = 10
 """Of fewer no threshold that keeps clean streams quiet is passed by any shift; a longer stretch is read then."""
+FEWEST = 5
+"""A short window is read down to so few, up to where the stretch begins."""
 _JUST_BELOW = 0.999
 LIKELIER = 0.0
 """An alarm means that the risk is more likely than not above the tolerable, however seldom clean streams come near it."""
@@ -182,6 +184,8 @@ def _rule_that_rings(
 def _times(window: int, first: float) -> list[float]:
     """Autocorrelation times for which a threshold is found; `first` is the one from which on a longer stretch is read."""
     last = window / LEAST
+    if first < math.inf:  # no times between the two of which nothing is read
+        last = max(last, min(first, window / FEWEST))
     ends = [time for time in (first, last) if 1.0 < time <= last]
     apart = [time for time in TIMES if time < last and all(not 0.8 < time / end < 1.25 for end in ends)]
     return sorted({*apart, *ends, *(end * _JUST_BELOW for end in ends if end == first)})
