@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from alarm_streams import watching
 from scipy.signal import lfilter
 from synthetic_detectors import GAIN, synthetic
 
@@ -325,15 +326,7 @@ def stream(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
 def test_a_million_events_without_shift_raise_no_more_alarms_than_stated_and_a_step_is_noticed(kind, window, seed):
     # 19 events of the autoregression say as much as one: 1,000 are 53, and notice the step in 17 of 20 streams only.
     calibration = synthetic(0.9, seed=seed)
-    bundle = Bundle.compile(
-        calibration,
-        accuracy_tree(),
-        subject="s",
-        tolerable=0.12,
-        windows=Windows((window,)),
-        false_alarms="1 per day",
-        events_per_day=100_000.0,
-    )
+    bundle = watching(calibration, window, stated=10)
     n = 1_000_000
     cells = calibration.place({"energy": stream(kind, n, np.random.default_rng(seed))})
     monitor = Monitor(bundle)

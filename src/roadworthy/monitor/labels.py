@@ -191,10 +191,6 @@ class Labels:
         time, cell, correct, probability = self.given[mark]
         return Weighed(time, cell, correct, self.asked.get(mark, 1.0) if probability is None else probability)
 
-    def last(self, number: int) -> list[Weighed]:
-        """The labels of the latest events."""
-        return [self.weighed(mark) for _, mark in self.latest(number)]
-
     def latest(self, number: int) -> list[tuple[float, int]]:
         """When the latest events with labels were, and their marks, in this order."""
         if len(self._ordered) != len(self.given):
