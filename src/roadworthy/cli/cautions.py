@@ -51,22 +51,28 @@ def nobody_said(tolerable: float, unit: str) -> str:
     return f"{NOBODY_SAID}: {priced(tolerable, unit)} is what a stream would cost in which one event in five is shifted"
 
 
+def set_yours(bundle: Bundle, option: str, *, under: str) -> str:
+    """Where a number of a bundle is set: an option of the command that made it, or `under` a key of the assessment file."""
+    if "run" in bundle.made:
+        return f"set yours with {under}: {{{option}: …}} in the assessment file"
+    return f"set yours with calibrate --{option.replace('_', '-')}"
+
+
 def chosen_for_want(bundle: Bundle) -> list[str]:
     """The same of a bundle, where nobody said it when it was made."""
     return [note for note in map(str, bundle.made.get("notes", ())) if note.startswith(NOBODY_SAID)]
 
 
-def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, chosen_rate: bool) -> list[str]:
-    """Remarks on the table, on what was chosen, and on the alarm."""
+def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, rate_from: str | None) -> list[str]:
+    """Remarks on the table, on what was chosen, and on the alarm; `rate_from` says whence events a day are, if not the user."""
     rule = bundle.alarm
     assert rule is not None, "something is always tolerable here, so that there is an alarm"
     notes = [*table.notes, *_repeated(table), *bundle.calibration.notes]
     if chosen_limit:
         notes.append(f"{nobody_said(bundle.tolerable or 0.0, bundle.unit)}; set yours with --tolerable")
-    if chosen_rate:
-        whence = "from the times of the table" if table.time is not None else "for want of a better number"
+    if rate_from is not None:
         notes.append(
-            f"false alarms are counted at {rule.events_per_day:,.0f} events a day, {whence}; set yours with --events-per-day"
+            f"false alarms are counted at {rule.events_per_day:,.0f} events a day, {rate_from}; set yours with --events-per-day"
         )
     said = [note for note in rule.notes if not note.startswith(CLEAN_IS_DEAR)]
     return list(dict.fromkeys([*notes, *_whole(table, bundle), *_early(bundle, rule), *said]))

@@ -241,7 +241,7 @@ def replay(
             *([] if truth is None else truth.notes),
             *_outcomes(outcomes, events, asked=truth is not None),
             *clock.notes,
-            *_stream_notes(bundle, monitor.autocorrelation_time, clock.events_per_day(events)),
+            *_stream_notes(bundle, monitor.autocorrelation_time, events, clock.span),
         ),
         when,
         np.array(counts.right),
@@ -272,19 +272,24 @@ def _outcomes(known: int, events: int, *, asked: bool) -> list[str]:
     return [f"the truth is known for {known:,} of {many(events, 'event')}"]
 
 
-def _stream_notes(bundle: Bundle, time: float, pace: float | None) -> list[str]:
+def _stream_notes(bundle: Bundle, time: float, events: int, span: float | None) -> list[str]:
     """What the monitor would say about a stream that remembers, or that is faster than it was told."""
+    from roadworthy.cli.cautions import set_yours
+    from roadworthy.monitor.pace import faster_than_set, per_day, too_short_to_say
+
     notes, rule = [], bundle.alarm
     if time > 1.05:
         notes.append(f"events resemble the ones before them: {time:.1f} say as much as one")
     remark = None if rule is None else rule.remark(time)
     if remark is not None:
         notes.append(remark)
-    if rule is not None and pace is not None and pace > 2 * rule.events_per_day:
-        notes.append(
-            f"the stream brings {pace:,.0f} events a day, and the alarm was set for {rule.events_per_day:,.0f}: expect "
-            f"{pace / rule.events_per_day:.1f} times as many false alarms as {rule.false_alarms}"
-        )
+    if rule is not None and span is not None:
+        pace = per_day(events, span)
+        if pace is not None:
+            said = faster_than_set(rule, pace)
+        elif said := too_short_to_say(rule, events, span):
+            said += f"; {set_yours(bundle, 'events_per_day', under='monitor')}"
+        notes += [said] if said else []
     return notes
 
 

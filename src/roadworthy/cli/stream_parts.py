@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 MOST = 1000
 """Windows that are estimated where nobody says how many."""
-DAY, ENOUGH = 86_400.0, 1000
-"""Seconds, and events from which on it is said how fast they come."""
 FEWEST = 10
 """Events of a window whose outcome must be known before their share of right answers is told."""
 
@@ -180,10 +178,10 @@ class Known:
 
 
 class Clock:
-    """The times of a stream: where they go back, and how fast events come."""
+    """The times of a stream: where they go back, and what they span."""
 
     def __init__(self) -> None:
-        self._first = self._last = math.nan
+        self._first = self._last = self._newest = math.nan
         self._back, self._where = 0, 0
 
     def see(self, times: np.ndarray | None, before: int) -> None:
@@ -195,8 +193,10 @@ class Clock:
         if len(back) and not self._back:
             self._where = before + int(back[0]) + 1
         self._back += len(back)
-        self._first = float(times[0]) if math.isnan(self._first) else self._first
         self._last = float(times[-1])
+        # The file may be in any order, and some of its events may have no time.
+        self._first = float(np.fmin(self._first, np.fmin.reduce(times)))
+        self._newest = float(np.fmax(self._newest, np.fmax.reduce(times)))
 
     @property
     def notes(self) -> list[str]:
@@ -208,7 +208,7 @@ class Clock:
             "file, so sort it by time if that is not theirs"
         ]
 
-    def events_per_day(self, events: int) -> float | None:
-        """How fast they come; None where nobody can say."""
-        span = self._last - self._first
-        return (events - 1) / span * DAY if span > 0 and events >= ENOUGH else None
+    @property
+    def span(self) -> float | None:
+        """Seconds from the first event to the latest; None where they have no times."""
+        return None if math.isnan(self._newest) else self._newest - self._first

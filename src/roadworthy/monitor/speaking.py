@@ -11,6 +11,7 @@ from roadworthy.monitor.calibration_warnings import in_short
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.labels import Audited
 from roadworthy.monitor.looks import LEAST_SCORED, too_few
+from roadworthy.monitor.pace import DAY, ENOUGH, HOUR, faster_than_set, lasting
 from roadworthy.monitor.risk_state import RiskState, figures
 from roadworthy.monitor.windows import Reading
 
@@ -20,13 +21,9 @@ if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.state import State
 
-FASTER = 2.0
-"""How many times as many events a day as the alarm was set for are worth a word."""
 BEHIND = 0.1
 """The share of the alarm's window that stands elsewhere by time from which on it is worth a word."""
-DAY, HOUR, MINUTE = 86_400.0, 3_600.0, 60.0
-ENOUGH = 1000
-"""Events from which on, and the hour that they must span, it is said how fast they come."""
+MINUTE = 60.0
 LONG_AGO = 1e8
 """Seconds below which a time counts from the beginning of something, not from 1970."""
 
@@ -126,12 +123,9 @@ def _general_notes(bundle: Bundle, state: State, time: float) -> list[str]:
         if behind is not None:
             notes.append(behind)
         pace = _events_per_day(state)
-        if pace is not None and pace > FASTER * rule.events_per_day:
-            brings = f"the stream brings {float(f'{pace:.3g}'):,.0f} events a day"
-            notes.append(
-                f"{brings}, and the alarm was set for {rule.events_per_day:,.0f}: expect {pace / rule.events_per_day:.1f} times as "
-                f"many false alarms as {rule.false_alarms}"
-            )
+        faster = None if pace is None else faster_than_set(rule, pace)
+        if faster is not None:
+            notes.append(faster)
     notes.extend(_late_notes(state))
     if state.taken.ahead:
         notes.append(f"{_refused(state.taken.ahead)} as ahead of the clock: look at the clocks")
@@ -142,28 +136,14 @@ def _late_notes(state: State) -> list[str]:
     """Two reasons why events are late: clocks, or a stream so fast that the ids of their time are no longer known."""
     notes, by_clock = [], state.taken.late - state.outrun
     if by_clock:
-        notes.append(f"{_refused(by_clock)} as late, the latest by {_seconds(state.furthest)}: look at the clocks")
+        notes.append(f"{_refused(by_clock)} as late, the latest by {lasting(state.furthest)}: look at the clocks")
     if state.outrun:
         notes.append(
             f"{_refused(state.outrun)} as late, though within the lateness of {state.lateness:,.0f} s: the "
-            f"{len(state.recent):,} ids that are held reach back {_seconds(state.reach)} at this rate, and of an older event "
+            f"{len(state.recent):,} ids that are held reach back {lasting(state.reach)} at this rate, and of an older event "
             "nobody can tell whether it was counted before; send events sooner, or compile the bundle with a longer id horizon"
         )
     return notes
-
-
-def _seconds(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> [_seconds(s) for s in (0.25, 4001.0, 30_000.0, 22_368_824.0)]
-    ['0.25 s', '4,001 s', '8.3 hours', '259 days']
-    """
-    if seconds >= 2 * DAY:
-        days = seconds / DAY
-        return f"{days:,.0f} days" if days >= 10 else f"{days:.1f} days"
-    if seconds >= 2 * HOUR:
-        return f"{seconds / HOUR:.1f} hours"
-    return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
 def _behind_note(state: State, rule: AlarmRule) -> str | None:

@@ -90,7 +90,7 @@ def calibrate(
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import read_scores
     from roadworthy.monitor.alarms import alarms_per_day
-    from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
+    from roadworthy.monitor.before_release import LabelledRows, left_out, tolerated
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.windows import Windows
 
@@ -127,6 +127,7 @@ def calibrate(
     _refuse_without_shift(table)
     if group_events is not None:
         _refuse_without_groups(table)
+    rate, rate_from = _events_per_day(table) if events_per_day is None else (events_per_day, None)
     rows = LabelledRows(table.columns, table.kind, table.correct, table.group, table.time)
     with showing.shown(quiet=json) as progress:
         try:
@@ -147,7 +148,7 @@ def calibrate(
                 windows=Windows((window, 10 * window)),
                 alarm_window=window,
                 false_alarms=false_alarms,
-                events_per_day=events_per_day or _events_per_day(table) or EVENTS_PER_DAY,
+                events_per_day=rate,
                 group_events=group_events,
                 coverage=coverage,
                 made={"source": scores.name, "notes": [*table.notes, *chosen], "warnings": swapped},
@@ -159,7 +160,7 @@ def calibrate(
             raise DataError(f"{scores.name}: {error}") from error
     bundle.save(target)
     kinds = learnt(calibration, table.kind, table.correct, table.group)
-    notes = notes_of(table, bundle, chosen_limit=tolerable is None, chosen_rate=events_per_day is None)
+    notes = notes_of(table, bundle, chosen_limit=tolerable is None, rate_from=rate_from)
     if before not in (None, bundle.id):
         notes.append(
             f"the bundle {before} that was there is replaced. The state of a service belongs to the bundle it began with: begin "
@@ -227,14 +228,20 @@ def _refuse_without_groups(table: ScoreTable) -> None:
         )
 
 
-def _events_per_day(table: ScoreTable) -> float | None:
-    """From the times of the table, where it has some."""
+def _events_per_day(table: ScoreTable) -> tuple[float, str]:
+    """From the times of the table, where they span enough to say it; and from where it is."""
     import numpy as np
 
-    if table.time is None or table.n < 2:
-        return None
-    span = float(np.nanmax(table.time) - np.nanmin(table.time))
-    return table.n / span * 86400 if span > 0 else None
+    from roadworthy.monitor.before_release import EVENTS_PER_DAY
+    from roadworthy.monitor.pace import DAY, HOUR, lasting
+
+    timed = None if table.time is None else table.time[table.time == table.time]
+    if timed is None or not len(timed):
+        return EVENTS_PER_DAY, "for want of a better number"
+    span = float(np.ptp(timed))
+    if span < HOUR:
+        return EVENTS_PER_DAY, f"since the times of the table span no more than {lasting(span)}"
+    return table.n / span * DAY, "from the times of the table"
 
 
 def _stream(scores: Path) -> str:
