@@ -263,7 +263,7 @@ def test_an_alarm_that_rings_though_none_is_due_is_not_hidden(made):
 
 
 def test_tiny_costs_keep_their_digits():
-    from roadworthy.cli.amounts import amount
+    from roadworthy.analysis.risk.amounts import amount
 
     assert [amount(x) for x in (0.000472, 0.00123, 0.0099, 0.05, 0.0)] == [
         "0.00047",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.cli.amounts import amount
+from roadworthy.analysis.risk.amounts import amount
 from roadworthy.cli.app import run
 from roadworthy.cli.out_of_reach import MANY, OutOfReach
 from roadworthy.monitor.bundle import Bundle

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
+from roadworthy.analysis.risk.tolerating import nobody_said
 from roadworthy.execution.simulating import simulate
 from roadworthy.spec.simulation import Simulation
 
@@ -357,9 +358,7 @@ def test_alarms_without_a_limit_get_the_one_that_calibrate_would_choose_and_it_i
     # One event in five, kinds even: 0.8 of 5% wrong, and 0.2 of 50%.
     assert content["tolerable"] == pytest.approx(0.8 * 0.05 + 0.2 * 0.5, abs=0.03)
     assert content["cases"][0]["alarms"]["due"] == 1
-    limit = (
-        f"nobody said what is tolerable: {content['tolerable']:g} wrong answers per case is what a stream would cost"
-    )
+    limit = f"{nobody_said(content['tolerable'], 'wrong answers per case')}; set yours with risk: {{tolerable: …}}"
     assert limit in said and "Alarms: due in 1 stretch above" in said
     simulation.write_text(text)
     content = json.loads(cli("simulate", simulation, "--json").out)

@@ -11,14 +11,18 @@ import pytest
 from rich.console import Console
 from sorter import SMALL, bundle_of, laid_out, run
 
+from roadworthy.analysis.risk.amounts import amount
+from roadworthy.analysis.risk.tolerating import nobody_said
+from roadworthy.cli.cautions import chosen_for_want
 from roadworthy.cli.commands.assess import _print
 from roadworthy.cli.commands.replay import head
-from roadworthy.cli.replaying import replay
+from roadworthy.cli.replaying import Replayed, replay
 from roadworthy.data.score_tables import open_scores
 from roadworthy.execution.assess import Run
 from roadworthy.report.html import html
 from roadworthy.report.run_view import RunView
 from roadworthy.store import RunFolder
+from roadworthy.web.views import bundle_view
 
 COSTS = "risk: {unit: EUR per case, costs: {right: 0, wrong: 4}, tolerable: TOLERABLE}\nexecution:"
 MANY = "alarms will be many"
@@ -32,6 +36,14 @@ def user(tmp_path: Path) -> Path:
 def warned(user: Path, tolerable: str, probability: str = "0.9") -> Run:
     likely = ("table: wang}", f"table: wang, probability: {probability}}}")
     return run(user, SMALL, likely, ("execution:", COSTS.replace("TOLERABLE", tolerable)))
+
+
+def replayed(done: Run, user: Path) -> Replayed:
+    """The scores of a run's own cases as a stream."""
+    bundle, cases = bundle_of(done), RunFolder.open(done.folder).cases()
+    columns = {n: cases[f"score.{n}"] for n in bundle.calibration.names}
+    pq.write_table(pa.table(columns), user / "today.parquet")
+    return replay(bundle, open_scores(user / "today.parquet", columns=list(columns)), window=100)
 
 
 def test_alarms_that_will_be_many_are_told_first_on_terminal_and_page(user: Path) -> None:
@@ -80,11 +92,7 @@ def test_the_bundle_has_the_name_and_version_of_its_subject_beside_the_fingerpri
     assert "of <b>sorter 1.0</b>" in html(RunView.open(done.folder))
     named = run(user, SMALL, (versioned[0], "python: subject.py:predict, name: eye}"), runs=user / "named")
     assert bundle_of(named).title == "eye"
-    cases = RunFolder.open(done.folder).cases()
-    columns = {n: cases[f"score.{n}"] for n in bundle.calibration.names}
-    pq.write_table(pa.table(columns), user / "today.parquet")
-    found = replay(bundle, open_scores(user / "today.parquet", columns=list(columns)), window=100)
-    first = head(bundle, Path("bundle.json"), Path("today.parquet"), found, 3)[0]
+    first = head(bundle, Path("bundle.json"), Path("today.parquet"), replayed(done, user), 3)[0]
     assert first.startswith("sorter 1.0: today.parquet: 480 events")
 
 
@@ -106,13 +114,32 @@ def test_one_kind_of_shift_is_told_first_and_that_nothing_could_be_tried(user: P
 def test_what_was_chosen_for_the_user_stands_on_the_terminal(user: Path) -> None:
     view = RunView.open(run(user).folder)
     said = printed(view)
-    assert f"nobody said what is tolerable: {view.run['monitor']['tolerable']:g} wrong answers per case" in said
+    assert f"nobody said what is tolerable: {amount(view.run['monitor']['tolerable'])} wrong answers per case" in said
     assert "false alarms are counted at 10,000 events a day, for want of a better number" in said
     assert "nobody said" not in printed(view, quiet=True)
     stated = ("execution:", COSTS.replace("TOLERABLE", "1") + "\nmonitor: {events_per_day: 500}\nexecution:")
     own = (stated[0], stated[1].replace("\nexecution:\nmonitor", "\nmonitor"))
     told = printed(RunView.open(run(user, SMALL, own).folder))
     assert "nobody said" not in told and "for want of a better number" not in told
+
+
+def test_a_limit_that_nobody_chose_stands_in_the_bundle_as_one_that_calibrate_chose(user: Path) -> None:
+    done = run(user)
+    bundle = bundle_of(done)
+    said = nobody_said(bundle.tolerable or 0.0, "wrong answers per case")
+    assert chosen_for_want(bundle) == [said] and said.endswith("in which one event in five is shifted")
+    assert said in bundle_view(bundle)["notes"], "the page shows it"
+    assert [n for n in done.record["monitor"]["notes"] if "nobody said" in n] == [
+        f"{said}; set yours with risk: {{…, tolerable: …}}"
+    ]
+    assert f"note: {said}" in head(bundle, Path("bundle.json"), Path("today.parquet"), replayed(done, user), 3)
+
+
+def test_it_is_chosen_by_the_events_that_should_be_clean_where_some_are_expected_to_be_shifted(user: Path) -> None:
+    likely = run(user, SMALL, ("table: wang}", "table: wang, probability: 0.1}"))
+    (said,) = chosen_for_want(bundle_of(likely))
+    assert said.endswith("in which one in five of the events that should be clean is shifted")
+    assert chosen_for_want(bundle_of(warned(user, "1"))) == [], "somebody chose it"
 
 
 def test_an_alarm_is_due_or_not_for_shift_only(user: Path) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from roadworthy.cli.amounts import many, priced
+from roadworthy.analysis.risk.amounts import priced
+from roadworthy.cli.amounts import many
 
 if TYPE_CHECKING:
     from roadworthy.monitor.alarms import AlarmRule

@@ -1,9 +1,8 @@
-"""Costs, moments and lines of bars, as a terminal shows them."""
+"""Numbers of things, shares, moments and lines of bars, as a terminal shows them."""
 
 from __future__ import annotations
 
 import datetime
-import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,26 +11,12 @@ if TYPE_CHECKING:
 WIDTH = 60
 """Columns of a line."""
 BARS = "▁▂▃▄▅▆▇█"
-TINY, TINIEST = 0.00995, 1e-6
-"""A cost of which three decimals would leave one digit or none; below the second one it is nothing."""
 MOST_DIGITS = 6
 """Decimals of a share in a hundred."""
 LONG_AGO = 1e8
 """Seconds below which a time counts from the start of something, not from 1970."""
 LAST = 2.5e11
 """Seconds, shortly before the year 10,000: no calendar goes further."""
-
-
-def amount(value: float) -> str:
-    """A cost in three or more digits, in two where it is tiny, never in powers of ten.
-
-    >>> amount(0.0812), amount(1925.4), amount(12.25), amount(1234567.0), amount(0.000472), amount(0.0), amount(1e-9)
-    ('0.081', '1,925', '12.2', '1,234,567', '0.00047', '0.000', '0.000')
-    """
-    size = abs(value)
-    if TINIEST <= size < TINY:
-        return f"{value:.{1 - math.floor(math.log10(size))}f}"
-    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.3f}"
 
 
 def many(n: int, noun: str) -> str:
@@ -53,15 +38,6 @@ def percent(share: float) -> str:
     while 0.0 < share < 1.0 and float(f"{100 * share:.{digits}f}") in (0.0, 100.0) and digits < MOST_DIGITS:
         digits += 1
     return f"{share:.{digits}%}"
-
-
-def priced(value: float, unit: str) -> str:
-    """A cost with its unit.
-
-    >>> priced(1925, "EUR per patient"), priced(2.5, "cost per case")
-    ('1,925 EUR per patient', '2.500 per case')
-    """
-    return f"{amount(value)} {unit.removeprefix('cost').strip()}"
 
 
 def cost_of(unit: str) -> str:

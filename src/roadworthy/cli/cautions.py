@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roadworthy.cli.amounts import many, priced
+from roadworthy.analysis.risk.amounts import priced
+from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
+from roadworthy.cli.amounts import many
 from roadworthy.cli.other_way_round import LOOKS
 from roadworthy.monitor.calibration_warnings import in_short, too_narrow
 from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
 
-NOBODY_SAID = "nobody said what is tolerable"
-"""How the remark begins on a limit that was chosen for want of one."""
 UNLIKELY = 0.01
 """A threshold below which an alarm rings while the cost is most likely still tolerable."""
 
@@ -42,15 +42,6 @@ def _above(bundle: Bundle) -> list[str]:
     return [in_short(note) for note in said] if any(LOOKS in warning for warning in bundle.warnings) else said
 
 
-def nobody_said(tolerable: float, unit: str) -> str:
-    """That a limit was chosen for want of one; it stands in the bundle, so that nobody takes it for somebody's choice.
-
-    >>> nobody_said(0.168, "wrong answers per case").partition(" is what")[0]
-    'nobody said what is tolerable: 0.168 wrong answers per case'
-    """
-    return f"{NOBODY_SAID}: {priced(tolerable, unit)} is what a stream would cost in which one event in five is shifted"
-
-
 def set_yours(bundle: Bundle, option: str, *, under: str) -> str:
     """Where a number of a bundle is set: an option of the command that made it, or `under` a key of the assessment file."""
     if "run" in bundle.made:
@@ -59,7 +50,7 @@ def set_yours(bundle: Bundle, option: str, *, under: str) -> str:
 
 
 def chosen_for_want(bundle: Bundle) -> list[str]:
-    """The same of a bundle, where nobody said it when it was made."""
+    """That nobody chose the limit of a bundle, where it was said when it was made."""
     return [note for note in map(str, bundle.made.get("notes", ())) if note.startswith(NOBODY_SAID)]
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.cli.amounts import amount, many, priced
+from roadworthy.analysis.risk.amounts import amount, priced
+from roadworthy.cli.amounts import many
 
 if TYPE_CHECKING:
     from roadworthy.monitor import Bundle, Monitor

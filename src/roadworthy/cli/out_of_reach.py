@@ -14,7 +14,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from roadworthy.cli.amounts import amount, many
+from roadworthy.analysis.risk.amounts import amount
+from roadworthy.cli.amounts import many
 
 MANY = 0.2
 """The share of a window's events from which on it is said that a score lies outside."""

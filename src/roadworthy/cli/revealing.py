@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.cli.amounts import many, priced
+from roadworthy.analysis.risk.amounts import priced
+from roadworthy.cli.amounts import many
 
 if TYPE_CHECKING:
     from roadworthy.cli.replaying import Replayed

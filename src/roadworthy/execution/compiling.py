@@ -14,6 +14,7 @@ from typing import Any
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree
 from roadworthy.analysis.risk.rows import CLEAN
+from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.execution.forecasting import forecast_of
 from roadworthy.execution.in_use import says_how_often, shifted_in_use, supposed
@@ -58,7 +59,9 @@ class Compiled:
             return {"because": self.because}
         rule, calibration = bundle.alarm, bundle.calibration
         noticed = dict(rule.detects) if rule else {}
-        told = [*self.warnings, *bundle.made["notes"], *calibration.notes, *self.chosen, *(rule.notes if rule else ())]
+        # What was chosen is said here with where to set it.
+        made = [note for note in bundle.made["notes"] if not any(said.startswith(note) for said in self.chosen)]
+        told = [*self.warnings, *made, *calibration.notes, *self.chosen, *(rule.notes if rule else ())]
         return {
             "bundle": BUNDLE,
             "id": bundle.id,
@@ -115,7 +118,8 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
     limit = spec.risk.tolerable if spec.risk else None
     tolerable = tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
     watched = spec.monitor or MonitorSpec.model_validate({"window": list(Windows().lengths)})
-    made = {"source": spec.title, "subject": _called(plan), "run": plan.key, "notes": list(rows.notes)}
+    unsaid = [nobody_said(tolerable, tree.unit, expected_rate=expected)] if limit is None else []
+    made = {"source": spec.title, "subject": _called(plan), "run": plan.key, "notes": [*rows.notes, *unsaid]}
     forecast, untold = _forecast(plan, calibration, rows.counted, tree)
     bundle = _same(kept, calibration, made) or Bundle.compile(
         calibration,
@@ -135,7 +139,7 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
     if forecast is None:
         # Nor one that a bundle would make by itself, in which nothing is ever shifted.
         bundle = replace(bundle, forecast=None)
-    warnings, chosen = _warnings(plan, bundle, tree), [*supposed(plan), *_chosen(plan, bundle, tree)]
+    warnings, chosen = _warnings(plan, bundle, tree), [*supposed(plan), *_chosen(plan, bundle)]
     # Whoever says how often something occurs expects a figure; of others nobody knows more than they said.
     (warnings if says_how_often(plan) else chosen).extend(untold)
     return Compiled(bundle, chosen=tuple(chosen), warnings=tuple(warnings))
@@ -209,15 +213,11 @@ def _out_of_place(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     return []
 
 
-def _chosen(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
+def _chosen(plan: Plan, bundle: Bundle) -> list[str]:
     """What a person should know who did not choose it."""
-    spec, notes = plan.spec, []
-    assert bundle.tolerable is not None
-    if spec.risk is None or spec.risk.tolerable is None:
-        notes.append(
-            f"nobody said what is tolerable: {bundle.tolerable:g} {tree.unit} is what a stream would cost in which one in five of "
-            "the events that should be clean is shifted; set yours with risk: {…, tolerable: …}"
-        )
+    spec = plan.spec
+    unsaid = [note for note in bundle.made["notes"] if note.startswith(NOBODY_SAID)]
+    notes = [f"{note}; set yours with risk: {{…, tolerable: …}}" for note in unsaid]
     if bundle.alarm and (spec.monitor is None or spec.monitor.events_per_day is None):
         notes.append(
             f"false alarms are counted at {bundle.alarm.events_per_day:,.0f} events a day, for want of a better number; set yours "

@@ -31,6 +31,7 @@ from roadworthy.analysis.risk.streams import (
     verdict_rows,
 )
 from roadworthy.analysis.risk.told import Teller
+from roadworthy.analysis.risk.tolerating import nobody_said
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_tables import ScoreTable, checked_kinds, open_scores, read_scores
@@ -269,10 +270,7 @@ def _chosen(spec: Simulation, teller: Teller) -> tuple[str, ...]:
     estimator = teller.estimator
     if spec.risk.tolerable is not None or estimator.tolerable is None:
         return ()
-    return (
-        f"nobody said what is tolerable: {estimator.tolerable:g} {estimator.tree.unit} is what a stream would cost in which "
-        "one event in five is shifted; set yours with risk: {tolerable: …}",
-    )
+    return (f"{nobody_said(estimator.tolerable, estimator.tree.unit)}; set yours with risk: {{tolerable: …}}",)
 
 
 def _allowed_for(spec: Simulation, calibration: Calibration) -> tuple[str, ...]:

@@ -82,8 +82,8 @@ def calibrate(
     The table has one row a case: which kind of shift it is under (clean where none), whether the answer was right, and the
     scores of one or several supervisors.
     """
-    from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
-    from roadworthy.cli.cautions import nobody_said, notes_of, refuse_unreachable, warnings_of
+    from roadworthy.analysis.risk.tolerating import nobody_said, refuse_out_of_reach
+    from roadworthy.cli.cautions import notes_of, refuse_unreachable, warnings_of
     from roadworthy.cli.learnt import chosen_tree, learnt
     from roadworthy.cli.options import refuse_no_folder, refuse_own_input, refuse_unlike_a_count
     from roadworthy.cli.other_way_round import costs_reversed, outcomes_reversed

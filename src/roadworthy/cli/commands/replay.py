@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roadworthy.analysis.risk.amounts import amount, priced
 from roadworthy.cli import exits, showing
-from roadworthy.cli.amounts import amount, cost_of, is_date, line, many, moment, percent, priced
+from roadworthy.cli.amounts import cost_of, is_date, line, many, moment, percent
 
 if TYPE_CHECKING:
     from rich.console import Console

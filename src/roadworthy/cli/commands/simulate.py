@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roadworthy.analysis.risk.amounts import priced
 from roadworthy.cli import showing
-from roadworthy.cli.amounts import cost_of, many, priced
+from roadworthy.cli.amounts import cost_of, many
 
 if TYPE_CHECKING:
     from rich.console import Console
