@@ -196,6 +196,15 @@ def install(extra: str) -> str:
     return f'pip install "roadworthy[{extra}]"'
 
 
+def not_installed(needs: str, extra: str) -> str:
+    """The sentence on something that is not installed: what needs what, and how to install it.
+
+    >>> not_installed("the distance edits needs rapidfuzz", "audio").partition(": ")[0]
+    'the distance edits needs rapidfuzz, which is not installed'
+    """
+    return f"{needs}, which is not installed: {install(extra)}"
+
+
 def missing(component: Component) -> str:
     """What to install before a component can work, else empty.
 
@@ -205,7 +214,7 @@ def missing(component: Component) -> str:
     module, extra = declared
     if not module or importlib.util.find_spec(module) is not None:
         return ""
-    return f"{component.name} needs {module}, which is not installed: {install(extra)}"
+    return not_installed(f"{component.name} needs {module}", extra)
 
 
 def _place(build: Callable[..., Any]) -> str:

@@ -242,6 +242,18 @@ def loaded_after(code: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
+def extras_by_hand(path: Path) -> Iterator[str]:
+    if path.name != "registry.py":
+        yield from (
+            f":{i}" for i, line in enumerate(text_of(path).splitlines(), 1) if re.search(r"roadworthy\[\w", line)
+        )
+
+
+def test_how_an_extra_is_installed_is_said_in_one_place():
+    """In a checkout and elsewhere it is not the same command: `registry.install` knows which."""
+    assert breaches(extras_by_hand) == []
+
+
 def test_importing_the_package_loads_nothing_heavy():
     assert loaded_after("import roadworthy") == set()
 

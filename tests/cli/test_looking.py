@@ -125,7 +125,7 @@ def test_supervisors_are_listed_by_what_they_read_in_plain_words(cli):
     assert content["max_softmax"]["reads"] == ["outputs"] and not content["max_softmax"]["fitted"]
     assert "activations" in content["knn"]["reads"] and content["knn"]["fitted"]
     distances = cli("list", "distances").out
-    assert 'needs: sacrebleu (pip install "roadworthy[text]")' in distances and "default for: text" in distances
+    assert f"needs: sacrebleu ({registry.install('text')})" in distances and "default for: text" in distances
 
 
 def test_the_schema_takes_what_the_program_takes(tiny, cli):

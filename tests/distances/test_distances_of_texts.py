@@ -47,7 +47,7 @@ def test_a_missing_sacrebleu_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     home._scorer.cache_clear()
-    with pytest.raises(ImportError, match=r"bleu needs sacrebleu: pip install .*\[text\]"):
+    with pytest.raises(ImportError, match=r"bleu needs sacrebleu, which is not installed: pip install .*\[text\]"):
         bleu("go left", "go right")
 
 

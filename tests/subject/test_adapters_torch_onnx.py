@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from roadworthy.data.values import TASKS
-from roadworthy.registry import get
+from roadworthy.registry import get, not_installed
 from roadworthy.subject.module import Context, SubjectError
 from roadworthy.subject.needs import Gradient, Input, Layer, Output, Passes
 from roadworthy.subject.system import Cases
@@ -279,8 +279,28 @@ def test_settings_that_cannot_be_used_are_refused(folder):
 
 def test_a_missing_torch_is_named_with_its_extra(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(SubjectError, match=r'pip install "roadworthy\[torch\]"'):
+    with pytest.raises(SubjectError) as refused:
         torch_system(folder, "build")
+    assert str(refused.value) == not_installed("the adapter torch needs torch", "torch")
+
+
+@pytest.mark.parametrize("checkout", [True, False])
+def test_missing_safetensors_and_onnxruntime_are_named_with_their_extras(
+    folder, exported, tmp_path, monkeypatch, checkout
+):
+    name = exported("net.onnx", 1, True)
+    (folder / "kept.safetensors").touch()
+    for module in ("safetensors", "safetensors.torch", "onnxruntime"):
+        monkeypatch.setitem(sys.modules, module, None)
+    if not checkout:
+        monkeypatch.setattr("roadworthy.registry._CHECKOUT", tmp_path)
+    how = 'pip install -c constraints.txt -e ".[{}]"' if checkout else 'pip install "roadworthy[{}]"'
+    with pytest.raises(SubjectError) as weights:
+        torch_system(folder, "build", weights="kept.safetensors")
+    assert str(weights.value) == "kept.safetensors needs safetensors, which is not installed: " + how.format("torch")
+    with pytest.raises(SubjectError) as model:
+        onnx_system(folder, name)
+    assert str(model.value) == "the adapter onnx needs onnxruntime, which is not installed: " + how.format("onnx")
 
 
 def test_onnx_answers_as_torch_does(folder, net, images, exported):

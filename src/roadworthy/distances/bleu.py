@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from roadworthy.registry import install, register
+from roadworthy.registry import not_installed, register
 
 EXTRA = ("sacrebleu", "text")
 """What parts the words and makes the score of the counts, and the extra that brings it."""
@@ -67,5 +67,5 @@ def _scorer() -> Any:
     try:
         from sacrebleu.metrics import BLEU
     except ImportError as error:
-        raise ImportError(f"the distance bleu needs sacrebleu: {install('text')}") from error
+        raise ImportError(not_installed("the distance bleu needs sacrebleu", "text")) from error
     return BLEU(effective_order=True)

@@ -9,7 +9,7 @@ says more than BLEU about texts of few words.
 
 from __future__ import annotations
 
-from roadworthy.registry import install, register
+from roadworthy.registry import not_installed, register
 
 
 @register("distances", "edits", of=("text",), bounded=True, extra=("rapidfuzz", "audio"))
@@ -18,5 +18,5 @@ def edits(first: str, second: str) -> float:
     try:
         from rapidfuzz.distance import Levenshtein
     except ImportError as error:
-        raise ImportError(f"the distance edits needs rapidfuzz: {install('audio')}") from error
+        raise ImportError(not_installed("the distance edits needs rapidfuzz", "audio")) from error
     return float(Levenshtein.normalized_distance(first.split(), second.split()))

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.registry import install
+from roadworthy.registry import not_installed
 from roadworthy.statistics.neighbours import chunk_rows
 from roadworthy.statistics.row_blocks import threads
 
@@ -41,7 +41,7 @@ def torch_module() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError(f"generative models need torch, which is not installed: {install('torch')}") from error
+        raise ImportError(not_installed("generative models need torch", "torch")) from error
     return torch
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from roadworthy.measures.answers import answered, refuse_unknown_truth, same_length
 from roadworthy.measures.scored import Scored
 from roadworthy.measures.silence import edits, of_ratio
-from roadworthy.registry import install, register
+from roadworthy.registry import not_installed, register
 
 EXTRA = ("rapidfuzz", "audio")
 """What counts the edits, and the extra that brings it."""
@@ -92,5 +92,5 @@ def _levenshtein() -> Callable[[Any, Any], int]:
     try:
         from rapidfuzz.distance import Levenshtein
     except ImportError as error:
-        raise ImportError(f"word and character error rates need rapidfuzz: {install('audio')}") from error
+        raise ImportError(not_installed("word and character error rates need rapidfuzz", "audio")) from error
     return Levenshtein.distance

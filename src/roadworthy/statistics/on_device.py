@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.registry import not_installed
+
 
 def torch_on(device: str) -> Any:
     """Torch, for another device than numpy's; its float32 products must be what they say, and it must know float64."""
     try:
         import torch
     except ImportError as error:
-        raise ImportError(f"device {device!r} needs torch, which is not installed; use device='cpu'") from error
+        raise ImportError(f"{not_installed(f'device {device!r} needs torch', 'torch')}, or use device='cpu'") from error
     if torch.get_float32_matmul_precision() != "highest":
         raise ValueError(
             "torch.set_float32_matmul_precision lets float32 products be rounded to fewer digits, so that neighbours are missed; "

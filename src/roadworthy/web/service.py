@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.monitor import Bundle
-from roadworthy.registry import install
+from roadworthy.registry import not_installed
 from roadworthy.store import StoreError
 from roadworthy.web import ServiceError
 from roadworthy.web.delivery import AlarmLog, Webhook
@@ -61,9 +61,7 @@ def check_extra() -> None:
     """The web extra is installed, or the error names it."""
     missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
     if missing:
-        raise ImportError(
-            f"`roadworthy monitor` needs {' and '.join(missing)}, of the extra web, which is not installed: {install('web')}"
-        )
+        raise ImportError(not_installed(f"`roadworthy monitor` needs {' and '.join(missing)} of the extra web", "web"))
 
 
 def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> App:

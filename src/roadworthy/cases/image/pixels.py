@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from roadworthy.data.values import IMAGE
-from roadworthy.registry import install
+from roadworthy.registry import not_installed
 
 _WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0, np.dtype("f4"): 1.0, np.dtype("f8"): 1.0}
 _STRIP = 30_000
@@ -37,7 +37,7 @@ def opencv() -> Any:
     try:
         import cv2
     except ImportError as error:
-        raise ImportError(f"transforms of images need OpenCV: {install('vision')}") from error
+        raise ImportError(not_installed("transforms of images need OpenCV", "vision")) from error
     return cv2
 
 

@@ -182,11 +182,13 @@ def _details(component: dict[str, Any]) -> list[str]:
 def _trait(name: str, content: Any) -> str:
     """What a component says of itself, in words.
 
-    >>> _trait("default", ["text"]), _trait("bounded", True), _trait("extra", ["sacrebleu", "text"])
-    ('default for: text', 'between 0 and 1', 'needs: sacrebleu (pip install "roadworthy[text]")')
+    >>> _trait("default", ["text"]), _trait("bounded", True), _trait("extra", ["sacrebleu", "text"])  # doctest: +ELLIPSIS
+    ('default for: text', 'between 0 and 1', 'needs: sacrebleu (pip install ...[text]")')
     """
     if name == "extra" and isinstance(content, list) and len(content) == 2:
-        return f'{TRAITS[name]}: {content[0]} (pip install "roadworthy[{content[1]}]")'
+        from roadworthy.registry import install
+
+        return f"{TRAITS[name]}: {content[0]} ({install(content[1])})"
     if name == "bounded" and content is True:
         return TRAITS[name]
     told = ", ".join(map(str, content)) if isinstance(content, list) else content

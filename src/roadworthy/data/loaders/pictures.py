@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy.data.samples import DataError
-from roadworthy.registry import install
+from roadworthy.registry import not_installed
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff"})
 
@@ -31,7 +31,7 @@ def read_image(file: Path) -> np.ndarray:
     try:
         import cv2
     except ImportError as error:
-        raise ImportError(f"reading image files needs OpenCV: {install('vision')}") from error
+        raise ImportError(not_installed("reading image files needs OpenCV", "vision")) from error
     data = file.read_bytes()
     try:
         with _silent(cv2):

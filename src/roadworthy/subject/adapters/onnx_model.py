@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy.data.values import Boxes, Kind, Task
-from roadworthy.registry import did_you_mean, register
+from roadworthy.registry import did_you_mean, not_installed, register
 from roadworthy.subject.adapters.batches import numbers, padded, pooled, refused, spans, takes_images
 from roadworthy.subject.adapters.loading import digest_of, existing_file
 from roadworthy.subject.adapters.onnx_graph import Layers
@@ -114,7 +114,7 @@ class OnnxModule:
     def offers(self, request: Request) -> str | None:
         """Its input, its output, and where onnx is installed the inner tensors of the graph, by name or by depth."""
         if isinstance(request, Layer) and not _has_onnx():
-            return "the inner tensors of an ONNX model can only be read with onnx; pip install onnx"
+            return "the inner tensors of an ONNX model need onnx to be read, which is not installed: pip install onnx"
         known = self.layers.names if isinstance(request, Layer) else ()
         return refused(request, known, where=self.files[0].name)
 
@@ -208,7 +208,7 @@ def _session(model: str | bytes, threads: int, name: str) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise SubjectError('the adapter onnx needs onnxruntime; pip install "roadworthy[onnx]"') from error
+        raise SubjectError(not_installed("the adapter onnx needs onnxruntime", "onnx")) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

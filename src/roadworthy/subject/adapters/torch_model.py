@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from roadworthy.data.values import Task
-from roadworthy.registry import register
+from roadworthy.registry import not_installed, register
 from roadworthy.subject.adapters.batches import takes_images
 from roadworthy.subject.adapters.loading import Found, digest_of, digest_parts, existing_file, named_files, resolve
 from roadworthy.subject.adapters.preparation import InputPreparation
@@ -86,7 +86,7 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise SubjectError('the adapter torch needs torch; pip install "roadworthy[torch]"') from error
+        raise SubjectError(not_installed("the adapter torch needs torch", "torch")) from error
     return torch
 
 

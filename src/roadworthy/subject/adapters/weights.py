@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from roadworthy.registry import not_installed
 from roadworthy.subject.module import SubjectError
 
 NESTED = ("state_dict", "model_state_dict", "model")
@@ -55,7 +56,7 @@ def _safetensors(file: Path) -> Mapping[str, Any]:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
     except ImportError as error:
-        raise SubjectError('weights in safetensors need it; pip install "roadworthy[torch]"') from error
+        raise SubjectError(not_installed(f"{file.name} needs safetensors", "torch")) from error
     try:
         return load_file(file)
     except (SafetensorError, OSError) as error:
