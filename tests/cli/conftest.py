@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +72,7 @@ class Tiny:
     """A folder with subject.py, test.npz and assessment.yaml."""
 
     folder: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def file(self) -> Path:
@@ -83,15 +86,32 @@ class Tiny:
         return self.file
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """A real process; with HOLD_AFTER its subject answers that many times and then not any more."""
-        return subprocess.Popen(
+        """A real process; with HOLD_AFTER its subject answers that many times and then not any more.
+
+        It leads a group, with which it is ended where a test leaves it behind; and where it is stuck, SIGABRT has it say where.
+        """
+        process = subprocess.Popen(
             [sys.executable, "-m", "roadworthy.cli", *arguments],
             cwd=self.folder,
-            env={**os.environ, **environment},
+            env={**os.environ, "PYTHONFAULTHANDLER": "1", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End what was started and still runs, with its workers: they would hold its pipes, and whoever reads them."""
+        for process in self.started:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait(timeout=60)
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
 
 
 def place(folder: Path, *, n: int = 200, wrong: int = 20) -> Tiny:
@@ -113,8 +133,10 @@ def place(folder: Path, *, n: int = 200, wrong: int = 20) -> Tiny:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Tiny:
-    return place(tmp_path)
+def tiny(tmp_path: Path) -> Iterator[Tiny]:
+    made = place(tmp_path)
+    yield made
+    made.end()
 
 
 @pytest.fixture

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
+import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -15,6 +19,8 @@ from roadworthy.cli import exits
 
 PATIENCE = 120
 """Seconds before a process counts as stuck: many, for a busy machine is no fault."""
+PRESSES = 4
+"""Of Ctrl-C within that time."""
 
 
 def test_claims_that_hold_end_with_0_and_the_report_is_there(tiny, cli):
@@ -135,10 +141,15 @@ def test_cases_without_an_answer_are_noted(tiny, cli):
     assert "gave no answer and are counted as wrong" in answer.out and "odd corner" in answer.out
 
 
-def wait_for_chunks(runs: Path, n: int) -> None:
+def wait_for_chunks(process: subprocess.Popen[str], runs: Path, n: int) -> None:
     until = time.monotonic() + PATIENCE
-    while len([p for p in runs.glob(".cache/??/*") if ".partial" not in p.name]) < n:
-        assert time.monotonic() < until, "no chunks were written"
+    while (found := len([p for p in runs.glob(".cache/??/*") if ".partial" not in p.name])) < n:
+        if process.poll() is not None:
+            pytest.fail(
+                f"it ended with {process.returncode} after {found} of {n} chunks: {process.communicate(timeout=30)}"
+            )
+        if time.monotonic() > until:
+            stuck(process, f"wrote {found} of {n} chunks")
         time.sleep(0.01)
 
 
@@ -147,19 +158,28 @@ def run_of(folder: Path) -> Path:
     return found
 
 
-def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
+def interrupted(process: subprocess.Popen[str], by: Callable[[int, int], None] = os.kill) -> tuple[str, str]:
     """What is said on Ctrl-C; pressed again where Python raised it in a place whose exceptions it ignores (a finaliser, say)."""
-    process.send_signal(signal.SIGINT)
+    for _ in range(PRESSES):
+        by(process.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=PATIENCE / PRESSES)
+    stuck(process, f"did not end by Ctrl-C, pressed {PRESSES} times")
+
+
+def stuck(process: subprocess.Popen[str], what: str) -> NoReturn:
+    """Fail with what a process said and where it is; whoever started it ends it."""
+    process.send_signal(signal.SIGABRT)  # it says where it is, and ends
     try:
-        return process.communicate(timeout=PATIENCE / 4)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        return process.communicate(timeout=PATIENCE)
+        said = process.communicate(timeout=30)
+    except subprocess.TimeoutExpired as error:
+        said = (str(error.stdout), str(error.stderr))
+    pytest.fail(f"a process {what} within {PATIENCE} s; it said {said[0]!r}, and:\n{said[1]}")
 
 
 def test_ctrl_c_ends_with_4_says_what_is_kept_and_the_next_run_goes_on(tiny, cli):
     process = tiny.start("assess", "assessment.yaml", HOLD_AFTER="3")
-    wait_for_chunks(tiny.folder / "runs", 3)
+    wait_for_chunks(process, tiny.folder / "runs", 3)
     _, err = interrupted(process)
     assert process.returncode == 4, err
     assert "unfinished: stopped by the keyboard" in err
@@ -170,9 +190,38 @@ def test_ctrl_c_ends_with_4_says_what_is_kept_and_the_next_run_goes_on(tiny, cli
     assert cases["from_cache"] >= 60 and cases["computed"] + cases["from_cache"] == 600
 
 
+def test_ctrl_c_ends_workers_too(tiny):
+    """As a terminal sends it: to all of the group."""
+    process = tiny.start("assess", "assessment.yaml", "--workers", "2", HOLD_AFTER="2")
+    wait_for_chunks(process, tiny.folder / "runs", 2)
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(0.1)  # and again while the workers are given time to end
+    _, err = interrupted(process, by=os.killpg)
+    assert process.returncode == 4 and "unfinished: stopped by the keyboard" in err, err
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+def test_a_process_that_does_not_end_by_ctrl_c_fails_with_where_it_is(tiny, monkeypatch):
+    """This very test must not hang, nor leave anything behind."""
+    monkeypatch.setitem(interrupted.__globals__, "PATIENCE", 2)
+    source = (tiny.folder / "subject.py").read_text()
+    deaf = "import pathlib, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\npathlib.Path('deaf').touch()\n"
+    (tiny.folder / "subject.py").write_text(deaf + source)
+    process = tiny.start("assess", "assessment.yaml", HOLD_AFTER="0")
+    until = time.monotonic() + 120
+    while not (tiny.folder / "deaf").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    with pytest.raises(pytest.fail.Exception, match=r"did not end by Ctrl-C, pressed 4 times(.|\n)*subject.py"):
+        interrupted(process)
+    tiny.end()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
 def test_ctrl_c_with_json_is_json(tiny):
     process = tiny.start("assess", "assessment.yaml", "--json", HOLD_AFTER="1")
-    wait_for_chunks(tiny.folder / "runs", 1)
+    wait_for_chunks(process, tiny.folder / "runs", 1)
     out, err = interrupted(process)
     assert json.loads(out)["exit_code"] == process.returncode == 4
     assert err == ""
@@ -180,7 +229,7 @@ def test_ctrl_c_with_json_is_json(tiny):
 
 def test_after_a_kill_the_findings_are_those_of_an_uninterrupted_run(tiny, cli):
     process = tiny.start("assess", "assessment.yaml", HOLD_AFTER="4")
-    wait_for_chunks(tiny.folder / "runs", 4)
+    wait_for_chunks(process, tiny.folder / "runs", 4)
     process.kill()
     process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL

@@ -14,7 +14,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from roadworthy.execution.memory import keep_freed_memory
@@ -23,6 +24,9 @@ from roadworthy.execution.work import Done, Unfinished, work
 from roadworthy.registry import register
 from roadworthy.spec import Assessment
 from roadworthy.store import ChunkCache
+
+PATIENCE = 0.5
+"""Seconds that workers are given to end by themselves."""
 
 
 @register("executors", "processes")
@@ -46,8 +50,24 @@ def processes(plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int
             yield Done(**answer)
             busy += worker.give(next(todo, None), plan)
     finally:
+        _end(pool)
+
+
+def _end(pool: Sequence[_Worker]) -> None:
+    """Close their inputs, and end those that do not end by themselves; also where Ctrl-C is pressed again meanwhile."""
+    until = time.monotonic() + PATIENCE
+    try:
         for worker in pool:
-            worker.end()
+            worker.close()
+        for worker in pool:
+            worker.process.wait(timeout=max(until - time.monotonic(), 0.0))
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        for worker in pool:
+            worker.process.kill()
+        for worker in pool:
+            worker.process.wait()
 
 
 class _Worker:
@@ -93,17 +113,12 @@ class _Worker:
         if self.chunk is not None:
             answers.put((self, None))
 
-    def end(self) -> None:
-        """Close its input, and end it if it does not end by itself."""
+    def close(self) -> None:
+        """It is given no more."""
         self.chunk = None
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        try:
-            self.process.wait(timeout=0.5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 def _died(worker: _Worker) -> str:
