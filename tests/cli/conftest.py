@@ -105,10 +105,9 @@ class Tiny:
     def end(self) -> None:
         """End what was started and still runs, with its workers: they would hold its pipes, and whoever reads them."""
         for process in self.started:
-            if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait(timeout=60)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(timeout=60)
             for pipe in (process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()
