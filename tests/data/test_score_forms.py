@@ -140,12 +140,12 @@ def test_the_plain_name_goes_first_and_others_are_suggested(tmp_path):
     assert table.time.tolist() == [7.0] and "timestamp" in table.columns
     file = written(tmp_path, "weather,answer_was_right,energy\nclean,1,1\nfog,0,2\n", "odd.csv")
     said = refusal(file, needs=("kind", "correct"))
-    assert "(did you mean --kind weather?)" in said
+    assert "did you mean --kind weather?" in said
     assert (
         "no column 'kind' (or role, shift, fold, condition, corruption, perturbation, shift_kind, shift_type, domain)"
         in said
     )
-    assert "(did you mean --correct answer_was_right?)" in refusal(file, needs=("correct",))
+    assert "did you mean --correct answer_was_right?" in refusal(file, needs=("correct",))
 
 
 def test_a_prediction_is_no_score_unless_it_is_named(tmp_path):

@@ -132,7 +132,7 @@ def test_rows_without_an_outcome_are_left_out_where_it_is_needed(tmp_path):
     live = read_scores(file)
     assert live.n == 3 and live.labelled.tolist() == [True, False, True]
     nothing = written(tmp_path, "kind,correct,energy\nclean,,1\n", "empty.csv")
-    assert "no row says whether the answer was right" in refusal(nothing, needs=("correct",))
+    assert "empty.csv: correct is empty in all 1 rows" in refusal(nothing, needs=("correct",))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_whole_numbers_may_go_on_with_fractions_far_down(tmp_path):
         ("twice.csv", "energy,energy\n1,2\n", "'energy' twice"),
         ("words.csv", "site\nOslo\n", "no column of scores"),
         ("scores.xlsx", "", "end in .csv"),
-        ("no.parquet", "PAR", "cannot be read as a Parquet file"),
+        ("no.parquet", "PAR", "no.parquet is no Parquet file"),
         ("broken.csv.gz", None, "broken.csv.gz"),
     ],
 )

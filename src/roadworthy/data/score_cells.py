@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from roadworthy.data.samples import DataError
+from roadworthy.data.score_columns import ColumnError
 from roadworthy.data.score_forms import no_number
 
 if TYPE_CHECKING:
@@ -88,9 +89,11 @@ def outcomes(cells: pa.ChunkedArray, column: str, where: Where) -> tuple[np.ndar
         known = 1 if word in RIGHT else 0 if word in WRONG else -1 if word in UNKNOWN else None
         if known is None:
             row = int(np.argmax(dictionary.at == at))
-            raise DataError(
+            raise ColumnError(
                 f"{where.row(row)}: {column} is {value!r}; what is taken is 1, true, yes, right, correct, ok or pass, and 0, "
-                "false, no, wrong, incorrect or fail (choose another column with --correct COLUMN)"
+                "false, no, wrong, incorrect or fail",
+                "choose another column with --correct COLUMN",
+                "write one of these",
             )
         meaning[at] = known
     found = np.where(dictionary.at < 0, -1, meaning[dictionary.at] if len(meaning) else -1)
@@ -127,8 +130,12 @@ def seconds(cells: pa.ChunkedArray, column: str, where: Where, *, part: Part | N
 
     if types.is_integer(cells.type) or types.is_floating(cells.type) or types.is_decimal(cells.type):
         return _counted(np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), np.float64), column, where, part)
-    if not (types.is_string(cells.type) or types.is_large_string(cells.type)):
+    if types.is_timestamp(cells.type) or types.is_date(cells.type) or types.is_null(cells.type):
         return _since_1970(cells)
+    if types.is_dictionary(cells.type):
+        return seconds(cells.cast(cells.type.value_type), column, where, part=part)
+    if not (types.is_string(cells.type) or types.is_large_string(cells.type)):
+        return _no_times(cells, column, where)
     text = _stripped(cells)
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.float64()):
         try:
@@ -178,8 +185,18 @@ def without_zone(cells: pa.ChunkedArray) -> bool:
     try:
         text.cast(pa.timestamp("us", "UTC"))
         return False
-    except pa.ArrowInvalid:  # some have none; what is no date at all is told by its row when it is read
-        return True
+    except pa.ArrowInvalid:  # some have none, or are written in another way
+        return any(map(_lacks_zone, text.to_pylist()))
+
+
+def _lacks_zone(text: str) -> bool:
+    """Whether it is a date without a time zone; what is no date at all is told by its row when it is read."""
+    import datetime
+
+    try:
+        return datetime.datetime.fromisoformat(text).tzinfo is None
+    except ValueError:
+        return False
 
 
 class _Beyond(DataError):
@@ -225,10 +242,7 @@ def _one_by_one(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray
             if _is_number(text):
                 numbers.append(row)
                 continue
-            raise DataError(
-                f"{where.row(row)}: {column} is {text!r}, neither a number of seconds nor a date like 2026-03-02T08:30:00Z "
-                "(choose another column with --time COLUMN)"
-            ) from None
+            raise _no_moment(where.row(row), column, text) from None
         made[row] = (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
     if numbers:
         date = int(np.argmax(~np.isnan(made)))
@@ -237,6 +251,23 @@ def _one_by_one(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray
             f"{cells[min(date, numbers[0])].as_py()!r} above it; write numbers of seconds in all rows, or dates in all"
         )
     return made
+
+
+def _no_times(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray:
+    """Of a type that is none of times: refused at the first cell that holds anything."""
+    row = next((row for row, cell in enumerate(cells) if cell.is_valid), None)
+    if row is not None:
+        raise _no_moment(where.row(row), column, cells[row].as_py())
+    return np.full(len(cells), np.nan)
+
+
+def _no_moment(place: str, column: str, cell: Any) -> ColumnError:
+    """The error where a cell is no time; a time of day, say, without its date."""
+    return ColumnError(
+        f"{place}: {column} is {str(cell)!r}, neither a number of seconds nor a date like 2026-03-02T08:30:00Z; write all so",
+        "or choose another column with --time COLUMN",
+        "or give the column another name",
+    )
 
 
 def _is_number(text: str) -> bool:

@@ -3,7 +3,7 @@
 >>> named(["Condition", "is_correct", "energy"], "kind"), named(["energy"], "kind")
 ('Condition', None)
 >>> suggested(["knd", "correct", "energy"], "kind", {}), suggested(["kind", "energy"], "correct", {})
-(' (did you mean --kind knd?)', '')
+('knd', None)
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
+from roadworthy.data.samples import DataError
 from roadworthy.registry import did_you_mean
 
 CLEAN = "clean"
@@ -52,25 +53,58 @@ LEAST_LETTERS = 3
 """Letters that two names must share at their beginning to be taken for one."""
 
 
+class ColumnError(DataError):
+    """Refused, where an option of the command would choose otherwise; `plain` says it to those whose command has no such option.
+
+    >>> error = ColumnError("a.csv has no column 'kind'", "choose with --kind COLUMN", "rename the one that is it")
+    >>> str(error), error.plain
+    ("a.csv has no column 'kind' (choose with --kind COLUMN)", "a.csv has no column 'kind'; rename the one that is it")
+    """
+
+    def __init__(self, what: str, choice: str, instead: str) -> None:
+        super().__init__(f"{what} ({choice})")
+        self.plain = f"{what}; {instead}"
+
+
+def plainly(error: DataError) -> str:
+    """What an error says where no option chooses columns."""
+    return error.plain if isinstance(error, ColumnError) else str(error)
+
+
 def named(header: Sequence[str], role: str) -> str | None:
     """The column that has one of the names of what is wanted."""
     lower = {h.lower(): h for h in reversed(header)}
     return next((lower[n] for n in (*NAMES[role], *OTHER_NAMES[role]) if n in lower), None)
 
 
-def suggested(header: Sequence[str], role: str, given: Mapping[str, str | None]) -> str:
+def suggested(header: Sequence[str], role: str, given: Mapping[str, str | None]) -> str | None:
     """A column whose name sounds like it, or is spelt much like it, and that is nothing else."""
     free = [h for h in header if h not in given.values() and not any(named([h], other) for other in NAMES)]
     known = (*NAMES[role], *OTHER_NAMES[role])
     near = [h for h in free if any(part in h.lower() for part in SOUNDS_LIKE[role])]
     near += [h for h in free if difflib.get_close_matches(h.lower(), known, n=1, cutoff=NEAR)]
-    return f" (did you mean --{role} {near[0]}?)" if near else ""
+    return near[0] if near else None
 
 
-def absent(file: str, header: Sequence[str], column: str, option: str, *, free: Sequence[str] | None = None) -> str:
-    """The sentence that refuses a column which is not there; one of the `free` ones may be meant."""
+def lacking(file: str, header: Sequence[str], role: str, given: Mapping[str, str | None]) -> ColumnError:
+    """The error where a table has no column for what is needed of it."""
+    names, near = ", ".join((*NAMES[role], *OTHER_NAMES[role])[1:]), suggested(header, role, given)
+    what = f"{file} has no column {role!r} (or {names}) for {MEANING[role]}; it has: {', '.join(header)}"
+    chosen, renamed = ("", "") if near is None else (f"; did you mean --{role} {near}?", f"; {near!r}, perhaps")
+    return ColumnError(
+        what,
+        f"add it, or choose one with --{role} COLUMN{chosen}",
+        f"add it, or call the one that is it {role!r}{renamed}",
+    )
+
+
+def absent(
+    file: str, header: Sequence[str], column: str, option: str, *, free: Sequence[str] | None = None
+) -> ColumnError:
+    """The error where a column is not there; one of the `free` ones may be meant."""
     meant = _meant(column, header if free is None else free)
-    return f"{file} has no column {column!r}{meant}; it has: {', '.join(header)} (choose with {option})"
+    what = f"{file} has no column {column!r}{meant}; it has: {', '.join(header)}"
+    return ColumnError(what, f"choose with {option}", f"call the one that is it {column!r}")
 
 
 def _meant(column: str, free: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from roadworthy.data.score_forms import (
     usual_delimiter,
     why_no_text,
 )
+from roadworthy.registry import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,7 +138,7 @@ class Opened:
 def open_table(path: Path) -> Opened:
     """Look at the header and the first rows."""
     if not path.exists():
-        raise DataError(f"{path}: there is no such file")
+        raise DataError(f"{path}: there is no such file{_beside(path)}")
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a CSV or Parquet file")
     if path.suffix.lower() in PARQUET:
@@ -178,7 +179,25 @@ def _parquet(path: Path) -> Any:
     try:
         return pq.ParquetFile(path)
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path.name} cannot be read as a Parquet file: {_sentence(error)}") from error
+        raise DataError(
+            f"{path.name} is no Parquet file, or not all of one: {_advice(path)} ({_sentence(error)})"
+        ) from error
+
+
+def _advice(path: Path) -> str:
+    """What to do with a file that is not what its name says."""
+    with path.open("rb") as file:
+        begins = file.read(64)
+    text = begins.isascii() and b"\0" not in begins and b"PAR1" not in begins
+    return "it begins like text, so name it .csv" if begins and text else "write or copy it again"
+
+
+def _beside(path: Path) -> str:
+    """A file of its folder that may be meant."""
+    try:
+        return did_you_mean(path.name, (p.name for p in path.parent.iterdir() if p.is_file()))
+    except OSError:
+        return f"; there is no folder {path.parent} either"
 
 
 def _parquet_pieces(path: Path, columns: list[str], rows: int) -> Iterator[pa.Table]:

@@ -8,14 +8,14 @@ label, a loss). An option of the command, or a keyword here, points at a column 
 An empty cell or NaN is a missing score. An infinite score is refused by row and column, since nothing can be learned from it.
 
 >>> import tempfile
->>> file = Path(tempfile.mkdtemp()) / "day.csv"
+>>> file = Path(tempfile.mkdtemp()) / "a.csv"
 >>> _ = file.write_text("kind,correct,energy,knn\\nind,1,0.5,2\\nind,yes,,3\\nfog,0,0.9,7\\n")
 >>> table = read_scores(file)
 >>> table.kind.tolist(), table.correct.tolist(), table.columns["energy"].tolist()
 (['clean', 'clean', 'fog'], [True, True, False], [0.5, nan, 0.9])
->>> read_scores(file, kind="weather")
+>>> read_scores(file, kind="fo")
 Traceback (most recent call last):
-roadworthy.data.samples.DataError: day.csv has no column 'weather'; it has: kind, correct, energy, knn (choose with --kind COLUMN)
+roadworthy.data.score_columns.ColumnError: a.csv has no column 'fo'; it has: kind, correct, energy, knn (choose with --kind COLUMN)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 from roadworthy.data import score_cells
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_cells import Where
-from roadworthy.data.score_columns import CLEAN, MEANING, NAMES, OTHER_NAMES, absent, named, suggested
+from roadworthy.data.score_columns import CLEAN, NAMES, ColumnError, absent, lacking, named
 from roadworthy.data.score_doubts import doubts, is_no_score
 from roadworthy.data.score_files import Opened, open_table
 
@@ -175,13 +175,9 @@ def _found(
     for role, asked in given.items():
         chosen = asked if asked is not None else named(opened.header, role)
         if asked is not None and asked not in opened.header:
-            raise DataError(absent(opened.path.name, opened.header, asked, f"--{role} COLUMN"))
+            raise absent(opened.path.name, opened.header, asked, f"--{role} COLUMN")
         if chosen is None and role in needs:
-            raise DataError(
-                f"{opened.path.name} has no column {role!r} (or {', '.join((*NAMES[role], *OTHER_NAMES[role])[1:])}) for "
-                f"{MEANING[role]}{suggested(opened.header, role, given)}; it has: "
-                f"{', '.join(opened.header)} (choose with --{role} COLUMN)"
-            )
+            raise lacking(opened.path.name, opened.header, role, given)
         if chosen is not None and (role not in skips or asked is not None):
             found[role] = chosen
             if asked is None and chosen.lower() not in NAMES[role]:
@@ -203,7 +199,7 @@ def read_scores(
     skips: Sequence[str] = (),
 ) -> ScoreTable:
     """A whole table; see `open_scores`. Rows of training data, and those without a needed outcome, are left out and noted."""
-    table = open_scores(
+    file = open_scores(
         path,
         kind=kind,
         correct=correct,
@@ -214,13 +210,19 @@ def read_scores(
         columns=columns,
         needs=needs,
         skips=skips,
-    ).whole()
+    )
+    table = file.whole()
     if columns is None:
         table = _without_row_numbers(table)
     if "correct" in needs and table.labelled is not None:
         gone = int((~table.labelled).sum())
         if gone == table.n:
-            raise DataError(f"{table.source}: no row says whether the answer was right; the column is empty")
+            raise ColumnError(
+                f"{table.source}: {file.found['correct']} is empty in all {table.n:,} rows; whether the answers were right must be "
+                "known, as 1 or 0, before anything can be learned from them or held against them",
+                "choose another column with --correct COLUMN",
+                "fill it for the rows of which it is known",
+            )
         table = replace(table.take(table.labelled), labelled=None)
         table = replace(table, notes=(*table.notes, f"{gone:,} rows without an outcome are left out"))
     if table.kind is not None:
@@ -245,9 +247,10 @@ def checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None = None) -
     if CLEAN not in rest:
         names = [] if clean is None else [repr(clean)] if isinstance(clean, str) else clean
         asked = f" called {' or '.join(names)}" if names else ""
-        raise DataError(
-            f"{table.source} has no clean rows{asked}; its kinds are: {', '.join(map(repr, rest))}. Say which of them is data "
-            "without shift with --clean NAME"
+        raise ColumnError(
+            f"{table.source} has no clean rows{asked}; its kinds are: {', '.join(map(repr, rest))}",
+            "say which of them is data without shift with --clean NAME",
+            f"call those without shift {CLEAN!r}",
         )
     if training:
         table = table.take(~np.isin(at, np.flatnonzero(np.isin(kinds, training))))
@@ -275,9 +278,10 @@ def _with_clean(kinds: np.ndarray, clean: tuple[str, ...], seen: dict[str, int],
     seen |= {k: where.start + row for k, row in zip(names, first.tolist(), strict=True) if k not in seen}
     file, nameless = where._replace(start=0), [row for k, row in seen.items() if not k.strip()]
     if not clean and nameless and any(k.strip() and _is_clean(k, clean) for k in seen):
-        raise DataError(
-            f"{file.row(min(nameless))}: there is no kind, while other rows are called clean: write the kind of every row, or "
-            "say with --clean NAME which kinds are without shift (an empty one is '')"
+        raise ColumnError(
+            f"{file.row(min(nameless))}: there is no kind, while other rows are called clean: write the kind of every row",
+            "or say with --clean NAME which kinds are without shift; an empty one is ''",
+            f"{CLEAN!r} where there is no shift",
         )
     if clean and CLEAN in seen and CLEAN not in clean:
         raise DataError(
@@ -302,7 +306,7 @@ def _scores_of(
             if column not in opened.header:
                 option = f"--score {name}=COLUMN" if isinstance(columns, Mapping) else "--score COLUMN"
                 free = [h for h in opened.header if h not in {*taken, *asked.values()}]
-                raise DataError(absent(opened.path.name, opened.header, column, option, free=free))
+                raise absent(opened.path.name, opened.header, column, option, free=free)
             silent = isinstance(columns, Mapping) and opened.empty(column)  # a stream may begin without a score
             if opened.numeric(column) is not True and not silent:
                 raise DataError(opened.why_no_score(column))
@@ -322,9 +326,11 @@ def _scores_of(
     if not scores:
         others = [c for c in opened.header if c not in taken and not opened.numeric(c)]
         why = f" ({opened.why_no_score(others[0])})" if others else ""
-        raise DataError(
+        raise ColumnError(
             f"{opened.path.name} has no column of scores; every numeric column beside {', '.join(NAMES)} is one{why}. It has: "
-            f"{', '.join(opened.header)} (choose with --score COLUMN)"
+            f"{', '.join(opened.header)}",
+            "choose with --score COLUMN",
+            "add a column of numbers",
         )
     return scores, notes
 
