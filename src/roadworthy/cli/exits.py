@@ -49,7 +49,9 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return "stopped by the keyboard before any case was run; the same command starts again"
     if hasattr(error, "format_message"):
-        return _usage(error)
+        from roadworthy.cli.usage import in_words
+
+        return in_words(error)
     if code_of(error) == CRASHED:
         return (
             f"{type(error).__name__}: {error}\n"
@@ -58,9 +60,3 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and not type(error).__module__.startswith("roadworthy"):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error)
-
-
-def _usage(error: BaseException) -> str:
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "roadworthy"
-    return f"{error.format_message()}\n`{path} --help` shows what it takes"  # type: ignore[attr-defined]

@@ -29,6 +29,8 @@ MOSTLY = 0.9
 """The share of a window's outcomes that must be known before its interval is held against them."""
 SURE = 0.975
 """The probability that a cost is above the tolerable from which on silence is no good news."""
+SHORTEST = 10
+"""Events of a window, at least, as the option --window has it."""
 STEP = 8192
 """Events after which the monitor is asked how many of them say as much as one."""
 
@@ -206,9 +208,10 @@ def replay(
         advance(piece.n)
     counts.close(shrink=1.0 / monitor.autocorrelation_time)
     if not counts.ends:
-        raise DataError(
-            f"{file.path.name} has {many(events, 'event')}, and a window is {window:,} of them; choose a shorter one with --window"
+        advice = (
+            "choose a shorter one with --window" if events >= SHORTEST else f"the shortest is {SHORTEST}: wait for more"
         )
+        raise DataError(f"{file.path.name} has {many(events, 'event')}, and a window is {window:,} of them; {advice}")
     if truth is not None and not truth.found:
         raise DataError(
             f"--truth {truth.source}: none of its ids is one of {file.path.name}, so that no outcome can be told (it has "

@@ -34,6 +34,7 @@ from roadworthy.analysis.risk.told import Teller
 from roadworthy.analysis.risk.tolerating import nobody_said
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.data.samples import DataError
+from roadworthy.data.score_columns import plainly
 from roadworthy.data.score_tables import ScoreTable, checked_kinds, open_scores, read_scores
 from roadworthy.execution.shared_rows import shared_rows
 from roadworthy.monitor import Bundle, Windows
@@ -211,7 +212,10 @@ def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np
 
 def _pool(spec: Simulation, path: str | None, place: Place, *, truth: str | None = None) -> _Drawn:
     """The rows of a table of which everything is known."""
-    table = read_scores(spec.base / str(path))
+    try:
+        table = read_scores(spec.base / str(path))
+    except DataError as error:
+        raise spec.error(place, plainly(error)) from error
     if truth is not None:
         table = _with_truth(spec, table, spec.base / truth)
     missing = [name for name in ("kind", "correct") if getattr(table, name) is None]
@@ -224,7 +228,9 @@ def _pool(spec: Simulation, path: str | None, place: Place, *, truth: str | None
     known = np.ones(table.n, dtype=bool) if table.labelled is None else table.labelled
     gone = int((~known).sum())
     if gone == table.n:
-        raise spec.error(place, f"no row of {truth or path} says whether the answer was right")
+        raise spec.error(
+            place, f"no row of {truth or path} says whether the answer was right; fill its column correct with 1 and 0"
+        )
     notes = (f"{gone:,} of {table.n:,} rows of {table.source} have no outcome and are left out",) if gone else ()
     pool = Pool(table.columns, table.kind, table.correct).taken(known)
     return _Drawn(pool, None if table.group is None else table.group[known], notes)
@@ -238,7 +244,7 @@ def _with_truth(spec: Simulation, table: ScoreTable, path: Path) -> ScoreTable:
     try:
         told = open_scores(path, columns=[], needs=("id", "kind", "correct"), skips=("group", "time")).whole()
     except DataError as error:
-        raise spec.error(place, f"rows are matched by id, and say kind and correct: {error}") from error
+        raise spec.error(place, f"rows are matched by id, and say kind and correct: {plainly(error)}") from error
     assert told.id is not None and told.kind is not None and told.correct is not None
     row = {name: at for at, name in enumerate(told.id.tolist()) if name}
     try:
@@ -250,7 +256,7 @@ def _with_truth(spec: Simulation, table: ScoreTable, path: Path) -> ScoreTable:
     try:
         return checked_kinds(joined)
     except DataError as error:
-        raise spec.error(place, f"{path.name} says the kinds: {error}") from error
+        raise spec.error(place, f"{path.name} says the kinds: {plainly(error)}") from error
 
 
 def _teller(spec: Simulation, calibration: Calibration) -> Teller:

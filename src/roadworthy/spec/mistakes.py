@@ -22,7 +22,13 @@ Siblings = Callable[[tuple[str | int, ...]], Sequence[str]]
 """The keys that would be right where an unknown one stands."""
 
 
-def first_error(document: Document, error: ValidationError, siblings: Siblings) -> SpecError:
+Meaning = Callable[[tuple[str | int, ...]], str]
+"""What belongs at a place; nothing where nobody has said it."""
+
+
+def first_error(
+    document: Document, error: ValidationError, siblings: Siblings, meaning: Meaning = lambda place: ""
+) -> SpecError:
     """One error, in words; how many more there are is said."""
     details = error.errors()
     missing = [_place(d["loc"]) for d in details if d["type"] == "missing"]
@@ -36,7 +42,7 @@ def first_error(document: Document, error: ValidationError, siblings: Siblings) 
 
     first = min(details, key=rank)
     place = _place(first["loc"])
-    message = _in_words(first, place, siblings)
+    message = _in_words(first, place, siblings, meaning)
     more = f" ({len(details) - 1} more)" if len(details) > 1 else ""
     return document.error(place, message + more)
 
@@ -45,14 +51,14 @@ def _place(loc: tuple[Any, ...]) -> tuple[str | int, ...]:
     return tuple(p for p in loc if isinstance(p, str | int))
 
 
-def _in_words(detail: Any, place: tuple[str | int, ...], siblings: Siblings) -> str:
+def _in_words(detail: Any, place: tuple[str | int, ...], siblings: Siblings, meaning: Meaning) -> str:
     kind = detail["type"]
     if kind == "extra_forbidden":
         known, key = siblings(place), str(place[-1])
         near = f" (did you mean {ALIASES[key]!r}?)" if place[0] == "verdicts" and key in ALIASES else ""
         return f"this key is not known{near or did_you_mean(key, known)}"
     if kind == "missing":
-        return "is missing"
+        return f"is missing{_explained(meaning(place))}"
     if kind == "list_type" and place == ("supervisors",):
         return f"write a list, such as supervisors: [max_softmax], or supervisors: all; it is {detail.get('input')!r}"
     message = str(detail["msg"]).removeprefix("Value error, ")
@@ -60,5 +66,10 @@ def _in_words(detail: Any, place: tuple[str | int, ...], siblings: Siblings) -> 
         message += did_you_mean(str(detail.get("input")), re.findall(r"'([^']*)'", str(detail["ctx"]["expected"])))
     given = detail.get("input")
     if isinstance(given, str | int | float | bool) or given is None:
-        return f"{message[0].lower()}{message[1:]}; it is {given!r}"
+        told = _explained(meaning(place)) if kind.endswith("_type") else ""
+        return f"{message[0].lower()}{message[1:]}{told}; it is {given!r}"
     return message
+
+
+def _explained(meaning: str) -> str:
+    return f" ({meaning[0].lower()}{meaning[1:]})" if meaning else ""

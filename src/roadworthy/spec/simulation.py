@@ -27,6 +27,7 @@ from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.spec.document import Document, SpecError
 from roadworthy.spec.mistakes import first_error
+from roadworthy.spec.other_files import refuse_other_files, refuse_table
 
 Rate = float
 EstimatorName = Literal["event_tree", "mean", "rogan_gladen", "bayes", "likelihood", "posterior", "cbpe"]
@@ -111,7 +112,9 @@ class StreamSpec(_Strict):
     truth: str | None = Field(None, description="Where kind and correct stand in a table of their own, by id")
     detector: DetectorSpec | None = Field(None, description="Instead: a synthetic detector")
     kinds: list[str] | None = Field(None, description="Kinds of the shifted rows; by default all but clean")
-    shift: list[SegmentSpec] = Field(description="How often events are shifted; one segment, or a list")
+    shift: list[SegmentSpec] = Field(
+        description="How often events are shifted; one segment such as {constant: 0.3, events: 5000}, or a list"
+    )
     events: int | None = Field(None, ge=1, description="Length; by default that of the segments")
     batches: list[int] = Field(
         default_factory=lambda: [1], description="Events that are clean or shifted together: one size, or several mixed"
@@ -232,6 +235,7 @@ class Simulation(_Strict):
             raise SpecError(f"{path}: there is no such file; examples/runtime has some to start from")
         if path.is_dir():
             raise SpecError(f"{path}: is a folder; name the simulation file in it")
+        refuse_table(path)
         spec = cls._from(Document.read(path))
         spec._check_files()
         return spec
@@ -246,11 +250,11 @@ class Simulation(_Strict):
         if not isinstance(document.content, Mapping):
             raise document.error((), "a simulation is a mapping with at least stream; see examples/runtime")
         if "stream" not in document.content:
-            _refuse_other_files(document)
+            refuse_other_files(document)
         try:
             spec = cls.model_validate(document.content)
         except ValidationError as error:
-            raise first_error(document, error, _siblings) from error
+            raise first_error(document, error, _siblings, _meaning) from error
         spec._document = document
         spec._check_together()
         return spec
@@ -349,22 +353,6 @@ class Simulation(_Strict):
             )
 
 
-def _refuse_other_files(document: Document) -> None:
-    """An assessment file, or a bundle, is told by what it has."""
-    if {"subject", "claims", "data"} & set(document.content) and "calibration" not in document.content:
-        raise document.error(
-            (),
-            f"this is an assessment file; `roadworthy assess {document.path}` runs it. A simulation has a stream; see "
-            "examples/runtime",
-        )
-    if "bundle" in str(document.content.get("format", "")):
-        raise document.error(
-            (),
-            "this is a bundle; name it in a simulation file as calibration: {bundle: FILE}, or run a stream through it with "
-            f"`roadworthy replay {document.path} STREAM`",
-        )
-
-
 _MODELS: dict[str, type[BaseModel]] = {
     "stream": StreamSpec,
     "shift": SegmentSpec,
@@ -376,7 +364,17 @@ _MODELS: dict[str, type[BaseModel]] = {
 }
 
 
+def _around(place: tuple[str | int, ...]) -> type[BaseModel]:
+    around = [p for p in place[:-1] if isinstance(p, str)]
+    return _MODELS.get(around[-1], Simulation) if around else Simulation
+
+
 def _siblings(place: tuple[str | int, ...]) -> list[str]:
     """The keys that would be right where an unknown one stands."""
-    around = [p for p in place[:-1] if isinstance(p, str)]
-    return list((_MODELS.get(around[-1], Simulation) if around else Simulation).model_fields)
+    return list(_around(place).model_fields)
+
+
+def _meaning(place: tuple[str | int, ...]) -> str:
+    """What belongs there."""
+    field = _around(place).model_fields.get(str(place[-1]))
+    return (field.description or "") if field is not None else ""

@@ -156,7 +156,10 @@ def _asked(method: str, address: str, path: str, token: str | None) -> bytes:
         answer = connection.getresponse()
         body = answer.read()
     except (OSError, http.client.HTTPException) as error:
-        raise StoreError(f"there is no monitor at {address} ({error})") from error
+        raise StoreError(
+            f"there is no monitor at {address} ({error}); `roadworthy monitor BUNDLE` starts one and says its address, and a state "
+            "file can be named in its place"
+        ) from error
     finally:
         connection.close()
     if answer.status != 200:

@@ -88,7 +88,8 @@ def serve(
             f"{'--score' if score else '--ids-unique'} is for the server that --proxy stands in front of, and there is none; "
             "events that are posted name their scores themselves"
         )
-    state = state or bundle.with_name(bundle.name.removesuffix(".json") + ".state.sqlite")
+    # A folder such as `.` has no name to change: it is refused when it is read, with where its bundle is.
+    state = state or bundle.parent / (bundle.name.removesuffix(".json") + ".state.sqlite")
     if alarm_log is not None:
         refuse_own_input("--alarm-log", alarm_log, bundle, state)
     settings = Settings(

@@ -99,9 +99,14 @@ def replay(
 def _truth(path: Path) -> Truth:
     """Outcomes by id; whatever else such a table says, it has no part in them."""
     from roadworthy.cli.stream_parts import Truth
+    from roadworthy.data.samples import DataError
+    from roadworthy.data.score_columns import plainly
     from roadworthy.data.score_tables import read_scores
 
-    return Truth(read_scores(path, columns=[], needs=("id", "correct"), skips=("kind", "group", "time")))
+    try:
+        return Truth(read_scores(path, columns=[], needs=("id", "correct"), skips=("kind", "group", "time")))
+    except DataError as error:  # options that choose columns are about the stream
+        raise DataError(f"--truth: {plainly(error)}") from error
 
 
 def _refuse_swapped(bundle: Path, stream: Path) -> None:
