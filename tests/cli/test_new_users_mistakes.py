@@ -159,3 +159,17 @@ def test_a_folder_is_no_bundle_and_no_address_is_told_without_what_to_do(cli, tm
         said.startswith("there is no monitor at http://127.0.0.1:1 (")
         and "`roadworthy monitor BUNDLE` starts one" in said
     )
+
+
+@pytest.mark.parametrize("command", ["monitor", "replay"])
+def test_files_of_other_kinds_are_no_bundles(cli, today, tmp_path, command):
+    file = written(tmp_path / "s.yaml", [f"stream: {{scores: t.csv, {SHIFT}}}"])
+    said = refused(cli(command, file, *([today] if command == "replay" else [])))
+    assert said == f"{file} is no bundle; `roadworthy calibrate` and `assess` write one"
+
+
+def test_calibrate_takes_neither_a_folder_nor_a_bundle_for_a_table(cli, made, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert refused(cli("calibrate", ".")) == ". is a folder; name a CSV or Parquet file"
+    said = refused(cli("calibrate", made))
+    assert said.startswith(f"{made}: a table of scores was expected") and f"`roadworthy replay {made} STREAM`" in said

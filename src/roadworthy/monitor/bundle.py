@@ -315,6 +315,8 @@ class Bundle:
                     f"{where} is a table; a bundle is expected: `roadworthy calibrate {where}` makes one of a table with known "
                     "outcomes"
                 ) from None
+            if isinstance(error, json.JSONDecodeError) and error.doc.lstrip()[:1] not in ("", "{"):
+                raise BundleError(f"{where} is no bundle{_of_the_run(where.parent)}") from None
             raise BundleError(f"{where} is not a whole bundle: {error}; compile or copy it again") from None
         found = record.get("format") if isinstance(record, dict) else None
         if not str(found).startswith(FORMAT.rpartition(" ")[0]):

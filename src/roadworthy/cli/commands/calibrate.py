@@ -108,7 +108,9 @@ def calibrate(
         refuse_unlike_a_count("--events-per-day", events_per_day)
     if group_events is not None and group_events < 1:
         raise DataError(f"--group-events: of one group 1 event or more come in a row, found {group_events}")
-    target = out or scores.with_name(f"{_stem(scores)}.bundle.json")
+    _refuse_bundle(scores)
+    # A folder such as `.` has no name to change: it is refused when it is read.
+    target = out or scores.parent / f"{_stem(scores)}.bundle.json"
     if out is not None:
         refuse_no_folder("--out", out)
     refuse_own_input("--out", target, scores, tree)
@@ -178,6 +180,16 @@ def _stem(path: Path) -> str:
     for ending in ENDINGS:
         name = name.removesuffix(ending)
     return name
+
+
+def _refuse_bundle(scores: Path) -> None:
+    from roadworthy.data.samples import DataError
+
+    if scores.suffix.lower() == ".json":
+        raise DataError(
+            f"{scores}: a table of scores was expected, CSV or Parquet; what is made of one, a bundle, is run by "
+            f"`roadworthy replay {scores} STREAM`"
+        )
 
 
 def _written_before(target: Path, scores: Path, *, force: bool) -> str | None:
