@@ -281,7 +281,7 @@ def test_a_tree_of_several_events_that_exclude_each_other_can_be_monitored(attac
     tables = [rng.normal(2.0 * rate, size=100) for rate in (0.0, 1.0)]
     windows = np.stack([np.bincount(calibration.place({"s": t}), minlength=calibration.cells) for t in tables])
     found = estimator.estimate(windows)
-    assert found.log_odds == pytest.approx(estimator.log_odds(windows)) and found.log_odds[0] < 0 < found.log_odds[1]
+    assert found.log_odds == pytest.approx(estimator.odds(windows).above) and found.log_odds[0] < 0 < found.log_odds[1]
     assert (found.risk_low < found.risk).all() and (found.risk < found.risk_high).all()
     # At a rate of 0.97 an event in twenty is an attack, and all others are shifted.
     assert estimator.forecast(0.97)[0] == pytest.approx(0.95 * 0.5 + 0.05 * 0.8, abs=0.06)

@@ -115,7 +115,7 @@ def test_windows_that_fit_are_told_as_without_any_doubt(
 ) -> None:
     counts, _ = stream(calibration, np.random.default_rng(4), unsure=0.0, windows=40)
     estimator = Estimator(calibration, accuracy_tree(), tolerable=0.3)
-    told, odds = estimator.estimate(counts), estimator.log_odds(counts)
+    told, odds = estimator.estimate(counts), estimator.odds(counts).above
     fits = looked(calibration, counts, 0.0) == 0
     monkeypatch.setattr(misfit, "BELIEVED", 0.0)
     monkeypatch.setattr(misfit, "DOUBTED", 0.0)
@@ -123,13 +123,13 @@ def test_windows_that_fit_are_told_as_without_any_doubt(
     fits &= told.accuracy == plain.accuracy
     assert fits.mean() > 0.85
     assert told.risk_high[fits] == pytest.approx(plain.risk_high[fits], abs=1e-12)
-    assert odds[fits] == pytest.approx(estimator.log_odds(counts)[fits], abs=1e-9)
+    assert odds[fits] == pytest.approx(estimator.odds(counts).above[fits], abs=1e-9)
 
 
 def test_the_alarm_watches_what_the_estimate_says_of_an_odd_window(calibration: Calibration) -> None:
     counts, _ = stream(calibration, np.random.default_rng(5), unsure=1.2, windows=30)
     estimator = Estimator(calibration, accuracy_tree(), tolerable=0.35)
-    assert estimator.log_odds(counts) == pytest.approx(estimator.estimate(counts).log_odds, abs=1e-6)
+    assert estimator.odds(counts).above == pytest.approx(estimator.estimate(counts).log_odds, abs=1e-6)
 
 
 def test_a_doubt_does_not_silence_the_alarm(calibration: Calibration, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +137,10 @@ def test_a_doubt_does_not_silence_the_alarm(calibration: Calibration, monkeypatc
     rng = np.random.default_rng(6)
     looks = {unsure: stream(calibration, rng, unsure=unsure, windows=20)[0] for unsure in (-1.5, 0.0, 0.7, 1.4, 2.1)}
     estimator = Estimator(calibration, accuracy_tree(), tolerable=0.25)
-    told = {unsure: estimator.log_odds(counts) for unsure, counts in looks.items()}
+    told = {unsure: estimator.odds(counts).above for unsure, counts in looks.items()}
     monkeypatch.setattr(misfit, "BELIEVED", 1e-12)
     monkeypatch.setattr(misfit, "DOUBTED", 0.0)
-    trusting = {unsure: estimator.log_odds(counts) for unsure, counts in looks.items()}
+    trusting = {unsure: estimator.odds(counts).above for unsure, counts in looks.items()}
     for unsure in (0.7, 1.4, 2.1):
         assert (told[unsure] >= trusting[unsure] - 1e-9).all()
     assert (told[-1.5] < 0.0).all()

@@ -232,7 +232,7 @@ def test_log_odds_alone_are_those_of_the_estimate_however_unlikely(calibration):
         for r in (0.0, 0.05, 0.5, 1.0)
     ]
     found = np.array([estimator.estimate(w).log_odds[0] for w in several])
-    assert found == pytest.approx(estimator.log_odds(several), abs=2e-5)
+    assert found == pytest.approx(estimator.odds(several).above, abs=2e-5)
     assert found.min() < -25.0
 
 
@@ -251,7 +251,7 @@ def test_figures_lie_within_their_bounds_and_in_order(calibration):
 def test_what_is_tolerated_more_is_exceeded_less(calibration, windows):
     several = [Estimator(calibration, accuracy_tree(), tolerable=t, draws=40) for t in np.linspace(0.0, 1.0, 9)]
     exceedance = np.stack([e.estimate(windows).exceedance for e in several])
-    log_odds = np.stack([e.log_odds(windows) for e in several])
+    log_odds = np.stack([e.odds(windows).above for e in several])
     assert (np.diff(exceedance, axis=0) <= 1e-12).all() and (np.diff(log_odds, axis=0) <= 1e-9).all()
     assert exceedance[0] == pytest.approx(1.0) and exceedance[-1] == pytest.approx(0.0)
 
@@ -315,7 +315,7 @@ def test_an_empty_window_speaks_by_its_prior(calibration):
         assert found.risk[0] == pytest.approx(estimator.forecast(mean)[0], abs=0.05)
         assert found.accuracy[0] == pytest.approx(1.0 - found.risk[0], abs=1e-9)
         assert (found.accuracy_low[0], found.accuracy_high[0]) == (0.0, 1.0)
-        assert found.log_odds == pytest.approx(estimator.log_odds(np.zeros(calibration.cells)), abs=1e-9)
+        assert found.log_odds == pytest.approx(estimator.odds(np.zeros(calibration.cells)).above, abs=1e-9)
         assert found.log_odds[0] < 1.0
     next_to_nothing = estimator.estimate(np.full(calibration.cells, 1e-18))
     assert next_to_nothing.risk == pytest.approx(found.risk)

@@ -65,5 +65,5 @@ def test_the_log_odds_alone_are_those_of_the_estimate(calibration: Calibration, 
     windows = np.array([rng.multinomial(150, (1 - r) * clean + r * fog) for r in np.linspace(0, 1, 25)], dtype=float)
     windows[3] = 0.0
     expected = estimator.estimate(windows, shrink=0.7).log_odds
-    np.testing.assert_allclose(estimator.log_odds(windows, shrink=0.7), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(estimator.odds(windows, shrink=0.7).above, expected, rtol=1e-9, atol=1e-9)
     assert np.ptp(expected) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,7 +113,8 @@ def test_the_default_unit_is_said_once(cli, made, tmp_path):
     assert (
         "Cost per case" in " ".join(said.split()) and "cost (cost" not in said.lower() and " cost per case" not in said
     )
-    assert " per case with a probability of" in alarm_in_words(Bundle.load(made))
+    said = alarm_in_words(Bundle.load(made))
+    assert "when the cost is more likely than not above " in said and " per case, even with " in said
 
 
 def test_a_limit_that_nothing_calibrated_reaches_is_refused(cli, made, tmp_path):
@@ -123,12 +125,25 @@ def test_a_limit_that_nothing_calibrated_reaches_is_refused(cli, made, tmp_path)
         refuse_unreachable(replace(Bundle.load(made), tolerable=3.999))
 
 
-@pytest.mark.parametrize("on", [-700.0, -30.0, -9.0, 0.0, 9.0, 700.0])
-def test_no_rule_rings_at_nothing(made, on):
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (
+            {"burden": 9.0},
+            "more likely than not above 0.500 per case, even with 8,100 to 1 laid on no shift beforehand; cleared",
+        ),
+        ({"burden": 700.0}, "even with over a billion to 1 laid"),
+        ({"burden": 0.0}, "more likely than not above 0.500 per case; cleared where that has a probability below 27%"),
+        (
+            {"burden": -math.inf, "on": math.log(39.0)},
+            "with a probability of 97.5% or more above 0.500 per case; cleared where that has a probability below 50%",
+        ),
+    ],
+)
+def test_when_an_alarm_rings_is_told_in_words(made, rule, words):
     bundle = Bundle.load(made)
     assert bundle.alarm is not None
-    said = alarm_in_words(replace(bundle, alarm=replace(bundle.alarm, on=on, off=on - 1.0)))
-    assert "0.00%" not in said and "100.00%" not in said and "cleared below 0%" not in said
+    assert words in alarm_in_words(replace(bundle, tolerable=0.5, alarm=replace(bundle.alarm, **rule)))
 
 
 def test_ids_that_repeat_are_noted(cli, tmp_path):

@@ -117,8 +117,9 @@ def stream(bundle: Bundle, path: Path, name: str, *, shift: float, labels: int =
 
 @pytest.mark.parametrize(("others", "on"), [("ab", True), ("abcdef", False)])
 def test_an_alarm_that_one_replica_raised_is_called_its_own(cli, bundle, tmp_path, others, on):
-    fog = stream(bundle, tmp_path, "fog", shift=4.0)
-    quiet = [stream(bundle, tmp_path, name, shift=0.0, first=0.3 + 0.1 * i) for i, name in enumerate(others)]
+    heavy = replace(bundle, alarm=alarm_rule(burden=250.0, by_time=((1.0, 250.0), (30.0, 250.0))))
+    fog = stream(heavy, tmp_path, "fog", shift=4.0)
+    quiet = [stream(heavy, tmp_path, name, shift=0.0, first=0.3 + 0.1 * i) for i, name in enumerate(others)]
     told = json.loads(cli("monitor", "merge", fog, *quiet, "--json").out)
     assert told["alarm_of"] == [str(fog)] and told["alarm"] is on and not told["alarm_by_labels"]
     said = cli("monitor", "merge", fog, *quiet)

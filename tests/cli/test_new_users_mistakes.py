@@ -45,7 +45,7 @@ def today(tmp_path) -> Path:
 def refused(answer) -> str:
     """What is said; of a mistake, and not of a fault of ours."""
     assert answer.code == 2 and "fault of roadworthy" not in answer.err and "Traceback" not in answer.err, answer
-    return answer.err.partition("error: ")[2].strip()
+    return answer.err.rpartition("error: ")[2].strip()
 
 
 @pytest.mark.parametrize("command", ["calibrate", "replay", "simulate"])
@@ -152,7 +152,7 @@ def test_options_that_are_none_and_values_that_are_not_taken(cli, command, says)
 
 def test_a_folder_is_no_bundle_and_no_address_is_told_without_what_to_do(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert refused(cli("monitor", ".")).startswith(". is a folder, and a bundle is a file")
+    assert refused(cli("monitor", ".", "--port", "0")).startswith(". is a folder, and a bundle is a file")
     assert not list(tmp_path.iterdir()), "nothing is left behind"
     said = refused(cli("monitor", "label-queue", "http://127.0.0.1:1"))
     assert (
@@ -164,7 +164,7 @@ def test_a_folder_is_no_bundle_and_no_address_is_told_without_what_to_do(cli, tm
 @pytest.mark.parametrize("command", ["monitor", "replay"])
 def test_files_of_other_kinds_are_no_bundles(cli, today, tmp_path, command):
     file = written(tmp_path / "s.yaml", [f"stream: {{scores: t.csv, {SHIFT}}}"])
-    said = refused(cli(command, file, *([today] if command == "replay" else [])))
+    said = refused(cli(command, file, *([today] if command == "replay" else ["--port", "0"])))
     assert said == f"{file} is no bundle; `roadworthy calibrate` and `assess` write one"
 
 

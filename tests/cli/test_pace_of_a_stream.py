@@ -20,7 +20,7 @@ from roadworthy.monitor.pace import faster_than_set, per_day, too_short_to_say
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
-RULE = AlarmRule(window=100, stride=50, on=2.0, off=0.0, false_alarms="1 per month", events_per_day=1000.0)
+RULE = AlarmRule(window=100, stride=50, burden=9.0, false_alarms="1 per month", events_per_day=1000.0)
 START = 1.7e9
 
 

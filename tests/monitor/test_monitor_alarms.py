@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ from roadworthy.monitor.worlds import clean_worlds
 
 
 def rule(**changes) -> AlarmRule:
-    given = {"window": 100, "stride": 10, "on": 2.0, "off": 0.0, "false_alarms": "1 per day", "events_per_day": 1000.0}
+    given = {"window": 100, "stride": 10, "burden": 9.0, "false_alarms": "1 per day", "events_per_day": 1000.0}
     return AlarmRule(**{**given, **changes})
 
 
@@ -52,24 +53,25 @@ def test_between_the_thresholds_nothing_changes():
     assert walk(values[:5], 2.0, 0.0, active=True) == ([], True)
 
 
-def test_the_threshold_is_read_between_the_tabled_times_and_beyond_them_the_window_says_too_little():
+def test_the_burden_is_read_between_the_tabled_times_and_beyond_them_the_window_says_too_little():
     found = rule(by_time=((1.0, 2.0), (4.0, 4.0), (16.0, 5.0)))
-    assert (
-        found.at(1.0) == (2.0, 0.0)
-        and found.at(2.0)[0] == pytest.approx(3.0)
-        and found.at(8.0)[0] == pytest.approx(4.5)
-    )
-    assert found.at(16.0)[0] == 5.0 and not found.beyond(16.0)
-    assert found.at(20.0)[0] == math.inf and found.beyond(20.0) and found.passes(20.0) == ()
-    assert rule(by_time=((1.0, -3.0), (4.0, -2.0)), on=-3.0, off=-4.0).at(4.0) == (-2.0, -4.0)
+    assert [found.burden_at(time) for time in (1.0, 2.0, 8.0)] == pytest.approx([2.0, 3.0, 4.5])
+    assert found.burden_at(16.0) == 5.0 and not found.beyond(16.0)
+    assert found.burden_at(20.0) == math.inf and found.beyond(20.0) and found.passes(20.0) == ()
     assert AlarmRule.from_dict(found.to_dict()) == found
+
+
+def test_a_rule_without_a_burden_has_none_at_any_time_and_stays_so_in_a_file():
+    found = rule(burden=-math.inf, on=3.7, by_time=((1.0, -math.inf), (100.0, -math.inf)))
+    assert found.burden_at(30.0) == -math.inf and found.off == 0.0
+    assert AlarmRule.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
 
 
 def test_a_longer_stretch_is_read_beside_the_window_where_it_is_twice_as_long():
     found = rule(by_time=((1.0, 2.0), (16.0, 5.0)), stretch=50, by_stretch=((4.0, 1.0), (327.68, 2.0), (655.36, 3.0)))
     assert [p.length for p in found.passes(3.9)] == [100] and found.reach(3.9) == 0
-    assert [(p.length, p.on) for p in found.passes(16.0)] == [(100, 5.0), (800, pytest.approx(1.3147, abs=1e-4))]
-    assert found.passes(327.68) == ((16_384, 2.0, 0.0),), "the window alone says too little"
+    assert found.passes(16.0) == ((100, 5.0), (800, pytest.approx(1.3147, abs=1e-4)))
+    assert found.passes(327.68) == ((16_384, 2.0),), "the window alone says too little"
     assert found.passes(500.0)[0].length == 16_384 and found.beyond(700.0)
     assert AlarmRule.from_dict(found.to_dict()) == found
     assert "by_stretch" not in rule().to_dict(), "a bundle of before keeps its name"
@@ -87,7 +89,15 @@ def test_what_is_read_of_a_stream_whose_events_are_alike_is_said():
 
 
 def test_rules_that_cannot_work_are_refused():
-    for wrong in ({"off": 2.0}, {"stride": 0}, {"window": 1}, {"events_per_day": 0.0}, {"false_alarms": "never"}):
+    for wrong in (
+        {"burden": math.inf},
+        {"burden": math.nan},
+        {"stride": 0},
+        {"window": 1},
+        {"events_per_day": 0.0},
+        {"group_events": -1},
+        {"false_alarms": "never"},
+    ):
         with pytest.raises(ValueError):
             rule(**wrong)
 
@@ -111,21 +121,22 @@ def test_worlds_are_draws_of_the_clean_counts(calibration):
     assert shares.std(axis=0) == pytest.approx(np.sqrt(mean * (1 - mean) / (counts.sum() + 1)), rel=0.1)
 
 
-def test_what_is_watched_is_the_estimators_log_odds_of_every_window_that_is_not_quiet(watchful):
+def test_what_is_watched_is_the_estimators_odds_of_every_window_that_is_not_quiet(watchful):
     calibration = watchful.calibration
     scores = CellScores.of(calibration)
     rng = np.random.default_rng(1)
     cells = calibration.place({"energy": rng.normal(np.linspace(-2, 2, 400))})
     cells[rng.random(400) < 0.05] = -1
     ends = np.arange(100, 401, 25)
-    everything = Watched(watchful.watch, scores, 100, 25).log_odds(cells, ends, length=100, shrink=0.5)
-    for value, end in zip(everything, ends, strict=True):
+    everything = Watched(watchful.watch, scores, 100, 25).odds(cells, ends, length=100, shrink=0.5)
+    for value, end in zip(np.transpose(everything), ends, strict=True):
         part = cells[end - 100 : end]
         counts = np.bincount(part[part >= 0], minlength=calibration.cells)
-        assert value == pytest.approx(watchful.watch.log_odds(counts, shrink=0.5)[0])
-    quiet = Watched(watchful.watch, scores, 100, 25, watchful.alarm.quiet).log_odds(cells, ends, length=100, shrink=0.5)
-    assert np.isneginf(quiet[0]) and quiet[-1] == pytest.approx(everything[-1])
-    assert (np.isclose(quiet, everything, rtol=1e-12) | np.isneginf(quiet)).all()
+        assert value == pytest.approx(np.ravel(watchful.watch.odds(counts, shrink=0.5)))
+    quiet = Watched(watchful.watch, scores, 100, 25, watchful.alarm.quiet).odds(cells, ends, length=100, shrink=0.5)
+    for some, all_of_them in zip(quiet, everything, strict=True):
+        assert np.isneginf(some[0]) and some[-1] == pytest.approx(all_of_them[-1])
+        assert (np.isclose(some, all_of_them, rtol=1e-12) | np.isneginf(some)).all()
 
 
 def test_an_alarm_is_raised_within_two_windows_of_a_step_and_cleared_after_it(watchful, scores_at):

@@ -36,7 +36,7 @@ def rule_of(calibration: Calibration, tolerable: float) -> AlarmRule:
 def test_below_what_clean_data_cost_the_alarm_rings_where_it_is_sure_and_says_so(two_kinds, tolerable):
     rule = rule_of(two_kinds, tolerable)
     assert rule.on == pytest.approx(SURE) and rule.off == 0.0
-    assert all(on == rule.on for on in (p.on for time in (1.0, 9.0, 900.0) for p in rule.passes(time)))
+    assert all(p.burden == -math.inf for time in (1.0, 9.0, 900.0) for p in rule.passes(time))
     assert min(dict(rule.detects).values()) == 1.0
     assert rings_without_shift(rule.notes) and len(rule.notes) == 1
     assert "clean data cost 0.06" in rule.notes[0] and f"above the tolerable {tolerable:.3f}" in rule.notes[0]

@@ -88,7 +88,7 @@ def test_what_is_missed_is_said_of_the_kinds_that_are_due_alone(compiled):
 
 
 def test_a_rule_of_which_every_kind_is_due_keeps_its_name():
-    rule = AlarmRule(100, 50, 1.0, 0.0, "1 per day", 1000.0)
+    rule = AlarmRule(100, 50, 9.0, "1 per day", 1000.0)
     assert "not_due" not in rule.to_dict() and AlarmRule.from_dict(rule.to_dict()) == rule
 
 
@@ -99,17 +99,18 @@ def test_streams_that_are_simulated_together_are_those_simulated_one_by_one(comp
     rng = np.random.default_rng(0)
     streams = [rng.integers(0, compiled.calibration.cells, 200) for _ in range(5)]
     ends = np.arange(60, 200, 20)
-    found = watched.log_odds_of(streams, ends, length=60)
-    for row, cells in zip(found, streams, strict=True):
-        assert row == pytest.approx(watched.log_odds(cells, ends, length=60))
+    found = watched.odds_of(streams, ends, length=60)
+    for above, evidence, cells in zip(*found, streams, strict=True):
+        alone = watched.odds(cells, ends, length=60)
+        assert above == pytest.approx(alone.above) and evidence == pytest.approx(alone.evidence)
 
 
-def test_fewer_false_alarms_need_a_higher_threshold_of_the_same_simulation(compiled):
+def test_fewer_false_alarms_need_a_higher_burden_of_the_same_simulation(compiled):
     from roadworthy.monitor.cell_scores import CellScores
 
     watched = Watched(compiled.watch, CellScores.of(compiled.calibration), 100, 50)
     worlds = clean_worlds(compiled.calibration, 10, np.random.default_rng(1))
     tails = Tails(watched, worlds)
-    found = [tails.threshold(rate) for rate in (1e-3, 1e-4, 1e-5)]
+    found = [tails.burden(rate) for rate in (1e-3, 1e-4, 1e-5)]
     assert found == sorted(found) and found[0] < found[-1]
-    assert len(tails._found) == 1 and Tails(watched, worlds).threshold(1e-4) == found[1]
+    assert len(tails._found) == 1 and Tails(watched, worlds).burden(1e-4) == found[1]

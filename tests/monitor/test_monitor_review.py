@@ -200,7 +200,11 @@ def test_replicas_put_together_tell_what_one_tells_that_saw_all(watchful):
     a.merge(b)
     assert a.autocorrelation_time == one.autocorrelation_time
     for window in watchful.windows.names:
-        assert a.risk(window).to_dict() == {**one.risk(window).to_dict(), "alarm": a.alarm}
+        assert a.risk(window).to_dict() == {
+            **one.risk(window).to_dict(),
+            "alarm": a.alarm,
+            "alarm_log_odds": a.risk(window).alarm_log_odds,
+        }
     assert a.alarms[: len(said)] == said and len(a.alarms) <= len(said) + 1, "what the other one said stays its own"
 
 
@@ -227,9 +231,9 @@ def test_what_is_watched_says_nothing_of_windows_with_few_scores(watchful):
     watched = Watched(watchful.watch, scores, 100, 50)
     cells[100:120] = -1
     ends = np.array([100, 200])
-    assert np.isfinite(watched.log_odds(cells, ends, length=100)).all()
+    assert np.isfinite(watched.odds(cells, ends, length=100)).all()
     cells[100:121] = -1
-    assert np.isneginf(watched.log_odds(cells, ends, length=100)).tolist() == [False, True]
+    assert np.isneginf(watched.odds(cells, ends, length=100)).tolist() == [[False, True]] * 2
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +292,7 @@ def test_events_alike_beyond_what_a_window_can_say_are_judged_by_a_longer_stretc
     rule, monitor = watchful.alarm, Monitor(watchful)
     monitor.update(Events(columns={"energy": np.repeat(at_rate(300, 0.0, 13), 100)}))
     (only,) = rule.passes(monitor.autocorrelation_time)
-    assert only.length > 50 * rule.window and rule.at(monitor.autocorrelation_time)[0] == np.inf
+    assert only.length > 50 * rule.window and rule.burden_at(monitor.autocorrelation_time) == np.inf
     assert any("too few for an alarm of its own" in note for note in monitor.risk().notes)
 
 

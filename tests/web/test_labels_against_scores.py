@@ -53,4 +53,6 @@ def test_where_nothing_can_be_told_no_figure_is_given(made, tmp_path):
         assert window["cannot_tell"] and all(window[name] is None for name in views.FIGURES)
     counting.commit([batch(events(1000, first=300), made)])
     for window in counting.windows():
-        assert window["cannot_tell"] is None and all(window[name] is not None for name in views.FIGURES)
+        of_all = set(views.FIGURES) - {"alarm_log_odds"}
+        assert window["cannot_tell"] is None and all(window[name] is not None for name in of_all)
+        assert (window["alarm_log_odds"] is not None) == (window["window"] == views.watched(made))

@@ -84,7 +84,7 @@ def test_ids_that_were_sent_with_different_scores_are_told(made, tmp_path, capsy
 def test_running_replicas_are_merged_into_a_state_that_a_service_goes_on_from(bundle_path, tmp_path, capsys):
     with serving(bundle_path, tmp_path / "a.sqlite") as a, serving(bundle_path, tmp_path / "b.sqlite") as b:
         a.post(events(200))
-        b.post(events(200, first=100, shifted=0.5))
+        b.post(events(200, first=100, shifted=0.02))
         into = tmp_path / "both.sqlite"
         capsys.readouterr()
         assert (

@@ -1,8 +1,4 @@
-"""The alarm of a bundle in words: when it rings, what is promised without shift, and which kinds of shift it notices.
-
->>> _likely(0.0), _likely(-5.0), _likely(-30.0), _likely(30.0), _likely(3.6636)
-('50% or more', '0.67% or more', 'less than 0.01%, yet more than without shift', 'more than 99.99%', '97.5% or more')
-"""
+"""The alarm of a bundle in words: when it rings, what is promised without shift, and which kinds of shift it notices."""
 
 from __future__ import annotations
 
@@ -16,8 +12,6 @@ if TYPE_CHECKING:
     from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
 
-LEAST = 1e-4
-"""A probability below which none is told from 0."""
 OFTEN = 0.5
 """How often an alarm rings for a step that is tolerable, from which on it is shown."""
 
@@ -27,33 +21,18 @@ def rule_of(bundle: Bundle) -> AlarmRule:
     return bundle.alarm
 
 
-def _likely(log_odds: float) -> str:
-    """A threshold in words, with as many digits as tell it from 0 and from 1."""
-    share = 1.0 / (1.0 + math.exp(-max(min(log_odds, 700.0), -700.0)))
-    if share < LEAST:
-        return "less than 0.01%, yet more than without shift"
-    if share > 1 - LEAST:
-        return "more than 99.99%"
-    if 0.95 < share <= 0.99:
-        return f"{share:.1%} or more"
-    return f"{share:.0%} or more" if 0.01 <= share <= 0.99 else f"{share:.2%} or more"
-
-
 def alarm_in_words(bundle: Bundle) -> str:
     """The rule of the alarm, as one would tell it."""
-    from roadworthy.monitor.rule_notes import BEYOND_HARD_GROUPS
+    from roadworthy.monitor.rule_notes import burden_in_words
 
     rule = rule_of(bundle)
-    off = 1.0 / (1.0 + math.exp(-max(min(rule.off, 700.0), -700.0)))
-    cleared = f"; cleared below {off:.0%}" if 0.01 <= off <= 0.99 else ""
     rate = f"at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day"
-    sure = f"with a probability of {_likely(rule.on)}{cleared}"
-    if rule.hardness:  # its threshold is then no probability that anyone is told
-        sure = BEYOND_HARD_GROUPS
+    sure, off = (1.0 / (1.0 + math.exp(-log_odds)) for log_odds in (rule.on, rule.off))
+    likely = "more likely than not" if rule.on == 0.0 else f"with a probability of {sure:.1%} or more"
     return (
-        f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is above "
-        f"{priced(bundle.tolerable or 0.0, bundle.unit)} {sure}. "
-        f"{_promise(bundle, rate)}"
+        f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is {likely} above "
+        f"{priced(bundle.tolerable or 0.0, bundle.unit)}{burden_in_words(rule.burden)}; cleared where that has a probability "
+        f"below {off:.0%}. {_promise(bundle, rate)}"
     )
 
 

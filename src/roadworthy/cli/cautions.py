@@ -15,11 +15,7 @@ from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
 
 if TYPE_CHECKING:
     from roadworthy.data.score_tables import ScoreTable
-    from roadworthy.monitor.alarms import AlarmRule
     from roadworthy.monitor.bundle import Bundle
-
-UNLIKELY = 0.01
-"""A threshold below which an alarm rings while the cost is most likely still tolerable."""
 
 
 def warnings_of(bundle: Bundle) -> list[str]:
@@ -66,7 +62,7 @@ def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, rate_from
             f"false alarms are counted at {rule.events_per_day:,.0f} events a day, {rate_from}; set yours with --events-per-day"
         )
     said = [note for note in rule.notes if not note.startswith(CLEAN_IS_DEAR)]
-    return list(dict.fromkeys([*notes, *_whole(table, bundle), *_early(bundle, rule), *said]))
+    return list(dict.fromkeys([*notes, *_whole(table, bundle), *said]))
 
 
 def _whole(table: ScoreTable, bundle: Bundle) -> list[str]:
@@ -121,14 +117,3 @@ def _repeated(table: ScoreTable) -> list[str]:
         return []
     advice = "" if table.group is not None else "; if these are of one case, say so with --group and the column of ids"
     return [f"{many(again, 'row')} {'repeats' if again == 1 else 'repeat'} the id of another row{advice}"]
-
-
-def _early(bundle: Bundle, rule: AlarmRule) -> list[str]:
-    if rule.on >= math.log(UNLIKELY / (1 - UNLIKELY)):
-        return []
-    clean, _, _ = bundle.estimator.forecast(0.0)
-    return [
-        f"the alarm rings while the cost is most likely still tolerable: streams without shift cost {priced(clean, bundle.unit)}, "
-        f"so far below {priced(bundle.tolerable or 0.0, bundle.unit)} that the smallest doubt is more than they ever give; "
-        "a lower --tolerable makes its alarm mean what it says"
-    ]

@@ -1,23 +1,27 @@
-"""When a monitor speaks up: the log-odds that the risk exceeds the tolerable, two thresholds, and what false alarms they cost.
+"""When a monitor speaks up: the burden of proof that an alarm has to carry, and what false alarms it costs.
 
-An alarm is raised where the log-odds reach `on`, and cleared where they fall below `off`: hysteresis, so that a value near the
-threshold does not ring again and again. On the log-odds nothing saturates. The threshold is never below log-odds 0: an alarm means
-that the risk is more likely than not above the tolerable. Where events are autocorrelated (tau of them say as much as one), a
-window holds fewer independent events; the threshold that keeps the stated rate is then another one, from a table. Where a
-window says too little, a longer stretch is read beside it, one that holds as many independent events as it takes to notice a
-step; and where even the longest says too little, no alarm is raised, and that is said.
+An alarm rings where the risk is more likely than not above the tolerable, even if no shift at all is taken to be so many times
+likelier beforehand. How many times is the *burden* (its logarithm), found before release such that clean streams ring as seldom
+as stated. The probability alone would not do: how dear an unseen kind of shift is stays in doubt however plain the shift is, and
+a threshold that chance seldom reaches is then one that shift seldom reaches as well (`docs/decisions/0012`).
+
+Once it rings the burden is lifted: an alarm is cleared where the risk is likely tolerable, and not before (hysteresis, so that a
+value near the threshold does not ring again and again). Where events are autocorrelated (tau of them say as much as one), a
+window holds fewer independent events; the burden that keeps the stated rate is then another one, from a table. Where a window
+says too little, a longer stretch is read beside it, one that holds as many independent events as it takes to notice a step; and
+where even the longest says too little, no alarm is raised, and that is said.
 
 While a window's figures cannot be relied on, an alarm that is on is not cleared; and where that lasts for a whole window, it is
 itself an alarm ("cannot tell", until one "can tell" again).
 
->>> rule = AlarmRule(window=100, stride=50, on=2.0, off=0.0, false_alarms="1 per month", events_per_day=1000.0)
->>> round(1 / rule.per_event)
-30437
+>>> rule = AlarmRule(window=100, stride=50, burden=9.0, false_alarms="1 per month", events_per_day=1000.0)
+>>> round(1 / rule.per_event), rule.on, rule.off, f"{math.exp(rule.burden):,.0f} to 1"
+(30437, 0.0, -1.0, '8,103 to 1')
 >>> from dataclasses import replace
->>> alike = replace(rule, by_time=((1.0, 2.0), (10.0, 4.0)), stretch=60, by_stretch=((1.0, 1.0), (100.0, 2.0)))
+>>> alike = replace(rule, by_time=((1.0, 9.0), (10.0, 4.0)), stretch=60, by_stretch=((1.0, 8.0), (100.0, 6.0)))
 >>> [alike.passes(time) for time in (1.0, 10.0)]
-[(Pass(length=100, on=2.0, off=0.0),), (Pass(length=100, on=4.0, off=0.0), Pass(length=600, on=1.5, off=0.0))]
->>> walk([-3.0, 2.5, 1.0, -1.0, 3.0], rule.on, rule.off, active=False)
+[(Pass(length=100, burden=9.0),), (Pass(length=100, burden=4.0), Pass(length=600, burden=7.0))]
+>>> walk([-3.0, 2.5, 1.0, -1.0, 3.0], 2.0, 0.0, active=False)
 ([(1, True), (3, False), (4, True)], True)
 """
 
@@ -31,6 +35,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.436875, "year": 365.2425}
+LIKELIER = 0.0
+"""The log-odds from which on an alarm rings: it means that the risk is more likely than not above the tolerable."""
 GAP = 1.0
 """An alarm is cleared where it is more likely than not that the risk is tolerable, and by so much below the threshold at least."""
 LONGEST = 16_384
@@ -58,42 +64,41 @@ def alarms_per_day(text: str) -> float:
 
 
 class Pass(NamedTuple):
-    """So many events are read, and an alarm is raised and cleared at these log-odds."""
+    """So many events are read, and an alarm has this burden of proof."""
 
     length: int
-    on: float
-    off: float
+    burden: float
 
 
 @dataclass(frozen=True)
 class AlarmRule:
-    """Which window is watched, how often, and between which thresholds."""
+    """Which window is watched, how often, and what proof an alarm needs."""
 
     window: int
     stride: int
     """Events between two looks."""
-    on: float
-    off: float
+    burden: float
+    """The logarithm of how many times likelier no shift is taken to be beforehand, where events are independent."""
     false_alarms: str
     events_per_day: float
+    on: float = LIKELIER
+    """The log-odds from which on it then rings."""
     by_time: tuple[tuple[float, float], ...] = ()
-    """(autocorrelation time, threshold): `on` for streams whose events are not independent. Beyond the last one a window says
-    too little to raise an alarm."""
+    """(autocorrelation time, burden) for streams whose events are not independent. Beyond the last one a window says too little to
+    raise an alarm."""
     quiet: tuple[float, float] = (-math.inf, -math.inf)
-    """Mean shift score and mean expected error: a window below both is passed over, since it cannot come near the threshold."""
+    """Mean shift score and mean expected error: a window below both is passed over, since it cannot come near an alarm."""
     detects: tuple[tuple[str, float], ...] = ()
     """(kind of shift, probability of an alarm within two windows of a step from none to 30% of it), by simulation."""
     notes: tuple[str, ...] = ()
     stretch: int = 0
     """Independent events that notice such a step: where a window holds fewer, a longer stretch is read that holds as many."""
     by_stretch: tuple[tuple[float, float], ...] = ()
-    """(autocorrelation time, threshold) for that stretch. Beyond the last one nothing that can be read says enough."""
+    """(autocorrelation time, burden) for that stretch. Beyond the last one nothing that can be read says enough."""
     not_due: tuple[str, ...] = ()
     """Kinds of which 30% is still tolerable: an alarm that does not notice such a step does what it should."""
     group_events: int = 0
     """Events of one group that come in a row, as somebody said; 0: nobody did."""
-    hardness: float = 0.0
-    """How hard a group every window is read as one of, in standard deviations of the groups (`hard_groups`); 0: as it is."""
 
     def __post_init__(self) -> None:
         alarms_per_day(self.false_alarms)
@@ -101,16 +106,19 @@ class AlarmRule:
             raise ValueError(
                 f"an alarm needs a window of 2 events and a stride of 1 at least, found {self.window}, {self.stride}"
             )
-        if not self.off < self.on:
+        if math.isnan(self.burden) or self.burden == math.inf:
             raise ValueError(
-                f"an alarm is cleared below the threshold at which it is raised, found off {self.off}, on {self.on}"
+                f"no alarm carries a burden of proof of {self.burden}: a finite one, or minus infinity for none"
             )
         if not self.events_per_day > 0:
             raise ValueError(f"events per day must be positive, found {self.events_per_day}")
-        if not (self.group_events >= 0 and 0 <= self.hardness < math.inf):
-            raise ValueError(
-                f"events of a group and hardness are 0 or more, found {self.group_events}, {self.hardness}"
-            )
+        if self.group_events < 0:
+            raise ValueError(f"events of a group are 0 or more, found {self.group_events}")
+
+    @property
+    def off(self) -> float:
+        """The log-odds, without any burden, below which an alarm is cleared."""
+        return min(0.0, self.on - GAP)
 
     @property
     def per_event(self) -> float:
@@ -122,11 +130,10 @@ class AlarmRule:
         """By kind of shift, how often a step to 30% of it is noticed within two windows; None where no alarm is due for it."""
         return {kind: None if kind in self.not_due else share for kind, share in self.detects}
 
-    def at(self, time: float) -> tuple[float, float]:
-        """The thresholds of the window for a stream of which `time` events say as much as one; infinity: it says too little."""
-        points = self.by_time or ((1.0, self.on),)
-        on = _between(points, time)
-        return (math.inf if time > _SLACK * points[-1][0] else on), min(self.off, on - GAP)
+    def burden_at(self, time: float) -> float:
+        """The burden of the window for a stream of which `time` events say as much as one; infinity: it says too little."""
+        points = self.by_time or ((1.0, self.burden),)
+        return math.inf if time > _SLACK * points[-1][0] else _between(points, time)
 
     def reach(self, time: float) -> int:
         """Events of the longer stretch that is read; 0 where the window is about as long, or where none is long enough."""
@@ -139,12 +146,10 @@ class AlarmRule:
 
     def passes(self, time: float) -> tuple[Pass, ...]:
         """What is read of a stream of which `time` events say as much as one; nothing where nothing says enough."""
-        on, off = self.at(time)
-        found = [Pass(self.window, on, off)] if on < math.inf else []
-        length = self.reach(time)
+        burden, length = self.burden_at(time), self.reach(time)
+        found = [Pass(self.window, burden)] if burden < math.inf else []
         if length:
-            on = _between(self.by_stretch, time)
-            found.append(Pass(length, on, min(self.off, on - GAP)))
+            found.append(Pass(length, _between(self.by_stretch, time)))
         return tuple(found)
 
     def beyond(self, time: float) -> bool:
@@ -168,19 +173,21 @@ class AlarmRule:
         length = self.reach(time)
         if not length:
             return None
-        alone = "" if self.at(time)[0] < math.inf else ", too few for an alarm of its own"
+        alone = "" if self.burden_at(time) < math.inf else ", too few for an alarm of its own"
         return (
             f"the alarm's window of {self.window:,} events says as much as {self.window / time:.1f} independent ones{alone}: "
             f"the last {length:,} are read as well, and a step to 30% shift may take {2 * length:,} events to be noticed"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; a threshold that is not used is null."""
+        """Plain JSON values; a level that is not used, and no burden at all, is null."""
         record = asdict(self)
-        record["quiet"] = [None if q == -math.inf else q for q in self.quiet]
+        record["quiet"], record["burden"] = [*map(_given, self.quiet)], _given(self.burden)
+        for name in ("by_time", "by_stretch"):
+            record[name] = [[time, _given(burden)] for time, burden in record[name]]
         if not self.by_stretch:  # a rule of before there were stretches stays what it was
             del record["stretch"], record["by_stretch"]
-        for name in ("not_due", "group_events", "hardness"):
+        for name in ("not_due", "group_events"):
             if not record[name]:
                 del record[name]
         return record
@@ -189,9 +196,9 @@ class AlarmRule:
     def from_dict(cls, record: Mapping[str, Any]) -> AlarmRule:
         """The inverse of `to_dict`."""
         found = dict(record)
-        found["quiet"] = tuple(-math.inf if q is None else float(q) for q in record["quiet"])
+        found["quiet"], found["burden"] = tuple(map(_taken, record["quiet"])), _taken(record["burden"])
         for name in ("by_time", "by_stretch"):
-            found[name] = tuple((float(t), float(on)) for t, on in record.get(name, ()))
+            found[name] = tuple((float(time), _taken(burden)) for time, burden in record.get(name, ()))
         found["detects"] = tuple((str(kind), float(p)) for kind, p in record["detects"])
         for name in ("notes", "not_due"):
             found[name] = tuple(map(str, record.get(name, ())))
@@ -211,6 +218,7 @@ class Alarm:
     """P(risk > tolerable) of the events that were read; no figure stands where they cannot be told."""
     risk: float | None = None
     log_odds: float | None = None
+    """Of the same."""
     reason: str = ""
     """Why figures cannot be relied on; or what labels say, where they raised it."""
     read: int = 0
@@ -218,15 +226,25 @@ class Alarm:
     alike."""
     by_labels: int = 0
     """Which of the alarms by labels it is, 1 the first; 0: an alarm by the scores."""
+    alarm_log_odds: float | None = None
+    """What the alarm watched: the log-odds with its burden of proof where it was raised, without where it was cleared."""
 
 
 def _between(points: tuple[tuple[float, float], ...], time: float) -> float:
-    """The threshold at a time, by the logarithm of it between two that are tabled."""
-    on = points[0][1]
+    """The burden at a time, by the logarithm of it between two that are tabled."""
+    found = points[0][1]
     for (t0, a), (t1, b) in pairwise(points):
         if t0 <= time:
-            on = a + (b - a) * min(1.0, math.log(time / t0) / math.log(t1 / t0))
-    return on
+            found = b if a == b else a + (b - a) * min(1.0, math.log(time / t0) / math.log(t1 / t0))
+    return found
+
+
+def _given(value: float) -> float | None:
+    return None if value == -math.inf else value
+
+
+def _taken(value: float | None) -> float:
+    return -math.inf if value is None else float(value)
 
 
 def walk(log_odds: Iterable[float], on: float, off: float, *, active: bool) -> tuple[list[tuple[int, bool]], bool]:

@@ -140,13 +140,6 @@ class Bundle:
         """What an alarm says of a window: the same, at a fraction of the cost, and smooth however long the window is."""
         return self._estimator(draws=WATCH_DRAWS, rates=WATCH_RATES)
 
-    @cached_property
-    def wary(self) -> Estimator:
-        """What the alarm watches: the same; where it was asked to allow for hard groups, every window is read as one of those."""
-        from roadworthy.monitor.hard_groups import watching
-
-        return self.watch if self.alarm is None else watching(self.watch, self.alarm.hardness)
-
     def _estimator(self, *, draws: int, rates: int | None = None) -> Estimator:
         from roadworthy.analysis.risk.transfer import RATES, Estimator
 

@@ -1,13 +1,15 @@
-"""The threshold that keeps a stated rate of false alarms, found by simulating clean streams before release.
+"""The burden of proof that keeps a stated rate of false alarms, found by simulating clean streams before release.
 
 What clean is, is known from the calibration's clean counts alone, up to chance: of many draws from their Dirichlet posterior
-("worlds") those are simulated whose windows look riskier than 96% of the others do, so that the stated rate is kept not on
-average over calibrations but by nearly every one. Windows are evaluated as the monitor will, and alarms counted with hysteresis.
+("worlds") those are simulated whose windows give more evidence of shift than 96% of the others do, so that the stated rate is kept
+not on average over calibrations but by nearly every one. Windows are evaluated as the monitor will, and alarms counted with
+hysteresis.
 
 Beyond what was simulated the rate is extrapolated (`roadworthy.monitor.tails`).
 
-Where clean data may themselves cost as much as is tolerable, an alarm without shift would be a true one: no threshold keeps the
-stated rate and notices anything. There the alarm rings where it is sure (97.5%) that the cost is above, and its notes say so.
+Where clean data may themselves cost as much as is tolerable, an alarm without shift would be a true one: no burden keeps the
+stated rate and lets anything be noticed. There the alarm rings where it is sure (97.5%) that the cost is above, and its notes say
+so.
 
 The same is done for windows that hold fewer independent events, and for the longer stretch that is read beside them (see
 `roadworthy.monitor.stretches`); where both are read, each gets half of the false alarms.
@@ -22,31 +24,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roadworthy.monitor.alarms import LONGEST, AlarmRule, alarms_per_day
+from roadworthy.monitor.alarms import LIKELIER, LONGEST, AlarmRule, alarms_per_day
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.due import costs_of
 from roadworthy.monitor.events import Floats
-from roadworthy.monitor.hard_groups import hardness_of, watching
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.rule_notes import rule_notes
 from roadworthy.monitor.stretches import enough_events, tried_times
-from roadworthy.monitor.tails import FEW, Tails, mixtures, off_for
+from roadworthy.monitor.tails import FEW, Tails, mixtures
 from roadworthy.monitor.worlds import UNLUCKY, UNLUCKY_TOO, Swaying, clean_worlds, mean_scores, stream, unlucky_worlds
 
 if TYPE_CHECKING:
+    from roadworthy.analysis.risk.estimates import Odds
     from roadworthy.analysis.risk.transfer import Estimator
 
 WORLDS = 1200
 """Draws of what clean may be."""
 TIMES = (2.0, 5.0, 12.0, 30.0, 70.0)
-"""Autocorrelation times for which a threshold is found, as long as a window holds more than `LEAST` independent events."""
+"""Autocorrelation times for which a burden is found, as long as a window holds more than `LEAST` independent events."""
 LEAST = 10
-"""Of fewer no threshold that keeps clean streams quiet is passed by any shift; a longer stretch is read then."""
+"""Of fewer no burden that keeps clean streams quiet is carried by any shift; a longer stretch is read then."""
 FEWEST = 5
 """A short window is read down to so few, up to where the stretch begins."""
 _JUST_BELOW = 0.999
-LIKELIER = 0.0
-"""An alarm means that the risk is more likely than not above the tolerable, however seldom clean streams come near it."""
 SURE = math.log(0.975 / 0.025)
 """Where an alarm rings that cannot keep its rate: the upper end of a 95% interval is then above the tolerable."""
 MUTE = 0.5
@@ -54,7 +54,7 @@ MUTE = 0.5
 QUIET = 0.9
 """The share of clean windows that are passed over in each of two scores while steps are sought."""
 NEAR, WORST = 2.0, 0.9
-"""Log-odds below the threshold that are still near it; the share of clean events that are not bad."""
+"""Log-odds below an alarm that are still near it; the share of clean events that are not bad."""
 STEP, ENOUGH, DETECTIONS = 0.3, 0.95, 60
 """The step in the rate of shift that should be noticed within two windows, how often it should be, and of how many tries."""
 
@@ -87,52 +87,48 @@ def alarm_rule(
     clean, _, most = estimator.forecast(0.0)
     if clean >= estimator.tolerable:
         watched = Watched(estimator, scores, min(windows), stride or default_stride(min(windows)))
-        highest = highest_after_steps(watched, worlds, seed=seed)
-        return _rule_that_rings(watched, highest, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
+        seen = odds_after_steps(watched, worlds, seed=seed)
+        return _rule_that_rings(watched, seen, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
     for window in sorted(windows):
-        hardness = hardness_of(calibration, window=window, group_events=asked)
-        read = watching(estimator, hardness)
-        watched = _quietened(Watched(read, scores, window, stride or default_stride(window)), worlds, seed)
-        highest = highest_after_steps(watched, worlds, seed=seed, swaying=swaying)
-        if window < max(windows) and _least(_noticed(highest, LIKELIER), not_due) < ENOUGH:
-            continue  # not even at the lowest threshold that there is
+        watched = _quietened(Watched(estimator, scores, window, stride or default_stride(window)), worlds, seed)
+        seen = odds_after_steps(watched, worlds, seed=seed, swaying=swaying)
+        if window < max(windows) and _least(_noticed(seen, 0.0), not_due) < ENOUGH:
+            continue  # not even with the lowest burden that there is
         unlucky = unlucky_worlds(watched, worlds, UNLUCKY if swaying is None else UNLUCKY_TOO)
         tails = Tails(watched, unlucky, seed, swaying)
-        on = max(LIKELIER, tails.threshold(per_event))
-        detects = _noticed(highest, on)
+        burden = tails.burden(per_event)
+        detects = _noticed(seen, burden)
         if _least(detects, not_due) >= ENOUGH:
             break
-    if most >= estimator.tolerable and _most(detects, not_due) < MUTE <= _most(_noticed(highest, SURE), not_due):
-        rings = _rule_that_rings(watched, highest, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
-        return replace(rings, group_events=asked, hardness=hardness)
+    sure = _noticed(seen, -math.inf, SURE)
+    if most >= estimator.tolerable and _most(detects, not_due) < MUTE <= _most(sure, not_due):
+        rings = _rule_that_rings(watched, seen, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
+        return replace(rings, group_events=asked)
     groups = 0.0 if swaying is None else swaying.spread(watched.window)
     stretch = enough_events(watched, worlds, per_event, step=STEP, groups=groups)
     tried = tried_times(watched.window, stretch)
     first = tried[0][0] if tried else math.inf
-    by_time = [(1.0, on)]
+    by_time = [(1.0, burden)]
     for time in _times(watched.window, first):
-        # From where a stretch is read beside the window, false alarms come from both: there the threshold takes a step.
+        # From where a stretch is read beside the window, false alarms come from both: there the burden takes a step.
         accepted = per_event / 2.0 if time >= first else per_event
-        by_time.append((time, max(LIKELIER, tails.threshold(accepted, time=time))))
-    by_stretch = tuple(
-        (time, max(LIKELIER, tails.threshold(per_event / 2.0, length=length, time=time))) for time, length in tried
-    )
+        by_time.append((time, tails.burden(accepted, time=time)))
+    by_stretch = tuple((time, tails.burden(per_event / 2.0, length=length, time=time)) for time, length in tried)
     longer = _quietened(replace(watched, window=stretch), worlds, seed)
-    quiet = _hushed(watched, worlds, on, seed)
+    quiet = _hushed(watched, worlds, burden, seed)
     if by_stretch:
-        lower = _hushed(longer, worlds, min(on for _, on in by_stretch), seed)
+        lower = _hushed(longer, worlds, min(burden for _, burden in by_stretch), seed)
         quiet = min(quiet[0], lower[0]), min(quiet[1], lower[1])
     return AlarmRule(
         watched.window,
         watched.stride,
-        on,
-        off_for(on),
+        burden,
         false_alarms,
         float(events_per_day),
-        tuple(by_time),
-        quiet,
-        detects,
-        rule_notes(
+        by_time=tuple(by_time),
+        quiet=quiet,
+        detects=detects,
+        notes=rule_notes(
             estimator,
             detects,
             not_due=not_due,
@@ -141,32 +137,31 @@ def alarm_rule(
             events_per_day=events_per_day,
             group_events=asked,
         ),
-        stretch if by_stretch else 0,
-        by_stretch,
-        tuple(not_due),
-        asked,
-        hardness,
+        stretch=stretch if by_stretch else 0,
+        by_stretch=by_stretch,
+        not_due=tuple(not_due),
+        group_events=asked,
     )
 
 
 def _rule_that_rings(
     watched: Watched,
-    highest: Mapping[str, Floats],
+    seen: Mapping[str, Odds],
     not_due: Mapping[str, float],
     *,
     false_alarms: str,
     events_per_day: float,
 ) -> AlarmRule:
-    """The rule where no threshold keeps the stated rate: it rings wherever it is sure, however alike events are."""
-    detects = _noticed(highest, SURE)
+    """The rule where no burden keeps the stated rate: it rings wherever it is sure, however alike events are."""
+    detects = _noticed(seen, -math.inf, SURE)
     return AlarmRule(
         watched.window,
         watched.stride,
-        SURE,
-        off_for(SURE),
+        -math.inf,
         false_alarms,
         float(events_per_day),
-        ((1.0, SURE), (float(LONGEST), SURE)),
+        on=SURE,
+        by_time=((1.0, -math.inf), (float(LONGEST), -math.inf)),
         detects=detects,
         notes=rule_notes(
             watched.estimator,
@@ -182,7 +177,7 @@ def _rule_that_rings(
 
 
 def _times(window: int, first: float) -> list[float]:
-    """Autocorrelation times for which a threshold is found; `first` is the one from which on a longer stretch is read."""
+    """Autocorrelation times for which a burden is found; `first` is the one from which on a longer stretch is read."""
     last = window / LEAST
     if first < math.inf:  # no times between the two of which nothing is read
         last = max(last, min(first, window / FEWEST))
@@ -196,10 +191,10 @@ def default_stride(window: int) -> int:
     return max(window // 5, min(window // 2, 50), 1)
 
 
-def highest_after_steps(
+def odds_after_steps(
     watched: Watched, worlds: Floats, *, seed: int = 0, swaying: Swaying | None = None
-) -> dict[str, Floats]:
-    """By kind of shift: the highest log-odds within two windows of steps from none to 30% of it."""
+) -> dict[str, Odds]:
+    """By kind of shift: the odds of every look within two windows of steps from none to 30% of it, steps x looks."""
     calibration = watched.estimator.calibration
     # Looks fall anywhere between two strides; the step is taken to lie in the middle.
     ends = watched.window + np.arange((watched.stride + 1) // 2, 2 * watched.window + 1, watched.stride)
@@ -215,13 +210,13 @@ def highest_after_steps(
             where = np.flatnonzero(rng.random(2 * watched.window) < STEP) + watched.window
             cells[where] = stream(shifted, len(where), rng)
             streams.append(cells)
-        found[kind] = watched.log_odds_of(streams, ends, length=watched.window).max(axis=1)
+        found[kind] = watched.odds_of(streams, ends, length=watched.window)
     return found
 
 
-def _noticed(highest: Mapping[str, Floats], on: float) -> tuple[tuple[str, float], ...]:
-    """How often steps of each kind reach the threshold."""
-    return tuple((kind, float((values >= on).mean())) for kind, values in highest.items())
+def _noticed(seen: Mapping[str, Odds], burden: float, on: float = LIKELIER) -> tuple[tuple[str, float], ...]:
+    """How often steps of each kind ring."""
+    return tuple((kind, float((odds.judged(burden).max(axis=1) >= on).mean())) for kind, odds in seen.items())
 
 
 def _least(detects: Sequence[tuple[str, float]], not_due: Collection[str]) -> float:
@@ -242,20 +237,20 @@ def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:
     return replace(watched, quiet=(float(np.quantile(shift, QUIET)), float(np.quantile(error, QUIET))))
 
 
-def _hushed(watched: Watched, worlds: Floats, on: float, seed: int) -> tuple[float, float]:
-    """The levels below which no window comes near the threshold.
+def _hushed(watched: Watched, worlds: Floats, burden: float, seed: int) -> tuple[float, float]:
+    """The levels below which no window comes near an alarm.
 
-    Windows with a little and with much of every kind of shift say which shift scores go with log-odds down to two below the
-    threshold; clean windows with more and more of the cells in which most errors are expected say which expected errors do.
+    Windows with a little and with much of every kind of shift say which shift scores go with log-odds down to two below it; clean
+    windows with more and more of the cells in which most errors are expected say which expected errors do.
     """
     clean = worlds.mean(axis=0)
     order = np.argsort(watched.scores.error, kind="stable")
     worst = np.zeros_like(clean)
     worst[order] = np.where(np.cumsum(clean[order]) >= WORST, clean[order], 0.0)
     kinds = [rows.sum(axis=0) + 1e-9 for rows in watched.estimator.calibration.table[1:]]
-    shift, _, log_odds = mixtures(watched, worlds, kinds, length=watched.window, seed=seed)
-    _, error, bad = mixtures(watched, worlds, [worst], length=watched.window, seed=seed)
-    near = shift[log_odds >= on - NEAR]
+    shifted = mixtures(watched, worlds, kinds, length=watched.window, seed=seed)
+    bad = mixtures(watched, worlds, [worst], length=watched.window, seed=seed)
+    near = shifted.shift[shifted.odds.judged(burden) >= LIKELIER - NEAR]
     # No mean error exceeds 1: where nothing comes near, no level is needed.
-    errors = error[bad >= on - NEAR]
+    errors = bad.error[bad.odds.judged(burden) >= LIKELIER - NEAR]
     return float(near.min()) if len(near) else watched.quiet[0], float(errors.min(initial=2.0))

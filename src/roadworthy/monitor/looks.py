@@ -1,4 +1,4 @@
-"""One look of the alarm: the log-odds of the windows that end at given places of a stream, passing over those that are quiet."""
+"""One look of the alarm: the odds of the windows that end at given places of a stream, passing over those that are quiet."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from roadworthy.analysis.risk.estimates import Odds
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 LEAST_SCORED = 0.8
 """The share of a window's events that must have a place: what the others were, nobody knows, and it may be just the shifted ones
 on which a supervisor fails. The same for the alarm, for what a monitor says and for a replay."""
+NOTHING_QUIET = (-math.inf, -math.inf)
+"""Levels below which no window lies."""
 
 
 def too_few(calibration: Calibration, scored: int, events: int, *, lacking: Sequence[str] | None = None) -> str | None:
@@ -42,30 +45,28 @@ class Watched:
     scores: CellScores
     window: int
     stride: int
-    quiet: tuple[float, float] = (-math.inf, -math.inf)
+    quiet: tuple[float, float] = NOTHING_QUIET
 
-    def log_odds(self, cells: np.ndarray, ends: np.ndarray, *, length: int, shrink: float = 1.0) -> Floats:
-        """The log-odds of the windows of so many events before each of these ends.
+    def odds(self, cells: np.ndarray, ends: np.ndarray, *, length: int, shrink: float = 1.0) -> Odds:
+        """The odds of the windows of so many events before each of these ends.
 
         Minus infinity where all is quiet, and where too few events have a score to say anything.
         """
-        if not len(ends):
-            return np.zeros(0)
-        found = np.full(len(ends), -math.inf)
-        loud = self._loud(cells, ends, length)
+        found = np.full((2, len(ends)), -math.inf)
+        loud = self._loud(cells, ends, length) if len(ends) else ()
         if len(loud):
-            found[loud] = self.estimator.log_odds(self._counts(cells, ends[loud], length), shrink=shrink)
-        return found
+            found[:, loud] = self.estimator.odds(self._counts(cells, ends[loud], length), shrink=shrink)
+        return Odds(*found)
 
-    def log_odds_of(self, streams: Sequence[np.ndarray], ends: np.ndarray, *, length: int) -> Floats:
+    def odds_of(self, streams: Sequence[np.ndarray], ends: np.ndarray, *, length: int) -> Odds:
         """The same of several streams, streams x ends, worked out together."""
-        found = np.full((len(streams), len(ends)), -math.inf)
+        found = np.full((2, len(streams), len(ends)), -math.inf)
         loud = [self._loud(cells, ends, length) for cells in streams]
         parts = [self._counts(cells, ends[at], length) for cells, at in zip(streams, loud, strict=True) if len(at)]
         if parts:
             which = np.repeat(np.arange(len(streams)), [len(at) for at in loud])
-            found[which, np.concatenate(loud)] = self.estimator.log_odds(np.concatenate(parts))
-        return found
+            found[:, which, np.concatenate(loud)] = self.estimator.odds(np.concatenate(parts))
+        return Odds(*found)
 
     def _loud(self, cells: np.ndarray, ends: np.ndarray, length: int) -> NDArray[np.intp]:
         """Which windows are not passed over."""

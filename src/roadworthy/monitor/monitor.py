@@ -53,6 +53,7 @@ from roadworthy.monitor.keeping import packed, unpack
 from roadworthy.monitor.labelling import Answer, take
 from roadworthy.monitor.labels import Question
 from roadworthy.monitor.risk_state import RiskState
+from roadworthy.monitor.rule_notes import when_it_rings
 from roadworthy.monitor.speaking import Spoken, states_of
 from roadworthy.monitor.state import State
 from roadworthy.monitor.watching import CHUNK, Watching, arrivals_for, capacity_for
@@ -110,6 +111,12 @@ class Monitor:
     def autocorrelation_time(self) -> float:
         """Events of this stream that say as much as one independent event: a function of those that are held."""
         return self._watching.held_time(self.state)
+
+    @property
+    def rings(self) -> str | None:
+        """When the alarm rings, in words, with the burden of proof that this stream gives it; None: there is none."""
+        rule = self.bundle.alarm
+        return None if rule is None else when_it_rings(rule, self._watching.time)
 
     @property
     def cannot_tell(self) -> bool:
@@ -310,8 +317,18 @@ class Monitor:
         said = list(spoken)
         told = states_of(self.bundle, said, state=self.state, time=self.autocorrelation_time, alarm=self.alarm)
         if not past:
-            return told
+            value = self.alarm_log_odds_at(self.state.counted, on=self._watching.active)
+            return [replace(one, alarm_log_odds=value) if one.window == self.watched else one for one in told]
         return [replace(one, alarm=self._alarm_at(span.end)) for one, span in zip(told, said, strict=True)]
+
+    @property
+    def watched(self) -> str:
+        """The name of the window that the alarm watches; the shortest where there is none."""
+        return str(self.bundle.alarm.window if self.bundle.alarm else min(self.bundle.windows.lengths))
+
+    def alarm_log_odds_at(self, event: int, *, on: bool) -> float | None:
+        """What the alarm watched after so many events, where it was on or not; None where there is none, or nothing to read."""
+        return self._watching.watched_at(self.state, event, on=on)
 
     def _alarm_at(self, time: float | None) -> bool:
         """Whether an alarm was on at a time, by what was said up to it."""
@@ -321,7 +338,7 @@ class Monitor:
     def _chosen(self, window: int | str | None) -> str:
         if window is not None:
             return self.bundle.windows.checked(window)
-        return str(self.bundle.alarm.window if self.bundle.alarm else min(self.bundle.windows.lengths))
+        return self.watched
 
     def _bucket_at(self, time: float) -> list[Spoken]:
         for (start, end), counts in self.state.buckets.spans():

@@ -71,8 +71,7 @@ class RiskState:
     risk_low: float
     risk_high: float
     exceedance: float | None
-    """P(risk > tolerable), by the same estimate as the interval of the risk; None where nothing is called tolerable. The alarm
-    watches it with fewer draws, and may read a few points more or less."""
+    """P(risk > tolerable), by the same estimate as the interval of the risk; None where nothing is called tolerable."""
     log_odds: float | None
     """Of the same."""
     strangeness: float
@@ -87,6 +86,9 @@ class RiskState:
     calibrated_on: str
     blind_to: tuple[str, ...]
     notes: tuple[str, ...]
+    alarm_log_odds: float | None = None
+    """What the alarm watches, of its own window: the log-odds that the risk is above the tolerable, with the burden of proof of an
+    alarm that is not on. It rings from the rule's `on` on, and is cleared below its `off`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

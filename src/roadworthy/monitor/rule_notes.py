@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,8 @@ OFTEN = 0.5
 """How often an alarm rings for what is tolerable, from which on it is told."""
 CLEAN_IS_DEAR = "clean data cost "
 """How the remark begins on a rule that rings without shift, since clean data cost about as much as is tolerable."""
-BEYOND_HARD_GROUPS = "more likely than not, and by more than one of the hardest groups of clean events would explain"
-"""When an alarm rings that allows for hard groups: its threshold is no probability that anyone is told."""
+MOST_TOLD = 1e9
+"""Odds beyond which nobody is told a number."""
 NEAR_THE_MOST = 0.95
 """The part of the dearest outcome from which on nobody is told to tolerate more."""
 _WORDS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -68,12 +69,32 @@ def rings_without_shift(notes: Sequence[str]) -> bool:
     return any(note.startswith(CLEAN_IS_DEAR) for note in notes)
 
 
-def threshold_in_words(rule: AlarmRule) -> str:
-    """What its thresholds are thresholds of."""
-    plain = "log-odds that the cost is above the tolerable"
-    if not rule.hardness:
-        return plain
-    return f"{plain}, of a window read as one of a hard group, and no probability that is told: {BEYOND_HARD_GROUPS}"
+def when_it_rings(rule: AlarmRule, time: float = 1.0) -> str:
+    """From which probability on, and with what burden of proof, for a stream of which `time` events say as much as one.
+
+    >>> from roadworthy.monitor.alarms import AlarmRule
+    >>> rule = AlarmRule(100, 50, 9.0, "1 per month", 1000.0)
+    >>> when_it_rings(rule), when_it_rings(rule, 50.0)
+    ('alarm from 50%, even with 8,100 to 1 laid on no shift beforehand', 'no alarm can be given')
+    """
+    passes = rule.passes(time)
+    if not passes:
+        return "no alarm can be given"
+    share = 1.0 / (1.0 + math.exp(-rule.on))
+    return f"alarm from {share:.1%}".replace(".0%", "%") + burden_in_words(passes[0].burden)
+
+
+def burden_in_words(burden: float) -> str:
+    """What an alarm has to prove beyond that, as the end of a sentence; nothing where it need not.
+
+    >>> burden_in_words(9.0), burden_in_words(0.1), burden_in_words(30.0)
+    (', even with 8,100 to 1 laid on no shift beforehand', '', ', even with over a billion to 1 laid on no shift beforehand')
+    """
+    odds = math.exp(min(burden, math.log(10 * MOST_TOLD)))
+    if odds < 2.0:
+        return ""
+    told = "over a billion" if odds > MOST_TOLD else f"{float(f'{odds:.2g}'):,.0f}"
+    return f", even with {told} to 1 laid on no shift beforehand"
 
 
 def _clean_is_dear(

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roadworthy.analysis.risk.estimates import Odds
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm, Pass
 from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
 from roadworthy.monitor.by_labels import ByLabels
-from roadworthy.monitor.looks import LEAST_SCORED, Watched, too_few
+from roadworthy.monitor.looks import LEAST_SCORED, NOTHING_QUIET, Watched, too_few
 from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
 
@@ -121,8 +123,17 @@ class Watching:
         held = len(state.arrivals)
         if self.rule is None or held < self.rule.window or state.counted < self._first:
             return False
-        passes, values = self._passed(state, np.array([held]))
-        return bool(_ringing(passes, values[:, 0].tolist()))
+        _, values = self._passed(state, np.array([held]))
+        return bool((values[:, 0] >= self.rule.on).any())
+
+    def watched_at(self, state: State, position: int, *, on: bool) -> float | None:
+        """The log-odds that the alarm watched after so many events, where it was on or not; None where it can read nothing."""
+        end = position - (state.counted - len(state.arrivals))
+        if self.rule is None or end < self.rule.window:
+            return None
+        _, values = self._passed(state, np.array([end]), lifted=on, whole=True)
+        highest = float(values.max(initial=-math.inf))
+        return highest if math.isfinite(highest) else None
 
     def look_at_labels(self, state: State, *, warned: bool = False) -> None:
         """Raise or clear the alarm by labels."""
@@ -155,7 +166,7 @@ class Watching:
         if self.rule.window <= seen < held:
             ends.append(seen)
         # The riskier of the two: only where both are tolerable is an alarm not raised, or cleared.
-        odds = self.bundle.wary.log_odds(np.stack([self._counts(state, end) for end in ends]), shrink=self._shrink())
+        odds = self.bundle.watch.odds(np.stack([self._counts(state, end) for end in ends]), shrink=self._shrink()).above
         warned = any(other.active for other in others)
         self._walk(state, np.array([state.counted]), np.array([ends[int(odds.argmax())]]), warned=warned)
         if not self.active:
@@ -219,40 +230,46 @@ class Watching:
         del self.alarms[:-KEPT]
 
     def _walk_on(self, state: State, positions: np.ndarray, ends: np.ndarray, *, warned: bool) -> int:
-        """Look at one window after the other, up to one at which an alarm is cleared: what is read beyond it changes there."""
-        rule = self.rule
-        assert rule is not None
-        passes, values = self._passed(state, ends)
+        """Look at one window after the other, up to one at which an alarm is raised or cleared: what is read beyond it changes."""
+        assert self.rule is not None
+        on, off = self.rule.on, self.rule.off
+        # Where another replica's alarm is on, so much raises this one as would not clear it.
+        lowest = off if warned else on
+        lifted = self.active or warned
+        passes, values = self._passed(state, ends, lifted=lifted, whole=lifted)
         asked = self._asked(positions)
         reasons = dict(zip(asked.tolist(), self._doubts(state, ends[asked]), strict=True))
-        lowest = min((p.off if warned else p.on for p in passes), default=math.inf)
         highest = values.max(axis=0, initial=-math.inf).tolist()
-        places = list(zip(positions.tolist(), ends.tolist(), strict=True))
-        for i, (column, at) in enumerate(zip(values.T.tolist(), places, strict=True)):
+        for i, at in enumerate(zip(positions.tolist(), ends.tolist(), strict=True)):
             rings = highest[i] >= lowest
             if not (rings or i in reasons or self.active):
                 continue
             if i in reasons:
                 self._told(state, *at, reasons[i])
             if not self.active:
-                ringing = _ringing(passes, column, warned=warned) if rings else []
-                if ringing:
+                if rings:
                     if self.mute and self._doubts(state, ends[i : i + 1])[0] is None:
                         # Figures that suffice for an alarm are figures that can be told; whether they stay so is asked again.
                         self._told(state, *at, None)
-                    self._say(state, *at, "raised", length=ringing[0].length)
-                continue
-            quiet = all(value < p.off for p, value in zip(passes, column, strict=True))
-            if quiet and self._doubts(state, ends[i : i + 1])[0] is None:
-                self._say(state, *at, "cleared")
-                if any(p.length > rule.window for p in passes):
+                    ringing = passes[int(np.argmax(values[:, i] >= lowest))]
+                    self._say(state, *at, "raised", read=ringing._replace(burden=-math.inf) if warned else ringing)
                     return i + 1
+                continue
+            if highest[i] < off and self._doubts(state, ends[i : i + 1])[0] is None:
+                self._say(state, *at, "cleared")
+                return i + 1
         return len(ends)
 
-    def _passed(self, state: State, ends: np.ndarray) -> tuple[tuple[Pass, ...], np.ndarray]:
-        """What is read of a stream whose events are so alike, and the log-odds (passes, ends) that it says."""
+    def _passed(
+        self, state: State, ends: np.ndarray, *, lifted: bool = False, whole: bool = False
+    ) -> tuple[tuple[Pass, ...], np.ndarray]:
+        """What is read of a stream whose events are so alike, and the log-odds (passes, ends) that it says.
+
+        The burden is `lifted` from an alarm that is on; the `whole` stream is looked at, or what is quiet passed over.
+        """
         passes = self._passes()
-        values = [self._values(state, ends, p.length) for p in passes]
+        watched = replace(self._watched, quiet=NOTHING_QUIET) if whole else self._watched
+        values = [self._odds(state, ends, watched, p.length).judged(-math.inf if lifted else p.burden) for p in passes]
         return passes, np.array(values) if values else np.zeros((0, len(ends)))
 
     def _passes(self) -> tuple[Pass, ...]:
@@ -262,12 +279,13 @@ class Watching:
             self._read_by = self.time, self.rule.passes(self.time)
         return self._read_by[1]
 
-    def _values(self, state: State, ends: np.ndarray, length: int) -> np.ndarray:
-        """The log-odds of so many events before each of these ends; minus infinity where there are fewer."""
+    def _odds(self, state: State, ends: np.ndarray, watched: Watched, length: int) -> Odds:
+        """The odds of so many events before each of these ends; minus infinity where there are fewer."""
         cells, ends = self._read(state, ends, length)
         few = 0 if ends[0] >= length else int(np.searchsorted(ends, length))
-        found = self._watched.log_odds(cells, ends[few:], length=length, shrink=self._shrink())
-        return found if not few else np.concatenate([np.full(few, -math.inf), found])
+        found = watched.odds(cells, ends[few:], length=length, shrink=self._shrink())
+        none = np.full(few, -math.inf)
+        return Odds(*(np.concatenate([none, part]) for part in found)) if few else found
 
     def _read(self, state: State, ends: np.ndarray, length: int) -> tuple[Cells, np.ndarray]:
         """The events of which so many are read, and where they end: beyond the window, without those that were alarmed."""
@@ -310,7 +328,7 @@ class Watching:
     @cached_property
     def _watched(self) -> Watched:
         assert self.rule is not None
-        return Watched(self.bundle.wary, self.scores, self.rule.window, self.rule.stride, self.rule.quiet)
+        return Watched(self.bundle.watch, self.scores, self.rule.window, self.rule.stride, self.rule.quiet)
 
     @cached_property
     def _reliance(self) -> Reliance:
@@ -336,10 +354,10 @@ class Watching:
         return np.bincount(part[part >= 0], minlength=len(self.scores.shift))
 
     def _say(
-        self, state: State, position: int, end: int, kind: str, reason: str = "", *, length: int | None = None
+        self, state: State, position: int, end: int, kind: str, reason: str = "", *, read: Pass | None = None
     ) -> None:
         assert self.rule is not None
-        length = length or self.rule.window
+        length, burden = read or Pass(self.rule.window, -math.inf)
         when = state.arrivals.newest(end)
         if kind == "cannot tell":
             self.mute = True
@@ -349,9 +367,10 @@ class Watching:
         found = self.bundle.estimator.estimate(counts, shrink=shrink)
         doubt = too_few(self.bundle.calibration, int(counts.sum()), length) or found.cannot_tell[0]
         if doubt is None:
-            log_odds = float(self.bundle.watch.log_odds(counts, shrink=shrink)[0])
+            odds = self.bundle.watch.odds(counts, shrink=shrink)
+            log_odds, judged = float(odds.above[0]), float(odds.judged(burden)[0])
             figures = odds_to_probability(log_odds), float(found.risk[0]), log_odds
-            said = Alarm(when, position, kind, *figures, read=length)
+            said = Alarm(when, position, kind, *figures, read=length, alarm_log_odds=judged)
         else:
             # That it is unlike anything calibrated is known, and that is why it rings; what it costs is not.
             said = Alarm(when, position, kind, reason=doubt if kind == "raised" else "", read=length)
@@ -366,8 +385,3 @@ class Watching:
             self.alarmed.begin(position, reach=max(length, 2 * self.rule.window))
         else:
             self.alarmed.end(position)
-
-
-def _ringing(passes: Sequence[Pass], log_odds: Sequence[float], *, warned: bool = False) -> list[Pass]:
-    """What is read that raises an alarm; where another replica's is on, so much does as would not clear it."""
-    return [p for p, value in zip(passes, log_odds, strict=True) if value >= (p.off if warned else p.on)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
 
 UNLUCKY = (0.96, 1.0)
-"""Which worlds are simulated, by the rank of the log-odds that their windows have on average."""
+"""Which worlds are simulated, by the rank of the evidence of their windows on average."""
 UNLUCKY_TOO = (0.8, 0.85)
 """The same where groups are simulated, which has its own doubt (`between.DOUBT`): both are seldom unlucky at once."""
 SMOOTH = 0.3
@@ -53,7 +53,7 @@ def clean_worlds(calibration: Calibration, draws: int, rng: np.random.Generator)
 
 def unlucky_worlds(watched: Watched, worlds: Floats, shares: tuple[float, float] = UNLUCKY) -> Floats:
     """Those in which clean looks riskier than in most."""
-    order = np.argsort(watched.estimator.log_odds(worlds * watched.window), kind="stable")
+    order = np.argsort(watched.estimator.odds(worlds * watched.window).evidence, kind="stable")
     low, high = (int(share * len(order)) for share in shares)
     return worlds[order[low:high]]
 

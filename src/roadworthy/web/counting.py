@@ -336,13 +336,11 @@ class Counting:
         """What the page asks for."""
         self.look()
         state = self.monitor.state
-        on, off = views.thresholds(self.monitor)
         return {
             "bundle": self.bundle.id,
             "total": {**state.taken._asdict(), "labels": int(state.labels.counts.sum())},
             "alarm": self.monitor.alarm,
-            "on": on,
-            "off": off,
+            "rings": self.monitor.rings,
             "windows": self.windows(age=LIVE_S),
             "history": self.ledger.readings(after=after, after_event=after_event),
             "alarms": self.ledger.alarms(limit=ALARMS_SHOWN),

@@ -22,8 +22,12 @@ WINDOW_FIGURES = (
     ("rate", "Estimated share of shifted events."),
     ("rate_low", "Lower end of its interval."),
     ("rate_high", "Upper end of its interval."),
-    ("exceedance", "Probability that the risk is above the tolerable: what the alarm watches."),
+    ("exceedance", "Probability that the risk is above the tolerable."),
     ("log_odds", "Log-odds of the same."),
+    (
+        "alarm_log_odds",
+        "What the alarm watches, of its window: the same with the burden of proof of an alarm that is not on.",
+    ),
 )
 """Of which none is shown (NaN) while nobody can tell."""
 WINDOW_COUNTS = (
@@ -155,9 +159,11 @@ def _one(value: float | None) -> list[Sample]:
 
 def _relied(window: Mapping[str, Any], name: str) -> float | None:
     """A figure, or NaN where it cannot be relied on; None where it is never told."""
-    if name in ("exceedance", "log_odds") and window["tolerable"] is None:
+    if name in ("exceedance", "log_odds", "alarm_log_odds") and window["tolerable"] is None:
         return None
     value: float | None = window[name]
+    if name == "alarm_log_odds" and value is None:
+        return None  # of one window alone, and only where the alarm can read it
     return math.nan if value is None else value
 
 

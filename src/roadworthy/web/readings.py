@@ -54,22 +54,22 @@ def readings(monitor: Monitor, before: int, *, at_once: int = AT_ONCE, now: floa
     ends = [len(state.recent) - (state.counted - number) for number in wanted]
     if not ends:
         return []
-    name, time = views.watched(monitor.bundle), monitor.autocorrelation_time
+    name, time = monitor.watched, monitor.autocorrelation_time
     cells, times, groups = state.recent.cell, state.recent.time, monitor.scores.group
     spoken = []
     for end in ends:
         reading = read(cells[:end], monitor.bundle.windows, name, groups, shrink=1.0 / time)
         spoken.append(Spoken(reading, float(times[end - reading.first]), float(times[end - 1]), None))
     states = states_of(monitor.bundle, spoken, state=state, time=time, alarm=monitor.alarm)
-    on, off = views.thresholds(monitor)
     found: list[dict[str, Any]] = []
     for number, said in zip(wanted, states, strict=True):
-        change = changes.get(number)
+        watched = monitor.alarm_log_odds_at(number, on=_on(monitor, number, by_labels=False))
+        said, change = replace(said, alarm_log_odds=watched), changes.get(number)
         if change is not None and change.log_odds is not None:
             # As the alarm saw it, by what was known then of how much events resemble each other.
-            said = replace(said, exceedance=change.exceedance, log_odds=change.log_odds)
-        alarm = rule is not None and _on(monitor, number)
-        point = views.reading_view(said, event=number, alarm=alarm, on=on, off=off)
+            figures = {name: getattr(change, name) for name in ("exceedance", "log_odds", "alarm_log_odds")}
+            said = replace(said, **figures)
+        point = views.reading_view(said, event=number, alarm=rule is not None and _on(monitor, number))
         found.append({**point, "time": min(point["time"], now)})
     return found
 
@@ -79,7 +79,11 @@ def _stride(monitor: Monitor) -> int:
     return rule.stride if rule is not None else max(1, min(monitor.bundle.windows.lengths) // LOOKS_A_WINDOW)
 
 
-def _on(monitor: Monitor, event: int) -> bool:
-    """Whether an alarm was on after so many events."""
-    changes = [alarm.kind for alarm in monitor.alarms if alarm.event <= event and alarm.kind in ("raised", "cleared")]
+def _on(monitor: Monitor, event: int, *, by_labels: bool = True) -> bool:
+    """Whether an alarm was on after so many events; without those by labels, one by the scores."""
+    changes = [
+        alarm.kind
+        for alarm in monitor.alarms
+        if alarm.event <= event and alarm.kind in ("raised", "cleared") and (by_labels or not alarm.by_labels)
+    ]
     return bool(changes) and changes[-1] == "raised"

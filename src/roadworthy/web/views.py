@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.monitor.rule_notes import BEYOND_HARD_GROUPS, threshold_in_words
+from roadworthy.monitor.rule_notes import when_it_rings
 from roadworthy.statistics.proportion import wilson
 
 if TYPE_CHECKING:
-    from roadworthy.monitor import Alarm, Bundle, Monitor, RiskState
+    from roadworthy.monitor import Alarm, Bundle, RiskState
     from roadworthy.monitor.labels import Weighed
 
 FIGURES = (
     *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
-    *("risk", "risk_low", "risk_high", "exceedance", "log_odds"),
+    *("risk", "risk_low", "risk_high", "exceedance", "log_odds", "alarm_log_odds"),
 )
 """Of which none is given where a window cannot be told."""
 DOTS = 48
@@ -93,8 +93,8 @@ def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:
         "stride": rule.stride,
         "on_log_odds": rule.on,
         "off_log_odds": rule.off,
-        "on_is": threshold_in_words(rule),
-        "raised": BEYOND_HARD_GROUPS if rule.hardness else None,
+        "burden": plain(rule.burden),
+        "rings": when_it_rings(rule),
         "false_alarms": rule.false_alarms,
         "events_per_day": rule.events_per_day,
         "notes": list(rule.notes),
@@ -117,8 +117,8 @@ def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
     }
 
 
-def reading_view(state: RiskState, *, event: int, alarm: bool, on: float | None, off: float | None) -> dict[str, Any]:
-    """A point of the charts: what the watched window said after so many events, and the thresholds that hold."""
+def reading_view(state: RiskState, *, event: int, alarm: bool) -> dict[str, Any]:
+    """A point of the charts: what the watched window said after so many events."""
     return {
         "time": state.end,
         "event": event,
@@ -126,19 +126,8 @@ def reading_view(state: RiskState, *, event: int, alarm: bool, on: float | None,
         "n": state.n,
         "effective_n": state.effective_n,
         "alarm": alarm,
-        "on": on,
-        "off": off,
         **{name: plain(getattr(state, name)) for name in (*FIGURES, "cannot_tell")},
     }
-
-
-def thresholds(monitor: Monitor) -> tuple[float | None, float | None]:
-    """The log-odds from which an alarm is raised and below which it is cleared, for this stream's autocorrelation."""
-    rule = monitor.bundle.alarm
-    if rule is None:
-        return None, None
-    on, off = rule.at(monitor.autocorrelation_time)
-    return plain(on), plain(off)
 
 
 def label_view(labels: Sequence[Weighed]) -> list[dict[str, Any]]:

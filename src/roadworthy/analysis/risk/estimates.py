@@ -2,11 +2,15 @@
 
 >>> Belief(np.array([0.9]), np.array([0.1])).right.tolist()
 [0.9]
+>>> odds = Odds(np.array([2.0, 2.0, -1.0]), np.array([20.0, 5.0, 20.0]))
+>>> odds.judged(-np.inf).tolist(), odds.judged(9.0).round(2).tolist()
+([2.0, 2.0, -1.0], [2.0, -4.0, -1.0])
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +41,22 @@ class Estimates:
 
     def __len__(self) -> int:
         return len(self.n)
+
+
+class Odds(NamedTuple):
+    """What an alarm asks of windows: is the risk above the tolerable, and is it more than chance?"""
+
+    above: Floats
+    """Log-odds that the risk is above the tolerable."""
+    evidence: Floats
+    """How much likelier a risk above the tolerable is than no shift at all: the logarithm of the ratio."""
+
+    def judged(self, burden: float) -> Floats:
+        """Log-odds that the risk is above the tolerable, where no shift weighs exp(burden) times as much beforehand."""
+        if burden == -np.inf:
+            return self.above
+        result: Floats = -np.logaddexp(-self.above, burden - self.evidence)
+        return result
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
-from roadworthy.analysis.risk.estimates import Belief, Estimates
+from roadworthy.analysis.risk.estimates import Belief, Estimates, Odds
 from roadworthy.analysis.risk.firm_kinds import firm_rows, rows_at
 from roadworthy.analysis.risk.live import live
 from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
@@ -146,20 +146,21 @@ class Estimator:
         }
         return Estimates(**columns, cannot_tell=tuple(word for p in parts for word in p["cannot_tell"]))
 
-    def log_odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> Floats:
-        """The log-odds of exceedance alone, at a fraction of the cost of `estimate`: what an alarm watches."""
+    def odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> Odds:
+        """The log-odds of exceedance and the evidence against no shift, at a fraction of the cost: what an alarm asks for."""
         table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
         factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(table),))
-        found = np.empty(len(table))
+        found = np.empty((3, len(table)))
         few = max(1, NEAR // self._log_mixed[:, 0].size)
         for at in range(0, len(table), few):
             window, shrunk = self._window(table[at : at + few]), factor[at : at + few]
             weights = self._posterior(window, shrunk)
             known, rates = self._known(window, self._clean_share), slice(None)
             swing = self._swing(window, weights, shrunk, rates)
-            over, under = self._exceeding(known, rates, swing, weights)
-            found[at : at + few] = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
-        return found
+            exceeding = self._exceeding(known, rates, swing, weights)
+            found[:, at : at + few] = *exceeding, weights[:, :, 0].sum(axis=0)
+        over, under, clean = np.log(np.maximum(found, 1e-300))
+        return Odds(over - under, over - clean)
 
     def doubt(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> tuple[str | None, ...]:
         """Why the figures of windows should not be relied on, as `estimate` says it, at a fraction of the cost."""
@@ -267,7 +268,7 @@ class Estimator:
         log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         unlikely = np.minimum(over, under) < UNLIKELY
         if weights.shape[2] < len(self.rates) and unlikely.any():
-            log_odds[unlikely] = self.log_odds(table[unlikely], shrink=shrink[unlikely])
+            log_odds[unlikely] = self.odds(table[unlikely], shrink=shrink[unlikely]).above
         return {
             "n": n,
             "rate": rate,

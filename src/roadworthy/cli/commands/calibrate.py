@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -310,7 +311,6 @@ def _print(made: Calibrated, out: Console) -> None:
 
 def _content(made: Calibrated) -> dict[str, Any]:
     from roadworthy.cli.cautions import coverage_warning
-    from roadworthy.monitor.rule_notes import threshold_in_words
 
     bundle, rule = made.bundle, rule_of(made.bundle)
     return {
@@ -329,12 +329,12 @@ def _content(made: Calibrated) -> dict[str, Any]:
         "alarm": {
             "window": rule.window,
             "stride": rule.stride,
-            "on": rule.on,
-            "off": rule.off,
+            "on_log_odds": rule.on,
+            "off_log_odds": rule.off,
+            "burden": rule.burden if math.isfinite(rule.burden) else None,
             "false_alarms": rule.false_alarms,
             "events_per_day": rule.events_per_day,
             "group_events": rule.group_events or None,
-            "on_is": threshold_in_words(rule),
             "in_words": alarm_in_words(bundle),
         },
         "coverage_on_kinds_left_out": None if bundle.coverage is None else asdict(bundle.coverage),

@@ -40,14 +40,6 @@
     document.title = (kind === "alarm" ? "(!) " : "") + verdict + (bundle ? ` · ${called()}` : "");
   }
 
-  function rule(on, w) { // from which chance an alarm is raised, and why that differs from what was calibrated
-    if (!bundle.alarm || on == null) return bundle.alarm ? "no alarm can be given" : "no tolerable risk given";
-    if (bundle.alarm.raised) return `alarm raised where it is ${bundle.alarm.raised}`; // its threshold is none of this figure
-    const calibrated = threshold(bundle.alarm.on_log_odds), n = Number(bundle.alarm.window), worth = whole(n / w.autocorrelation_time);
-    return `alarm raised from ${threshold(on)}` + (threshold(on) === calibrated ? ""
-      : ` (${calibrated} if events were independent; they are alike: ${whole(n)} say as much as ${worth})`);
-  }
-
   // Whether a note ("29 of 100 events say nothing, since ...") begins with the numbers of a reason ("29 of 100 events lack ...").
   const sameLack = (note, reason) => { const head = /^[\d,]+ of [\d,]+ events? /.exec(reason); return head != null && note.startsWith(head[0]); };
 
@@ -96,7 +88,7 @@
     put("#risk-labels", a ? checked(a.risk_low, a.risk, a.risk_high, amount) : "");
     put("#accuracy-labels", a ? checked(a.accuracy_low, a.accuracy, a.accuracy_high, point) : "");
     put("#exceedance", told ? chance(w.log_odds) : "–");
-    put("#exceedance-rule", rule(live.on, w));
+    put("#exceedance-rule", bundle.alarm ? live.rings : "no tolerable risk given");
     const t = live.total;
     put("#events", whole(t.accepted + t.unscored)); // as events are numbered: those without a score, too
     const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead]].filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k} (not counted)`);
@@ -180,12 +172,12 @@
     const end = readings.length ? readings[readings.length - 1].time : 0;
     return span ? readings.filter((r) => r.time >= end - span) : readings;
   };
-  // With a place of its own for every time without events, at which there is nothing but the thresholds: no line is drawn across.
+  // With a place of its own for every time without events, at which there is nothing: no line is drawn across.
   const parted = (from) => {
     const after = new Set(gaps(from.map((r) => r.time)));
-    return from.flatMap((r, i) => after.has(i) ? [r, { time: (r.time + from[i + 1].time) / 2, on: r.on, off: r.off, nothing: true }] : [r]);
+    return from.flatMap((r, i) => after.has(i) ? [r, { time: (r.time + from[i + 1].time) / 2, nothing: true }] : [r]);
   };
-  const column = (from, key) => from.map((r) => r.cannot_tell && !["time", "on", "off"].includes(key) ? null : r[key] ?? null);
+  const column = (from, key) => from.map((r) => r.cannot_tell && key !== "time" ? null : r[key] ?? null);
   // One point, or none, has a neighbourhood all the same.
   const times = (u, low, high) => low == null || !u.data[0].length ? [Date.now() / 1000 - 600, Date.now() / 1000]
     : u.data[0].length === 1 ? [u.data[0][0] - 300, u.data[0][0] + 300] : high - low < 10 ? [low - 300, high + 300] : [low - 0.01 * (high - low), high + 0.01 * (high - low)];
@@ -302,11 +294,13 @@
     });
   };
 
+  const watches = () => bundle.alarm ? "alarm_log_odds" : "log_odds";
+
   function readout(figure, u) {
     const text = $(".now", figure);
     if (!text) return;
     const i = u.cursor.idx, r = i == null ? null : drawn[i];
-    text.textContent = r ? `${when(r.time)}: ${r.nothing ? "no events" : r.cannot_tell ? `cannot tell, because ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r.log_odds)
+    text.textContent = r ? `${when(r.time)}: ${r.nothing ? "no events" : r.cannot_tell ? `cannot tell, because ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r[watches()])
       : figure.dataset.kind === "risk" ? `${amount(r.risk)} (${between(r.risk_low, r.risk_high, amount)})`
       : `${point(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, point)})`}` : "";
   }
@@ -335,21 +329,15 @@
     };
     const ends = bundle.alarm ? [["alarm", "raised"], ["cleared", "cleared"], ["untold", "nobody can tell"]] : [["untold", "nobody can tell"]];
     const spots = [0, 1, 2, 3, 4].flatMap((k) => k ? [logit(10 ** -k), -logit(10 ** -k)] : [0]).sort((a, b) => a - b);
-    const levels = bundle.alarm && !bundle.alarm.raised; // else they are none of this figure
-    const highest = levels ? Math.min(bundle.alarm.on_log_odds + 1.5, 10) : 0;
-    const quiet = { points: { show: false } };
-    const first = make("figure-exceedance", "exceedance", ["log_odds", "on", "off"], {
-      range: () => [-EDGE - 0.3, Math.max(EDGE, highest) + 0.3],
-      series: levels ? [line(), line({ stroke: colour("ink"), ...quiet }), line({ stroke: colour("muted"), dash: [6, 4], ...quiet })] : [line(), hidden, hidden],
+    const first = make("figure-exceedance", "exceedance", [watches()], {
+      range: () => [-EDGE - 0.3, EDGE + 0.3], series: [line()],
       splits: (u) => spots.filter((v) => v > u.scales.y.min && v < u.scales.y.max), values: (u, v) => v.map(threshold), under: () => {},
       over: (u) => {
-        if (levels && u.data[0].length < 2) { // a line needs two points
-          level(u, u.data[2][0] ?? bundle.alarm.on_log_odds, "ink"); level(u, u.data[3][0] ?? bundle.alarm.off_log_odds, "muted", true);
-        }
+        if (bundle.alarm) { level(u, bundle.alarm.on_log_odds, "ink"); level(u, bundle.alarm.off_log_odds, "muted", true); }
         marks(u);
       },
     });
-    caption(first, [["", `window of ${bundle.alarm ? bundle.alarm.label : bundle.watched}`], ...(levels ? [["limit", "alarm from here"], ["off", "cleared below"]] : []), ...ends]);
+    caption(first, [["", `window of ${bundle.alarm ? bundle.alarm.label : bundle.watched}`], ...(bundle.alarm ? [["limit", "alarm from here"], ["off", "cleared below"]] : []), ...ends]);
     const forecast = bundle.forecast || {};
     const second = make("figure-risk", "risk", ["risk", "risk_high", "risk_low"], {
       range: (u, low, high) => spread([low, high, bundle.tolerable, forecast.low, forecast.high], 0),
@@ -370,7 +358,7 @@
   function fill() {
     const shown = drawn = parted(seen()), x = column(shown, "time");
     for (const chart of charts) {
-      const data = [x, ...chart.keys.map((k) => column(shown, k).map((v) => chart.keys[0] === "log_odds" ? clipped(v) : v))];
+      const data = [x, ...chart.keys.map((k) => column(shown, k).map((v) => k.endsWith("log_odds") ? clipped(v) : v))];
       chart.setData(data);
     }
     const there = { alarm: alarms.some((a) => a.kind === "raised"), cleared: alarms.some((a) => a.kind === "cleared"),
@@ -378,7 +366,7 @@
     for (const key of document.querySelectorAll("figcaption i")) if (key.className in there) key.parentNode.hidden = !there[key.className];
     const r = shown[shown.length - 1];
     if (r) {
-      $("#figure-exceedance .plot").setAttribute("aria-label", `Chance that the risk is intolerable over time; now ${chance(r.log_odds)}`);
+      $("#figure-exceedance .plot").setAttribute("aria-label", `Chance that the risk is intolerable over time; now ${chance(r[watches()])}`);
       $("#figure-risk .plot").setAttribute("aria-label", `Risk over time; now ${amount(r.risk)} ${bundle.unit}`);
       $("#figure-accuracy .plot").setAttribute("aria-label", `Accuracy over time; now ${r.accuracy == null ? "unknown" : point(r.accuracy)}`);
     }
