@@ -30,8 +30,9 @@ Floats = NDArray[np.float64]
 
 TILT, SWAY = 0.7, 0.8
 """Chosen on the published scores of seed 003 (`studies/runtime-risk`), and checked there on scores that chose nothing."""
-NEAR = 0.3
-"""The tilt that a point estimate allows for: it speaks of kinds like those calibrated, the interval of others too."""
+NEAR, STRANGER = 0.2, 0.1
+"""The tilt of a kind like those calibrated, of which a point estimate mostly speaks; and how likely the shift is of a kind as far
+from them as an interval allows for. Where a window fits a calibrated kind, the first tells the rate; where it does not, the second."""
 FAR = 1.6
 """How many times the tilt the interval of a rate allows for. A rate is told by looks alone, so that a kind which looks unlike all
 others misleads it most; an accuracy is told by what answers look like, too."""
@@ -93,7 +94,8 @@ def drawn(
     share = kinds[:, :, None] * (outcomes.sum(axis=1) + BIN_PRIOR) / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
     right_shifted = (right * share).sum(axis=1) / share.sum(axis=1)
     shifted /= shifted.sum(axis=1, keepdims=True)
-    usual, unusual = _as_if(min(NEAR, tilt), tilts, tilt), _as_if(FAR * tilt, tilts, tilt)
+    unusual = _as_if(FAR * tilt, tilts, tilt)
+    usual = (1.0 - STRANGER) * _as_if(min(NEAR, tilt), tilts, tilt) + STRANGER * unusual
     return Draws(clean, shifted, right_clean, right_shifted, usual, unusual)
 
 
