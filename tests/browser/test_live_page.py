@@ -177,7 +177,8 @@ def test_the_page_follows_the_stream_from_tolerable_to_alarm_and_back(browser, b
             for colour in colours:
                 await_ink(desk, f"#{figure}", colour)
         plotted = service.get("/v1/history")["readings"]
-        assert max(r["log_odds"] for r in plotted) > max(r["on"] for r in plotted) >= 3.0
+        watched = [r["alarm_log_odds"] for r in plotted if r["alarm_log_odds"] is not None]
+        assert max(watched) > 0.0 > -1.0 > min(watched), "from where it is raised to where it is cleared"
         folder = os.environ.get("SCREENSHOTS")
         if folder:
             for (page, _), name in zip(pages, SIZES, strict=True):
@@ -232,7 +233,7 @@ def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(browse
         service.post(monitored.events(15))
         await_verdict(page, "Tolerable")
         for figure, colours in {
-            "exceedance": ("accent", "ink"),
+            "exceedance": ("ink",),  # the alarm's window is not full, and it watches nothing yet
             "risk": ("accent", "ink"),
             "accuracy": ("accent",),
         }.items():
@@ -240,24 +241,9 @@ def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(browse
                 await_ink(page, f"#figure-{figure}", colour)
         assert len(service.get("/v1/history")["readings"]) == 1
         assert page.locator("#exceedance").inner_text() == "<0.1%"
-        assert page.locator("#exceedance-rule").inner_text() == "alarm raised from 95%"
-        assert troubles == []
-        page.context.close()
-
-
-def test_a_threshold_that_is_no_probability_is_said_and_not_drawn(browser, tmp_path):
-    made = monitored.bundle()
-    wary = replace(made, alarm=replace(made.alarm, hardness=2.0))
-    wary.save(tmp_path / "wary.json")
-    with monitored.serving(tmp_path / "wary.json", tmp_path / "state.sqlite") as service:
-        page, troubles = opened(browser, service.address, "desk")
-        service.post(monitored.events(150))
-        await_verdict(page, "Tolerable")
-        said = page.locator("#exceedance-rule").inner_text()
-        assert said.startswith(
-            "alarm raised where it is more likely than not, and by more than one of the hardest groups"
+        assert page.locator("#exceedance-rule").inner_text() == (
+            "alarm from 50%, even with 8,100 to 1 laid on no shift beforehand"
         )
-        assert "alarm from here" not in page.locator("#figure-exceedance").inner_text()
         assert troubles == []
         page.context.close()
 
