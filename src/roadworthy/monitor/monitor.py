@@ -52,7 +52,7 @@ from roadworthy.monitor.events import (
 from roadworthy.monitor.keeping import packed, unpack
 from roadworthy.monitor.labelling import Answer, take
 from roadworthy.monitor.labels import Question
-from roadworthy.monitor.risk_state import RiskState
+from roadworthy.monitor.risk_state import RiskState, odds_to_probability
 from roadworthy.monitor.rule_notes import when_it_rings
 from roadworthy.monitor.speaking import Spoken, states_of
 from roadworthy.monitor.state import State
@@ -114,9 +114,15 @@ class Monitor:
 
     @property
     def rings(self) -> str | None:
-        """When the alarm rings, in words, with the burden of proof that this stream gives it; None: there is none."""
+        """When the alarm rings, with the burden of proof that this stream gives it, or is cleared, in words; None: there is none."""
         rule = self.bundle.alarm
-        return None if rule is None else when_it_rings(rule, self._watching.time)
+        if rule is None:
+            return None
+        return (
+            f"alarm cleared below {odds_to_probability(rule.off):.0%}"
+            if self._watching.active
+            else when_it_rings(rule, self._watching.time)
+        )
 
     @property
     def cannot_tell(self) -> bool:
