@@ -114,7 +114,7 @@ class Monitor:
 
     @property
     def rings(self) -> str | None:
-        """When the alarm rings, with the burden of proof that this stream gives it, or is cleared, in words; None: there is none."""
+        """When the alarm rings, with the burden of proof that this stream gives it, or is cleared, in words; None without one."""
         rule = self.bundle.alarm
         if rule is None:
             return None

@@ -31,8 +31,8 @@ Floats = NDArray[np.float64]
 TILT, SWAY = 0.7, 0.8
 """Chosen on the published scores of seed 003 (`studies/runtime-risk`), and checked there on scores that chose nothing."""
 NEAR, STRANGER = 0.2, 0.1
-"""The tilt of a kind like those calibrated, of which a point estimate mostly speaks; and how likely the shift is of a kind as far
-from them as an interval allows for. Where a window fits a calibrated kind, the first tells the rate; where it does not, the second."""
+"""The tilt of a kind like those calibrated, of which a point estimate mostly speaks; and how likely the shift is a stranger, as far
+from them as an interval allows for. Where a window fits a calibrated kind the first tells its rate, elsewhere the second does."""
 FAR = 1.6
 """How many times the tilt the interval of a rate allows for. A rate is told by looks alone, so that a kind which looks unlike all
 others misleads it most; an accuracy is told by what answers look like, too."""
