@@ -30,9 +30,11 @@ Floats = NDArray[np.float64]
 
 TILT, SWAY = 0.7, 0.8
 """Chosen on the published scores of seed 003 (`studies/runtime-risk`), and checked there on scores that chose nothing."""
-NEAR, STRANGER = 0.2, 0.1
-"""The tilt of a kind like those calibrated, of which a point estimate mostly speaks; and how likely the shift is a stranger, as far
-from them as an interval allows for. Where a window fits a calibrated kind the first tells its rate, elsewhere the second does."""
+NEAR = 0.3
+"""The tilt that a point estimate allows for: it speaks of kinds like those calibrated, the interval of others too."""
+NEARER, STRANGER = 0.2, 0.1
+"""Of a rate: the tilt of a kind like those calibrated, and how likely the shift is a stranger, as far from them as its interval
+allows for. Where a window fits a calibrated kind the first tells its rate, elsewhere the second does."""
 FAR = 1.6
 """How many times the tilt the interval of a rate allows for. A rate is told by looks alone, so that a kind which looks unlike all
 others misleads it most; an accuracy is told by what answers look like, too."""
@@ -61,6 +63,8 @@ class Draws:
     right_shifted: Floats
     usual: Floats
     """Of each draw, how much more likely it is if the shift is nearly of a kind that was calibrated; 1 on average."""
+    mixed: Floats
+    """The same for the rate, whose shift may be a stranger."""
     unusual: Floats
     """The same if it may be of one that is further from all of them."""
 
@@ -94,9 +98,9 @@ def drawn(
     share = kinds[:, :, None] * (outcomes.sum(axis=1) + BIN_PRIOR) / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
     right_shifted = (right * share).sum(axis=1) / share.sum(axis=1)
     shifted /= shifted.sum(axis=1, keepdims=True)
-    unusual = _as_if(FAR * tilt, tilts, tilt)
-    usual = (1.0 - STRANGER) * _as_if(min(NEAR, tilt), tilts, tilt) + STRANGER * unusual
-    return Draws(clean, shifted, right_clean, right_shifted, usual, unusual)
+    usual, unusual = _as_if(min(NEAR, tilt), tilts, tilt), _as_if(FAR * tilt, tilts, tilt)
+    mixed = (1.0 - STRANGER) * _as_if(min(NEARER, tilt), tilts, tilt) + STRANGER * unusual
+    return Draws(clean, shifted, right_clean, right_shifted, usual, mixed, unusual)
 
 
 def _kinds(mixtures: Floats) -> Floats:

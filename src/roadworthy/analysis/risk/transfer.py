@@ -180,8 +180,8 @@ class Estimator:
         return self._points(weights, window, known, every)
 
     def _points(self, weights: Floats, window: Window, known: Known, near: slice) -> tuple[Floats, Floats, Floats]:
-        usual, rates = self._usual(weights), self.rates[near]
-        by_rate = usual.sum(axis=0)
+        usual, rates = self._reweighed(weights, self.draws.usual), self.rates[near]
+        by_rate = self._reweighed(weights, self.draws.mixed).sum(axis=0)
         rate = np.where(window.empty, by_rate @ rates, told(by_rate, rates))
         accuracy, risk = (np.einsum("bwg,bwg->w", usual, v) for v in (known.right / known.total, self._risk(known)))
         return rate, accuracy, risk
@@ -338,7 +338,7 @@ class Estimator:
         """By how much right or wrong answers are moved in windows unlike all that was calibrated; None where none is."""
         if not self._unlike.trust:
             return None
-        accuracy = np.einsum("bwg,bwg->w", self._usual(weights), known.right / known.total)
+        accuracy = np.einsum("bwg,bwg->w", self._reweighed(weights, self.draws.usual), known.right / known.total)
         return self._unlike.lean(window, *self._seen(window, weights, shrink, rates), accuracy)
 
     def _seen(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> tuple[Floats, Floats]:
@@ -346,11 +346,11 @@ class Estimator:
         rate = np.clip(weights.sum(axis=0) @ self.rates[rates], 0.0, 1.0)
         return rate, np.minimum(shrink, MOST / np.maximum(window.n, TINY))
 
-    def _usual(self, weights: Floats) -> Floats:
-        """The weights if the shift is nearly of a kind that was calibrated."""
-        usual = weights * self.draws.usual[:, None, None]
-        usual /= usual.sum(axis=(0, 2))[:, None]
-        return usual
+    def _reweighed(self, weights: Floats, by: Floats) -> Floats:
+        """The weights if some draws are likelier than they were drawn: those of kinds like the calibrated ones."""
+        found = weights * by[:, None, None]
+        found /= found.sum(axis=(0, 2))[:, None]
+        return found
 
     def _elsewhere(self, known: Known, rates: slice, swing: Swing | None) -> Known:
         """What may be right under a kind of shift that is none of the calibrated."""
