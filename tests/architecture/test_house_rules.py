@@ -39,6 +39,7 @@ ORDER = [
     "web",
     "cli",
     "conformance",
+    "__main__",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))
 

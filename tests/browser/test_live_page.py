@@ -242,7 +242,7 @@ def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(browse
         assert len(service.get("/v1/history")["readings"]) == 1
         assert page.locator("#exceedance").inner_text() == "<0.1%"
         assert page.locator("#exceedance-rule").inner_text() == (
-            "alarm from 50%, even with 8,100 to 1 laid on no shift beforehand"
+            "alarm from 50%, and 8,100 times as likely as no shift at all"
         )
         assert troubles == []
         page.context.close()

@@ -6,12 +6,14 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from roadworthy.cli.alarm_words import alarm_in_words, noticed
 from roadworthy.cli.cautions import coverage_warning, refuse_unreachable
+from roadworthy.cli.commands.replay import _no_alarm
 from roadworthy.data.score_tables import read_scores
 from roadworthy.monitor.bundle import Bundle
 from roadworthy.monitor.risk_state import Coverage
@@ -114,7 +116,7 @@ def test_the_default_unit_is_said_once(cli, made, tmp_path):
         "Cost per case" in " ".join(said.split()) and "cost (cost" not in said.lower() and " cost per case" not in said
     )
     said = alarm_in_words(Bundle.load(made))
-    assert "when the cost is more likely than not above " in said and " per case, even with " in said
+    assert "when the cost is more likely than not above " in said and " per case, and that is " in said
 
 
 def test_a_limit_that_nothing_calibrated_reaches_is_refused(cli, made, tmp_path):
@@ -130,13 +132,13 @@ def test_a_limit_that_nothing_calibrated_reaches_is_refused(cli, made, tmp_path)
     [
         (
             {"burden": 9.0},
-            "more likely than not above 0.500 per case, even with 8,100 to 1 laid on no shift beforehand; cleared",
+            "when the cost is more likely than not above 0.500 per case, and that is 8,100 times as likely as no shift at all. ",
         ),
-        ({"burden": 700.0}, "even with over a billion to 1 laid"),
-        ({"burden": 0.0}, "more likely than not above 0.500 per case; cleared where that has a probability below 27%"),
+        ({"burden": 700.0}, "and that is over a billion times as likely as no shift at all. "),
+        ({"burden": 0.0}, "more likely than not above 0.500 per case. "),
         (
             {"burden": -math.inf, "on": math.log(39.0)},
-            "with a probability of 97.5% or more above 0.500 per case; cleared where that has a probability below 50%",
+            "with a probability of 97.5% or more above 0.500 per case. ",
         ),
     ],
 )
@@ -217,7 +219,7 @@ def test_silence_is_no_good_news_where_the_last_window_is_surely_above(cli, made
     assert said.code == 1 and "ALARM" not in said.out and "No alarm:" not in said.out
     assert "No alarm was raised although the cost of the last window is above" in said.out
     quiet = cli("replay", made, stream(tmp_path / "quiet.csv", {"clean": 300}))
-    assert quiet.code == 0 and "No alarm: at no time was it sure enough that the cost is above" in quiet.out
+    assert quiet.code == 0 and "No alarm: at no time was it likely enough that the cost is above" in quiet.out
 
 
 def test_scores_that_tell_nothing_are_said_to_and_no_longer_window_is_advised(cli, tmp_path):
@@ -287,3 +289,13 @@ def test_tiny_costs_keep_their_digits():
         "0.050",
         "0.000",
     ]
+
+
+def test_why_no_alarm_rang_where_the_cost_seemed_above_is_said(made):
+    bundle = Bundle.load(made)
+    said = {
+        seemed: _no_alarm(bundle, SimpleNamespace(above=None, whole=True, seemed_above=seemed), 0.5)
+        for seemed in (True, False)
+    }
+    assert "that is not so much likelier than no shift at all" in said[True] and "more often than 1 per " in said[True]
+    assert said[False].startswith("No alarm: at no time was it likely enough that the cost is above 0.500")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -185,3 +187,8 @@ def numbers(tiny) -> Path:
         min="max",
         **{"\n  classes: [left, right]": "", "[max_softmax]": "[]"},
     )
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "roadworthy", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("roadworthy ")

@@ -87,6 +87,17 @@ def test_what_is_missed_is_said_of_the_kinds_that_are_due_alone(compiled):
     assert rings.endswith("no alarm is due for it, though it rings in 97% of rain")
 
 
+def test_a_kind_that_is_missed_for_its_cost_is_no_reason_for_more_false_alarms(compiled):
+    given = {"step": 0.3, "false_alarms": "1 per month", "events_per_day": 1e4, "not_due": {}}
+    detects = (("fog", 0.5), ("rain", 0.4))
+    (both,) = rule_notes(compiled.watch, detects, freely={"fog": 0.9, "rain": 0.41}, **given)
+    assert "accept more false alarms" in both and "30% of rain costs about 0.1" in both and "of fog costs" not in both
+    (neither,) = rule_notes(compiled.watch, detects, freely={"fog": 0.52, "rain": 0.41}, **given)
+    assert "accept more" not in neither and neither.endswith("hardly above the tolerable 0.15")
+    (unknown,) = rule_notes(compiled.watch, detects, **given)
+    assert "accept more false alarms" in unknown and "hardly above" not in unknown
+
+
 def test_a_rule_of_which_every_kind_is_due_keeps_its_name():
     rule = AlarmRule(100, 50, 9.0, "1 per day", 1000.0)
     assert "not_due" not in rule.to_dict() and AlarmRule.from_dict(rule.to_dict()) == rule

@@ -155,7 +155,7 @@ def test_prometheus_reads_what_it_is_doing(service: Service):
 def test_the_bundle_says_what_the_numbers_rest_on(service: Service, made: Bundle):
     told = service.get("/v1/bundle")
     assert told["id"] == made.id and told["kinds"][0]["rows"] == 800 and told["alarm"]["burden"] == 9.0
-    assert told["alarm"]["rings"] == "alarm from 50%, even with 8,100 to 1 laid on no shift beforehand"
+    assert told["alarm"]["rings"] == "alarm from 50%, and 8,100 times as likely as no shift at all"
     assert "synthetic" in told["notes"][0] and told["blind_to"]
     assert service.get("/health") == {"status": "ok", "bundle": made.id}
 

@@ -29,10 +29,11 @@ def alarm_in_words(bundle: Bundle) -> str:
     rate = f"at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day"
     sure, off = (1.0 / (1.0 + math.exp(-log_odds)) for log_odds in (rule.on, rule.off))
     likely = "more likely than not" if rule.on == 0.0 else f"with a probability of {sure:.1%} or more"
+    proof = burden_in_words(rule.burden).replace(", and ", ", and that is ", 1)
     return (
-        f"Alarm: over the last {rule.window:,} events, looked at every {rule.stride:,}, when the cost is {likely} above "
-        f"{priced(bundle.tolerable or 0.0, bundle.unit)}{burden_in_words(rule.burden)}; cleared where that has a probability "
-        f"below {off:.0%}. {_promise(bundle, rate)}"
+        f"Alarm: every {rule.stride:,} events, over the last {rule.window:,}, when the cost is {likely} above "
+        f"{priced(bundle.tolerable or 0.0, bundle.unit)}{proof}. {_promise(bundle, rate)} Once on, it is cleared when the chance "
+        f"that the cost is above falls below {off:.0%}."
     )
 
 

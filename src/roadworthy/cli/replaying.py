@@ -96,6 +96,11 @@ class Replayed:
         return last if last > SURE else None
 
     @property
+    def seemed_above(self) -> bool:
+        """Whether the cost of any window is more likely than not above the tolerable."""
+        return bool((self.estimates.exceedance[self.told] > 0.5).any())
+
+    @property
     def whole(self) -> bool:
         """Whether figures stand for all of the stream: every window has some, and the monitor never said that it cannot tell."""
         return bool(self.told.all()) and not any(alarm.kind == "cannot tell" for alarm in self.alarms)

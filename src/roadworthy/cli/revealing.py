@@ -72,7 +72,7 @@ def against(bundle: Bundle, found: Replayed) -> list[str]:
     if said.above:
         return [
             f"{limit} without an alarm; it lies within the interval in {said.windows - said.outside:,} of {said.windows:,}, so "
-            "that this may be chance, or not sure enough for an alarm."
+            "that the monitor knew it might be, and not surely enough for an alarm."
         ]
     return []
 

@@ -136,6 +136,7 @@ def alarm_rule(
             false_alarms=false_alarms,
             events_per_day=events_per_day,
             group_events=asked,
+            freely=dict(_noticed(seen, -math.inf)),
         ),
         stretch=stretch if by_stretch else 0,
         by_stretch=by_stretch,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from roadworthy.analysis.risk.between import in_words
 from roadworthy.monitor.calibration_warnings import FEW_CLEAN
+from roadworthy.monitor.due import costs_of
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
@@ -23,6 +24,8 @@ OFTEN = 0.5
 """How often an alarm rings for what is tolerable, from which on it is told."""
 CLEAN_IS_DEAR = "clean data cost "
 """How the remark begins on a rule that rings without shift, since clean data cost about as much as is tolerable."""
+NOTHING_GAINED = 0.03
+"""How much more often a kind must be noticed by an alarm that has nothing to prove, for more false alarms to be worth it."""
 MOST_TOLD = 1e9
 """Odds beyond which nobody is told a number."""
 NEAR_THE_MOST = 0.95
@@ -40,10 +43,12 @@ def rule_notes(
     events_per_day: float,
     group_events: int = 0,
     kept: bool = True,
+    freely: Mapping[str, float] | None = None,
 ) -> tuple[str, ...]:
     """Remarks on a rule that notices steps to a rate of shift so often, by kind; of those `not_due`, what they cost.
 
-    Where the stated rate of false alarms is not `kept`, that is all there is to say.
+    Where the stated rate of false alarms is not `kept`, that is all there is to say. `freely` is how often each kind would be
+    noticed by an alarm that had nothing to prove.
     """
     tolerable = estimator.tolerable
     assert tolerable is not None
@@ -60,7 +65,8 @@ def rule_notes(
     return (
         *within,
         f"of steps to {step:.0%} shift the alarm misses within two windows {said} (at {false_alarms} and "
-        f"{events_per_day:,.0f} events a day): {_advice(estimator, list(missed), group_events)}",
+        f"{events_per_day:,.0f} events a day): {_advice(estimator, missed, group_events, freely or {})}"
+        f"{_hardly_above(estimator, missed, freely or {}, step, tolerable)}",
     )
 
 
@@ -75,7 +81,7 @@ def when_it_rings(rule: AlarmRule, time: float = 1.0) -> str:
     >>> from roadworthy.monitor.alarms import AlarmRule
     >>> rule = AlarmRule(100, 50, 9.0, "1 per month", 1000.0)
     >>> when_it_rings(rule), when_it_rings(rule, 50.0)
-    ('alarm from 50%, even with 8,100 to 1 laid on no shift beforehand', 'no alarm can be given')
+    ('alarm from 50%, and 8,100 times as likely as no shift at all', 'no alarm can be given')
     """
     passes = rule.passes(time)
     if not passes:
@@ -88,13 +94,13 @@ def burden_in_words(burden: float) -> str:
     """What an alarm has to prove beyond that, as the end of a sentence; nothing where it need not.
 
     >>> burden_in_words(9.0), burden_in_words(0.1), burden_in_words(30.0)
-    (', even with 8,100 to 1 laid on no shift beforehand', '', ', even with over a billion to 1 laid on no shift beforehand')
+    (', and 8,100 times as likely as no shift at all', '', ', and over a billion times as likely as no shift at all')
     """
     odds = math.exp(min(burden, math.log(10 * MOST_TOLD)))
     if odds < 2.0:
         return ""
     told = "over a billion" if odds > MOST_TOLD else f"{float(f'{odds:.2g}'):,.0f}"
-    return f", even with {told} to 1 laid on no shift beforehand"
+    return f", and {told} times as likely as no shift at all"
 
 
 def _clean_is_dear(
@@ -182,7 +188,21 @@ def misses(noticed: float) -> str:
     return f"about one in {_WORDS[min(round(1 / missed), 10)]}" if missed > 0.05 else "hardly any"
 
 
-def _advice(estimator: Estimator, missed: Sequence[str], group_events: int) -> str:
+def _bound_by_limit(missed: Mapping[str, float], freely: Mapping[str, float]) -> list[str]:
+    """The kinds that are missed for their cost, which is hardly above the tolerable: no more false alarms would help."""
+    return [kind for kind, share in missed.items() if freely.get(kind, 1.0) < share + NOTHING_GAINED]
+
+
+def _hardly_above(
+    estimator: Estimator, missed: Mapping[str, float], freely: Mapping[str, float], step: float, tolerable: float
+) -> str:
+    """What those cost."""
+    costs = costs_of(estimator, step)
+    said = ", ".join(f"{step:.0%} of {kind} costs about {costs[kind]:.4g}" for kind in _bound_by_limit(missed, freely))
+    return f"; {said}, hardly above the tolerable {tolerable:.4g}" if said else ""
+
+
+def _advice(estimator: Estimator, missed: Mapping[str, float], group_events: int, freely: Mapping[str, float]) -> str:
     """What would help: more rows where there are few, else another window, other costs or other scores."""
     calibration = estimator.calibration
     few = [kind for kind in (calibration.kinds[0], *missed) if calibration.rows(kind) < FEW_ROWS]
@@ -191,5 +211,6 @@ def _advice(estimator: Estimator, missed: Sequence[str], group_events: int) -> s
         parts.append(f"add rows of {' and '.join(f'{kind} (there are {calibration.rows(kind)})' for kind in few)}")
     if not set(missed) <= set(few):
         differ = " and differ less between groups" if calibration.between and group_events else ""
-        parts += ["lengthen the window", "accept more false alarms", f"add supervisors that tell shift better{differ}"]
+        more = [] if len(_bound_by_limit(missed, freely)) == len(missed) else ["accept more false alarms"]
+        parts += ["lengthen the window", *more, f"add supervisors that tell shift better{differ}"]
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}, or {parts[-1]}"

@@ -271,7 +271,12 @@ def _no_alarm(bundle: Bundle, found: Replayed, tolerable: float) -> str:
     limit = priced(tolerable, bundle.unit)
     if found.above is None:
         where = "" if found.whole else ", as far as it can be told"
-        return f"No alarm: at no time was it sure enough that the cost is above {limit}{where}."
+        if not where and found.seemed_above and bundle.alarm:
+            return (
+                f"No alarm: where the cost seems above {limit}, that is not so much likelier than no shift at all; chance alone "
+                f"would do as much more often than {bundle.alarm.false_alarms}."
+            )
+        return f"No alarm: at no time was it likely enough that the cost is above {limit}{where}."
     why = (
         f"; it was set to ring {bundle.alarm.false_alarms} at most without shift, and asks for more"
         if bundle.alarm

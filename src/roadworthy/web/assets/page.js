@@ -366,7 +366,7 @@
     for (const key of document.querySelectorAll("figcaption i")) if (key.className in there) key.parentNode.hidden = !there[key.className];
     const r = shown[shown.length - 1];
     if (r) {
-      $("#figure-exceedance .plot").setAttribute("aria-label", `Chance that the risk is intolerable over time; now ${chance(r[watches()])}`);
+      $("#figure-exceedance .plot").setAttribute("aria-label", `Evidence for an alarm over time; now ${chance(r[watches()])}`);
       $("#figure-risk .plot").setAttribute("aria-label", `Risk over time; now ${amount(r.risk)} ${bundle.unit}`);
       $("#figure-accuracy .plot").setAttribute("aria-label", `Accuracy over time; now ${r.accuracy == null ? "unknown" : point(r.accuracy)}`);
     }
