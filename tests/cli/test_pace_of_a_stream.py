@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from roadworthy.cli.app import run
 from roadworthy.cli.stream_parts import Clock
 from roadworthy.monitor.alarms import AlarmRule
-from roadworthy.monitor.pace import faster_than_set, per_day, too_short_to_say
+from roadworthy.monitor.pace import other_than_set, per_day, too_short_to_say
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
@@ -98,7 +98,7 @@ def test_a_clock_spans_from_the_earliest_to_the_latest_by_whatever_pieces(times,
 def test_a_day_is_told_or_it_is_said_why_not_and_never_both(events, span):
     pace = per_day(events, span)
     assert (pace is None) == (span < 3600.0 or events < 1000)
-    said = too_short_to_say(RULE, events, span) if pace is None else faster_than_set(RULE, pace)
+    said = too_short_to_say(RULE, events, span) if pace is None else other_than_set(RULE, pace)
     assert (said is not None) == (events / span * 86_400 > 2 * RULE.events_per_day)
 
 
@@ -116,3 +116,11 @@ def test_an_alarm_is_not_set_for_a_day_made_of_seconds(cli, tmp_path, span, rate
     assert found["alarm"]["events_per_day"] == pytest.approx(rate)
     (said,) = [note for note in found["notes"] if "--events-per-day" in note]
     assert said == f"false alarms are counted at {rate:,.0f} events a day, {whence}; set yours with --events-per-day"
+
+
+def test_a_stream_far_slower_than_the_alarm_was_set_for_is_told():
+    assert other_than_set(RULE, 60.0) is None
+    said = other_than_set(RULE, 40.0)
+    assert said is not None and said.startswith(
+        "the stream brings 40 events a day, and the alarm was set for 1,000: it asks for"
+    )

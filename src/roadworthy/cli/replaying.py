@@ -283,7 +283,7 @@ def _outcomes(known: int, events: int, *, asked: bool) -> list[str]:
 def _stream_notes(bundle: Bundle, time: float, events: int, span: float | None) -> list[str]:
     """What the monitor would say about a stream that remembers, or that is faster than it was told."""
     from roadworthy.cli.cautions import set_yours
-    from roadworthy.monitor.pace import faster_than_set, per_day, too_short_to_say
+    from roadworthy.monitor.pace import other_than_set, per_day, too_short_to_say
 
     notes, rule = [], bundle.alarm
     if time > 1.05:
@@ -294,7 +294,7 @@ def _stream_notes(bundle: Bundle, time: float, events: int, span: float | None) 
     if rule is not None and span is not None:
         pace = per_day(events, span)
         if pace is not None:
-            said = faster_than_set(rule, pace)
+            said = other_than_set(rule, pace)
         elif said := too_short_to_say(rule, events, span):
             said += f"; {set_yours(bundle, 'events_per_day', under='monitor')}"
         notes += [said] if said else []

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 DAY, HOUR = 86_400.0, 3_600.0
 ENOUGH = 1000
 """Events from which on, and the hour that they must span, it is said how fast they come."""
-FASTER = 2.0
-"""How many times as many events a day as the alarm was set for are worth a word."""
+FASTER, SLOWER = 2.0, 20.0
+"""How many times as many events a day as the alarm was set for are worth a word, and how many times as few."""
 
 
 def per_day(events: int, span: float) -> float | None:
@@ -28,14 +28,14 @@ def per_day(events: int, span: float) -> float | None:
     return events / span * DAY if events >= ENOUGH and span >= HOUR else None
 
 
-def faster_than_set(rule: AlarmRule, pace: float) -> str | None:
-    """What follows where so many events a day are many more than the alarm was set for; None where they are not."""
-    if pace <= FASTER * rule.events_per_day:
-        return None
-    return (
-        f"the stream brings {float(f'{pace:.3g}'):,.0f} events a day, and the alarm was set for {rule.events_per_day:,.0f}: expect "
-        f"{pace / rule.events_per_day:.1f} times as many false alarms as {rule.false_alarms}"
-    )
+def other_than_set(rule: AlarmRule, pace: float) -> str | None:
+    """What follows where so many events a day are many more, or far fewer, than the alarm was set for; None where they are not."""
+    brings = f"the stream brings {float(f'{pace:.3g}'):,.0f} events a day, and the alarm was set for {rule.events_per_day:,.0f}"
+    if pace > FASTER * rule.events_per_day:
+        return f"{brings}: expect {pace / rule.events_per_day:.1f} times as many false alarms as {rule.false_alarms}"
+    if pace < rule.events_per_day / SLOWER:
+        return f"{brings}: it asks for more proof than {rule.false_alarms} takes here, and notices less than it could"
+    return None
 
 
 def too_short_to_say(rule: AlarmRule, events: int, span: float) -> str | None:

@@ -11,7 +11,7 @@ from roadworthy.monitor.calibration_warnings import in_short
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.labels import Audited
 from roadworthy.monitor.looks import LEAST_SCORED, too_few
-from roadworthy.monitor.pace import DAY, ENOUGH, HOUR, faster_than_set, lasting
+from roadworthy.monitor.pace import DAY, ENOUGH, HOUR, other_than_set, lasting
 from roadworthy.monitor.risk_state import RiskState, figures
 from roadworthy.monitor.windows import Reading
 
@@ -123,9 +123,9 @@ def _general_notes(bundle: Bundle, state: State, time: float) -> list[str]:
         if behind is not None:
             notes.append(behind)
         pace = _events_per_day(state)
-        faster = None if pace is None else faster_than_set(rule, pace)
-        if faster is not None:
-            notes.append(faster)
+        other = None if pace is None else other_than_set(rule, pace)
+        if other is not None:
+            notes.append(other)
     notes.extend(_late_notes(state))
     if state.taken.ahead:
         notes.append(f"{_refused(state.taken.ahead)} as ahead of the clock: look at the clocks")
