@@ -62,8 +62,8 @@ def test_the_burden_is_read_between_the_tabled_times_and_beyond_them_the_window_
 
 
 def test_a_rule_without_a_burden_has_none_at_any_time_and_stays_so_in_a_file():
-    found = rule(burden=-math.inf, on=3.7, by_time=((1.0, -math.inf), (100.0, -math.inf)))
-    assert found.burden_at(30.0) == -math.inf and found.off == 0.0
+    found = rule(burden=-math.inf, on=3.7, off=0.0, by_time=((1.0, -math.inf), (100.0, -math.inf)))
+    assert found.burden_at(30.0) == -math.inf
     assert AlarmRule.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
 
 
@@ -96,6 +96,7 @@ def test_rules_that_cannot_work_are_refused():
         {"window": 1},
         {"events_per_day": 0.0},
         {"group_events": -1},
+        {"off": 0.1},
         {"false_alarms": "never"},
     ):
         with pytest.raises(ValueError):

@@ -110,6 +110,7 @@ def test_other_files_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
+        (lambda r: r["self_test"]["expected"]["figures"].update(evidence=0.123), "evidence is"),
         (lambda r: r["self_test"]["expected"]["figures"].update(rate=0.123), "rate is"),
         (lambda r: r["self_test"]["expected"]["cells"].__setitem__(0, 1), "cells are"),
         (lambda r: r["self_test"]["expected"]["taken"].__setitem__(0, 1), "taken are"),

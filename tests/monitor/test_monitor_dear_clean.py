@@ -70,3 +70,18 @@ def test_nobody_is_told_to_tolerate_more_than_everything():
     calibration = calibrate({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, np.zeros(600, dtype=bool))
     (note,) = rule_of(calibration, 0.995).notes
     assert "raise the tolerable" not in note and "look at the outcomes" in note
+
+
+def test_an_alarm_is_cleared_though_clean_windows_look_nearly_as_dear_as_is_tolerable(two_kinds):
+    bundle = Bundle.compile(two_kinds, accuracy_tree(), subject="s", tolerable=0.07, windows=Windows((100,)))
+    assert bundle.alarm is not None and -1.0 < bundle.alarm.off <= 0.0 and not bundle.alarm.notes
+    rng, monitor = np.random.default_rng(2), Monitor(bundle)
+    for part in (rng.normal(size=1000), rng.normal(2.0, size=500), rng.normal(size=2000)):
+        monitor.update(Events(None, None, columns={"energy": part}))
+    kinds = [alarm.kind for alarm in monitor.alarms]
+    assert kinds[0] == "raised" and "cleared" in kinds
+
+
+def test_that_an_alarm_is_hardly_cleared_is_said(two_kinds):
+    bundle = Bundle.compile(two_kinds, accuracy_tree(), subject="s", tolerable=0.1, prior=(100.0, 100.0))
+    assert bundle.alarm is not None and "once on, the alarm is hardly cleared" in " ".join(bundle.alarm.notes)

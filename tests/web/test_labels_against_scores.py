@@ -55,4 +55,4 @@ def test_where_nothing_can_be_told_no_figure_is_given(made, tmp_path):
     for window in counting.windows():
         of_all = set(views.FIGURES) - {"alarm_log_odds"}
         assert window["cannot_tell"] is None and all(window[name] is not None for name in of_all)
-        assert (window["alarm_log_odds"] is not None) == (window["window"] == views.watched(made))
+        assert (window["alarm_log_odds"] is not None) == (window["window"] == made.watched)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from roadworthy.monitor import Alarm, Bundle, Events, Monitor
 from roadworthy.web import views
 from roadworthy.web.counting import Counting
 from roadworthy.web.ledger import Ledger
-from roadworthy.web.readings import AT_ONCE, MOST, due, readings
+from roadworthy.web.readings import AT_ONCE, MOST, _on, due, readings
 
 
 def monitor_of(made: Bundle, n: int) -> Monitor:
@@ -116,3 +117,10 @@ def test_no_gauge_has_a_figure_that_cannot_be_relied_on(bundle_path, tmp_path):
             assert numbers[f'roadworthy_{name}{{window="100"}}'] == "NaN", name
         assert numbers['roadworthy_unscored{window="100"}'] == "1"
         assert numbers['roadworthy_n{window="100"}'] == "99"
+
+
+def test_whether_the_scores_alarm_was_on_is_known_after_one_by_labels():
+    said = [Alarm(0.0, 10, "raised"), Alarm(0.0, 20, "raised", by_labels=1), Alarm(0.0, 30, "cleared", by_labels=2)]
+    told = SimpleNamespace(alarms=[*said, Alarm(0.0, 40, "raised", by_labels=3)])
+    assert [_on(told, event) for event in (5, 10, 25, 30, 45)] == [False, True, True, False, True]
+    assert [_on(told, event, by_labels=False) for event in (5, 10, 25, 30, 45)] == [False, True, True, False, False]

@@ -3,10 +3,10 @@
 An alarm rings where the risk is more likely than not above the tolerable, even if no shift at all is taken to be so many times
 likelier beforehand. How many times is the *burden* (its logarithm), found before release such that clean streams ring as seldom
 as stated. The probability alone would not do: how dear an unseen kind of shift is stays in doubt however plain the shift is, and
-a threshold that chance seldom reaches is then one that shift seldom reaches as well (`docs/decisions/0012`).
+a level that chance seldom reaches is then one that shift seldom reaches as well (`docs/decisions/0012`).
 
 Once it rings the burden is lifted: an alarm is cleared where the risk is likely tolerable, and not before (hysteresis, so that a
-value near the threshold does not ring again and again). Where events are autocorrelated (tau of them say as much as one), a
+value near even odds does not ring again and again). Where events are autocorrelated (tau of them say as much as one), a
 window holds fewer independent events; the burden that keeps the stated rate is then another one, from a table. Where a window
 says too little, a longer stretch is read beside it, one that holds as many independent events as it takes to notice a step; and
 where even the longest says too little, no alarm is raised, and that is said.
@@ -38,7 +38,7 @@ DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.436875, "year": 365
 LIKELIER = 0.0
 """The log-odds from which on an alarm rings: it means that the risk is more likely than not above the tolerable."""
 GAP = 1.0
-"""An alarm is cleared where it is more likely than not that the risk is tolerable, and by so much below the threshold at least."""
+"""An alarm is cleared so much below where it is raised, unless clean windows seldom get there."""
 LONGEST = 16_384
 """Events that are read at most, however alike they are: as many are always held."""
 LONGER = 2
@@ -83,6 +83,8 @@ class AlarmRule:
     events_per_day: float
     on: float = LIKELIER
     """The log-odds from which on it then rings."""
+    off: float = LIKELIER - GAP
+    """The log-odds, without any burden, below which it is cleared."""
     by_time: tuple[tuple[float, float], ...] = ()
     """(autocorrelation time, burden) for streams whose events are not independent. Beyond the last one a window says too little to
     raise an alarm."""
@@ -112,13 +114,10 @@ class AlarmRule:
             )
         if not self.events_per_day > 0:
             raise ValueError(f"events per day must be positive, found {self.events_per_day}")
+        if not self.off <= self.on:
+            raise ValueError(f"an alarm is cleared no higher than it is raised, found off {self.off}, on {self.on}")
         if self.group_events < 0:
             raise ValueError(f"events of a group are 0 or more, found {self.group_events}")
-
-    @property
-    def off(self) -> float:
-        """The log-odds, without any burden, below which an alarm is cleared."""
-        return min(0.0, self.on - GAP)
 
     @property
     def per_event(self) -> float:
@@ -227,7 +226,7 @@ class Alarm:
     by_labels: int = 0
     """Which of the alarms by labels it is, 1 the first; 0: an alarm by the scores."""
     alarm_log_odds: float | None = None
-    """What the alarm watched: the log-odds with its burden of proof where it was raised, without where it was cleared."""
+    """What the alarm watched: the log-odds with its burden of proof where it was not on, without where it was."""
 
 
 def _between(points: tuple[tuple[float, float], ...], time: float) -> float:

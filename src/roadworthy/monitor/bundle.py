@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
     from roadworthy.analysis.risk.tree import Tree
 
-FORMAT = "roadworthy bundle 1"
+FORMAT = "roadworthy bundle 2"
 MADE_AT = "made_at"
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 WATCH_DRAWS, WATCH_RATES = 64, 51
@@ -126,6 +126,11 @@ class Bundle:
         return "; ".join((f"rows: {rows}", *calibration.notes, *map(str, self.made.get("notes", ()))))
 
     @property
+    def watched(self) -> str:
+        """The name of the window that the alarm watches, and that is shown first; the shortest where there is none."""
+        return str(self.alarm.window if self.alarm else min(self.windows.lengths))
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What must be known before any figure is believed, each with what to do about it."""
         return tuple(map(str, self.made.get("warnings", ())))
@@ -182,7 +187,7 @@ class Bundle:
         draws: int = 100,
         seed: int = 0,
     ) -> Bundle:
-        """A bundle with its alarm's threshold (where something is called tolerable), its forecast and its self-test.
+        """A bundle with its alarm's burden of proof (where something is called tolerable), its forecast and its self-test.
 
         Without `alarm_window` the alarm watches the shortest of the windows that notices a step to 30% shift at the stated rate of
         false alarms. It allows for clean data that differ between groups where `group_events` of one come in a row: nobody else

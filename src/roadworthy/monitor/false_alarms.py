@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roadworthy.monitor.alarms import LIKELIER, LONGEST, AlarmRule, alarms_per_day
+from roadworthy.monitor.alarms import GAP, LIKELIER, LONGEST, AlarmRule, alarms_per_day
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.due import costs_of
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.rule_notes import rule_notes
 from roadworthy.monitor.stretches import enough_events, tried_times
-from roadworthy.monitor.tails import FEW, Tails, mixtures
+from roadworthy.monitor.tails import CERTAIN, FEW, MIXTURES, Tails, counted, mixtures
 from roadworthy.monitor.worlds import UNLUCKY, UNLUCKY_TOO, Swaying, clean_worlds, mean_scores, stream, unlucky_worlds
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ FEWEST = 5
 _JUST_BELOW = 0.999
 SURE = math.log(0.975 / 0.025)
 """Where an alarm rings that cannot keep its rate: the upper end of a 95% interval is then above the tolerable."""
+CLEARED = 0.9
+"""The share of clean windows that clear an alarm which is on, if the log-odds at which it is raised are high enough for it."""
 MUTE = 0.5
 """An alarm that notices steps of no kind so often is no alarm."""
 QUIET = 0.9
@@ -115,16 +117,19 @@ def alarm_rule(
         by_time.append((time, tails.burden(accepted, time=time)))
     by_stretch = tuple((time, tails.burden(per_event / 2.0, length=length, time=time)) for time, length in tried)
     longer = _quietened(replace(watched, window=stretch), worlds, seed)
-    quiet = _hushed(watched, worlds, burden, seed)
+    quiet, carried = _hushed(watched, worlds, burden, seed)
     if by_stretch:
-        lower = _hushed(longer, worlds, min(burden for _, burden in by_stretch), seed)
-        quiet = min(quiet[0], lower[0]), min(quiet[1], lower[1])
+        lower, by_longer = _hushed(longer, worlds, min(burden for _, burden in by_stretch), seed)
+        quiet, carried = (min(quiet[0], lower[0]), min(quiet[1], lower[1])), carried or by_longer
+    above = _clean_log_odds(watched, worlds, seed)
+    off = float(np.clip(np.quantile(above, CLEARED), LIKELIER - GAP, LIKELIER))
     return AlarmRule(
         watched.window,
         watched.stride,
         burden,
         false_alarms,
         float(events_per_day),
+        off=off,
         by_time=tuple(by_time),
         quiet=quiet,
         detects=detects,
@@ -137,6 +142,8 @@ def alarm_rule(
             events_per_day=events_per_day,
             group_events=asked,
             freely=dict(_noticed(seen, -math.inf)),
+            cleared=float((above < off).mean()),
+            carried=carried and burden < CERTAIN,
         ),
         stretch=stretch if by_stretch else 0,
         by_stretch=by_stretch,
@@ -162,6 +169,7 @@ def _rule_that_rings(
         false_alarms,
         float(events_per_day),
         on=SURE,
+        off=LIKELIER,
         by_time=((1.0, -math.inf), (float(LONGEST), -math.inf)),
         detects=detects,
         notes=rule_notes(
@@ -231,15 +239,22 @@ def _most(detects: Sequence[tuple[str, float]], not_due: Collection[str]) -> flo
 
 
 def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:
-    """With the level above which most alarms of clean streams lie, to find the threshold at little cost."""
+    """With the level above which most alarms of clean streams lie, to find the burden at little cost."""
     rng = np.random.default_rng([seed, 5])
     windows = [stream(world, watched.window, rng) for world in worlds[:FEW]]
     shift, error = mean_scores(watched.scores, windows)
     return replace(watched, quiet=(float(np.quantile(shift, QUIET)), float(np.quantile(error, QUIET))))
 
 
-def _hushed(watched: Watched, worlds: Floats, burden: float, seed: int) -> tuple[float, float]:
-    """The levels below which no window comes near an alarm.
+def _clean_log_odds(watched: Watched, worlds: Floats, seed: int) -> Floats:
+    """Of clean windows, without any burden: what an alarm that is on is cleared by."""
+    rng = np.random.default_rng([seed, 7])
+    windows = [stream(world, watched.window, rng) for world in worlds[:FEW]]
+    return watched.estimator.odds(counted(windows, len(watched.scores.shift))).above
+
+
+def _hushed(watched: Watched, worlds: Floats, burden: float, seed: int) -> tuple[tuple[float, float], bool]:
+    """The levels below which no window comes near an alarm, and whether windows of nothing but shift carry the burden.
 
     Windows with a little and with much of every kind of shift say which shift scores go with log-odds down to two below it; clean
     windows with more and more of the cells in which most errors are expected say which expected errors do.
@@ -251,7 +266,10 @@ def _hushed(watched: Watched, worlds: Floats, burden: float, seed: int) -> tuple
     kinds = [rows.sum(axis=0) + 1e-9 for rows in watched.estimator.calibration.table[1:]]
     shifted = mixtures(watched, worlds, kinds, length=watched.window, seed=seed)
     bad = mixtures(watched, worlds, [worst], length=watched.window, seed=seed)
-    near = shifted.shift[shifted.odds.judged(burden) >= LIKELIER - NEAR]
+    judged = shifted.odds.judged(burden)
+    near = shifted.shift[judged >= LIKELIER - NEAR]
     # No mean error exceeds 1: where nothing comes near, no level is needed.
     errors = bad.error[bad.odds.judged(burden) >= LIKELIER - NEAR]
-    return float(near.min()) if len(near) else watched.quiet[0], float(errors.min(initial=2.0))
+    levels = float(near.min()) if len(near) else watched.quiet[0], float(errors.min(initial=2.0))
+    nothing_but = judged.reshape(len(kinds), len(MIXTURES), -1)[:, -1] >= LIKELIER
+    return levels, bool(nothing_but.mean(axis=1).max() >= MUTE)

@@ -39,7 +39,7 @@ def too_few(calibration: Calibration, scored: int, events: int, *, lacking: Sequ
 
 @dataclass(frozen=True)
 class Watched:
-    """What is watched, and how: everything about an alarm but its thresholds."""
+    """What is watched, and how: everything about an alarm but what it has to prove."""
 
     estimator: Estimator
     scores: CellScores

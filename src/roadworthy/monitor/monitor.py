@@ -324,13 +324,8 @@ class Monitor:
         told = states_of(self.bundle, said, state=self.state, time=self.autocorrelation_time, alarm=self.alarm)
         if not past:
             value = self.alarm_log_odds_at(self.state.counted, on=self._watching.active)
-            return [replace(one, alarm_log_odds=value) if one.window == self.watched else one for one in told]
+            return [replace(one, alarm_log_odds=value) if one.window == self.bundle.watched else one for one in told]
         return [replace(one, alarm=self._alarm_at(span.end)) for one, span in zip(told, said, strict=True)]
-
-    @property
-    def watched(self) -> str:
-        """The name of the window that the alarm watches; the shortest where there is none."""
-        return str(self.bundle.alarm.window if self.bundle.alarm else min(self.bundle.windows.lengths))
 
     def alarm_log_odds_at(self, event: int, *, on: bool) -> float | None:
         """What the alarm watched after so many events, where it was on or not; None where there is none, or nothing to read."""
@@ -344,7 +339,7 @@ class Monitor:
     def _chosen(self, window: int | str | None) -> str:
         if window is not None:
             return self.bundle.windows.checked(window)
-        return self.watched
+        return self.bundle.watched
 
     def _bucket_at(self, time: float) -> list[Spoken]:
         for (start, end), counts in self.state.buckets.spans():

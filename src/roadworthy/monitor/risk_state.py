@@ -88,7 +88,7 @@ class RiskState:
     notes: tuple[str, ...]
     alarm_log_odds: float | None = None
     """What the alarm watches, of its own window: the log-odds that the risk is above the tolerable, with the burden of proof of an
-    alarm that is not on. It rings from the rule's `on` on, and is cleared below its `off`."""
+    alarm that is not on. At a look, every `stride` events, it rings from the rule's `on` on, and is cleared below its `off`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -22,6 +22,8 @@ ENOUGH, FEW_ROWS = 0.9, 100
 """How often a step should be noticed; rows of a kind below which more of them come first."""
 OFTEN = 0.5
 """How often an alarm rings for what is tolerable, from which on it is told."""
+SELDOM = 0.3
+"""The share of clean windows that would clear an alarm, below which that is told."""
 CLEAN_IS_DEAR = "clean data cost "
 """How the remark begins on a rule that rings without shift, since clean data cost about as much as is tolerable."""
 NOTHING_GAINED = 0.03
@@ -44,11 +46,14 @@ def rule_notes(
     group_events: int = 0,
     kept: bool = True,
     freely: Mapping[str, float] | None = None,
+    cleared: float = 1.0,
+    carried: bool = True,
 ) -> tuple[str, ...]:
     """Remarks on a rule that notices steps to a rate of shift so often, by kind; of those `not_due`, what they cost.
 
     Where the stated rate of false alarms is not `kept`, that is all there is to say. `freely` is how often each kind would be
-    noticed by an alarm that had nothing to prove.
+    noticed by an alarm that had nothing to prove; `cleared`, the share of clean windows by which one that is on is cleared; where
+    the burden is not `carried`, no shift rings, however much it is.
     """
     tolerable = estimator.tolerable
     assert tolerable is not None
@@ -58,6 +63,19 @@ def rule_notes(
         return (_clean_is_dear(estimator, detects, tolerable, false_alarms),)
     rings = {kind: share for kind, share in detects if kind in not_due and share > OFTEN}
     within = (*_within(estimator, not_due, rings, step, tolerable), *_between(estimator, group_events))
+    if not carried:
+        within = (
+            *within,
+            "no shift rings, however much it is: clean data differ among themselves as much as shift does",
+        )
+    if cleared < SELDOM:
+        clean, low, high = estimator.forecast(0.0)
+        within = (
+            *within,
+            f"once on, the alarm is hardly cleared: windows without shift look as if they might cost more than is tolerable (clean "
+            f"data cost {_said(clean)}, {_said(low)} to {_said(high)}, and {_said(tolerable)} is tolerable); raise the tolerable "
+            "cost, or calibrate on more clean rows",
+        )
     missed = {kind: share for kind, share in detects if share < ENOUGH and kind not in not_due}
     if not missed:
         return within

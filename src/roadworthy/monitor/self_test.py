@@ -63,8 +63,16 @@ def outcome(bundle: Bundle, record: dict[str, Any]) -> dict[str, Any]:
         "cells": cells.tolist(),
         "taken": list(taken),
         "counts": [[int(i), int(total[i])] for i in np.flatnonzero(total)],
-        "figures": {name: getattr(risk, name) for name in _SMOOTH},
+        "figures": {name: getattr(risk, name) for name in _SMOOTH} | _watched(bundle, total),
     }
+
+
+def _watched(bundle: Bundle, counts: np.ndarray) -> dict[str, float]:
+    """What the alarm would make of these events."""
+    if bundle.alarm is None:
+        return {}
+    odds = bundle.watch.odds(counts[: bundle.calibration.cells])  # behind them stands how many have no place
+    return {"watched": float(odds.above[0]), "evidence": float(odds.evidence[0])}
 
 
 def failure(bundle: Bundle) -> str | None:

@@ -11,7 +11,7 @@ from roadworthy.monitor.calibration_warnings import in_short
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.labels import Audited
 from roadworthy.monitor.looks import LEAST_SCORED, too_few
-from roadworthy.monitor.pace import DAY, ENOUGH, HOUR, other_than_set, lasting
+from roadworthy.monitor.pace import DAY, ENOUGH, HOUR, lasting, other_than_set
 from roadworthy.monitor.risk_state import RiskState, figures
 from roadworthy.monitor.windows import Reading
 

@@ -1,6 +1,6 @@
 """How long a stretch an alarm reads where events resemble each other: as long as it takes to hold enough independent ones.
 
-A window of 300 events of which 19 say as much as one holds 16 independent events: no threshold that keeps clean streams quiet is
+A window of 300 events of which 19 say as much as one holds 16 independent events: no burden that keeps clean streams quiet is
 passed by a step to 30% shift. What can be noticed at all takes n independent events, and n times the autocorrelation time of
 them are read, at most as many as a window of independent events has. n is found for the mean shift score, taken to be normal
 (z for the false alarms, 0.84 for four steps in five that are noticed as soon as they fill the stretch):
@@ -9,7 +9,7 @@ them are read, at most as many as a window of independent events has. n is found
 
 with s_0 and s_1 the deviation of the score without shift and at the rate r, d the distance of the means of shifted and clean
 events, u what clean may lie higher than its calibration counts say, by chance or in a hard group, and r_t the rate that is still
-tolerable. It need not be exact: the threshold of the stretch is found by simulation.
+tolerable. It need not be exact: the burden of the stretch is found by simulation.
 
 >>> [(round(time), length) for time, length in tried_times(300, 100)]
 [(6, 100), (31, 100), (164, 100), (328, 50)]
@@ -71,7 +71,7 @@ def enough_events(watched: Watched, worlds: Floats, per_event: float, *, step: f
 
 
 def tried_times(window: int, stretch: int) -> tuple[tuple[float, int], ...]:
-    """Autocorrelation times for which a threshold of the stretch is found, and the independent events it then holds.
+    """Autocorrelation times for which a burden of the stretch is found, and the independent events it then holds.
 
     From where it is longer enough than the window up to the longest that is read, and beyond that to where it holds half as many.
     """

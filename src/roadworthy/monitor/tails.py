@@ -57,7 +57,7 @@ class Scale:
         return cls(np.sort(found.shift[told]), np.sort(evidence[told]))
 
     def score_of(self, evidence: float) -> float:
-        """On the scale of the shift score; beyond all windows it goes on as at its end."""
+        """On the scale of the shift score; beyond all windows it goes on, one for one."""
         return float(np.interp(evidence, self.evidence, self.score)) + max(0.0, evidence - float(self.evidence[-1]))
 
     def evidence_of(self, score: float) -> float:
@@ -137,8 +137,9 @@ class Tails:
         rng = np.random.default_rng([self.seed, 4])
         worlds = self.worlds[np.arange(FEW) % len(self.worlds)]
         windows = [stream(world, length, rng) for world in self.swaying.harder(worlds, np.linspace(0.0, HARDEST, FEW))]
-        odds = self.watched.estimator.odds(counted(windows, len(self.watched.scores.shift)))
-        return Scale(np.sort(mean_scores(self.watched.scores, windows)[0]), np.sort(odds.evidence))
+        evidence = self.watched.estimator.odds(counted(windows, len(self.watched.scores.shift))).evidence
+        told = evidence < CERTAIN
+        return Scale(np.sort(mean_scores(self.watched.scores, windows)[0][told]), np.sort(evidence[told]))
 
     def _loudest(self, streams: Sequence[np.ndarray], ends: np.ndarray, length: int) -> tuple[float, float]:
         """The scores above which the windows lie that give the most evidence: the others need not be worked out."""

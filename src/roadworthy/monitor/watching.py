@@ -161,14 +161,13 @@ class Watching:
         self._next_look = (state.counted // self.rule.stride + 1) * self.rule.stride
         if held < self.rule.window or state.counted < self._first:
             return
-        ends = [held]
         seen = int(np.searchsorted(np.maximum.accumulate(state.arrivals.time), seen_by_all, side="right"))
-        if self.rule.window <= seen < held:
-            ends.append(seen)
-        # The riskier of the two: only where both are tolerable is an alarm not raised, or cleared.
-        odds = self.bundle.watch.odds(np.stack([self._counts(state, end) for end in ends]), shrink=self._shrink()).above
+        ends = np.array([seen, held] if self.rule.window <= seen < held else [held])
         warned = any(other.active for other in others)
-        self._walk(state, np.array([state.counted]), np.array([ends[int(odds.argmax())]]), warned=warned)
+        # The riskier of the two: only where both are tolerable is an alarm not raised, or cleared.
+        _, values = self._passed(state, ends, lifted=self.active or warned, whole=True)
+        riskier = int(values.max(axis=0, initial=-math.inf).argmax())
+        self._walk(state, np.array([state.counted]), ends[riskier : riskier + 1], warned=warned)
         if not self.active:
             self.alarmed.since = None
 
@@ -357,7 +356,9 @@ class Watching:
         self, state: State, position: int, end: int, kind: str, reason: str = "", *, read: Pass | None = None
     ) -> None:
         assert self.rule is not None
-        length, burden = read or Pass(self.rule.window, -math.inf)
+        # An alarm that is on, and so one that is cleared, has nothing to prove.
+        alone = -math.inf if self.active else self.rule.burden_at(self.time)
+        length, burden = read or Pass(self.rule.window, alone)
         when = state.arrivals.newest(end)
         if kind == "cannot tell":
             self.mute = True
@@ -370,7 +371,8 @@ class Watching:
             odds = self.bundle.watch.odds(counts, shrink=shrink)
             log_odds, judged = float(odds.above[0]), float(odds.judged(burden)[0])
             figures = odds_to_probability(log_odds), float(found.risk[0]), log_odds
-            said = Alarm(when, position, kind, *figures, read=length, alarm_log_odds=judged)
+            watched = judged if math.isfinite(judged) else None
+            said = Alarm(when, position, kind, *figures, read=length, alarm_log_odds=watched)
         else:
             # That it is unlike anything calibrated is known, and that is why it rings; what it costs is not.
             said = Alarm(when, position, kind, reason=doubt if kind == "raised" else "", read=length)

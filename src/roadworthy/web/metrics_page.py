@@ -76,8 +76,19 @@ def metrics_page(
     page.add("roadworthy_events_counted", "gauge", "Events that the state holds, all starts together.", _one(counted))
     page.add("roadworthy_newest_event_seconds", "gauge", "Time of the latest event.", _one(_newest(counting)))
     windows = counting.windows()
+    watched = bundle.watched
+
+    def told(window: Mapping[str, Any], name: str) -> bool:
+        """What the alarm watches is told of its own window alone."""
+        return name != "alarm_log_odds" or window["window"] == watched
+
     for name, help in WINDOW_FIGURES:
-        page.add(f"roadworthy_{name}", "gauge", help, [({"window": w["window"]}, _relied(w, name)) for w in windows])
+        page.add(
+            f"roadworthy_{name}",
+            "gauge",
+            help,
+            [({"window": w["window"]}, _relied(w, name)) for w in windows if told(w, name)],
+        )
     for name, help in WINDOW_COUNTS:
         page.add(f"roadworthy_{name}", "gauge", help, [({"window": w["window"]}, w[name]) for w in windows])
     page.add(
@@ -162,8 +173,6 @@ def _relied(window: Mapping[str, Any], name: str) -> float | None:
     if name in ("exceedance", "log_odds", "alarm_log_odds") and window["tolerable"] is None:
         return None
     value: float | None = window[name]
-    if name == "alarm_log_odds" and value is None:
-        return None  # of one window alone, and only where the alarm can read it
     return math.nan if value is None else value
 
 

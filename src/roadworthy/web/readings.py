@@ -54,7 +54,7 @@ def readings(monitor: Monitor, before: int, *, at_once: int = AT_ONCE, now: floa
     ends = [len(state.recent) - (state.counted - number) for number in wanted]
     if not ends:
         return []
-    name, time = monitor.watched, monitor.autocorrelation_time
+    name, time = monitor.bundle.watched, monitor.autocorrelation_time
     cells, times, groups = state.recent.cell, state.recent.time, monitor.scores.group
     spoken = []
     for end in ends:
@@ -80,10 +80,12 @@ def _stride(monitor: Monitor) -> int:
 
 
 def _on(monitor: Monitor, event: int, *, by_labels: bool = True) -> bool:
-    """Whether an alarm was on after so many events; without those by labels, one by the scores."""
-    changes = [
-        alarm.kind
-        for alarm in monitor.alarms
-        if alarm.event <= event and alarm.kind in ("raised", "cleared") and (by_labels or not alarm.by_labels)
-    ]
-    return bool(changes) and changes[-1] == "raised"
+    """Whether an alarm was on after so many events; without those by labels, one by the scores.
+
+    None is said to be cleared before all are, so that what clears one clears the others.
+    """
+    since: list[bool] = []
+    for alarm in monitor.alarms:
+        if alarm.event <= event and alarm.kind in ("raised", "cleared"):
+            since = [*since, by_labels or not alarm.by_labels] if alarm.kind == "raised" else []
+    return any(since)

@@ -61,7 +61,7 @@ def bundle_view(bundle: Bundle) -> dict[str, Any]:
         "confidence": bundle.confidence,
         "scores": list(calibration.names),
         "windows": [{"window": name, "label": window_label(name)} for name in bundle.windows.names],
-        "watched": watched(bundle),
+        "watched": bundle.watched,
         "alarm": _alarm_rule(bundle),
         "forecast": None if forecast is None else asdict(forecast),
         "coverage": None if bundle.coverage is None else str(bundle.coverage),
@@ -76,11 +76,6 @@ def bundle_view(bundle: Bundle) -> dict[str, Any]:
         "lateness_s": bundle.lateness,
         "id_horizon": bundle.id_horizon,
     }
-
-
-def watched(bundle: Bundle) -> str:
-    """The name of the window that is shown first: the alarm's."""
-    return str(bundle.alarm.window if bundle.alarm else min(bundle.windows.lengths))
 
 
 def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:
@@ -113,7 +108,7 @@ def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
         "bundle": bundle.id,
         "tolerable": bundle.tolerable,
         "unit": bundle.unit,
-        "window": watched(bundle),
+        "window": bundle.watched,
     }
 
 

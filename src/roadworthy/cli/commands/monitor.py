@@ -163,7 +163,7 @@ def merge(
     if into is not None:
         kept(monitor, into)
     windows = [views.risk_view(monitor.risk(name)) for name in monitor.bundle.windows.names]
-    taken, watched = monitor.state.taken, views.watched(monitor.bundle)
+    taken, watched = monitor.state.taken, monitor.bundle.watched
     untold = monitor.cannot_tell or any(w["cannot_tell"] for w in windows if w["window"] == watched)
     code = exits.BREACHED if monitor.alarm else exits.INCONCLUSIVE if untold else exits.MET
     if json:
