@@ -110,7 +110,6 @@ def test_other_files_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        (lambda r: r["self_test"]["expected"]["figures"].update(evidence=0.123), "evidence is"),
         (lambda r: r["self_test"]["expected"]["figures"].update(rate=0.123), "rate is"),
         (lambda r: r["self_test"]["expected"]["cells"].__setitem__(0, 1), "cells are"),
         (lambda r: r["self_test"]["expected"]["taken"].__setitem__(0, 1), "taken are"),
@@ -216,3 +215,11 @@ def test_bundles_that_cannot_work_are_refused(calibration, watchful):
         Bundle("s", calibration, tree, alarm=watchful.alarm)
     with pytest.raises(BundleError, match="is not among"):
         Bundle("s", calibration, tree, alarm=watchful.alarm, tolerable=0.1, windows=Windows((7,)))
+
+
+def test_what_the_alarm_watches_is_part_of_the_self_test(watchful):
+    test = watchful.self_test
+    figures = {**test["expected"]["figures"], "evidence": test["expected"]["figures"]["evidence"] + 1.0}
+    assert failure(watchful) is None
+    changed = replace(watchful, self_test={**test, "expected": {**test["expected"], "figures": figures}})
+    assert str(failure(changed)).startswith("evidence is ")
