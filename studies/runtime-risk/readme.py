@@ -54,7 +54,7 @@ def errors(which: str, detectors: Sequence[str], kinds: Sequence[str]) -> str:
     def place(name: str) -> float:
         return float(at.get((name, "accuracy", kinds[-1]), ["9"])[0])
 
-    names = sorted({r["estimator"] for r in rows}, key=place)
+    names = sorted(sorted({r["estimator"] for r in rows}), key=place)  # ties stand in the order of their names
     lines = [[f"**{n}**" if n == "ours" else n, *(cell(n, t, k) for t, k in columns)] for n in names]
     return markdown(["estimator", *(f"{t}, {k}" for t, k in columns)], lines)
 
