@@ -294,8 +294,10 @@ def test_tiny_costs_keep_their_digits():
 def test_why_no_alarm_rang_where_the_cost_seemed_above_is_said(made):
     bundle = Bundle.load(made)
     said = {
-        seemed: _no_alarm(bundle, SimpleNamespace(above=None, whole=True, seemed_above=seemed), 0.5)
+        seemed: _no_alarm(bundle, SimpleNamespace(above=None, whole=True, seemed_above=seemed, events=1000), 0.5)
         for seemed in (True, False)
     }
     assert "that is not so much likelier than no shift at all" in said[True] and "more often than 1 per " in said[True]
+    short = _no_alarm(bundle, SimpleNamespace(above=None, whole=True, seemed_above=True, events=60), 0.5)
+    assert short == "No alarm: it reads the last 100 events, and there are 60."
     assert said[False].startswith("No alarm: at no time was it likely enough that the cost is above 0.500")

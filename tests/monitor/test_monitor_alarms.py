@@ -15,6 +15,7 @@ from synthetic_detectors import GAIN, synthetic
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import AlarmRule, Bundle, Events, Monitor, Windows
 from roadworthy.monitor.alarms import alarms_per_day, walk
+from roadworthy.monitor.autocorrelation import integrated_time
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.false_alarms import default_stride
 from roadworthy.monitor.looks import Watched
@@ -410,3 +411,14 @@ def test_a_tolerable_risk_that_clean_events_exceed_or_that_a_step_does_not_reach
 def test_there_is_no_time_between_window_and_stretch_at_which_nothing_is_read(calibration, window):
     found = Bundle.compile(calibration, accuracy_tree(), subject="s", tolerable=0.12, windows=Windows((window,))).alarm
     assert found.by_stretch and not any(found.beyond(time) for time in np.geomspace(1.0, 300.0, 200))
+
+
+@pytest.mark.parametrize("sources", [2, 3, 5, 16])
+def test_sources_that_take_turns_are_not_taken_for_independent_events(sources):
+    rng = np.random.default_rng(sources)
+    rho, n = 0.9, 32_768 // sources
+    noise = math.sqrt(1 - rho**2) * rng.normal(size=(n, sources))
+    turns = lfilter([1.0], [1.0, -rho], noise, axis=0).ravel()
+    alone = integrated_time(lfilter([1.0], [1.0, -rho], math.sqrt(1 - rho**2) * rng.normal(size=32_768)))
+    assert integrated_time(turns, window=300) > 0.6 * alone > 10.0
+    assert integrated_time(rng.normal(size=32_768)) < 1.3

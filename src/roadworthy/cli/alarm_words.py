@@ -53,7 +53,8 @@ def _promise(bundle: Bundle, rate: str) -> str:
     if rings_without_shift(rule.notes):
         return f"Without shift it rings as well, more often than {rate.removeprefix('at most ')}."
     if rows < FEW_TO_PROMISE:
-        return f"Without shift that should be {rate}, but {many(rows, 'clean row')} {_are(rows)} too few to promise it."
+        few = f"{many(rows, 'clean row')} {_are(rows)} too few"
+        return f"Without shift that should be {rate}, but {few} to promise it, or that it is soon cleared."
     return f"Without shift that is {rate}."
 
 

@@ -12,6 +12,9 @@ much larger as an autoregression's would be whose correlation of neighbours lies
 >>> rng = np.random.default_rng(0)
 >>> round(integrated_time(rng.normal(size=20_000)), 1), round(integrated_time(np.repeat(rng.normal(size=3_000), 10)), 0)
 (1.0, 11.0)
+>>> two = np.stack([np.repeat(rng.normal(size=1_500), 10) for _ in range(2)], axis=1).ravel()  # they take turns
+>>> bool(9.0 < integrated_time(two) < 14.0)
+True
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ FIRST, FEW = 64, 512
 """Scores below which not even an upper limit is known; below which there is an upper limit apart from the estimate."""
 SURE = 1.645
 """Standard errors of the correlation of neighbours up to that limit."""
+SOURCES, STANDS_OUT = 16, 5.0
+"""Sources that may take turns in a stream; and by how many standard errors a lag must stand out from all before it to be theirs."""
 CAUTION = 1.1
 """The time beyond 1 is taken so much larger, against leaving out the largest blocks, and by its standard error more."""
 
@@ -64,7 +69,12 @@ def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = ma
     if len(covariances) >= 4:
         order = np.argsort(_times(covariances, length))
         pooled = covariances[order[: max(1, math.ceil(KEEP * len(covariances)))]]
-    return _cautious(pooled.mean(axis=0), length, len(x), sure=sure)
+    found = _cautious(pooled.mean(axis=0), length, len(x), sure=sure)
+    turns = _turns(pooled.mean(axis=0), len(x))
+    if turns == 1:
+        return found
+    each = [integrated_time(x[i::turns], variance=variance) for i in range(turns)]
+    return max(found, *each)
 
 
 def time_of_all(scores: Floats) -> float:
@@ -90,6 +100,19 @@ def _cautious(covariance: Floats, length: int, n: int, *, sure: bool) -> float:
     # The relative variance of a sum over 5 tau lags is near 2 (2 * 5 tau + 1) / n (Sokal 1997).
     found = 1.0 + (CAUTION + float(np.sqrt(20.0 * time / n))) * (time - 1.0)
     return max(found, time * _doubt(covariance, n)) if sure and n < FEW else found
+
+
+def _turns(covariance: Floats, n: int) -> int:
+    """How many sources take turns: neighbours are then of different ones, and alike is who is so many events apart.
+
+    A sum that ends where neighbours are not alike would take such events for independent ones.
+    """
+    upto = min(SOURCES, len(covariance) - 1)
+    for lag in range(2, upto + 1):
+        before = max(0.0, float(covariance[1:lag].max()))
+        if covariance[lag] - before > STANDS_OUT * covariance[0] / math.sqrt(n):
+            return lag
+    return 1
 
 
 def _median(numbers: Floats) -> float:

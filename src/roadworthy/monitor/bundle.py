@@ -320,7 +320,9 @@ class Bundle:
         if not str(found).startswith(FORMAT.rpartition(" ")[0]):
             raise BundleError(f"{where} is no bundle{_of_the_run(where.parent)}")
         if found != FORMAT:
-            raise BundleError(f"{where} is not a bundle of this version: expected {FORMAT!r}, found {found!r}")
+            raise BundleError(
+                f"{where} is not a bundle of this version: expected {FORMAT!r}, found {found!r}; make it again"
+            )
         stated, made_at = record.pop("id", None), record.pop(MADE_AT, None)
         if stated != _digest(record):
             raise BundleError(

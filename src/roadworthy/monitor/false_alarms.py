@@ -121,7 +121,7 @@ def alarm_rule(
     if by_stretch:
         lower, by_longer = _hushed(longer, worlds, min(burden for _, burden in by_stretch), seed)
         quiet, carried = (min(quiet[0], lower[0]), min(quiet[1], lower[1])), carried or by_longer
-    above = _clean_log_odds(watched, worlds, seed)
+    above = _clean_log_odds(watched, unlucky, seed)
     off = float(np.clip(np.quantile(above, CLEARED), LIKELIER - GAP, LIKELIER))
     return AlarmRule(
         watched.window,
@@ -249,7 +249,7 @@ def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:
 def _clean_log_odds(watched: Watched, worlds: Floats, seed: int) -> Floats:
     """Of clean windows, without any burden: what an alarm that is on is cleared by."""
     rng = np.random.default_rng([seed, 7])
-    windows = [stream(world, watched.window, rng) for world in worlds[:FEW]]
+    windows = [stream(worlds[i % len(worlds)], watched.window, rng) for i in range(FEW)]
     return watched.estimator.odds(counted(windows, len(watched.scores.shift))).above
 
 

@@ -11,6 +11,7 @@ are as likely one post of it.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def per_day(events: int, span: float) -> float | None:
 
 def other_than_set(rule: AlarmRule, pace: float) -> str | None:
     """What follows where so many events a day are many more, or far fewer, than the alarm was set for; None where they are not."""
+    if rule.burden == -math.inf:
+        return None  # it keeps no rate, at whatever pace
     brings = f"the stream brings {float(f'{pace:.3g}'):,.0f} events a day, and the alarm was set for {rule.events_per_day:,.0f}"
     if pace > FASTER * rule.events_per_day:
         return f"{brings}: expect {pace / rule.events_per_day:.1f} times as many false alarms as {rule.false_alarms}"

@@ -28,6 +28,8 @@ CLEAN_IS_DEAR = "clean data cost "
 """How the remark begins on a rule that rings without shift, since clean data cost about as much as is tolerable."""
 NOTHING_GAINED = 0.03
 """How much more often a kind must be noticed by an alarm that has nothing to prove, for more false alarms to be worth it."""
+HARDLY = 1.1
+"""How many times the tolerable is hardly above it."""
 MOST_TOLD = 1e9
 """Odds beyond which nobody is told a number."""
 NEAR_THE_MOST = 0.95
@@ -207,7 +209,7 @@ def misses(noticed: float) -> str:
 
 
 def _bound_by_limit(missed: Mapping[str, float], freely: Mapping[str, float]) -> list[str]:
-    """The kinds that are missed for their cost, which is hardly above the tolerable: no more false alarms would help."""
+    """The kinds that do not look above the tolerable often enough: no more false alarms would help."""
     return [kind for kind, share in missed.items() if freely.get(kind, 1.0) < share + NOTHING_GAINED]
 
 
@@ -216,7 +218,8 @@ def _hardly_above(
 ) -> str:
     """What those cost."""
     costs = costs_of(estimator, step)
-    said = ", ".join(f"{step:.0%} of {kind} costs about {costs[kind]:.4g}" for kind in _bound_by_limit(missed, freely))
+    near = [kind for kind in _bound_by_limit(missed, freely) if costs[kind] < HARDLY * tolerable]
+    said = ", ".join(f"{step:.0%} of {kind} costs about {costs[kind]:.4g}" for kind in near)
     return f"; {said}, hardly above the tolerable {tolerable:.4g}" if said else ""
 
 

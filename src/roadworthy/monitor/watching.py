@@ -165,8 +165,12 @@ class Watching:
         ends = np.array([seen, held] if self.rule.window <= seen < held else [held])
         warned = any(other.active for other in others)
         # The riskier of the two: only where both are tolerable is an alarm not raised, or cleared.
-        _, values = self._passed(state, ends, lifted=self.active or warned, whole=True)
-        riskier = int(values.max(axis=0, initial=-math.inf).argmax())
+        lifted = self.active or warned
+        _, values = self._passed(state, ends, lifted=lifted, whole=True)
+        highest = values.max(axis=0, initial=-math.inf)
+        riskier = int(highest.argmax())
+        if lifted and highest[riskier] < self.rule.off:  # nor is one cleared while one of them cannot be told
+            riskier = next((i for i, why in enumerate(self._doubts(state, ends)) if why), riskier)
         self._walk(state, np.array([state.counted]), ends[riskier : riskier + 1], warned=warned)
         if not self.active:
             self.alarmed.since = None

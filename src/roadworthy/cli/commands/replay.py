@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -271,10 +272,13 @@ def _no_alarm(bundle: Bundle, found: Replayed, tolerable: float) -> str:
     limit = priced(tolerable, bundle.unit)
     if found.above is None:
         where = "" if found.whole else ", as far as it can be told"
-        if not where and found.seemed_above and bundle.alarm:
+        rule = bundle.alarm
+        if rule and found.events < rule.window:
+            return f"No alarm: it reads the last {rule.window:,} events, and there are {found.events:,}."
+        if not where and found.seemed_above and rule and math.isfinite(rule.burden):
             return (
                 f"No alarm: where the cost seems above {limit}, that is not so much likelier than no shift at all; chance alone "
-                f"would do as much more often than {bundle.alarm.false_alarms}."
+                f"would do as much more often than {rule.false_alarms}."
             )
         return f"No alarm: at no time was it likely enough that the cost is above {limit}{where}."
     why = (
