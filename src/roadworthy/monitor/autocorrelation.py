@@ -38,7 +38,7 @@ FIRST, FEW = 64, 512
 """Scores below which not even an upper limit is known; below which there is an upper limit apart from the estimate."""
 SURE = 1.645
 """Standard errors of the correlation of neighbours up to that limit."""
-SOURCES, STANDS_OUT = 16, 5.0
+SOURCES, STANDS_OUT = 8, 5.0
 """Sources that may take turns in a stream; and by how many standard errors a lag must stand out from all before it to be theirs."""
 CAUTION = 1.1
 """The time beyond 1 is taken so much larger, against leaving out the largest blocks, and by its standard error more."""
