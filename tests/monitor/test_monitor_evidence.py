@@ -33,12 +33,12 @@ def proven(judged: Stretch, tolerable: float, bar: float = BAR) -> bool:
     return walk(bets_on(judged, tolerable=tolerable, costs=(0.0, 1.0)), Start(), time=1.0, raised=bar).on
 
 
-def raised(judged: Stretch, tolerable: float, bar: float) -> int:
-    """How often the evidence reaches the bar, begun anew each time."""
-    bets = bets_on(judged, tolerable=tolerable, costs=(0.0, 1.0))
+def raised(judged: Stretch, tolerable: float, bar: float, *, on: str = "above") -> int:
+    """How often the evidence of a risk above the tolerable, or below, reaches the bar, begun anew each time."""
+    bets = getattr(bets_on(judged, tolerable=tolerable, costs=(0.0, 1.0)), on)
     at = found = 0
     while at < len(judged):
-        reached = np.flatnonzero(evidence._gathered(bets.above[:, at:], np.zeros(ROWS))[0] >= bar)
+        reached = np.flatnonzero(evidence._gathered(bets[:, at:], np.zeros(ROWS))[0] >= bar)
         if not len(reached):
             break
         at, found = at + int(reached[0]) + 1, found + 1
@@ -46,8 +46,13 @@ def raised(judged: Stretch, tolerable: float, bar: float) -> int:
 
 
 @pytest.mark.parametrize("tolerable", [0.003, 0.02, 0.1, 0.3, 0.5])
-@pytest.mark.parametrize("sample", ["all", "one in five", "what looks risky", "what looks risky alone"])
-def test_at_the_very_limit_it_is_reached_no_more_often_than_is_accepted(tolerable, sample):
+@pytest.mark.parametrize(
+    "sample",
+    ["all", "one in five", "what looks risky", "what looks risky alone", "what looks safe alone", "few or nearly all"],
+)
+@pytest.mark.parametrize("on", ["above", "below"])
+def test_at_the_very_limit_it_is_reached_no_more_often_than_is_accepted(tolerable, sample, on):
+    """Neither is it proven that the risk is above, nor, once it was, that it is below."""
     rng = np.random.default_rng([int(1000 * tolerable), len(sample)])
     n = 40_000
     risky = rng.random(n) < 0.2
@@ -58,11 +63,27 @@ def test_at_the_very_limit_it_is_reached_no_more_often_than_is_accepted(tolerabl
         "one in five": np.full(n, 0.2),
         "what looks risky": np.where(risky, 1.0, 0.1),
         "what looks risky alone": np.where(risky, 1.0, 0.0),
+        "what looks safe alone": np.where(risky, 0.0, 1.0),
+        "few or nearly all": np.where(rng.random(n) < 0.5, 0.1, 0.9),
     }[sample]
     with np.errstate(divide="ignore"):
         judged = drawn(rng.random(n) < expected, probability, rng)
     accepted = SELDOM * len(judged)
-    assert poisson.sf(raised(judged, tolerable, math.log(1 / SELDOM)) - 1, accepted) > 0.01
+    assert poisson.sf(raised(judged, tolerable, math.log(1 / SELDOM), on=on) - 1, accepted) > 0.01
+
+
+@pytest.mark.parametrize("on", ["above", "below"])
+@pytest.mark.parametrize("tolerable", [0.05, 0.12, 0.4])
+def test_at_the_very_limit_no_stake_gains_on_average(tolerable, on):
+    """Each stake by itself, the second set too, which takes labels that stand for many events to stand for fewer."""
+    rng = np.random.default_rng(int(1000 * tolerable))
+    wealth = []
+    for _ in range(600):
+        probability = np.where(rng.random(400) < 0.5, 0.1, 0.9)
+        bets = bets_on(drawn(rng.random(400) < tolerable, probability, rng), tolerable=tolerable, costs=(0.0, 1.0))
+        wealth.append(np.exp(getattr(bets, on).sum(axis=1)))
+    error = np.std(wealth, axis=0) / math.sqrt(len(wealth))
+    assert (np.mean(wealth, axis=0) <= 1.0 + 3.0 * error).all()
 
 
 def test_labels_whose_probabilities_differ_make_no_false_proof():
