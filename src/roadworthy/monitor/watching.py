@@ -259,7 +259,9 @@ class Watching:
                     return i + 1
                 continue
             if highest[i] < off and self._doubts(state, ends[i : i + 1])[0] is None:
-                self._say(state, *at, "cleared")
+                # The riskiest of what is read, which was the last to say that the risk is tolerable.
+                riskiest = passes[int(values[:, i].argmax())]._replace(burden=-math.inf) if passes else None
+                self._say(state, *at, "cleared", read=riskiest)
                 return i + 1
         return len(ends)
 
