@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roadworthy.monitor import labels as auditing
-from roadworthy.monitor.alarmed import AlarmedTimes
+from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.audit import audit
 from roadworthy.monitor.bundle import Bundle
@@ -101,6 +101,11 @@ class Monitor:
     def alarm_by_labels(self) -> bool:
         """Whether labels say that the risk is above the tolerable, whatever the scores say."""
         return self._watching.by_labels.on
+
+    @property
+    def alarmed(self) -> Alarmed:
+        """When the scores' own alarm was on, by the numbers of events: its end is not told while labels keep an alarm on."""
+        return self._watching.alarmed
 
     @property
     def would_raise(self) -> bool:
