@@ -14,7 +14,8 @@ from monitored import START, events, serving
 from roadworthy.monitor import Bundle, Events, Monitor, Taken
 from roadworthy.monitor.events import mark
 from roadworthy.web.batch import Label, Labelled
-from roadworthy.web.counting import Counting, draw
+from roadworthy.web.counting import Counting
+from roadworthy.web.drawing import draw
 from roadworthy.web.events import Reader
 from roadworthy.web.ledger import LOOK, Full, Ledger
 from roadworthy.web.offline import merged

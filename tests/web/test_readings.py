@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+import monitored
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 from monitored import START, events, serving, until
 
 from roadworthy.monitor import Alarm, Bundle, Events, Monitor
+from roadworthy.monitor.alarmed import Alarmed
 from roadworthy.web import views
+from roadworthy.web.batch import Batch
 from roadworthy.web.counting import Counting
 from roadworthy.web.ledger import Ledger
-from roadworthy.web.readings import AT_ONCE, MOST, _on, due, readings
+from roadworthy.web.readings import AT_ONCE, IN_A_HURRY, MOST, _on, _on_by_scores, due, readings, thinned
 
 
 def monitor_of(made: Bundle, n: int) -> Monitor:
@@ -26,17 +29,23 @@ def monitor_of(made: Bundle, n: int) -> Monitor:
     return monitor
 
 
-@given(st.integers(0, 5000), st.integers(0, 5000), st.integers(1, 60), st.sets(st.integers(0, 6000), max_size=5))
-def test_looks_are_thinned_but_neither_alarms_nor_the_last(before, more, stride, kept):
+@given(
+    *(st.integers(0, 5000), st.integers(0, 5000), st.integers(1, 60)),
+    *(st.sets(st.integers(0, 6000), max_size=5), st.integers(1, 100)),
+)
+def test_looks_are_thinned_evenly_but_neither_alarms_nor_the_last(before, more, stride, kept, most):
     counted = before + more
-    found = due(before, counted, stride=stride, kept=kept)
-    assert found == sorted(set(found)) and len(found) <= MOST + len(kept) + 1
+    looks = counted // stride - before // stride
+    every = thinned(looks, most)
+    found = due(before, counted, stride=stride, kept=kept, every=every)
+    assert found == sorted(set(found)) and len(found) <= most + len(kept) + 1
     assert (more == 0) == (found == [])
     if more:
         assert found[-1] == counted and {n for n in kept if before < n <= counted} <= set(found)
-        assert all(n % stride == 0 for n in set(found) - kept - {counted})
-        looks = counted // stride - before // stride
-        assert looks > MOST or len({n for n in found if n % stride == 0}) >= looks
+        even = [n for n in found if n % (stride * every) == 0]
+        assert even == [n for n in range(before + 1, counted + 1) if n % (stride * every) == 0]
+        assert set(found) <= {*even, *kept, counted}
+        assert looks > most or len({n for n in found if n % stride == 0}) >= looks
 
 
 def test_a_point_says_what_the_monitor_said_then(made):
@@ -58,7 +67,6 @@ def test_a_burst_is_worked_off_in_parts_and_a_restart_goes_on_where_it_was(made,
     path, told = tmp_path / "s.sqlite", events(1000)
     columns = {name: np.array([event["scores"][name] for event in told]) for name in made.calibration.names}
     cells = made.calibration.place(columns)
-    from roadworthy.web.batch import Batch
 
     def opened() -> Counting:
         return Counting(made, Ledger(path, bundle=made.id, content="{}"))
@@ -121,6 +129,69 @@ def test_no_gauge_has_a_figure_that_cannot_be_relied_on(bundle_path, tmp_path):
 
 def test_whether_the_scores_alarm_was_on_is_known_after_one_by_labels():
     said = [Alarm(0.0, 10, "raised"), Alarm(0.0, 20, "raised", by_labels=1), Alarm(0.0, 30, "cleared", by_labels=2)]
-    told = SimpleNamespace(alarms=[*said, Alarm(0.0, 40, "raised", by_labels=3)])
+    told = SimpleNamespace(alarms=[*said, Alarm(0.0, 40, "raised", by_labels=3)], alarmed=Alarmed([(4, 25)]))
     assert [_on(told, event) for event in (5, 10, 25, 30, 45)] == [False, True, True, False, True]
-    assert [_on(told, event, by_labels=False) for event in (5, 10, 25, 30, 45)] == [False, True, True, False, False]
+    assert [_on_by_scores(told, event) for event in (5, 10, 24, 25, 30, 45)] == [False, True, True, False, False, False]
+
+
+def posted(counting: Counting, made: Bundle, n: int, *, first: int = 0) -> None:
+    cells = np.random.default_rng(first).integers(0, made.calibration.cells, n).astype(np.int16)
+    names, times = [f"e{i}" for i in range(first, first + n)], START + 0.001 * np.arange(first, first + n)
+    counting.commit([Batch(names, times, cells)])
+
+
+def test_after_a_large_post_the_looks_that_are_shown_lie_evenly(made, tmp_path):
+    counting = Counting(made, Ledger(tmp_path / "s.sqlite", bundle=made.id, content="{}"))
+    posted(counting, made, 50_000)
+    for _ in range(4):
+        assert counting.read()
+    found = counting.history(after=-np.inf, after_event=-1, limit=5000)
+    even = [r["event"] for r in found["readings"] if r["event"] % 100 == 0]
+    assert len(even) > AT_ONCE and even == list(range(100, even[-1] + 1, 100)), "2,500 looks: one in five is shown"
+    assert found["counted"] == 50_000 and found["look_every"] == 20
+    # From the first to the last that is shown, each look is shown or is said to be left out.
+    every = {e for e in (r["event"] for r in found["readings"]) if e % 20 == 0}
+    assert found["looks_left_out"] == (max(every) - min(every)) // 20 + 1 - len(every)
+    counting.ledger.close()
+
+
+def test_where_events_come_faster_than_points_the_curve_gets_coarser_and_not_behind(made, tmp_path):
+    counting = Counting(made, Ledger(tmp_path / "s.sqlite", bundle=made.id, content="{}"))
+    posted(counting, made, 4000)
+    assert counting.read()
+    posted(counting, made, 4000, first=4000)
+    counting.read()
+    assert counting.curve.upto > 7000 and len(counting.ledger.readings()) <= 2 * AT_ONCE
+    counting.ledger.close()
+
+
+def test_events_that_leave_before_they_are_shown_leave_points(tmp_path):
+    small = monitored.bundle(id_horizon=1000)
+    counting = Counting(small, Ledger(tmp_path / "s.sqlite", bundle=small.id, content="{}"))
+    capacity = counting.monitor.state.recent.capacity
+    for first in range(0, 4 * capacity, capacity // 2):
+        posted(counting, small, capacity // 2, first=first)
+    while counting.read():
+        pass
+    found = counting.ledger.readings()
+    events = [0, *(r["event"] for r in found)]
+    assert max(np.diff(events)) <= 2 * capacity / IN_A_HURRY and events[-1] == 4 * capacity
+    assert {r["n"] for r in found if r["event"] >= 100} == {100}, "no point of half a window"
+    counting.ledger.close()
+
+
+def test_a_window_that_has_lost_events_is_no_point(made):
+    monitor = Monitor(made)
+    n = monitor.state.recent.capacity + 5000
+    cells = np.random.default_rng(0).integers(0, made.calibration.cells, n).astype(np.int16)
+    monitor.update(Events(None, None, cells=cells))
+    points = readings(monitor, 0)
+    assert points[0]["event"] >= 5000 + 100 and {point["n"] for point in points} == {100}
+
+
+def test_the_history_reaches_the_last_event_of_a_post_that_was_answered(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        service.post(events(3000))
+        found = service.get("/v1/history")
+        assert found["counted"] == found["readings"][-1]["event"] == 3000 and found["looks_left_out"] == 0
+        assert [r["event"] for r in found["readings"]] == list(range(20, 3001, 20))

@@ -52,7 +52,10 @@ def test_late_events_and_events_ahead_of_the_clock_are_told_apart(service: Servi
     late = {**newest, "id": "late", "time": START + 20_000 - 3601}
     in_time = {**newest, "id": "out of order", "time": START + 20_000 - 3599}
     ahead = {**newest, "id": "ahead", "time": 5e9}
-    assert service.post([late, in_time, ahead]).json == outcome(late=1, accepted=1, ahead=1)
+    found = service.post([late, in_time, ahead]).json
+    why = {name: found.pop(name) for name in ("why_late", "why_ahead")}
+    assert found == outcome(late=1, accepted=1, ahead=1)
+    assert "(2023-11-15 03:46:40 UTC) by more than 3,600 s" in why["why_late"] and "clock" in why["why_ahead"]
 
 
 def test_a_batch_with_a_wrong_line_is_refused_whole(service: Service):

@@ -50,4 +50,4 @@ def test_the_words_stand_beside_the_numbers_only_where_there_are_some():
     from roadworthy.monitor import Taken
 
     assert taken_words(Taken(1, 0, 0, 0)) == b'{"accepted":1,"repeated":0,"late":0,"unscored":0,"ahead":0}'
-    assert taken_words(Taken(0, 0, 0, 1), "lacks it").endswith(b',"why_unscored":"lacks it"}')
+    assert taken_words(Taken(0, 0, 0, 1), {"why_unscored": "lacks it"}).endswith(b',"why_unscored":"lacks it"}')

@@ -50,6 +50,7 @@ from roadworthy.web.in_flight import InFlight, TooMuch
 from roadworthy.web.keeper import Busy, Keeper
 from roadworthy.web.label_posts import labels_of
 from roadworthy.web.ledger import Full, Unwritable
+from roadworthy.web.left_out import LeftOut
 from roadworthy.web.metrics import CONTENT_TYPE
 from roadworthy.web.metrics_page import metrics_page
 from roadworthy.web.sidecar import NoServer, Sidecar
@@ -191,7 +192,9 @@ class App:
         async with self._held(request, receive) as body:
             events = await self._apart(body, lambda: self._reader.read(body, now=self._keeper.clock.now()))
             taken = await self._keeper.events(events)
-            return taken_words(taken, why_unscored(events, self._keeper.bundle.calibration) if taken.unscored else "")
+            unscored = why_unscored(events, self._keeper.bundle.calibration) if taken.unscored else ""
+            why = dict(taken.why) if isinstance(taken, LeftOut) else {}
+            return taken_words(taken, {**why, "why_unscored": unscored} if unscored else why)
 
     @asynccontextmanager
     async def _held(self, request: Request, receive: Receive) -> AsyncIterator[bytes]:
@@ -266,8 +269,9 @@ class App:
             spans = await self._keeper.ask(lambda counting: counting.monitor.history(every))
             return _json({"spans": [views.risk_view(span) for span in spans]})
         since, limit = _since(request), request.whole("limit", 5000, MOST_READINGS)
-        found = await self._keeper.ask(lambda counting: counting.ledger.readings(**since, limit=limit))
-        return _json({"readings": found})
+        await self._keeper.catch_up()
+        found = await self._keeper.ask(lambda counting: counting.history(**since, limit=limit))
+        return _json(found)
 
     async def _alarms(self, request: Request, receive: Receive) -> Answer:
         return _json({"alarms": await self._keeper.ask(lambda counting: counting.ledger.alarms())})

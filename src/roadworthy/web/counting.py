@@ -23,9 +23,11 @@ from roadworthy.web import views
 from roadworthy.web.batch import Batch, Label, Labelled, LabelPost, Single, count, packed
 from roadworthy.web.calls import calls
 from roadworthy.web.clock import Clock
+from roadworthy.web.drawing import draw
 from roadworthy.web.lately import Lately
 from roadworthy.web.ledger import EVENTS, LABELS, LOOK, QUESTIONS, Full, Ledger
-from roadworthy.web.readings import readings
+from roadworthy.web.left_out import with_reasons
+from roadworthy.web.readings import Curve, stride_of
 from roadworthy.web.replaying import check_events, check_labels, last_clock, remember_questions, restored
 
 SNAPSHOT_BYTES = 32 << 20
@@ -90,7 +92,7 @@ class Counting:
         self._snapshot_size = 0
         self._changed = False
         self._told: tuple[int, set[str]] = (-1, set())
-        self._read_upto = next((reading["event"] for reading in ledger.readings(limit=1)), 0)
+        self.curve = Curve(next((reading["event"] for reading in ledger.readings(limit=1)), 0))
         self._labelled = 0
         """How often labels or their probabilities have changed."""
         self._restore()
@@ -141,12 +143,13 @@ class Counting:
 
     def _together(self, posts: Sequence[Post]) -> list[Outcome]:
         """Count posts, all or, where it raises, none of them."""
-        now = self.clock.now()
+        now, state = self.clock.now(), self.monitor.state
+        self._read_in_time(sum(len(post) for post in posts if isinstance(post, _EVENTS)))
         labels = self._resolved({i: post for i, post in enumerate(posts) if not isinstance(post, _EVENTS)})
         known = [label for found, _ in labels.values() for label in found]
         each = calls([(i, post) for i, post in enumerate(posts) if isinstance(post, _EVENTS)], self.monitor, now=now)
         for call in each:
-            check_events(call.batch, self.monitor.state.cells)
+            check_events(call.batch, state.cells)
         rows = [(EVENTS, packed(call.batch, now=now)) for call in each]
         look = bool(known) and time.monotonic() >= self._looked + self._look_s
         if known:
@@ -159,7 +162,10 @@ class Counting:
         seen: list[Taken] = []
         try:
             for call in each:
+                outrun = state.outrun
                 taken = count(self.monitor, call.batch, now=now)
+                if taken.late or taken.ahead:
+                    taken = with_reasons(taken, state, outrun=outrun, now=now)
                 found.update(call.shared(taken))
                 totals.update(taken._asdict())
                 seen.append(taken)
@@ -175,7 +181,7 @@ class Counting:
         self._labelled += bool(labels)
         for taken in seen:
             self._lately.add(taken)
-        self.late = self._lately.trouble(self.monitor.state.newest, now)
+        self.late = self._lately.trouble(state.newest, now)
         self._notice_alarms()
         if self._lately.known and bool(self.late) != self._late_told:
             self._notice_lateness(now)
@@ -300,17 +306,24 @@ class Counting:
                 self._alarmed(view)
             self._told = (alarm.event, {kind, *(kinds if alarm.event == event else ())})
 
-    def read(self) -> None:
-        """Keep what was said at every look since the last readings; a snapshot, where the log has grown."""
+    def read(self, *, hurry: bool = False) -> bool:
+        """Keep what was said at the next looks since the last readings; whether more are due. A snapshot, where the log is long."""
         self.look()
         if self._changed:
-            found = readings(self.monitor, self._read_upto, now=self.clock.now())
-            counted = self.monitor.state.counted
+            found = self.curve.next_points(self.monitor, now=self.clock.now(), hurry=hurry)
             self.ledger.keep_readings(found)
-            self._read_upto = found[-1]["event"] if found else counted
-            self._changed = self._read_upto < counted
+            self._changed = self.curve.kept(found, counted=self.monitor.state.counted)
         if self._log_bytes > max(self._snapshot_bytes, 2 * self._snapshot_size):
             self.snapshot()
+        return self._changed
+
+    def _read_in_time(self, more: int) -> None:
+        """Keep readings of events that so many more would push out."""
+        try:
+            if self.curve.would_lose(self.monitor, more):
+                self.read(hurry=True)
+        except Exception as error:  # the events that come are counted all the same
+            _LOG.error("a reading failed", exc_info=error)
 
     def snapshot(self) -> None:
         """Keep the monitor as it is, and forget the log before it."""
@@ -332,6 +345,11 @@ class Counting:
             return self._spoken.windows
         return [views.without_figures(window, cannot_tell=self.late) for window in self._spoken.windows]
 
+    def history(self, *, after: float, after_event: int, limit: int) -> dict[str, Any]:
+        """Readings, and how many events they are of."""
+        found = self.ledger.readings(after=after, after_event=after_event, limit=limit)
+        return views.history_view(found, counted=self.monitor.state.counted, stride=stride_of(self.monitor))
+
     def live(self, *, after: float, after_event: int) -> dict[str, Any]:
         """What the page asks for."""
         self.look()
@@ -340,6 +358,8 @@ class Counting:
             "bundle": self.bundle.id,
             "total": {**state.taken._asdict(), "labels": int(state.labels.counts.sum())},
             "alarm": self.monitor.alarm,
+            "alarm_by_labels": self.monitor.alarm_by_labels,
+            "alarm_by_scores": self.monitor.alarmed.since is not None,
             "rings": self.monitor.rings,
             "windows": self.windows(age=LIVE_S),
             "history": self.ledger.readings(after=after, after_event=after_event),
@@ -366,22 +386,3 @@ class Counting:
 
 def _ids(post: Batch | Single) -> Sequence[str]:
     return post.ids if isinstance(post, Batch) else (post.id,)
-
-
-class Drawn(NamedTuple):
-    """Events to label next, and the probabilities that have changed, or become known, by drawing them."""
-
-    questions: list[Question]
-    news: dict[str, float]
-
-
-def draw(monitor: Monitor, ledger: Ledger, n: int, *, window: str | None = None) -> Drawn:
-    """Draw the n events to label next, after all that were drawn before; every probability is written down."""
-    asked = monitor.state.labels.asked
-    learnt = remember_questions(monitor, ledger)
-    before = dict(asked)
-    questions = monitor.queue(n, window)
-    names = monitor.state.recent.names
-    drawn = {str(names[key]): p for key, p in asked.items() if before.get(key) != p and key in names}
-    ledger.ask(drawn.items())
-    return Drawn(questions, {**learnt, **drawn})

@@ -130,10 +130,14 @@ async def answer(send: Send, status: int, body: bytes, headers: Headers) -> None
     await send({"type": "http.response.body", "body": body})
 
 
-def taken_words(taken: Taken, why: str = "") -> bytes:
-    """What became of the events of a post, and why some of them say nothing."""
+def taken_words(taken: Taken, why: Mapping[str, str] | None = None) -> bytes:
+    """What became of the events of a post, and why some of them say nothing, or were left out.
+
+    >>> taken_words((1, 0, 0, 1, 0), {"why_unscored": "lacks knn"})
+    b'{"accepted":1,"repeated":0,"late":0,"unscored":1,"ahead":0,"why_unscored":"lacks knn"}'
+    """
     said = _TAKEN % taken
-    return said if not why else said[:-1] + b',"why_unscored":' + as_json(why) + b"}"
+    return said if not why else said[:-1] + b"," + as_json(why)[1:]
 
 
 def as_json(content: Any) -> bytes:

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -27,9 +28,11 @@ COLLECT_S = 0.005
 MOST_WAITING = 200_000
 """Events that may wait to be written; more are refused for now."""
 READING_S = 1.0
-"""How often a reading is taken while events come."""
-THINNING = 600
-"""Old readings are thinned every so many readings."""
+"""How often readings are taken while events come."""
+LEISURE = 3.0
+"""While more are due, a pause so many times as long as the last ones took: posts come first."""
+THINNING_S = 600.0
+"""How often old readings are thinned."""
 _LOG = logging.getLogger("roadworthy.monitor")
 _T = TypeVar("_T")
 
@@ -155,15 +158,24 @@ class Keeper:
             except Exception as fault:  # of one connection; the others of its group get their answers
                 _LOG.error("an answer was not sent", exc_info=fault)
 
+    async def catch_up(self) -> None:
+        """Have readings of all events that are counted by now, as far as they can be kept."""
+        with suppress(StoreError):
+            counted = await self.ask(lambda counting: counting.monitor.state.counted)
+            while await self.ask(lambda counting: counting.read() and counting.curve.upto < counted):
+                pass
+
     async def _take_readings(self) -> None:
-        turn = 0
+        pause, thinned = READING_S, self._loop.time()
         while True:
-            await asyncio.sleep(READING_S)
-            turn += 1
+            await asyncio.sleep(pause)
             self.clock.now()  # a leap is noticed when it happens, and not with the next event
+            began, pause = self._loop.time(), READING_S
             try:
-                await self.ask(Counting.read)
-                if turn % THINNING == 0:
+                if await self.ask(Counting.read):
+                    pause = min(LEISURE * (self._loop.time() - began), READING_S)
+                if began - thinned >= THINNING_S:
+                    thinned = began
                     await self.ask(lambda counting: counting.ledger.thin())
             except StoreError as error:
                 self.remark(f"a reading was not kept: {error}")

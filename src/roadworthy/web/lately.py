@@ -75,15 +75,16 @@ class Lately:
             refused = f"refused, {self.late:,} as late and {self.ahead:,} as {ahead},"
         else:
             refused = "refused as " + ("late" if self.late else ahead)
-        counted = f"the newest event that was counted has the time {_utc(newest)}, " if newest > float("-inf") else ""
+        counted = f"the newest event that was counted has the time {utc(newest)}, " if newest > float("-inf") else ""
         return (
             f"{self.late + self.ahead:,} of the last {self.judged:,} events were {refused} and are not in these figures; "
-            f"{counted}and this machine's clock is taken to show {_utc(clock)}: look at the clocks of this machine and of "
+            f"{counted}and this machine's clock is taken to show {utc(clock)}: look at the clocks of this machine and of "
             "those that post"
         )
 
 
-def _utc(seconds: float) -> str:
+def utc(seconds: float) -> str:
+    """A time as people read it anywhere."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     except (OverflowError, ValueError, OSError):

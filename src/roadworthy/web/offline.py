@@ -16,7 +16,7 @@ from roadworthy.monitor import Bundle, EventError, Monitor
 from roadworthy.monitor.recent import Recent
 from roadworthy.store import StoreError
 from roadworthy.web.addresses import address_of, without_password
-from roadworthy.web.counting import draw
+from roadworthy.web.drawing import draw
 from roadworthy.web.ledger import Ledger
 from roadworthy.web.replaying import restored
 

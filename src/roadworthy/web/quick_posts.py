@@ -33,6 +33,7 @@ from roadworthy.monitor import Taken
 from roadworthy.web.batch import Batch, Single, why_unscored
 from roadworthy.web.http_io import PATIENCE_S, TAKEN_HEADERS, Headers, Receive, Send, answer, taken_words, unfinished
 from roadworthy.web.keeper import Keeper
+from roadworthy.web.left_out import LeftOut
 
 PATH = b"/v1/events"
 LARGEST = 1 << 16
@@ -142,16 +143,17 @@ class ShortWay:
 
     def answer(self, outcome: Any, dated: list[tuple[bytes, bytes]], *, last: bool) -> bytes:
         """The bytes of an answer; `dated` are the headers that the server adds, and `last` whether it ends the connection."""
-        if type(outcome) is not Taken:
+        if not isinstance(outcome, Taken):
             return _answer(*self._trouble(outcome), dated, last=last)
-        if last:
-            return _answer(200, taken_words(outcome), TAKEN_HEADERS, dated, last=True)
+        if last or type(outcome) is LeftOut:  # which says why, and is no answer for others
+            why = outcome.why if isinstance(outcome, LeftOut) else None
+            return _answer(200, taken_words(outcome, why), TAKEN_HEADERS, dated, last=last)
         if dated is not self._dated:
             self._dated, self._answers = dated, {}
         found = self._answers.get(outcome)
         if found is None:
             found = _answer(200, taken_words(outcome), TAKEN_HEADERS, dated, last=False)
-            if outcome.total == 1:  # there are five of these
+            if outcome.total == 1:  # there are three of these
                 self._answers[outcome] = found
         return found
 

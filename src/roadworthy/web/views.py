@@ -112,7 +112,7 @@ def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
     }
 
 
-def reading_view(state: RiskState, *, event: int, alarm: bool) -> dict[str, Any]:
+def reading_view(state: RiskState, *, event: int, alarm: bool, by_scores: bool) -> dict[str, Any]:
     """A point of the charts: what the watched window said after so many events."""
     return {
         "time": state.end,
@@ -121,8 +121,21 @@ def reading_view(state: RiskState, *, event: int, alarm: bool) -> dict[str, Any]
         "n": state.n,
         "effective_n": state.effective_n,
         "alarm": alarm,
+        "alarm_by_scores": by_scores,
         **{name: plain(getattr(state, name)) for name in (*FIGURES, "cannot_tell")},
     }
+
+
+def history_view(readings: Sequence[dict[str, Any]], *, counted: int, stride: int) -> dict[str, Any]:
+    """Readings, oldest first, and by what one sees whether looks were left out between them.
+
+    >>> history_view([{"event": 20}, {"event": 60}, {"event": 70}], counted=70, stride=20)["looks_left_out"]
+    1
+    """
+    shown = {reading["event"] for reading in readings}
+    looks = sum(event % stride == 0 for event in shown)
+    left_out = max(shown) // stride - min(shown) // stride + (min(shown) % stride == 0) - looks if shown else 0
+    return {"readings": list(readings), "counted": counted, "look_every": stride, "looks_left_out": left_out}
 
 
 def label_view(labels: Sequence[Weighed]) -> list[dict[str, Any]]:
