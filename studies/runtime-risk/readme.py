@@ -8,9 +8,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 
+from protocol import UNTOUCHED
 from study import HERE, TABLES
 
 Row = dict[str, str]
+ALL_KINDS = ("same", "unseen", "left out")
 BOTH = ("mean over data sets", "mean over folds")
 WANTED = {
     ("accuracy", "same"): 0.040,
@@ -41,10 +43,19 @@ def short(number: str | float) -> str:
     return f"{float(number):.3f}".removeprefix("0") if number != "" else ""
 
 
-def errors(which: str, detectors: Sequence[str], kinds: Sequence[str]) -> str:
-    """Everyone's errors, the best accuracy on unseen shift first; mean over data sets (mean over folds, if that differs)."""
+def errors(which: str, detectors: Sequence[str], kinds: Sequence[str], *, only: Sequence[str] = ()) -> str:
+    """Everyone's errors, the best accuracy on the last kind first; mean over data sets (mean over folds, if that differs).
+
+    Of some data sets `only` the mean over those.
+    """
     rows = [r for r in table(f"errors-{which}") if r["detectors"] in detectors]
-    at = {(r["estimator"], r["target"], r["kind"]): [short(r[b]) for b in BOTH] for r in rows}
+
+    def figures(row: Row) -> list[str]:
+        if not only:
+            return [short(row[b]) for b in BOTH]
+        return [short(sum(float(row[d]) for d in only) / len(only))] * 2
+
+    at = {(r["estimator"], r["target"], r["kind"]): figures(r) for r in rows}
     columns = [(t, k) for t in ("accuracy", "rate") for k in kinds]
 
     def cell(name: str, target: str, kind: str) -> str:
@@ -57,6 +68,23 @@ def errors(which: str, detectors: Sequence[str], kinds: Sequence[str]) -> str:
     names = sorted(sorted({r["estimator"] for r in rows}), key=place)  # ties stand in the order of their names
     lines = [[f"**{n}**" if n == "ours" else n, *(cell(n, t, k) for t, k in columns)] for n in names]
     return markdown(["estimator", *(f"{t}, {k}" for t, k in columns)], lines)
+
+
+def best(which: str) -> str:
+    """Ours against the best of the others, by data set and kind of trial; what is lower stands in bold."""
+    rows = table(f"best-{which}")
+    at = {(r["data"], r["kind"], r["target"]): r for r in rows}
+    keys = list(dict.fromkeys((r["data"], r["kind"]) for r in rows))
+    keys.sort(key=lambda k: [r["data"] for r in rows].index(k[0]))  # all kinds of a data set together
+
+    def cells(row: Row) -> list[str]:
+        mine, theirs = short(row["ours"]), short(row["best of the others"])
+        ahead = float(row["ours"]) <= float(row["best of the others"])
+        return [f"**{mine}**" if ahead else mine, f"{theirs if ahead else f'**{theirs}**'} {row['who']}"]
+
+    lines = [[f"{d}, {k}", *(c for t in ("accuracy", "rate") for c in cells(at[d, k, t]))] for d, k in keys]
+    head = [f"{t}, {who}" for t in ("accuracy", "rate") for who in ("ours", "best of the others")]
+    return markdown(["data set, kind of trial", *head], lines)
 
 
 def targets() -> str:
@@ -124,21 +152,29 @@ PARTS = {
     "intervals": lambda: intervals("published"),
     "alignment": alignment,
     "costs": costs,
-    "own": lambda: errors("own", ("all", "none"), ("same", "unseen", "left out")),
+    "own": lambda: errors("own", ("all", "none"), ALL_KINDS),
     "own-intervals": lambda: intervals("own"),
+    "elsewhere": lambda: errors("elsewhere", ("all", "none"), ALL_KINDS),
+    "elsewhere-untouched": lambda: errors("elsewhere", ("all", "none"), ALL_KINDS, only=tuple(UNTOUCHED)),
+    "elsewhere-best": lambda: best("elsewhere"),
+    "elsewhere-intervals": lambda: intervals("elsewhere"),
 }
 
 
-def main() -> None:
-    """The command."""
-    path = HERE / "README.md"
-    text = path.read_text(encoding="utf-8")
+def filled(text: str) -> str:
+    """The page with its tables made anew."""
     for name, make in PARTS.items():
         begin, end = f"<!-- {name} -->\n", "<!-- end -->"
         before, _, rest = text.partition(begin)
         if rest:
             text = f"{before}{begin}{make()}\n{end}{rest.partition(end)[2]}"
-    path.write_text(text, encoding="utf-8")
+    return text
+
+
+def main() -> None:
+    """The command."""
+    path = HERE / "README.md"
+    path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

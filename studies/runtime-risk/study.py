@@ -2,6 +2,7 @@
 
     python studies/runtime-risk/study.py                     # the published scores, in ../shared/data/pra-scores
     python studies/runtime-risk/study.py --own               # our own shifts (fashion_scores.py makes their scores first)
+    python studies/runtime-risk/study.py --elsewhere         # sets that nobody tuned it on (make elsewhere makes the scores)
     python studies/runtime-risk/study.py --quick             # ours and the simple ones, all detectors together, few windows
 
 Peers run in their own environment (make .venv-peers/risk/installed); where it is missing, so are their rows, and a line says so.
@@ -14,7 +15,7 @@ import csv
 import hashlib
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,17 +145,37 @@ def write(path: Path, records: Iterable[NamedTuple]) -> None:
         writer.writerows([f"{v:.4f}" if isinstance(v, float) else v for v in row] for row in rows)
 
 
+WHICH: dict[str, tuple[Callable[[], Sequence[Scores]], int]] = {
+    "published": (lambda: [protocol.published(name) for name in protocol.available()], 40),
+    "own": (protocol.own, 10),
+    "elsewhere": (protocol.elsewhere, 10),
+}
+"""The data sets, and windows a nominal rate."""
+
+
+def tried_on(data: Scores, *, which: str, per: int) -> Iterator[Trial]:
+    """The trials of a data set; all kinds but one calibrate too where that is more than one, but for the published scores."""
+    return trials(data, per=per, left_out=which != "published" and len(data.kinds) > 2)
+
+
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--own", action="store_true", help="our own shifts instead of the published scores")
+    whose = parser.add_mutually_exclusive_group()
+    for which, what in (("own", "our own shifts"), ("elsewhere", "sets that nobody tuned it on")):
+        words = f"{what} instead of the published scores"
+        whose.add_argument(
+            f"--{which}", dest="which", action="store_const", const=which, default="published", help=words
+        )
     parser.add_argument("--quick", action="store_true", help="no peers, no single detectors, few windows")
     options = parser.parse_args()
-    names = ("own",) if options.own else protocol.available()
-    data = [protocol.own() if name == "own" else protocol.published(name) for name in names]
-    per, singly = (4 if options.quick else 10 if options.own else 40), not (options.quick or options.own)
-    tried = [s for d in data for s in trials(d, per=per, left_out=options.own)]
-    which = "own" if options.own else "published"
+    which, (sets, per) = options.which, WHICH[options.which]
+    data = sets()
+    if not data:
+        print(f"no scores, or not all of them ({which}): the README says how to make them; left out")
+        return
+    singly = which == "published" and not options.quick
+    tried = [s for d in data for s in tried_on(d, which=which, per=4 if options.quick else per)]
     peers = None if options.quick else ask_peers(tried, CACHE / f"peers-{which}", singly=singly)
     records = list(records_of(tried, singly=singly, peers=peers))
     write((CACHE / "quick.csv") if options.quick else CACHE / f"records-{which}.csv", records)

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import readme
-from study import CACHE, NONE, TABLES, TOGETHER, Record
+from study import CACHE, NONE, TABLES, TOGETHER, WHICH, Record
 
 ALONE = "each alone"
 FIGURES = ("coverage", "width", "refused")
+OURS, KNOWING = "ours", ("knowing the nominal rate", "knowing the share in the window")
+"""Those who know are told the truth that the others estimate."""
 
 
 def read(path: Path) -> list[Record]:
@@ -45,10 +47,10 @@ def means(records: Iterable[Record], field: str, key: Key) -> dict[tuple[str, ..
     }
 
 
-def over(sets: dict[str, list[float]]) -> tuple[float, float, list[float]]:
+def over(sets: dict[str, list[float]]) -> tuple[float, float, dict[str, float]]:
     """Mean over data sets, mean over all folds, and each data set."""
-    each = [float(np.mean(v)) for v in sets.values()]
-    return float(np.mean(each)), float(np.mean([v for folds in sets.values() for v in folds])), each
+    each = {name: float(np.mean(v)) for name, v in sets.items()}
+    return float(np.mean(list(each.values()))), float(np.mean([v for folds in sets.values() for v in folds])), each
 
 
 def errors(records: Sequence[Record]) -> list[list[str]]:
@@ -57,7 +59,7 @@ def errors(records: Sequence[Record]) -> list[list[str]]:
     found = means(records, "error", lambda r: (r.kind, r.target, reading(r), r.estimator))
     lines = sorted(found.items(), key=lambda kv: (kv[0][:2], over(kv[1])[0]))
     head = ["kind", "target", "detectors", "estimator", "mean over data sets", "mean over folds", *data]
-    return [head, *([*k, *(f"{v:.4f}" for v in _flat(sets))] for k, sets in lines)]
+    return [head, *([*k, *_flat(sets, data)] for k, sets in lines)]
 
 
 def intervals(records: Sequence[Record]) -> list[list[str]]:
@@ -68,7 +70,7 @@ def intervals(records: Sequence[Record]) -> list[list[str]]:
     head = ["kind", "target", "detectors", "estimator", "figure", "mean over data sets", "mean over folds", *data]
     lines = []
     for key in tables[0]:
-        lines += [[*key, f, *(f"{v:.4f}" for v in _flat(t[key]))] for f, t in zip(FIGURES, tables, strict=True)]
+        lines += [[*key, f, *_flat(t[key], data)] for f, t in zip(FIGURES, tables, strict=True)]
     return [head, *(line for line in lines if "nan" not in line)]
 
 
@@ -82,7 +84,7 @@ def by_rate(records: Sequence[Record]) -> list[list[str]]:
 
 def pairs(records: Sequence[Record]) -> list[list[str]]:
     """Errors of ours, by the one kind that was calibrated and the kind that streamed."""
-    some = [r for r in records if r.kind != "left out" and r.estimator == "ours" and r.detectors == TOGETHER]
+    some = [r for r in records if r.kind != "left out" and r.estimator == OURS and r.detectors == TOGETHER]
     found = {
         target: means([r for r in some if r.target == target], field, lambda r: (r.calibrated, r.streamed))
         for target, field in (("accuracy", "error"), ("rate", "error"))
@@ -91,9 +93,25 @@ def pairs(records: Sequence[Record]) -> list[list[str]]:
     return [["calibrated", "streamed", "error", "rate error"], *lines]
 
 
-def _flat(sets: dict[str, list[float]]) -> list[float]:
+def best(records: Sequence[Record]) -> list[list[str]]:
+    """By data set and kind of trial, ours against whoever of the others errs least there, which nobody knows beforehand."""
+    found = means(records, "error", lambda r: (r.target, r.kind, r.data, r.estimator))
+    least: dict[tuple[str, ...], dict[str, float]] = {}
+    for (target, kind, data, estimator), sets in found.items():
+        if estimator not in KNOWING:
+            least.setdefault((target, kind, data), {})[estimator] = over(sets)[0]
+    lines = []
+    for key, by in least.items():
+        others = {name: error for name, error in by.items() if name != OURS}
+        name = min(others, key=lambda n: others[n])
+        lines.append([*key, f"{by[OURS]:.4f}", f"{others[name]:.4f}", name])
+    return [["target", "kind", "data", "ours", "best of the others", "who"], *lines]
+
+
+def _flat(sets: dict[str, list[float]], data: Sequence[str]) -> list[str]:
+    """Means, then every data set in turn; empty where one has no such trial."""
     first, second, each = over(sets)
-    return [first, second, *each]
+    return [f"{first:.4f}", f"{second:.4f}", *(f"{each[d]:.4f}" if d in each else "" for d in data)]
 
 
 def write(name: str, lines: list[list[str]]) -> None:
@@ -104,7 +122,7 @@ def write(name: str, lines: list[list[str]]) -> None:
 
 def main() -> None:
     """The command."""
-    for which in ("published", "own"):
+    for which in WHICH:
         path = CACHE / f"records-{which}.csv"
         if not path.exists():
             print(f"no {path.name}: run study.py first; its tables are left as they are")
@@ -112,7 +130,10 @@ def main() -> None:
         records = read(path)
         write(f"errors-{which}", errors(records))
         write(f"intervals-{which}", intervals(records))
-        write(f"by-rate-{which}", by_rate(records))
+        if which == "elsewhere":
+            write("best-elsewhere", best(records))
+        else:
+            write(f"by-rate-{which}", by_rate(records))
         if which == "own":
             write("pairs-own", pairs(records))
     readme.main()
