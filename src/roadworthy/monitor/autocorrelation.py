@@ -20,6 +20,7 @@ True
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,16 +62,15 @@ def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = ma
         blocks = _centred(x, length)
     # Short blocks are judged together: which of them has the largest time would be chance.
     covariances = _autocovariances(blocks, together=max(1, whole // length))
-    varied = covariances[:, 0] > 1e-12
-    if not varied.any():
+    covariances = covariances[covariances[:, 0] > 1e-12]
+    if not len(covariances):
         return math.inf if sure and len(x) < LEAST else 1.0
-    covariances = covariances[varied]
-    pooled = covariances
     if len(covariances) >= 4:
-        order = np.argsort(_times(covariances, length))
-        pooled = covariances[order[: max(1, math.ceil(KEEP * len(covariances)))]]
-    found = _cautious(pooled.mean(axis=0), length, len(x), sure=sure)
-    turns = _turns(pooled.mean(axis=0), len(x))
+        order = _times(covariances, length).argsort()
+        covariances = covariances[order[: max(1, math.ceil(KEEP * len(covariances)))]]
+    pooled: Floats = covariances.mean(axis=0)
+    found = _cautious(pooled, length, len(x), sure=sure)
+    turns = _turns(pooled, len(x))
     if turns == 1:
         return found
     each = [integrated_time(x[i::turns], variance=variance) for i in range(turns)]
@@ -107,11 +107,12 @@ def _turns(covariance: Floats, n: int) -> int:
 
     A sum that ends where neighbours are not alike would take such events for independent ones.
     """
-    upto = min(SOURCES, len(covariance) - 1)
-    for lag in range(2, upto + 1):
-        before = max(0.0, float(covariance[1:lag].max()))
-        if covariance[lag] - before > STANDS_OUT * covariance[0] / math.sqrt(n):
+    first, *others = covariance[: SOURCES + 1].tolist()
+    before = 0.0
+    for lag, value in enumerate(others, start=1):
+        if lag > 1 and value - before > STANDS_OUT * first / math.sqrt(n):
             return lag
+        before = max(before, value)
     return 1
 
 
@@ -130,23 +131,30 @@ def _centred(x: Floats, length: int) -> Floats:
 def _autocovariances(blocks: Floats, *, together: int) -> Floats:
     """Of so many blocks together, at lags 0 to a quarter of their length: none beyond is summed."""
     count, length = blocks.shape
-    lags = length // 4 + 1
+    _, pairs = _lags(length)
     # As long as the last lag needs to reach around, and a length that is quick to transform.
-    size = 2 ** math.ceil(math.log2(length + lags))
+    size = 2 ** math.ceil(math.log2(length + len(pairs)))
     spectrum = np.fft.rfft(blocks, size, axis=1)
     power = spectrum.real**2
     power += spectrum.imag**2
     power = power[count % together :].reshape(-1, together, power.shape[1]).mean(axis=1)
-    result: Floats = np.fft.irfft(power, size, axis=1)[:, :lags] / (length - np.arange(lags))
+    result: Floats = np.fft.irfft(power, size, axis=1)[:, : len(pairs)] / pairs
     return result
+
+
+@lru_cache(maxsize=64)
+def _lags(length: int) -> tuple[Floats, Floats]:
+    """At lags 0 to a quarter of the length of a block: what each counts for in the sum over all pairs, and pairs so far apart."""
+    lags = np.arange(length // 4 + 1)
+    counts = 2.0 * (1.0 - lags / length)
+    counts[0] = 1.0
+    return counts, (length - lags).astype(np.float64)
 
 
 def _times(covariances: Floats, length: int) -> Floats:
     """The time of each row of autocovariances."""
-    lags = np.arange(covariances.shape[1])
-    summed = lags <= _last_lags(covariances)[:, None]
-    shape = np.where(summed, 2.0 * (1.0 - lags / length), 0.0)
-    shape[:, 0] = 1.0
+    summed = np.arange(covariances.shape[1]) <= _last_lags(covariances)[:, None]
+    shape = np.where(summed, _lags(length)[0], 0.0)
     # gamma_k = c_k + v for the lags that are summed, and v is the same sum of gamma_k over the length.
     v = (shape * covariances).sum(axis=1) / length / (1.0 - shape.sum(axis=1) / length)
     gamma = np.where(summed, covariances + v[:, None], 0.0)

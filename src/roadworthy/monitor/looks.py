@@ -53,7 +53,7 @@ class Watched:
         Minus infinity where all is quiet, and where too few events have a score to say anything.
         """
         found = np.full((2, len(ends)), -math.inf)
-        loud = self._loud(cells, ends, length) if len(ends) else ()
+        loud = self._loud(cells, ends, length)
         if len(loud):
             found[:, loud] = self.estimator.odds(self._counts(cells, ends[loud], length), shrink=shrink)
         return Odds(*found)
@@ -70,13 +70,14 @@ class Watched:
 
     def _loud(self, cells: np.ndarray, ends: np.ndarray, length: int) -> NDArray[np.intp]:
         """Which windows are not passed over."""
-        sums = _Sums(cells, np.maximum(ends - length, 0), ends)
-        n = sums.scored()
-        some = np.maximum(n, 1.0)
+        if not len(ends):
+            return np.zeros(0, dtype=np.intp)
+        sums = _Sums(cells, ends, length)
+        some = np.maximum(sums.scored, 1.0)
         loud = sums.of(self._shift) / some >= self.quiet[0]
         if self.quiet[1] <= self._most_error:
             loud |= sums.of(self._error) / some >= self.quiet[1]
-        return np.flatnonzero(loud & (n >= LEAST_SCORED * length))
+        return (loud & (sums.scored >= LEAST_SCORED * length)).nonzero()[0]
 
     def _counts(self, cells: np.ndarray, ends: np.ndarray, length: int) -> Floats:
         size = len(self.scores.shift)
@@ -88,10 +89,9 @@ class Watched:
 
     def means(self, cells: np.ndarray, ends: np.ndarray, *, length: int) -> tuple[Floats, Floats, Floats]:
         """Mean shift score, mean expected error and number of the events with a score of each of these windows."""
-        sums = _Sums(cells, np.maximum(ends - length, 0), ends)
-        n = sums.scored()
-        some = np.maximum(n, 1.0)
-        return sums.of(self._shift) / some, sums.of(self._error) / some, n
+        sums = _Sums(cells, ends, length)
+        some = np.maximum(sums.scored, 1.0)
+        return sums.of(self._shift) / some, sums.of(self._error) / some, sums.scored
 
     @cached_property
     def _shift(self) -> Floats:
@@ -108,13 +108,15 @@ class Watched:
 
 
 class _Sums:
-    """Sums over the events between starts and ends of a stream of cells."""
+    """Sums over the windows of so many events before each of these ends, which rise, of a stream of cells."""
 
-    def __init__(self, cells: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
-        first, last = int(starts.min()), int(ends.max())
-        self._cells = cells[first:last].astype(np.intp)
+    def __init__(self, cells: np.ndarray, ends: np.ndarray, length: int) -> None:
+        starts = np.maximum(ends - length, 0)
+        first = int(starts[0])
+        self._cells = cells[first : int(ends[-1])]
         self._starts, self._ends = starts - first, ends - first
 
+    @cached_property
     def scored(self) -> Floats:
         """How many have a score."""
         if self._cells.min(initial=0) >= 0:
@@ -127,5 +129,5 @@ class _Sums:
 
     def _between(self, numbers: np.ndarray) -> Floats:
         upto = np.zeros(len(numbers) + 1)
-        np.cumsum(numbers, out=upto[1:])
+        numbers.cumsum(out=upto[1:])
         return upto.take(self._ends) - upto.take(self._starts)

@@ -31,13 +31,14 @@ class Reliance:
     def __init__(self, estimator: Estimator) -> None:
         from scipy.special import chdtri, xlogy
 
-        from roadworthy.analysis.risk.doubts import STRANGE
+        from roadworthy.analysis.risk.doubts import MOSTLY, STRANGE
         from roadworthy.analysis.risk.firm_kinds import firm_rows
 
         calibration = estimator.calibration
         self.enough, self._xlogy = estimator.separation.enough, xlogy
         self._bins = calibration.shift.bins
         self._rows, self._ends = float(firm_rows(calibration).min()), 2.0 * len(calibration.names)
+        self._mostly = MOSTLY
         self._allowed = SAFELY * float(chdtri(max(self._bins - 1, 1), STRANGE / 2.0))
         draws, rates = estimator.draws, _spread(len(estimator.rates), RATES)
         which, rate = _spread(len(draws.clean), DRAWS), estimator.rates[rates]
@@ -52,34 +53,37 @@ class Reliance:
         """Which windows (rows of cells) can surely be relied on, given that so many events at least must have a score."""
         if not self.enough:
             return np.zeros(len(windows), dtype=bool)
-        wide = 2 * self._bins + 1
+        wide, bins = 2 * self._bins + 1, self._bins
         codes = self._code.take(windows)
-        codes += wide * np.arange(len(windows))[:, None]
+        codes += np.arange(0, wide * len(windows), wide)[:, None]
         table = np.bincount(codes.ravel(), minlength=wide * len(windows)).reshape(-1, wide).astype(np.float64)
-        outer = table[:, self._bins : -1]
-        by_shift, outside = table[:, : self._bins] + outer, outer.sum(axis=1)
+        outer = table[:, bins:-1]
+        by_shift, outside = table[:, :bins] + outer, outer.sum(axis=1)
         n = by_shift.sum(axis=1)
         best = self._xlogy(by_shift, by_shift).sum(axis=1) - self._xlogy(n, n)
         gap = best - (by_shift @ self._log_mixed).max(axis=1)
         scale = 2.0 * shrink / (1.0 + 2.0 * n * shrink / max(self._rows, 1.0))
         found = (n >= max(least, 1.0)) & (gap * scale <= self._allowed)
-        some = np.flatnonzero(found & (outside > 0))
-        for i, beyond, of in zip(some.tolist(), outside[some].tolist(), n[some].tolist(), strict=True):
-            found[i] = self._usual(beyond, of, shrink)
+        for i in (found & (outside > 0.0)).nonzero()[0].tolist():
+            found[i] = self._usual(float(outside[i]), float(n[i]), shrink)
         return found
 
     def _usual(self, outside: float, n: float, shrink: float) -> bool:
         """Whether so many events beyond what was calibrated are nothing strange."""
-        from roadworthy.analysis.risk.doubts import MOSTLY, STRANGE, beyond
-
         k = math.floor(outside * shrink)
-        key = k, max(math.ceil(n * shrink), k)
-        if key not in self._told:
-            if len(self._told) >= 10_000:
-                self._told.clear()
-            chance = beyond(np.array([float(k)]), np.array([float(key[1])]), self._ends, self._rows)
-            self._told[key] = bool(2.0 * chance[0] * SAFELY >= STRANGE)
-        return self._told[key] and outside <= MOSTLY * n
+        of = max(math.ceil(n * shrink), k)
+        if (k, of) not in self._told:
+            self._told[k, of] = self._likely(k, of)
+        return self._told[k, of] and outside <= self._mostly * n
+
+    def _likely(self, k: int, n: int) -> bool:
+        """Whether k of n independent events may well lie beyond what was calibrated."""
+        from roadworthy.analysis.risk.doubts import STRANGE, beyond
+
+        if len(self._told) >= 10_000:
+            self._told.clear()
+        chance = beyond(np.array([float(k)]), np.array([float(n)]), self._ends, self._rows)
+        return bool(2.0 * chance[0] * SAFELY >= STRANGE)
 
 
 def _spread(n: int, wanted: int) -> NDArray[np.intp]:

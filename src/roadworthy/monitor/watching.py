@@ -218,7 +218,8 @@ class Watching:
         if len(cells) > 4 * spare:
             cells = cells[: len(cells) - spare]
         window = self.rule.window if self.rule else min(self.bundle.windows.lengths)
-        scores = self.scores.shift.take(cells[cells >= 0])
+        scored = cells if cells.min(initial=0) >= 0 else cells[cells >= 0]
+        scores = self.scores.shift.take(scored)
         return integrated_time(scores, window=window, variance=self.scores.variance, sure=sure)
 
     def _shrink(self) -> float:
@@ -241,8 +242,11 @@ class Watching:
         lifted = self.active or warned
         passes, values = self._passed(state, ends, lifted=lifted, whole=lifted)
         asked = self._asked(positions)
-        reasons = dict(zip(asked.tolist(), self._doubts(state, ends[asked]), strict=True))
+        doubts = self._doubts(state, ends[asked])
         highest = values.max(axis=0, initial=-math.inf).tolist()
+        if not (self.active or self.mute or self.untold is not None or any(doubts) or max(highest) >= lowest):
+            return len(ends)  # nothing rings, and all can be told as before
+        reasons = dict(zip(asked.tolist(), doubts, strict=True))
         for i, at in enumerate(zip(positions.tolist(), ends.tolist(), strict=True)):
             rings = highest[i] >= lowest
             if not (rings or i in reasons or self.active):
@@ -304,8 +308,7 @@ class Watching:
     def _asked(self, positions: np.ndarray) -> np.ndarray:
         """Which looks are the first of a window: there it is asked whether its figures can be relied on."""
         assert self.rule is not None
-        window, stride = self.rule.window, self.rule.stride
-        return np.flatnonzero(positions % window < stride)
+        return (positions % self.rule.window < self.rule.stride).nonzero()[0]
 
     def _doubts(self, state: State, ends: np.ndarray) -> list[str | None]:
         """Why the figures of windows cannot be relied on."""
@@ -321,9 +324,9 @@ class Watching:
             few = [too_few(self.bundle.calibration, n, window) for n in (windows >= 0).sum(axis=1).tolist()]
             return [none or (why if enough else None) for none, enough in zip(few, known.tolist(), strict=True)]
         settled = self._reliance.settled(windows, shrink=self._shrink(), least=LEAST_SCORED * window)
-        rest = np.flatnonzero(~settled)
         found: list[str | None] = [None] * len(ends)
-        if len(rest):
+        if not settled.all():
+            rest = np.flatnonzero(~settled)
             counts = np.stack([self._counts(state, end) for end in ends[rest].tolist()])
             reasons = self.bundle.watch.doubt(counts, shrink=self._shrink())
             for i, n, reason in zip(rest.tolist(), counts.sum(axis=1).tolist(), reasons, strict=True):

@@ -22,6 +22,7 @@ deviation of a doubt. Windows that fit have none, so that their intervals stay a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,26 +82,43 @@ class Looks:
         What one calibrated kind explains needs no other explanation: the kind that leaves least counts.
         """
         left = self._beside(window, rate, shrink)
+        if left is None:
+            return np.zeros(len(rate))
         found: Floats = left[np.abs(left).argmin(axis=0), np.arange(len(rate))]
         return found
 
-    def _beside(self, window: Window, rate: Floats, shrink: Floats) -> Floats:
-        """The excess over a mixture of clean events and those of one kind (kinds x windows), by the look that shows more of it."""
+    def _beside(self, window: Window, rate: Floats, shrink: Floats) -> Floats | None:
+        """The excess over a mixture of clean events and those of one kind (kinds x windows), by the look that shows more of it.
+
+        None where chance may be all of it.
+        """
         by_shift, n = window.by_shift, np.maximum(window.by_shift.sum(axis=1), TINY)
         clean = (1.0 - rate)[:, None] * self.share_clean
         clean = clean / (clean + rate[:, None] * self.share_shifted[:, None])
         shifted = 1.0 - clean
         rows = 1.0 / ((1.0 - rate) ** 2 / self.rows_clean + rate**2 / self.rows_shifted)
         chance = (1.0 + n * shrink / rows) / shrink / n**2
+        of_clean, of_shifted = self._moments
+        mean, square = of_clean * clean + of_shifted * shifted  # looks x kinds x windows x bins of the shift score
+        first, second = self.looks
+        seen = np.stack([window.clean.sum(axis=1) @ first.accuracy, window.shifted.sum(axis=1) @ second.accuracy])
+        more = (seen[:, None] - (by_shift * mean).sum(axis=3)) / n
+        variance = (by_shift * np.maximum(square - mean**2, 0.0)).sum(axis=3) * chance
+        squared = more**2 / np.maximum(variance, TINY)
+        if squared.max(initial=0.0) <= BEYOND**2:
+            return None
         found, furthest = np.zeros(clean.shape[:2]), np.full(clean.shape[:2], BEYOND**2)
-        for look, counts in zip(self.looks, (window.clean, window.shifted), strict=True):
-            mean, square = (look.clean[i] * clean + look.shifted[:, i, None] * shifted for i in range(2))
-            more = (counts.sum(axis=1) @ look.accuracy - (by_shift * mean).sum(axis=2)) / n
-            variance = (by_shift * np.maximum(square - mean**2, 0.0)).sum(axis=2) * chance
-            squared = more**2 / np.maximum(variance, TINY)
-            found = np.where(squared > furthest, more * (1.0 - BEYOND**2 / np.maximum(squared, TINY)), found)
-            furthest = np.maximum(furthest, squared)
+        for by, times in zip(more, squared, strict=True):
+            found = np.where(times > furthest, by * (1.0 - BEYOND**2 / np.maximum(times, TINY)), found)
+            furthest = np.maximum(furthest, times)
         return found
+
+    @cached_property
+    def _moments(self) -> tuple[Floats, Floats]:
+        """(mean, mean square) x looks x kinds x windows x bins of the shift score: of clean events, and of shifted ones."""
+        clean = np.stack([look.clean for look in self.looks], axis=1)
+        shifted = np.stack([look.shifted.transpose(1, 0, 2) for look in self.looks], axis=1)
+        return clean[:, :, None, None], shifted[:, :, :, None]
 
 
 @dataclass(frozen=True, eq=False)

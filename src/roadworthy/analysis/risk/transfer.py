@@ -324,7 +324,7 @@ class Estimator:
         counted = effective * window.n
         if (counted > WORLDS).any():
             log -= (log.max(axis=2) * (1.0 - WORLDS / np.maximum(counted, WORLDS)))[:, :, None]
-        log -= log.max(axis=(0, 2), keepdims=True)
+        log -= log.max(axis=0).max(axis=1)[:, None]
         weights = np.exp(log, out=log)
         weights /= weights.sum(axis=(0, 2))[:, None]
         return weights
@@ -343,7 +343,7 @@ class Estimator:
 
     def _seen(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> tuple[Floats, Floats]:
         """The mean rate of each window, and what part of its events is counted as independent."""
-        rate = np.clip(weights.sum(axis=0) @ self.rates[rates], 0.0, 1.0)
+        rate = np.minimum(np.maximum(weights.sum(axis=0) @ self.rates[rates], 0.0), 1.0)
         return rate, np.minimum(shrink, MOST / np.maximum(window.n, TINY))
 
     def _reweighed(self, weights: Floats, by: Floats) -> Floats:
