@@ -313,7 +313,16 @@ def _json(content: Any) -> Answer:
 def _files() -> dict[str, tuple[bytes, bytes]]:
     """What the page is made of: path -> content type and content. It holds no data, so that anybody may read it."""
     folder = resources.files("roadworthy.web") / "assets"
-    names = ("uplot.js", "uplot.css", "numbers.js", "page.js", "page.css", "uplot.LICENSE.txt")
+    names = (
+        "uplot.js",
+        "uplot.css",
+        "elements.js",
+        "numbers.js",
+        "charts.js",
+        "page.js",
+        "page.css",
+        "uplot.LICENSE.txt",
+    )
     files = {f"/assets/{n}": (_TYPES.get(n.rsplit(".", 1)[1], b"text/plain"), (folder / n).read_bytes()) for n in names}
     files["/assets/palette.css"] = (_TYPES["css"], css().encode())
     files["/"] = (_TYPES["html"], (folder / "page.html").read_bytes())

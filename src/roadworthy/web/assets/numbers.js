@@ -22,7 +22,17 @@ const numbers = (() => {
   };
   const whole = (v) => v == null ? "–" : Math.round(v).toLocaleString("en-GB");
   const since1970 = (t) => Math.abs(t) >= 1e8; // other times count from the start of something
-  const when = (t) => t == null ? "–" : !since1970(t) ? `${Math.round(10 * t) / 10} s` : new Date(1000 * t).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+  const UTC = { timeZone: "UTC" };
+  const from = (t, otherwise) => t == null ? "–" : !since1970(t) ? `${Math.round(10 * t) / 10} s` : otherwise(new Date(1000 * t));
+  // Every time of day names its zone: that of the reader, which changes with the season, or UTC.
+  const when = (t, more = {}) => from(t, (d) => d.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "long", ...more }));
+  const utc = (t) => when(t, UTC);
+  const clock = (t) => new Date(1000 * t).toLocaleTimeString("en-GB", { timeStyle: "long" });
+  const iso = (t) => from(t, (d) => d.toISOString());
+  const zone = (t) => { // "Europe/Berlin (CET)"; "UTC" is a name already
+    const place = Intl.DateTimeFormat().resolvedOptions().timeZone, short = clock(t).replace(/^\S+ /, "");
+    return place === short || !place ? short : `${place} (${short})`;
+  };
   const between = (low, high, as) => low == null || high == null ? "" : `${as(low)} to ${as(high)}`;
   const point = (v) => percent(v, 1);
   function spread(values, floor, ceiling) { // the range of an axis that shows them all
@@ -45,5 +55,5 @@ const numbers = (() => {
       return beside > 0 && d > usual * beside ? [i] : [];
     });
   }
-  return { gaps, logit, percent, point, chance, threshold, amount, whole, when, since1970, between, spread };
+  return { gaps, logit, percent, point, chance, threshold, amount, whole, when, utc, clock, iso, zone, since1970, between, spread };
 })();

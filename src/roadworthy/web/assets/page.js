@@ -1,15 +1,11 @@
 "use strict";
-// The live page: asks the service once a second, writes numbers as text, draws three charts with uPlot. Everything that came from
-// outside goes in as text (textContent), never as markup.
+// The live page: asks the service once a second, writes numbers as text, and hands readings to the charts.
 (() => {
-  const { gaps, logit, percent, point, chance, threshold, amount, whole, when, since1970, between, spread } = numbers;
-  const POLL_MS = 1000, KEPT = 5000, EDGE = 7.2; // log-odds beyond are drawn at the edge: chances of 0.1% and 99.9%
-  const $ = (selector, from = document) => from.querySelector(selector);
-  const put = (selector, text) => { const e = $(selector); if (e.textContent !== text) e.textContent = text; };
-  const made = (tag, text, name) => { const e = document.createElement(tag); if (text != null) e.textContent = text; if (name) e.className = name; return e; };
-  const clipped = (v) => v == null ? null : Math.max(-EDGE, Math.min(EDGE, v));
+  const { $, put, made } = elements;
+  const { percent, point, chance, amount, whole, when, utc, clock, iso, between } = numbers;
+  const POLL_MS = 1000, UNSEEN_MS = 10000, KEPT = 5000;
 
-  let bundle = null, upto = -1, readings = [], drawn = [], alarms = [], labels = [], span = 0, charts = [], failures = 0, last = null;
+  let bundle = null, upto = -1, readings = [], alarms = [], labels = [], failures = 0, last = null, asking = null, said = "";
   let token = sessionStorage.getItem("token") || "";
   const given = /[#&]token=([^&]+)/.exec(location.hash);
   if (given) {
@@ -17,8 +13,6 @@
     sessionStorage.setItem("token", token);
     history.replaceState(null, "", location.pathname);
   }
-
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--rw-${name}`).trim();
 
   async function ask(path) {
     const answer = await fetch(path, { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: "no-store" });
@@ -29,7 +23,10 @@
 
   function needToken() {
     $("#token-form").hidden = false;
-    status("waiting", "…", "This service needs its token", "");
+    status("waiting", "…", "This service needs its token", token ? "What was given is not its token." : "");
+    feed("waiting", "waiting for its token");
+    token = "";
+    sessionStorage.removeItem("token");
   }
 
   function status(kind, mark, verdict, reason) {
@@ -37,7 +34,7 @@
     put("h1 .mark", mark);
     put("#verdict", verdict);
     put("#reason", reason);
-    document.title = (kind === "alarm" ? "(!) " : "") + verdict + (bundle ? ` · ${called()}` : "");
+    document.title = ({ alarm: "(!) ", lost: "(?) " }[kind] || "") + verdict + (bundle ? ` · ${called()}` : "");
   }
 
   // Whether a note ("29 of 100 events say nothing, since ...") begins with the numbers of a reason ("29 of 100 events lack ...").
@@ -46,6 +43,15 @@
   // The window whose labels count: one whose own labels say that the risk is intolerable, else the one that is watched.
   const audit = (windows, watched) => [watched, ...windows].find((v) => v.audited && !v.audited.carried && bundle.tolerable != null && v.audited.risk_low > bundle.tolerable)
     || (watched.audited ? watched : null);
+
+  // The alarms of this time: since all were cleared, the first of them began it.
+  const ofNow = () => alarms.slice(alarms.findLastIndex((a) => a.kind === "cleared") + 1).filter((a) => a.kind === "raised");
+  const sinceWhen = () => { const [first] = ofNow(); return first ? `Since ${when(first.time)}, event ${whole(first.event)}. ` : ""; };
+  const labelsSaid = () => { const a = ofNow().findLast((v) => v.by_labels > 0); return a ? `${a.reason[0].toUpperCase()}${a.reason.slice(1)}.` : "By labels."; };
+  const whatEndsIt = (live) => !live.alarm_by_labels ? "" : (ofNow().some((a) => !a.by_labels) && !live.alarm_by_scores ? " The scores’ own alarm has ended." : "") +
+    (live.alarm_by_scores ? " The scores have raised one, too." : " Labels of later events clear it, or corrected ones.");
+
+  const notYet = (w) => bundle.alarm && w.wanted && w.n + w.unscored < w.wanted ? ` No alarm rings before ${whole(w.wanted)} events have come; so far there are ${whole(w.n + w.unscored)}.` : "";
 
   function showNow(live) {
     const w = live.windows.find((v) => v.window === bundle.watched) || {};
@@ -59,9 +65,9 @@
     } else if (!live.total.accepted) {
       status("waiting", "…", "Waiting for events", "");
     } else if (live.alarm) {
-      const since = [...alarms].reverse().find((a) => a.kind === "raised");
-      status("alarm", "!", "Alarm", (since ? `Since ${when(since.time)}, event ${whole(since.event)}. ` : "") +
-        (proven ? byLabels + scoresSay : w.cannot_tell ? `Now nobody can tell: ${w.cannot_tell}.` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`));
+      status("alarm", "!", "Alarm", sinceWhen() + (proven ? byLabels + scoresSay + whatEndsIt(live)
+        : live.alarm_by_labels ? labelsSaid() + (told ? ` By the scores alone it would be ${amount(w.risk)} now.` : "") + whatEndsIt(live)
+        : w.cannot_tell ? `Now nobody can tell: ${w.cannot_tell}.` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`));
     } else if (proven) {
       status("unknown", "!", "Above the limit, by labels", byLabels + scoresSay);
     } else if (w.cannot_tell) {
@@ -73,7 +79,7 @@
     } else if (w.risk > bundle.tolerable) {
       status("unknown", "?", "Above the limit, not yet sure", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable. The evidence does not suffice for an alarm.`);
     } else {
-      status("tolerable", "✓", "Tolerable", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`);
+      status("tolerable", "✓", "Tolerable", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.${notYet(w)}`);
     }
     // What cannot be relied on is not shown: a figure is believed, whatever stands above it.
     const missing = live.total.accepted + live.total.unscored ? "cannot be told now" : "";
@@ -108,7 +114,9 @@
       const notes = v.notes.filter((n) => !shared.includes(n)), again = v.cannot_tell ? notes.filter((n) => !sameLack(n, v.cannot_tell)) : notes;
       return [...(v.cannot_tell ? [`cannot tell: ${v.cannot_tell}`] : []), ...again].map((n) => `${v.label}: ${n}`);
     });
-    list("#remarks", [...shared, ...own]);
+    // What holds for the bundle stands below, among what the numbers rest on; and before the first event there is nothing to remark.
+    const below = [...bundle.notes, ...(bundle.alarm ? bundle.alarm.notes : [])];
+    list("#remarks", [...shared, ...(t.accepted + t.unscored ? own : [])].filter((n) => !below.includes(n)));
   }
 
   function list(where, items) {
@@ -127,7 +135,9 @@
       for (const [i, [content, name, below]] of cells(item).entries()) {
         const cell = made("td", null, name);
         cell.dataset.label = heads[i].textContent;
-        if (name === "kind") cell.append(made("span", content, `status ${content}`)); else cell.textContent = content;
+        if (name === "kind") cell.append(made("span", content, `status ${content}`));
+        else if (name === "time") cell.append(moment(content));
+        else cell.textContent = content;
         if (below) cell.append(made("span", below, "sub"));
         row.append(cell);
       }
@@ -135,11 +145,18 @@
     }));
   }
 
+  function moment(t) { // where the reader is, and for everybody
+    const e = made("time", when(t));
+    e.dateTime = iso(t);
+    e.title = utc(t);
+    return e;
+  }
+
   function showAlarms() {
     $("#alarms .empty").hidden = alarms.length > 0;
     $("#alarms .scroll").hidden = alarms.length === 0;
     rows("#alarms tbody", alarms.slice(-50).reverse(), (a) => [
-      [when(a.time), ""], [a.kind, "kind", a.reason || (a.delivered === false ? "not delivered yet" : "")], [whole(a.event), "num"],
+      [a.time, "time", utc(a.time) === when(a.time) ? "" : utc(a.time)], [a.kind, "kind", a.reason || (a.delivered === false ? "not delivered yet" : "")], [whole(a.event), "num"],
       ...(a.log_odds == null ? [["–", "num"], [a.risk == null ? "–" : amount(a.risk), "num"]] : [[chance(a.log_odds), "num"], [amount(a.risk), "num"]]),
     ]);
   }
@@ -161,227 +178,33 @@
       ["Tolerable risk", bundle.tolerable == null ? "none was given" : `${amount(bundle.tolerable)} ${bundle.unit}`],
       ["Alarm", rule ? `on windows of ${rule.label}, every ${whole(rule.stride)} events; set for ${rule.false_alarms} without shift, at ${whole(rule.events_per_day)} events a day` : "none: no tolerable risk was given"],
       ["Late and repeated", `events up to ${whole(bundle.lateness_s)} s older than the newest are counted, if they are among the last ${whole(bundle.id_horizon)} by time: so many ids are known again`],
-      ["Notes", [...bundle.notes, ...(rule ? rule.notes : [])].join("; ") || "none"],
-    ];
-    $("#basis-facts").replaceChildren(...facts.map(([k, v]) => { const d = made("div"); d.append(made("dt", k), made("dd", v)); return d; }));
+      ["Notes", [...bundle.notes, ...(rule ? rule.notes : [])]],
+    ].filter(([, v]) => v.length);
+    $("#basis-facts").replaceChildren(...facts.map(([k, v]) => { const d = made("div"); d.append(made("dt", k), ...[v].flat().map((one) => made("dd", one))); return d; }));
     list("#blind", bundle.blind_to);
   }
 
-  // Charts.
-  const seen = () => {
-    const end = readings.length ? readings[readings.length - 1].time : 0;
-    return span ? readings.filter((r) => r.time >= end - span) : readings;
-  };
-  // With a place of its own for every time without events, at which there is nothing: no line is drawn across.
-  const parted = (from) => {
-    const after = new Set(gaps(from.map((r) => r.time)));
-    return from.flatMap((r, i) => after.has(i) ? [r, { time: (r.time + from[i + 1].time) / 2, nothing: true }] : [r]);
-  };
-  const column = (from, key) => from.map((r) => r.cannot_tell && key !== "time" ? null : r[key] ?? null);
-  // One point, or none, has a neighbourhood all the same.
-  const times = (u, low, high) => low == null || !u.data[0].length ? [Date.now() / 1000 - 600, Date.now() / 1000]
-    : u.data[0].length === 1 ? [u.data[0][0] - 300, u.data[0][0] + 300] : high - low < 10 ? [low - 300, high + 300] : [low - 0.01 * (high - low), high + 0.01 * (high - low)];
+  function feed(state, text, title = "") { $("#feed").dataset.state = state; $("#feed").title = title; put("#feed", text); }
 
-  function untold(u) { // the time of which nobody can tell
-    const { ctx, bbox } = u, shown = drawn, edge = (i, j) => u.valToPos((shown[i].time + (shown[j] || shown[i]).time) / 2, "x", true);
-    ctx.save();
-    ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
-    ctx.fillStyle = colour("inconclusive-soft");
-    for (let i = 0; i < shown.length; i++) {
-      if (!shown[i].cannot_tell) continue;
-      let j = i;
-      while (j + 1 < shown.length && shown[j + 1].cannot_tell) j++;
-      const left = edge(i, i - 1), right = edge(j, j + 1), room = Math.max(0, 3 * devicePixelRatio - (right - left) / 2);
-      ctx.fillRect(left - room, bbox.top, right - left + 2 * room, bbox.height);
-      i = j;
-    }
-    ctx.restore();
+  // What was said last is no longer what is: it stays to be read, and is not called tolerable any more.
+  function lost(error) {
+    failures += 1;
+    feed("lost", last ? `no answer since ${clock(last)}` : `no answer (${error.message})`, last ? utc(last) : "");
+    if (failures < 2) return;
+    if ($("#status").dataset.status !== "lost") said = last ? $("#verdict").textContent : "";
+    status("lost", "?", "No answer", last ? `The service has not answered since ${when(last)}; whether anybody watches is not known from here. What stands below is what it said then: ${said}.`
+      : "The service has not answered yet; it is asked again.");
   }
 
-  function whiskers(u) { // the interval of one point, which makes no band
-    if (u.data[0].length > 1) return;
-    const { ctx } = u;
-    ctx.save();
-    ctx.strokeStyle = colour("accent");
-    ctx.lineWidth = 1.25 * devicePixelRatio;
-    u.data[0].forEach((t, i) => {
-      if (u.data[2][i] == null) return;
-      const x = u.valToPos(t, "x", true);
-      ctx.beginPath(); ctx.moveTo(x, u.valToPos(u.data[2][i], "y", true)); ctx.lineTo(x, u.valToPos(u.data[3][i], "y", true)); ctx.stroke();
-    });
-    ctx.restore();
-  }
-
-  function marks(u) {
-    const { ctx, bbox } = u;
-    ctx.save();
-    ctx.lineWidth = 2 * devicePixelRatio;
-    for (const alarm of alarms) {
-      if (alarm.time < u.scales.x.min || alarm.time > u.scales.x.max) continue;
-      const x = u.valToPos(alarm.time, "x", true);
-      ctx.strokeStyle = colour({ raised: "breached", "cannot tell": "inconclusive" }[alarm.kind] || "met");
-      ctx.setLineDash(["raised", "cannot tell"].includes(alarm.kind) ? [] : [5 * devicePixelRatio, 4 * devicePixelRatio]);
-      ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
-    }
-    ctx.restore();
-  }
-
-  function level(u, value, name, dash) {
-    if (value == null || value < u.scales.y.min || value > u.scales.y.max) return;
-    const { ctx, bbox } = u, y = u.valToPos(value, "y", true);
-    ctx.save();
-    ctx.strokeStyle = colour(name);
-    ctx.lineWidth = 2 * devicePixelRatio;
-    ctx.setLineDash(dash ? [6 * devicePixelRatio, 4 * devicePixelRatio] : []);
-    ctx.beginPath(); ctx.moveTo(bbox.left, y); ctx.lineTo(bbox.left + bbox.width, y); ctx.stroke();
-    ctx.restore();
-  }
-
-  function hatched(u, low, high) {
-    if (low == null || high == null) return;
-    // On whole pixels: lines between them would be grey, and of no colour that the legend shows.
-    const { ctx, bbox } = u, top = Math.round(u.valToPos(high, "y", true)), bottom = Math.round(u.valToPos(low, "y", true));
-    ctx.save();
-    ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
-    ctx.beginPath(); ctx.rect(bbox.left, top, bbox.width, bottom - top); ctx.clip();
-    ctx.strokeStyle = colour("edge");
-    ctx.lineWidth = 1.5 * devicePixelRatio;
-    const step = 7 * devicePixelRatio, height = bottom - top;
-    for (let x = bbox.left - height; x < bbox.left + bbox.width; x += step) {
-      ctx.beginPath(); ctx.moveTo(x, bottom); ctx.lineTo(x + height, top); ctx.stroke();
-    }
-    ctx.restore();
-  }
-
-  function dots(u) {
-    const { ctx } = u;
-    ctx.save();
-    ctx.fillStyle = ctx.strokeStyle = colour("inconclusive");
-    ctx.lineWidth = 1.25 * devicePixelRatio;
-    for (const l of labels) {
-      if (l.time < u.scales.x.min || l.time > u.scales.x.max) continue;
-      const x = u.valToPos(l.time, "x", true), y = u.valToPos(l.accuracy, "y", true);
-      ctx.beginPath(); ctx.moveTo(x, u.valToPos(l.low, "y", true)); ctx.lineTo(x, u.valToPos(l.high, "y", true)); ctx.stroke();
-      ctx.beginPath(); ctx.arc(x, y, Math.min(3 + Math.sqrt(l.n) / 3, 7) * devicePixelRatio, 0, 2 * Math.PI); ctx.fill();
-    }
-    ctx.restore();
-  }
-
-  function options(figure, { range, series, bands = [], values, splits, under, over }) {
-    const font = "12px " + getComputedStyle(document.body).fontFamily;
-    const axis = { stroke: colour("muted"), font, grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("grid"), width: 1 } };
-    const place = $(".plot", figure);
-    return {
-      width: Math.max(place.clientWidth, 200), height: innerWidth < 600 ? 190 : 230,
-      legend: { show: false },
-      cursor: { points: { show: false }, drag: { x: true, y: false }, sync: { key: "time" } },
-      scales: { x: { time: true, range: times }, y: { range } },
-      axes: [{ ...axis, space: 70, values: uPlot_time }, { ...axis, size: 70, values, ...(splits ? { splits } : {}) }],
-      series: [{}, ...series], bands,
-      hooks: { drawClear: [untold, under], draw: [over], setCursor: [(u) => readout(figure, u)] },
-    };
-  }
-
-  // 24 hours, and the date where the day changes.
-  const uPlot_time = (u, splits, at, space, step) => {
-    let day = "";
-    return splits.map((t) => {
-      if (!since1970(t)) return `${t} s`;
-      const d = new Date(1000 * t), date = d.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
-      const clock = d.toLocaleTimeString("en-GB", step < 60 ? {} : { hour: "2-digit", minute: "2-digit" });
-      const first = date !== day; day = date;
-      return step >= 86400 ? date : first ? `${clock}\n${date}` : clock;
-    });
-  };
-
-  const watches = () => bundle.alarm ? "alarm_log_odds" : "log_odds";
-
-  function readout(figure, u) {
-    const text = $(".now", figure);
-    if (!text) return;
-    const i = u.cursor.idx, r = i == null ? null : drawn[i];
-    text.textContent = r ? `${when(r.time)}: ${r.nothing ? "no events" : r.cannot_tell ? `cannot tell, because ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r[watches()])
-      : figure.dataset.kind === "risk" ? `${amount(r.risk)} (${between(r.risk_low, r.risk_high, amount)})`
-      : `${point(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, point)})`}` : "";
-  }
-
-  const caption = (figure, parts) => $("figcaption", figure).replaceChildren(
-    ...parts.map(([name, text]) => { const s = made("span"); s.append(made("i", null, name), made("span", text)); return s; }), made("span", "", "now"));
-
-  const lone = (u, series) => { // places of readings between two gaps, of which no line is drawn
-    const found = u.data[series].flatMap((v, i, all) => v != null && all[i - 1] == null && all[i + 1] == null ? [i] : []);
-    return found.length ? found : null;
-  };
-
-  function build() {
-    charts.forEach((c) => c.destroy());
-    charts = [];
-    const line = (extra = {}) => ({ stroke: colour("accent"), width: 2, spanGaps: false, points: { show: (u) => u.data[0].length < 3, filter: lone, size: 7, fill: extra.stroke || colour("accent") }, ...extra });
-    const hidden = { stroke: "transparent", width: 0, points: { show: false } };
-    const band = [{ series: [2, 3], fill: colour("band") }];
-    const make = (id, kind, keys, given) => {
-      const figure = $(`#${id}`);
-      figure.dataset.kind = kind;
-      const chart = new uPlot(options(figure, given), [[], ...keys.map(() => [])], $(".plot", figure));
-      chart.keys = keys;
-      charts.push(chart);
-      return figure;
-    };
-    const ends = bundle.alarm ? [["alarm", "raised"], ["cleared", "cleared"], ["untold", "nobody can tell"]] : [["untold", "nobody can tell"]];
-    const spots = [0, 1, 2, 3, 4].flatMap((k) => k ? [logit(10 ** -k), -logit(10 ** -k)] : [0]).sort((a, b) => a - b);
-    const first = make("figure-exceedance", "exceedance", [watches()], {
-      range: () => [-EDGE - 0.3, EDGE + 0.3], series: [line()],
-      splits: (u) => spots.filter((v) => v > u.scales.y.min && v < u.scales.y.max), values: (u, v) => v.map(threshold), under: () => {},
-      over: (u) => {
-        if (bundle.alarm) { level(u, bundle.alarm.on_log_odds, "ink"); level(u, bundle.alarm.off_log_odds, "muted", true); }
-        marks(u);
-      },
-    });
-    caption(first, [["", `window of ${bundle.alarm ? bundle.alarm.label : bundle.watched}`], ...(bundle.alarm ? [["limit", "alarm from here"], ["off", "cleared below"]] : []), ...ends]);
-    const forecast = bundle.forecast || {};
-    const second = make("figure-risk", "risk", ["risk", "risk_high", "risk_low"], {
-      range: (u, low, high) => spread([low, high, bundle.tolerable, forecast.low, forecast.high], 0),
-      series: [line(), hidden, hidden], bands: band, values: (u, v) => v.map(amount),
-      under: (u) => hatched(u, forecast.low, forecast.high), over: (u) => { level(u, bundle.tolerable, "ink"); whiskers(u); marks(u); },
-    });
-    caption(second, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ...(bundle.tolerable == null ? [] : [["limit", `tolerable: ${amount(bundle.tolerable)}`]]),
-      ...(bundle.forecast ? [["forecast", "forecast before release"]] : []), ...ends]);
-    const third = make("figure-accuracy", "accuracy", ["accuracy", "accuracy_high", "accuracy_low"], {
-      range: (u, low, high) => spread([low, high, ...labels.map((l) => l.accuracy)], 0, 1),
-      series: [line(), hidden, hidden], bands: band, values: (u, v) => v.map((x) => percent(x, 0)),
-      under: () => {}, over: (u) => { whiskers(u); dots(u); marks(u); },
-    });
-    caption(third, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ["dot", "labelled afterwards, with interval"], ...ends]);
-    fill();
-  }
-
-  function fill() {
-    const shown = drawn = parted(seen()), x = column(shown, "time");
-    for (const chart of charts) {
-      const data = [x, ...chart.keys.map((k) => column(shown, k).map((v) => k.endsWith("log_odds") ? clipped(v) : v))];
-      chart.setData(data);
-    }
-    const there = { alarm: alarms.some((a) => a.kind === "raised"), cleared: alarms.some((a) => a.kind === "cleared"),
-      untold: shown.some((r) => r.cannot_tell), dot: labels.length > 0, band: shown.length > 1 };
-    for (const key of document.querySelectorAll("figcaption i")) if (key.className in there) key.parentNode.hidden = !there[key.className];
-    const r = shown[shown.length - 1];
-    if (r) {
-      $("#figure-exceedance .plot").setAttribute("aria-label", `Evidence for an alarm over time; now ${chance(r[watches()])}`);
-      $("#figure-risk .plot").setAttribute("aria-label", `Risk over time; now ${amount(r.risk)} ${bundle.unit}`);
-      $("#figure-accuracy .plot").setAttribute("aria-label", `Accuracy over time; now ${r.accuracy == null ? "unknown" : point(r.accuracy)}`);
-    }
-  }
-
-  function feed(state, text) { $("#feed").dataset.state = state; put("#feed", text); }
-
-  async function step() {
-    if (document.hidden && last) return;
+  async function once() {
+    if (!$("#token-form").hidden && !token) return;
     try {
       if (!bundle) {
         bundle = await ask("/v1/bundle");
         $("#token-form").hidden = true;
+        document.querySelectorAll("[data-later]").forEach((e) => { e.hidden = false; });
         showBundle();
-        build();
+        charts.build(bundle);
       }
       const live = await ask(`/v1/live?after_event=${upto}`);
       if (live.bundle !== bundle.id) { bundle = null; upto = -1; readings = []; return; }
@@ -393,21 +216,22 @@
       labels = live.labels;
       showNow(live);
       showAlarms();
-      fill();
+      if (!document.hidden) charts.show({ readings, alarms, labels });
       failures = 0;
-      last = Date.now();
-      feed("live", `live, ${new Date().toLocaleTimeString("en-GB")}`);
+      last = Date.now() / 1000;
+      feed("live", `live, ${clock(last)}`, utc(last));
     } catch (error) {
-      if (error.message === "token") return;
-      failures += 1;
-      feed("lost", last ? `no answer since ${new Date(last).toLocaleTimeString("en-GB")}` : `no answer (${error.message})`);
+      if (error.message !== "token") lost(error);
     }
   }
 
-  async function run() {
+  // One question at a time: two would bring the same readings twice.
+  const step = () => asking ??= once().finally(() => { asking = null; });
+
+  async function run() { // also where nobody looks, since the title of the page tells of an alarm
     for (;;) {
       await step();
-      await new Promise((next) => setTimeout(next, Math.min(POLL_MS * 2 ** Math.min(failures, 4), 15000)));
+      await new Promise((next) => setTimeout(next, document.hidden ? UNSEEN_MS : Math.min(POLL_MS * 2 ** Math.min(failures, 4), 15000)));
     }
   }
 
@@ -418,13 +242,13 @@
     step();
   });
   document.querySelectorAll(".choice button").forEach((button) => button.addEventListener("click", () => {
-    span = Number(button.dataset.span);
     document.querySelectorAll(".choice button").forEach((b) => b.setAttribute("aria-pressed", String(b === button)));
-    fill();
+    charts.setSpan(Number(button.dataset.span));
   }));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => bundle && build());
+  const again = () => { if (bundle) { charts.build(bundle); charts.show({ readings, alarms, labels }); } };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   let resizing;
-  addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(() => bundle && build(), 150); });
+  addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(again, 150); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) step(); });
   run();
 })();

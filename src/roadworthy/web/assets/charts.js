@@ -1,0 +1,256 @@
+"use strict";
+// The three charts, drawn with uPlot: what the alarm watches, the risk and the accuracy, over the time of events.
+const charts = (() => {
+  const { $, put, made } = elements;
+  const { gaps, logit, percent, point, chance, threshold, amount, when, since1970, zone, between, spread } = numbers;
+  const EDGE = 7.2; // log-odds beyond are drawn at the edge: chances of 0.1% and 99.9%
+  const clipped = (v) => v == null ? null : Math.max(-EDGE, Math.min(EDGE, v));
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--rw-${name}`).trim();
+
+  let bundle = null, readings = [], drawn = [], alarms = [], labels = [], span = 0, zoom = null, plots = [];
+
+  const seen = () => {
+    const end = readings.length ? readings[readings.length - 1].time : 0;
+    return span ? readings.filter((r) => r.time >= end - span) : readings;
+  };
+  const within = (t, [first, last]) => t >= first && t <= last;
+  const inView = (u, t) => within(t, [u.scales.x.min, u.scales.x.max]);
+  const shownTimes = () => zoom || (drawn.length ? [drawn[0].time, drawn[drawn.length - 1].time] : [-Infinity, Infinity]);
+  // With a place of its own for every time without events, at which there is nothing: no line is drawn across.
+  const parted = (from) => {
+    const after = new Set(gaps(from.map((r) => r.time)));
+    return from.flatMap((r, i) => after.has(i) ? [r, { time: (r.time + from[i + 1].time) / 2, nothing: true }] : [r]);
+  };
+  const column = (from, key) => from.map((r) => r.cannot_tell && key !== "time" ? null : r[key] ?? null);
+  // One point, or none, has a neighbourhood all the same.
+  const times = (u, low, high) => zoom ? zoom : low == null || !u.data[0].length ? [Date.now() / 1000 - 600, Date.now() / 1000]
+    : u.data[0].length === 1 ? [u.data[0][0] - 300, u.data[0][0] + 300] : high - low < 10 ? [low - 300, high + 300] : [low - 0.01 * (high - low), high + 0.01 * (high - low)];
+
+  function untold(u) { // the time of which nobody can tell
+    const { ctx, bbox } = u, shown = drawn, edge = (i, j) => u.valToPos((shown[i].time + (shown[j] || shown[i]).time) / 2, "x", true);
+    ctx.save();
+    ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
+    ctx.fillStyle = colour("inconclusive-soft");
+    for (let i = 0; i < shown.length; i++) {
+      if (!shown[i].cannot_tell) continue;
+      let j = i;
+      while (j + 1 < shown.length && shown[j + 1].cannot_tell) j++;
+      const left = edge(i, i - 1), right = edge(j, j + 1), room = Math.max(0, 3 * devicePixelRatio - (right - left) / 2);
+      ctx.fillRect(left - room, bbox.top, right - left + 2 * room, bbox.height);
+      i = j;
+    }
+    ctx.restore();
+  }
+
+  function whiskers(u) { // the interval of one point, which makes no band
+    if (u.data[0].length > 1) return;
+    const { ctx } = u;
+    ctx.save();
+    ctx.strokeStyle = colour("accent");
+    ctx.lineWidth = 1.25 * devicePixelRatio;
+    u.data[0].forEach((t, i) => {
+      if (u.data[2][i] == null) return;
+      const x = u.valToPos(t, "x", true);
+      ctx.beginPath(); ctx.moveTo(x, u.valToPos(u.data[2][i], "y", true)); ctx.lineTo(x, u.valToPos(u.data[3][i], "y", true)); ctx.stroke();
+    });
+    ctx.restore();
+  }
+
+  function marks(u) {
+    const { ctx, bbox } = u;
+    ctx.save();
+    ctx.lineWidth = 2 * devicePixelRatio;
+    for (const alarm of alarms) {
+      if (!inView(u, alarm.time)) continue;
+      const x = u.valToPos(alarm.time, "x", true);
+      ctx.strokeStyle = colour({ raised: "breached", "cannot tell": "inconclusive" }[alarm.kind] || "met");
+      ctx.setLineDash(["raised", "cannot tell"].includes(alarm.kind) ? [] : [5 * devicePixelRatio, 4 * devicePixelRatio]);
+      ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
+    }
+    ctx.strokeStyle = colour("muted");
+    ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
+    for (const r of ended()) {
+      if (!inView(u, r.time)) continue;
+      const x = u.valToPos(r.time, "x", true);
+      ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
+    }
+    ctx.restore();
+  }
+
+  // Where the scores' own alarm ended and nothing was called cleared, since labels keep an alarm on.
+  function ended() {
+    const told = new Set(alarms.filter((a) => a.kind === "cleared").map((a) => a.event)), read = drawn.filter((r) => !r.nothing);
+    return read.filter((r, i) => i > 0 && read[i - 1].alarm_by_scores && r.alarm_by_scores === false && !told.has(r.event));
+  }
+
+  function level(u, value, name, dash) {
+    if (value == null || value < u.scales.y.min || value > u.scales.y.max) return;
+    const { ctx, bbox } = u, y = u.valToPos(value, "y", true);
+    ctx.save();
+    ctx.strokeStyle = colour(name);
+    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.setLineDash(dash ? [6 * devicePixelRatio, 4 * devicePixelRatio] : []);
+    ctx.beginPath(); ctx.moveTo(bbox.left, y); ctx.lineTo(bbox.left + bbox.width, y); ctx.stroke();
+    ctx.restore();
+  }
+
+  function hatched(u, low, high) {
+    if (low == null || high == null) return;
+    // On whole pixels: lines between them would be grey, and of no colour that the legend shows.
+    const { ctx, bbox } = u, top = Math.round(u.valToPos(high, "y", true)), bottom = Math.round(u.valToPos(low, "y", true));
+    ctx.save();
+    ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
+    ctx.beginPath(); ctx.rect(bbox.left, top, bbox.width, bottom - top); ctx.clip();
+    ctx.strokeStyle = colour("edge");
+    ctx.lineWidth = 1.5 * devicePixelRatio;
+    const step = 7 * devicePixelRatio, height = bottom - top;
+    for (let x = bbox.left - height; x < bbox.left + bbox.width; x += step) {
+      ctx.beginPath(); ctx.moveTo(x, bottom); ctx.lineTo(x + height, top); ctx.stroke();
+    }
+    ctx.restore();
+  }
+
+  function dots(u) {
+    const { ctx, bbox } = u;
+    ctx.save();
+    const room = 8 * devicePixelRatio; // a dot at 100% is a whole one
+    ctx.beginPath(); ctx.rect(bbox.left - room, bbox.top - room, bbox.width + 2 * room, bbox.height + room); ctx.clip();
+    ctx.fillStyle = ctx.strokeStyle = colour("inconclusive");
+    ctx.lineWidth = 1.25 * devicePixelRatio;
+    for (const l of labels) {
+      if (!inView(u, l.time)) continue;
+      const x = u.valToPos(l.time, "x", true), y = u.valToPos(l.accuracy, "y", true);
+      ctx.beginPath(); ctx.moveTo(x, u.valToPos(l.low, "y", true)); ctx.lineTo(x, u.valToPos(l.high, "y", true)); ctx.stroke();
+      ctx.beginPath(); ctx.arc(x, y, Math.min(3 + Math.sqrt(l.n) / 3, 7) * devicePixelRatio, 0, 2 * Math.PI); ctx.fill();
+    }
+    ctx.restore();
+  }
+
+  function options(figure, { range, series, bands = [], values, splits, under, over }) {
+    const font = "12px " + getComputedStyle(document.body).fontFamily;
+    const axis = { stroke: colour("muted"), font, grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("grid"), width: 1 } };
+    const place = $(".plot", figure);
+    return {
+      width: Math.max(place.clientWidth, 200), height: innerWidth < 600 ? 190 : 230,
+      legend: { show: false },
+      cursor: { points: { show: false }, drag: { x: true, y: false, setScale: false }, sync: { key: "time" }, bind: { dblclick: () => () => setZoom(null) } },
+      scales: { x: { time: true, range: times }, y: { range } },
+      axes: [{ ...axis, space: 70, values: uPlot_time }, { ...axis, size: 70, values, ...(splits ? { splits } : {}) }],
+      series: [{}, ...series], bands,
+      hooks: { drawClear: [untold, under], draw: [over], setCursor: [(u) => readout(figure, u)], setSelect: [chosen] },
+    };
+  }
+
+  // What is dragged over is what is shown, in all charts, until somebody chooses otherwise: new readings do not take it back.
+  function chosen(u) {
+    const { left, width } = u.select;
+    if (width < 8) return;
+    const ends = [u.posToVal(left, "x"), u.posToVal(left + width, "x")];
+    u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+    setZoom(ends);
+  }
+
+  function setZoom(ends) {
+    zoom = ends;
+    $("#zoomed").hidden = !zoom;
+    fill();
+  }
+
+  // 24 hours, and the date where the day changes.
+  const uPlot_time = (u, splits, at, space, step) => {
+    let day = "";
+    return splits.map((t) => {
+      if (!since1970(t)) return `${t} s`;
+      const d = new Date(1000 * t), date = d.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+      const clock = d.toLocaleTimeString("en-GB", step < 60 ? {} : { hour: "2-digit", minute: "2-digit" });
+      const first = date !== day; day = date;
+      return step >= 86400 ? date : first ? `${clock}\n${date}` : clock;
+    });
+  };
+
+  const watches = () => bundle.alarm ? "alarm_log_odds" : "log_odds";
+
+  function readout(figure, u) {
+    const text = $(".now", figure);
+    if (!text) return;
+    const i = u.cursor.idx, r = i == null ? null : drawn[i];
+    text.textContent = r ? `${when(r.time)}: ${r.nothing ? "no events" : r.cannot_tell ? `cannot tell, because ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r[watches()])
+      : figure.dataset.kind === "risk" ? `${amount(r.risk)} (${between(r.risk_low, r.risk_high, amount)})`
+      : `${point(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, point)})`}` : "";
+  }
+
+  const caption = (figure, parts) => $("figcaption", figure).replaceChildren(
+    ...parts.map(([name, text]) => { const s = made("span"); s.append(made("i", null, name), made("span", text)); return s; }), made("span", "", "now"));
+
+  const lone = (u, series) => { // places of readings between two gaps, of which no line is drawn
+    const found = u.data[series].flatMap((v, i, all) => v != null && all[i - 1] == null && all[i + 1] == null ? [i] : []);
+    return found.length ? found : null;
+  };
+
+  function build() {
+    plots.forEach((p) => p.destroy());
+    plots = [];
+    const line = (extra = {}) => ({ stroke: colour("accent"), width: 2, spanGaps: false, points: { show: (u) => u.data[0].length < 3, filter: lone, size: 7, fill: extra.stroke || colour("accent") }, ...extra });
+    const hidden = { stroke: "transparent", width: 0, points: { show: false } };
+    const band = [{ series: [2, 3], fill: colour("band") }];
+    const make = (id, kind, keys, given) => {
+      const figure = $(`#${id}`);
+      figure.dataset.kind = kind;
+      const chart = new uPlot(options(figure, given), [[], ...keys.map(() => [])], $(".plot", figure));
+      chart.keys = keys;
+      plots.push(chart);
+      return figure;
+    };
+    const ends = bundle.alarm ? [["alarm", "raised"], ["cleared", "cleared"], ["ended", "the scores’ own alarm ended, labels keep it on"], ["untold", "nobody can tell"]] : [["untold", "nobody can tell"]];
+    const spots = [0, 1, 2, 3, 4].flatMap((k) => k ? [logit(10 ** -k), -logit(10 ** -k)] : [0]).sort((a, b) => a - b);
+    const first = make("figure-exceedance", "exceedance", [watches()], {
+      range: () => [-EDGE - 0.3, EDGE + 0.3], series: [line()],
+      splits: (u) => spots.filter((v) => v > u.scales.y.min && v < u.scales.y.max), values: (u, v) => v.map(threshold), under: () => {},
+      over: (u) => {
+        if (bundle.alarm) { level(u, bundle.alarm.on_log_odds, "ink"); level(u, bundle.alarm.off_log_odds, "muted", true); }
+        marks(u);
+      },
+    });
+    caption(first, [["", `window of ${bundle.alarm ? bundle.alarm.label : bundle.watched}`], ...(bundle.alarm ? [["limit", "alarm from here"], ["off", "cleared below"]] : []), ...ends]);
+    const forecast = bundle.forecast || {};
+    const second = make("figure-risk", "risk", ["risk", "risk_high", "risk_low"], {
+      range: (u, low, high) => spread([low, high, bundle.tolerable, forecast.low, forecast.high], 0),
+      series: [line(), hidden, hidden], bands: band, values: (u, v) => v.map(amount),
+      under: (u) => hatched(u, forecast.low, forecast.high), over: (u) => { level(u, bundle.tolerable, "ink"); whiskers(u); marks(u); },
+    });
+    caption(second, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ...(bundle.tolerable == null ? [] : [["limit", `tolerable: ${amount(bundle.tolerable)}`]]),
+      ...(bundle.forecast ? [["forecast", "forecast before release"]] : []), ...ends]);
+    const third = make("figure-accuracy", "accuracy", ["accuracy", "accuracy_high", "accuracy_low"], {
+      range: (u, low, high) => spread([low, high, ...labels.filter((l) => within(l.time, shownTimes())).flatMap((l) => [l.low, l.high])], 0, 1),
+      series: [line(), hidden, hidden], bands: band, values: (u, v) => v.map((x) => percent(x, 0)),
+      under: () => {}, over: (u) => { whiskers(u); dots(u); marks(u); },
+    });
+    caption(third, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ["dot", "labelled afterwards, with interval"], ...ends]);
+    fill();
+  }
+
+  function fill() {
+    if (!plots.length) return;
+    const shown = drawn = parted(seen()), x = column(shown, "time");
+    for (const chart of plots) {
+      const data = [x, ...chart.keys.map((k) => column(shown, k).map((v) => k.endsWith("log_odds") ? clipped(v) : v))];
+      chart.setData(data);
+    }
+    const there = { alarm: alarms.some((a) => a.kind === "raised"), cleared: alarms.some((a) => a.kind === "cleared"),
+      ended: ended().length > 0, untold: shown.some((r) => r.cannot_tell), dot: labels.length > 0, band: shown.length > 1 };
+    for (const key of document.querySelectorAll("figcaption i")) if (key.className in there) key.parentNode.hidden = !there[key.className];
+    const r = shown[shown.length - 1];
+    put("#zone", r && !since1970(r.time) ? "" : `times are in ${zone(r ? r.time : Date.now() / 1000)}`);
+    if (r) {
+      $("#figure-exceedance .plot").setAttribute("aria-label", `Evidence for an alarm over time; now ${chance(r[watches()])}`);
+      $("#figure-risk .plot").setAttribute("aria-label", `Risk over time; now ${amount(r.risk)} ${bundle.unit}`);
+      $("#figure-accuracy .plot").setAttribute("aria-label", `Accuracy over time; now ${r.accuracy == null ? "unknown" : point(r.accuracy)}`);
+    }
+  }
+
+  return {
+    build: (of) => { bundle = of; build(); },
+    show: (said) => { ({ readings, alarms, labels } = said); fill(); },
+    setSpan: (seconds) => { span = seconds; setZoom(null); },
+  };
+})();
