@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -117,10 +117,13 @@ def alarm_rule(
         by_time.append((time, tails.burden(accepted, time=time)))
     by_stretch = tuple((time, tails.burden(per_event / 2.0, length=length, time=time)) for time, length in tried)
     longer = _quietened(replace(watched, window=stretch), worlds, seed)
-    quiet, carried = _hushed(watched, worlds, burden, seed)
+    hushed = _hushed(watched, worlds, burden, seed)
+    quiet, heard = hushed.levels, hushed.rings
     if by_stretch:
-        lower, by_longer = _hushed(longer, worlds, min(burden for _, burden in by_stretch), seed)
-        quiet, carried = (min(quiet[0], lower[0]), min(quiet[1], lower[1])), carried or by_longer
+        lower = _hushed(longer, worlds, min(burden for _, burden in by_stretch), seed)
+        quiet = min(quiet[0], lower.levels[0]), min(quiet[1], lower.levels[1])
+        heard = heard or lower.rings
+    unproven = hushed.unproven if burden < CERTAIN else calibration.kinds[1:]
     above = _clean_log_odds(watched, unlucky, seed)
     off = float(np.clip(np.quantile(above, CLEARED), LIKELIER - GAP, LIKELIER))
     return AlarmRule(
@@ -143,7 +146,7 @@ def alarm_rule(
             group_events=asked,
             freely=dict(_noticed(seen, -math.inf)),
             cleared=float((above < off).mean()),
-            carried=carried and burden < CERTAIN,
+            unproven=None if heard and burden < CERTAIN else unproven,
         ),
         stretch=stretch if by_stretch else 0,
         by_stretch=by_stretch,
@@ -253,8 +256,19 @@ def _clean_log_odds(watched: Watched, worlds: Floats, seed: int) -> Floats:
     return watched.estimator.odds(counted(windows, len(watched.scores.shift))).above
 
 
-def _hushed(watched: Watched, worlds: Floats, burden: float, seed: int) -> tuple[tuple[float, float], bool]:
-    """The levels below which no window comes near an alarm, and whether windows of nothing but shift carry the burden.
+class Hushed(NamedTuple):
+    """Which windows an alarm passes over, and whether those of nothing but shift are among the silent ones."""
+
+    levels: tuple[float, float]
+    """Mean shift score and mean expected error: a window below both does not come near an alarm."""
+    rings: bool
+    """Whether windows of nothing but shift ring, of one kind at least."""
+    unproven: tuple[str, ...]
+    """The kinds whose windows fall short of the burden of proof, and less of the tolerable cost if at all."""
+
+
+def _hushed(watched: Watched, worlds: Floats, burden: float, seed: int) -> Hushed:
+    """The levels below which no window comes near an alarm, and what windows of nothing but shift do.
 
     Windows with a little and with much of every kind of shift say which shift scores go with log-odds down to two below it; clean
     windows with more and more of the cells in which most errors are expected say which expected errors do.
@@ -271,5 +285,14 @@ def _hushed(watched: Watched, worlds: Floats, burden: float, seed: int) -> tuple
     # No mean error exceeds 1: where nothing comes near, no level is needed.
     errors = bad.error[bad.odds.judged(burden) >= LIKELIER - NEAR]
     levels = float(near.min()) if len(near) else watched.quiet[0], float(errors.min(initial=2.0))
-    nothing_but = judged.reshape(len(kinds), len(MIXTURES), -1)[:, -1] >= LIKELIER
-    return levels, bool(nothing_but.mean(axis=1).max() >= MUTE)
+    # Of the two that an alarm asks for, what keeps a window silent is the one that it falls short of the more.
+    by_burden = burden - shifted.odds.evidence >= -shifted.odds.above
+    rings, unproven = (_of_nothing_but(said, len(kinds)) >= MUTE for said in (judged >= LIKELIER, by_burden))
+    names = watched.estimator.calibration.kinds[1:]
+    return Hushed(levels, bool(rings.any()), tuple(kind for kind, so in zip(names, unproven, strict=True) if so))
+
+
+def _of_nothing_but(said: np.ndarray, kinds: int) -> Floats:
+    """By kind, in what share of the windows of nothing but that kind it is so."""
+    result: Floats = said.reshape(kinds, len(MIXTURES), -1)[:, -1].mean(axis=1)
+    return result

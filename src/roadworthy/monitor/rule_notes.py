@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from roadworthy.analysis.risk.between import in_words
@@ -49,13 +49,13 @@ def rule_notes(
     kept: bool = True,
     freely: Mapping[str, float] | None = None,
     cleared: float = 1.0,
-    carried: bool = True,
+    unproven: Collection[str] | None = None,
 ) -> tuple[str, ...]:
     """Remarks on a rule that notices steps to a rate of shift so often, by kind; of those `not_due`, what they cost.
 
     Where the stated rate of false alarms is not `kept`, that is all there is to say. `freely` is how often each kind would be
-    noticed by an alarm that had nothing to prove; `cleared`, the share of clean windows by which one that is on is cleared; where
-    the burden is not `carried`, no shift rings, however much it is.
+    noticed by an alarm that had nothing to prove; `cleared`, the share of clean windows by which one that is on is cleared. Where
+    no shift rings, however much it is, `unproven` are the kinds that do not carry the burden; the others cost too little.
     """
     tolerable = estimator.tolerable
     assert tolerable is not None
@@ -65,11 +65,8 @@ def rule_notes(
         return (_clean_is_dear(estimator, detects, tolerable, false_alarms),)
     rings = {kind: share for kind, share in detects if kind in not_due and share > OFTEN}
     within = (*_within(estimator, not_due, rings, step, tolerable), *_between(estimator, group_events))
-    if not carried:
-        within = (
-            *within,
-            "no shift rings, however much it is: clean data differ among themselves as much as shift does",
-        )
+    if unproven is not None:
+        within = (*within, f"no shift rings, however much it is: {_why_never(estimator, unproven, tolerable)}")
     if cleared < SELDOM:
         clean, low, high = estimator.forecast(0.0)
         within = (
@@ -146,6 +143,27 @@ def _clean_is_dear(
     return (
         f"{CLEAN_IS_DEAR}{_said(clean)} ({_said(low)} to {_said(high)}), hardly less than the tolerable {_said(tolerable)}: no "
         f"alarm would notice shift and ring {false_alarms} at most without it, so that it will ring more often; {advice}"
+    )
+
+
+def _why_never(estimator: Estimator, unproven: Collection[str], tolerable: float) -> str:
+    """Why not even nothing but shift rings: it cannot be told from clean data, or costs too little."""
+    cheap = [kind for kind in estimator.calibration.kinds[1:] if kind not in unproven]
+    alike = "clean data differ among themselves as much as"
+    if not cheap:
+        return f"{alike} shift does"
+    clean, costs = costs_of(estimator, 0.0)[cheap[0]], costs_of(estimator, 1.0)
+    if unproven:
+        said = ", ".join(f"an event of {kind} costs {_about(costs[kind])}" for kind in cheap)
+        do = "does" if len(unproven) == 1 else "do"
+        return f"{alike} {' and '.join(unproven)} {do}, and {said}, where {_said(tolerable)} is tolerable"
+    if max(costs.values()) <= clean:
+        return "it costs no more than clean data do"
+    shifted = estimator.forecast(1.0)[0]
+    how = "within" if shifted <= tolerable else "hardly above"
+    return (
+        f"even a stream of nothing but shift is expected to cost {_said(shifted)}, {how} the tolerable {_said(tolerable)}; "
+        "choose a lower one"
     )
 
 
