@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +102,15 @@ def test_a_day_is_told_or_it_is_said_why_not_and_never_both(events, span):
     assert (pace is None) == (span < 3600.0 or events < 1000)
     said = too_short_to_say(RULE, events, span) if pace is None else other_than_set(RULE, pace)
     assert (said is not None) == (events / span * 86_400 > 2 * RULE.events_per_day)
+
+
+@given(st.integers(1, 5000), st.floats(0.1, 1e5))
+def test_of_an_alarm_that_keeps_no_rate_nothing_is_said_at_whatever_pace(events, span):
+    rings_anyway = replace(RULE, burden=-math.inf)
+    pace = per_day(events, span)
+    assert (
+        too_short_to_say(rings_anyway, events, span) if pace is None else other_than_set(rings_anyway, pace)
+    ) is None
 
 
 @pytest.mark.parametrize(

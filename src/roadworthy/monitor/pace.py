@@ -46,6 +46,8 @@ def too_short_to_say(rule: AlarmRule, events: int, span: float) -> str | None:
 
     The advice is left to those who know where the number is set.
     """
+    if rule.burden == -math.inf:
+        return None  # as above: no number of events a day would make it ring less
     if span <= 0.0 or events <= FASTER * rule.events_per_day * span / DAY:
         return None
     return (
