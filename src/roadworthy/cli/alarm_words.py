@@ -32,11 +32,38 @@ def alarm_in_words(bundle: Bundle) -> str:
     sure, off = (1.0 / (1.0 + math.exp(-log_odds)) for log_odds in (rule.on, rule.off))
     likely = "more likely than not" if rule.on == 0.0 else f"with a probability of {sure:.1%} or more"
     proof = burden_in_words(rule.burden).replace(", and ", ", and that is ", 1)
-    return (
+    said = (
         f"Alarm: every {rule.stride:,} events, over the last {rule.window:,}, when the cost is {likely} above "
-        f"{priced(bundle.tolerable or 0.0, bundle.unit)}{proof}. {_promise(bundle, rate)} Once on, it is cleared when the chance "
-        f"that the cost is above falls below {off:.0%}."
+        f"{priced(bundle.tolerable or 0.0, bundle.unit)}{proof}. {_promise(bundle, rate)}"
     )
+    if not bundle.estimator.separation.enough:
+        return said  # what is never on is never cleared
+    return f"{said} Once on, it is cleared when the chance that the cost is above falls below {off:.0%}."
+
+
+def never_looked(rule: AlarmRule, events: int) -> str | None:
+    """Why the alarm has not looked at a stream of so few events, said of "it"; None where it has.
+
+    >>> from roadworthy.monitor.alarms import AlarmRule
+    >>> short, long = (AlarmRule(window, window // 2, 9.0, "1 per month", 1000.0) for window in (20, 100))
+    >>> never_looked(long, 60), never_looked(long, 100)
+    ('reads the last 100 events, and there are 60', None)
+    >>> never_looked(short, 60), never_looked(short, 70)
+    ('looks for the first time after 70 events, and there are 60', None)
+    """
+    if events < rule.window:
+        return f"reads the last {rule.window:,} events, and there are {events:,}"
+    first = first_look(rule)
+    if events < first:
+        return f"looks for the first time after {first:,} events, and there are {events:,}"
+    return None
+
+
+def first_look(rule: AlarmRule) -> int:
+    """Events after which the alarm looks for the first time: a window, and as many as tell how much they resemble each other."""
+    from roadworthy.monitor.autocorrelation import FIRST
+
+    return math.ceil(max(rule.window, FIRST) / rule.stride) * rule.stride
 
 
 def _promise(bundle: Bundle, rate: str) -> str:
@@ -46,7 +73,7 @@ def _promise(bundle: Bundle, rate: str) -> str:
     calibration = bundle.calibration
     rows = calibration.rows(calibration.kinds[0])
     if not bundle.estimator.separation.enough:
-        return "It will not ring: the scores do not tell shift from none."
+        return "By these scores it will not ring: they do not tell shift from none, and 'cannot tell' is said in its place."
     rule = rule_of(bundle)
     if rings_without_shift(rule.notes) and max((share for _, share in rule.detects), default=0.0) < OFTEN:
         return "It will hardly ring, with shift or without."

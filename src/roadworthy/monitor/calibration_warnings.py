@@ -83,7 +83,7 @@ def _untold(calibration: Calibration, separation: Separation) -> str | None:
     advice = f"add rows of {' and '.join(few)}" if few else "add supervisors that tell shift, or rows"
     return (
         f"the scores do not tell shift from none (told from clean {separation.auc:.2f} ± {BEYOND * separation.error:.2f}, where "
-        f"0.50 is chance): every window of every stream will be 'cannot tell', and no alarm will ring; {advice}"
+        f"0.50 is chance): every window of every stream will be 'cannot tell', and no alarm will ring by them; {advice}"
     )
 
 

@@ -269,23 +269,29 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
 
 
 def _no_alarm(bundle: Bundle, found: Replayed, tolerable: float) -> str:
-    limit = priced(tolerable, bundle.unit)
+    from roadworthy.cli.alarm_words import never_looked
+
+    limit, rule = priced(tolerable, bundle.unit), bundle.alarm
+    unseen = never_looked(rule, found.events) if rule else None
     if found.above is None:
         where = "" if found.whole else ", as far as it can be told"
-        rule = bundle.alarm
-        if rule and found.events < rule.window:
-            return f"No alarm: it reads the last {rule.window:,} events, and there are {found.events:,}."
+        if unseen is not None:
+            return f"No alarm: it {unseen}."
         if not where and found.seemed_above and rule and math.isfinite(rule.burden):
             return (
                 f"No alarm: where the cost seems above {limit}, that is not so much likelier than no shift at all; chance alone "
                 f"would do as much more often than {rule.false_alarms}."
             )
         return f"No alarm: at no time was it likely enough that the cost is above {limit}{where}."
-    why = (
-        f"; it was set to ring {bundle.alarm.false_alarms} at most without shift, and asks for more"
-        if bundle.alarm
-        else ""
-    )
+    why = ""
+    if unseen is not None:
+        why = f": the alarm {unseen}"
+    elif rule and math.isfinite(rule.burden):
+        looked = found.events // rule.stride * rule.stride
+        asks = "asks for more" if looked == found.events else f"asked for more when it looked last, at event {looked:,}"
+        why = f"; it was set to ring {rule.false_alarms} at most without shift, and {asks}"
+    elif rule:  # it has nothing to prove, but reads another window, or the same one with fewer draws
+        why = f"; over the last {rule.window:,} events, as the alarm reads them, it was never as sure"
     return (
         f"No alarm was raised although the cost of the last window is above {limit} with a probability of {found.above:.1%}{why}. "
         "Take that as seriously as an alarm."
