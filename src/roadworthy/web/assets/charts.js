@@ -133,7 +133,7 @@ const charts = (() => {
     return {
       width: Math.max(place.clientWidth, 200), height: innerWidth < 600 ? 190 : 230,
       legend: { show: false },
-      cursor: { points: { show: false }, drag: { x: true, y: false, setScale: false }, sync: { key: "time" }, bind: { dblclick: () => () => setZoom(null) } },
+      cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false }, sync: { key: "time" }, bind: { dblclick: () => () => setZoom(null) } },
       scales: { x: { time: true, range: times }, y: { range } },
       axes: [{ ...axis, space: 70, values: uPlot_time }, { ...axis, size: 70, values, ...(splits ? { splits } : {}) }],
       series: [{}, ...series], bands,
@@ -237,7 +237,7 @@ const charts = (() => {
       chart.setData(data);
     }
     const there = { alarm: alarms.some((a) => a.kind === "raised"), cleared: alarms.some((a) => a.kind === "cleared"),
-      ended: ended().length > 0, untold: shown.some((r) => r.cannot_tell), dot: labels.length > 0, band: shown.length > 1 };
+      ended: ended().length > 0, untold: shown.some((r) => r.cannot_tell) || alarms.some((a) => a.kind === "cannot tell"), dot: labels.length > 0, band: shown.length > 1 };
     for (const key of document.querySelectorAll("figcaption i")) if (key.className in there) key.parentNode.hidden = !there[key.className];
     const r = shown[shown.length - 1];
     put("#zone", r && !since1970(r.time) ? "" : `times are in ${zone(r ? r.time : Date.now() / 1000)}`);

@@ -110,13 +110,14 @@
     ]);
     const shared = live.windows.length ? live.windows[0].notes.filter((n) => live.windows.every((v) => v.notes.includes(n))) : [];
     // Why it cannot tell is often a note's reason as well: the same is said once.
+    const reasons = new Set(live.windows.map((v) => v.cannot_tell)), common = reasons.size === 1 && live.windows.length > 1 ? [...reasons][0] : null;
     const own = live.windows.flatMap((v) => {
       const notes = v.notes.filter((n) => !shared.includes(n)), again = v.cannot_tell ? notes.filter((n) => !sameLack(n, v.cannot_tell)) : notes;
-      return [...(v.cannot_tell ? [`cannot tell: ${v.cannot_tell}`] : []), ...again].map((n) => `${v.label}: ${n}`);
+      return [...(v.cannot_tell && !common ? [`cannot tell: ${v.cannot_tell}`] : []), ...again].map((n) => `${v.label}: ${n}`);
     });
     // What holds for the bundle stands below, among what the numbers rest on; and before the first event there is nothing to remark.
     const below = [...bundle.notes, ...(bundle.alarm ? bundle.alarm.notes : [])];
-    list("#remarks", [...shared, ...(t.accepted + t.unscored ? own : [])].filter((n) => !below.includes(n)));
+    list("#remarks", [...(common && t.accepted + t.unscored ? [`cannot tell: ${common}`] : []), ...shared, ...(t.accepted + t.unscored ? own : [])].filter((n) => !below.includes(n)));
   }
 
   function list(where, items) {
