@@ -134,35 +134,35 @@ class Buckets:
             return
         numbers = np.floor(self._time[: self._waiting] / self.width).astype(np.int64)
         columns = self._cell[: self._waiting].astype(np.int64)
-        columns[columns < 0] = self.cells  # without a score
+        if columns.min() < 0:
+            columns[columns < 0] = self.cells  # without a score
         self._waiting = 0
         self._advance(int(numbers.max()))
-        levels = self._levels(numbers)
-        if not levels.any():
-            self._count(0, numbers, columns)
-            return
-        for level in np.flatnonzero(np.bincount(levels)).tolist():
-            there = levels == level
-            self._count(level, numbers[there] >> level, columns[there])
+        if (numbers[1:] < numbers[:-1]).any():
+            order = numbers.argsort(kind="stable")
+            numbers, columns = numbers[order], columns[order]
+        upto = len(numbers)
+        for level, edge in enumerate(self._edges):  # the older, the higher the level
+            first = int(numbers.searchsorted(edge << level)) if level < LEVELS - 1 else 0
+            if first < upto:
+                self._count(level, numbers[first:upto] >> level, columns[first:upto])
+            upto = first
+            if not upto:
+                return
 
     def _count(self, level: int, numbers: Ints, columns: Ints) -> None:
-        """Events in buckets of one level: in one table where these are near each other, else bucket by bucket."""
-        wide, first, last = self.cells + 1, int(numbers.min()), int(numbers.max())
-        if (last - first + 1) * wide > WIDE * len(numbers):
-            self._count_apart(level, numbers, columns)
-            return
-        numbers = numbers - first
-        table = np.bincount(numbers * wide + columns, minlength=(last - first + 1) * wide)
-        for number in np.flatnonzero(np.bincount(numbers)).tolist():
-            self._add((level, first + number), table[number * wide : (number + 1) * wide].copy())
-
-    def _count_apart(self, level: int, numbers: Ints, columns: Ints) -> None:
-        order = np.argsort(numbers, kind="stable")
-        numbers, columns = numbers[order], columns[order]
+        """Events in buckets of one level, which rise: in one table where these are near each other, else bucket by bucket."""
+        wide, first, last = self.cells + 1, int(numbers[0]), int(numbers[-1])
         starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
-        ends = [*starts[1:].tolist(), len(columns)]
-        for number, start, end in zip(numbers[starts].tolist(), starts.tolist(), ends, strict=True):
-            np.add.at(self._row((level, number)), columns[start:end], 1)
+        if (last - first + 1) * wide > WIDE * len(numbers):
+            ends = [*starts[1:].tolist(), len(columns)]
+            for number, start, end in zip(numbers[starts].tolist(), starts.tolist(), ends, strict=True):
+                np.add.at(self._row((level, number)), columns[start:end], 1)
+            return
+        table = np.bincount((numbers - first) * wide + columns, minlength=(last - first + 1) * wide)
+        for number in numbers[starts].tolist():
+            at = (number - first) * wide
+            self._add((level, number), table[at : at + wide].copy())
 
     def _blank(self) -> Ints:
         return np.zeros(self.cells + 1, dtype=np.int64)

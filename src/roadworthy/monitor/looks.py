@@ -37,6 +37,17 @@ def too_few(calibration: Calibration, scored: int, events: int, *, lacking: Sequ
     return f"{gone:,} of {events:,} events {calibration.why_nowhere(gone, lacking=lacking)}"
 
 
+def windows_before(cells: np.ndarray, ends: np.ndarray, length: int) -> np.ndarray:
+    """The windows of so many events before each of these ends, one a row; a view where each begins where another ends.
+
+    >>> windows_before(np.arange(9), np.array([4, 7]), 3).tolist(), windows_before(np.arange(9), np.array([4, 6]), 3).tolist()
+    ([[1, 2, 3], [4, 5, 6]], [[1, 2, 3], [3, 4, 5]])
+    """
+    if (ends[1:] - ends[:-1] == length).all():
+        return cells[ends[0] - length : ends[-1]].reshape(-1, length)
+    return cells.take(ends[:, None] + np.arange(-length, 0))
+
+
 @dataclass(frozen=True)
 class Watched:
     """What is watched, and how: everything about an alarm but what it has to prove."""
@@ -48,7 +59,7 @@ class Watched:
     quiet: tuple[float, float] = NOTHING_QUIET
 
     def odds(self, cells: np.ndarray, ends: np.ndarray, *, length: int, shrink: float = 1.0) -> Odds:
-        """The odds of the windows of so many events before each of these ends.
+        """The odds of the windows of so many events before each of these ends, which rise.
 
         Minus infinity where all is quiet, and where too few events have a score to say anything.
         """
@@ -72,12 +83,13 @@ class Watched:
         """Which windows are not passed over."""
         if not len(ends):
             return np.zeros(0, dtype=np.intp)
-        sums = _Sums(cells, ends, length)
-        some = np.maximum(sums.scored, 1.0)
-        loud = sums.of(self._shift) / some >= self.quiet[0]
+        means = _Means(cells, ends, length)
+        loud = means.of(self._shift) >= self.quiet[0]
         if self.quiet[1] <= self._most_error:
-            loud |= sums.of(self._error) / some >= self.quiet[1]
-        return (loud & (sums.scored >= LEAST_SCORED * length)).nonzero()[0]
+            loud |= means.of(self._error) >= self.quiet[1]
+        if not means.whole:
+            loud &= means.scored >= LEAST_SCORED * length
+        return loud.nonzero()[0]
 
     def _counts(self, cells: np.ndarray, ends: np.ndarray, length: int) -> Floats:
         size = len(self.scores.shift)
@@ -87,11 +99,10 @@ class Watched:
             row[:] = np.bincount(part[part >= 0], minlength=size)
         return counts
 
-    def means(self, cells: np.ndarray, ends: np.ndarray, *, length: int) -> tuple[Floats, Floats, Floats]:
-        """Mean shift score, mean expected error and number of the events with a score of each of these windows."""
-        sums = _Sums(cells, ends, length)
-        some = np.maximum(sums.scored, 1.0)
-        return sums.of(self._shift) / some, sums.of(self._error) / some, sums.scored
+    def means(self, cells: np.ndarray, ends: np.ndarray, *, length: int) -> tuple[Floats, Floats]:
+        """Mean shift score and mean expected error of each of these windows, of the events that have a score."""
+        means = _Means(cells, ends, length)
+        return means.of(self._shift), means.of(self._error)
 
     @cached_property
     def _shift(self) -> Floats:
@@ -107,25 +118,30 @@ class Watched:
         return float(self.scores.error.max())
 
 
-class _Sums:
-    """Sums over the windows of so many events before each of these ends, which rise, of a stream of cells."""
+class _Means:
+    """Means over the windows of so many events before each of these ends, which rise, of a stream of cells."""
 
     def __init__(self, cells: np.ndarray, ends: np.ndarray, length: int) -> None:
-        starts = np.maximum(ends - length, 0)
+        starts = ends - length
+        if starts[0] < 0:
+            starts = np.maximum(starts, 0)
         first = int(starts[0])
         self._cells = cells[first : int(ends[-1])]
-        self._starts, self._ends = starts - first, ends - first
+        self._starts, self._ends, self._length = starts - first, ends - first, length
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all windows have so many events, and all of these a score."""
+        return bool(self._ends[0] - self._starts[0] == self._length and self._cells.min() >= 0)
 
     @cached_property
     def scored(self) -> Floats:
-        """How many have a score."""
-        if self._cells.min(initial=0) >= 0:
-            return (self._ends - self._starts).astype(np.float64)
+        """How many have one."""
         return self._between(self._cells >= 0)
 
     def of(self, values: Floats) -> Floats:
-        """What the values of their cells add up to."""
-        return self._between(values.take(self._cells))
+        """Of the values of their cells; that of a cell without a score (-1) is 0."""
+        return self._between(values.take(self._cells)) / (self._length if self.whole else np.maximum(self.scored, 1.0))
 
     def _between(self, numbers: np.ndarray) -> Floats:
         upto = np.zeros(len(numbers) + 1)

@@ -156,10 +156,16 @@ class Monitor:
             self.state.taken = self.state.taken + taken
             times, cells = times[kept], cells[kept]
             names = [name for name, k in zip(names, kept.tolist(), strict=True) if k]
+        if len(times) <= CHUNK:
+            return taken + self._taken(times, cells, names)
         for at in range(0, len(times), CHUNK):
             part = slice(at, at + CHUNK)
-            taken = taken + self.state.add(times[part], None, cells[part], names[part])
-            self._watching.look(self.state)
+            taken = taken + self._taken(times[part], cells[part], names[part])
+        return taken
+
+    def _taken(self, times: Floats, cells: Cells, names: Sequence[Name]) -> Taken:
+        taken = self.state.add(times, None, cells, names)
+        self._watching.look(self.state)
         return taken
 
     def update_one(

@@ -142,34 +142,51 @@ class Recent:
         return False
 
     def put(
-        self, time: Floats, key: Marks | None, cell: Cells, names: Sequence[Name], *, claimed: bool = False
+        self,
+        time: Floats,
+        key: Marks | None,
+        cell: Cells,
+        names: Sequence[Name],
+        *,
+        claimed: bool = False,
+        rising: bool | None = None,
     ) -> None:
-        """Add events whose names are distinct and not held, or `claimed`; their marks may be left to be worked out."""
+        """Add events whose names are distinct and not held, or `claimed`; their marks may be left to be worked out.
+
+        `rising`: whether each is later than the one before, where that is known.
+        """
         if not len(time):
             return
         if not claimed:
             self.known.update(names)
         if self._times is not None:
             self._note(names, time.tolist())
-        added = _Added(time, np.zeros(len(time), dtype=np.uint64) if key is None else key, cell, names)
-        if not (time[1:] > time[:-1]).all():
+        if rising is None:
+            rising = bool((time[1:] > time[:-1]).all())
+        if not rising or (self._stop > self._start and time[0] <= self._time[self._stop - 1]):
+            time, key, cell, names = self._in_order(_Added.of(time, key, cell, names), rising=rising)
+        self._drop(len(self) + len(time) - self.capacity)
+        if len(time) > self.capacity:
+            self.known.difference_update(names[: -self.capacity])
+            time, cell, names = time[-self.capacity :], cell[-self.capacity :], names[-self.capacity :]
+            key = None if key is None else key[-self.capacity :]
+        if self._stop + len(time) > len(self._time):
+            self._move_to_front()
+        part = slice(self._stop, self._stop + len(time))
+        self._time[part], self._mark[part], self._cell[part] = time, 0 if key is None else key, cell
+        self._names.extend(names)
+        self._stop = part.stop
+
+    def _in_order(self, added: _Added, *, rising: bool) -> _Added:
+        """Events on their way in, by their times; those that are held and later than the first of them come along."""
+        if not rising:
             added = added.ordered()
         if self._stop > self._start and added.time[0] <= self._time[self._stop - 1]:
             at = int(np.searchsorted(self.time, added.time[0]))
             added = added.behind(self, at).ordered()
             self._stop = self._start + at
             del self._names[self._gone + at :]
-        time, key, cell, names = added.time, added.mark, added.cell, added.names
-        self._drop(len(self) + len(time) - self.capacity)
-        if len(time) > self.capacity:
-            self.known.difference_update(names[: -self.capacity])
-            time, key, cell, names = (part[-self.capacity :] for part in (time, key, cell, names))  # type: ignore[assignment]
-        if self._stop + len(time) > len(self._time):
-            self._move_to_front()
-        part = slice(self._stop, self._stop + len(time))
-        self._time[part], self._mark[part], self._cell[part] = time, key, cell
-        self._names.extend(names)
-        self._stop = part.stop
+        return added
 
     def find(self, name: Name) -> int | None:
         """Where the event with a name stands."""
@@ -250,6 +267,11 @@ class _Added(NamedTuple):
     mark: Marks
     cell: Cells
     names: Sequence[Name]
+
+    @classmethod
+    def of(cls, time: Floats, key: Marks | None, cell: Cells, names: Sequence[Name]) -> _Added:
+        """With 0 for marks that are not known yet."""
+        return cls(time, np.zeros(len(time), dtype=np.uint64) if key is None else key, cell, names)
 
     def behind(self, recent: Recent, at: int) -> _Added:
         """Together with those that are held from a place on."""

@@ -43,10 +43,14 @@ class Reliance:
         draws, rates = estimator.draws, _spread(len(estimator.rates), RATES)
         which, rate = _spread(len(draws.clean), DRAWS), estimator.rates[rates]
         mixed = draws.clean[which, :, None] * (1.0 - rate) + draws.shifted[which, :, None] * rate
-        self._log_mixed = np.log(mixed).transpose(1, 0, 2).reshape(self._bins, -1)
+        by_bin = np.log(mixed).transpose(1, 0, 2).reshape(self._bins, -1)
         # The bin of each cell, in a second row outside what was calibrated; an event without a score (cell -1) comes last.
         cells = np.arange(calibration.cells)
         self._code = np.append(calibration.shift_bin(cells) + self._bins * (cells % 2), 2 * self._bins)
+        # What one event of each code adds to the log-likelihoods, to the events outside, and to all that have a score.
+        inside = np.column_stack([by_bin, np.zeros(self._bins), np.ones(self._bins)])
+        outside = np.column_stack([by_bin, np.ones(self._bins), np.ones(self._bins)])
+        self._adds = np.vstack([inside, outside, np.zeros(inside.shape[1])])
         self._told: dict[tuple[int, int], bool] = {}
 
     def settled(self, windows: Cells, *, shrink: float, least: float) -> NDArray[np.bool_]:
@@ -57,13 +61,13 @@ class Reliance:
         codes = self._code.take(windows)
         codes += np.arange(0, wide * len(windows), wide)[:, None]
         table = np.bincount(codes.ravel(), minlength=wide * len(windows)).reshape(-1, wide).astype(np.float64)
-        outer = table[:, bins:-1]
-        by_shift, outside = table[:, :bins] + outer, outer.sum(axis=1)
-        n = by_shift.sum(axis=1)
+        summed, by_shift = table @ self._adds, table[:, :bins] + table[:, bins:-1]
+        outside, n = summed[:, -2], summed[:, -1]
         best = self._xlogy(by_shift, by_shift).sum(axis=1) - self._xlogy(n, n)
-        gap = best - (by_shift @ self._log_mixed).max(axis=1)
-        scale = 2.0 * shrink / (1.0 + 2.0 * n * shrink / max(self._rows, 1.0))
-        found = (n >= max(least, 1.0)) & (gap * scale <= self._allowed)
+        # Twice what is lacking to the best, shrunk by the chance of the window and of the calibration's rows, is chi-squared.
+        lacking = best - summed[:, :-2].max(axis=1)
+        found: NDArray[np.bool_] = lacking <= self._allowed * (0.5 / shrink + n / max(self._rows, 1.0))
+        found &= n >= max(least, 1.0)
         for i in (found & (outside > 0.0)).nonzero()[0].tolist():
             found[i] = self._usual(float(outside[i]), float(n[i]), shrink)
         return found

@@ -134,19 +134,21 @@ class State:
         batch = _Batch(time, mark, cell, names)
         if len(time) > self.recent.capacity:
             return self._one_by_one(batch)
-        if batch.all_in_time(self.newest, self.lateness) and not self._near_the_end(time) and self.recent.claim(names):
-            return self._counted(batch, claimed=True)
+        rising = bool((time[1:] > time[:-1]).all())
+        in_time = batch.all_in_time(self.newest, self.lateness, rising=rising)
+        if in_time and not self._near_the_end(time) and self.recent.claim(names):
+            return self._counted(batch, claimed=True, rising=rising)
         if batch.repeats_itself():
             return self._one_by_one(batch)
         new = batch.unknown(self.recent.known)
         if len(new.time) < len(time) and self._forgets(batch, len(new.time)):
             return self._one_by_one(batch)
-        in_time, furthest = new.in_time(self.newest, self.lateness)
-        refused = Taken(0, len(time) - len(new.time), len(new.time) - len(in_time.time), 0)
+        kept, furthest = new.in_time(self.newest, self.lateness)
+        refused = Taken(0, len(time) - len(new.time), len(new.time) - len(kept.time), 0)
         self.taken, self.furthest = self.taken + refused, max(self.furthest, furthest)
-        if self._near_the_end(in_time.time):
-            return refused + self._one_by_one(in_time)
-        return refused + self._counted(in_time)
+        if self._near_the_end(kept.time):
+            return refused + self._one_by_one(kept)
+        return refused + self._counted(kept)
 
     def merge(self, other: State) -> None:
         """Take over what another state holds; an event that both hold is counted once."""
@@ -186,11 +188,11 @@ class State:
         self.taken = Taken(*numbers)
         return what
 
-    def _counted(self, batch: _Batch, *, claimed: bool = False) -> Taken:
+    def _counted(self, batch: _Batch, *, claimed: bool = False, rising: bool | None = None) -> Taken:
         """Count events of which all are new and in time."""
         if len(batch.time):
-            self.newest = max(self.newest, float(batch.time.max()))
-            self.recent.put(*batch, claimed=claimed)
+            self.newest = max(self.newest, float(batch.time[-1] if rising else batch.time.max()))
+            self.recent.put(*batch, claimed=claimed, rising=rising)
             self.arrivals.add(batch.time, batch.cell)
             self.buckets.add(batch.time, batch.cell)
         unscored = int(np.count_nonzero(batch.cell < 0))
@@ -236,12 +238,12 @@ class _Batch(NamedTuple):
             return self
         return self._only(np.array([name not in known for name in self.names]))
 
-    def all_in_time(self, newest: float, lateness: float) -> bool:
+    def all_in_time(self, newest: float, lateness: float, *, rising: bool) -> bool:
         """Whether none is too late, whichever came before it: they rise, or lie near enough to each other."""
         time = self.time
         if not len(time) or time[0] < newest - lateness:
             return not len(time)
-        return bool((time[1:] >= time[:-1]).all() or time.min() >= max(newest, time.max()) - lateness)
+        return rising or bool((time[1:] >= time[:-1]).all() or time.min() >= max(newest, time.max()) - lateness)
 
     def in_time(self, newest: float, lateness: float) -> tuple[_Batch, float]:
         """Those that are not too late when they arrive, and by how much the latest of the others is."""

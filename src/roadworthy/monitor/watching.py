@@ -25,7 +25,7 @@ from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm, Pass
 from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
 from roadworthy.monitor.by_labels import ByLabels
-from roadworthy.monitor.looks import LEAST_SCORED, NOTHING_QUIET, Watched, too_few
+from roadworthy.monitor.looks import LEAST_SCORED, NOTHING_QUIET, Watched, too_few, windows_before
 from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
 
@@ -316,7 +316,7 @@ class Watching:
         window = self.rule.window
         if not len(ends):
             return []
-        windows = state.arrivals.cell.take(ends[:, None] + np.arange(-window, 0))
+        windows = windows_before(state.arrivals.cell, ends, window)
         if not self._passes():
             # At the start of a stream nobody can tell yet, and that is no alarm.
             known = state.counted - len(state.arrivals) + ends >= FEW

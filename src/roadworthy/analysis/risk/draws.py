@@ -154,6 +154,7 @@ class Sway:
         from scipy.special import expit, logit, ndtri
 
         self.times = np.exp(deviation * by)
+        self._more = self.times - 1.0
         shares = np.linspace(0.02, 0.98, 49)
         normal = ndtri((np.arange(200) + 0.5) / 200)
         gained = expit(logit(shares)[:, None] + deviation * normal).mean(axis=1) / shares - 1.0
@@ -165,7 +166,7 @@ class Sway:
         """Of `of` events, how many are right, by draw, window and rate."""
         times = self.times[:, None, rates]
         share = right / np.maximum(of, 1e-12)
-        below = share * (times - 1.0)
+        below = share * self._more[:, None, rates]
         below += 1.0
         gained = share * (2.0 * self.gain)
         gained -= 3.0 * self.gain

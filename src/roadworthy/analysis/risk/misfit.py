@@ -21,7 +21,7 @@ deviation of a doubt. Windows that fit have none, so that their intervals stay a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -150,8 +150,7 @@ def believed_of(known: Known, swing: Swing | None) -> Known:
     """With what is believed of a swing."""
     if swing is None:
         return known
-    moved = known.moved(known.right_shifted, swing.believed)
-    return replace(moved, way=lambda part: believed_of(part, swing))
+    return known.moved(known.right_shifted, swing.believed, lambda part: believed_of(part, swing))
 
 
 def _look(table: Floats) -> Look:

@@ -142,10 +142,10 @@ class Placing:
 
     def _scored(self, scores: Floats) -> Floats:
         """The models' scores of events that lack none."""
-        terms = self._terms.take(self._steps.of(scores), axis=0)
-        totals: Floats = terms[0]
-        for more in terms[1:]:
-            totals += more
+        steps = self._steps.of(scores)
+        totals: Floats = self._terms.take(steps[0], axis=0)
+        for more in steps[1:]:
+            totals += self._terms.take(more, axis=0)
         return totals
 
     def _completed(self, scores: Floats) -> Floats:

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+Ints = NDArray[np.int32]
+"""Small, so that tables stay near the processor."""
 
 SLOTS_EACH = 8
 """Slots for each of the sorted values: of normal scores, one in some ten then lies with another."""
@@ -74,7 +75,8 @@ class Steps:
         self._values = np.concatenate([np.append(row, np.inf) for row in self._rows])
         below = [np.cumsum(s.inside) - s.inside + first for s, first in zip(slots, self._first, strict=True)]
         crowded = np.concatenate([(s.inside > 1) & s.useful for s in slots])
-        self._below, self._beside = np.where(crowded, CROWDED, 2 * np.concatenate(below)), np.repeat(self._values, 2)
+        self._below = np.where(crowded, CROWDED, 2 * np.concatenate(below)).astype(np.int32)
+        self._beside = np.repeat(self._values, 2)
         self._searched = [i for i, s in enumerate(slots) if not s.useful]
         self._ordered = _behind(np.repeat(np.arange(len(slots)), [len(row) + 1 for row in self._rows]), self._values)
 
@@ -87,11 +89,10 @@ class Steps:
         slot = _places(numbers, self._scale, self._low, self._high)
         slot += self._first_slot
         found: Ints = self._below.take(slot)
-        crowded = np.flatnonzero(found == CROWDED)
+        crowded = (found.ravel() == CROWDED).nonzero()[0]
         beside = self._beside.take(found)
-        up = (numbers > beside).view(np.int8)
-        up += (numbers >= beside).view(np.int8)
-        found += up
+        found += numbers > beside
+        found += numbers >= beside
         for i in self._searched:
             found[i] = self._settled(self._first[i] + self._rows[i].searchsorted(numbers[i]), numbers[i])
         if len(crowded):
@@ -101,7 +102,7 @@ class Steps:
         return found
 
     def _settled(self, at: NDArray[np.intp], numbers: Floats) -> Ints:
-        result: Ints = 2 * at
+        result: Ints = (2 * at).astype(np.int32)
         result += self._values.take(at) == numbers
         return result
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +33,21 @@ class Window:
         self.empty = self.n <= TINY
         folded = calibration.folded(np.where(self.empty[:, None], before, table) if self.empty.any() else table)
         # Products with ones: sums over short axes are four times as slow.
-        outside = folded[..., 1]
-        inner = folded[..., 0] + outside
+        self._outside = folded[..., 1]
+        inner = folded[..., 0] + self._outside
         self.clean, self.shifted = inner @ np.ones(inner.shape[3]), inner.sum(axis=2)
         self.by_shift = self.clean @ np.ones(inner.shape[2])
-        self.outside = outside.reshape(len(table), -1).sum(axis=1)
+
+    @cached_property
+    def outside(self) -> Floats:
+        """Events with a score that no calibration row had."""
+        found: Floats = self._outside.reshape(len(self.n), -1).sum(axis=1)
+        return found
 
     def only(self, on: Places) -> Window:
         """Some of the windows."""
         some = copy(self)
-        for name in ("n", "empty", "clean", "shifted", "by_shift", "outside"):
+        for name in ("n", "empty", "clean", "shifted", "by_shift", "outside", "_outside"):
             setattr(some, name, getattr(self, name)[on])
         return some
 
@@ -67,13 +73,13 @@ class Known:
     def right(self) -> Floats:
         return self.right_clean + self.right_shifted
 
-    def moved(self, right_shifted: Floats, swing: Floats | None) -> Known:
+    def moved(self, right_shifted: Floats, swing: Floats | None, way: Callable[[Known], Known]) -> Known:
         """With other right answers to shifted events, and all accuracies higher by a swing."""
         if swing is None:
-            return replace(self, right_shifted=right_shifted)
+            return replace(self, right_shifted=right_shifted, way=way)
         clean = np.clip(self.right_clean + self.clean * swing, 0.0, self.clean)
         shifted = np.clip(right_shifted + self.shifted * swing, 0.0, self.shifted)
-        return replace(self, right_clean=clean, right_shifted=shifted)
+        return replace(self, right_clean=clean, right_shifted=shifted, way=way)
 
     def only(self, on: Places) -> Known:
         """Of some of the windows; accuracies that nothing has moved."""

@@ -25,7 +25,7 @@ that chance; `exceedance` is the probability that it is above the tolerable.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -149,7 +149,7 @@ class Estimator:
     def odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> Odds:
         """The log-odds of exceedance and the evidence against no shift, at a fraction of the cost: what an alarm asks for."""
         table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
-        factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(table),))
+        factor = np.full(len(table), shrink, dtype=np.float64)
         found = np.empty((3, len(table)))
         few = max(1, NEAR // self._log_mixed[:, 0].size)
         for at in range(0, len(table), few):
@@ -355,8 +355,8 @@ class Estimator:
     def _elsewhere(self, known: Known, rates: slice, swing: Swing | None) -> Known:
         """What may be right under a kind of shift that is none of the calibrated."""
         sway = self._sway.moved(known.right_shifted, known.shifted, rates)
-        moved = known.moved(sway, None if swing is None else swing.doubted)
-        return replace(moved, way=lambda part: self._elsewhere(part, rates, swing))
+        doubted = None if swing is None else swing.doubted
+        return known.moved(sway, doubted, lambda part: self._elsewhere(part, rates, swing))
 
     def _right_if(self, window: Window, bins: slice = slice(None)) -> tuple[Floats, Floats]:
         """By draw, window and bin: events that are right if they are clean, and if they are shifted."""
