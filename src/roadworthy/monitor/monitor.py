@@ -27,7 +27,6 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from roadworthy.monitor import labels as auditing
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
@@ -54,10 +53,10 @@ from roadworthy.monitor.labelling import Answer, take
 from roadworthy.monitor.labels import Question
 from roadworthy.monitor.risk_state import RiskState, odds_to_probability
 from roadworthy.monitor.rule_notes import when_it_rings
-from roadworthy.monitor.speaking import Spoken, states_of
+from roadworthy.monitor.speaking import Spoken, spoken_bucket, states_of
 from roadworthy.monitor.state import State
 from roadworthy.monitor.watching import CHUNK, Watching, arrivals_for, capacity_for
-from roadworthy.monitor.windows import Reading, read
+from roadworthy.monitor.windows import read
 
 _ONE = (Taken(1, 0, 0, 0), Taken(0, 1, 0, 0), Taken(0, 0, 1, 0), Taken(0, 0, 0, 1))
 
@@ -221,7 +220,7 @@ class Monitor:
                 found[-1] = (found[-1][0], end, found[-1][2] + counts)
             else:
                 found.append((start, end, counts))
-        return self._states([_spoken_bucket(*span) for span in found], past=True)
+        return self._states([spoken_bucket(*span) for span in found], past=True)
 
     def label(
         self,
@@ -355,7 +354,7 @@ class Monitor:
     def _bucket_at(self, time: float) -> list[Spoken]:
         for (start, end), counts in self.state.buckets.spans():
             if start <= time < end:
-                return [_spoken_bucket(start, end, counts)]
+                return [spoken_bucket(start, end, counts)]
         raise ValueError(f"no events were counted around {time} s; ask for a time within the stream")
 
     def _check_subject(self, subject: str | None) -> None:
@@ -396,9 +395,3 @@ class Monitor:
 
 def _namer(id: Sequence[Any] | np.ndarray | None) -> Any:
     return lambda i: f"number {i}" if id is None or i >= len(id) else repr(id[i])
-
-
-def _spoken_bucket(start: float, end: float, counts: ArrayLike) -> Spoken:
-    table = np.asarray(counts)
-    n, unscored = int(table[:-1].sum()), int(table[-1])
-    return Spoken(Reading("time", table[:-1].astype(np.float64), n, unscored, None, n + unscored), start, end, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from roadworthy.monitor.by_labels import contradiction
 from roadworthy.monitor.calibration_warnings import in_short
@@ -35,6 +36,13 @@ class Spoken(NamedTuple):
     start: float | None
     end: float | None
     audited: Audited | None
+
+
+def spoken_bucket(start: float, end: float, counts: ArrayLike) -> Spoken:
+    """What was counted in a span of time, the last of it without a score."""
+    table = np.asarray(counts)
+    n, unscored = int(table[:-1].sum()), int(table[-1])
+    return Spoken(Reading("time", table[:-1].astype(np.float64), n, unscored, None, n + unscored), start, end, None)
 
 
 def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float, alarm: bool) -> list[RiskState]:

@@ -28,7 +28,7 @@ MOST = 500
 """Points that may be due; more looks than that are thinned. Each takes a millisecond or two."""
 AT_ONCE = 16
 """Points that are worked out at once, while posts wait."""
-IN_A_HURRY = 64
+IN_A_HURRY = 32
 """Points of events that are about to leave: there is no later for them."""
 LOOKS_A_WINDOW = 10
 """Points a window's length where there is no alarm whose looks would say."""
