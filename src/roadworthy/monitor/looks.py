@@ -24,6 +24,7 @@ LEAST_SCORED = 0.8
 on which a supervisor fails. The same for the alarm, for what a monitor says and for a replay."""
 NOTHING_QUIET = (-math.inf, -math.inf)
 """Levels below which no window lies."""
+NO_ODDS = Odds(np.zeros(0), np.zeros(0))
 
 
 def too_few(calibration: Calibration, scored: int, events: int, *, lacking: Sequence[str] | None = None) -> str | None:
@@ -64,10 +65,18 @@ class Watched:
         Minus infinity where all is quiet, and where too few events have a score to say anything.
         """
         found = np.full((2, len(ends)), -math.inf)
-        loud = self._loud(cells, ends, length)
-        if len(loud):
-            found[:, loud] = self.estimator.odds(self._counts(cells, ends[loud], length), shrink=shrink)
+        loud, odds = self.loud(cells, ends, length=length, shrink=shrink)
+        found[:, loud] = odds
         return Odds(*found)
+
+    def loud(
+        self, cells: np.ndarray, ends: np.ndarray, *, length: int, shrink: float = 1.0
+    ) -> tuple[NDArray[np.intp], Odds]:
+        """Which of these windows are not passed over, and their odds."""
+        loud = self._loud(cells, ends, length)
+        if not len(loud):
+            return loud, NO_ODDS
+        return loud, self.estimator.odds(self._counts(cells, ends[loud], length), shrink=shrink)
 
     def odds_of(self, streams: Sequence[np.ndarray], ends: np.ndarray, *, length: int) -> Odds:
         """The same of several streams, streams x ends, worked out together."""

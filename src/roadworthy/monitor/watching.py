@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.analysis.risk.estimates import Odds
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm, Pass
 from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
@@ -243,9 +242,9 @@ class Watching:
         passes, values = self._passed(state, ends, lifted=lifted, whole=lifted)
         asked = self._asked(positions)
         doubts = self._doubts(state, ends[asked])
-        highest = values.max(axis=0, initial=-math.inf).tolist()
-        if not (self.active or self.mute or self.untold is not None or any(doubts) or max(highest) >= lowest):
+        if not (self.active or self.mute or self.untold is not None or any(doubts)) and (values < lowest).all():
             return len(ends)  # nothing rings, and all can be told as before
+        highest = values.max(axis=0, initial=-math.inf).tolist()
         reasons = dict(zip(asked.tolist(), doubts, strict=True))
         for i, at in enumerate(zip(positions.tolist(), ends.tolist(), strict=True)):
             rings = highest[i] >= lowest
@@ -274,12 +273,19 @@ class Watching:
     ) -> tuple[tuple[Pass, ...], np.ndarray]:
         """What is read of a stream whose events are so alike, and the log-odds (passes, ends) that it says.
 
-        The burden is `lifted` from an alarm that is on; the `whole` stream is looked at, or what is quiet passed over.
+        The burden is `lifted` from an alarm that is on; the `whole` stream is looked at, or what is quiet passed over. Minus
+        infinity where that is so, and where there are too few events.
         """
         passes = self._passes()
         watched = replace(self._watched, quiet=NOTHING_QUIET) if whole else self._watched
-        values = [self._odds(state, ends, watched, p.length).judged(-math.inf if lifted else p.burden) for p in passes]
-        return passes, np.array(values) if values else np.zeros((0, len(ends)))
+        values = np.full((len(passes), len(ends)), -math.inf)
+        for value, (length, burden) in zip(values, passes, strict=True):
+            cells, upto = self._read(state, ends, length)
+            few = 0 if upto[0] >= length else int(np.searchsorted(upto, length))
+            loud, odds = watched.loud(cells, upto[few:], length=length, shrink=self._shrink())
+            if len(loud):
+                value[few + loud] = odds.judged(-math.inf if lifted else burden)
+        return passes, values
 
     def _passes(self) -> tuple[Pass, ...]:
         """What is read, worked out again where the time by which the alarm is judged has changed."""
@@ -287,14 +293,6 @@ class Watching:
         if self._read_by[0] != self.time:
             self._read_by = self.time, self.rule.passes(self.time)
         return self._read_by[1]
-
-    def _odds(self, state: State, ends: np.ndarray, watched: Watched, length: int) -> Odds:
-        """The odds of so many events before each of these ends; minus infinity where there are fewer."""
-        cells, ends = self._read(state, ends, length)
-        few = 0 if ends[0] >= length else int(np.searchsorted(ends, length))
-        found = watched.odds(cells, ends[few:], length=length, shrink=self._shrink())
-        none = np.full(few, -math.inf)
-        return Odds(*(np.concatenate([none, part]) for part in found)) if few else found
 
     def _read(self, state: State, ends: np.ndarray, length: int) -> tuple[Cells, np.ndarray]:
         """The events of which so many are read, and where they end: beyond the window, without those that were alarmed."""

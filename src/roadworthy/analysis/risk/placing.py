@@ -56,7 +56,7 @@ class Placing:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _whole(self, scores: Floats) -> Cells:
-        return self._binned(scores, self._scored(scores))
+        return self._binned(self._scored(scores))
 
     def _some(self, scores: Floats) -> Cells:
         gone = np.isnan(scores)
@@ -67,7 +67,7 @@ class Placing:
         known, rest = scores[:, whole], np.flatnonzero(~whole)
         lacking = scores[:, rest]
         cells[whole] = self._whole(known)
-        cells[rest] = self._binned(lacking, self._completed(lacking))
+        cells[rest] = self._binned(self._completed(lacking))
         cells[rest[self.unlike(gone[:, rest])]] = NOWHERE
         return cells
 
@@ -95,27 +95,46 @@ class Placing:
         return found
 
     @cached_property
+    def _values(self) -> list[Floats]:
+        """Of each supervisor: its distinct reference scores, and the ends of what was calibrated."""
+        ends = [[end for end in reach if math.isfinite(end)] for reach in self.reach]
+        return [np.union1d(values, some) for (values, _), some in zip(self._tables, ends, strict=True)]
+
+    @cached_property
     def _steps(self) -> Steps:
-        return Steps([values for values, _ in self._tables])
+        return Steps(self._values)
+
+    @cached_property
+    def _ranked(self) -> list[NDArray[np.intp]]:
+        """Of each supervisor: which of the ranks there are what stands on every step of its own has."""
+        found = []
+        for (values, _), all_of_them in zip(self._tables, self._values, strict=True):
+            first, behind = (np.searchsorted(values, all_of_them, side) for side in ("left", "right"))
+            found.append(np.append(0, np.column_stack([first + behind, 2 * behind]).ravel()))
+        return found
 
     @cached_property
     def _terms(self) -> Floats:
-        """What every step of `_steps` adds to the three scores, and 1 where what stands on it may lie outside what was calibrated.
+        """What every step of `_steps` adds to the three scores, and 1 where what stands on it lies outside what was calibrated.
 
         The models' constants are added to the first supervisor's terms: they are the first to be added up.
         """
         rows = []
-        for (values, tables), (low, high) in zip(self._tables, self.reach, strict=True):
+        for (_, tables), ranked, values, (low, high) in zip(
+            self._tables, self._ranked, self._values, self.reach, strict=True
+        ):
             twice = np.repeat(values, 2)
-            outside = (np.append(-np.inf, twice) < low) | (np.append(twice, np.inf) > high)
-            rows.append(np.stack([*tables, outside], axis=1))
+            outside = (np.append(twice, np.inf) <= low) | (np.append(-np.inf, twice) >= high)
+            outside[1::2] = (values < low) | (values > high)
+            rows.append(np.stack([*(table[ranked] for table in tables), outside], axis=1))
         rows[0] = self._starts + rows[0]
         return np.concatenate([np.vstack([row, np.zeros(4)]) for row in rows])
 
     @cached_property
     def _ranks(self) -> Floats:
         """The rank of every step of `_steps`."""
-        return np.concatenate([np.append(rank_steps(np.asarray(row))[1], np.nan) for row in self.references])
+        ranks = [rank_steps(np.asarray(row))[1] for row in self.references]
+        return np.concatenate([np.append(rank[which], np.nan) for rank, which in zip(ranks, self._ranked, strict=True)])
 
     @cached_property
     def _lists(self) -> tuple[list[Any], list[float], list[list[float]]]:
@@ -154,14 +173,15 @@ class Placing:
         ranks = self._ranks.take(self._steps.of(np.where(gone, 0.0, scores)))
         table = completed(np.where(gone, np.nan, ranks).T)
         totals = np.tile(self._starts, (len(table), 1))
-        totals[:, 3] = 1.0
+        _, low, high = self._columns
+        totals[:, 3] = ((scores < low) | (scores > high)).any(axis=0)
         for k, model in enumerate(self.models):
             for j in range(len(scores)):
                 totals[:, k] += model.terms(j, len(scores), table[:, j])
         return totals
 
-    def _binned(self, scores: Floats, totals: Floats) -> Cells:
-        edges, low, high = self._columns
+    def _binned(self, totals: Floats) -> Cells:
+        edges, _, _ = self._columns
         *summed, outside = totals.T.copy()
         bins = [_reached(total, some) for total, some in zip(summed, edges, strict=True)]
         place: Cells = bins[0].astype(np.int16)
@@ -169,10 +189,7 @@ class Placing:
             place *= len(some) + 1
             place += more
         place *= 2
-        perhaps = np.flatnonzero(outside)
-        if len(perhaps):
-            far = scores.take(perhaps, axis=1)
-            place[perhaps] += ((far < low) | (far > high)).any(axis=0)
+        place += outside > 0.0
         return place
 
     def unlike(self, gone: Sequence[NDArray[np.bool_]] | NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -49,8 +49,9 @@ class _Slots:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             width = (values[-1] - values[0]) / count
             scale, low, high = 1.0 / width, values[0] - width, values[-1] + width
+            apart = high - low
         # Values all alike, too near or too far from each other for a width: all fall into one slot.
-        if not np.isfinite([scale, low, high, high - low]).all():
+        if not np.isfinite([scale, low, high, apart]).all():
             scale, low, high = 0.0, 0.0, 0.0
         *places, last = _places(np.append(values, high), scale, low, high).tolist()
         return cls(float(scale), float(low), float(high), np.bincount(places, minlength=last + 1))
