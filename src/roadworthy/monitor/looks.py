@@ -136,21 +136,16 @@ class _Means:
             starts = np.maximum(starts, 0)
         first = int(starts[0])
         self._cells = cells[first : int(ends[-1])]
-        self._starts, self._ends, self._length = starts - first, ends - first, length
-
-    @cached_property
-    def whole(self) -> bool:
+        self._starts, self._ends = starts - first, ends - first
+        self.whole = bool(ends[0] >= length and self._cells.min() >= 0)
         """Whether all windows have so many events, and all of these a score."""
-        return bool(self._ends[0] - self._starts[0] == self._length and self._cells.min() >= 0)
-
-    @cached_property
-    def scored(self) -> Floats:
+        self.scored: Floats | float = float(length) if self.whole else self._between(self._cells >= 0)
         """How many have one."""
-        return self._between(self._cells >= 0)
 
     def of(self, values: Floats) -> Floats:
         """Of the values of their cells; that of a cell without a score (-1) is 0."""
-        return self._between(values.take(self._cells)) / (self._length if self.whole else np.maximum(self.scored, 1.0))
+        found: Floats = self._between(values.take(self._cells)) / np.maximum(self.scored, 1.0)
+        return found
 
     def _between(self, numbers: np.ndarray) -> Floats:
         upto = np.zeros(len(numbers) + 1)

@@ -365,10 +365,10 @@ class Monitor:
         if events.cells is not None:
             return checked_cells(events.cells, self.state.cells, name)
         assert events.columns is not None
-        columns = {key: np.asarray(column, dtype=np.float64) for key, column in events.columns.items()}
         try:
-            return self.bundle.calibration.place(columns)
+            return self.bundle.calibration.place(events.columns)
         except ValueError as error:
+            columns = {key: np.asarray(column, dtype=np.float64) for key, column in events.columns.items()}
             for key in self.bundle.calibration.names:
                 wrong = np.flatnonzero(np.isinf(columns[key])) if key in columns else np.zeros(0, dtype=int)
                 if wrong.size:

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk import learning
 from roadworthy.analysis.risk.between import Leans, with_leans
 from roadworthy.analysis.risk.learning import POWERS, Model, completed
-from roadworthy.analysis.risk.placing import LACKING, NOWHERE, Placing, why_nowhere
+from roadworthy.analysis.risk.placing import AT_ONCE, LACKING, NOWHERE, Placing, why_nowhere
 from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
 from roadworthy.registry import did_you_mean
 from roadworthy.statistics.fusion import plain_number, ranks, thinned
@@ -167,6 +167,13 @@ class Calibration:
         n = len(given[0])
         if any(len(column) != n for column in given):
             raise ValueError(f"all scores must be of the same events, found {[len(column) for column in given]} scores")
+        if n <= AT_ONCE:
+            return self._placed(given)
+        # Columns of many events are put together part by part, or they would be read from far away twice.
+        parts = [[column[at : at + AT_ONCE] for column in given] for at in range(0, n, AT_ONCE)]
+        return np.concatenate([self._placed(part) for part in parts])
+
+    def _placed(self, given: Sequence[Floats]) -> NDArray[np.int16]:
         scores = np.array(given)
         finite = bool(np.isfinite(scores).all())
         if not finite:
