@@ -7,7 +7,7 @@ import pytest
 from scipy.signal import lfilter
 
 from roadworthy.monitor import Events, Monitor
-from roadworthy.monitor.autocorrelation import integrated_time
+from roadworthy.monitor.autocorrelation import _time_of_series, _turns, integrated_time
 
 
 def ar(n: int, rho: float, seed: int) -> np.ndarray:
@@ -52,3 +52,34 @@ def test_a_monitor_scales_its_window_by_what_it_found(bundle, scores_at):
     counts = np.bincount(monitor.state.recent.last_cells(200), minlength=bundle.calibration.cells)
     alone = bundle.estimator.estimate(counts)
     assert found.rate_high - found.rate_low > 1.2 * (alone.rate_high - alone.rate_low)[0]
+
+
+def in_turns(n: int, sources: int, rho: float, seed: int) -> np.ndarray:
+    return np.stack([ar(n // sources, rho, 100 * seed + i) for i in range(sources)], axis=1).ravel()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.05, 0.15])
+@pytest.mark.parametrize("sources", [2, 4, 8])
+def test_sources_that_take_turns_are_found_though_some_events_have_no_score(sources, missing):
+    """Each is an autoregression whose time is 39; what is missing leaves a little less of it."""
+    times = []
+    for seed in range(3):
+        scores = in_turns(30_000, sources, 0.95, seed)
+        scores[np.random.default_rng(seed).random(len(scores)) < missing] = np.nan
+        times.append(integrated_time(scores, window=100, variance=1.0, sure=True))
+    assert 30.0 < np.median(times) < 62.0
+
+
+@pytest.mark.parametrize("sources", [4, 8])
+def test_of_sources_with_few_events_each_nobody_says_that_they_are_independent(sources):
+    for n in (25 * sources, 100 * sources, 200 * sources):
+        times = [integrated_time(in_turns(n, sources, 0.95, s), window=100, variance=1.0, sure=True) for s in range(8)]
+        assert np.median(times) > 10.0, n
+
+
+def test_four_sources_are_not_taken_for_two():
+    """Every second event is alike by chance, and every fourth is more so."""
+    scores = in_turns(2000, 4, 0.98, 3).reshape(-1, 4)
+    scores[:, 2] = 0.5 * scores[:, 0] + 0.9 * scores[:, 2]
+    scores[:, 3] = 0.5 * scores[:, 1] + 0.9 * scores[:, 3]
+    assert _turns(_time_of_series((scores.ravel(),), window=100, variance=1.0, sure=True)[1], 2000) == 4

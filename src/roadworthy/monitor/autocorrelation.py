@@ -20,6 +20,7 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -48,33 +49,59 @@ CAUTION = 1.1
 def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = math.inf, sure: bool = False) -> float:
     """Events per independent event, at least 1; 1 where there is too little to tell, or infinity to who must be `sure`.
 
+    A score that is not a number is a gap: an event without one, which still has its place.
+
     Where the events of a window vary as much among themselves as independent ones do (whose `variance` is given), only their own
     correlation matters: what goes up and down from window to window, such as shift that comes in bursts, is what is to be told.
     """
     x = np.asarray(scores, dtype=np.float64)
-    if len(x) < (FIRST if sure else LEAST):
-        return math.inf if sure else 1.0
-    whole = min(BLOCK, len(x) // 4)
+    missing = np.isnan(x)
+    gaps = bool(missing.any())
+    found, covariance = _time_of_series((x[~missing] if gaps else x,), window=window, variance=variance, sure=sure)
+    if gaps:
+        covariance = _with_gaps(x, len(covariance))
+    turns = _turns(covariance, len(x))
+    if turns == 1:
+        return found
+    rows = x[len(x) % turns :].reshape(-1, turns)
+    each = [row[~np.isnan(row)] for row in rows.T]
+    least = min(map(len, each))
+    return max(found, _time_of_series([row[-least:] for row in each], window=BLOCK, variance=variance, sure=sure)[0])
+
+
+def _time_of_series(series: Sequence[Floats], *, window: int, variance: float, sure: bool) -> tuple[float, Floats]:
+    """The time of one series, or of several alike of one length, and their autocovariances (none where there is too little)."""
+    n = len(series[0])
+    if n < (FIRST if sure else LEAST):
+        return math.inf if sure else 1.0, np.zeros(1)
+    whole = min(BLOCK, n // 4)
     length = max(LEAST_BLOCK, min(window, whole))
-    blocks = _centred(x, length)
+    blocks = _centred(series, length)
     if length < whole and _median(np.einsum("ij,ij->i", blocks, blocks)) < VARIED * variance * length:
         length = max(LEAST_BLOCK, whole)
-        blocks = _centred(x, length)
+        blocks = _centred(series, length)
     # Short blocks are judged together: which of them has the largest time would be chance.
     covariances = _autocovariances(blocks, together=max(1, whole // length))
     covariances = covariances[covariances[:, 0] > 1e-12]
     if not len(covariances):
-        return math.inf if sure and len(x) < LEAST else 1.0
+        return math.inf if sure and n < LEAST else 1.0, np.zeros(1)
     if len(covariances) >= 4:
         order = _times(covariances, length).argsort()
         covariances = covariances[order[: max(1, math.ceil(KEEP * len(covariances)))]]
     pooled: Floats = covariances.mean(axis=0)
-    found = _cautious(pooled, length, len(x), sure=sure)
-    turns = _turns(pooled, len(x))
-    if turns == 1:
-        return found
-    each = [integrated_time(x[i::turns], variance=variance) for i in range(turns)]
-    return max(found, *each)
+    return _cautious(pooled, length, n, sure=sure), pooled
+
+
+def _with_gaps(x: Floats, lags: int) -> Floats:
+    """The autocovariances of a series in which some are missing, by their places: which source comes next is seen by these."""
+    if lags < 2:
+        return np.zeros(1)
+    length = 4 * (lags - 1)
+    blocks = x[len(x) % length :].reshape(-1, length)
+    known = ~np.isnan(blocks)
+    means = np.where(known, blocks, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    result: Floats = _autocovariances(np.where(known, blocks - means[:, None], 0.0), together=1).mean(axis=0)
+    return result
 
 
 def time_of_all(scores: Floats) -> float:
@@ -108,12 +135,12 @@ def _turns(covariance: Floats, n: int) -> int:
     A sum that ends where neighbours are not alike would take such events for independent ones.
     """
     first, *others = covariance[: SOURCES + 1].tolist()
-    before = 0.0
+    found, before = 1, 0.0
     for lag, value in enumerate(others, start=1):
         if lag > 1 and value - before > STANDS_OUT * first / math.sqrt(n):
-            return lag
+            found = lag  # of eight sources every fourth event may be alike by chance, and every eighth is more so
         before = max(before, value)
-    return 1
+    return found
 
 
 def _median(numbers: Floats) -> float:
@@ -121,9 +148,9 @@ def _median(numbers: Floats) -> float:
     return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2.0
 
 
-def _centred(x: Floats, length: int) -> Floats:
-    """The last blocks of a length, each around its own mean."""
-    blocks = x[len(x) % length :].reshape(-1, length)
+def _centred(series: Sequence[Floats], length: int) -> Floats:
+    """The last blocks of a length of each series, each around its own mean."""
+    blocks = np.concatenate([x[len(x) % length :].reshape(-1, length) for x in series])
     result: Floats = blocks - blocks.mean(axis=1, keepdims=True)
     return result
 

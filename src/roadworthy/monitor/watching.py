@@ -31,7 +31,7 @@ from roadworthy.monitor.risk_state import odds_to_probability
 if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.cell_scores import CellScores
-    from roadworthy.monitor.events import Cells
+    from roadworthy.monitor.events import Cells, Floats
     from roadworthy.monitor.state import State
 
 HISTORY = 32_768
@@ -153,7 +153,7 @@ class Watching:
         and the last of which all have seen everything, since the events of one may come later than those of another.
         """
         self.alarmed = alarmed
-        self._read_time(state, state.counted)
+        self._read_time_of_all(others, state)
         self._looked, held = state.counted, len(state.arrivals)
         if self.rule is None:
             return
@@ -169,7 +169,7 @@ class Watching:
         highest = values.max(axis=0, initial=-math.inf)
         riskier = int(highest.argmax())
         if lifted and highest[riskier] < self.rule.off:  # nor is one cleared while one of them cannot be told
-            riskier = next((i for i, why in enumerate(self._doubts(state, ends)) if why), riskier)
+            riskier = next((i for i, end in enumerate(ends.tolist()) if self._untold_at(state, end)), riskier)
         self._walk(state, np.array([state.counted]), ends[riskier : riskier + 1], warned=warned)
         if not self.active:
             self.alarmed.since = None
@@ -212,13 +212,27 @@ class Watching:
                 return  # too little is left to know better than before
         self.time = self._time_of(cells, sure=True)
 
+    def _read_time_of_all(self, others: Sequence[Watching], state: State) -> None:
+        """Read the time from what replicas hold together, without what was alarmed in one of them or is still.
+
+        Where too little is left, the longest time that one of them knows stands, whichever of them takes in the others.
+        """
+        known = [w.time for w in (self, *others) if w._next_time > w._first]
+        self._next_time = state.counted + min(SELDOM, max(OFTEN, state.counted // 4))
+        cells = state.arrivals.cell[-arrivals_for(self.bundle) + CHUNK :]
+        quiet = self.alarmed.quiet(state.counted, len(cells))
+        if self.alarmed.since is not None:
+            quiet[max(self.alarmed.since - 1 - (state.counted - len(cells)), 0) :] = False
+        cells = cells[quiet]
+        enough = quiet.all() or np.count_nonzero(cells >= 0) >= FEW
+        self.time = self._time_of(cells, sure=True) if enough or not known else max(known)
+
     def _time_of(self, cells: Cells, *, sure: bool = False) -> float:
         spare = 2 * (self.rule.window if self.rule else 0)
         if len(cells) > 4 * spare:
             cells = cells[: len(cells) - spare]
         window = self.rule.window if self.rule else min(self.bundle.windows.lengths)
-        scored = cells if cells.min(initial=0) >= 0 else cells[cells >= 0]
-        scores = self.scores.shift.take(scored)
+        scores = self._shift_or_gap.take(cells)  # the cell -1 of an event without a score is the last
         return integrated_time(scores, window=window, variance=self.scores.variance, sure=sure)
 
     def _shrink(self) -> float:
@@ -242,12 +256,13 @@ class Watching:
         passes, values = self._passed(state, ends, lifted=lifted, whole=lifted)
         asked = self._asked(positions)
         doubts = self._doubts(state, ends[asked])
-        if not (self.active or self.mute or self.untold is not None or any(doubts)) and (values < lowest).all():
+        told = not (self.active or self.mute or self.untold is not None or any(doubts))
+        if told and not warned and (values < lowest).all():
             return len(ends)  # nothing rings, and all can be told as before
         highest = values.max(axis=0, initial=-math.inf).tolist()
         reasons = dict(zip(asked.tolist(), doubts, strict=True))
         for i, at in enumerate(zip(positions.tolist(), ends.tolist(), strict=True)):
-            rings = highest[i] >= lowest
+            rings = highest[i] >= lowest or (warned and self._untold_at(state, at[1], highest[i]))
             if not (rings or i in reasons or self.active):
                 continue
             if i in reasons:
@@ -257,11 +272,12 @@ class Watching:
                     if self.mute and self._doubts(state, ends[i : i + 1])[0] is None:
                         # Figures that suffice for an alarm are figures that can be told; whether they stay so is asked again.
                         self._told(state, *at, None)
-                    ringing = passes[int(np.argmax(values[:, i] >= lowest))]
+                    alone = Pass(self.rule.window, -math.inf)
+                    ringing = next((p for p, v in zip(passes, values[:, i], strict=True) if v >= lowest), alone)
                     self._say(state, *at, "raised", read=ringing._replace(burden=-math.inf) if warned else ringing)
                     return i + 1
                 continue
-            if highest[i] < off and self._doubts(state, ends[i : i + 1])[0] is None:
+            if highest[i] < off and not self._untold_at(state, at[1], highest[i]):
                 # The riskiest of what is read, which was the last to say that the risk is tolerable.
                 riskiest = passes[int(values[:, i].argmax())]._replace(burden=-math.inf) if passes else None
                 self._say(state, *at, "cleared", read=riskiest)
@@ -276,15 +292,15 @@ class Watching:
         The burden is `lifted` from an alarm that is on; the `whole` stream is looked at, or what is quiet passed over. Minus
         infinity where that is so, and where there are too few events.
         """
-        passes = self._passes()
+        passes = self._passes() if self.bundle.watch.separation.enough else ()
         watched = replace(self._watched, quiet=NOTHING_QUIET) if whole else self._watched
         values = np.full((len(passes), len(ends)), -math.inf)
         for value, (length, burden) in zip(values, passes, strict=True):
-            cells, upto = self._read(state, ends, length)
-            few = 0 if upto[0] >= length else int(np.searchsorted(upto, length))
-            loud, odds = watched.loud(cells, upto[few:], length=length, shrink=self._shrink())
+            cells, upto, held = self._read(state, ends, length)
+            enough = (held >= length).nonzero()[0]
+            loud, odds = watched.loud(cells, upto[enough], length=length, shrink=self._shrink())
             if len(loud):
-                value[few + loud] = odds.judged(-math.inf if lifted else burden)
+                value[enough[loud]] = odds.judged(-math.inf if lifted else burden)
         return passes, values
 
     def _passes(self) -> tuple[Pass, ...]:
@@ -294,14 +310,31 @@ class Watching:
             self._read_by = self.time, self.rule.passes(self.time)
         return self._read_by[1]
 
-    def _read(self, state: State, ends: np.ndarray, length: int) -> tuple[Cells, np.ndarray]:
-        """The events of which so many are read, and where they end: beyond the window, without those that were alarmed."""
+    def _read(self, state: State, ends: np.ndarray, length: int) -> tuple[Cells, np.ndarray, np.ndarray]:
+        """The events of which so many are read, where they end, and how many there are up to there.
+
+        Beyond the window they are those that were not alarmed, and no older than what is held however events come in calls.
+        """
         assert self.rule is not None
         cells = state.arrivals.cell
         if length <= self.rule.window or not self.alarmed.spans:
-            return cells, ends
+            return cells, ends, ends
         quiet = self.alarmed.quiet(state.counted, len(cells))
-        return cells[quiet], np.concatenate([[0], np.cumsum(quiet)])[ends]
+        before = np.concatenate([[0], np.cumsum(quiet)])
+        oldest = np.maximum(ends - (arrivals_for(self.bundle) - CHUNK), 0)
+        return cells[quiet], before[ends], before[ends] - before[oldest]
+
+    def _untold_at(self, state: State, end: int, highest: float = 0.0) -> bool:
+        """Whether nobody can tell if the risk up to there is tolerable: nothing was read, or nothing that can be relied on."""
+        if highest == -math.inf or self._doubts(state, np.array([end]))[0] is not None:
+            return True
+        return any(self._unscored(state, end, p.length) for p in self._passes())
+
+    def _unscored(self, state: State, end: int, length: int) -> bool:
+        """Whether too few of so many events have a score; of fewer events it is not asked."""
+        cells, (last,), (held,) = self._read(state, np.array([end]), length)
+        part = cells[max(int(last) - length, 0) : int(last)]
+        return bool(held >= length and np.count_nonzero(part >= 0) < LEAST_SCORED * length)
 
     def _asked(self, positions: np.ndarray) -> np.ndarray:
         """Which looks are the first of a window: there it is asked whether its figures can be relied on."""
@@ -337,6 +370,10 @@ class Watching:
         return Watched(self.bundle.watch, self.scores, self.rule.window, self.rule.stride, self.rule.quiet)
 
     @cached_property
+    def _shift_or_gap(self) -> Floats:
+        return np.append(self.scores.shift, np.nan)
+
+    @cached_property
     def _reliance(self) -> Reliance:
         return Reliance(self.bundle.watch)
 
@@ -355,8 +392,8 @@ class Watching:
     def _counts(self, state: State, end: int, length: int | None = None) -> np.ndarray:
         assert self.rule is not None
         length = length or self.rule.window
-        cells, ends = self._read(state, np.array([end]), length)
-        part = cells[max(int(ends[0]) - length, 0) : int(ends[0])]
+        cells, (last,), _ = self._read(state, np.array([end]), length)
+        part = cells[max(int(last) - length, 0) : int(last)]
         return np.bincount(part[part >= 0], minlength=len(self.scores.shift))
 
     def _say(
