@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
     from roadworthy.analysis.risk.tree import Tree
 
-FORMAT = "roadworthy bundle 2"
+FORMAT = "roadworthy bundle 3"
 MADE_AT = "made_at"
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 WATCH_DRAWS, WATCH_RATES = 64, 51

@@ -34,10 +34,10 @@ NEAR = 0.3
 """The tilt that a point estimate allows for: it speaks of kinds like those calibrated, the interval of others too."""
 NEARER, STRANGER = 0.2, 0.1
 """Of a rate: the tilt of a kind like those calibrated, and how likely the shift is a stranger, as far from them as its interval
-allows for. Where a window fits a calibrated kind the first tells its rate, elsewhere the second does."""
-FAR = 1.6
-"""How many times the tilt the interval of a rate allows for. A rate is told by looks alone, so that a kind which looks unlike all
-others misleads it most; an accuracy is told by what answers look like, too."""
+allows for (`roadworthy.analysis.risk.likely_worlds`)."""
+FAR = 2.1
+"""How many times the tilt a stranger lies from the calibrated kinds. A rate is told by looks alone, so that a kind which looks
+unlike all others misleads it most; an accuracy is told by what answers look like, too."""
 STEEP, FURTHEST = 3.0, 1.5
 """A tilt of 1 multiplies the odds of a bin by its likelihood ratio to the power 1/3, by at most exp(1.5)."""
 BIN_PRIOR = 0.1
@@ -63,10 +63,10 @@ class Draws:
     right_shifted: Floats
     usual: Floats
     """Of each draw, how much more likely it is if the shift is nearly of a kind that was calibrated; 1 on average."""
-    mixed: Floats
-    """The same for the rate, whose shift may be a stranger."""
-    unusual: Floats
-    """The same if it may be of one that is further from all of them."""
+    alike: Floats
+    """The same for the rate."""
+    strange: Floats
+    """How shifted events fall into the bins if their kind is a stranger."""
 
 
 def drawn(
@@ -89,18 +89,21 @@ def drawn(
     means = (bins + BIN_PRIOR) / (bins + BIN_PRIOR).sum(axis=1, keepdims=True)
     clean = np.tile(means[0], (draws, 1))
     kinds = _kinds(source.dirichlet(np.full(len(bins) - 1, KIND_PRIOR)))
-    shifted = kinds @ means[1:]
     tilts = tilt * source.normal()
-    shifted = shifted * np.exp(tilts[:, None] * ratio)
     right_clean = source.shares(*table[0].sum(axis=(1, 3, 4)))
     outcomes = table[1:].sum(axis=(2, 3, 5))  # kinds, right or wrong, bins of being right if shifted
     right = np.stack([source.shares(*rows) for rows in outcomes], axis=1)
     share = kinds[:, :, None] * (outcomes.sum(axis=1) + BIN_PRIOR) / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
     right_shifted = (right * share).sum(axis=1) / share.sum(axis=1)
-    shifted /= shifted.sum(axis=1, keepdims=True)
-    usual, unusual = _as_if(min(NEAR, tilt), tilts, tilt), _as_if(FAR * tilt, tilts, tilt)
-    mixed = (1.0 - STRANGER) * _as_if(min(NEARER, tilt), tilts, tilt) + STRANGER * unusual
-    return Draws(clean, shifted, right_clean, right_shifted, usual, mixed, unusual)
+    shifted, strange = (_tilted(kinds @ means[1:], by, ratio) for by in (tilts, FAR * tilt * source.normal()))
+    usual, alike = (_as_if(min(near, tilt), tilts, tilt) for near in (NEAR, NEARER))
+    return Draws(clean, shifted, right_clean, right_shifted, usual, alike, strange)
+
+
+def _tilted(shares: Floats, tilts: Floats, ratio: Floats) -> Floats:
+    """Shares of bins moved towards or away from clean."""
+    moved = shares * np.exp(tilts[:, None] * ratio)
+    return moved / moved.sum(axis=1, keepdims=True)
 
 
 def _kinds(mixtures: Floats) -> Floats:

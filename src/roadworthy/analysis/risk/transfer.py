@@ -35,7 +35,7 @@ from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates, Odds
-from roadworthy.analysis.risk.firm_kinds import firm_rows, rows_at
+from roadworthy.analysis.risk.likely_worlds import MOST, PRIOR, LikelyWorlds
 from roadworthy.analysis.risk.live import live
 from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs, refuse_live_constants
@@ -44,7 +44,6 @@ from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.analysis.risk.unlike import Unlike, leant
 from roadworthy.analysis.risk.weighted import (
     among,
-    beta_on,
     check_confidence,
     divided,
     quantiles,
@@ -57,18 +56,10 @@ from roadworthy.analysis.risk.weighted import (
 
 Floats = NDArray[np.float64]
 
-PRIOR = (0.5, 0.5)
-"""Jeffreys' prior of the rate: most streams are clean, or shifted, for long."""
-ENDS = 0.1
-"""The probability of no shift at all, and of nothing but shift, beside that prior: both are common; a density leaves them out."""
 RATES = 101
 """Rates of shift on the grid, from 0 to 1, denser towards both ends, where rates are told more finely."""
 NONE = 0.01
 """Rates nearer to 0 or 1 than this are not told from it: an interval that reaches there reaches the end."""
-MOST = 2000.0
-"""Events that a window counts for at most: beyond, what is not known about the distributions outweighs chance."""
-WORLDS = 200.0
-"""Events that tell which draw it is, at most: the kind on the road is none of them, and a long window would choose one anyway."""
 CHUNK = 48
 """Windows at a time, so that the draws x rates of all of them stay near the processor."""
 NEAR = 40_000
@@ -109,15 +100,13 @@ class Estimator:
             worlds.check_constant(name, value, draws)
         self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt)
         self.rates = np.sin(np.linspace(0.0, np.pi / 2, rates)) ** 2
-        self._rows = rows_at(self.rates, firm_rows(calibration))
         up_or_down, self._ways = worlds.ways(draws, rates)
         self._sway = worlds.Sway(sway, up_or_down)
         self._looks, self._unlike = Looks.of(calibration), Unlike.of(calibration)
         self.separation = separation(calibration)
         self._answers = answer_costs(tree)
-        self._mixed, self._clean_share = self._mixture(self.rates)
-        self._log_mixed = np.log(self._mixed)
-        self._log_prior = np.log(beta_on(self.rates, prior, ends=ENDS if tuple(prior) == PRIOR else 0.0))
+        self._likely = LikelyWorlds(calibration, self.draws, self.rates, prior)
+        self._clean_share = self._likely.clean_share
         self._before = self._expected(prior[0] / (prior[0] + prior[1]))
 
     def estimate(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, confidence: float = 0.95) -> Estimates:
@@ -151,10 +140,10 @@ class Estimator:
         table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
         factor = np.full(len(table), shrink, dtype=np.float64)
         found = np.empty((3, len(table)))
-        few = max(1, NEAR // self._log_mixed[:, 0].size)
+        few = max(1, NEAR // self._likely.log_mixed[:, 0].size)
         for at in range(0, len(table), few):
             window, shrunk = self._window(table[at : at + few]), factor[at : at + few]
-            weights = self._posterior(window, shrunk)
+            weights = self._weights(window, shrunk)
             known, rates = self._known(window, self._clean_share), slice(None)
             swing = self._swing(window, weights, shrunk, rates)
             exceeding = self._exceeding(known, rates, swing, weights)
@@ -166,25 +155,28 @@ class Estimator:
         """Why the figures of windows should not be relied on, as `estimate` says it, at a fraction of the cost."""
         window = self._window(np.atleast_2d(np.asarray(counts, dtype=np.float64)))
         factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(window.n),))
-        strange = doubts(window.by_shift, window.outside, self._log_likelihood(window), factor, self.calibration)
+        strange = doubts(window.by_shift, window.outside, self._likely.log_likelihood(window), factor, self.calibration)
         return strange.reasons(self.separation, window.n)
 
     def points(self, counts: ArrayLike, *, shrink: float = 1.0) -> tuple[Floats, Floats, Floats]:
         """Rate, accuracy and risk of windows, as `estimate` says them, without intervals and at a fraction of the cost."""
         window = self._window(np.atleast_2d(np.asarray(counts, dtype=np.float64)))
         factor = np.full(len(window.n), shrink)
-        weights = self._posterior(window, factor)
-        every = slice(None)
+        likelihood, every = self._likely.log_likelihood(window), slice(None)
+        weights = self._likely.weights(likelihood, window, factor)
         known = believed_of(self._known(window, self._clean_share), self._swing(window, weights, factor, every))
         known = leant(known, self._lean(window, weights, known, factor, every))
-        return self._points(weights, window, known, every)
+        rate = self._rate(window, self._likely.of_rates(likelihood, window, factor).told)
+        return rate, *self._points(weights, known)
 
-    def _points(self, weights: Floats, window: Window, known: Known, near: slice) -> tuple[Floats, Floats, Floats]:
-        usual, rates = self._reweighed(weights, self.draws.usual), self.rates[near]
-        by_rate = self._reweighed(weights, self.draws.mixed).sum(axis=0)
-        rate = np.where(window.empty, by_rate @ rates, told(by_rate, rates))
+    def _points(self, weights: Floats, known: Known) -> tuple[Floats, Floats]:
+        """Accuracy and risk."""
+        usual = self._reweighed(weights, self.draws.usual)
         accuracy, risk = (np.einsum("bwg,bwg->w", usual, v) for v in (known.right / known.total, self._risk(known)))
-        return rate, accuracy, risk
+        return accuracy, risk
+
+    def _rate(self, window: Window, likely: Floats) -> Floats:
+        return np.where(window.empty, likely @ self.rates, told(likely, self.rates))
 
     def believe(self, counts: ArrayLike, *, shrink: float = 1.0) -> Belief:
         """What each cell means, in the light of one window."""
@@ -192,7 +184,7 @@ class Estimator:
         if table.shape != (1, self.calibration.cells):
             raise ValueError(f"one window was expected, counts of {self.calibration.cells} cells, found {table.shape}")
         window = self._window(table)
-        weights = self._posterior(window, np.array([shrink]))[:, 0, :]
+        weights = self._weights(window, np.array([shrink]))[:, 0, :]
         clean = np.einsum("bg,bsg->bs", weights, self._clean_share)
         shifted = weights.sum(axis=1)[:, None] - clean
         right = np.einsum("bs,bc->sc", clean, self.draws.right_clean)[:, :, None]
@@ -206,7 +198,7 @@ class Estimator:
         if not 0.0 <= rate <= 1.0:
             raise ValueError(f"a rate of shift lies between 0 and 1, found {rate}")
         check_confidence(confidence)
-        _, clean = self._mixture(np.array([rate]))
+        _, clean = self._likely.mixture(np.array([rate]))
         risk = self._risk(self._known(self._window(self._expected(rate)[None, :]), clean))[:, 0, 0]
         half = 50.0 * (1.0 - confidence)
         low, high = np.percentile(risk, [half, 100.0 - half])
@@ -222,20 +214,14 @@ class Estimator:
     def _window(self, table: Floats) -> Window:
         return Window(self.calibration, table, self._before)
 
-    def _mixture(self, rates: Floats) -> tuple[Floats, Floats]:
-        """For draws x bins x rates: the probability of a bin, and the share of clean events in it."""
-        clean = self.draws.clean[:, :, None] * (1.0 - rates)
-        mixed = clean + self.draws.shifted[:, :, None] * rates
-        return mixed, clean / mixed
-
     def _some(self, table: Floats, shrink: Floats, confidence: float) -> dict[str, Any]:
         window = self._window(table)
         n = window.n
-        likelihood = self._log_likelihood(window)
+        likelihood = self._likely.log_likelihood(window)
         strange = doubts(window.by_shift, window.outside, likelihood, shrink, self.calibration)
-        weights = self._weighed(likelihood, window, shrink)
-        by_rate = weights.sum(axis=0)
-        rate_low, rate_high = quantiles(np.tensordot(self.draws.unusual, weights, 1), self.rates, confidence)
+        weights = self._likely.weights(likelihood, window, shrink)
+        by_rate, likely = weights.sum(axis=0), self._likely.of_rates(likelihood, window, shrink)
+        rate_low, rate_high = quantiles(likely.allowed, self.rates, confidence)
         rate_low, rate_high = np.where(rate_low < NONE, 0.0, rate_low), np.where(rate_high > 1.0 - NONE, 1.0, rate_high)
         # Rates that no window makes likely cost as much as others, and change nothing.
         near = span_of(by_rate.max(axis=0) > NEGLIGIBLE)
@@ -264,14 +250,14 @@ class Estimator:
             other = self._intervals(weighed.only(on), None if swing is None else swing.only(on), lean[on], confidence)
             low[on], high[on] = np.minimum(low[on], other[0]), np.maximum(high[on], other[1])
             risk_low[on], risk_high[on] = np.minimum(risk_low[on], other[2]), np.maximum(risk_high[on], other[3])
-        rate, accuracy, risk = self._points(weights, window, leant(believed, lean), near)
+        accuracy, risk = self._points(weights, leant(believed, lean))
         log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         unlikely = np.minimum(over, under) < UNLIKELY
         if weights.shape[2] < len(self.rates) and unlikely.any():
             log_odds[unlikely] = self.odds(table[unlikely], shrink=shrink[unlikely]).above
         return {
             "n": n,
-            "rate": rate,
+            "rate": self._rate(window, likely.told),
             "rate_low": rate_low,
             "rate_high": rate_high,
             "accuracy": accuracy,
@@ -306,28 +292,8 @@ class Estimator:
         more = self._risk(believed_of(known, swing)) - self._risk(known)
         return np.asarray(np.einsum("bwg,bwg->w", weights, np.broadcast_to(more, weights.shape)) > 0.0)
 
-    def _log_likelihood(self, window: Window) -> Floats:
-        """Draws x windows x rates."""
-        result: Floats = np.matmul(window.by_shift, self._log_mixed)
-        return result
-
-    def _posterior(self, window: Window, shrink: Floats) -> Floats:
-        """The weight of every draw and rate, draws x windows x rates; each window's add up to 1."""
-        return self._weighed(self._log_likelihood(window), window, shrink)
-
-    def _weighed(self, likelihood: Floats, window: Window, shrink: Floats) -> Floats:
-        effective = np.where(window.empty, 0.0, np.minimum(shrink, MOST / np.maximum(window.n, TINY)))
-        # The chance of the calibration's rows weakens what the window says, by as much as they tell at its likeliest rate.
-        likeliest = likelihood.max(axis=0).argmax(axis=1)
-        effective = effective / (1.0 + effective * window.n / self._rows[likeliest])
-        log = likelihood * effective[:, None] + self._log_prior
-        counted = effective * window.n
-        if (counted > WORLDS).any():
-            log -= (log.max(axis=2) * (1.0 - WORLDS / np.maximum(counted, WORLDS)))[:, :, None]
-        log -= log.max(axis=0).max(axis=1)[:, None]
-        weights = np.exp(log, out=log)
-        weights /= weights.sum(axis=(0, 2))[:, None]
-        return weights
+    def _weights(self, window: Window, shrink: Floats) -> Floats:
+        return self._likely.weights(self._likely.log_likelihood(window), window, shrink)
 
     def _swing(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> Swing | None:
         """By how much accuracies are moved by draw, window and rate; None where all windows look as their shift scores say."""
