@@ -55,7 +55,8 @@ from roadworthy.monitor.risk_state import RiskState, odds_to_probability
 from roadworthy.monitor.rule_notes import when_it_rings
 from roadworthy.monitor.speaking import Spoken, spoken_bucket, states_of
 from roadworthy.monitor.state import State
-from roadworthy.monitor.watching import CHUNK, Watching, arrivals_for, capacity_for
+from roadworthy.monitor.stream_time import CHUNK, arrivals_for, capacity_for
+from roadworthy.monitor.watching import Watching
 from roadworthy.monitor.windows import read
 
 _ONE = (Taken(1, 0, 0, 0), Taken(0, 1, 0, 0), Taken(0, 0, 1, 0), Taken(0, 0, 0, 1))

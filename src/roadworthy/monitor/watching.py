@@ -1,10 +1,7 @@
 """The alarm's memory: whether it is on, what it said, and how many events of this stream say as much as one.
 
 It watches events in the order in which they arrive (`roadworthy.monitor.arrivals`), so that those that come late are watched too;
-figures are read by the time of events. The autocorrelation time is read from the last events, without those of the last two
-windows: a step that is just happening must not make itself look like correlation. While an alarm is on, the time by which it is
-judged stays what it was, and what was alarmed is left out of it afterwards (`roadworthy.monitor.alarmed`). The time by
-which figures are told is a function of the events that are held alone, so that replicas put together tell what one would.
+figures are read by the time of events. How alike the events of the stream are is `roadworthy.monitor.stream_time`.
 
 Once a window it is asked whether its figures can be relied on. Where they cannot, and still cannot a window later, that is an
 alarm of its own; and as long as they cannot, no alarm is cleared.
@@ -22,37 +19,21 @@ import numpy as np
 
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm, Pass
-from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
+from roadworthy.monitor.autocorrelation import FEW
 from roadworthy.monitor.by_labels import ByLabels
 from roadworthy.monitor.looks import LEAST_SCORED, NOTHING_QUIET, Watched, too_few, windows_before
 from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
+from roadworthy.monitor.stream_time import HISTORY, StreamTime
 
 if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.cell_scores import CellScores
-    from roadworthy.monitor.events import Cells, Floats
+    from roadworthy.monitor.events import Cells
     from roadworthy.monitor.state import State
 
-HISTORY = 32_768
-"""Events from which the autocorrelation time is read."""
-OFTEN, SELDOM = 64, 16_384
-"""It is read again after a quarter more events, but not before so many and not later."""
 KEPT = 10_000
-CHUNK = 4096
-"""Events that are taken in one go, and looked at afterwards."""
-
-
-def capacity_for(bundle: Bundle) -> int:
-    """How many events must be held: the ids to know again, the windows, and a history for the autocorrelation time."""
-    window = bundle.alarm.window if bundle.alarm else 0
-    return max(bundle.id_horizon, bundle.windows.longest, 2 * window + SELDOM) + CHUNK
-
-
-def arrivals_for(bundle: Bundle) -> int:
-    """How many events must be held in the order of arrival: those from which the autocorrelation time is read."""
-    window = bundle.alarm.window if bundle.alarm else 0
-    return min(HISTORY + 2 * window + CHUNK, capacity_for(bundle))
+"""Alarms that are remembered at most."""
 
 
 class Watching:
@@ -66,30 +47,27 @@ class Watching:
         self.mute = False
         """Whether that is an alarm."""
         self.alarms: list[Alarm] = []
-        self.time = 1.0
-        """By which the alarm is judged."""
         self.alarmed = Alarmed()
         self.by_labels = ByLabels()
-        self._held = (0, 1.0)
+        self._time = StreamTime(bundle, scores)
         self._read_by: tuple[float, tuple[Pass, ...]] = (math.nan, ())
         self._looked = 0
-        self._first = max(bundle.alarm.window, FIRST) if bundle.alarm else FIRST
-        self._next_time = self._first
         self._next_look: float = bundle.alarm.stride if bundle.alarm else math.inf
 
     def due(self, counted: int) -> bool:
         """Whether there is something to look at."""
-        return counted >= self._next_look or counted >= self._next_time
+        return counted >= self._next_look or counted >= self._time.next
 
     def look(self, state: State) -> None:
         """Evaluate the windows that have become due since the last look, and raise or clear the alarm."""
         counted = state.counted
         if not self.due(counted):
             return
-        while self._next_time <= counted:
+        while self._time.next <= counted:
             # Windows that were due before are judged by the time that was known then, however events come in calls.
-            self._evaluate(state, self._next_time - 1)
-            self._read_time(state, self._next_time)
+            due = self._time.next
+            self._evaluate(state, due - 1)
+            self._time.read(state, due, self.alarmed, keep=self.active)
         self._evaluate(state, counted)
 
     def _evaluate(self, state: State, upto: int) -> None:
@@ -101,16 +79,19 @@ class Watching:
         self._next_look = (upto // rule.stride + 1) * rule.stride
         gone = state.counted - len(state.arrivals)
         # Before so many events nobody can tell how much they resemble each other; and a window takes as many as are held.
-        first = max(before + 1, self._first, gone + rule.window)
+        first = max(before + 1, self._time.first, gone + rule.window)
         positions = np.arange(-(-first // rule.stride) * rule.stride, upto + 1, rule.stride)
         if len(positions):
             self._walk(state, positions, positions - gone)
 
+    @property
+    def time(self) -> float:
+        """Events that say as much as one, by which the alarm is judged."""
+        return self._time.value
+
     def held_time(self, state: State) -> float:
-        """Events that say as much as one, by all that are held."""
-        if self._held[0] != state.counted:
-            self._held = (state.counted, self._time_of(state.recent.cell[-arrivals_for(self.bundle) + CHUNK :]))
-        return self._held[1]
+        """The same by which figures are told: by all that are held."""
+        return self._time.of_held(state)
 
     @property
     def alarm(self) -> bool:
@@ -120,7 +101,7 @@ class Watching:
     def would_raise(self, state: State) -> bool:
         """Whether the last events that are held would raise the alarm by the scores alone, were none on."""
         held = len(state.arrivals)
-        if self.rule is None or held < self.rule.window or state.counted < self._first:
+        if self.rule is None or held < self.rule.window or state.counted < self._time.first:
             return False
         _, values = self._passed(state, np.array([held]))
         return bool((values[:, 0] >= self.rule.on).any())
@@ -153,12 +134,12 @@ class Watching:
         and the last of which all have seen everything, since the events of one may come later than those of another.
         """
         self.alarmed = alarmed
-        self._read_time_of_all(others, state)
+        self._time.read_of_all([other._time for other in others], state, alarmed)
         self._looked, held = state.counted, len(state.arrivals)
         if self.rule is None:
             return
         self._next_look = (state.counted // self.rule.stride + 1) * self.rule.stride
-        if held < self.rule.window or state.counted < self._first:
+        if held < self.rule.window or state.counted < self._time.first:
             return
         seen = int(np.searchsorted(np.maximum.accumulate(state.arrivals.time), seen_by_all, side="right"))
         ends = np.array([seen, held] if self.rule.window <= seen < held else [held])
@@ -182,7 +163,7 @@ class Watching:
             "mute": self.mute,
             "time": self.time,
             "looked": self._looked,
-            "next_time": self._next_time,
+            "next_time": self._time.next,
             "alarmed": [list(span) for span in self.alarmed.spans],
             "since": self.alarmed.since,
             "by_labels": self.by_labels.to_dict(),
@@ -190,50 +171,15 @@ class Watching:
 
     def restore(self, record: dict[str, Any], alarms: list[Alarm]) -> None:
         """The inverse of `to_dict`."""
-        self.active, self.time = bool(record["active"]), float(record["time"])
+        self.active = bool(record["active"])
         self.untold, self.mute = record["untold"], bool(record["mute"])
-        self._looked, self._next_time = int(record["looked"]), int(record["next_time"])
+        self._time.value, self._time.next = float(record["time"]), int(record["next_time"])
+        self._looked = int(record["looked"])
         self.alarmed = Alarmed([(int(a), int(b)) for a, b in record.get("alarmed", ())], record.get("since"))
         self.by_labels = ByLabels.from_dict(record.get("by_labels"))
         if self.rule is not None:
             self._next_look = (self._looked // self.rule.stride + 1) * self.rule.stride
         self.alarms = alarms
-
-    def _read_time(self, state: State, counted: int) -> None:
-        """Read the autocorrelation time as it was when so many events had been counted."""
-        self._next_time = counted + min(SELDOM, max(OFTEN, counted // 4))
-        if self.active:
-            return
-        held = state.arrivals.cell
-        cells = held[: max(len(held) - (state.counted - counted), 0)][-arrivals_for(self.bundle) + CHUNK :]
-        if self.alarmed.spans:
-            cells = cells[self.alarmed.quiet(counted, len(cells))]
-            if np.count_nonzero(cells >= 0) < FEW:
-                return  # too little is left to know better than before
-        self.time = self._time_of(cells, sure=True)
-
-    def _read_time_of_all(self, others: Sequence[Watching], state: State) -> None:
-        """Read the time from what replicas hold together, without what was alarmed in one of them or is still.
-
-        Where too little is left, the longest time that one of them knows stands, whichever of them takes in the others.
-        """
-        known = [w.time for w in (self, *others) if w._next_time > w._first]
-        self._next_time = state.counted + min(SELDOM, max(OFTEN, state.counted // 4))
-        cells = state.arrivals.cell[-arrivals_for(self.bundle) + CHUNK :]
-        quiet = self.alarmed.quiet(state.counted, len(cells))
-        if self.alarmed.since is not None:
-            quiet[max(self.alarmed.since - 1 - (state.counted - len(cells)), 0) :] = False
-        cells = cells[quiet]
-        enough = quiet.all() or np.count_nonzero(cells >= 0) >= FEW
-        self.time = self._time_of(cells, sure=True) if enough or not known else max(known)
-
-    def _time_of(self, cells: Cells, *, sure: bool = False) -> float:
-        spare = 2 * (self.rule.window if self.rule else 0)
-        if len(cells) > 4 * spare:
-            cells = cells[: len(cells) - spare]
-        window = self.rule.window if self.rule else min(self.bundle.windows.lengths)
-        scores = self._shift_or_gap.take(cells)  # the cell -1 of an event without a score is the last
-        return integrated_time(scores, window=window, variance=self.scores.variance, sure=sure)
 
     def _shrink(self) -> float:
         """Independent events over counted ones; where nobody can tell, an estimator is not asked for less than nothing."""
@@ -321,7 +267,7 @@ class Watching:
             return cells, ends, ends
         quiet = self.alarmed.quiet(state.counted, len(cells))
         before = np.concatenate([[0], np.cumsum(quiet)])
-        oldest = np.maximum(ends - (arrivals_for(self.bundle) - CHUNK), 0)
+        oldest = np.maximum(ends - self._time.history, 0)
         return cells[quiet], before[ends], before[ends] - before[oldest]
 
     def _untold_at(self, state: State, end: int, highest: float = 0.0) -> bool:
@@ -368,10 +314,6 @@ class Watching:
     def _watched(self) -> Watched:
         assert self.rule is not None
         return Watched(self.bundle.watch, self.scores, self.rule.window, self.rule.stride, self.rule.quiet)
-
-    @cached_property
-    def _shift_or_gap(self) -> Floats:
-        return np.append(self.scores.shift, np.nan)
 
     @cached_property
     def _reliance(self) -> Reliance:

@@ -1,0 +1,106 @@
+"""How many events of one stream say as much as one, read again as the stream goes on; and how many are held for that.
+
+The autocorrelation time is read from the last events, without those of the last two windows: a step that is just happening must
+not make itself look like correlation. While an alarm is on, the time by which it is judged stays what it was, and what was alarmed
+is left out of it afterwards (`roadworthy.monitor.alarmed`). The time by which figures are told is a function of the events that are
+held alone, so that replicas put together tell what one would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roadworthy.monitor.autocorrelation import FEW, FIRST, integrated_time
+
+if TYPE_CHECKING:
+    from roadworthy.monitor.alarmed import Alarmed
+    from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor.cell_scores import CellScores
+    from roadworthy.monitor.events import Cells, Floats
+    from roadworthy.monitor.state import State
+
+HISTORY = 32_768
+"""Events from which the autocorrelation time is read."""
+OFTEN, SELDOM = 64, 16_384
+"""It is read again after a quarter more events, but not before so many and not later."""
+CHUNK = 4096
+"""Events that are taken in one go, and looked at afterwards."""
+
+
+def capacity_for(bundle: Bundle) -> int:
+    """How many events must be held: the ids to know again, the windows, and a history for the autocorrelation time."""
+    window = bundle.alarm.window if bundle.alarm else 0
+    return max(bundle.id_horizon, bundle.windows.longest, 2 * window + SELDOM) + CHUNK
+
+
+def arrivals_for(bundle: Bundle) -> int:
+    """How many events must be held in the order of arrival: those from which the autocorrelation time is read."""
+    window = bundle.alarm.window if bundle.alarm else 0
+    return min(HISTORY + 2 * window + CHUNK, capacity_for(bundle))
+
+
+class StreamTime:
+    """The time of one stream, by which its alarm is judged."""
+
+    def __init__(self, bundle: Bundle, scores: CellScores) -> None:
+        self._scores, rule = scores, bundle.alarm
+        self._window, self._spare = (rule.window, 2 * rule.window) if rule else (min(bundle.windows.lengths), 0)
+        self.history = arrivals_for(bundle) - CHUNK
+        """Events that are read at most: as many are held before each, however they come in calls."""
+        self.value = 1.0
+        self.first = max(rule.window, FIRST) if rule else FIRST
+        """Events before which nobody can tell."""
+        self.next = self.first
+        """After how many events it is read again."""
+        self._held = (0, 1.0)
+
+    def of_held(self, state: State) -> float:
+        """The time by which figures are told: that of all events that are held, by their own times."""
+        if self._held[0] != state.counted:
+            self._held = (state.counted, self._of(state.recent.cell[-self.history :]))
+        return self._held[1]
+
+    def read(self, state: State, counted: int, alarmed: Alarmed, *, keep: bool) -> None:
+        """Read it as it was when so many events had been counted; or `keep` it."""
+        self._read_after(counted)
+        if keep:
+            return
+        held = state.arrivals.cell
+        cells = held[: max(len(held) - (state.counted - counted), 0)][-self.history :]
+        if alarmed.spans:
+            cells = cells[alarmed.quiet(counted, len(cells))]
+            if np.count_nonzero(cells >= 0) < FEW:
+                return  # too little is left to know better than before
+        self.value = self._of(cells, sure=True)
+
+    def read_of_all(self, others: Sequence[StreamTime], state: State, alarmed: Alarmed) -> None:
+        """Read it from what replicas hold together, without what was alarmed in one of them or is still.
+
+        Where too little is left, the longest time that one of them knows stands, whichever of them takes in the others.
+        """
+        known = [one.value for one in (self, *others) if one.next > one.first]
+        self._read_after(state.counted)
+        cells = state.arrivals.cell[-self.history :]
+        quiet = alarmed.quiet(state.counted, len(cells))
+        if alarmed.since is not None:
+            quiet[max(alarmed.since - 1 - (state.counted - len(cells)), 0) :] = False
+        cells = cells[quiet]
+        enough = quiet.all() or np.count_nonzero(cells >= 0) >= FEW
+        self.value = self._of(cells, sure=True) if enough or not known else max(known)
+
+    def _read_after(self, counted: int) -> None:
+        self.next = counted + min(SELDOM, max(OFTEN, counted // 4))
+
+    def _of(self, cells: Cells, *, sure: bool = False) -> float:
+        if len(cells) > 4 * self._spare:
+            cells = cells[: len(cells) - self._spare]
+        scores = self._shift_or_gap.take(cells)  # the cell -1 of an event without a score is the last
+        return integrated_time(scores, window=self._window, variance=self._scores.variance, sure=sure)
+
+    @cached_property
+    def _shift_or_gap(self) -> Floats:
+        return np.append(self._scores.shift, np.nan)
