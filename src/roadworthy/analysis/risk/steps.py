@@ -97,9 +97,8 @@ class Steps:
         for i in self._searched:
             found[i] = self._settled(self._first[i] + self._rows[i].searchsorted(numbers[i]), numbers[i])
         if len(crowded):
-            some = numbers.ravel()[crowded]
-            at = self._ordered.searchsorted(_behind(crowded // numbers.shape[1], some))
-            found.ravel()[crowded] = self._settled(at, some)
+            some = _behind(crowded // numbers.shape[1], numbers.ravel()[crowded])
+            found.ravel()[crowded] = self._ordered.searchsorted(some) + self._ordered.searchsorted(some, side="right")
         return found
 
     def _settled(self, at: NDArray[np.intp], numbers: Floats) -> Ints:
