@@ -25,6 +25,8 @@ on which a supervisor fails. The same for the alarm, for what a monitor says and
 NOTHING_QUIET = (-math.inf, -math.inf)
 """Levels below which no window lies."""
 NO_ODDS = Odds(np.zeros(0), np.zeros(0))
+Ends = Sequence[int] | NDArray[np.intp]
+"""Where windows end, of so many events each: rising, and a range where they are evenly spaced."""
 
 
 def too_few(calibration: Calibration, scored: int, events: int, *, lacking: Sequence[str] | None = None) -> str | None:
@@ -38,15 +40,15 @@ def too_few(calibration: Calibration, scored: int, events: int, *, lacking: Sequ
     return f"{gone:,} of {events:,} events {calibration.why_nowhere(gone, lacking=lacking)}"
 
 
-def windows_before(cells: np.ndarray, ends: np.ndarray, length: int) -> np.ndarray:
+def windows_before(cells: np.ndarray, ends: Sequence[int], length: int) -> np.ndarray:
     """The windows of so many events before each of these ends, one a row; a view where each begins where another ends.
 
-    >>> windows_before(np.arange(9), np.array([4, 7]), 3).tolist(), windows_before(np.arange(9), np.array([4, 6]), 3).tolist()
+    >>> windows_before(np.arange(9), [4, 7], 3).tolist(), windows_before(np.arange(9), [4, 6], 3).tolist()
     ([[1, 2, 3], [4, 5, 6]], [[1, 2, 3], [3, 4, 5]])
     """
-    if (ends[1:] - ends[:-1] == length).all():
+    if list(ends) == list(range(ends[0], ends[-1] + 1, length)):
         return cells[ends[0] - length : ends[-1]].reshape(-1, length)
-    return cells.take(ends[:, None] + np.arange(-length, 0))
+    return cells.take(np.asarray(ends)[:, None] + np.arange(-length, 0))
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Watched:
     stride: int
     quiet: tuple[float, float] = NOTHING_QUIET
 
-    def odds(self, cells: np.ndarray, ends: np.ndarray, *, length: int, shrink: float = 1.0) -> Odds:
+    def odds(self, cells: np.ndarray, ends: Ends, *, length: int, shrink: float = 1.0) -> Odds:
         """The odds of the windows of so many events before each of these ends, which rise.
 
         Minus infinity where all is quiet, and where too few events have a score to say anything.
@@ -69,26 +71,24 @@ class Watched:
         found[:, loud] = odds
         return Odds(*found)
 
-    def loud(
-        self, cells: np.ndarray, ends: np.ndarray, *, length: int, shrink: float = 1.0
-    ) -> tuple[NDArray[np.intp], Odds]:
+    def loud(self, cells: np.ndarray, ends: Ends, *, length: int, shrink: float = 1.0) -> tuple[NDArray[np.intp], Odds]:
         """Which of these windows are not passed over, and their odds."""
         loud = self._loud(cells, ends, length)
         if not len(loud):
             return loud, NO_ODDS
-        return loud, self.estimator.odds(self._counts(cells, ends[loud], length), shrink=shrink)
+        return loud, self.estimator.odds(self._counts(cells, ends, loud, length), shrink=shrink)
 
-    def odds_of(self, streams: Sequence[np.ndarray], ends: np.ndarray, *, length: int) -> Odds:
+    def odds_of(self, streams: Sequence[np.ndarray], ends: Ends, *, length: int) -> Odds:
         """The same of several streams, streams x ends, worked out together."""
         found = np.full((2, len(streams), len(ends)), -math.inf)
         loud = [self._loud(cells, ends, length) for cells in streams]
-        parts = [self._counts(cells, ends[at], length) for cells, at in zip(streams, loud, strict=True) if len(at)]
+        parts = [self._counts(cells, ends, at, length) for cells, at in zip(streams, loud, strict=True) if len(at)]
         if parts:
             which = np.repeat(np.arange(len(streams)), [len(at) for at in loud])
             found[:, which, np.concatenate(loud)] = self.estimator.odds(np.concatenate(parts))
         return Odds(*found)
 
-    def _loud(self, cells: np.ndarray, ends: np.ndarray, length: int) -> NDArray[np.intp]:
+    def _loud(self, cells: np.ndarray, ends: Ends, length: int) -> NDArray[np.intp]:
         """Which windows are not passed over."""
         if not len(ends):
             return np.zeros(0, dtype=np.intp)
@@ -100,15 +100,17 @@ class Watched:
             loud &= means.scored >= LEAST_SCORED * length
         return loud.nonzero()[0]
 
-    def _counts(self, cells: np.ndarray, ends: np.ndarray, length: int) -> Floats:
+    def _counts(self, cells: np.ndarray, ends: Ends, some: NDArray[np.intp], length: int) -> Floats:
+        """Of some of the windows."""
         size = len(self.scores.shift)
-        counts = np.empty((len(ends), size))
-        for row, end in zip(counts, ends.tolist(), strict=True):
+        counts = np.empty((len(some), size))
+        for row, at in zip(counts, some.tolist(), strict=True):
+            end = int(ends[at])
             part = cells[max(end - length, 0) : end]
             row[:] = np.bincount(part[part >= 0], minlength=size)
         return counts
 
-    def means(self, cells: np.ndarray, ends: np.ndarray, *, length: int) -> tuple[Floats, Floats]:
+    def means(self, cells: np.ndarray, ends: Ends, *, length: int) -> tuple[Floats, Floats]:
         """Mean shift score and mean expected error of each of these windows, of the events that have a score."""
         means = _Means(cells, ends, length)
         return means.of(self._shift), means.of(self._error)
@@ -130,13 +132,16 @@ class Watched:
 class _Means:
     """Means over the windows of so many events before each of these ends, which rise, of a stream of cells."""
 
-    def __init__(self, cells: np.ndarray, ends: np.ndarray, length: int) -> None:
-        starts = ends - length
-        if starts[0] < 0:
-            starts = np.maximum(starts, 0)
-        first = int(starts[0])
+    def __init__(self, cells: np.ndarray, ends: Ends, length: int) -> None:
+        first = max(int(ends[0]) - length, 0)
         self._cells = cells[first : int(ends[-1])]
-        self._starts, self._ends = starts - first, ends - first
+        self._starts: slice | NDArray[np.intp]
+        self._ends: slice | NDArray[np.intp]
+        if isinstance(ends, range) and ends[0] >= length:
+            self._starts, self._ends = slice(0, -length, ends.step), slice(length, None, ends.step)
+        else:
+            upto = np.asarray(ends)
+            self._starts, self._ends = np.maximum(upto - length, 0) - first, upto - first
         self.whole = bool(ends[0] >= length and self._cells.min() >= 0)
         """Whether all windows have so many events, and all of these a score."""
         self.scored: Floats | float = float(length) if self.whole else self._between(self._cells >= 0)
@@ -150,4 +155,5 @@ class _Means:
     def _between(self, numbers: np.ndarray) -> Floats:
         upto = np.zeros(len(numbers) + 1)
         numbers.cumsum(out=upto[1:])
-        return upto.take(self._ends) - upto.take(self._starts)
+        found: Floats = upto[self._ends] - upto[self._starts]
+        return found

@@ -21,7 +21,7 @@ from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm, Pass
 from roadworthy.monitor.autocorrelation import FEW
 from roadworthy.monitor.by_labels import ByLabels
-from roadworthy.monitor.looks import LEAST_SCORED, NOTHING_QUIET, Watched, too_few, windows_before
+from roadworthy.monitor.looks import LEAST_SCORED, NOTHING_QUIET, Ends, Watched, too_few, windows_before
 from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
 from roadworthy.monitor.stream_time import HISTORY, StreamTime
@@ -80,9 +80,9 @@ class Watching:
         gone = state.counted - len(state.arrivals)
         # Before so many events nobody can tell how much they resemble each other; and a window takes as many as are held.
         first = max(before + 1, self._time.first, gone + rule.window)
-        positions = np.arange(-(-first // rule.stride) * rule.stride, upto + 1, rule.stride)
-        if len(positions):
-            self._walk(state, positions, positions - gone)
+        positions = range(-(-first // rule.stride) * rule.stride, upto + 1, rule.stride)
+        if positions:
+            self._walk(state, positions, range(positions[0] - gone, positions[-1] - gone + 1, rule.stride))
 
     @property
     def time(self) -> float:
@@ -103,7 +103,7 @@ class Watching:
         held = len(state.arrivals)
         if self.rule is None or held < self.rule.window or state.counted < self._time.first:
             return False
-        _, values = self._passed(state, np.array([held]))
+        _, values = self._passed(state, [held])
         return bool((values[:, 0] >= self.rule.on).any())
 
     def watched_at(self, state: State, position: int, *, on: bool) -> float | None:
@@ -111,7 +111,7 @@ class Watching:
         end = position - (state.counted - len(state.arrivals))
         if self.rule is None or end < self.rule.window:
             return None
-        _, values = self._passed(state, np.array([end]), lifted=on, whole=True)
+        _, values = self._passed(state, [end], lifted=on, whole=True)
         highest = float(values.max(initial=-math.inf))
         return highest if math.isfinite(highest) else None
 
@@ -142,7 +142,7 @@ class Watching:
         if held < self.rule.window or state.counted < self._time.first:
             return
         seen = int(np.searchsorted(np.maximum.accumulate(state.arrivals.time), seen_by_all, side="right"))
-        ends = np.array([seen, held] if self.rule.window <= seen < held else [held])
+        ends = [seen, held] if self.rule.window <= seen < held else [held]
         warned = any(other.active for other in others)
         # The riskier of the two: only where both are tolerable is an alarm not raised, or cleared.
         lifted = self.active or warned
@@ -150,8 +150,8 @@ class Watching:
         highest = values.max(axis=0, initial=-math.inf)
         riskier = int(highest.argmax())
         if lifted and highest[riskier] < self.rule.off:  # nor is one cleared while one of them cannot be told
-            riskier = next((i for i, end in enumerate(ends.tolist()) if self._untold_at(state, end)), riskier)
-        self._walk(state, np.array([state.counted]), ends[riskier : riskier + 1], warned=warned)
+            riskier = next((i for i, end in enumerate(ends) if self._untold_at(state, end)), riskier)
+        self._walk(state, [state.counted], ends[riskier : riskier + 1], warned=warned)
         if not self.active:
             self.alarmed.since = None
 
@@ -185,14 +185,14 @@ class Watching:
         """Independent events over counted ones; where nobody can tell, an estimator is not asked for less than nothing."""
         return 1.0 / min(self.time, float(HISTORY))
 
-    def _walk(self, state: State, positions: np.ndarray, ends: np.ndarray, *, warned: bool = False) -> None:
+    def _walk(self, state: State, positions: Sequence[int], ends: Sequence[int], *, warned: bool = False) -> None:
         self.alarmed.forget(state.counted - len(state.arrivals))
         while len(ends):
             done = self._walk_on(state, positions, ends, warned=warned)
             positions, ends = positions[done:], ends[done:]
         del self.alarms[:-KEPT]
 
-    def _walk_on(self, state: State, positions: np.ndarray, ends: np.ndarray, *, warned: bool) -> int:
+    def _walk_on(self, state: State, positions: Sequence[int], ends: Sequence[int], *, warned: bool) -> int:
         """Look at one window after the other, up to one at which an alarm is raised or cleared: what is read beyond it changes."""
         assert self.rule is not None
         on, off = self.rule.on, self.rule.off
@@ -201,13 +201,13 @@ class Watching:
         lifted = self.active or warned
         passes, values = self._passed(state, ends, lifted=lifted, whole=lifted)
         asked = self._asked(positions)
-        doubts = self._doubts(state, ends[asked])
+        doubts = self._doubts(state, [ends[i] for i in asked])
         told = not (self.active or self.mute or self.untold is not None or any(doubts))
         if told and not warned and (values < lowest).all():
             return len(ends)  # nothing rings, and all can be told as before
         highest = values.max(axis=0, initial=-math.inf).tolist()
-        reasons = dict(zip(asked.tolist(), doubts, strict=True))
-        for i, at in enumerate(zip(positions.tolist(), ends.tolist(), strict=True)):
+        reasons = dict(zip(asked, doubts, strict=True))
+        for i, at in enumerate(zip(positions, ends, strict=True)):
             rings = highest[i] >= lowest or (warned and self._untold_at(state, at[1], highest[i]))
             if not (rings or i in reasons or self.active):
                 continue
@@ -231,7 +231,7 @@ class Watching:
         return len(ends)
 
     def _passed(
-        self, state: State, ends: np.ndarray, *, lifted: bool = False, whole: bool = False
+        self, state: State, ends: Sequence[int], *, lifted: bool = False, whole: bool = False
     ) -> tuple[tuple[Pass, ...], np.ndarray]:
         """What is read of a stream whose events are so alike, and the log-odds (passes, ends) that it says.
 
@@ -243,10 +243,11 @@ class Watching:
         values = np.full((len(passes), len(ends)), -math.inf)
         for value, (length, burden) in zip(values, passes, strict=True):
             cells, upto, held = self._read(state, ends, length)
-            enough = (held >= length).nonzero()[0]
-            loud, odds = watched.loud(cells, upto[enough], length=length, shrink=self._shrink())
+            enough = [i for i, n in enumerate(held) if n >= length]
+            some = upto if len(enough) == len(upto) else [int(upto[i]) for i in enough]
+            loud, odds = watched.loud(cells, some, length=length, shrink=self._shrink())
             if len(loud):
-                value[enough[loud]] = odds.judged(-math.inf if lifted else burden)
+                value[[enough[i] for i in loud.tolist()]] = odds.judged(-math.inf if lifted else burden)
         return passes, values
 
     def _passes(self) -> tuple[Pass, ...]:
@@ -256,7 +257,7 @@ class Watching:
             self._read_by = self.time, self.rule.passes(self.time)
         return self._read_by[1]
 
-    def _read(self, state: State, ends: np.ndarray, length: int) -> tuple[Cells, np.ndarray, np.ndarray]:
+    def _read(self, state: State, ends: Sequence[int], length: int) -> tuple[Cells, Ends, Ends]:
         """The events of which so many are read, where they end, and how many there are up to there.
 
         Beyond the window they are those that were not alarmed, and no older than what is held however events come in calls.
@@ -267,27 +268,28 @@ class Watching:
             return cells, ends, ends
         quiet = self.alarmed.quiet(state.counted, len(cells))
         before = np.concatenate([[0], np.cumsum(quiet)])
-        oldest = np.maximum(ends - self._time.history, 0)
-        return cells[quiet], before[ends], before[ends] - before[oldest]
+        upto = before[np.asarray(ends)]
+        return cells[quiet], upto, upto - before[np.maximum(np.asarray(ends) - self._time.history, 0)]
 
     def _untold_at(self, state: State, end: int, highest: float = 0.0) -> bool:
         """Whether nobody can tell if the risk up to there is tolerable: nothing was read, or nothing that can be relied on."""
-        if highest == -math.inf or self._doubts(state, np.array([end]))[0] is not None:
+        if highest == -math.inf or self._doubts(state, [end])[0] is not None:
             return True
         return any(self._unscored(state, end, p.length) for p in self._passes())
 
     def _unscored(self, state: State, end: int, length: int) -> bool:
         """Whether too few of so many events have a score; of fewer events it is not asked."""
-        cells, (last,), (held,) = self._read(state, np.array([end]), length)
+        cells, (last,), (held,) = self._read(state, [end], length)
         part = cells[max(int(last) - length, 0) : int(last)]
         return bool(held >= length and np.count_nonzero(part >= 0) < LEAST_SCORED * length)
 
-    def _asked(self, positions: np.ndarray) -> np.ndarray:
+    def _asked(self, positions: Sequence[int]) -> list[int]:
         """Which looks are the first of a window: there it is asked whether its figures can be relied on."""
         assert self.rule is not None
-        return (positions % self.rule.window < self.rule.stride).nonzero()[0]
+        window, stride = self.rule.window, self.rule.stride
+        return [i for i, position in enumerate(positions) if position % window < stride]
 
-    def _doubts(self, state: State, ends: np.ndarray) -> list[str | None]:
+    def _doubts(self, state: State, ends: Sequence[int]) -> list[str | None]:
         """Why the figures of windows cannot be relied on."""
         assert self.rule is not None
         window = self.rule.window
@@ -296,17 +298,17 @@ class Watching:
         windows = windows_before(state.arrivals.cell, ends, window)
         if not self._passes():
             # At the start of a stream nobody can tell yet, and that is no alarm.
-            known = state.counted - len(state.arrivals) + ends >= FEW
+            known = [state.counted - len(state.arrivals) + end >= FEW for end in ends]
             why = self.rule.why_not(self.time)
             few = [too_few(self.bundle.calibration, n, window) for n in (windows >= 0).sum(axis=1).tolist()]
-            return [none or (why if enough else None) for none, enough in zip(few, known.tolist(), strict=True)]
+            return [none or (why if enough else None) for none, enough in zip(few, known, strict=True)]
         settled = self._reliance.settled(windows, shrink=self._shrink(), least=LEAST_SCORED * window)
         found: list[str | None] = [None] * len(ends)
         if not settled.all():
-            rest = np.flatnonzero(~settled)
-            counts = np.stack([self._counts(state, end) for end in ends[rest].tolist()])
+            rest = np.flatnonzero(~settled).tolist()
+            counts = np.stack([self._counts(state, ends[i]) for i in rest])
             reasons = self.bundle.watch.doubt(counts, shrink=self._shrink())
-            for i, n, reason in zip(rest.tolist(), counts.sum(axis=1).tolist(), reasons, strict=True):
+            for i, n, reason in zip(rest, counts.sum(axis=1).tolist(), reasons, strict=True):
                 found[i] = too_few(self.bundle.calibration, n, window) or reason
         return found
 
@@ -334,7 +336,7 @@ class Watching:
     def _counts(self, state: State, end: int, length: int | None = None) -> np.ndarray:
         assert self.rule is not None
         length = length or self.rule.window
-        cells, (last,), _ = self._read(state, np.array([end]), length)
+        cells, (last,), _ = self._read(state, [end], length)
         part = cells[max(int(last) - length, 0) : int(last)]
         return np.bincount(part[part >= 0], minlength=len(self.scores.shift))
 
