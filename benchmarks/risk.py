@@ -11,6 +11,7 @@ into the monitor, alarm included, in calls of several sizes and one by one; the 
 100 events, which is as often as CBPE gives one in chunks of 100; live, with the state of risk asked for after every event; and a
 whole table in windows of 100, as `replay` reads one. A fifth of the stream is shifted, so that the alarm looks closely at some
 windows; one stream has no shift. Events are the first of their monitor, and none is forgotten; one monitor has seen as many before.
+Ids are made right before they are sent, as those of a message that has just been read.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,9 @@ MOST_CALLS = 100
 """Calls of CBPE that are timed at most."""
 CHUNKED, LIVE = "CBPE, chunks of 100, all rows in one call", "CBPE, live: the last 100 rows"
 HANDED = {size: f"CBPE, chunks of 100, {size:,} rows a call" for size in SIZES}
-Timed = dict[str, tuple[Callable[[], object], int]]
-"""Name -> what is timed, and how many rows (or answers) it is for."""
+Work = Callable[[], object]
+Timed = dict[str, tuple[Callable[[], Work], int]]
+"""Name -> what makes ready what is timed, right before it is, and how many rows (or answers) it is for."""
 
 
 def nannyml(rows: int) -> Timed:
@@ -69,15 +72,17 @@ def nannyml(rows: int) -> Timed:
     reference, live = frame(4000), frame(rows).drop(columns="true")
     by_hundred, by_thousand = fitted(100), fitted(1000)
 
-    def handed(size: int) -> tuple[Callable[[], object], int]:
+    def handed(size: int) -> tuple[Callable[[], Work], int]:
         starts = range(0, rows, size)[:MOST_CALLS]
-        return lambda: [by_hundred.estimate(live[at : at + size]) for at in starts], min(len(starts) * size, rows)
+        return lambda: lambda: [by_hundred.estimate(live[at : at + size]) for at in starts], min(
+            len(starts) * size, rows
+        )
 
     return {
         **{HANDED[size]: handed(size) for size in SIZES if size < rows},
-        CHUNKED: (lambda: by_hundred.estimate(live), rows),
-        "CBPE, chunks of 1,000": (lambda: by_thousand.estimate(live), rows),
-        LIVE: (lambda: [by_hundred.estimate(live[at : at + 100]) for at in range(20)], 20),
+        CHUNKED: (lambda: lambda: by_hundred.estimate(live), rows),
+        "CBPE, chunks of 1,000": (lambda: lambda: by_thousand.estimate(live), rows),
+        LIVE: (lambda: lambda: [by_hundred.estimate(live[at : at + 100]) for at in range(20)], 20),
     }
 
 
@@ -111,8 +116,14 @@ def ours(rows: int) -> Timed:
     full.update(Events(names, times, columns))
 
     def update(
-        size: int, ids: Any, *, asking: bool = False, stream: dict[str, np.ndarray] = columns, after: int = 0
-    ) -> Callable[[], None]:
+        size: int,
+        *,
+        numbered: bool = False,
+        asking: bool = False,
+        stream: dict[str, np.ndarray] = columns,
+        after: int = 0,
+    ) -> Work:
+        ids: Any = names if numbered else texts(after)
         monitor = Monitor(bundle)
         monitor.update(Events(texts()[:after], times[:after], {n: c[:after] for n, c in stream.items()}))
 
@@ -131,7 +142,8 @@ def ours(rows: int) -> Timed:
         for i, row in enumerate(single):
             monitor.update_one(text[i], float(i), row)
 
-    def live(monitor: Monitor, before: int) -> Callable[[], None]:
+    def live(before: int) -> Work:
+        monitor = Monitor(bundle)
         monitor.update(Events(text[:before], times[:before], {n: c[:before] for n, c in columns.items()}))
 
         def work() -> None:
@@ -152,25 +164,26 @@ def ours(rows: int) -> Timed:
             np.bincount(places, minlength=rows // 100 * calibration.cells).reshape(-1, calibration.cells)
         )
 
-    found: Timed = {f"update, {size:,} events a call": (update(size, texts()), rows) for size in SIZES}
+    found: Timed = {f"update, {size:,} events a call": (partial(update, size), rows) for size in SIZES}
     return {
         **found,
-        "update, 1,000 events a call, whole numbers as ids": (update(1000, names), rows),
-        "update, 1,000 events a call, no shift in the stream": (update(1000, texts(), stream=clean), rows),
-        f"update, 1,000 events a call, after {rows:,} others": (update(1000, texts(rows), after=rows), rows),
-        "update, one event a call": (update_one, len(single)),
-        "update and risk, every 100 events": (update(100, texts(), asking=True), rows),
-        "a table in windows of 100": (windows, rows),
-        "risk, asked again": (ask, ASKED),
-        "live: update and risk, every event, after 1,000": (live(Monitor(bundle), 1000), ASKED),
-        "live: update and risk, every event, after 10,000": (live(Monitor(bundle), 10_000), ASKED),
+        "update, 1,000 events a call, whole numbers as ids": (partial(update, 1000, numbered=True), rows),
+        "update, 1,000 events a call, no shift in the stream": (partial(update, 1000, stream=clean), rows),
+        f"update, 1,000 events a call, after {rows:,} others": (partial(update, 1000, after=rows), rows),
+        "update, one event a call": (lambda: update_one, len(single)),
+        "update and risk, every 100 events": (partial(update, 100, asking=True), rows),
+        "a table in windows of 100": (lambda: windows, rows),
+        "risk, asked again": (lambda: ask, ASKED),
+        "live: update and risk, every event, after 1,000": (partial(live, 1000), ASKED),
+        "live: update and risk, every event, after 10,000": (partial(live, 10_000), ASKED),
     }
 
 
 def measure(side: str, rows: int) -> dict[str, float]:
     """Seconds a row, or an answer."""
     found = {}
-    for name, (call, n) in (ours if side == "ours" else nannyml)(rows).items():
+    for name, (ready, n) in (ours if side == "ours" else nannyml)(rows).items():
+        call = ready()
         start = time.process_time()
         call()
         found[name] = (time.process_time() - start) / n

@@ -146,10 +146,11 @@ class _Means:
         """Whether all windows have so many events, and all of these a score."""
         self.scored: Floats | float = float(length) if self.whole else self._between(self._cells >= 0)
         """How many have one."""
+        self._some = self.scored if self.whole else np.maximum(self.scored, 1.0)
 
     def of(self, values: Floats) -> Floats:
         """Of the values of their cells; that of a cell without a score (-1) is 0."""
-        found: Floats = self._between(values.take(self._cells)) / np.maximum(self.scored, 1.0)
+        found: Floats = self._between(values.take(self._cells)) / self._some
         return found
 
     def _between(self, numbers: np.ndarray) -> Floats:

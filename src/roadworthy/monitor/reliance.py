@@ -62,15 +62,17 @@ class Reliance:
         codes += np.arange(0, wide * len(windows), wide)[:, None]
         table = np.bincount(codes.ravel(), minlength=wide * len(windows)).reshape(-1, wide).astype(np.float64)
         summed, by_shift = table @ self._adds, table[:, :bins] + table[:, bins:-1]
-        outside = summed[:, -2]
-        n = float(windows.shape[1]) if windows.min() >= 0 else summed[:, -1]
+        outside, scored, length = summed[:, -2], summed[:, -1], float(windows.shape[1])
+        whole = length >= least and windows.min() >= 0
+        n = length if whole else scored
         best = self._xlogy(by_shift, by_shift).sum(axis=1) - self._xlogy(n, n)
         # Twice what is lacking to the best, shrunk by the chance of the window and of the calibration's rows, is chi-squared.
         lacking = best - summed[:, :-2].max(axis=1)
         found: NDArray[np.bool_] = lacking <= self._allowed * (0.5 / shrink + n / max(self._rows, 1.0))
-        found &= n >= max(least, 1.0)
-        for i in (found & (outside > 0.0)).nonzero()[0].tolist():
-            found[i] = self._usual(float(outside[i]), float(summed[i, -1]), shrink)
+        if not whole:
+            found &= scored >= max(least, 1.0)
+        for i in outside.nonzero()[0].tolist():
+            found[i] = found[i] and self._usual(float(outside[i]), float(scored[i]), shrink)
         return found
 
     def _usual(self, outside: float, n: float, shrink: float) -> bool:
