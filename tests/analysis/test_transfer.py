@@ -208,6 +208,21 @@ def test_the_interval_of_a_rate_holds_for_kinds_that_look_otherwise_than_the_one
     assert np.mean(held) >= least
 
 
+def test_strangers_tell_rates_and_no_accuracies():
+    """Weak supervisors: that a shift which looks clean may be all there is makes no clean window's cost vague."""
+    calibration = world(1000, kinds=(1.0, 1.2), seed=51)
+    estimator = Estimator(calibration, accuracy_tree(), tolerable=0.3)
+    rng = np.random.default_rng(0)
+    shares = calibration.table.sum(axis=1)[0] / calibration.table[0].sum()
+    found = estimator.estimate(np.array([rng.multinomial(100, shares) for _ in range(100)], dtype=float))
+    assert (found.rate_high == 1.0).any()
+    unlikely = found.exceedance < 0.01
+    assert unlikely.any() and (found.risk_high[unlikely] < 0.3).all()
+    for name in ("rate", "accuracy", "risk"):
+        low, value, high = (getattr(found, name + end) for end in ("_low", "", "_high"))
+        assert ((low <= value) & (value <= high)).all(), name
+
+
 def test_long_windows_count_for_no_more_than_stated(calibration):
     estimator = Estimator(calibration, accuracy_tree(), draws=5, rates=7)
     counts = window_of(calibration, 2500, 0.4)

@@ -136,3 +136,58 @@ def test_scores_that_do_not_tell_shift_from_none_ring_no_alarm():
     monitor = Monitor(bundle)
     feed(monitor, rng.normal(3.0, size=700))
     assert {a.kind for a in monitor.alarms} == {"cannot tell"} and not monitor.alarm
+
+
+@pytest.mark.parametrize("begun", ["few scores", "frames in runs"])
+def test_an_alarm_carried_over_beside_a_replica_that_has_just_begun_is_cleared_in_the_end(watchful, begun):
+    """Of its few events nobody can tell how alike they are: that must not stay the time of all together."""
+    rng = np.random.default_rng(0)
+    one, other = Monitor(watchful, replica="a"), Monitor(watchful, replica="b")
+    scores = rng.normal(size=600)
+    scores[300:] += GAIN[0.9]
+    feed(one, scores, step=2, name="a")
+    young = rng.normal(size=100)
+    young[::2][:45] = np.nan
+    feed(other, young if begun == "few scores" else np.repeat(rng.normal(size=15), 10), first=1001, step=2, name="b")
+    assert one.alarm
+    for monitor in merged_ways(watchful, one, other).values():
+        assert monitor.alarm
+        feed(monitor, rng.normal(size=3000), first=5000, name="z", call=500)
+        assert not monitor.alarm and monitor.alarms[-1].kind == "cleared"
+
+
+def test_an_alarm_that_is_carried_over_because_nothing_can_be_read_says_so_and_no_figure(watchful):
+    rng = np.random.default_rng(0)
+    scores = np.repeat(rng.normal(size=700), 20)
+    scores[8000:8900] += 2 * GAIN[0.9]
+    scores[8900:9500] = np.nan
+    replica, new = Monitor(watchful, replica="a"), Monitor(watchful)
+    feed(replica, scores[:9700])
+    new.merge(copy_of(watchful, replica))
+    assert replica.alarm and new.alarm
+    said = new.alarms[-1]
+    assert said.kind == "raised" and said.exceedance is None and said.risk is None
+    assert said.reason.startswith("it is carried over from another replica, and the last ")
+
+
+@pytest.mark.parametrize("out", [34_000, 40_000])
+def test_after_a_long_outage_a_step_is_noticed_as_soon_as_before(watchful, out):
+    rng = np.random.default_rng(1)
+    monitor = Monitor(watchful)
+    back = 5000 + out
+    feed(monitor, np.concatenate([rng.normal(size=5000), np.full(out, np.nan)]), call=4096)
+    feed(monitor, np.concatenate([rng.normal(size=1000), rng.normal(GAIN[0.9], size=500)]), first=back)
+    assert [a.event - back for a in monitor.alarms if a.kind == "raised"] in ([1050], [1100], [1150])
+
+
+@pytest.mark.parametrize("camera", [0, 5])
+def test_a_camera_in_turn_that_has_no_supervisor_hides_no_shift(watchful, camera):
+    """A sixth of the scores is missing, and windows can be told."""
+    rng = np.random.default_rng(3)
+    scores = np.stack([ar(1000, 0.9, rng) for _ in range(6)], axis=1)
+    scores[500:] += GAIN[0.9]
+    scores[:, camera] = np.nan
+    monitor = Monitor(watchful)
+    feed(monitor, scores.ravel())
+    raised = [a.event for a in monitor.alarms if a.kind == "raised"]
+    assert raised and 3000 < raised[0] <= 3400

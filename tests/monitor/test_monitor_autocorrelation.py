@@ -83,3 +83,10 @@ def test_four_sources_are_not_taken_for_two():
     scores[:, 2] = 0.5 * scores[:, 0] + 0.9 * scores[:, 2]
     scores[:, 3] = 0.5 * scores[:, 1] + 0.9 * scores[:, 3]
     assert _turns(_time_of_series((scores.ravel(),), window=100, variance=1.0, sure=True)[1], 2000) == 4
+
+
+def test_scores_that_were_missing_for_long_make_no_sources_of_independent_ones():
+    for seed in range(20):
+        scores = np.full(32_768, np.nan)
+        scores[-300:] = np.random.default_rng(seed).normal(size=300)
+        assert integrated_time(scores, window=100, variance=1.0, sure=True) < 6.0

@@ -60,11 +60,13 @@ def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = ma
     found, covariance = _time_of_series((x[~missing] if gaps else x,), window=window, variance=variance, sure=sure)
     if gaps:
         covariance = _with_gaps(x, len(covariance))
-    turns = _turns(covariance, len(x))
+    turns = _turns(covariance, int(np.count_nonzero(~missing)))  # gaps that lie together tell nothing
     if turns == 1:
         return found
     rows = x[len(x) % turns :].reshape(-1, turns)
     each = [row[~np.isnan(row)] for row in rows.T]
+    most = max(map(len, each))
+    each = [row for row in each if 2 * len(row) >= most]  # a source that seldom has a score tells nothing of the others
     least = min(map(len, each))
     return max(found, _time_of_series([row[-least:] for row in each], window=BLOCK, variance=variance, sure=sure)[0])
 

@@ -8,6 +8,7 @@ held alone, so that replicas put together tell what one would.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -76,13 +77,17 @@ class StreamTime:
             if np.count_nonzero(cells >= 0) < FEW:
                 return  # too little is left to know better than before
         self.value = self._of(cells, sure=True)
+        if math.isinf(self.value):
+            self.next = counted + OFTEN  # as soon as somebody can tell
 
     def read_of_all(self, others: Sequence[StreamTime], state: State, alarmed: Alarmed) -> None:
         """Read it from what replicas hold together, without what was alarmed in one of them or is still.
 
-        Where too little is left, the longest time that one of them knows stands, whichever of them takes in the others.
+        Where too little is left, the longest time that one of them knows stands, whichever of them takes in the others; what one
+        that has just begun knows is but an upper limit, and stands where none knows more.
         """
-        known = [one.value for one in (self, *others) if one.next > one.first]
+        read = [one for one in (self, *others) if one.next > one.first]
+        known = [one.value for one in read if one.firm] or [one.value for one in read]
         self._read_after(state.counted)
         cells = state.arrivals.cell[-self.history :]
         quiet = alarmed.quiet(state.counted, len(cells))
@@ -91,6 +96,11 @@ class StreamTime:
         cells = cells[quiet]
         enough = quiet.all() or np.count_nonzero(cells >= 0) >= FEW
         self.value = self._of(cells, sure=True) if enough or not known else max(known)
+
+    @property
+    def firm(self) -> bool:
+        """Whether it was read from enough events to be more than an upper limit."""
+        return math.isfinite(self.value) and self.next >= FEW + FEW // 4
 
     def _read_after(self, counted: int) -> None:
         self.next = counted + min(SELDOM, max(OFTEN, counted // 4))

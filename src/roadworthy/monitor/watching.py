@@ -67,7 +67,8 @@ class Watching:
             # Windows that were due before are judged by the time that was known then, however events come in calls.
             due = self._time.next
             self._evaluate(state, due - 1)
-            self._time.read(state, due, self.alarmed, keep=self.active)
+            # An alarm whose time lets nothing be read would never be cleared.
+            self._time.read(state, due, self.alarmed, keep=self.active and bool(self._passes()))
         self._evaluate(state, counted)
 
     def _evaluate(self, state: State, upto: int) -> None:
@@ -150,7 +151,7 @@ class Watching:
         highest = values.max(axis=0, initial=-math.inf)
         riskier = int(highest.argmax())
         if lifted and highest[riskier] < self.rule.off:  # nor is one cleared while one of them cannot be told
-            riskier = next((i for i, end in enumerate(ends) if self._untold_at(state, end)), riskier)
+            riskier = next((i for i, end in enumerate(ends) if self._untold_at(state, end, highest[i])), riskier)
         self._walk(state, [state.counted], ends[riskier : riskier + 1], warned=warned)
         if not self.active:
             self.alarmed.since = None
@@ -218,9 +219,11 @@ class Watching:
                     if self.mute and self._doubts(state, ends[i : i + 1])[0] is None:
                         # Figures that suffice for an alarm are figures that can be told; whether they stay so is asked again.
                         self._told(state, *at, None)
-                    alone = Pass(self.rule.window, -math.inf)
-                    ringing = next((p for p, v in zip(passes, values[:, i], strict=True) if v >= lowest), alone)
-                    self._say(state, *at, "raised", read=ringing._replace(burden=-math.inf) if warned else ringing)
+                    ringing = next((p for p, v in zip(passes, values[:, i], strict=True) if v >= lowest), None)
+                    if ringing is None:
+                        self._say(state, *at, "raised", self._carried_over())
+                    else:
+                        self._say(state, *at, "raised", read=ringing._replace(burden=-math.inf) if warned else ringing)
                     return i + 1
                 continue
             if highest[i] < off and not self._untold_at(state, at[1], highest[i]):
@@ -271,7 +274,12 @@ class Watching:
         upto = before[np.asarray(ends)]
         return cells[quiet], upto, upto - before[np.maximum(np.asarray(ends) - self._time.history, 0)]
 
-    def _untold_at(self, state: State, end: int, highest: float = 0.0) -> bool:
+    def _carried_over(self) -> str:
+        longest = max((p.length for p in self._passes()), default=0)
+        read = f"the last {longest:,} events, which the alarm reads," if longest else "what the alarm reads"
+        return f"it is carried over from another replica, and {read} cannot be told"
+
+    def _untold_at(self, state: State, end: int, highest: float) -> bool:
         """Whether nobody can tell if the risk up to there is tolerable: nothing was read, or nothing that can be relied on."""
         if highest == -math.inf or self._doubts(state, [end])[0] is not None:
             return True
@@ -298,7 +306,8 @@ class Watching:
         windows = windows_before(state.arrivals.cell, ends, window)
         if not self._passes():
             # At the start of a stream nobody can tell yet, and that is no alarm.
-            known = [state.counted - len(state.arrivals) + end >= FEW for end in ends]
+            since = FEW if math.isfinite(self.time) else 2 * (FEW + window)
+            known = [state.counted - len(state.arrivals) + end >= since for end in ends]
             why = self.rule.why_not(self.time)
             few = [too_few(self.bundle.calibration, n, window) for n in (windows >= 0).sum(axis=1).tolist()]
             return [none or (why if enough else None) for none, enough in zip(few, known, strict=True)]
@@ -352,10 +361,12 @@ class Watching:
             self.mute = True
             self.alarms.append(Alarm(when, position, kind, reason=reason, read=length))
             return
-        counts, shrink = self._counts(state, end, length), self._shrink()
+        # That it can be told again is said with figures as they are told; the alarm's time may be an upper limit yet.
+        shrink = self._shrink() if kind != "can tell" else 1.0 / min(self.held_time(state), float(HISTORY))
+        counts = self._counts(state, end, length)
         found = self.bundle.estimator.estimate(counts, shrink=shrink)
-        doubt = too_few(self.bundle.calibration, int(counts.sum()), length) or found.cannot_tell[0]
-        if doubt is None:
+        doubt = too_few(self.bundle.calibration, int(counts.sum()), length) or found.cannot_tell[0] or reason
+        if not doubt:
             odds = self.bundle.watch.odds(counts, shrink=shrink)
             log_odds, judged = float(odds.above[0]), float(odds.judged(burden)[0])
             figures = odds_to_probability(log_odds), float(found.risk[0]), log_odds

@@ -35,6 +35,8 @@ WORLDS = 200.0
 class Rates(NamedTuple):
     """How likely each rate is, windows x rates."""
 
+    alike: Floats
+    """If the shift is nearly of a kind that was calibrated. How vague a point is these say: strangers make any vague."""
     told: Floats
     """Where the point is read."""
     allowed: Floats
@@ -85,7 +87,7 @@ class LikelyWorlds:
         strange = np.exp(far - top).sum(axis=0)
         alike = np.tensordot(self.draws.alike, np.exp(near - top), 1)
         told = (1.0 - STRANGER) * alike + STRANGER * strange
-        return Rates(told / told.sum(axis=1, keepdims=True), strange / strange.sum(axis=1, keepdims=True))
+        return Rates(alike, told / told.sum(axis=1, keepdims=True), strange / strange.sum(axis=1, keepdims=True))
 
     def _counted(self, likelihood: Floats, window: Window, shrink: Floats) -> Floats:
         """The part of each window's events that counts.

@@ -35,7 +35,7 @@ from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates, Odds
-from roadworthy.analysis.risk.likely_worlds import MOST, PRIOR, LikelyWorlds
+from roadworthy.analysis.risk.likely_worlds import MOST, PRIOR, LikelyWorlds, Rates
 from roadworthy.analysis.risk.live import live
 from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs, refuse_live_constants
@@ -166,7 +166,7 @@ class Estimator:
         weights = self._likely.weights(likelihood, window, factor)
         known = believed_of(self._known(window, self._clean_share), self._swing(window, weights, factor, every))
         known = leant(known, self._lean(window, weights, known, factor, every))
-        rate = self._rate(window, self._likely.of_rates(likelihood, window, factor).told)
+        rate = self._rate(window, self._likely.of_rates(likelihood, window, factor))
         return rate, *self._points(weights, known)
 
     def _points(self, weights: Floats, known: Known) -> tuple[Floats, Floats]:
@@ -175,8 +175,8 @@ class Estimator:
         accuracy, risk = (np.einsum("bwg,bwg->w", usual, v) for v in (known.right / known.total, self._risk(known)))
         return accuracy, risk
 
-    def _rate(self, window: Window, likely: Floats) -> Floats:
-        return np.where(window.empty, likely @ self.rates, told(likely, self.rates))
+    def _rate(self, window: Window, likely: Rates) -> Floats:
+        return np.where(window.empty, likely.told @ self.rates, told(likely.told, self.rates, vague=likely.alike))
 
     def believe(self, counts: ArrayLike, *, shrink: float = 1.0) -> Belief:
         """What each cell means, in the light of one window."""
@@ -229,8 +229,9 @@ class Estimator:
         swing = self._swing(window, weights, shrink, near)
         known = self._known(window, self._clean_share[:, :, near])
         over, under = self._exceeding(known, near, swing, weights)
-        # Where a rate is not told from an end, what holds there is within the intervals.
-        ends = (rate_low == 0.0) & (by_rate[:, 0] > NEGLIGIBLE), (rate_high == 1.0) & (by_rate[:, -1] > NEGLIGIBLE)
+        # Where a rate is not told from an end, what holds there is within the intervals. Strangers tell nothing but rates.
+        own_low, own_high = quantiles(by_rate, self.rates, confidence)
+        ends = (own_low < NONE) & (by_rate[:, 0] > NEGLIGIBLE), (own_high > 1.0 - NONE) & (by_rate[:, -1] > NEGLIGIBLE)
         reached = [(on, at) for on, at in zip(ends, (slice(0, 1), slice(-1, None)), strict=True) if on.any()]
         weighed = Weighed(known, near, weights, reached, np.maximum(n * shrink, TINY))
         low, high, risk_low, risk_high = self._intervals(weighed, None, None, confidence)
@@ -250,22 +251,23 @@ class Estimator:
             other = self._intervals(weighed.only(on), None if swing is None else swing.only(on), lean[on], confidence)
             low[on], high[on] = np.minimum(low[on], other[0]), np.maximum(high[on], other[1])
             risk_low[on], risk_high[on] = np.minimum(risk_low[on], other[2]), np.maximum(risk_high[on], other[3])
-        accuracy, risk = self._points(weights, leant(believed, lean))
+        rate, (accuracy, risk) = self._rate(window, likely), self._points(weights, leant(believed, lean))
         log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         unlikely = np.minimum(over, under) < UNLIKELY
         if weights.shape[2] < len(self.rates) and unlikely.any():
             log_odds[unlikely] = self.odds(table[unlikely], shrink=shrink[unlikely]).above
         return {
             "n": n,
-            "rate": self._rate(window, likely.told),
-            "rate_low": rate_low,
-            "rate_high": rate_high,
+            # Points and intervals weigh the draws differently: once in thousands of windows one would lie beside the other.
+            "rate": rate,
+            "rate_low": np.minimum(rate_low, rate),
+            "rate_high": np.maximum(rate_high, rate),
             "accuracy": accuracy,
-            "accuracy_low": low,
-            "accuracy_high": high,
+            "accuracy_low": np.minimum(low, accuracy),
+            "accuracy_high": np.maximum(high, accuracy),
             "risk": risk,
-            "risk_low": risk_low,
-            "risk_high": risk_high,
+            "risk_low": np.minimum(risk_low, risk),
+            "risk_high": np.maximum(risk_high, risk),
             "exceedance": over,
             "log_odds": log_odds,
             "strangeness": strange.p_value,

@@ -89,10 +89,11 @@ def quantiles(weights: Floats, points: Floats, confidence: float) -> tuple[Float
     return low, np.where(1.0 - upto[:, -2] >= tail, points[-1], _crossing(upto, ends, 1.0 - tail))
 
 
-def told(weights: Floats, points: Floats) -> Floats:
+def told(weights: Floats, points: Floats, *, vague: Floats | None = None) -> Floats:
     """One share for each window's weights (windows x points): the median, or the mean where weights are far apart.
 
     The median errs least where there is one peak; between two peaks, none and half of all say, it jumps from one to the other.
+    How far apart they are may be told by other weights.
 
     >>> points = np.linspace(0.0, 1.0, 101)
     >>> peaks = np.array([np.isin(points, [0.0, 0.5]) * 0.5, np.isin(points, [0.0, 0.03]) * 0.5]) + np.eye(101)[:1] * 0.02
@@ -101,11 +102,12 @@ def told(weights: Floats, points: Floats) -> Floats:
     """
     weights = weights / weights.sum(axis=1, keepdims=True)
     mean = weights @ points
-    deviation = np.sqrt(np.maximum(weights @ points**2 - mean**2, 0.0))
+    apart = weights if vague is None else vague / vague.sum(axis=1, keepdims=True)
+    deviation = np.sqrt(np.maximum(apart @ points**2 - (apart @ points) ** 2, 0.0))
     low, high = quantiles(weights, points, 0.0)
     median = np.where(low == points[0], low, high)  # either end is one where half of the weight lies on it
-    vague = np.clip((deviation - WELL_TOLD) / (VAGUE - WELL_TOLD), 0.0, 1.0)
-    result: Floats = median + vague * (mean - median)
+    towards = np.clip((deviation - WELL_TOLD) / (VAGUE - WELL_TOLD), 0.0, 1.0)
+    result: Floats = median + towards * (mean - median)
     return result
 
 
