@@ -173,3 +173,25 @@ def test_calibrate_takes_neither_a_folder_nor_a_bundle_for_a_table(cli, made, tm
     assert refused(cli("calibrate", ".")) == ". is a folder; name a CSV or Parquet file"
     said = refused(cli("calibrate", made))
     assert said.startswith(f"{made}: a table of scores was expected") and f"`roadworthy replay {made} STREAM`" in said
+
+
+@pytest.mark.parametrize(("ends", "where"), [("", "in all rows"), ("word", "where the table begins")])
+def test_an_empty_column_is_said_to_be_empty_as_far_as_it_is(cli, tmp_path, ends, where):
+    # The first piece of a text file has 4 MB: what is behind them is no longer where the table begins.
+    rows = [f"clean,1,0.5,NaN,{'x' * 9000}" for _ in range(500)]
+    table = written(tmp_path / "long.csv", ["kind,correct,knn,energy,remark", *rows, f"clean,1,0.5,{ends},x"])
+    said = refused(cli("calibrate", table, "--score", "energy"))
+    assert f"energy is empty {where}, so that it cannot be a score" in said
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (2, "make it again with `roadworthy calibrate` from the table that it was made from"),
+        (99, "a newer roadworthy has made it: update roadworthy here"),
+    ],
+)
+def test_a_bundle_of_another_version_is_refused_with_the_way_to_one_that_is_read(cli, tmp_path, number, remedy, today):
+    old = written(tmp_path / "old.bundle.json", [f'{{"format": "roadworthy bundle {number}"}}'])
+    said = refused(cli("replay", old, today))
+    assert f"found 'roadworthy bundle {number}'; {remedy}" in said

@@ -128,11 +128,11 @@ def test_an_outcome_that_is_neither_is_refused_by_its_row(tmp_path):
 def test_rows_without_an_outcome_are_left_out_where_it_is_needed(tmp_path):
     file = written(tmp_path, "kind,correct,energy\nclean,1,1\nclean,,2\nfog,0,3\n")
     kept = read_scores(file, needs=("kind", "correct"))
-    assert kept.columns["energy"].tolist() == [1.0, 3.0] and "1 rows without an outcome are left out" in kept.notes
+    assert kept.columns["energy"].tolist() == [1.0, 3.0] and "1 row without an outcome is left out" in kept.notes
     live = read_scores(file)
     assert live.n == 3 and live.labelled.tolist() == [True, False, True]
     nothing = written(tmp_path, "kind,correct,energy\nclean,,1\n", "empty.csv")
-    assert "empty.csv: correct is empty in all 1 rows" in refusal(nothing, needs=("correct",))
+    assert "empty.csv: correct is empty in its only row" in refusal(nothing, needs=("correct",))
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,17 @@ from typing import Any
 def in_words(error: Any) -> str:
     """What typer says of it, with what it leaves out, and where to look."""
     context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "roadworthy"
+    path = _called(context) if context is not None else "roadworthy"
     name = getattr(error, "option_name", None)
     said = error.format_message() if name is None or context is None else _no_option(name, context)
     return f"{said}{_found(error)}\n`{path} --help` shows what it takes"
+
+
+def _called(context: Any) -> str:
+    """A command as it is called: one that need not be named is its group."""
+    above = context.parent
+    unnamed = getattr(above.command, "unnamed", None) if above is not None else None
+    return str(above.command_path if unnamed is not None and unnamed == context.info_name else context.command_path)
 
 
 def _no_option(name: str, context: Any) -> str:
@@ -43,5 +50,6 @@ def _commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """All commands below one, with how they are called."""
     for name, below in sorted(getattr(command, "commands", {}).items()):
         if not getattr(below, "hidden", False):
-            yield f"{path}{name}", below
+            called = path.rstrip() if name == getattr(command, "unnamed", None) else f"{path}{name}"
+            yield called, below
             yield from _commands(below, f"{path}{name} ")

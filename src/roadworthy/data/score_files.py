@@ -118,18 +118,27 @@ class Opened:
     def content(self, column: str) -> str:
         """What is in a column that is no score, as the end of a sentence."""
         words = [c for c in self.first[column].slice(0, 100).to_pylist() if c not in (None, "")]
-        return f"it holds {str(words[0])[:40]!r}" if words else "it is empty where the table begins"
+        return f"it holds {str(words[0])[:40]!r}" if words else f"it is empty {self._how_far_empty(column)}"
 
     def why_no_score(self, column: str) -> str:
         """The sentence that refuses it."""
         for row, cell in enumerate(self.first[column].to_pylist()):
             if cell is not None and str(cell).strip() not in NOTHING and not is_number(str(cell)):
                 return f"{Where(self.path.name, 0, self.line_of).row(row)}: {column} {no_number(str(cell))}"
-        return f"{self.path.name}: {column} is empty where the table begins, so that it cannot be a score"
+        return f"{self.path.name}: {column} is empty {self._how_far_empty(column)}, so that it cannot be a score"
 
     def empty(self, column: str) -> bool:
         """Whether nothing stands in it where the table begins."""
         return not self._words(column)
+
+    def _how_far_empty(self, column: str) -> str:
+        """Of a column with nothing where the table begins; the file is read once more, to say no less than is so."""
+        with contextlib.suppress(DataError):  # what else is wrong with the file is no matter here
+            for piece in self.pieces([column], set(), PEEKED):
+                if any(c is not None and str(c).strip() not in NOTHING for c in piece[column].to_pylist()):
+                    return "where the table begins"
+            return "in all rows"
+        return "where the table begins"
 
     def _words(self, column: str) -> list[str]:
         return [str(c) for c in self.first[column].to_pylist() if c is not None and str(c).strip() not in NOTHING]

@@ -321,7 +321,7 @@ class Bundle:
             raise BundleError(f"{where} is no bundle{_of_the_run(where.parent)}")
         if found != FORMAT:
             raise BundleError(
-                f"{where} is not a bundle of this version: expected {FORMAT!r}, found {found!r}; make it again"
+                f"{where} is not a bundle of this version: expected {FORMAT!r}, found {found!r}; {_remedy(str(found))}"
             )
         stated, made_at = record.pop("id", None), record.pop(MADE_AT, None)
         if stated != _digest(record):
@@ -336,6 +336,16 @@ class Bundle:
         if wrong:
             raise BundleError(f"{where} fails its self-test: {wrong}; compile it again with this version")
         return bundle
+
+
+def _remedy(found: str) -> str:
+    """What to do with a bundle of another version."""
+    number, ours = found.rpartition(" ")[2], int(FORMAT.rpartition(" ")[2])
+    if number.isdecimal() and int(number) > ours:
+        return "a newer roadworthy has made it: update roadworthy here"
+    return (
+        "make it again with `roadworthy calibrate` from the table that it was made from, or that of a run with `roadworthy assess`"
+    )
 
 
 def _of_the_run(folder: Path) -> str:

@@ -23,16 +23,19 @@ QUEUE_EPILOG = (
 class _BundleFirst(TyperGroup):
     """A group whose first argument may be a bundle: then it is ``serve``."""
 
+    unnamed = "serve"
+    """The command that need not be named, and is shown as the group itself."""
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
-            args = ["serve", *args]
+            args = [self.unnamed, *args]
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """As if the group had the arguments and options of ``serve``, which need not be named."""
         shown = copy.copy(self)
-        shown.params = list(self.commands["serve"].params)
-        shown.commands = {name: command for name, command in self.commands.items() if name != "serve"}
+        shown.params = list(self.commands[self.unnamed].params)
+        shown.commands = {name: command for name, command in self.commands.items() if name != self.unnamed}
         shown.subcommand_metavar = "| COMMAND [ARGS]..."
         TyperGroup.format_help(shown, ctx, formatter)
 
@@ -44,7 +47,7 @@ def add_to(app: typer.Typer) -> None:
         help="Watch the risk of a subject in use: `roadworthy monitor BUNDLE` runs the service.",
         no_args_is_help=True,
     )
-    group.command("serve")(serve)
+    group.command(_BundleFirst.unnamed)(serve)
     group.command("label-queue", epilog=QUEUE_EPILOG)(label_queue)
     group.command("merge", epilog=MERGE_EPILOG)(merge)
     app.add_typer(group, name="monitor")
