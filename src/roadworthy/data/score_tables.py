@@ -217,14 +217,16 @@ def read_scores(
     if "correct" in needs and table.labelled is not None:
         gone = int((~table.labelled).sum())
         if gone == table.n:
+            where = "its only row" if gone == 1 else f"all {gone:,} rows"
             raise ColumnError(
-                f"{table.source}: {file.found['correct']} is empty in {'its only row' if table.n == 1 else f'all {table.n:,} rows'}; whether the answers were right must be "
-                "known, as 1 or 0, before anything can be learned from them or held against them",
+                f"{table.source}: {file.found['correct']} is empty in {where}; whether the answers were right must be known, "
+                "as 1 or 0, before anything can be learned from them or held against them",
                 "choose another column with --correct COLUMN",
                 "fill it for the rows of which it is known",
             )
         table = replace(table.take(table.labelled), labelled=None)
-        table = replace(table, notes=(*table.notes, f"{gone:,} {'row' if gone == 1 else 'rows'} without an outcome {'is' if gone == 1 else 'are'} left out"))
+        said = "1 row without an outcome is left out" if gone == 1 else f"{gone:,} rows without an outcome are left out"
+        table = replace(table, notes=(*table.notes, said))
     if table.kind is not None:
         table = checked_kinds(table, clean)
     if columns is None:
