@@ -187,7 +187,7 @@ def test_an_empty_column_is_said_to_be_empty_as_far_as_it_is(cli, tmp_path, ends
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (2, "make it again with `roadworthy calibrate` from the table that it was made from"),
+        (2, "make it again: `roadworthy calibrate` with the table that it was made from"),
         (99, "a newer roadworthy has made it: update roadworthy here"),
     ],
 )

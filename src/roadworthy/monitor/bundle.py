@@ -343,9 +343,7 @@ def _remedy(found: str) -> str:
     number, ours = found.rpartition(" ")[2], int(FORMAT.rpartition(" ")[2])
     if number.isdecimal() and int(number) > ours:
         return "a newer roadworthy has made it: update roadworthy here"
-    return (
-        "make it again with `roadworthy calibrate` from the table that it was made from, or that of a run with `roadworthy assess`"
-    )
+    return "make it again: `roadworthy calibrate` with the table that it was made from, or `roadworthy assess` for that of a run"
 
 
 def _of_the_run(folder: Path) -> str:
