@@ -147,6 +147,43 @@ def test_an_address_that_can_never_be_reached_is_refused_at_the_start(bundle_pat
         assert says in said and "secret" not in said and "a fault of roadworthy" not in said
 
 
+def nobody() -> str:
+    """The address of a port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        return f"127.0.0.1:{closed.getsockname()[1]}"
+
+
+def test_a_webhook_that_is_down_at_the_start_is_said_once_and_does_not_end_it(bundle_path, tmp_path):
+    address = nobody()
+    with serving(bundle_path, tmp_path / "s.sqlite", "--webhook", f"http://me:secret@{address}/hook") as service:
+        line = service.process.stderr.readline()
+        assert line.startswith(f"--webhook: {address.replace(':', ' port ')} cannot be reached now")
+        assert "sent again and again until it takes them" in line and "secret" not in line
+        assert service.ask("GET", "/health").status == 200
+        service.stop()
+        assert "cannot be reached" not in service.process.stderr.read()
+
+
+def test_a_webhook_is_tried_at_the_start_without_sending_anything():
+    said: list[str] = []
+    with receiver() as (address, got):
+        webhook = Webhook(address, remark=said.append)
+        webhook.start()
+        webhook.send({"key": "a"})
+        until(lambda: webhook.sent == 1)
+        webhook.close()
+    assert said == [] and [alarm["key"] for alarm in got] == ["a"]
+
+
+def test_of_an_alarm_that_waits_at_the_start_only_the_delivery_is_said():
+    said: list[str] = []
+    webhook = Webhook(f"http://{nobody()}/hook", first_pause_s=60.0, remark=said.append)
+    webhook.start(waiting=[{"key": "of last time"}])
+    until(lambda: webhook.failed == 1 and said)
+    webhook.close()
+    assert len(said) == 1 and said[0].startswith("an alarm was not delivered")
+
+
 def test_a_path_beyond_ascii_and_a_password_are_sent_as_http_has_them():
     with receiver() as (address, got):
         webhook = Webhook(address.replace("//", "//me:s%40cret@").replace("/hook", "/münchen?to=a b"))
@@ -191,6 +228,17 @@ def test_a_log_that_cannot_be_written_is_refused_at_the_start(bundle_path, tmp_p
     options = ["--state", str(tmp_path / "s.sqlite"), "--port", "0", "--alarm-log", str(tmp_path / "logs")]
     assert run(["monitor", str(bundle_path), *options]) == 2
     assert "--alarm-log" in (said := capsys.readouterr().err) and "cannot be written" in said
+
+
+def test_the_folder_of_a_log_is_made_and_a_slip_of_the_pen_is_not(bundle_path, tmp_path, capsys):
+    AlarmLog(tmp_path / "logs" / "alarms.jsonl")
+    assert (tmp_path / "logs" / "alarms.jsonl").exists()
+    log = tmp_path / "lgos" / "today" / "alarms.jsonl"
+    options = ["--state", str(tmp_path / "s.sqlite"), "--port", "0", "--alarm-log", str(log)]
+    assert run(["monitor", str(bundle_path), *options]) == 2
+    said = capsys.readouterr().err
+    assert f"there is no folder {tmp_path / 'lgos'}; make {log.parent} first" in said
+    assert not (tmp_path / "lgos").exists() and not (tmp_path / "s.sqlite").exists()
 
 
 def test_a_log_that_fails_later_says_so_and_catches_up(tmp_path):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import http.client
 import re
+import socket
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
@@ -42,6 +43,15 @@ class Address:
         ('/a', '')
         """
         return self.path.partition("?")[0].rstrip("/")
+
+    @property
+    def port_or_usual(self) -> int:
+        """Where none is named, that of the scheme."""
+        return self.port or (http.client.HTTPS_PORT if self.secure else http.client.HTTP_PORT)
+
+    def reach(self, timeout: float) -> None:
+        """Open a connection and close it again; raises OSError where nobody answers."""
+        socket.create_connection((self.host, self.port_or_usual), timeout=timeout).close()
 
     def connection(self, timeout: float) -> http.client.HTTPConnection:
         """A connection, not opened yet."""

@@ -24,6 +24,8 @@ from roadworthy.web.remarks import Remarks
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 TIMEOUT_S = 10.0
+REACH_S = 3.0
+"""For how long a webhook is tried to be reached at the start."""
 WAITING = 1000
 """Alarms that wait at most; the oldest goes first, and is counted as dropped."""
 
@@ -44,7 +46,15 @@ class AlarmLog:
         self.failed = 0
         """Lines that could not be written when they were due."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.parent.exists():
+                if (
+                    not path.parent.parent.is_dir()
+                ):  # more than one folder that is not there is rather a slip of the pen
+                    raise ServiceError(
+                        f"--alarm-log {path}: there is no folder {path.parent.parent}; make {path.parent} first, or name a file "
+                        "in a folder that is there"
+                    )
+                path.parent.mkdir(exist_ok=True)
             path.open("ab").close()
         except OSError as error:
             raise ServiceError(
@@ -148,7 +158,20 @@ class Webhook:
         if self._thread.is_alive():
             self._thread.join(timeout=1.0)
 
+    def _try_to_reach(self) -> None:
+        """Say at the start what would else be noticed when there is an alarm to send; nothing is sent."""
+        try:
+            self._address.reach(REACH_S)
+        except Exception as error:  # whatever it is, the thread goes on
+            self._remark(
+                f"--webhook: {self._address.host} port {self._address.port_or_usual} cannot be reached now "
+                f"({error or type(error).__name__}); alarms will be sent again and again until it takes them, so start again "
+                "with another address only if this one is wrong"
+            )
+
     def _run(self) -> None:
+        if not self._waiting:  # of an alarm that waits, the first try says the same
+            self._try_to_reach()
         failures = 0
         while not self._ended.is_set():
             self._some.wait()
