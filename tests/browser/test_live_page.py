@@ -253,7 +253,15 @@ def test_what_labels_prove_is_what_the_page_says(browser, bundle_path, tmp_path)
         await_verdict(page, "Alarm")
         assert page.locator("#reason").inner_text().count("By 100 labels the risk is 0.5") == 1
         assert "By the scores alone it would be 0.0" in page.locator("#reason").inner_text()
-        assert page.locator("#accuracy-labels").inner_text() == "by 100 labels: 50.0% (50.0% to 50.0%)"
+        tile = {name: page.locator(f"#{name}").inner_text() for name in ("risk", "accuracy", "exceedance")}
+        assert (
+            tile["accuracy"] == "50.0%" and tile["risk"].startswith("0.5") and tile["exceedance"] == "Alarm by labels"
+        )
+        assert page.locator("#accuracy-interval").inner_text() == "by 100 labels; 95%: 50.0% to 50.0%"
+        window = next(w for w in service.get("/v1/risk")["windows"] if w["window"] == "100")
+        figures = [window[name] for name in ("risk", "risk_low", "risk_high")]
+        assert page.locator("#risk-beside").inner_text() == "by the scores: {:.3f} ({:.3f} to {:.3f})".format(*figures)
+        assert re.match(r"by the scores: <?[\d.]+%; ", page.locator("#exceedance-rule").inner_text())
         assert "the scores do not see what goes wrong" in page.locator("#remarks").inner_text()
         assert re.search(r"by labels: of \d+ answers to \d+ events", page.locator("#alarms").inner_text())
         assert not troubles

@@ -129,3 +129,28 @@ def test_what_is_dragged_over_stays_until_somebody_goes_back(browser, bundle_pat
         await_that(page, lambda: all(mark() for mark in marks))
         assert not page.locator("#zoomed").is_visible() and troubles == []
         page.context.close()
+
+
+def test_that_nearly_all_events_are_late_comes_before_what_the_few_others_lack(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
+        service.post({"id": "x", "scores": {"knn": 0.4}})
+        page, troubles = opened(browser, service.address, "desk")
+        await_verdict(page, "Cannot tell")
+        assert service.post(monitored.events(300)).json["late"] == 300
+        said = page.locator("#reason")
+        await_that(page, lambda: "refused as late" in said.inner_text())
+        assert "lacks" not in said.inner_text() and "start it with a new --state" in said.inner_text()
+        assert troubles == []
+        page.context.close()
+
+
+def test_a_page_whose_events_are_all_refused_does_not_wait_for_any(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
+        page, _ = opened(browser, service.address, "desk")
+        await_verdict(page, "Waiting for events")
+        ahead = datetime.now(UTC).timestamp() + 9000.0
+        assert service.post(monitored.events(50, start=ahead)).json["ahead"] == 50
+        await_verdict(page, "Cannot tell")
+        reason = page.locator("#reason").inner_text()
+        assert "ahead of this machine's clock" in reason and "--state" not in reason
+        page.context.close()

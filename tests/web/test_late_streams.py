@@ -94,6 +94,17 @@ def test_a_service_to_which_everything_is_ahead_is_not_well(bundle_path, tmp_pat
         assert alarm["kind"] == "cannot tell" and alarm["reason"] == probe.json["status"]
 
 
+def test_that_most_are_late_is_said_rather_than_what_the_few_that_are_counted_lack(made, tmp_path):
+    counting = counting_at(tmp_path / "s.sqlite", made)
+    counting.commit([batch([{"id": "x", "time": START + 86_400.0, "scores": {"knn": 0.4}}], made)])
+    assert "lacks" in counting.windows()[0]["cannot_tell"]
+    counting.commit([batch(events(300), made)])
+    for window in counting.windows():
+        assert window["cannot_tell"] == counting.late and "300 of the last 300 events" in counting.late
+        assert counting.late.endswith("to try the service with older data, start it with a new --state")
+    counting.close()
+
+
 def test_late_and_ahead_together_are_most_events(made, tmp_path):
     counting = counting_at(tmp_path / "s.sqlite", made)
     now = time.time()

@@ -361,6 +361,7 @@ class Counting:
             "alarm_by_labels": self.monitor.alarm_by_labels,
             "alarm_by_scores": self.monitor.alarmed.since is not None,
             "rings": self.monitor.rings,
+            "mostly_refused": bool(self.late),
             "windows": self.windows(age=LIVE_S),
             "history": self.ledger.readings(after=after, after_event=after_event),
             "alarms": self.ledger.alarms(limit=ALARMS_SHOWN),

@@ -42,9 +42,10 @@ def risk_view(state: RiskState) -> dict[str, Any]:
 def without_figures(window: dict[str, Any], *, cannot_tell: str | None = None) -> dict[str, Any]:
     """A window whose figures are null where they cannot be told, for this reason or one of its own, or where it has no event.
 
+    A reason that is given is graver than the window's own, and is the one that is said: it is of the events that are not in it.
     A program that reads a number believes it, whatever stands beside it.
     """
-    reason = window["cannot_tell"] or cannot_tell
+    reason = cannot_tell or window["cannot_tell"]
     if reason is None and window["n"]:
         return window
     return {**window, **dict.fromkeys(FIGURES), "cannot_tell": reason}

@@ -60,7 +60,7 @@
     const proven = a != null && bundle.tolerable != null && a.risk_low > bundle.tolerable;
     const byLabels = a ? `By ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""} the risk${labelled === w ? "" : ` (window: ${labelled.label})`} is ${amount(a.risk)} (${between(a.risk_low, a.risk_high, amount)}) ${bundle.unit}; ${limit} is tolerable.` : "";
     const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : "";
-    if (!live.total.accepted && live.total.unscored) {
+    if (!live.total.accepted && (live.total.unscored || live.mostly_refused)) {
       status("unknown", "?", "Cannot tell", w.cannot_tell ? `Because ${w.cannot_tell}.` : `None of ${whole(live.total.unscored)} events says anything.`);
     } else if (!live.total.accepted) {
       status("waiting", "…", "Waiting for events", "");
@@ -83,18 +83,23 @@
     }
     // What cannot be relied on is not shown: a figure is believed, whatever stands above it.
     const missing = live.total.accepted + live.total.unscored ? "cannot be told now" : "";
-    const figure = (name, v, low, high, as, unit = "") => {
-      put(`#${name}`, told && v != null ? as(v) : "–");
-      put(`#${name}-interval`, told && v != null ? `${percentage}: ${between(low, high, as)}${unit}` : missing);
+    const figure = (name, from, as, unit = "", source = "") => {
+      const v = from && from[name], known = v != null && (told || from === a);
+      put(`#${name}`, known ? as(v) : "–");
+      put(`#${name}-interval`, known ? `${source}${percentage}: ${between(from[`${name}_low`], from[`${name}_high`], as)}${unit}` : missing);
     };
-    figure("risk", w.risk, w.risk_low, w.risk_high, amount, ` ${bundle.unit}`);
-    figure("accuracy", w.accuracy, w.accuracy_low, w.accuracy_high, point);
-    figure("rate", w.rate, w.rate_low, w.rate_high, point);
-    const checked = (low, value, high, as) => a ? `by ${whole(a.labels)} labels${labelled === w ? "" : ` (${labelled.label})`}: ${as(value)} (${between(low, high, as)})` : "";
-    put("#risk-labels", a ? checked(a.risk_low, a.risk, a.risk_high, amount) : "");
-    put("#accuracy-labels", a ? checked(a.accuracy_low, a.accuracy, a.accuracy_high, point) : "");
-    put("#exceedance", told ? chance(w.log_odds) : "–");
-    put("#exceedance-rule", bundle.alarm ? live.rings : "no tolerable risk given");
+    const inShort = (name, from, as) => `${as(from[name])} (${between(from[`${name}_low`], from[`${name}_high`], as)})`;
+    // What the headline rests on is what stands large: where labels say that it is too much, the scores have not seen it.
+    const labelsFirst = a != null && (live.alarm_by_labels || proven);
+    const labelsName = a ? `by ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""}${labelled === w ? "" : ` (${labelled.label})`}` : "";
+    for (const [name, as, unit] of [["risk", amount, ` ${bundle.unit}`], ["accuracy", point, ""]]) {
+      figure(name, labelsFirst ? a : w, as, unit, labelsFirst ? `${labelsName}; ` : live.alarm_by_labels ? "by the scores alone; " : "");
+      put(`#${name}-beside`, labelsFirst ? (told ? `by the scores: ${inShort(name, w, as)}` : "") : a ? `${labelsName}: ${inShort(name, a, as)}` : "");
+    }
+    figure("rate", w, point);
+    put("#exceedance", live.alarm_by_labels ? "Alarm by labels" : told ? chance(w.log_odds) : "–");
+    const rule = bundle.alarm ? live.rings : "no tolerable risk given";
+    put("#exceedance-rule", live.alarm_by_labels ? `by the scores: ${told ? chance(w.log_odds) : "cannot be told now"}; ${rule}` : rule);
     const t = live.total;
     put("#events", whole(t.accepted + t.unscored)); // as events are numbered: those without a score, too
     const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead]].filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k} (not counted)`);
