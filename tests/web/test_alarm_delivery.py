@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import threading
 import time
@@ -156,6 +157,7 @@ def nobody() -> str:
 def test_a_webhook_that_is_down_at_the_start_is_said_once_and_does_not_end_it(bundle_path, tmp_path):
     address = nobody()
     with serving(bundle_path, tmp_path / "s.sqlite", "--webhook", f"http://me:secret@{address}/hook") as service:
+        assert select.select([service.process.stderr], [], [], 20.0)[0], "nothing is said"
         line = service.process.stderr.readline()
         assert line.startswith(f"--webhook: {address.replace(':', ' port ')} cannot be reached now")
         assert "sent again and again until it takes them" in line and "secret" not in line
