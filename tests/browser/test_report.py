@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,22 +44,6 @@ SMALLEST = """() => Math.min(...[...document.querySelectorAll("figure svg.rw-cha
   .filter((t) => t.getBoundingClientRect().width > 0)
   .map((t) => [t, t.getScreenCTM()])
   .map(([t, m]) => parseFloat(t.getAttribute("font-size")) * Math.hypot(m.a, m.b)))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        if os.environ.get("CI"):
-            pytest.fail("chromium is not installed")
-        pytest.skip("chromium is not installed")
-    from playwright.sync_api import sync_playwright
-
-    quiet = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=quiet)
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
