@@ -130,13 +130,15 @@ def test_what_is_watched_is_the_estimators_odds_of_every_window_that_is_not_quie
     cells = calibration.place({"energy": rng.normal(np.linspace(-2, 2, 400))})
     cells[rng.random(400) < 0.05] = -1
     ends = np.arange(100, 401, 25)
-    everything = Watched(watchful.watch, scores, 100, 25).odds(cells, ends, length=100, shrink=0.5)
-    for value, end in zip(np.transpose(everything), ends, strict=True):
+    everything = Watched(watchful.watch, scores, 100, 25).odds_of([cells], ends, length=100, shrink=0.5)
+    for value, end in zip(np.transpose(everything)[:, 0], ends, strict=True):
         part = cells[end - 100 : end]
         counts = np.bincount(part[part >= 0], minlength=calibration.cells)
         assert value == pytest.approx(np.ravel(watchful.watch.odds(counts, shrink=0.5)))
-    quiet = Watched(watchful.watch, scores, 100, 25, watchful.alarm.quiet).odds(cells, ends, length=100, shrink=0.5)
-    for some, all_of_them in zip(quiet, everything, strict=True):
+    quiet = Watched(watchful.watch, scores, 100, 25, watchful.alarm.quiet).odds_of(
+        [cells], ends, length=100, shrink=0.5
+    )
+    for (some,), (all_of_them,) in zip(quiet, everything, strict=True):
         assert np.isneginf(some[0]) and some[-1] == pytest.approx(all_of_them[-1])
         assert (np.isclose(some, all_of_them, rtol=1e-12) | np.isneginf(some)).all()
 

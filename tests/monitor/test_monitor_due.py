@@ -112,8 +112,8 @@ def test_streams_that_are_simulated_together_are_those_simulated_one_by_one(comp
     ends = np.arange(60, 200, 20)
     found = watched.odds_of(streams, ends, length=60)
     for above, evidence, cells in zip(*found, streams, strict=True):
-        alone = watched.odds(cells, ends, length=60)
-        assert above == pytest.approx(alone.above) and evidence == pytest.approx(alone.evidence)
+        alone = watched.odds_of([cells], ends, length=60)
+        assert above == pytest.approx(alone.above[0]) and evidence == pytest.approx(alone.evidence[0])
 
 
 def test_fewer_false_alarms_need_a_higher_burden_of_the_same_simulation(compiled):

@@ -231,9 +231,9 @@ def test_what_is_watched_says_nothing_of_windows_with_few_scores(watchful):
     watched = Watched(watchful.watch, scores, 100, 50)
     cells[100:120] = -1
     ends = np.array([100, 200])
-    assert np.isfinite(watched.odds(cells, ends, length=100)).all()
+    assert np.isfinite(watched.odds_of([cells], ends, length=100)).all()
     cells[100:121] = -1
-    assert np.isneginf(watched.odds(cells, ends, length=100)).tolist() == [[False, True]] * 2
+    assert np.isneginf(watched.odds_of([cells], ends, length=100)).tolist() == [[[False, True]]] * 2
 
 
 @pytest.fixture(scope="module")

@@ -61,16 +61,6 @@ class Watched:
     stride: int
     quiet: tuple[float, float] = NOTHING_QUIET
 
-    def odds(self, cells: np.ndarray, ends: Ends, *, length: int, shrink: float = 1.0) -> Odds:
-        """The odds of the windows of so many events before each of these ends, which rise.
-
-        Minus infinity where all is quiet, and where too few events have a score to say anything.
-        """
-        found = np.full((2, len(ends)), -math.inf)
-        loud, odds = self.loud(cells, ends, length=length, shrink=shrink)
-        found[:, loud] = odds
-        return Odds(*found)
-
     def loud(self, cells: np.ndarray, ends: Ends, *, length: int, shrink: float = 1.0) -> tuple[NDArray[np.intp], Odds]:
         """Which of these windows are not passed over, and their odds."""
         loud = self._loud(cells, ends, length)
@@ -78,14 +68,14 @@ class Watched:
             return loud, NO_ODDS
         return loud, self.estimator.odds(self._counts(cells, ends, loud, length), shrink=shrink)
 
-    def odds_of(self, streams: Sequence[np.ndarray], ends: Ends, *, length: int) -> Odds:
-        """The same of several streams, streams x ends, worked out together."""
+    def odds_of(self, streams: Sequence[np.ndarray], ends: Ends, *, length: int, shrink: float = 1.0) -> Odds:
+        """The odds of all windows of several streams, streams x ends, worked out together; minus infinity where passed over."""
         found = np.full((2, len(streams), len(ends)), -math.inf)
         loud = [self._loud(cells, ends, length) for cells in streams]
         parts = [self._counts(cells, ends, at, length) for cells, at in zip(streams, loud, strict=True) if len(at)]
         if parts:
             which = np.repeat(np.arange(len(streams)), [len(at) for at in loud])
-            found[:, which, np.concatenate(loud)] = self.estimator.odds(np.concatenate(parts))
+            found[:, which, np.concatenate(loud)] = self.estimator.odds(np.concatenate(parts), shrink=shrink)
         return Odds(*found)
 
     def _loud(self, cells: np.ndarray, ends: Ends, length: int) -> NDArray[np.intp]:
