@@ -129,6 +129,14 @@ def test_an_alarm_is_not_set_for_a_day_made_of_seconds(cli, tmp_path, span, rate
     assert said == f"false alarms are counted at {rate:,.0f} events a day, {whence}; set yours with --events-per-day"
 
 
+def test_where_clean_data_cost_too_much_nobody_is_asked_for_events_a_day(cli, tmp_path):
+    found = json.loads(
+        cli("calibrate", table_of(tmp_path / "scores.parquet", None), "--tolerable", "0.0001", "--json").out
+    )
+    assert found["alarm"]["burden"] is None
+    assert not [note for note in found["notes"] if "--events-per-day" in note]
+
+
 def test_a_stream_far_slower_than_the_alarm_was_set_for_is_told():
     assert other_than_set(RULE, 60.0) is None
     said = other_than_set(RULE, 40.0)

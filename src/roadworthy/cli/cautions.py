@@ -57,7 +57,7 @@ def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, rate_from
     notes = [*table.notes, *_repeated(table), *bundle.calibration.notes]
     if chosen_limit:
         notes.append(f"{nobody_said(bundle.tolerable or 0.0, bundle.unit)}; set yours with --tolerable")
-    if rate_from is not None:
+    if rate_from is not None and rule.keeps_rate:
         notes.append(
             f"false alarms are counted at {rule.events_per_day:,.0f} events a day, {rate_from}; set yours with --events-per-day"
         )

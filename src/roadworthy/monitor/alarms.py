@@ -125,6 +125,11 @@ class AlarmRule:
         return alarms_per_day(self.false_alarms) / self.events_per_day
 
     @property
+    def keeps_rate(self) -> bool:
+        """Whether it rings falsely no more often than is accepted: not one without any burden, for clean data cost too much."""
+        return self.burden > -math.inf
+
+    @property
     def noticed(self) -> dict[str, float | None]:
         """By kind of shift, how often a step to 30% of it is noticed within two windows; None where no alarm is due for it."""
         return {kind: None if kind in self.not_due else share for kind, share in self.detects}

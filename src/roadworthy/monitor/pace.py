@@ -11,7 +11,6 @@ are as likely one post of it.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def per_day(events: int, span: float) -> float | None:
 
 def other_than_set(rule: AlarmRule, pace: float) -> str | None:
     """What follows where so many events a day are many more, or far fewer, than the alarm was set for; None where they are not."""
-    if rule.burden == -math.inf:
+    if not rule.keeps_rate:
         return None  # it keeps no rate, at whatever pace
     brings = f"the stream brings {float(f'{pace:.3g}'):,.0f} events a day, and the alarm was set for {rule.events_per_day:,.0f}"
     if pace > FASTER * rule.events_per_day:
@@ -46,7 +45,7 @@ def too_short_to_say(rule: AlarmRule, events: int, span: float) -> str | None:
 
     The advice is left to those who know where the number is set.
     """
-    if rule.burden == -math.inf:
+    if not rule.keeps_rate:
         return None  # as above: no number of events a day would make it ring less
     if span <= 0.0 or events <= FASTER * rule.events_per_day * span / DAY:
         return None
