@@ -11,6 +11,7 @@ import pytest
 from roadworthy.cli.commands import calibrate
 from roadworthy.monitor.bundle import Bundle
 
+FAIL_SAFE = ("--cost", "wrong=9", "--cost", "necessary=2", "--cost", "unnecessary=3")
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
 
@@ -36,6 +37,11 @@ def scores(tmp_path: Path) -> Path:
         (("--events-per-day", "1e300"), "between 0.001 and 1e+12 events a day"),
         (("--cost", "right=nan", "--cost", "wrong=3"), "--cost right=nan: a name and a number"),
         (("--cost", "wrong=inf"), "--cost wrong=inf: a name and a number"),
+        (("--threshold", "3"), "--threshold 3: whose? Name the score with --detector"),
+        (("--detector", "energy"), "--detector energy: no cost depends on an alarm"),
+        ((*FAIL_SAFE, "--detector", "enrgy"), "no score 'enrgy' (did you mean 'energy'?)"),
+        ((*FAIL_SAFE, "--detector", "energy"), "--detector energy: above which score does it raise an alarm?"),
+        ((*FAIL_SAFE, "--detector", "energy", "--threshold", "inf"), "--threshold: a number was expected, found inf"),
         (("--tolerable", "nan"), "--tolerable: a tolerable cost is a number, found nan"),
         (("--out", "nowhere/b.json"), "there is no folder nowhere"),
         (("--out", "."), "is a folder; name a file"),
@@ -112,3 +118,31 @@ def test_how_long_groups_last_is_asked_for_where_they_differ_and_kept(cli, tmp_p
     assert said.startswith("clean scores differ between the 20 groups, by ") and plain["alarm"]["group_events"] is None
     assert not [note for note in asked["notes"] if "--group-events" in note] and asked["alarm"]["group_events"] == 80
     assert asked["alarm"]["burden"] > plain["alarm"]["burden"] + 1.0, "what hard groups look like is more to explain"
+
+
+def test_whose_alarms_call_a_person_stands_in_the_bundle_and_is_said(cli, scores):
+    said = json.loads(cli("calibrate", scores, *FAIL_SAFE, "--detector", "energy", "--threshold", "2", "--json").out)
+    bundle = Bundle.load(Path(said["bundle"]))
+    assert bundle.calibration.deployed is not None and bundle.calibration.deployed.threshold == 2.0
+    assert said["notes"][0] == "the alarms that call a person are those of energy above 2"
+    assert said["notes"][0] in bundle.made["notes"]
+
+
+def test_where_nobody_says_whose_alarms_call_a_person_that_is_said(cli, scores):
+    said = json.loads(cli("calibrate", scores, *FAIL_SAFE, "--json").out)
+    assert said["notes"][0].startswith("whose alarms call a person nobody said")
+    assert Bundle.load(Path(said["bundle"])).calibration.deployed is None
+    assert not any("alarms call" in note for note in json.loads(cli("calibrate", scores, "--json").out)["notes"])
+
+
+def test_a_column_of_verdicts_needs_no_threshold(cli, tmp_path):
+    rng = np.random.default_rng(1)
+    rows = [
+        (kind, int(rng.random() < 0.8), int(rng.random() < often))
+        for kind, often in (("clean", 0.1), ("fog", 0.8))
+        for _ in range(150)
+    ]
+    table = tmp_path / "verdicts.csv"
+    table.write_text("kind,correct,alarm\n" + "\n".join(",".join(map(str, row)) for row in rows) + "\n")
+    said = json.loads(cli("calibrate", table, *FAIL_SAFE, "--detector", "alarm", "--json").out)
+    assert said["notes"][0] == "the alarms that call a person are those of alarm above 0.5"

@@ -19,7 +19,7 @@ from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.samples import Dataset
 from roadworthy.execution import gallery
-from roadworthy.execution.compiling import compile_monitor
+from roadworthy.execution.compiling import alarms_at_work, compile_monitor
 from roadworthy.execution.judging import check_claims, judge_claims
 from roadworthy.execution.observing import Seen, case_table, filtered, observe, with_scores
 from roadworthy.execution.plan import Plan, resolve
@@ -221,7 +221,10 @@ def _conclude(
         record["notes"] += risk.notes
     with clock.stage("compile"):
         show.stage("compiling the monitor", 0)
-        made = compile_monitor(plan, at_work, chosen.seen, seen, record["recommended"], folder, fresh=fresh)
+        alarms = alarms_at_work(risk, chosen.thresholds)
+        made = compile_monitor(
+            plan, at_work, chosen.seen, seen, record["recommended"], folder, alarms=alarms, fresh=fresh
+        )
     record["monitor"] = made.record()
     # What is wrong with an alarm comes before what is said of supervisors: few notes are in sight.
     record["notes"] = [*made.notes, *record["notes"]] if made.warnings else [*record["notes"], *made.notes]

@@ -11,7 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from roadworthy.analysis.calibration import Threshold
+from roadworthy.analysis.risk.alarmed_cells import TAKEN_TO_BE, alarms_in_words
 from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.deployed import Deployed
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree
 from roadworthy.analysis.risk.rows import CLEAN
 from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
@@ -21,6 +24,7 @@ from roadworthy.execution.in_use import says_how_often, shifted_in_use, supposed
 from roadworthy.execution.monitored_rows import Gathered, gather
 from roadworthy.execution.observing import Seen
 from roadworthy.execution.plan import Plan
+from roadworthy.execution.risks import Risk
 from roadworthy.execution.supervising import AtWork
 from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
 from roadworthy.monitor.bundle import Bundle, BundleError
@@ -92,12 +96,17 @@ def compile_monitor(
     recommended: Mapping[str, Any] | None,
     folder: RunFolder,
     *,
+    alarms: Deployed | None = None,
     fresh: bool = False,
 ) -> Compiled:
-    """Compile the bundle of a run into its folder; one that is there already and would come out the same is kept."""
+    """Compile the bundle of a run into its folder; one that is there already and would come out the same is kept.
+
+    `alarms` are those that call a person, where the event tree asks for them.
+    """
     path = folder.path / BUNDLE
     try:
-        made = _compiled(plan, gather(plan, at_work, calibrating, judged, recommended), None if fresh else path)
+        rows = gather(plan, at_work, calibrating, judged, recommended, alarms_of=alarms.name if alarms else "")
+        made = _compiled(plan, rows, alarms, None if fresh else path)
     except ValueError as error:
         shutil.rmtree(path.parent, ignore_errors=True)
         return Compiled(because=str(error))
@@ -107,11 +116,12 @@ def compile_monitor(
     return made
 
 
-def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
+def _compiled(plan: Plan, rows: Gathered, alarms: Deployed | None, kept: Path | None) -> Compiled:
     spec, seed = plan.spec, plan.spec.seed
     # Cases made from one sample belong together, too; but groups are only what the data calls so.
     calibration = replace(
-        rows.learned.calibrated(rows.counted, seed=seed), grouped=plan.data["calibration"].groups is not None
+        rows.learned.calibrated(rows.counted, deployed=alarms, aside=rows.aside, seed=seed),
+        grouped=plan.data["calibration"].groups is not None,
     )
     tree = spec.risk.event_tree() if spec.risk else accuracy_tree()
     constants, expected = _constants(plan), shifted_in_use(plan)
@@ -119,7 +129,12 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
     tolerable = tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
     watched = spec.monitor or MonitorSpec.model_validate({"window": list(Windows().lengths)})
     unsaid = [nobody_said(tolerable, tree.unit, expected_rate=expected)] if limit is None else []
-    made = {"source": spec.title, "subject": _called(plan), "run": plan.key, "notes": [*rows.notes, *unsaid]}
+    made = {
+        "source": spec.title,
+        "subject": _called(plan),
+        "run": plan.key,
+        "notes": [*rows.notes, *_whose(plan, alarms), *unsaid],
+    }
     forecast, untold = _forecast(plan, calibration, rows.counted, tree)
     bundle = _same(kept, calibration, made) or Bundle.compile(
         calibration,
@@ -132,7 +147,7 @@ def _compiled(plan: Plan, rows: Gathered, kept: Path | None) -> Compiled:
         events_per_day=watched.events_per_day or EVENTS_PER_DAY,
         group_events=watched.group_events,
         forecast=forecast,
-        coverage=left_out(rows.learned, rows.counted, seed=seed),
+        coverage=left_out(rows.learned.without(rows.aside), rows.counted.without(rows.aside), seed=seed),
         made=made,
         seed=seed,
     )
@@ -223,9 +238,24 @@ def _chosen(plan: Plan, bundle: Bundle) -> list[str]:
             f"false alarms are counted at {bundle.alarm.events_per_day:,.0f} events a day, for want of a better number; set yours "
             "with monitor: {events_per_day: …}"
         )
-    if spec.risk and spec.risk.needs_alarms:
-        notes.append(
-            "where the event tree asks for an alarm, the monitor takes its own combination of the supervisors' scores, cut where "
-            "it tells shift from clean best; its forecast counts these alarms, the report's expected cost those of the supervisor"
-        )
     return notes
+
+
+def alarms_at_work(risk: Risk | None, thresholds: Mapping[str, Threshold]) -> Deployed | None:
+    """The supervisor whose alarms the report's risk counts, and its threshold; None where the tree asks for none, and where every
+    class has a threshold of its own, since events do not say their class."""
+    threshold = thresholds.get(risk.supervisor) if risk is not None else None
+    if risk is None or threshold is None or threshold.per_class:
+        return None
+    return Deployed(risk.supervisor, threshold.value, threshold.rule)
+
+
+def _whose(plan: Plan, alarms: Deployed | None) -> list[str]:
+    """Whose alarms call a person, where the tree asks."""
+    if plan.spec.risk is None or not plan.spec.risk.needs_alarms:
+        return []
+    if alarms is not None:
+        return [alarms_in_words(alarms)]
+    return [
+        f"whether an alarm calls a person depends on the class of the answer, which events do not say: {TAKEN_TO_BE}"
+    ]

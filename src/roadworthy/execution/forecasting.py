@@ -1,14 +1,15 @@
 """What a monitor's stream is expected to cost before release: kinds of shift as often as in the report (`in_use`).
 
-The same sum over the event tree as that of the report (`roadworthy.analysis.risk.assessed`), on the rows that the monitor counted:
-where the tree asks for an alarm it is the monitor's own, where the report's is that of a supervisor.
+The same sum over the event tree as that of the report (`roadworthy.analysis.risk.assessed`), on the rows that the monitor counted.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
+from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
 from roadworthy.analysis.risk.assessed import Rows, assess_risk
 from roadworthy.analysis.risk.cells import Calibration
-from roadworthy.analysis.risk.doubts import separation
 from roadworthy.analysis.risk.rows import CLEAN
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.cases.circumstance import Circumstance
@@ -21,7 +22,8 @@ from roadworthy.monitor.risk_state import Forecast
 def forecast_of(plan: Plan, calibration: Calibration, counted: LabelledRows, tree: Tree) -> Forecast:
     """The cost to expect; ValueError where it cannot be told, with the report's reason."""
     each, rate = in_use(plan, set(calibration.kinds)), shifted_in_use(plan)
-    alarm = calibration.shift_bin(calibration.place(counted.columns)) >= separation(calibration).cut
+    cells = calibration.place(counted.columns)
+    alarm = (cells >= 0) & alarmed_cells(calibration)[np.maximum(cells, 0)]
     groups = counted.units
 
     def rows(kind: str, probability: float) -> Rows:

@@ -38,6 +38,8 @@ class Gathered(NamedTuple):
     learned: LabelledRows
     counted: LabelledRows
     notes: tuple[str, ...]
+    aside: tuple[str, ...] = ()
+    """Scores that are read for their alarms alone."""
 
 
 def gather(
@@ -46,11 +48,16 @@ def gather(
     calibrating: Sequence[Seen],
     judged: Sequence[Seen],
     recommended: Mapping[str, Any] | None,
+    *,
+    alarms_of: str = "",
 ) -> Gathered:
-    """The rows of a run; ValueError with a sentence where they do not make a monitor."""
+    """The rows of a run, with the scores of the supervisor whose alarms call a person; ValueError with a sentence where they do not
+    make a monitor."""
     _refuse(plan, at_work, calibrating)
     learned, counted = _halved(plan, _parts(plan, calibrating), _parts(plan, judged))
-    labels = [s.label for s in at_work.first if all(s.label in o.scores for _, o in (*learned, *counted))]
+    combined = [s.label for s in at_work.second if s.label == alarms_of]
+    every = [*(s.label for s in at_work.first), *combined]
+    labels = [label for label in every if all(label in o.scores for _, o in (*learned, *counted))]
     tables, notes = [], []
     for rows in (_rows(learned, labels), _rows(counted, labels)):
         table, said = _finite(rows)
@@ -59,12 +66,14 @@ def gather(
     names = [n for n in labels if all(np.isfinite(t.columns[n][t.kind == CLEAN]).any() for t in tables)]
     if not names:
         raise ValueError("no supervisor has a score of a clean calibration case and of a clean test case")
-    chosen, why = _columns(names, tables[0], at_work, recommended)
+    aside = tuple(name for name in names if name in combined)
+    chosen, why = _columns([n for n in names if n not in aside], tables[0], at_work, recommended, alarms_of)
+    chosen += aside
     tables = [_scored(t, chosen) for t in tables]
     tables, silent = _shared_kinds(plan, tables)
     for table, role in zip(tables, ("calibration", "test"), strict=True):
         notes += _few(table, role)
-    return Gathered(tables[0], tables[1], (*_kinds_in_words(plan, tables[0]), *why, *silent, *notes))
+    return Gathered(tables[0], tables[1], (*_kinds_in_words(plan, tables[0]), *why, *silent, *notes), aside)
 
 
 def _refuse(plan: Plan, at_work: AtWork, calibrating: Sequence[Seen]) -> None:
@@ -183,10 +192,17 @@ def _kinds_in_words(plan: Plan, rows: LabelledRows) -> list[str]:
 
 
 def _columns(
-    names: Sequence[str], learned: LabelledRows, at_work: AtWork, recommended: Mapping[str, Any] | None
+    names: Sequence[str],
+    learned: LabelledRows,
+    at_work: AtWork,
+    recommended: Mapping[str, Any] | None,
+    alarms_of: str,
 ) -> tuple[list[str], list[str]]:
-    """Whose scores are read: everybody's, or where there are many the recommended ones and those that tell shift best."""
-    combined = [s.label for s in at_work.second]
+    """Whose scores are read: everybody's, or where there are many the needed and recommended ones and those that tell shift best.
+
+    Combinations of others are not: their alarms may be.
+    """
+    combined = [s.label for s in at_work.second if s.label != alarms_of]
     without = (
         [f"{', '.join(combined)} {'are' if len(combined) > 1 else 'is'} not read, being a combination of others"]
         if combined
@@ -197,7 +213,9 @@ def _columns(
     members = {s.label: at_work.members_of(s) for s in at_work.second}
     wanted = [m for label in (recommended or {}).get("supervisors", ()) for m in members.get(label, (label,))]
     first = [n for n in dict.fromkeys(wanted) if n in names]
-    chosen = first if len(first) <= MOST else []
+    needed = [n for n in names if n == alarms_of]
+    chosen = list(dict.fromkeys([*needed, *first]))
+    chosen = chosen if len(chosen) <= MOST else needed
     table = {n: ranks(learned.columns[n], learned.columns[n][learned.kind == CLEAN]) for n in names}
     telling = {n: _telling(learned.columns[n], learned.kind) for n in names}
     # Whoever says the same as another comes last, so that they are read only where nobody else is left.
@@ -210,7 +228,8 @@ def _columns(
         else:
             chosen = [*chosen, n]
     read = [*chosen, *alike][:MOST]
-    by = f"{', '.join(first)} as recommended, then " if first and len(first) <= MOST else ""
+    by = f"{', '.join(first)} as recommended, then " if first and set(first) <= set(read) else ""
+    by = f"{alarms_of} for its alarms, {by}" if needed else by
     return [n for n in names if n in read], [
         f"{MOST} of {len(names)} supervisors are read: {by}those that tell shifted calibration cases from clean ones best without "
         "repeating one another",

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadworthy.analysis.risk.against_truth import chances_of, parameters_of_detector, parameters_of_rows
+from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
 from roadworthy.analysis.risk.between import in_words
 from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
@@ -184,7 +185,7 @@ def _drawing(
     except ValueError as error:
         raise spec.error(("stream", "kinds") if spec.stream.kinds else ("stream",), str(error)) from error
     shifted = pool.kind != CLEAN
-    detected = calibration.shift_bin(cells) >= teller.cut
+    detected = (cells >= 0) & alarmed_cells(calibration)[np.maximum(cells, 0)]
     known = {**_numbers(teller), **parameters_of_rows(shifted, detected, pool.correct)}
     _, clean, of_shifted, _ = np.unravel_index(np.maximum(cells, 0), calibration.shape)
     condition = np.where(cells < 0, -1, np.where(shifted, of_shifted, clean)) * 2 + shifted

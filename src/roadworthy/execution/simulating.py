@@ -20,6 +20,7 @@ from roadworthy.analysis.risk.against_truth import (
     window_counts,
     windowed,
 )
+from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
 from roadworthy.analysis.risk.schedules import draw_shift
 from roadworthy.analysis.risk.told import QUANTITIES
 from roadworthy.execution.progress import Progress, Silent
@@ -115,7 +116,7 @@ def _case(spec: Simulation, source: Source, number: int, show: Progress) -> Case
                 spec.window,
                 estimator.tree,
                 source.parameters,
-                detected=calibration.shift_bin(cells) >= source.teller.cut,
+                detected=(cells >= 0) & alarmed_cells(calibration)[np.maximum(cells, 0)],
                 chance=source.chances(stream),
                 tolerable=estimator.tolerable,
             )

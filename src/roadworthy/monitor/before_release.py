@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from roadworthy.monitor.risk_state import Coverage
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.deployed import Deployed
     from roadworthy.analysis.risk.tree import Tree
 
 CLEAN = "clean"
@@ -57,13 +58,34 @@ class LabelledRows(NamedTuple):
         groups, times = (None if part is None else part[rows] for part in (self.groups, self.times))
         return LabelledRows(columns, self.kind[rows], self.correct[rows], groups, times)
 
-    def calibrated(self, counted: LabelledRows | None = None, *, seed: int = 0) -> Calibration:
+    def calibrated(
+        self,
+        counted: LabelledRows | None = None,
+        *,
+        deployed: Deployed | None = None,
+        aside: Sequence[str] = (),
+        seed: int = 0,
+    ) -> Calibration:
         """Learned from these rows, and counted on others, which have every kind of these; else by folds on themselves."""
         from roadworthy.analysis.risk.cells import calibrate
 
         on = None if counted is None else tuple(counted)
         times = (self if counted is None else counted).times
-        return calibrate(self.columns, self.kind, self.correct, groups=self.groups, times=times, count_on=on, seed=seed)
+        return calibrate(
+            self.columns,
+            self.kind,
+            self.correct,
+            groups=self.groups,
+            times=times,
+            count_on=on,
+            deployed=deployed,
+            aside=aside,
+            seed=seed,
+        )
+
+    def without(self, names: Sequence[str]) -> LabelledRows:
+        """The same rows without some of the scores."""
+        return self._replace(columns={name: column for name, column in self.columns.items() if name not in names})
 
 
 def tolerated(

@@ -2,7 +2,7 @@
 
 Where 30% of a kind is tolerable, an alarm that stays silent about it does what it should, and a longer window makes it only more
 silent. What a mixture costs is the tree's expectation at the shares that the calibration counted: of right answers among
-clean rows and among those of the kind, with and without an alarm of the best cut, as far as the tree asks for them.
+clean rows and among those of the kind, with and without an alarm, as far as the tree asks for them.
 
 >>> from roadworthy.analysis.risk.cells import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 
 def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
     """What an event costs of a stream in which such a share is of a kind, kind by kind."""
+    from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
     from roadworthy.analysis.risk.tree import expectation
 
-    calibration, cut = estimator.calibration, estimator.separation.cut
-    rows = calibration.folded(calibration.table).sum(axis=(3, 4, 5)).astype(np.float64)
+    calibration = estimator.calibration
+    rows = rows_by_alarm(calibration)
     constants = {name: float(np.mean(np.asarray(value))) for name, value in estimator.constants.items()}
     found = {}
     for kind, shifted in zip(calibration.kinds[1:], rows[1:], strict=True):
         live = {
             "p_shift": rate,
-            "tpr": _share(shifted[:, cut:].sum(), shifted.sum()),
-            "tnr": _share(rows[0, :, :cut].sum(), rows[0].sum()),
-            **_accuracies("accuracy_clean", rows[0], cut),
-            **_accuracies("accuracy_shifted", shifted, cut),
+            "tpr": _share(shifted[:, 1].sum(), shifted.sum()),
+            "tnr": _share(rows[0, :, 0].sum(), rows[0].sum()),
+            **_accuracies("accuracy_clean", rows[0]),
+            **_accuracies("accuracy_shifted", shifted),
         }
         given = {**constants, **live}
         cost = expectation(estimator.tree, {name: np.array([given[name]]) for name in estimator.tree.parameters})
@@ -50,10 +51,10 @@ def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
     return found
 
 
-def _accuracies(name: str, rows: Floats, cut: int) -> dict[str, float]:
-    """Shares of right answers of rows (right and wrong, by bin of the shift score), with and without an alarm."""
-    parts = {"": slice(None), "_detected": slice(cut, None), "_undetected": slice(0, cut)}
-    return {f"{name}{end}": _share(rows[0, bins].sum(), rows[:, bins].sum()) for end, bins in parts.items()}
+def _accuracies(name: str, rows: Floats) -> dict[str, float]:
+    """Shares of right answers of rows (right and wrong, without and with an alarm): of all, and of each."""
+    parts = {"": slice(None), "_detected": slice(1, 2), "_undetected": slice(0, 1)}
+    return {f"{name}{end}": _share(rows[0, some].sum(), rows[:, some].sum()) for end, some in parts.items()}
 
 
 def _share(part: float, whole: float) -> float:

@@ -21,7 +21,6 @@ import numpy as np
 from roadworthy.monitor.events import Floats
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
     from roadworthy.analysis.risk.nodes import Tree
     from roadworthy.monitor.bundle import Bundle
 
@@ -34,26 +33,27 @@ ACCURACY = "accuracy"
 class Prices:
     """What events of one bundle cost at a rate of shift, by verdict and outcome."""
 
-    calibration: Calibration
-    cut: int
-    """The bin of the shift score from which on an event is detected."""
+    detected: np.ndarray
+    """Of every cell, whether an alarm is raised for its events."""
     table: Floats
     """(undetected, detected) x (wrong, right)."""
 
     @classmethod
     def of(cls, bundle: Bundle, rate: float) -> Prices:
         """The tree's."""
-        separation = bundle.estimator.separation
+        from roadworthy.analysis.risk.alarmed_cells import alarm_rates, alarmed_cells
+
+        tpr, tnr = alarm_rates(bundle.calibration)
         constants = {
             name: value[0] / value[1] if isinstance(value, tuple) else float(value)
             for name, value in bundle.constants.items()
         }
-        table = priced(bundle.tree, constants, rate=rate, tpr=separation.tpr, tnr=separation.tnr)
-        return cls(bundle.calibration, separation.cut, table)
+        table = priced(bundle.tree, constants, rate=rate, tpr=tpr, tnr=tnr)
+        return cls(alarmed_cells(bundle.calibration), table)
 
     def at(self, cells: np.ndarray) -> Floats:
         """Events x (wrong, right). One without a score raised no alarm of its own: its answer was given."""
-        detected = (cells >= 0) & (self.calibration.shift_bin(np.maximum(cells, 0)) >= self.cut)
+        detected = (cells >= 0) & self.detected[np.maximum(cells, 0)]
         result: Floats = self.table[detected.astype(np.intp)]
         return result
 

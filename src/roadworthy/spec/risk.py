@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from roadworthy.analysis.risk.posteriors import Beta
-from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, cost_tree, named_outcomes, refuse_live_constants
+from roadworthy.analysis.risk.prototypes import (
+    LIVE_PARAMETERS,
+    cost_tree,
+    named_outcomes,
+    of_alarms,
+    refuse_live_constants,
+)
 from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.registry import did_you_mean
@@ -25,7 +31,6 @@ from roadworthy.spec.entries import claimed, supervisor_label
 if TYPE_CHECKING:
     from roadworthy.spec.assessment import Assessment, ClaimSpec
 
-OF_ALARMS = ("tpr", "tnr")
 PERIODS = ("hour", "day", "week", "month", "year")
 _RATE = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*({'|'.join(PERIODS)})\s*", re.IGNORECASE)
 
@@ -148,7 +153,7 @@ class RiskSpec(_Strict):
     @property
     def needs_alarms(self) -> bool:
         """Whether the tree asks what a supervisor says."""
-        return any(_of_alarms(name) for name in self.event_tree().parameters if name not in self.constants)
+        return any(of_alarms(name) for name in self.event_tree().parameters if name not in self.constants)
 
 
 class MonitorSpec(_Strict):
@@ -257,7 +262,3 @@ def _unlikely(value: Any) -> str:
         possible = 0 <= value["successes"] <= value["trials"] and value["trials"] > 0
         return "" if possible else "must have 0 or more successes, in as many trials or more"
     return "" if 0 <= value <= 1 else "is a probability and lies between 0 and 1"
-
-
-def _of_alarms(name: str) -> bool:
-    return name in OF_ALARMS or name.endswith(("_detected", "_undetected"))

@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk import learning
 from roadworthy.analysis.risk.between import Leans, with_leans
+from roadworthy.analysis.risk.deployed import Deployed
 from roadworthy.analysis.risk.learning import POWERS, Model, completed
 from roadworthy.analysis.risk.placing import AT_ONCE, LACKING, NOWHERE, Placing, why_nowhere
 from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
@@ -76,6 +77,8 @@ class Calibration:
     """How far each group of clean rows, or stretch of time, lies from all of them (`between.leans`); none where none differ."""
     between_what: str = "groups"
     """What these are, and how many: 40 groups, 24 hours of the day."""
+    deployed: Deployed | None = None
+    """Whose alarms call a person; rows with and without one are then counted apart."""
 
     def __post_init__(self) -> None:
         expected = (len(self.kinds), 2, self.cells)
@@ -90,6 +93,8 @@ class Calibration:
             raise ValueError(f"{len(self.names)} supervisors need {width} coefficients a model")
         if not len(self.names) == len(self.references) == len(self.reach) or not (self.names and all(self.references)):
             raise ValueError("every supervisor of a calibration needs its reference scores and their reach")
+        if self.deployed is not None and self.deployed.name not in self.names:
+            raise ValueError(f"alarms of {self.deployed.name} are counted, and it is not among {', '.join(self.names)}")
         if self.cells > np.iinfo(np.int16).max:
             raise ValueError(f"a calibration has at most {np.iinfo(np.int16).max} cells, found {self.cells}")
         self.table.setflags(write=False)
@@ -101,8 +106,12 @@ class Calibration:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Bins of the shift score, of being right if clean, of being right if shifted; inside or outside what was calibrated."""
-        return self.shift.bins, self.right_clean.bins, self.right_shifted.bins, 2
+        """Bins of the shift score, of being right if clean, of being right if shifted; inside or outside what was calibrated.
+
+        Where somebody's alarms call a person, the bins of being right stand twice: without an alarm, then with one.
+        """
+        times = 1 if self.deployed is None else 2
+        return self.shift.bins, times * self.right_clean.bins, times * self.right_shifted.bins, 2
 
     @property
     def cells(self) -> int:
@@ -155,6 +164,11 @@ class Calibration:
     def shift_bin(self, cells: ArrayLike) -> Ints:
         """The bin of the shift score in which each cell lies."""
         return np.asarray(cells, dtype=np.int64) // (self.cells // self.shift.bins)
+
+    def alarmed(self, cells: ArrayLike) -> NDArray[np.bool_]:
+        """Which of these cells hold events for which the deployed supervisor raised an alarm."""
+        _, clean, shifted, outside = self.shape
+        return np.asarray(cells, dtype=np.int64) // (shifted * outside) % clean >= self.right_clean.bins
 
     def folded(self, counts: ArrayLike) -> NDArray[Any]:
         """Counts over cells (in the last axis) as a table over the four `shape` axes."""
@@ -216,6 +230,7 @@ class Calibration:
             "grouped": self.grouped,
             "gaps": list(self.gaps),
             "independent": list(self.independent),
+            **({} if self.deployed is None else {"deployed": self.deployed.to_dict()}),
             **(
                 {"between": [list(lean) for lean in self.between], "between_what": self.between_what}
                 if self.between
@@ -231,7 +246,8 @@ class Calibration:
             raise ValueError(f"a calibration needs {sorted(wanted)}; missing {sorted(wanted - set(record))}")
         models = [Model.from_dict(record[name]) for name in ("shift", "right_clean", "right_shifted")]
         kinds = tuple(map(str, record["kinds"]))
-        cells = 2 * math.prod(m.bins for m in models)
+        deployed = Deployed.from_dict(record["deployed"]) if "deployed" in record else None
+        cells = _cells(models, deployed)
         table = np.zeros((len(kinds), 2, cells), dtype=np.int64)
         for i, kind in enumerate(kinds):
             for j, word in enumerate(_WORDS):
@@ -254,6 +270,7 @@ class Calibration:
             tuple(map(float, record.get("independent", ()))),
             tuple(tuple(map(float, lean)) for lean in record.get("between", ())),
             str(record.get("between_what", "groups")),
+            deployed,
         )
 
     def _at(self, kind: str) -> int:
@@ -274,7 +291,10 @@ class Calibration:
     @cached_property
     def _placing(self) -> Placing:
         models = self.shift, self.right_clean, self.right_shifted
-        return Placing(models, self.references, self.reach, self._gaps)
+        alarm = None
+        if self.deployed is not None:
+            alarm = self.names.index(self.deployed.name), self.deployed.threshold
+        return Placing(models, self.references, self.reach, self._gaps, alarm)
 
     @property
     def _gaps(self) -> tuple[bool, ...]:
@@ -293,6 +313,8 @@ def calibrate(
     times: ArrayLike | None = None,
     clean: str = CLEAN,
     count_on: tuple[Any, ...] | None = None,
+    deployed: Deployed | None = None,
+    aside: Sequence[str] = (),
     seed: int = 0,
 ) -> Calibration:
     """Learn the three combinations from rows of known kind and outcome, and count rows that they have not seen.
@@ -300,16 +322,19 @@ def calibrate(
     `count_on` is a table of its own (columns, kind, correct, and groups where there are any) to count; without it every row is
     counted by models that were fitted without the row's fold (five folds, whole `groups` together). Rows of one group count
     for as many as are independent. How far clean rows differ between groups is kept; where there are none, but `times` (seconds, of
-    the rows that are counted), between stretches of time.
+    the rows that are counted), between stretches of time. Whose alarms call a person is `deployed`; nothing is learned from scores
+    that stand `aside`, such as a combination of the others, and only their alarms are counted.
     """
     rows = checked_rows(columns, kind, correct, groups=groups, clean=clean)
     references = [thinned(column[rows.kind == 0]) for column in rows.columns.values()]
     table = _ranked(rows, references)
     weights, is_clean = learning.even(rows.kind), rows.kind == 0
     right = rows.correct.astype(np.float64)
+    members = [i for i, name in enumerate(rows.columns) if name not in aside]
+    learned = table[:, members]
     folds = learning.folds_of(rows.groups, rows.kind, np.random.default_rng([seed, 4]))
     # The three slopes of one supervisor have nothing to overfit, and folds would blur its bins.
-    several, every = len(rows.columns) > 1, np.ones(len(right), dtype=bool)
+    several, every = len(members) > 1, np.ones(len(right), dtype=bool)
     fits = (
         (every, (~is_clean).astype(np.float64), weights, RIDGE_SHIFT, SHIFT_BINS),
         (is_clean, right, np.ones(len(right)), RIDGE_RIGHT, RIGHT_BINS),
@@ -317,20 +342,20 @@ def calibrate(
     )
     models, bins = [], []
     for on, marks, w, ridge, most in fits:
-        coefficients = learning.fitted(table[on], marks[on], w[on], ridge=ridge)
-        kept = learning.scored(coefficients, table)
+        coefficients = learning.fitted(learned[on], marks[on], w[on], ridge=ridge)
+        kept = learning.scored(coefficients, learned)
         scores = kept.copy()
         if several:
-            scores[on] = learning.held_out(table[on], marks[on], w[on], folds[on], ridge=ridge)
+            scores[on] = learning.held_out(learned[on], marks[on], w[on], folds[on], ridge=ridge)
         count = min(most, max(2, int(on.sum()) // LEAST_PER_BIN))
         if on is every:
             count = min(count, max(2, int(min(is_clean.sum(), (~is_clean).sum())) // LEAST_SCARCE))
         edges = learning.edges_between(scores[on], w[on], count, kept=kept[on])
-        models.append(Model(tuple(map(float, coefficients)), edges))
+        models.append(Model(learning.spread(coefficients, members, len(rows.columns)), edges))
         bins.append(np.searchsorted(edges, scores, side="right"))
     reach = tuple((float(np.nanmin(c)), float(np.nanmax(c))) for c in rows.columns.values())
     chosen = tuple(tuple(map(float, reference)) for reference in references)
-    empty = np.zeros((len(rows.kinds), 2, 2 * math.prod(m.bins for m in models)), dtype=np.int64)
+    empty = np.zeros((len(rows.kinds), 2, _cells(models, deployed)), dtype=np.int64)
     made = Calibration(
         tuple(rows.columns),
         chosen,
@@ -343,6 +368,7 @@ def calibrate(
         rows.notes,
         groups is not None,
         tuple(bool(np.isnan(column).mean() >= USUAL) for column in rows.columns.values()),
+        deployed=deployed,
     )
     if count_on is not None:
         given, kinds, outcomes, units = (*count_on, None)[:4]
@@ -351,8 +377,15 @@ def calibrate(
         notes = tuple(dict.fromkeys((*rows.notes, *counted.notes)))
         made = replace(made, notes=notes, grouped=units is not None)
         return with_leans(_filled(made, counted, made.place(counted.columns)), counted, times)
+    if deployed is not None:
+        raised = deployed.raised(rows.columns[deployed.name])
+        bins[1:] = [some + model.bins * raised for some, model in zip(bins[1:], models[1:], strict=True)]
     cells = ((bins[0] * made.shape[1] + bins[1]) * made.shape[2] + bins[2]) * 2
     return with_leans(_filled(made, rows, cells), rows, times)
+
+
+def _cells(models: Sequence[Model], deployed: Deployed | None) -> int:
+    return 2 * math.prod(m.bins for m in models) * (1 if deployed is None else 4)
 
 
 def _ranked(rows: Rows, references: Sequence[Floats]) -> Floats:

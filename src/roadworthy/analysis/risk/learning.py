@@ -66,6 +66,17 @@ def fitted(ranks: Floats, marks: Floats, weights: Floats, *, ridge: float) -> Fl
     return fit_logistic(features(ranks, POWERS), marks, weights=weights, ridge=ridge)
 
 
+def spread(coefficients: Floats, members: Sequence[int], of: int) -> tuple[float, ...]:
+    """The coefficients of some members as those of all, of which the others add nothing.
+
+    >>> spread(np.array([9.0, 1.0, 2.0, 6.0]), [1], 2)
+    (9.0, 0.0, 1.0, 0.0, 2.0, 0.0, 6.0)
+    """
+    slopes = np.zeros((len(POWERS), of))
+    slopes[:, members] = coefficients[1:].reshape(len(POWERS), -1)
+    return (float(coefficients[0]), *slopes.ravel().tolist())
+
+
 def scored(coefficients: Floats, ranks: Floats) -> Floats:
     """The log-odds that the coefficients give each row, added up in the order in which events are placed.
 

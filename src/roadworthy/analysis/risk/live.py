@@ -3,7 +3,7 @@
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> one = np.ones((1, 1, 1))
 >>> known = Known(None, one, 10.0 * one[0], 8.0 * one, 6.0 * one, 1.0 * one)  # type: ignore[arg-type]
->>> {name: float(value[0, 0, 0]) for name, value in live(accuracy_tree(), known, 3, lambda bins: known)}
+>>> {name: float(value[0, 0, 0]) for name, value in live(accuracy_tree(), known, lambda detected: known)}
 {'p_shift': 0.2, 'accuracy_clean': 0.75, 'accuracy_shifted': 0.5}
 """
 
@@ -21,16 +21,16 @@ from roadworthy.analysis.risk.tree import Tree
 Floats = NDArray[np.float64]
 
 
-def live(tree: Tree, whole: Known, cut: int, part_of: Callable[[slice], Known]) -> Iterator[tuple[str, Floats]]:
+def live(tree: Tree, whole: Known, part_of: Callable[[bool], Known]) -> Iterator[tuple[str, Floats]]:
     """Names and values; what cannot happen has probability 0.
 
-    Events from the bin `cut` on are detected; `part_of` says what is known of the events of some bins, before anything moved it.
+    `part_of` says what is known of the events for which an alarm was raised, or none, before anything moved it.
     """
     wanted = set(tree.parameters) & set(LIVE_PARAMETERS)
     parts = {"": whole}
     if wanted - {"p_shift", "accuracy_clean", "accuracy_shifted"}:
-        for name, bins in (("_detected", slice(cut, None)), ("_undetected", slice(0, cut))):
-            part = part_of(bins)
+        for name, detected in (("_detected", True), ("_undetected", False)):
+            part = part_of(detected)
             parts[name] = part if whole.way is None else whole.way(part)
     if "p_shift" in wanted:
         yield "p_shift", share_of(whole.shifted, whole.total)

@@ -47,6 +47,8 @@ class Placing:
     references: tuple[tuple[float, ...], ...]
     reach: tuple[tuple[float, float], ...]
     gaps: tuple[bool, ...]
+    alarm: tuple[int, float] | None = None
+    """Which supervisor's alarms are told apart, and the threshold above which it raises one."""
 
     def many(self, given: Sequence[Floats] | Floats, *, whole: bool = False) -> Cells:
         """The cell of each event, from a row of scores, finite or NaN, for each supervisor; `whole` where none is NaN."""
@@ -56,7 +58,7 @@ class Placing:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _whole(self, scores: Floats) -> Cells:
-        return self._binned(self._scored(scores))
+        return self._binned(self._scored(scores), scores)
 
     def _some(self, scores: Floats) -> Cells:
         gone = np.isnan(scores)
@@ -67,7 +69,7 @@ class Placing:
         known, rest = scores[:, whole], np.flatnonzero(~whole)
         lacking = scores[:, rest]
         cells[whole] = self._whole(known)
-        cells[rest] = self._binned(self._completed(lacking))
+        cells[rest] = self._binned(self._completed(lacking), lacking)
         cells[rest[self.unlike(gone[:, rest])]] = NOWHERE
         return cells
 
@@ -82,8 +84,14 @@ class Placing:
             at = 2 * at + (values[at] == score)
             a, b, c = a + first[at], b + second[at], c + third[at]
             outside = outside or score < low or score > high
-        place = bisect_right(shift, a) * (len(clean) + 1) + bisect_right(clean, b)
-        return 2 * (place * (len(shifted) + 1) + bisect_right(shifted, c)) + outside
+        if self.alarm is None:
+            place = bisect_right(shift, a) * (len(clean) + 1) + bisect_right(clean, b)
+            return 2 * (place * (len(shifted) + 1) + bisect_right(shifted, c)) + outside
+        which, threshold = self.alarm
+        raised = not scores[which] <= threshold
+        place = bisect_right(shift, a) * 2 * (len(clean) + 1) + bisect_right(clean, b) + raised * (len(clean) + 1)
+        rest = bisect_right(shifted, c) + raised * (len(shifted) + 1)
+        return 2 * (place * 2 * (len(shifted) + 1) + rest) + outside
 
     @cached_property
     def _tables(self) -> list[tuple[Floats, list[Floats]]]:
@@ -180,14 +188,20 @@ class Placing:
                 totals[:, k] += model.terms(j, len(scores), table[:, j])
         return totals
 
-    def _binned(self, totals: Floats) -> Cells:
+    def _binned(self, totals: Floats, scores: Floats) -> Cells:
         edges, _, _ = self._columns
         *summed, outside = totals.T.copy()
         bins = [_reached(total, some) for total, some in zip(summed, edges, strict=True)]
         place: Cells = bins[0].astype(np.int16)
+        times, raised = 1, None
+        if self.alarm is not None:
+            which, threshold = self.alarm
+            times, raised = 2, ~(scores[which] <= threshold)
         for more, some in zip(bins[1:], edges[1:], strict=True):
-            place *= len(some) + 1
+            place *= times * (len(some) + 1)
             place += more
+            if raised is not None:
+                place += raised * np.int16(len(some) + 1)
         place *= 2
         place += outside > 0.0
         return place

@@ -40,6 +40,20 @@ LIVE_PARAMETERS = (
 """What a monitor knows by itself; a tree's other parameters must be given as numbers or counts."""
 
 
+def of_alarms(parameter: str) -> bool:
+    """Whether a parameter of a tree says what an alarm does.
+
+    >>> [name for name in LIVE_PARAMETERS if not of_alarms(name)]
+    ['p_shift', 'accuracy_clean', 'accuracy_shifted']
+    """
+    return parameter in ("tpr", "tnr") or parameter.endswith(("_detected", "_undetected"))
+
+
+def asks_for_alarms(tree: Tree) -> bool:
+    """Whether what a case costs depends on whether an alarm was raised for it."""
+    return any(of_alarms(name) for name in tree.parameters if name in LIVE_PARAMETERS)
+
+
 def refuse_live_constants(names: Iterable[str], *, but: Collection[str] = ()) -> None:
     """Refuse a constant that carries the name of what is counted: it would mean one thing before release and another in use.
 

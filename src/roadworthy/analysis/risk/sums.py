@@ -37,12 +37,32 @@ class Window:
         inner = folded[..., 0] + self._outside
         self.clean, self.shifted = inner @ np.ones(inner.shape[3]), inner.sum(axis=2)
         self.by_shift = self.clean @ np.ones(inner.shape[2])
+        self._calibration = calibration
 
     @cached_property
     def outside(self) -> Floats:
         """Events with a score that no calibration row had."""
         found: Floats = self._outside.reshape(len(self.n), -1).sum(axis=1)
         return found
+
+    def part(self, cut: int, *, detected: bool) -> Window:
+        """The events for which an alarm was raised, or for which none was.
+
+        The alarm is the deployed supervisor's, where one is known; else that of the shift score, from the bin `cut` on.
+        """
+        some, calibration = copy(self), self._calibration
+        if calibration.deployed is None:
+            bins = np.arange(self.by_shift.shape[1]) >= cut
+            on = (bins == detected).astype(np.float64)
+            some.clean, some.shifted = self.clean * on[:, None], self.shifted * on[:, None]
+        else:
+            clean, shifted = (
+                ((np.arange(m * 2) >= m) == detected).astype(np.float64)
+                for m in (calibration.right_clean.bins, calibration.right_shifted.bins)
+            )
+            some.clean, some.shifted = self.clean * clean, self.shifted * shifted
+        some.by_shift = some.clean @ np.ones(some.clean.shape[2])
+        return some
 
     def only(self, on: Places) -> Window:
         """Some of the windows."""

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.against_truth import Told
+from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.prototypes import refuse_live_constants
 from roadworthy.analysis.risk.rates import (
@@ -68,9 +69,7 @@ class Teller:
     @cached_property
     def parameters(self) -> dict[str, float]:
         """What calibration counted: detection rates and accuracies, every kind of shift with the same weight."""
-        table = self.estimator.calibration.folded(self.estimator.calibration.table).sum(axis=(3, 4, 5))
-        sides = table[:, :, : self.cut].sum(axis=2), table[:, :, self.cut :].sum(axis=2)
-        counts = np.stack(sides, axis=2).astype(np.float64)
+        counts = rows_by_alarm(self.estimator.calibration)
         shares = counts / counts.sum(axis=(1, 2), keepdims=True)
         clean, shifted = shares[0], shares[1:].mean(axis=0)
         found = {"tpr": float(shifted[:, 1].sum()), "tnr": float(clean[:, 0].sum())}

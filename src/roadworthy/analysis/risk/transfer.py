@@ -326,28 +326,25 @@ class Estimator:
         doubted = None if swing is None else swing.doubted
         return known.moved(sway, doubted, lambda part: self._elsewhere(part, rates, swing))
 
-    def _right_if(self, window: Window, bins: slice = slice(None)) -> tuple[Floats, Floats]:
+    def _right_if(self, window: Window) -> tuple[Floats, Floats]:
         """By draw, window and bin: events that are right if they are clean, and if they are shifted."""
-        if_clean = np.matmul(window.clean[:, bins], self.draws.right_clean.T).transpose(2, 0, 1)
-        return if_clean, np.matmul(window.shifted[:, bins], self.draws.right_shifted.T).transpose(2, 0, 1)
+        if_clean = np.matmul(window.clean, self.draws.right_clean.T).transpose(2, 0, 1)
+        return if_clean, np.matmul(window.shifted, self.draws.right_shifted.T).transpose(2, 0, 1)
 
-    def _known(self, window: Window, clean_share: Floats, bins: slice = slice(None)) -> Known:
+    def _known(self, window: Window, share: Floats) -> Known:
         """How many of a window's events are clean, and right, by draw and rate."""
-        share = clean_share[:, bins]
-        if_clean, if_shifted = self._right_if(window, bins)
+        if_clean, if_shifted = self._right_if(window)
         right_shifted = if_shifted.sum(axis=2, keepdims=True) - np.matmul(if_shifted, share)
-        by_shift = window.by_shift[:, bins]
-        clean = np.matmul(by_shift, share)
-        return Known(
-            window, clean_share, by_shift.sum(axis=1)[:, None], clean, np.matmul(if_clean, share), right_shifted
-        )
+        clean, events = np.matmul(window.by_shift, share), window.by_shift.sum(axis=1)[:, None]
+        return Known(window, share, events, clean, np.matmul(if_clean, share), right_shifted)
 
     def _risk(self, known: Known) -> Floats:
         """The tree's expected cost; where a case costs what its answer does, right answers are all that is counted."""
         if self._answers is not None:
             right, wrong = self._answers
             return np.asarray(known.right * ((right - wrong) / known.total) + wrong)
-        seen = live(self.tree, known, self.separation.cut, lambda b: self._known(known.window, known.clean_share, b))
+        cut = self.separation.cut
+        seen = live(self.tree, known, lambda on: self._known(known.window.part(cut, detected=on), known.clean_share))
         given = {**self.constants, **dict(seen)}
         result = np.asarray(expectation(self.tree, {name: given[name] for name in self.tree.parameters}))
         return np.broadcast_to(result, known.clean.shape)

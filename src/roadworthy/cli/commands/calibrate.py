@@ -50,6 +50,11 @@ def calibrate(
     ] = None,
     unit: Annotated[str | None, typer.Option(help='What costs are counted in: "EUR per patient".')] = None,
     tree: Annotated[Path | None, typer.Option(help="A YAML file with an event tree, instead of --cost.")] = None,
+    detector: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The score whose alarms call a person, where a cost depends on one."),
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="The score above which it raises an alarm.")] = None,
     tolerable: Annotated[
         float | None, typer.Option(help="The cost of an event above which to raise the alarm.")
     ] = None,
@@ -84,6 +89,7 @@ def calibrate(
     scores of one or several supervisors.
     """
     from roadworthy.analysis.risk.tolerating import nobody_said, refuse_out_of_reach
+    from roadworthy.cli.alarms_at_work import alarms_at_work, whose
     from roadworthy.cli.cautions import notes_of, refuse_unreachable, warnings_of
     from roadworthy.cli.learnt import chosen_tree, learnt
     from roadworthy.cli.options import refuse_no_folder, refuse_own_input, refuse_unlike_a_count
@@ -130,14 +136,16 @@ def calibrate(
     _refuse_without_shift(table)
     if group_events is not None:
         _refuse_without_groups(table)
+    alarms = alarms_at_work(table, tree_used, detector, threshold)
     rate, rate_from = _events_per_day(table) if events_per_day is None else (events_per_day, None)
     rows = LabelledRows(table.columns, table.kind, table.correct, table.group, table.time)
     with showing.shown(quiet=json) as progress:
         try:
             progress.stage("learning how shift looks", 0)
-            calibration = rows.calibrated()
+            calibration = rows.calibrated(deployed=alarms)
             limit = tolerated(calibration, tree_used, constants) if tolerable is None else tolerable
-            chosen = [nobody_said(limit, tree_used.unit)] if tolerable is None else []
+            chosen = whose(tree_used, alarms)
+            chosen += [nobody_said(limit, tree_used.unit)] if tolerable is None else []
             swapped = [said for said in (outcomes_reversed(table), costs_reversed(tree_used)) if said]
             progress.stage("leaving out one kind after the other", 0)
             coverage = left_out(rows)
@@ -163,7 +171,7 @@ def calibrate(
             raise DataError(f"{scores.name}: {error}") from error
     bundle.save(target)
     kinds = learnt(calibration, table.kind, table.correct, table.group)
-    notes = notes_of(table, bundle, chosen_limit=tolerable is None, rate_from=rate_from)
+    notes = whose(tree_used, alarms) + notes_of(table, bundle, chosen_limit=tolerable is None, rate_from=rate_from)
     if before not in (None, bundle.id):
         notes.append(
             f"the bundle {before} that was there is replaced. The state of a service belongs to the bundle it began with: begin "
