@@ -67,4 +67,6 @@ def test_where_every_class_has_its_own_threshold_the_monitor_says_whose_alarms_i
     done = run(user, SMALL, *FAIL_SAFE, ("rate: 0.2}", "rate: 0.2, per_class: true}"))
     bundle = bundle_of(done)
     assert bundle.calibration.deployed is None
-    assert any(note.startswith("whether an alarm calls a person depends on the class") for note in bundle.made["notes"])
+    assert any(
+        note.startswith("no supervisor has one threshold for answers of every class") for note in bundle.made["notes"]
+    )

@@ -256,6 +256,4 @@ def _whose(plan: Plan, alarms: Deployed | None) -> list[str]:
         return []
     if alarms is not None:
         return [alarms_in_words(alarms)]
-    return [
-        f"whether an alarm calls a person depends on the class of the answer, which events do not say: {TAKEN_TO_BE}"
-    ]
+    return [f"no supervisor has one threshold for answers of every class, and events do not say theirs: {TAKEN_TO_BE}"]
