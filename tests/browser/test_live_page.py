@@ -24,6 +24,7 @@ from live_pages import (
 )
 
 import roadworthy.web
+from roadworthy.analysis.risk.amounts import amount
 
 pytestmark = pytest.mark.browser
 
@@ -216,6 +217,38 @@ def test_no_chance_is_told_more_exactly_than_it_is_known(browser, bundle_path, t
             *("<0.01%", "0.1%", "62%", "99.9%", "99.97%", ">99.99%")
         ]
         page.context.close()
+
+
+def test_costs_are_written_as_commands_write_them_and_places_of_an_axis_differ(browser):
+    page = browser.new_page()
+    page.add_script_tag(path=Path(roadworthy.web.__file__).parent / "assets" / "numbers.js")
+    sizes = (
+        0.0,
+        1e-9,
+        0.0000123,
+        0.0006,
+        0.00129,
+        0.0099,
+        0.0125,
+        0.0625,
+        0.4242,
+        2.5,
+        9.9996,
+        12.25,
+        100.5,
+        1925.4,
+        1e6,
+    )
+    costs = [*sizes, *(-size for size in sizes[2:])]
+    assert page.evaluate("(costs) => costs.map(numbers.amount)", costs) == [amount(cost) for cost in costs]
+    for places, step, wanted in (
+        ([0.0, 0.00025, 0.0005], 0.00025, ["0.00000", "0.00025", "0.00050"]),
+        ([0.1, 0.2, 0.30000000000000004], 0.1, ["0.1", "0.2", "0.3"]),
+        ([1000, 1000.5, 1001], 0.5, ["1,000.0", "1,000.5", "1,001.0"]),
+        ([0, 500, 1000], 500, ["0", "500", "1,000"]),
+    ):
+        assert page.evaluate("([places, step]) => numbers.ticks(places, step)", [places, step]) == wanted
+    page.close()
 
 
 def test_a_stream_that_is_late_is_not_called_tolerable_and_an_event_ahead_holds_no_chart(

@@ -2,7 +2,7 @@
 // The three charts, drawn with uPlot: what the alarm watches, the risk and the accuracy, over the time of events.
 const charts = (() => {
   const { $, put, made } = elements;
-  const { gaps, logit, percent, point, chance, threshold, amount, when, since1970, zone, between, spread } = numbers;
+  const { gaps, logit, percent, point, chance, threshold, amount, ticks, when, since1970, zone, between, spread } = numbers;
   const EDGE = 7.2; // log-odds beyond are drawn at the edge: chances of 0.1% and 99.9%
   const clipped = (v) => v == null ? null : Math.max(-EDGE, Math.min(EDGE, v));
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--rw-${name}`).trim();
@@ -215,14 +215,14 @@ const charts = (() => {
     const forecast = bundle.forecast || {};
     const second = make("figure-risk", "risk", ["risk", "risk_high", "risk_low"], {
       range: (u, low, high) => spread([low, high, bundle.tolerable, forecast.low, forecast.high], 0),
-      series: [line(), hidden, hidden], bands: band, values: (u, v) => v.map(amount),
+      series: [line(), hidden, hidden], bands: band, values: (u, v, axis, space, step) => ticks(v, step),
       under: (u) => hatched(u, forecast.low, forecast.high), over: (u) => { level(u, bundle.tolerable, "ink"); whiskers(u); marks(u); },
     });
     caption(second, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ...(bundle.tolerable == null ? [] : [["limit", `tolerable: ${amount(bundle.tolerable)}`]]),
       ...(bundle.forecast ? [["forecast", "forecast before release"]] : []), ...ends]);
     const third = make("figure-accuracy", "accuracy", ["accuracy", "accuracy_high", "accuracy_low"], {
       range: (u, low, high) => spread([low, high, ...labels.filter((l) => within(l.time, shownTimes())).flatMap((l) => [l.low, l.high])], 0, 1),
-      series: [line(), hidden, hidden], bands: band, values: (u, v) => v.map((x) => percent(x, 0)),
+      series: [line(), hidden, hidden], bands: band, values: (u, v, axis, space, step) => ticks(v.map((x) => 100 * x), 100 * step).map((x) => `${x}%`),
       under: () => {}, over: (u) => { whiskers(u); dots(u); marks(u); },
     });
     caption(third, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ["dot", "labelled afterwards, with interval"], ...ends]);

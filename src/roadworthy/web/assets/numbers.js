@@ -15,10 +15,24 @@ const numbers = (() => {
     const p = 100 * share(logOdds);
     return p < 0.01 ? "<0.01%" : p > 99.99 ? ">99.99%" : p.toFixed(p >= 1 && p <= 99 ? 0 : 2).replace(/(\.\d)0$/, "$1") + "%";
   };
+  // So many decimals, thousands apart. What lies halfway goes to the even digit, as it does in the terminal.
+  const fixed = (v, digits) => {
+    const scaled = v * 10 ** digits, below = Math.floor(scaled);
+    const halfway = Number.isInteger(v * 2 ** (digits + 1)) && scaled - below === 0.5;
+    const [units, ...rest] = (halfway ? (below + Math.abs(below % 2)) / 10 ** digits : v).toFixed(digits).split(".");
+    return [units.replace(/\B(?=(\d{3})+$)/g, ","), ...rest].join(".");
+  };
+  // A cost as commands print it (`amount` in Python): in three or more digits, in two where it is tiny, so that no cost reads as another.
   const amount = (v) => {
     if (v == null) return "–";
-    const size = Math.abs(v), digits = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size === 0 ? 0 : 3;
-    return v.toLocaleString("en-GB", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+    const size = Math.abs(v);
+    return fixed(v, size >= 100 ? 0 : size >= 10 ? 1 : size < 1e-6 || size >= 0.00995 ? 3 : 1 - Math.floor(Math.log10(size)));
+  };
+  // Places of an axis, with as many decimals as tell each from the next.
+  const ticks = (places, step) => {
+    let digits = 0;
+    while (digits < 12 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6) digits += 1;
+    return places.map((v) => fixed(v, digits));
   };
   const whole = (v) => v == null ? "–" : Math.round(v).toLocaleString("en-GB");
   const since1970 = (t) => Math.abs(t) >= 1e8; // other times count from the start of something
@@ -55,5 +69,5 @@ const numbers = (() => {
       return beside > 0 && d > usual * beside ? [i] : [];
     });
   }
-  return { gaps, logit, percent, point, chance, threshold, amount, whole, when, utc, clock, iso, zone, since1970, between, spread };
+  return { gaps, logit, percent, point, chance, threshold, amount, ticks, whole, when, utc, clock, iso, zone, since1970, between, spread };
 })();
