@@ -4,6 +4,9 @@
   const { $, put, made } = elements;
   const { percent, point, chance, amount, whole, when, utc, clock, iso, between } = numbers;
   const POLL_MS = 1000, UNSEEN_MS = 10000, KEPT = 5000;
+  // A service that hangs takes a question and never answers; one that is busy does within a second or two. The whole history takes
+  // longer on a slow line.
+  const ANSWER_MS = 5000, HISTORY_MS = 30000;
 
   let bundle = null, upto = -1, readings = [], alarms = [], labels = [], failures = 0, last = null, asking = null, said = "";
   let token = sessionStorage.getItem("token") || "";
@@ -14,8 +17,8 @@
     history.replaceState(null, "", location.pathname);
   }
 
-  async function ask(path) {
-    const answer = await fetch(path, { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: "no-store" });
+  async function ask(path, patience = ANSWER_MS) {
+    const answer = await fetch(path, { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: "no-store", signal: AbortSignal.timeout(patience) });
     if (answer.status === 401) { needToken(); throw new Error("token"); }
     if (!answer.ok) throw new Error(`${path} answered ${answer.status}`);
     return answer.json();
@@ -212,7 +215,7 @@
         showBundle();
         charts.build(bundle);
       }
-      const live = await ask(`/v1/live?after_event=${upto}`);
+      const live = await ask(`/v1/live?after_event=${upto}`, last == null ? HISTORY_MS : ANSWER_MS);
       if (live.bundle !== bundle.id) { bundle = null; upto = -1; readings = []; return; }
       // Asked for by the number of their event: one whose clock is ahead is drawn there, and does not hold up the others.
       readings = readings.concat(live.history).slice(-KEPT);
