@@ -356,6 +356,7 @@ class Counting:
         state = self.monitor.state
         return {
             "bundle": self.bundle.id,
+            "replica": self.ledger.replica,
             "total": {**state.taken._asdict(), "labels": int(state.labels.counts.sum())},
             "alarm": self.monitor.alarm,
             "alarm_by_labels": self.monitor.alarm_by_labels,

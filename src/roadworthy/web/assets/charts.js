@@ -249,7 +249,10 @@ const charts = (() => {
   }
 
   return {
-    build: (of) => { bundle = of; build(); },
+    build: (of) => { // a part that was chosen is one of its own stream
+      if (of !== bundle) { bundle = of; setZoom(null); }
+      build();
+    },
     show: (said) => { ({ readings, alarms, labels } = said); fill(); },
     setSpan: (seconds) => { span = seconds; setZoom(null); },
   };

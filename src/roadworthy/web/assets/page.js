@@ -8,7 +8,7 @@
   // longer on a slow line.
   const ANSWER_MS = 5000, HISTORY_MS = 30000;
 
-  let bundle = null, upto = -1, readings = [], alarms = [], labels = [], failures = 0, last = null, asking = null, said = "";
+  let bundle = null, replica = null, upto = -1, readings = [], alarms = [], labels = [], failures = 0, last = null, asking = null, said = "";
   let token = sessionStorage.getItem("token") || "";
   const given = /[#&]token=([^&]+)/.exec(location.hash);
   if (given) {
@@ -215,8 +215,9 @@
         showBundle();
         charts.build(bundle);
       }
-      const live = await ask(`/v1/live?after_event=${upto}`, last == null ? HISTORY_MS : ANSWER_MS);
-      if (live.bundle !== bundle.id) { bundle = null; upto = -1; readings = []; return; }
+      const live = await ask(`/v1/live?after_event=${upto}`, replica == null ? HISTORY_MS : ANSWER_MS);
+      replica ??= live.replica;
+      if (live.bundle !== bundle.id || live.replica !== replica) { bundle = replica = null; upto = -1; readings = []; return; } // another stream
       // Asked for by the number of their event: one whose clock is ahead is drawn there, and does not hold up the others.
       readings = readings.concat(live.history).slice(-KEPT);
       upto = live.history.reduce((most, r) => Math.max(most, r.event), upto);
