@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+import re
+import resource
 import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 from live_pages import await_feed, await_text, await_that, await_verdict, monitored, opened
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 pytestmark = pytest.mark.browser
+
+UNWRITTEN = "the state cannot be written"
+
+
+@contextmanager
+def no_space(service: monitored.Service) -> Iterator[str]:
+    """The disk of a service is full; what a post of many events is answered."""
+    pid = service.process.pid
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, hard))
+    reply = service.post(monitored.events(100, first=5000, shifted=0.9))
+    assert reply.status in (503, 507), reply.body
+    yield reply.json["error"]
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+
+
+def reason(page: Page) -> str:
+    return page.locator("#reason").inner_text()
+
+
+def opacity(page: Page) -> float:
+    return float(page.locator(".facts").evaluate("e => getComputedStyle(e).opacity"))
 
 
 def test_a_service_that_hangs_is_not_called_tolerable(browser, bundle_path, tmp_path):
@@ -22,6 +53,60 @@ def test_a_service_that_hangs_is_not_called_tolerable(browser, bundle_path, tmp_
         service.process.send_signal(signal.SIGCONT)
         await_verdict(page, "Tolerable")
         await_feed(page, "live")
+        page.context.close()
+
+
+@pytest.mark.parametrize("size", ["desk", "phone"])
+def test_while_nothing_can_be_written_nothing_is_called_tolerable(browser, bundle_path, tmp_path, size):
+    with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
+        service.post(monitored.events(300, start=time.time() - 900.0))
+        page, _ = opened(browser, service.address, size)
+        await_verdict(page, "Tolerable")
+        risk = page.locator("#risk").inner_text()
+        with no_space(service) as error:
+            await_verdict(page, f"Cannot tell: {UNWRITTEN}")
+            assert page.title().startswith(f"Cannot tell: {UNWRITTEN}")
+            assert error in reason(page) and reason(page).endswith("of the events before: Tolerable.")
+            assert page.locator("#risk").inner_text() == risk and opacity(page) < 1, "figures of before"
+            assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+            # Who counts may wait for the disk so long that no figures come: the service itself still answers.
+            page.route("**/v1/live*", lambda route: route.abort())
+            await_verdict(page, "Cannot tell")
+            assert reason(page).startswith(f"The service says: {UNWRITTEN}.")
+            page.unroute("**/v1/live*")
+            await_verdict(page, f"Cannot tell: {UNWRITTEN}")
+        service.post(monitored.events(20, first=300, start=time.time() - 900.0))
+        await_verdict(page, "Tolerable")
+        assert opacity(page) == 1
+        page.context.close()
+
+
+def test_an_alarm_stays_one_while_nothing_can_be_written(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
+        service.post(monitored.events(400) + monitored.events(200, first=400, shifted=0.9))
+        page, _ = opened(browser, service.address, "desk")
+        await_verdict(page, "Alarm")
+        with no_space(service) as error:
+            await_verdict(page, f"Alarm, and {UNWRITTEN}")
+            assert page.title().startswith("(!) Alarm") and reason(page).startswith("Since ") and error in reason(page)
+        page.context.close()
+
+
+def test_events_that_are_refused_are_told_beside_an_alarm_by_labels(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
+        now = time.time()
+        service.post(monitored.events(400, start=now - 900.0))
+        service.post([{"id": f"e{i}", "correct": i % 2 == 0} for i in range(300, 400)], path="/v1/labels")
+        service.post([{**e, "scores": {}} for e in monitored.events(100, first=400, start=now - 900.0)])
+        page, troubles = opened(browser, service.address, "desk")
+        await_verdict(page, "Alarm")
+        assert service.post(monitored.events(200, first=600, start=now - 90_000.0)).json["late"] == 200
+        await_verdict(page, "Alarm, and most events are refused")
+        assert page.title().startswith("(!) Alarm, and most events are refused")
+        assert "By the scores nobody can tell now: 200 of the last 200 events were refused as late" in reason(page)
+        window = page.locator("#windows tbody tr").first
+        assert re.search(r"watched\)\s+0\s", window.inner_text()) and "cannot tell" in window.inner_text()
+        assert troubles == []
         page.context.close()
 
 

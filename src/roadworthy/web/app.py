@@ -283,8 +283,9 @@ class App:
         return 200, b"application/octet-stream", await self._keeper.ask(lambda counting: counting.monitor.to_bytes())
 
     async def _live(self, request: Request, receive: Receive) -> Answer:
-        since = _since(request)
-        return _json(await self._keeper.ask(lambda counting: counting.live(**since)))
+        since, keeper = _since(request), self._keeper
+        said = await keeper.ask(lambda counting: counting.live(**since))
+        return _json({**said, "trouble": keeper.trouble})
 
     async def _metrics(self, request: Request, receive: Receive) -> Answer:
         text = await self._keeper.ask(

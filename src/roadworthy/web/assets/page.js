@@ -5,8 +5,8 @@
   const { percent, point, chance, amount, whole, when, utc, clock, iso, between } = numbers;
   const POLL_MS = 1000, UNSEEN_MS = 10000, KEPT = 5000;
   // A service that hangs takes a question and never answers; one that is busy does within a second or two. The whole history takes
-  // longer on a slow line.
-  const ANSWER_MS = 5000, HISTORY_MS = 30000;
+  // longer on a slow line, and how it is doing it says at once.
+  const ANSWER_MS = 5000, HISTORY_MS = 30000, HEALTH_MS = 1000;
 
   let bundle = null, replica = null, upto = -1, readings = [], alarms = [], labels = [], failures = 0, last = null, asking = null, said = "";
   let token = sessionStorage.getItem("token") || "";
@@ -22,6 +22,14 @@
     if (answer.status === 401) { needToken(); throw new Error("token"); }
     if (!answer.ok) throw new Error(`${path} answered ${answer.status}`);
     return answer.json();
+  }
+
+  // What the service says of itself, while nobody answers who counts: he may wait for a file that another process has locked.
+  async function ownTrouble() {
+    try {
+      const answer = await fetch("/health", { cache: "no-store", signal: AbortSignal.timeout(HEALTH_MS) });
+      return answer.status === 503 ? (await answer.json()).status : "";
+    } catch { return ""; }
   }
 
   function needToken() {
@@ -56,34 +64,50 @@
 
   const notYet = (w) => bundle.alarm && w.wanted && w.n + w.unscored < w.wanted ? ` No alarm rings before ${whole(w.wanted)} events have come; so far there are ${whole(w.n + w.unscored)}.` : "";
 
+  // What is said large, and why: kind, mark, words, reason.
+  function judged(live, w, { told, labelled, proven }) {
+    const limit = amount(bundle.tolerable), a = labelled && labelled.audited;
+    const byLabels = a ? `By ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""} the risk${labelled === w ? "" : ` (window: ${labelled.label})`} is ${amount(a.risk)} (${between(a.risk_low, a.risk_high, amount)}) ${bundle.unit}; ${limit} is tolerable.` : "";
+    const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : w.cannot_tell ? ` By the scores nobody can tell now: ${w.cannot_tell}.` : "";
+    if (!live.total.accepted && (live.total.unscored || live.mostly_refused)) {
+      return ["unknown", "?", "Cannot tell", w.cannot_tell ? `Because ${w.cannot_tell}.` : `None of ${whole(live.total.unscored)} events says anything.`];
+    } else if (!live.total.accepted) {
+      return ["waiting", "…", "Waiting for events", ""];
+    } else if (live.alarm) {
+      return ["alarm", "!", "Alarm", sinceWhen() + (proven ? byLabels + scoresSay + whatEndsIt(live)
+        : live.alarm_by_labels ? labelsSaid() + (told ? ` By the scores alone it would be ${amount(w.risk)} now.` : scoresSay) + whatEndsIt(live)
+        : w.cannot_tell ? `Now nobody can tell: ${w.cannot_tell}.` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`)];
+    } else if (proven) {
+      return ["unknown", "!", "Above the limit, by labels", byLabels + scoresSay];
+    } else if (w.cannot_tell) {
+      return ["unknown", "?", "Cannot tell", `Because ${w.cannot_tell}.`];
+    } else if (bundle.tolerable == null) {
+      return ["unknown", "?", "No limit was given", "The bundle names no tolerable risk, so that no alarm is raised."];
+    } else if (a && a.risk > bundle.tolerable) {
+      return ["unknown", "?", "Above the limit by labels, not yet sure", byLabels + scoresSay];
+    } else if (w.risk > bundle.tolerable) {
+      return ["unknown", "?", "Above the limit, not yet sure", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable. The evidence does not suffice for an alarm.`];
+    } else {
+      return ["tolerable", "✓", "Tolerable", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.${notYet(w)}`];
+    }
+  }
+
+  // Events that come and are not counted may be of any kind: nothing is called tolerable then, and of what is sure it is said beside.
+  function showVerdict(live, w, found) {
+    const [kind, mark, verdict, reason] = judged(live, w, found), sure = mark === "!", beside = (words) => sure ? `${verdict}, and ${words}` : verdict;
+    $("#status").toggleAttribute("data-before", live.trouble !== "");
+    if (live.trouble === "") return status(kind, mark, live.mostly_refused ? beside("most events are refused") : verdict, reason);
+    const unwritten = "the state cannot be written", before = !live.total.accepted ? "" : ` What stands below is of the events before${sure ? "" : `: ${verdict}`}.`;
+    const answered = `What was posted last is not counted; the answer to it was “${live.trouble}”.${before}`;
+    if (sure) status(kind, mark, beside(unwritten), `${reason} ${answered}`);
+    else status("unknown", "?", `Cannot tell: ${unwritten}`, answered);
+  }
+
   function showNow(live) {
-    const w = live.windows.find((v) => v.window === bundle.watched) || {};
-    const percentage = percent(bundle.confidence, 0), limit = amount(bundle.tolerable);
+    const w = live.windows.find((v) => v.window === bundle.watched) || {}, percentage = percent(bundle.confidence, 0);
     const told = live.total.accepted > 0 && !w.cannot_tell, labelled = audit(live.windows, w), a = labelled && labelled.audited;
     const proven = a != null && bundle.tolerable != null && a.risk_low > bundle.tolerable;
-    const byLabels = a ? `By ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""} the risk${labelled === w ? "" : ` (window: ${labelled.label})`} is ${amount(a.risk)} (${between(a.risk_low, a.risk_high, amount)}) ${bundle.unit}; ${limit} is tolerable.` : "";
-    const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : "";
-    if (!live.total.accepted && (live.total.unscored || live.mostly_refused)) {
-      status("unknown", "?", "Cannot tell", w.cannot_tell ? `Because ${w.cannot_tell}.` : `None of ${whole(live.total.unscored)} events says anything.`);
-    } else if (!live.total.accepted) {
-      status("waiting", "…", "Waiting for events", "");
-    } else if (live.alarm) {
-      status("alarm", "!", "Alarm", sinceWhen() + (proven ? byLabels + scoresSay + whatEndsIt(live)
-        : live.alarm_by_labels ? labelsSaid() + (told ? ` By the scores alone it would be ${amount(w.risk)} now.` : "") + whatEndsIt(live)
-        : w.cannot_tell ? `Now nobody can tell: ${w.cannot_tell}.` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`));
-    } else if (proven) {
-      status("unknown", "!", "Above the limit, by labels", byLabels + scoresSay);
-    } else if (w.cannot_tell) {
-      status("unknown", "?", "Cannot tell", `Because ${w.cannot_tell}.`);
-    } else if (bundle.tolerable == null) {
-      status("unknown", "?", "No limit was given", "The bundle names no tolerable risk, so that no alarm is raised.");
-    } else if (a && a.risk > bundle.tolerable) {
-      status("unknown", "?", "Above the limit by labels, not yet sure", byLabels + scoresSay);
-    } else if (w.risk > bundle.tolerable) {
-      status("unknown", "?", "Above the limit, not yet sure", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable. The evidence does not suffice for an alarm.`);
-    } else {
-      status("tolerable", "✓", "Tolerable", `The risk is expected to be ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.${notYet(w)}`);
-    }
+    showVerdict(live, w, { told, labelled, proven });
     // What cannot be relied on is not shown: a figure is believed, whatever stands above it.
     const missing = live.total.accepted + live.total.unscored ? "cannot be told now" : "";
     const figure = (name, from, as, unit = "", source = "") => {
@@ -108,9 +132,10 @@
     const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead]].filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k} (not counted)`);
     if (t.unscored) aside.unshift(`${whole(t.unscored)} of them without a score`);
     put("#events-detail", [`${whole(w.n)} in the window, worth ${whole(w.effective_n)}`, ...aside].join("; "));
+    const any = t.accepted + t.unscored > 0 || live.mostly_refused; // before the first event there is nothing to tell
     rows("#windows tbody", live.windows, (v) => [
       [v.label + (v.window === bundle.watched ? " (watched)" : ""), ""], [whole(v.n), "num"], [whole(v.effective_n), "num"],
-      ...(v.cannot_tell || !v.n ? [["–", "num", v.n ? "cannot tell" : ""], ["–", "num"], ["–", "num"], ["–", "num"]] : [
+      ...(v.cannot_tell || !v.n ? [["–", "num", v.cannot_tell && any ? "cannot tell" : ""], ["–", "num"], ["–", "num"], ["–", "num"]] : [
         [point(v.accuracy), "num", between(v.accuracy_low, v.accuracy_high, point)], [amount(v.risk), "num", between(v.risk_low, v.risk_high, amount)],
         [chance(v.log_odds), "num"], [point(v.rate), "num", between(v.rate_low, v.rate_high, point)]]),
       ...(v.audited ? [[point(v.audited.accuracy), "num", between(v.audited.accuracy_low, v.audited.accuracy_high, point)],
@@ -196,13 +221,14 @@
   function feed(state, text, title = "") { $("#feed").dataset.state = state; $("#feed").title = title; put("#feed", text); }
 
   // What was said last is no longer what is: it stays to be read, and is not called tolerable any more.
-  function lost(error) {
+  async function lost(error) {
     failures += 1;
     feed("lost", last ? `no answer since ${clock(last)}` : `no answer (${error.message})`, last ? utc(last) : "");
     if (failures < 2) return;
     if ($("#status").dataset.status !== "lost") said = last ? $("#verdict").textContent : "";
-    status("lost", "?", "No answer", last ? `The service has not answered since ${when(last)}; whether anybody watches is not known from here. What stands below is what it said then: ${said}.`
-      : "The service has not answered yet; it is asked again.");
+    const trouble = await ownTrouble(), then = last ? ` What stands below is what it said then: ${said}.` : "";
+    if (trouble) return status("lost", "?", "Cannot tell", `The service says: ${trouble}. It has told no figures ${last ? `since ${when(last)}` : "yet"}.${then}`);
+    status("lost", "?", "No answer", last ? `The service has not answered since ${when(last)}; whether anybody watches is not known from here.${then}` : "The service has not answered yet; it is asked again.");
   }
 
   async function once() {
@@ -231,7 +257,7 @@
       last = Date.now() / 1000;
       feed("live", `live, ${clock(last)}`, utc(last));
     } catch (error) {
-      if (error.message !== "token") lost(error);
+      if (error.message !== "token") await lost(error);
     }
   }
 
