@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from live_pages import await_feed, await_text, await_that, await_verdict, monitored, opened
+from live_pages import await_feed, await_text, await_that, await_verdict, monitored, opened, verdict
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -127,4 +127,23 @@ def test_a_new_state_of_the_same_bundle_is_another_stream(browser, bundle_path, 
         shown = page.locator("#figure-risk .now")
         await_that(page, lambda: ": " in shown.inner_text())
         assert shown.inner_text().startswith("15 Nov 2023"), "of the new stream, which began a day later"
+        page.context.close()
+
+
+def test_how_old_the_newest_event_is_and_how_many_posts_were_refused_is_told(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
+        page, _ = opened(browser, service.address, "phone", timezone_id="UTC")
+        await_verdict(page, "Waiting for events")
+        for i in range(3):
+            assert service.post({"id": f"q{i}", "scores": {"knn_2": 1.0}}).status == 400
+        await_text(page, "#reason", "3 posts refused since the service started; the answers say why.")
+        service.post(monitored.events(301))
+        await_verdict(page, "Tolerable")
+        detail = page.locator("#events-detail")
+        assert "newest: 14 Nov 2023, 22:18:20 UTC" in detail.inner_text()
+        assert "3 posts refused since the service started" in detail.inner_text()
+        assert "The newest event is of 14 Nov 2023, 22:18:20 UTC: nothing is known of the time since." in reason(page)
+        service.post(monitored.events(1, first=400, start=time.time() - 405.0))
+        await_that(page, lambda: "newest event" not in reason(page))
+        assert verdict(page) == "Tolerable" and "newest: " in detail.inner_text()
         page.context.close()

@@ -285,7 +285,7 @@ class App:
     async def _live(self, request: Request, receive: Receive) -> Answer:
         since, keeper = _since(request), self._keeper
         said = await keeper.ask(lambda counting: counting.live(**since))
-        return _json({**said, "trouble": keeper.trouble})
+        return _json({**said, "posts_refused": keeper.refused, "trouble": keeper.trouble})
 
     async def _metrics(self, request: Request, receive: Receive) -> Answer:
         text = await self._keeper.ask(

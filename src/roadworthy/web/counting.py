@@ -357,6 +357,8 @@ class Counting:
         return {
             "bundle": self.bundle.id,
             "replica": self.ledger.replica,
+            "now": self.clock.now(),
+            "newest": views.plain(state.newest),
             "total": {**state.taken._asdict(), "labels": int(state.labels.counts.sum())},
             "alarm": self.monitor.alarm,
             "alarm_by_labels": self.monitor.alarm_by_labels,

@@ -2,11 +2,12 @@
 // The live page: asks the service once a second, writes numbers as text, and hands readings to the charts.
 (() => {
   const { $, put, made } = elements;
-  const { percent, point, chance, amount, whole, when, utc, clock, iso, between } = numbers;
+  const { percent, point, chance, amount, whole, when, utc, clock, iso, since1970, between } = numbers;
   const POLL_MS = 1000, UNSEEN_MS = 10000, KEPT = 5000;
   // A service that hangs takes a question and never answers; one that is busy does within a second or two. The whole history takes
   // longer on a slow line, and how it is doing it says at once.
   const ANSWER_MS = 5000, HISTORY_MS = 30000, HEALTH_MS = 1000;
+  const QUIET_S = 3600; // without an event, and longer than the whole window took: nothing is known of the time since
 
   let bundle = null, replica = null, upto = -1, readings = [], alarms = [], labels = [], failures = 0, last = null, asking = null, said = "";
   let token = sessionStorage.getItem("token") || "";
@@ -64,6 +65,9 @@
 
   const notYet = (w) => bundle.alarm && w.wanted && w.n + w.unscored < w.wanted ? ` No alarm rings before ${whole(w.wanted)} events have come; so far there are ${whole(w.n + w.unscored)}.` : "";
 
+  const refusedPosts = (live) => `${whole(live.posts_refused)} ${live.posts_refused === 1 ? "post" : "posts"} refused since the service started`;
+  const silent = (live, w) => live.newest != null && since1970(live.newest) && live.now - live.newest > Math.max(QUIET_S, w.end - w.start);
+
   // What is said large, and why: kind, mark, words, reason.
   function judged(live, w, { told, labelled, proven }) {
     const limit = amount(bundle.tolerable), a = labelled && labelled.audited;
@@ -72,7 +76,7 @@
     if (!live.total.accepted && (live.total.unscored || live.mostly_refused)) {
       return ["unknown", "?", "Cannot tell", w.cannot_tell ? `Because ${w.cannot_tell}.` : `None of ${whole(live.total.unscored)} events says anything.`];
     } else if (!live.total.accepted) {
-      return ["waiting", "…", "Waiting for events", ""];
+      return ["waiting", "…", "Waiting for events", live.posts_refused ? `${refusedPosts(live)}; the answers say why.` : ""];
     } else if (live.alarm) {
       return ["alarm", "!", "Alarm", sinceWhen() + (proven ? byLabels + scoresSay + whatEndsIt(live)
         : live.alarm_by_labels ? labelsSaid() + (told ? ` By the scores alone it would be ${amount(w.risk)} now.` : scoresSay) + whatEndsIt(live)
@@ -95,10 +99,11 @@
   // Events that come and are not counted may be of any kind: nothing is called tolerable then, and of what is sure it is said beside.
   function showVerdict(live, w, found) {
     const [kind, mark, verdict, reason] = judged(live, w, found), sure = mark === "!", beside = (words) => sure ? `${verdict}, and ${words}` : verdict;
+    const since = silent(live, w) ? ` The newest event is of ${when(live.newest)}: nothing is known of the time since.` : "";
     $("#status").toggleAttribute("data-before", live.trouble !== "");
-    if (live.trouble === "") return status(kind, mark, live.mostly_refused ? beside("most events are refused") : verdict, reason);
-    const unwritten = "the state cannot be written", before = !live.total.accepted ? "" : ` What stands below is of the events before${sure ? "" : `: ${verdict}`}.`;
-    const answered = `What was posted last is not counted; the answer to it was “${live.trouble}”.${before}`;
+    if (live.trouble === "") return status(kind, mark, live.mostly_refused ? beside("most events are refused") : verdict, live.mostly_refused ? reason : reason + since);
+    const unwritten = "the state cannot be written", before = live.newest == null ? "" : ` What stands below is of the events before${sure ? "" : `: ${verdict}`}.`;
+    const answered = `What was posted last is not counted; the answer to it was “${live.trouble}”.${before}${since}`;
     if (sure) status(kind, mark, beside(unwritten), `${reason} ${answered}`);
     else status("unknown", "?", `Cannot tell: ${unwritten}`, answered);
   }
@@ -131,6 +136,8 @@
     put("#events", whole(t.accepted + t.unscored)); // as events are numbered: those without a score, too
     const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead]].filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k} (not counted)`);
     if (t.unscored) aside.unshift(`${whole(t.unscored)} of them without a score`);
+    if (live.newest != null) aside.push(`newest: ${when(live.newest)}`);
+    if (live.posts_refused) aside.push(refusedPosts(live));
     put("#events-detail", [`${whole(w.n)} in the window, worth ${whole(w.effective_n)}`, ...aside].join("; "));
     const any = t.accepted + t.unscored > 0 || live.mostly_refused; // before the first event there is nothing to tell
     rows("#windows tbody", live.windows, (v) => [
