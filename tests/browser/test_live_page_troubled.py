@@ -101,8 +101,8 @@ def test_events_that_are_refused_are_told_beside_an_alarm_by_labels(browser, bun
         page, troubles = opened(browser, service.address, "desk")
         await_verdict(page, "Alarm")
         assert service.post(monitored.events(200, first=600, start=now - 90_000.0)).json["late"] == 200
-        await_verdict(page, "Alarm, and most events are refused")
-        assert page.title().startswith("(!) Alarm, and most events are refused")
+        await_verdict(page, "Alarm, and most events are not counted")
+        assert page.title().startswith("(!) Alarm, and most events are not counted")
         assert "By the scores nobody can tell now: 200 of the last 200 events were refused as late" in reason(page)
         window = page.locator("#windows tbody tr").first
         assert re.search(r"watched\)\s+0\s", window.inner_text()) and "cannot tell" in window.inner_text()

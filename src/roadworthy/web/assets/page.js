@@ -101,7 +101,7 @@
     const [kind, mark, verdict, reason] = judged(live, w, found), sure = mark === "!", beside = (words) => sure ? `${verdict}, and ${words}` : verdict;
     const since = silent(live, w) ? ` The newest event is of ${when(live.newest)}: nothing is known of the time since.` : "";
     $("#status").toggleAttribute("data-before", live.trouble !== "");
-    if (live.trouble === "") return status(kind, mark, live.mostly_refused ? beside("most events are refused") : verdict, live.mostly_refused ? reason : reason + since);
+    if (live.trouble === "") return status(kind, mark, live.mostly_refused ? beside("most events are not counted") : verdict, live.mostly_refused ? reason : reason + since);
     const unwritten = "the state cannot be written", before = live.newest == null ? "" : ` What stands below is of the events before${sure ? "" : `: ${verdict}`}.`;
     const answered = `What was posted last is not counted; the answer to it was “${live.trouble}”.${before}${since}`;
     if (sure) status(kind, mark, beside(unwritten), `${reason} ${answered}`);
