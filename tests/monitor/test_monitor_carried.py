@@ -141,6 +141,16 @@ def test_one_label_with_a_probability_that_cannot_be_is_noted_and_proves_nothing
             assert not any(note.startswith("labels say") for note in risk.notes)
 
 
+def test_labels_of_the_window_s_first_events_are_carried_on_whatever_their_probabilities(bundle):
+    monitor, rng = Monitor(bundle), np.random.default_rng(8)
+    monitor.update(Events(np.arange(200), np.arange(200.0), columns={"energy": rng.normal(size=200)}))
+    for i in range(40):
+        monitor.label(i, i % 2 == 0, 5e-324 if i == 0 else None, look=False)
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        audited = monitor.risk(200).audited
+    assert not audited.carried and 0.0 <= audited.accuracy_low <= audited.accuracy <= audited.accuracy_high <= 1.0
+
+
 def unnamed(monitor: Monitor, number: int) -> None:
     for _ in range(number):
         monitor.label(None, False, cell=-1, time=50.0, look=False)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from monitored import START, events
 
 from roadworthy.monitor import Bundle
+from roadworthy.statistics.proportion import wilson
 from roadworthy.web import views
 from roadworthy.web.batch import Label
 from roadworthy.web.counting import Counting
@@ -20,6 +22,21 @@ def counting_at(path, made: Bundle, **more) -> Counting:
 
 def batch(items: list[dict], made: Bundle):
     return Reader(made.calibration, subject=made.subject).read(json.dumps(items).encode(), now=START)
+
+
+@pytest.mark.parametrize("p", [1e-160, 5e-324])
+def test_a_label_with_a_probability_next_to_none_takes_the_page_from_nobody(made, tmp_path, p):
+    counting = counting_at(tmp_path / "s.sqlite", made)
+    counting.commit([batch(events(100), made)])
+    for i in range(3):
+        counting.commit([[Label(f"e{i}", i == 0, p if i == 0 else 0.5)]])
+        (dot,) = counting.live(after=0.0, after_event=-1)["labels"]
+        assert dot["n"] == i + 1 and dot["accuracy"] == 1.0 and 0.0 < dot["low"] < dot["high"] == 1.0
+        assert dot["low"] == pytest.approx(wilson(1.0, 1.0).low), "one label stands for all the others"
+    counting.ledger.close()
+    again = counting_at(tmp_path / "s.sqlite", made)
+    assert again.live(after=0.0, after_event=-1)["labels"] == [dot]
+    again.close()
 
 
 def test_labels_that_prove_an_intolerable_risk_are_told_as_an_alarm_once_and_after_a_restart_not_again(made, tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 
 from roadworthy.analysis.risk.sums import TINY
 from roadworthy.monitor.events import Floats
-from roadworthy.monitor.labels import LEAST, Audited, Corrected, Weighed, carried, difference, plausible
+from roadworthy.monitor.labels import LEAST, SMALLEST, Audited, Corrected, Weighed, carried, difference, plausible
 from roadworthy.monitor.prices import Prices
 from roadworthy.statistics.clusters import kish_size
 
@@ -178,7 +178,8 @@ def _on_to(
 def _reached(bins: np.ndarray, labelled: np.ndarray, probability: np.ndarray) -> np.ndarray:
     """How far labels speak for events that they were not drawn from: less where such are much rarer among those that were."""
     size = int(max(bins.max(initial=0), labelled.max(initial=0))) + 1
-    drawn = np.bincount(labelled[labelled >= 0], 1.0 / probability[labelled >= 0], minlength=size)
+    stands = 1.0 / np.maximum(probability, SMALLEST)
+    drawn = np.bincount(labelled[labelled >= 0], stands[labelled >= 0], minlength=size)
     here = np.bincount(bins[bins >= 0], minlength=size)
     alike = RARER * (drawn / max(drawn.sum(), TINY)) / np.maximum(here / max(here.sum(), 1), TINY)
     result: np.ndarray = np.where(bins >= 0, np.minimum(alike, 1.0)[np.maximum(bins, 0)], 0.0)

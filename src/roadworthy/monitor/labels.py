@@ -43,7 +43,7 @@ LEAST = 5
 """Labels within a window from which on it is corrected by its own; below, by the last ones."""
 BY_CHANCE = 4.0
 """Standard deviations by which labels stand for more events than there are before their probabilities are called wrong."""
-_SMALLEST = 1e-200
+SMALLEST = 1e-200
 """Below it a probability is taken as this, so that sums of what labels stand for stay finite."""
 _SALT = np.uint64(0x5851F42D4C957F2D)
 
@@ -332,7 +332,7 @@ def plausible(probability: Floats, events: int) -> tuple[Floats, float]:
     too_many = ratio > 1.0 + by_chance + 1e-9
     if not too_many and probability.min() * events >= 1.0 - 1e-9:
         return found, 1.0
-    stood = float((1.0 / np.maximum(probability, _SMALLEST)).sum()) / events
+    stood = float((1.0 / np.maximum(probability, SMALLEST)).sum()) / events
     return np.minimum(1.0, found * ratio) if too_many else found, stood
 
 

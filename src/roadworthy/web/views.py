@@ -152,7 +152,7 @@ def label_view(labels: Sequence[Weighed]) -> list[dict[str, Any]]:
     found = []
     for group in groups:
         time, _, correct, probability = group.T
-        weight = 1.0 / probability
+        weight = probability.min() / probability  # how they compare is all that counts, and squares stay finite
         share, effective = float(weight @ correct / weight.sum()), float(weight.sum() ** 2 / (weight @ weight))
         interval = wilson(share * effective, effective)
         found.append(
