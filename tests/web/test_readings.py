@@ -195,3 +195,28 @@ def test_the_history_reaches_the_last_event_of_a_post_that_was_answered(bundle_p
         found = service.get("/v1/history")
         assert found["counted"] == found["readings"][-1]["event"] == 3000 and found["looks_left_out"] == 0
         assert [r["event"] for r in found["readings"]] == list(range(20, 3001, 20))
+
+
+def test_a_point_that_cannot_be_told_has_no_figures(made):
+    monitor = monitor_of(made, 100)
+    monitor.update(Events([f"u{i}" for i in range(60)], START + 100.0 + np.arange(60), cells=[-1] * 60))
+    points = readings(monitor, 0, at_once=MOST)
+    untold = [point for point in points if point["cannot_tell"] is not None]
+    assert [point["event"] for point in untold] == [140, 160], "from a fifth without scores on"
+    assert all(point[name] is None for point in untold for name in views.FIGURES)
+    assert all(point["risk"] is not None for point in points if point not in untold)
+
+
+def test_who_goes_on_from_an_event_gets_every_reading(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        service.post(events(300))
+
+        def page(query: str) -> list[int]:
+            return [reading["event"] for reading in service.get(f"/v1/history?{query}")["readings"]]
+
+        found, looks = [0], list(range(20, 301, 20))
+        while events_of := page(f"after_event={found[-1]}&limit=4"):
+            found += events_of
+        assert found[1:] == looks == page("after_event=-1")
+        assert page(f"after={START + 99}&limit=2") == [120, 140]
+        assert page("limit=4") == looks[-4:], "who asks for no place in it gets the latest"

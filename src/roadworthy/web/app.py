@@ -6,7 +6,7 @@
 | ``POST /v1/labels`` | what somebody found out about events later |
 | ``POST /v1/label-queue`` | the events to label next (``?n=``), with the probabilities with which they were drawn |
 | ``GET /v1/risk`` | now, by window (``?window=``) |
-| ``GET /v1/history`` | readings (``?after=``, ``?after_event=``, ``?limit=``), or all time in spans of seconds (``?every=``) |
+| ``GET /v1/history`` | readings (``?after=``, ``?after_event=``: the oldest; ``?limit=``), or all time in spans of seconds (``?every=``) |
 | ``GET /v1/alarms`` | raised and cleared |
 | ``GET /v1/bundle``, ``/v1/state``, ``/v1/live`` | what it was calibrated on; the state for merging; what the page asks for |
 | ``GET /health``, ``/metrics``, ``/`` | for probes, for Prometheus, for people |
@@ -269,8 +269,9 @@ class App:
             spans = await self._keeper.ask(lambda counting: counting.monitor.history(every))
             return _json({"spans": [views.risk_view(span) for span in spans]})
         since, limit = _since(request), request.whole("limit", 5000, MOST_READINGS)
+        onwards = any(request.query.get(name) for name in since)  # who goes on from somewhere leaves nothing out
         await self._keeper.catch_up()
-        found = await self._keeper.ask(lambda counting: counting.history(**since, limit=limit))
+        found = await self._keeper.ask(lambda counting: counting.history(**since, limit=limit, oldest=onwards))
         return _json(found)
 
     async def _alarms(self, request: Request, receive: Receive) -> Answer:

@@ -345,9 +345,9 @@ class Counting:
             return self._spoken.windows
         return [views.without_figures(window, cannot_tell=self.late) for window in self._spoken.windows]
 
-    def history(self, *, after: float, after_event: int, limit: int) -> dict[str, Any]:
-        """Readings, and how many events they are of."""
-        found = self.ledger.readings(after=after, after_event=after_event, limit=limit)
+    def history(self, *, after: float, after_event: int, limit: int, oldest: bool = False) -> dict[str, Any]:
+        """Readings, the latest or the `oldest` of those asked for, and how many events they are of."""
+        found = self.ledger.readings(after=after, after_event=after_event, limit=limit, oldest=oldest)
         return views.history_view(found, counted=self.monitor.state.counted, stride=stride_of(self.monitor))
 
     def live(self, *, after: float, after_event: int) -> dict[str, Any]:

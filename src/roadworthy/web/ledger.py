@@ -192,11 +192,13 @@ class Ledger:
             db.executemany("insert or replace into points values (?, ?, ?)", rows)
 
     def readings(
-        self, *, after: float = float("-inf"), after_event: int = -1, limit: int = 5000
+        self, *, after: float = float("-inf"), after_event: int = -1, limit: int = 5000, oldest: bool = False
     ) -> list[dict[str, Any]]:
-        """The latest readings after a time and after an event, in the order in which they were taken."""
-        query = "select body from points where event > ? and time > ? order by event desc limit ?"
-        return [json.loads(body) for (body,) in reversed(self._ask(query, (after_event, after, limit)))]
+        """The latest readings after a time and after an event, or the `oldest`, in the order in which they were taken."""
+        order = "asc" if oldest else "desc"
+        query = f"select body from points where event > ? and time > ? order by event {order} limit ?"
+        found = [json.loads(body) for (body,) in self._ask(query, (after_event, after, limit))]
+        return found if oldest else found[::-1]
 
     def thin(self) -> None:
         """Keep old readings coarsely."""

@@ -115,16 +115,18 @@ def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
 
 def reading_view(state: RiskState, *, event: int, alarm: bool, by_scores: bool) -> dict[str, Any]:
     """A point of the charts: what the watched window said after so many events."""
-    return {
-        "time": state.end,
-        "event": event,
-        "window": state.window,
-        "n": state.n,
-        "effective_n": state.effective_n,
-        "alarm": alarm,
-        "alarm_by_scores": by_scores,
-        **{name: plain(getattr(state, name)) for name in (*FIGURES, "cannot_tell")},
-    }
+    return without_figures(
+        {
+            "time": state.end,
+            "event": event,
+            "window": state.window,
+            "n": state.n,
+            "effective_n": state.effective_n,
+            "alarm": alarm,
+            "alarm_by_scores": by_scores,
+            **{name: plain(getattr(state, name)) for name in (*FIGURES, "cannot_tell")},
+        }
+    )
 
 
 def history_view(readings: Sequence[dict[str, Any]], *, counted: int, stride: int) -> dict[str, Any]:
