@@ -19,6 +19,7 @@ from monitored import events, serving, until
 from roadworthy.cli.app import run
 from roadworthy.web import ServiceError, delivery
 from roadworthy.web.delivery import AlarmLog, Webhook
+from roadworthy.web.ledger import Ledger
 
 
 @contextmanager
@@ -241,6 +242,15 @@ def test_the_folder_of_a_log_is_made_and_a_slip_of_the_pen_is_not(bundle_path, t
     said = capsys.readouterr().err
     assert f"there is no folder {tmp_path / 'lgos'}; make {log.parent} first" in said
     assert not (tmp_path / "lgos").exists() and not (tmp_path / "s.sqlite").exists()
+
+
+def test_a_state_file_has_its_folder_made_as_a_log_has(made, tmp_path):
+    Ledger(tmp_path / "states" / "s.sqlite", bundle=made.id, content="{}").close()
+    assert (tmp_path / "states" / "s.sqlite").exists()
+    state = tmp_path / "sattes" / "today" / "s.sqlite"
+    with pytest.raises(ServiceError, match=f"there is no folder {tmp_path / 'sattes'}; make {state.parent} first"):
+        Ledger(state, bundle=made.id, content="{}")
+    assert not (tmp_path / "sattes").exists()
 
 
 def test_a_log_that_fails_later_says_so_and_catches_up(tmp_path):

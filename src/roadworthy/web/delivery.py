@@ -20,6 +20,7 @@ from typing import Any
 
 from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
+from roadworthy.web.folders import make_folder
 from roadworthy.web.remarks import Remarks
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
@@ -46,15 +47,7 @@ class AlarmLog:
         self.failed = 0
         """Lines that could not be written when they were due."""
         try:
-            if not path.parent.exists():
-                if (
-                    not path.parent.parent.is_dir()
-                ):  # more than one folder that is not there is rather a slip of the pen
-                    raise ServiceError(
-                        f"--alarm-log {path}: there is no folder {path.parent.parent}; make {path.parent} first, or name a file "
-                        "in a folder that is there"
-                    )
-                path.parent.mkdir(exist_ok=True)
+            make_folder(path, called=f"--alarm-log {path}")
             path.open("ab").close()
         except OSError as error:
             raise ServiceError(

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from roadworthy.store import StoreError
+from roadworthy.web.folders import make_folder
 
 VERSION = "1"
 EVENTS, LABELS, QUESTIONS, LOOK = 1, 2, 3, 4
@@ -77,7 +78,7 @@ class Ledger:
         if bundle is None and not path.exists():
             raise StoreError(f"{path}: there is no state file; `roadworthy monitor BUNDLE --state {path}` makes one")
         if bundle is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path, called=f"state file {path}")
             self._lock = _locked(path)
         try:
             # One thread at a time uses it, but not always the same.
