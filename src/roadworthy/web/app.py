@@ -67,6 +67,11 @@ MOST_QUESTIONS = 10_000
 MOST_READINGS = 50_000
 LEAST_SPAN_S = 1.0
 UNKNOWN_SHOWN = 10
+UNKNOWN = (
+    "no event of this id is counted yet, or it is no longer among the last ones: the label was not kept; send it again once "
+    "its event is counted, or with the cell and the time of an old one"
+)
+"""Of labels."""
 _LOG = logging.getLogger("roadworthy.monitor")
 _JSON_HEADERS: Headers = [(b"content-type", JSON), *HEADERS]
 _TYPES = {"js": b"text/javascript", "css": b"text/css", "html": b"text/html; charset=utf-8"}
@@ -241,8 +246,9 @@ class App:
         async with self._held(request, receive) as body:
             found = await self._keeper.labels(await self._apart(body, lambda: labels_of(body, **ours)))
         said = {"taken": found.taken, "unknown": len(found.unknown), "unknown_ids": found.unknown[:UNKNOWN_SHOWN]}
+        why = {"why_unknown": UNKNOWN} if found.unknown else {}
         sure = found.without_probability
-        return _json({**said, "without_probability": sure} if sure else said)
+        return _json({**said, **why, **({"without_probability": sure} if sure else {})})
 
     async def _questions(self, request: Request, receive: Receive) -> Answer:
         n, window = request.whole("n", 100, MOST_QUESTIONS), self._window(request)
