@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import resource
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,38 @@ def test_a_full_disk_refuses_loses_nothing_and_goes_on_when_there_is_space(bundl
         service.kill()
     with serving(bundle_path, tmp_path / "state.sqlite") as service:
         assert service.counted() == accepted + 100
+
+
+def test_a_state_that_can_be_written_again_is_well_before_the_next_post(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        service.post(events(100))
+        service.get("/v1/history")
+        with closing(sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)) as other:
+            other.execute("begin immediate")
+            assert service.post(events(1, first=100)).status == 503
+            for _ in range(3):
+                began = time.monotonic()
+                assert service.ask("GET", "/health").status == 503 and service.counted() == 100
+                assert time.monotonic() - began < 5.0, "nobody waits for what is tried meanwhile"
+                time.sleep(0.7)
+            other.execute("commit")
+        until(lambda: service.ask("GET", "/health").status == 200, seconds=10.0)
+        assert "roadworthy_write_trouble 0" in service.ask("GET", "/metrics").body.decode()
+        assert service.post(events(1, first=100)).json["accepted"] == 1
+
+
+def test_a_full_disk_is_not_well_until_there_is_space(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        service.post(events(100))
+        service.get("/v1/history")
+        _, hard = resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (20_000, hard))
+        assert service.post(events(2000, first=100)).status in (503, 507)
+        time.sleep(2.5)
+        assert service.ask("GET", "/health").status == 503
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        until(lambda: service.ask("GET", "/health").status == 200, seconds=10.0)
+        assert service.counted() == 100
 
 
 def test_a_state_file_that_may_not_grow_makes_room_for_itself(tmp_path):

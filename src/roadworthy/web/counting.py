@@ -232,6 +232,15 @@ class Counting:
             self.snapshot()  # makes room where the log takes more of it than the snapshot will
             return self.ledger.append(rows)
 
+    def try_to_write(self) -> None:
+        """See whether posts could be written again; raises where they could not."""
+        try:
+            self.ledger.try_to_write()
+        except Full:
+            if not self._log_bytes:
+                raise
+            self.snapshot()
+
     def _resolved(self, posts: Mapping[int, LabelPost]) -> dict[int, tuple[list[Label], list[str]]]:
         """Of posts, labels as they are counted, and the ids of events that are no longer known.
 

@@ -50,7 +50,7 @@ class Keeper:
     def __init__(self, counting: Counting, *, collect_s: float = COLLECT_S, most_waiting: int = MOST_WAITING) -> None:
         self.counting, self.bundle, self.clock = counting, counting.bundle, counting.clock
         self.trouble = ""
-        """Why the last group could not be written; empty where it was."""
+        """Why the last group could not be written; empty where it was, or where something could be since."""
         self.writing = Histogram()
         self.sizes = Histogram((1, 2, 5, 10, 20, 50, 100, 200, 500, 1000))
         self._collect_s, self._most_waiting = collect_s, most_waiting
@@ -165,6 +165,15 @@ class Keeper:
             while await self.ask(lambda counting: counting.read() and counting.curve.upto < counted):
                 pass
 
+    async def _try_again(self) -> None:
+        """Notice that the state can be written again: who waits for `/health` to say so sends no post that would show it."""
+        try:
+            await self.ask(Counting.try_to_write)
+        except StoreError as error:
+            self.trouble = str(error)
+        else:
+            self.trouble = ""
+
     async def _take_readings(self) -> None:
         pause, thinned = READING_S, self._loop.time()
         while True:
@@ -172,6 +181,8 @@ class Keeper:
             self.clock.now()  # a leap is noticed when it happens, and not with the next event
             began, pause = self._loop.time(), READING_S
             try:
+                if self.trouble:
+                    await self._try_again()
                 if await self.ask(Counting.read):
                     pause = min(LEISURE * (self._loop.time() - began), READING_S)
                 if began - thinned >= THINNING_S:

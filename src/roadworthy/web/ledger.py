@@ -39,6 +39,8 @@ EVENTS, LABELS, QUESTIONS, LOOK = 1, 2, 3, 4
 PAGE = 8192
 PATIENCE_S = 10.0
 """How long to wait for another process that writes: `label-queue` while the service runs."""
+TRIAL = 64 << 10
+"""Bytes that are written to see whether posts can be: about as many as a large one takes."""
 THINNED = ((3600.0, 60.0), (14 * 86_400.0, 3600.0))
 """Readings older than the first are kept one in so many seconds: a minute after an hour, an hour after a fortnight."""
 NO_WEBHOOK = 2
@@ -146,6 +148,17 @@ class Ledger:
             for row in rows:
                 last = db.execute("insert into log (kind, body) values (?, ?)", row).lastrowid
         return int(last or 0)
+
+    def try_to_write(self) -> None:
+        """Write something and take it away again, without waiting for anybody; raises where that cannot be done."""
+        self._db.execute("pragma busy_timeout = 0")
+        try:
+            with self._transaction() as db:
+                db.execute("insert or replace into meta values ('trial', zeroblob(?))", (TRIAL,))
+            with self._transaction() as db:
+                db.execute("delete from meta where key = 'trial'")
+        finally:
+            self._db.execute(f"pragma busy_timeout = {PATIENCE_S * 1000:.0f}")
 
     def forget(self, *, after: int) -> None:
         """Take rows back that were added after one."""
