@@ -55,11 +55,13 @@ def test_that_most_events_are_late_is_an_alarm_told_once_also_over_a_restart(mad
     assert [alarm["kind"] for alarm in told] == ["cannot tell"] and "refused as late" in told[0]["reason"]
     counting.close()
     counting = opened()
+    assert counting.late == told[0]["reason"] == counting.windows()[0]["cannot_tell"], "as it was said before"
     counting.commit([batch(events(5, first=500, start=START + 86_400.0), made)])
-    assert len(told) == 1, "five events say nothing"
+    assert len(told) == 1 and counting.late, "five events say nothing"
     counting.commit([batch(events(100, first=600), made)])
     counting.commit([batch(events(100, first=700, start=START + 86_400.0), made)])
     assert [alarm["kind"] for alarm in told] == ["cannot tell", "can tell"]
+    assert not counting.late and counting.windows()[0]["cannot_tell"] is None
     assert told[0]["key"] != told[1]["key"] and json.dumps(told[1]["risk"]) == "null"
     counting.close()
 
@@ -75,8 +77,13 @@ def test_a_service_to_which_everything_is_late_is_not_well(bundle_path, tmp_path
         assert all("refused as late" in window["cannot_tell"] for window in service.get("/v1/risk")["windows"])
         metrics = service.ask("GET", "/metrics").body.decode()
         assert "roadworthy_mostly_late 1" in metrics and 'roadworthy_risk{window="100"} NaN' in metrics
+        service.kill()
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        assert service.ask("GET", "/health").json == probe.json, "a restart has changed nothing"
+        assert service.get("/v1/live")["windows"][0]["risk"] is None
         service.post(events(200, first=600, start=now, step=0.001))
         assert service.ask("GET", "/health").status == 200
+        assert [alarm["kind"] for alarm in service.get("/v1/alarms")["alarms"]] == ["cannot tell", "can tell"]
 
 
 def test_a_service_to_which_everything_is_ahead_is_not_well(bundle_path, tmp_path):

@@ -38,7 +38,7 @@ LIVE_S = 0.5
 LOOK_S = 0.25
 """How often the service looks at labels at most, while they come; whoever reads what they say has it look before."""
 LATE = "late"
-"""Marks alarms about events that were refused as late, or as ahead: of the service, not of the monitor."""
+"""Marks alarms about what was not counted (late, ahead, or in answers nobody could read): of the service, not of the monitor."""
 _LOG = logging.getLogger("roadworthy.monitor")
 
 Post = Batch | Single | LabelPost
@@ -81,12 +81,15 @@ class Counting:
         self.clock = clock or Clock()
         """Stamps events without a time; all events are held against it, and never against each other: each could be ahead of
         the one before, and together they would make everyone else late."""
-        self.late = ""
-        """Why figures cannot be relied on, where most events were lately refused as late or as ahead; any thread may read it."""
+        told = [alarm for alarm in ledger.alarms() if alarm.get(LATE)][-1:]
+        self._uncounted_told = [alarm["kind"] for alarm in told] == ["cannot tell"]
+        self.late = told[0]["reason"] if self._uncounted_told else ""
+        """Why figures cannot be relied on, where most events were lately refused as late or as ahead; any thread may read it.
+        What was said before a restart holds until enough has come to say otherwise."""
+        self.skipped = ""
+        """The same, where most answers of a server of models were lately not counted."""
         self.totals: Counter[str] = Counter()
         self._lately = Lately()
-        said = [alarm["kind"] for alarm in ledger.alarms() if alarm.get(LATE)]
-        self._late_told = said[-1:] == ["cannot tell"]
         self._alarmed, self._snapshot_bytes = alarmed, snapshot_bytes
         self._look_s, self._looked = look_s, -math.inf
         self._snapshot_size = 0
@@ -181,11 +184,21 @@ class Counting:
         self._labelled += bool(labels)
         for taken in seen:
             self._lately.add(taken)
-        self.late = self._lately.trouble(state.newest, now)
+        if self._lately.known:
+            self.late = self._lately.trouble(state.newest, now)
         self._notice_alarms()
-        if self._lately.known and bool(self.late) != self._late_told:
-            self._notice_lateness(now)
+        self._notice_uncounted(now)
         return [found[i] for i in range(len(posts))]
+
+    @property
+    def uncounted(self) -> str:
+        """Why figures cannot be relied on, whatever they say: most of what came lately is not in them. Any thread may read it."""
+        return self.late or self.skipped
+
+    def hear_of_skipped(self, reason: str) -> None:
+        """Most answers of a server of models are not counted, for this reason, or no longer are."""
+        self.skipped = reason
+        self._notice_uncounted(self.clock.now())
 
     def look(self) -> None:
         """Look at labels that were not looked at yet: a look takes longer than to count them, so that they share one."""
@@ -285,12 +298,12 @@ class Counting:
         except Exception as error:  # the events are counted, and whoever sent them is told so
             _LOG.error("an alarm was not told", exc_info=error)
 
-    def _notice_lateness(self, now: float) -> None:
-        """Say that most events are refused for their time, or no longer are: no look of the monitor sees what is not counted."""
-        state = self.monitor.state
-        alarm = Alarm(
-            now, state.counted, "cannot tell" if self.late else "can tell", math.nan, math.nan, reason=self.late
-        )
+    def _notice_uncounted(self, now: float) -> None:
+        """Say that most of what comes is not counted, or is again: no look of the monitor sees what is not counted."""
+        reason, state = self.uncounted, self.monitor.state
+        if bool(reason) == self._uncounted_told:
+            return
+        alarm = Alarm(now, state.counted, "cannot tell" if reason else "can tell", math.nan, math.nan, reason=reason)
         view = views.alarm_view(alarm, self.bundle, replica=self.ledger.replica)
         view = {**view, "key": f"{view['key']}-late-{state.taken.total}", LATE: True}
         try:
@@ -298,7 +311,7 @@ class Counting:
             self._alarmed(view)
         except Exception as error:
             _LOG.error("an alarm was not told", exc_info=error)
-        self._late_told = bool(self.late)
+        self._uncounted_told = bool(reason)
 
     def _tell_alarms(self) -> None:
         alarms, at = self.monitor.alarms, len(self.monitor.alarms)
@@ -350,9 +363,9 @@ class Counting:
         if self._spoken is None or (self._spoken.at != at and now - self._spoken.when >= age):
             said = [views.risk_view(self.monitor.risk(name)) for name in self.bundle.windows.names]
             self._spoken = _Spoken(at, now, said)
-        if not self.late:
+        if not self.uncounted:
             return self._spoken.windows
-        return [views.without_figures(window, cannot_tell=self.late) for window in self._spoken.windows]
+        return [views.without_figures(window, cannot_tell=self.uncounted) for window in self._spoken.windows]
 
     def history(self, *, after: float, after_event: int, limit: int, oldest: bool = False) -> dict[str, Any]:
         """Readings, the latest or the `oldest` of those asked for, and how many events they are of."""
@@ -373,7 +386,7 @@ class Counting:
             "alarm_by_labels": self.monitor.alarm_by_labels,
             "alarm_by_scores": self.monitor.alarmed.since is not None,
             "rings": self.monitor.rings,
-            "mostly_refused": bool(self.late),
+            "mostly_refused": bool(self.uncounted),
             "windows": self.windows(age=LIVE_S),
             "history": self.ledger.readings(after=after, after_event=after_event),
             "alarms": self.ledger.alarms(limit=ALARMS_SHOWN),
