@@ -1,25 +1,29 @@
-"""What the log says about troubles that last: the same at most once a minute.
+"""What the log says about troubles that last: the same, but for numbers in it, at most once a minute.
 
->>> moments = iter([0.0, 1.0, 2.0, 61.0])
+>>> moments = iter([0.0, 1.0, 2.0, 3.0, 61.0])
 >>> said: list[str] = []
 >>> remark = Remarks(said.append, clock=lambda: next(moments))
->>> for text in ("the disk is full", "the disk is full", "no answer", "the disk is full"):
+>>> for text in ("the disk is full", "5 wait", "6 wait", "the disk is full", "the disk is full"):
 ...     remark(text)
 >>> said
-['the disk is full', 'no answer', 'the disk is full']
+['the disk is full', '5 wait', 'the disk is full']
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
 
 PAUSE_S = 60.0
 ALIKE = 40
-"""Remarks that begin with the same characters are the same."""
+"""Remarks that begin with the same characters are of one kind."""
+MOST = 5
+"""Different ones of a kind in that time: a reason may quote what was found, which is never the same."""
 _LOG = logging.getLogger("roadworthy.monitor")
+_NUMBERS = re.compile(r"[\d,.]+")
 
 
 class Remarks:
@@ -30,15 +34,19 @@ class Remarks:
     ) -> None:
         self._say, self._clock = say or _warn, clock
         self._lock = threading.Lock()
-        self._said: dict[str, float] = {}
+        self._said: dict[str, dict[str, float]] = {}
+        """When remarks were made, by their kind."""
 
     def __call__(self, text: str) -> None:
-        kind = text[:ALIKE]
+        text_alone = _NUMBERS.sub("#", text)
         with self._lock:
             now = self._clock()
-            if kind in self._said and now - self._said[kind] < PAUSE_S:
+            lately = {
+                other: when for other, when in self._said.get(text_alone[:ALIKE], {}).items() if now - when < PAUSE_S
+            }
+            if text_alone in lately or len(lately) >= MOST:
                 return
-            self._said[kind] = now
+            self._said[text_alone[:ALIKE]] = {**lately, text_alone: now}
         self._say(text)
 
 
