@@ -46,6 +46,10 @@ class Model(BaseHTTPRequestHandler):
         scores = {"distance": np.linspace(0, 1, n)[:, None], "energy": np.linspace(1, 2, n)}
         if self.fault == "nan":
             scores["energy"][0] = np.nan
+        if self.fault == "infinite":
+            scores["energy"][0] = np.inf
+        if self.fault == "none":
+            scores = {}
         if self.fault == "wide":
             scores["distance"] = np.ones((n, 3))
         if self.fault == "absent":
@@ -139,14 +143,63 @@ def test_tensors_as_bytes_are_read_too(stack):
 def test_what_cannot_be_counted_goes_through_all_the_same(stack):
     service, handler, _ = stack
     before = service.counted()
-    for fault in ("wide", "absent", "500"):
+    for fault in ("none", "none", "500"):
         handler.fault = fault
         assert service.ask("POST", "/v2/models/m/infer", request(2)).status == (500 if fault == "500" else 200)
-    handler.fault = "nan"
+    handler.fault = ""
     service.ask("POST", "/v2/models/m/infer", request(2))
     until(lambda: service.counted() == before + 2)
     metrics = service.ask("GET", "/metrics").body.decode()
     assert 'roadworthy_sidecar_skipped_total{reason="unreadable"} 2' in metrics
+
+
+@pytest.mark.parametrize(("fault", "unscored"), [("nan", 1), ("infinite", 1), ("absent", 4), ("wide", 4)])
+def test_a_row_whose_score_is_missing_is_an_event_that_says_nothing(stack, fault, unscored):
+    service, handler, _ = stack
+    before = service.get("/v1/live")["total"]
+    handler.fault = fault
+    assert service.ask("POST", "/v2/models/m/infer", request(4)).status == 200
+    total = until(lambda: (t := service.get("/v1/live")["total"])["unscored"] == before["unscored"] + unscored and t)
+    assert total["accepted"] == before["accepted"] + 4 - unscored
+
+
+def test_a_supervisor_that_overflows_is_not_taken_for_calm(bundle_path, tmp_path):
+    options = ("--score", "knn=distance", "--proxy")
+    with models() as (address, handler), serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
+        for fault, counted in (("", 100), ("infinite", 130)):
+            handler.fault = fault
+            for _ in range(10 if not fault else 30):
+                service.ask("POST", "/v2/models/m/infer", request(1 if fault else 10))
+            until(lambda: service.counted() == counted)  # noqa: B023
+        window = service.get("/v1/risk?window=100")["windows"][0]
+        assert window["risk"] is None and window["cannot_tell"].startswith("30 of 100 events lack a score")
+
+
+def test_where_most_answers_are_not_counted_nobody_can_tell_until_they_are_again(bundle_path, tmp_path):
+    options = ("--score", "knn=distance", "--proxy")
+    with models() as (address, handler), serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
+
+        def answered(number: int, fault: str, model: str = "m") -> None:
+            handler.fault = fault
+            for _ in range(number):
+                assert service.ask("POST", f"/v2/models/{model}/infer", request(10)).status == 200
+
+        answered(20, "")
+        answered(30, "none", model="other")  # which has no scores, and never had
+        until(lambda: service.counted() == 200)
+        assert service.ask("GET", "/health").status == 200
+        answered(25, "none")
+        probe = until(lambda: (reply := service.ask("GET", "/health")).status == 503 and reply)
+        said = "of the server of models were not counted and are not in these figures"
+        assert said in probe.json["status"] and "it has no output 'distance'" in probe.json["status"]
+        live = service.get("/v1/live")
+        assert live["mostly_refused"] and all(window["risk"] is None for window in live["windows"])
+        assert "roadworthy_sidecar_mostly_skipped 1" in service.ask("GET", "/metrics").body.decode()
+        answered(80, "")
+        until(lambda: service.ask("GET", "/health").status == 200)
+        assert not service.get("/v1/live")["mostly_refused"]
+        told = [alarm for alarm in service.get("/v1/alarms")["alarms"] if alarm.get("late")]
+        assert [alarm["kind"] for alarm in told] == ["cannot tell", "can tell"] and said in told[0]["reason"]
 
 
 def test_ids_that_are_said_to_differ_name_the_events_and_the_token_stays_here(bundle_path, tmp_path):
@@ -266,9 +319,13 @@ def test_answers_that_are_not_counted_are_said_in_the_log(bundle_path, tmp_path)
         for _ in range(3):
             assert service.ask("POST", "/v2/models/m/infer", request(1)).status == 200
         until(lambda: b'"unreadable"} 3' in service.ask("GET", "/metrics").body)
+        handler.fault = "none"
+        service.ask("POST", "/v2/models/m/infer", request(1))
+        until(lambda: b'"unreadable"} 4' in service.ask("GET", "/metrics").body)
         service.stop()
         said = service.process.stderr.read()
     assert said.count("was not counted: it is compressed (br)") == 1, "once a minute"
+    assert said.count("was not counted: it has no output") == 1, "and every reason"
 
 
 @pytest.mark.parametrize("path", ["/v2/../admin/shutdown", "/v2/%2e%2e/admin", "/v2/%252e%252e/a", "/v2/x/..;/a"])

@@ -6,7 +6,7 @@
 | ``POST /v1/labels`` | what somebody found out about events later |
 | ``POST /v1/label-queue`` | the events to label next (``?n=``), with the probabilities with which they were drawn |
 | ``GET /v1/risk`` | now, by window (``?window=``) |
-| ``GET /v1/history`` | readings (``?after=``, ``?after_event=``: the oldest; ``?limit=``), or all time in spans of seconds (``?every=``) |
+| ``GET /v1/history`` | readings (``?after=``, ``?after_event=``, ``?limit=``), or all time in spans of seconds (``?every=``) |
 | ``GET /v1/alarms`` | raised and cleared |
 | ``GET /v1/bundle``, ``/v1/state``, ``/v1/live`` | what it was calibrated on; the state for merging; what the page asks for |
 | ``GET /health``, ``/metrics``, ``/`` | for probes, for Prometheus, for people |
@@ -97,6 +97,8 @@ class App:
     ) -> None:
         self._keeper, self._guard, self._limit, self._ready = keeper, guard, body_limit, ready
         self._sidecar, self._webhook, self._alarm_log = sidecar, webhook, alarm_log
+        if sidecar is not None:
+            sidecar.told = lambda reason: keeper.soon(lambda counting: counting.hear_of_skipped(reason))
         self._room = InFlight(max(IN_FLIGHT, 4 * body_limit))
         self._readers = ThreadPoolExecutor(1, "reader")
         self._reader = Reader(keeper.bundle.calibration, subject=keeper.bundle.subject)
@@ -301,7 +303,7 @@ class App:
         return 200, CONTENT_TYPE, text.encode()
 
     async def _health(self, request: Request, receive: Receive) -> Answer:
-        trouble = "the state cannot be written" if self._keeper.trouble else self._keeper.counting.late
+        trouble = "the state cannot be written" if self._keeper.trouble else self._keeper.counting.uncounted
         content = {"status": trouble or "ok", "bundle": self._keeper.bundle.id}
         return (503 if trouble else 200), JSON, as_json(content)
 

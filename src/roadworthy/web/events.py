@@ -88,10 +88,7 @@ class Reader:
         return Single(name, float(time), scores) if -LATEST <= time <= LATEST and 0 < len(name) <= LONGEST_ID else None
 
     def columns(self, ids: list[str], time: float, columns: Mapping[str, NDArray[np.float64]]) -> Batch:
-        """Events of one moment whose scores came as arrays; NaN is a missing score."""
-        for name, column in columns.items():
-            if np.isinf(column).any():
-                raise Refused(f"score {name!r} is infinite; a score is a finite number")
+        """Events of one moment whose scores came as arrays, finite but for NaN: a missing score."""
         return Batch(ids, np.full(len(ids), time), self._calibration.place(columns))
 
     def _lines(self, body: bytes, now: float) -> Batch:

@@ -142,6 +142,12 @@ def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None, al
             "Answers of the server of models that were not counted.",
             [({"reason": "unreadable"}, sidecar.unread), ({"reason": "not written"}, sidecar.lost)],
         )
+        page.add(
+            "roadworthy_sidecar_mostly_skipped",
+            "gauge",
+            "Whether most answers of the server of models were lately not counted: then no window can be relied on.",
+            _one(bool(sidecar.trouble)),
+        )
     if webhook is not None:
         page.add(
             "roadworthy_webhook_total",

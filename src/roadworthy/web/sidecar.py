@@ -2,15 +2,16 @@
 
 The model server must give the supervisors' scores among its outputs, one number a row. Its clients wait for nothing but the
 server: events are counted after the answer has gone out, and what cannot be read or is too much is counted as such and goes
-without. Answers are asked for as they are, without compression. A row's event is the request's ``id`` where there is one, a
-number of its own, and the number of the row: the protocol does not ask clients for ids that differ, and rows of the same name
-would be one event. Where they do differ (``ids_unique``) the number is left out, and a request that is sent again is the same
-events.
+without. A score that is infinite, or whose output is not there, is a missing one: its row is an event all the same. Answers
+are asked for as they are, without compression. A row's event is the request's ``id`` where there is one, a number of its own,
+and the number of the row: the protocol does not ask clients for ids that differ, and rows of the same name would be one event.
+Where they do differ (``ids_unique``) the number is left out, and a request that is sent again is the same events.
 
 >>> import numpy as np
 >>> answer = b'{"id": "r7", "outputs": [{"name": "knn_distance", "datatype": "FP64", "shape": [2, 1], "data": [0.5, 3]}]}'
->>> scores_in(answer, {}, {"knn": "knn_distance"})
-('r7', {'knn': array([0.5, 3. ])})
+>>> found = scores_in(answer, {}, {"knn": "knn_distance", "energy": "energy"})
+>>> found.id, found.columns["knn"].tolist(), found.columns["energy"].tolist(), found.lacking
+('r7', [0.5, 3.0], [nan, nan], ("it has no output 'energy'",))
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import count
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -35,6 +37,7 @@ import numpy as np
 from roadworthy.subject.adapters.inference_protocol import HEADER_LENGTH, MalformedAnswer, decode
 from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
+from roadworthy.web.answers import Answers, model_of
 from roadworthy.web.events import Refused, writable
 from roadworthy.web.http_io import Headers, Receive, Request, Send, answer, body_of
 from roadworthy.web.in_flight import InFlight, Share
@@ -80,6 +83,15 @@ class Passed:
     body: bytes
 
 
+class Scores(NamedTuple):
+    """What an answer says of its rows."""
+
+    id: str | None
+    columns: dict[str, np.ndarray]
+    lacking: tuple[str, ...]
+    """Which scores are missing, and why."""
+
+
 @dataclass
 class Sidecar:
     """The server behind, and which of its outputs are scores: supervisor -> output."""
@@ -93,9 +105,13 @@ class Sidecar:
     """Whether requests carry this service's token, which is not for the server behind."""
     in_flight: int = IN_FLIGHT
     unread: int = 0
-    """Answers in which the scores were not found."""
+    """Answers in which no scores were found."""
     lost: int = 0
     """Answers whose scores could not be written."""
+    told: Callable[[str], object] = lambda reason: None
+    """Hears why most answers are lately not counted, whenever that changes; empty where they are."""
+    trouble: str = field(default="", init=False)
+    """What was told last."""
     _idle: SimpleQueue[http.client.HTTPConnection] = field(default_factory=SimpleQueue, repr=False)
     _feeding: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
 
@@ -109,7 +125,7 @@ class Sidecar:
                 f"--proxy {without_password(self.address)!r} is no server address: {error}; write it as in http://127.0.0.1:8000"
             ) from None
         self._prefix = self._place.prefix
-        self._remark = Remarks()
+        self._remark, self._answers = Remarks(), Answers()
         self._threads = ThreadPoolExecutor(AT_ONCE, "sidecar")
         self._room = InFlight(self.in_flight)
         self._kept_back = HOP_BY_HOP | {b"accept-encoding"} | ({b"authorization"} if self.own_token else set())
@@ -128,7 +144,8 @@ class Sidecar:
             share.give_back()
             raise
         if request.method == "POST" and request.path.endswith("/infer") and passed.status == 200:
-            task = asyncio.get_running_loop().create_task(self._feed(passed, feed, share.take))
+            feeding = self._feed(passed, model_of(request.path), feed, share.take)
+            task = asyncio.get_running_loop().create_task(feeding)
             self._feeding.add(task)
             task.add_done_callback(self._feeding.discard)
             task.add_done_callback(lambda _: share.give_back())
@@ -142,23 +159,40 @@ class Sidecar:
         asking = partial(self.ask, request.method, target, request.raw_headers, body, share.take)
         return await asyncio.get_running_loop().run_in_executor(self._threads, asking)
 
-    async def _feed(self, passed: Passed, feed: Feed, take: Callable[[int], None]) -> None:
+    async def _feed(self, passed: Passed, model: str, feed: Feed, take: Callable[[int], None]) -> None:
         """Count the scores of an answer that has gone out; whatever goes wrong here concerns no client."""
         try:
             reading = partial(_read, passed, self.outputs, take)
             if len(passed.body) > LARGE or _encoding(passed):
-                given, columns = await asyncio.get_running_loop().run_in_executor(self._threads, reading)
+                found = await asyncio.get_running_loop().run_in_executor(self._threads, reading)
             else:
-                given, columns = reading()
-            name, rows = self._name(given), len(next(iter(columns.values())))
-            if rows:
-                await feed([f"{name}/{row}" for row in range(rows)], columns)
-        except (MalformedAnswer, Refused) as error:
+                found = reading()
+            name, rows = self._name(found.id), len(next(iter(found.columns.values())))
+            if not rows:
+                return
+            await feed([f"{name}/{row}" for row in range(rows)], found.columns)
+        except MalformedAnswer as error:
             self.unread += 1
-            self._remark(f"an answer of the server of models was not counted: {error}")
+            self._skip(model, f"an answer of the server of models was not counted: {error}", str(error))
         except Exception as error:
             self.lost += 1
-            self._remark(f"the events of an answer of the server of models were not written: {error}")
+            why = f"its events were not written ({error})"
+            self._skip(model, f"the events of an answer of the server of models were not written: {error}", why)
+        else:
+            if found.lacking:
+                self._remark(f"an answer of the server of models lacks scores: {'; '.join(found.lacking)}")
+            self._judge(model, "")
+
+    def _skip(self, model: str, remark: str, why: str) -> None:
+        self._remark(remark)
+        self._judge(model, why)
+
+    def _judge(self, model: str, why: str) -> None:
+        """An answer was counted, or was not and why; tell whether most are."""
+        self._answers.add(model, why)
+        if (trouble := self._answers.trouble) != self.trouble:
+            self.trouble = trouble
+            self.told(trouble)
 
     def _name(self, given: str | None) -> str:
         """What the events of an answer are called."""
@@ -299,9 +333,7 @@ def _encoding(passed: Passed) -> str:
     return "" if found == "identity" else found
 
 
-def _read(
-    passed: Passed, outputs: Mapping[str, str], take: Callable[[int], None]
-) -> tuple[str | None, dict[str, np.ndarray]]:
+def _read(passed: Passed, outputs: Mapping[str, str], take: Callable[[int], None]) -> Scores:
     """The scores in an answer, unpacked where it is compressed."""
     body, encoding = passed.body, _encoding(passed)
     if encoding:
@@ -330,24 +362,30 @@ def _content(answer: http.client.HTTPResponse, take: Callable[[int], None]) -> b
     return content
 
 
-def scores_in(
-    body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str]
-) -> tuple[str | None, dict[str, np.ndarray]]:
-    """The answer's id and the scores of its rows; raises `MalformedAnswer` where they are not there."""
+def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str]) -> Scores:
+    """The answer's id and the scores of its rows, NaN where there is none; raises `MalformedAnswer` where it has no row's."""
     tensors = decode(body, headers)
-    found = {}
+    absent = [repr(output) for output in outputs.values() if output not in tensors]
+    found, lacking = dict[str, np.ndarray](), [f"it has no output {', '.join(absent)}"] if absent else []
     for name, output in outputs.items():
-        if output not in tensors:
-            raise MalformedAnswer(f"the answer has no output {output!r}; it has: {', '.join(tensors) or 'none'}")
-        tensor = tensors[output]
+        tensor = tensors.get(output)
+        if tensor is None:
+            continue
         if tensor.dtype.kind not in "fiub" or tensor.size != (tensor.shape[0] if tensor.ndim else 1):
-            raise MalformedAnswer(f"output {output!r} has shape {tensor.shape}; a score is one number a row")
-        found[name] = tensor.astype(np.float64).reshape(-1)
-    if len({len(column) for column in found.values()}) > 1:
-        raise MalformedAnswer(
-            f"the outputs have {sorted({len(c) for c in found.values()})} rows; one score a row of each was expected"
-        )
+            lacking.append(f"output {output!r} has shape {tensor.shape}; a score is one number a row")
+        else:
+            found[name] = column = tensor.astype(np.float64).reshape(-1)
+            infinite = np.isinf(column)
+            if infinite.any():
+                lacking.append(f"output {output!r} is infinite in {infinite.sum():,} of {len(column):,} rows")
+                column[infinite] = np.nan
+    lengths = sorted({len(column) for column in found.values()})
+    if not found:
+        raise MalformedAnswer(f"{'; '.join(lacking)}; its outputs are: {', '.join(tensors) or 'none'}")
+    if len(lengths) > 1:
+        raise MalformedAnswer(f"the outputs have {lengths} rows; one score a row of each was expected")
     length = headers.get(HEADER_LENGTH.lower())
     document = json.loads(body if length is None else body[: int(length)])
     given = document.get("id")
-    return (given if isinstance(given, str) and given else None), found
+    columns = {name: found[name] if name in found else np.full(lengths[0], np.nan) for name in outputs}
+    return Scores(given if isinstance(given, str) and given else None, columns, tuple(lacking))
