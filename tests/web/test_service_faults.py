@@ -185,6 +185,13 @@ def test_a_body_just_above_the_limit_is_refused(patient):
     assert patient.post(b" " * (1 << 20) + b"{}").status == 413
 
 
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/labels"])
+def test_a_client_that_closes_after_a_body_that_is_too_large_gets_its_answer(patient, path):
+    for _ in range(3):
+        reply = patient.ask("POST", path, b" " * (9 << 20), Connection="close")
+        assert reply.status == 413 and "send smaller batches" in reply.json["error"]
+
+
 def test_a_client_that_vanishes_in_the_middle_of_a_batch_has_sent_nothing(patient):
     counted, body = patient.counted(), ndjson(events(100, first=500))
     with socket.create_connection(("127.0.0.1", patient.port)) as s:

@@ -44,6 +44,7 @@ from roadworthy.web.http_io import (
     answer,
     as_json,
     body_of,
+    drop_rest,
     taken_words,
 )
 from roadworthy.web.in_flight import InFlight, TooMuch
@@ -159,6 +160,8 @@ class App:
         except Gone:
             return
         except Exception as error:
+            if isinstance(error, Refused) and error.status == 413:
+                await drop_rest(request, receive)
             await answer(send, *self._trouble(error, request.method, path))
 
     def short_way(self) -> ShortWay:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -29,6 +30,8 @@ TAKEN_HEADERS: Headers = [(b"content-type", JSON), (b"x-content-type-options", b
 """Of answers to posts of events: many a second, and never shown by a browser."""
 PATIENCE_S = 60.0
 """How long the next part of a request may take: what came of it is held meanwhile."""
+DROPPED, DROPPING_S = 64 << 20, 5.0
+"""Bytes of a body that is too large, and seconds, that are waited for before a connection is closed."""
 _TAKEN = b'{"accepted":%d,"repeated":%d,"late":%d,"unscored":%d,"ahead":%d}'
 
 
@@ -107,6 +110,23 @@ async def body_of(request: Request, receive: Receive, limit: int, *, any_encodin
             raise _too_large(limit)
         parts.append(part)
     return b"".join(parts)
+
+
+async def drop_rest(request: Request, receive: Receive) -> None:
+    """Read and drop, for a while, a body that was too large to begin with, on a connection that closes with the answer.
+
+    A client that sends all before it reads would else find the connection reset, and no answer.
+    """
+    headers = request.headers
+    closes = b"close" in headers.get(b"connection", b"").lower() and b"expect" not in headers
+    left = DROPPED if closes and b"content-length" in headers else 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DROPPING_S):
+            while left > 0:
+                message = await receive()
+                if not message.get("more_body"):
+                    return
+                left -= len(message["body"])
 
 
 def unfinished() -> Refused:
