@@ -1,5 +1,7 @@
 """Which posts of events are counted in one call of the monitor: those of which it is known beforehand what becomes of them.
 
+Labels of events that came with them are counted after these.
+
 >>> import numpy as np
 >>> two = [Batch([name], np.array([1.0]), np.array([cell], dtype=np.int16)) for name, cell in (("a", 0), ("b", -1))]
 >>> Call(list(enumerate(two)), joined(two)).shared(Taken(1, 0, 0, 1))[1]
@@ -8,15 +10,17 @@ Taken(accepted=0, repeated=0, late=0, unscored=1, ahead=0)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roadworthy.monitor import Monitor, Taken
-from roadworthy.web.batch import Batch, Labelled, Single, all_new, joined, placed
+from roadworthy.web.batch import Batch, Labelled, LabelPost, Single, all_new, joined, placed
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
 
+Post = Batch | Single | LabelPost
 _COUNTED, _UNSCORED = Taken(1, 0, 0, 0), Taken(0, 0, 0, 1)
 
 
@@ -74,3 +78,20 @@ def calls(posts: list[tuple[int, Batch | Single]], monitor: Monitor, *, now: flo
     if together is None or not all_new(monitor, together.batch, now=now):
         return each
     return [together, *(call for i, call in enumerate(each) if i not in set(new))]
+
+
+def labels_of_group(posts: Sequence[Post], monitor: Monitor) -> set[int]:
+    """Places of posts with labels of events that came with them, and that are therefore not counted yet."""
+    labels = [(i, post) for i, post in enumerate(posts) if not isinstance(post, Batch | Single)]
+    if not labels or len(labels) == len(posts):
+        return set()
+    known = monitor.state.recent.known
+    new = {i: {one.id for one in post if one.time is None and one.id not in known} for i, post in labels}
+    if not any(new.values()):
+        return set()
+    here = {name for post in posts if isinstance(post, Batch | Single) for name in _ids(post)}
+    return {i for i, names in new.items() if not names.isdisjoint(here)}
+
+
+def _ids(post: Batch | Single) -> Sequence[str]:
+    return post.ids if isinstance(post, Batch) else (post.id,)

@@ -21,7 +21,7 @@ from roadworthy.monitor.events import mark
 from roadworthy.store import StoreError
 from roadworthy.web import views
 from roadworthy.web.batch import Batch, Label, Labelled, LabelPost, Single, count, packed
-from roadworthy.web.calls import calls
+from roadworthy.web.calls import Post, calls, labels_of_group
 from roadworthy.web.clock import Clock
 from roadworthy.web.drawing import draw
 from roadworthy.web.lately import Lately
@@ -41,7 +41,6 @@ LATE = "late"
 """Marks alarms about what was not counted (late, ahead, or in answers nobody could read): of the service, not of the monitor."""
 _LOG = logging.getLogger("roadworthy.monitor")
 
-Post = Batch | Single | LabelPost
 Outcome = Taken | Labelled | Exception
 """What became of a post; an exception is why it was not taken."""
 _EVENTS = (Batch, Single)
@@ -104,7 +103,7 @@ class Counting:
 
     def commit(self, posts: Sequence[Post]) -> list[Outcome]:
         """Write posts, then count them; what became of each. Raises, with nothing counted, where they cannot be written."""
-        later = self._labels_of_group(posts)
+        later = labels_of_group(posts, self.monitor)
         if later:
             return self._one_after_the_other(posts, later)
         try:
@@ -113,18 +112,6 @@ class Counting:
             raise
         except Exception as error:
             return [error] if len(posts) == 1 else [self._alone(post) for post in posts]
-
-    def _labels_of_group(self, posts: Sequence[Post]) -> set[int]:
-        """Places of posts with labels of events that came with them, and that are therefore not counted yet."""
-        labels = [(i, post) for i, post in enumerate(posts) if not isinstance(post, _EVENTS)]
-        if not labels or len(labels) == len(posts):
-            return set()
-        known = self.monitor.state.recent.known
-        new = {i: {one.id for one in post if one.time is None and one.id not in known} for i, post in labels}
-        here = (
-            {name for post in posts if isinstance(post, _EVENTS) for name in _ids(post)} if any(new.values()) else set()
-        )
-        return {i for i, names in new.items() if not names.isdisjoint(here)}
 
     def _one_after_the_other(self, posts: Sequence[Post], later: set[int]) -> list[Outcome]:
         """Count posts, and after them those with labels of their events."""
@@ -408,7 +395,3 @@ class Counting:
                 self.read()
             self.snapshot()
         self.ledger.close()
-
-
-def _ids(post: Batch | Single) -> Sequence[str]:
-    return post.ids if isinstance(post, Batch) else (post.id,)
