@@ -36,6 +36,7 @@ ROOMS: dict[str, str] = {
     "adapters": "roadworthy.subject.adapters",
     "transforms": "roadworthy.cases",
     "supervisors": "roadworthy.supervisors",
+    "estimators": "roadworthy.analysis.risk.rates",
     "executors": "roadworthy.execution",
     "reports": "roadworthy.report",
 }

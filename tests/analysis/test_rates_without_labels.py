@@ -17,7 +17,6 @@ from scipy.stats import beta, binom, binomtest
 from roadworthy.analysis import calibration
 from roadworthy.analysis.counts import Counts
 from roadworthy.analysis.risk.rates import (
-    AlarmCurve,
     BayesTable,
     BinPosterior,
     Calibrated,
@@ -43,9 +42,12 @@ from roadworthy.analysis.risk.rates.answer import (
     UNIFORM,
     WEAK,
 )
+from roadworthy.analysis.risk.rates.batch_verdicts import BatchVerdict
+from roadworthy.analysis.risk.rates.batches import by_batches
 from roadworthy.analysis.risk.rates.bayes import beta_nodes
 from roadworthy.analysis.risk.rates.calibrated import SPREAD
 from roadworthy.analysis.risk.rates.cells_of_rate import densest, prior_mass
+from roadworthy.analysis.risk.rates.mixed_batches import by_mixed_batches
 
 GOOD = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
 BINS = Calibrated.from_table({"clean": [200, 120, 60, 20], "fog": [20, 60, 120, 200], "snow": [40, 80, 90, 190]})
@@ -509,25 +511,43 @@ def test_uniformity_equals_a_loop_and_tells_uniform_from_mixed() -> None:
     assert uniformity([uniform, mixed], 16, GOOD)[0] > 5 > -5 > uniformity([uniform, mixed], 16, GOOD)[1]
 
 
-@pytest.mark.parametrize("size", [1, 8, 32])
-def test_mixed_batches_are_read_off_the_curve_where_uniform_reading_fails(size) -> None:
+def batched(rng, shares, shifted, size, *, mixed: bool) -> np.ndarray:
+    """Windows x batches x bins: with `mixed` every event is shifted by itself, else whole batches are."""
+    if mixed:
+        rate = shifted.mean(axis=1)[:, None]
+        chance = rate * shares[1] + (1 - rate) * shares[0]
+        return np.stack([rng.multinomial(size, row, shifted.shape[1]) for row in chance])
+    return np.stack([[rng.multinomial(size, shares[int(s)]) for s in row] for row in shifted])
+
+
+@pytest.mark.parametrize("size", [8, 32])
+@pytest.mark.parametrize("rate", [0.26, 0.74])
+def test_batches_are_told_by_what_reads_them_as_they_are_and_the_other_reading_is_flagged(size, rate) -> None:
     rng = np.random.default_rng(4)
-    clean, shifted = rng.normal(0, 1, 4000), rng.normal(1, 1, 4000)
-    threshold = calibration.batch_threshold(clean, size=size, rate=0.05, rng=rng)
-    curve = AlarmCurve.measure(threshold, clean, shifted)
-    assert (np.diff(curve.alarmed) >= -0.06 * curve.draws).all()
-    rows = {kind: threshold.verdict(scores) for kind, scores in (("clean", clean), ("fog", shifted))}
-    calibrated = Calibrated.from_table({kind: [(~risky).sum(), risky.sum()] for kind, risky in rows.items()})
-    moved = rng.random(400 * size) < 0.4
-    stream = np.where(moved, rng.normal(1, 1, len(moved)), rng.normal(0, 1, len(moved)))
-    alarmed = int(threshold.verdict(stream).sum())
-    found = curve.rate(alarmed, 400)[()]
-    assert (
-        found.interval.low - 0.02 <= 0.4 <= found.interval.high + 0.02
-        and found.interval.high - found.interval.low < 0.5
-    )
-    if size > 1:
-        assert abs(float(batch_rate(alarmed, 400, calibrated, size=size).value) - 0.4) > 2 * abs(found.value - 0.4)
+    shares = np.array([[0.5, 0.3, 0.15, 0.05], [0.05, 0.15, 0.3, 0.5]])
+    calibrated = Calibrated(10_000 * shares[0], 10_000 * shares[1:])
+    shifted = np.tile(np.arange(50) < 50 * rate, (8, 1))
+    for mixed, reader, other in ((False, by_batches, by_mixed_batches), (True, by_mixed_batches, by_batches)):
+        counts = batched(rng, shares, shifted, size, mixed=mixed)
+        right, wrong = reader(counts, calibrated), other(counts, calibrated)
+        assert ((right.low <= rate) & (rate <= right.high)).mean() >= 7 / 8 and (right.high - right.low).max() < 0.6
+        assert np.abs(right.value - rate).mean() < np.abs(wrong.value - rate).mean()
+        doubted = by_batches(counts, calibrated).flagged(DOUBTFUL).mean()
+        assert doubted >= 0.75 if mixed else doubted <= 0.25
+
+
+@pytest.mark.parametrize("reader", [by_batches, by_mixed_batches])
+def test_without_shift_batches_are_not_said_to_be_mixed_and_zero_is_not_excluded(reader) -> None:
+    rng, calibrated = np.random.default_rng(5), Calibrated.from_table({"clean": [700, 300], "fog": [300, 700]})
+    found = reader(rng.multinomial(16, [0.7, 0.3], (200, 20)), calibrated)
+    assert found.flagged(DOUBTFUL).mean() <= 0.05 and (found.low == 0.0).mean() >= 0.95
+
+
+def test_batches_are_known_from_as_many_as_the_rows_fill_and_from_none_not_at_all() -> None:
+    calibrated = Calibrated.from_table({"clean": [70, 30], "fog": [30, 20]})
+    assert BatchVerdict.choose(calibrated, 10).counted(calibrated).shifted.sum() == pytest.approx(5.0)
+    with pytest.raises(CannotTell, match="the 50 calibration rows of fog fill no batch of 64"):
+        by_batches(np.full((1, 3, 2), 32.0), calibrated)
 
 
 # Coverage

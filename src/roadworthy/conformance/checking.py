@@ -11,6 +11,7 @@ from roadworthy.conformance import (
     adapters,
     declared,
     distances,
+    estimators,
     executors,
     loaders,
     measures,
@@ -23,6 +24,7 @@ from roadworthy.conformance.rule import Rule, Violation, broken
 _OWN: dict[str, tuple[Rule, ...]] = {
     "adapters": adapters.RULES,
     "distances": distances.RULES,
+    "estimators": estimators.RULES,
     "executors": executors.RULES,
     "loaders": loaders.RULES,
     "measures": measures.RULES,

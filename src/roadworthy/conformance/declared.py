@@ -21,6 +21,7 @@ POSITIONAL: dict[str, tuple[str, ...]] = {
     "transforms": ("value", "rng"),
     "distances": ("first", "second"),
     "measures": ("outputs", "targets"),
+    "estimators": ("counts", "calibrated"),
     "executors": ("plan", "cache", "indices"),
     "reports": ("view",),
 }

@@ -34,7 +34,7 @@ PASSES = {
 }
 """What a supervisor reads of a subject, in words, by its requests."""
 PLAIN = {"int": "whole number", "float": "number", "str": "name", "bool": "true or false", "None": "none"}
-TRAITS = {"of": "for", "default": "default for", "bounded": "between 0 and 1", "extra": "needs"}
+TRAITS = {"of": "for", "default": "default for", "bounded": "between 0 and 1", "extra": "needs", "title": "called"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -43,7 +43,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_components(
-    room: Annotated[str | None, typer.Argument(help="loaders, measures, adapters, transforms, supervisors, …")] = None,
+    room: Annotated[
+        str | None, typer.Argument(help="loaders, measures, adapters, transforms, supervisors, estimators, …")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the components by room; with a ROOM, their parameters and tables of levels too."""

@@ -21,10 +21,11 @@ are several. What no number can be told of is refused: `CannotTell`.
 from __future__ import annotations
 
 from .answer import CannotTell, Rate, Rates, conditional_rate
-from .batches import AlarmCurve, batch_rate, uniformity
+from .batches import batch_rate, uniformity
 from .bayes import BayesTable
 from .bins import BinPosterior, likelihood_rate, posterior_rate
 from .calibrated import Calibrated
+from .mixed_batches import AlarmCurve
 from .prior import Prior
 from .verdicts import mean_rate, paper_fallback_rate, paper_forward_rate, rogan_gladen
 

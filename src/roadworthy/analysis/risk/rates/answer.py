@@ -30,6 +30,22 @@ REJECTED = "no rate explains how the scores fall: the interval is of those that 
 UNIFORM = "every batch is taken to be all clean or all shifted"
 DOUBTFUL = "batches look mixed: it is doubtful that each is all clean or all shifted"
 
+MEANING = {
+    OUTSIDE: "the share of alarms is below the FPR or above the TPR that was calibrated, so that the nearest rate, 0 or 1, is "
+    "told; chance alone takes half of the windows without shift there",
+    BEYOND_CHANCE: "chance, calibration rows and kinds of shift do not take the share of alarms so far outside: detection rates "
+    "are not those that were calibrated",
+    WEAK: "so few rows, or verdicts so poor, were calibrated that shifted cases may alarm no more often than clean ones",
+    ALIKE: "clean and shifted calibration rows fall into the bins so similarly that chance would do",
+    MIXTURE: "the interval is one of all calibrated kinds in even parts",
+    NO_EVENTS: "nothing was counted, and no rate is excluded",
+    REJECTED: "the scores fall as they do at no rate, so that the calibration does not describe this window",
+    UNIFORM: "batches that are in part shifted would be misread",
+    DOUBTFUL: "verdicts on single events do not bunch as they do in batches that are all clean or all shifted, and the rate is "
+    "off; mixed_batches reads such batches",
+}
+"""What a flag means for who reads the rate, in one sentence."""
+
 
 class CannotTell(ValueError):
     """No rate can be told from this calibration, whatever the stream says."""
@@ -99,6 +115,12 @@ def window_counts(alarms: ArrayLike, n: ArrayLike) -> tuple[Floats, Floats]:
             "alarms must lie between 0 and the number of events, window by window; check how they were counted"
         )
     return np.minimum(k, size), size
+
+
+def verdict_counts(counts: ArrayLike) -> tuple[Floats, Floats]:
+    """Alarms and events of the windows, from those cleared and alarmed in the last axis."""
+    table = bin_counts(counts, 2)
+    return table[..., 1], table.sum(axis=-1)
 
 
 def bin_counts(counts: ArrayLike, bins: int) -> Floats:

@@ -1,9 +1,8 @@
-"""The rate of shift from verdicts on batches of 1, 8, 16, 32 or 64 events, uniform or mixed.
+"""The rate of shift from verdicts on batches of 8, 16, 32 or 64 events that are all clean or all shifted.
 
-Where every batch is all clean or all shifted, the batch is the event: Rogan-Gladen over batches, with the batches' own TPR and FPR
-(`tallies` counts them). Where batches are mixed, an alarm is not linear in the share of shifted events: `AlarmCurve` measures it on
-calibration rows and inverts it. The paper finds batches worse than single events then (seed 003, appendix A), so `uniformity`
-looks at the verdicts on single events within each batch: if all are shifted or none, they bunch.
+The batch is then the event: Rogan-Gladen over batches, with the batches' own TPR and FPR. Where batches are mixed, an alarm is not
+linear in the share of shifted events, and the rate is wrong (`mixed_batches` reads those): `uniformity` looks at the verdicts on
+single events within each batch, which bunch if all are shifted or none, and windows whose batches look mixed are flagged.
 
 >>> calibrated = Calibrated.from_table({"clean": [95, 5], "fog": [10, 90]})     # batches cleared and alarmed
 >>> rate = batch_rate(30, 60, calibrated, size=16)[()]
@@ -12,25 +11,44 @@ looks at the verdicts on single events within each batch: if all are shifted or 
 >>> rows = Calibrated.from_table({"clean": [80, 20], "fog": [30, 70]})
 >>> float(uniformity([3, 11, 12, 4, 2, 10], 16, rows)) > 0, float(uniformity([7, 8, 6, 7, 8, 7], 16, rows)) > 0
 (True, False)
+>>> windows = [[[13, 3]] * 9 + [[5, 11]] * 3, [[10, 6]] * 12]                      # 12 batches of 16 events each
+>>> by_batches(windows, rows).value.round(2).tolist(), by_batches(windows, rows)[1].flags[-1]
+([0.25, 0.0], 'batches look mixed: it is doubtful that each is all clean or all shifted')
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roadworthy.analysis.calibration import BatchThreshold
-from roadworthy.statistics.arguments import check_confidence
+from roadworthy.registry import register
 
-from . import cells_of_rate
-from .answer import DOUBTFUL, NO_EVENTS, UNIFORM, Floats, Rates, answered, window_counts
+from .answer import DOUBTFUL, UNIFORM, Floats, Rates, answered, bin_counts, window_counts
+from .batch_verdicts import BatchVerdict
 from .calibrated import Calibrated, Kinds
 from .verdicts import rogan_gladen
 
 CELLS = 200
+MIXED = 1.92
+"""By how much mixed batches must be the likelier explanation before windows are doubted (half of chi-square's 95% point): without
+shift, or with nothing else, the two are the same."""
+
+
+@register("estimators", "batches", reads="batches", title="Rogan-Gladen over batches")
+def by_batches(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+    """Rogan-Gladen over verdicts on batches, each taken to be all clean or all shifted; flagged where they look mixed."""
+    table = bin_counts(counts, calibrated.bins)
+    n = table.sum(axis=-1)
+    size = int(n.max(initial=1.0))
+    verdict = BatchVerdict.choose(calibrated, size)
+    even = None
+    if size > 1:
+        signs = calibrated.log_ratio > 0.0  # the verdict on a single event
+        even = uniformity(table[..., signs].sum(axis=-1), n, _verdicts(calibrated, signs))
+    alarmed, batches = verdict.alarmed(table).sum(axis=-1), (n > 0.0).sum(axis=-1)
+    return batch_rate(alarmed, batches, verdict.counted(calibrated), size=size, even=even, confidence=confidence)
 
 
 def batch_rate(
@@ -49,12 +67,12 @@ def batch_rate(
     rates = rogan_gladen(alarmed, batches, calibrated, kinds=kinds, confidence=confidence)
     if size == 1:
         return rates
-    doubtful = np.zeros(rates.value.shape, dtype=bool) if even is None else np.asarray(even, dtype=np.float64) <= 0.0
+    doubtful = np.zeros(rates.value.shape, dtype=bool) if even is None else np.asarray(even, dtype=np.float64) <= -MIXED
     flags = {**rates.flags, UNIFORM: ~doubtful, DOUBTFUL: doubtful}
     return answered((rates.value, rates.low, rates.high), confidence, f"{rates.method}; batches of {size}", flags)
 
 
-def uniformity(alarms: ArrayLike, size: int, rows: Calibrated) -> Floats:
+def uniformity(alarms: ArrayLike, size: ArrayLike, rows: Calibrated) -> Floats:
     """By window, the log-likelihood of uniform batches minus that of mixed ones, each at its best rate.
 
     `alarms` counts the alarms on single events in each batch (last axis); `rows` is the calibration of these verdicts.
@@ -63,69 +81,25 @@ def uniformity(alarms: ArrayLike, size: int, rows: Calibrated) -> Floats:
     from scipy.special import logsumexp
 
     rows.check_verdicts()
-    k, _ = window_counts(alarms, size)
+    k, n = window_counts(alarms, size)
     rate = np.linspace(0.0, 1.0, CELLS + 1)[:, None]
     fpr, tpr = float(rows.clean_shares[1]), float(rows.shifted_shares[1])
-    clean, shifted = (k * math.log(t) + (size - k) * math.log1p(-t) for t in (fpr, tpr))
+    clean, shifted = (k * math.log(t) + (n - k) * math.log1p(-t) for t in (fpr, tpr))
     with np.errstate(divide="ignore"):
         ends = np.stack(
             np.broadcast_arrays(np.log(rate) + shifted[..., None, :], np.log1p(-rate) + clean[..., None, :])
         )
     uniform = np.asarray(logsumexp(ends, axis=0)).sum(axis=-1).max(axis=-1)
     chance = tpr * rate[:, 0] + fpr * (1.0 - rate[:, 0])
-    total = k.sum(axis=-1)[..., None]
-    mixed = (total * np.log(chance) + (size * k.shape[-1] - total) * np.log1p(-chance)).max(axis=-1)
+    total, events = k.sum(axis=-1)[..., None], n.sum(axis=-1)[..., None]
+    mixed = (total * np.log(chance) + (events - total) * np.log1p(-chance)).max(axis=-1)
     return np.asarray(uniform - mixed)
 
 
-@dataclass(frozen=True, eq=False)
-class AlarmCurve:
-    """How often a batch alarms, by the share of shifted events from which its rows are drawn."""
-
-    rates: Floats
-    alarmed: Floats
-    """Of `draws` batches at each rate, how many alarm."""
-    draws: int
-    size: int
-
-    @classmethod
-    def measure(
-        cls,
-        threshold: BatchThreshold,
-        clean: ArrayLike,
-        shifted: ArrayLike,
-        *,
-        points: int = 21,
-        draws: int = 1000,
-        seed: int = 0,
-    ) -> AlarmCurve:
-        """Draw mixed batches from calibration scores, clean and shifted, and count how many the threshold alarms at."""
-        rng = np.random.default_rng(seed)
-        rates = np.linspace(0.0, 1.0, points)
-        scores = [np.asarray(rows, dtype=np.float64) for rows in (clean, shifted)]
-        alarmed = np.empty(points)
-        for i, rate in enumerate(rates):
-            moved = rng.random(draws * threshold.size) < rate
-            drawn = [rows[rng.integers(len(rows), size=len(moved))] for rows in scores]
-            alarmed[i] = threshold.verdict(np.where(moved, drawn[1], drawn[0])).sum()
-        return cls(rates, alarmed, draws, threshold.size)
-
-    def rate(
-        self,
-        alarmed: ArrayLike,
-        batches: ArrayLike,
-        *,
-        prior: tuple[ArrayLike, ArrayLike] = cells_of_rate.JEFFREYS,
-        confidence: float = 0.95,
-    ) -> Rates:
-        """The posterior of the share of shifted events, given alarms in a window of mixed batches."""
-        check_confidence(confidence)
-        k, n = window_counts(alarmed, batches)
-        measured = np.maximum.accumulate((self.alarmed + 0.5) / (self.draws + 1.0))
-        chance = np.interp(cells_of_rate.middles(CELLS), self.rates, measured)
-        log = k[..., None] * np.log(chance) + (n - k)[..., None] * np.log1p(-chance)
-        likelihood = np.exp(log - log.max(axis=-1, keepdims=True))
-        mass = cells_of_rate.normalised(likelihood * cells_of_rate.prior_mass(prior, CELLS))
-        low, high = cells_of_rate.densest(mass, confidence)
-        method = f"posterior over the alarm curve of mixed batches of {self.size}"
-        return answered((cells_of_rate.mean(mass), low, high), confidence, method, {NO_EVENTS: n == 0.0})
+def _verdicts(calibrated: Calibrated, signs: np.ndarray) -> Calibrated:
+    """The calibration of single events: cleared, and alarmed where their bin is one of these."""
+    clean, shifted = (
+        np.stack([rows[..., ~signs].sum(axis=-1), rows[..., signs].sum(axis=-1)], axis=-1)
+        for rows in (calibrated.clean, calibrated.shifted)
+    )
+    return Calibrated(clean, shifted, calibrated.kinds)

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roadworthy.registry import register
 from roadworthy.statistics.arguments import check_confidence
 
 from . import cells_of_rate
-from .answer import MIXTURE, NO_EVENTS, WEAK, Floats, Rates, answered
+from .answer import MIXTURE, NO_EVENTS, WEAK, Floats, Rates, answered, verdict_counts
 from .calibrated import BIN_PRIOR, Calibrated, Kinds, check_kinds, spoken_of
 
 CHUNK = 2_000_000
@@ -86,6 +87,16 @@ class BayesTable:
                 f"this table holds whole counts of alarms from 0 to {self.n}; others need a table of their own"
             )
         return whole
+
+
+@register("estimators", "bayes", reads="verdicts", title="Bayes over verdicts")
+def by_bayes(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+    """The posterior mean of the rate given alarms, over what TPR and FPR may be; windows of one size."""
+    alarms, n = verdict_counts(counts)
+    size = int(n.max(initial=0.0))
+    if (n != size).any():
+        raise ValueError("bayes keeps a table for windows of one size; some events of these windows have no score")
+    return BayesTable.build(size, calibrated, confidence=confidence).rate(alarms.astype(np.int64))
 
 
 def beta_nodes(a: float, b: float, nodes: int) -> tuple[Floats, Floats]:

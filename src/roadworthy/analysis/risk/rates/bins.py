@@ -25,6 +25,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roadworthy.registry import register
 from roadworthy.statistics.arguments import check_choice, check_confidence, tail_probability
 
 from . import cells_of_rate
@@ -64,6 +65,12 @@ def likelihood_rate(
     return answered((value, low, high), confidence, method, flags)
 
 
+@register("estimators", "likelihood", reads="bins", title="maximum likelihood, bins")
+def by_likelihood(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+    """The rate that makes the score bins of each window most likely, with the inverted score test as interval."""
+    return likelihood_rate(counts, calibrated, confidence=confidence)
+
+
 def posterior_rate(
     counts: ArrayLike,
     calibrated: Calibrated,
@@ -89,6 +96,12 @@ def posterior_rate(
     low, high, rejected = _score_interval(table, calibrated, kinds, draws, seed, confidence)
     method = f"posterior mean over {calibrated.bins} bins; score interval, {spoken_of(kinds)}"
     return answered((found.value, low, high), confidence, method, {**found.flags, REJECTED: rejected})
+
+
+@register("estimators", "posterior", reads="bins", title="posterior mean, bins")
+def by_posterior(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+    """The posterior mean of the rate given the score bins of each window, with the inverted score test as interval."""
+    return posterior_rate(counts, calibrated, confidence=confidence)
 
 
 @dataclass(frozen=True, eq=False)

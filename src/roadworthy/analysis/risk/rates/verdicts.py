@@ -22,10 +22,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roadworthy.registry import register
 from roadworthy.statistics import wilson_bounds
 from roadworthy.statistics.arguments import check_choice, tail_probability
 
-from .answer import BEYOND_CHANCE, MIXTURE, NO_EVENTS, OUTSIDE, WEAK, Rates, answered, window_counts
+from .answer import BEYOND_CHANCE, MIXTURE, NO_EVENTS, OUTSIDE, WEAK, Rates, answered, verdict_counts, window_counts
 from .calibrated import Calibrated, Kinds, check_kinds, spoken_of
 
 Floats = NDArray[np.float64]
@@ -36,6 +37,12 @@ def mean_rate(alarms: ArrayLike, n: ArrayLike, *, confidence: float = 0.95) -> R
     k, size = window_counts(alarms, n)
     low, high = wilson_bounds(k, size, confidence=confidence)
     return answered((_share(k, size), low, high), confidence, "mean of verdicts", {NO_EVENTS: size == 0.0})
+
+
+@register("estimators", "mean", reads="verdicts", title="mean of verdicts")
+def by_mean(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+    """The share of alarms, as if every verdict were right."""
+    return mean_rate(*verdict_counts(counts), confidence=confidence)
 
 
 def rogan_gladen(
@@ -75,6 +82,12 @@ def rogan_gladen(
     return answered(where_known, confidence, method, flags)
 
 
+@register("estimators", "rogan_gladen", reads="verdicts", title="Rogan-Gladen")
+def by_rogan_gladen(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+    """The share of alarms corrected for false alarms and misses, clipped to [0, 1]."""
+    return rogan_gladen(*verdict_counts(counts), calibrated, confidence=confidence)
+
+
 def paper_fallback_rate(alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
     """Paper mode: Rogan-Gladen, but the bare mean where that lies outside [FPR, TPR]. The interval is the verdicts' alone."""
     calibrated.check_verdicts()
@@ -87,6 +100,12 @@ def paper_fallback_rate(alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated,
     return answered(corrected, confidence, "Rogan-Gladen with the mean outside [FPR, TPR] (paper mode)", flags)
 
 
+@register("estimators", "paper_fallback", reads="verdicts", title="Rogan-Gladen, else the mean (paper)")
+def by_paper_fallback(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+    """Paper mode: Rogan-Gladen, but the bare mean where that lies outside [FPR, TPR]."""
+    return paper_fallback_rate(*verdict_counts(counts), calibrated, confidence=confidence)
+
+
 def paper_forward_rate(alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
     """Paper mode: the map of section 3.2.1 taken from rate to alarms instead of back, as one branch of the authors' code does."""
     calibrated.check_verdicts()
@@ -94,6 +113,12 @@ def paper_forward_rate(alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated, 
     ends = [_share(k, size), *wilson_bounds(k, size, confidence=confidence)]
     mapped = [calibrated.tpr * x + calibrated.fpr * (1.0 - x) for x in ends]
     return answered(mapped, confidence, "TPR t + FPR (1 - t) (paper mode)", {NO_EVENTS: size == 0.0})
+
+
+@register("estimators", "paper_forward", reads="verdicts", title="from rate to alarms (paper)")
+def by_paper_forward(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+    """Paper mode: the map from rate to alarms where the one back was meant, as one branch of the authors' code does."""
+    return paper_forward_rate(*verdict_counts(counts), calibrated, confidence=confidence)
 
 
 def _share(k: Floats, size: Floats) -> Floats:
