@@ -8,10 +8,15 @@ import pytest
 from roadworthy.analysis.risk.cells import calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
+from roadworthy.analysis.risk.rates import Rates
+from roadworthy.analysis.risk.rates.answer import BEYOND_CHANCE, OUTSIDE
 from roadworthy.analysis.risk.streams import VERDICT, Detector, verdict_rows
 from roadworthy.analysis.risk.told import Teller
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import Branch, Leaf, Node, Tree
+from roadworthy.execution.simulating import simulate
+from roadworthy.registry import register, remove
+from roadworthy.spec.simulation import Simulation
 
 DETECTOR = Detector(0.8, 0.9, 0.5, 0.95, 0.3, 0.7)
 ROWS = verdict_rows(DETECTOR, 3000, 2000, rng=np.random.default_rng(0))
@@ -82,13 +87,48 @@ def test_confidence_knows_no_cost_where_interventions_cost(teller):
     assert np.isnan(told["risk"].value).all() and not np.isnan(told["accuracy"].value).any()
 
 
-def test_a_detector_that_says_nothing_of_shift_gives_no_number():
+@pytest.mark.parametrize("name", ["event_tree", "mean", "rogan_gladen", "bayes", "likelihood", "posterior"])
+def test_a_detector_that_says_nothing_of_shift_gives_no_number_and_the_reason(name):
     rows = verdict_rows(Detector(0.5, 0.5), 500, 500, rng=np.random.default_rng(4))
     flipped = np.where(rows.kind == "shifted", np.arange(rows.n) % 2, (np.arange(rows.n) + 1) % 2).astype(float)
     calibration = calibrate({VERDICT: flipped}, rows.kind, rows.correct)
     teller = Teller(Estimator(calibration, base_tree(), draws=20))
     counts = np.bincount(calibration.place({VERDICT: np.ones(50)}), minlength=calibration.cells)[None]
-    assert np.isnan(teller.tell("event_tree", counts)["rate"].value).all()
+    told = teller.tell(name, counts)["rate"]
+    assert np.isnan(told.value).all() and "the scores do not tell shift from none" in (told.reason or "")
+
+
+@pytest.mark.parametrize("tpr, tnr", [(0.5, 0.5), (0.3, 0.7), (0.48, 0.5)])
+def test_verdicts_that_tell_shift_by_chance_alone_are_refused_though_a_best_cut_is_always_above_one(tpr, tnr):
+    rows = verdict_rows(Detector(tpr, tnr), 1000, 1000, rng=np.random.default_rng(6))
+    calibration = calibrate(rows.columns, rows.kind, rows.correct)
+    teller = Teller(Estimator(calibration, base_tree(), draws=20))
+    counts = np.bincount(calibration.place({VERDICT: np.ones(100)}), minlength=calibration.cells)[None]
+    assert teller.parameters["tpr"] + teller.parameters["tnr"] >= 1.0
+    assert np.isnan(teller.tell("rogan_gladen", counts)["rate"].value).all()
+
+
+def test_flags_come_with_the_rate(teller):
+    told = teller.tell("rogan_gladen", windows(0, 45, 100))
+    assert told["rate"].flags[OUTSIDE].tolist() == [True, False, True]
+    assert told["rate"].flags[BEYOND_CHANCE].tolist()[1] is False
+
+
+def test_a_new_estimator_is_told_by_its_name_alone(teller):
+    @register("estimators", "half", reads="verdicts")
+    def half(counts, calibrated, *, confidence: float = 0.95) -> Rates:
+        """Half of the alarms."""
+        share = counts[:, 1] / counts.sum(axis=1) / 2
+        return Rates(share, share, share, confidence, "half")
+
+    try:
+        assert teller.tell("half", windows(10, 40))["rate"].value.tolist() == pytest.approx([0.05, 0.2])
+        spec = "stream: {detector: {tpr: 0.9, tnr: 0.9}, shift: {constant: 0.2}, events: 200}\nestimators: [half]\n"
+        assert set(simulate(Simulation.parse(spec, "half.yaml")).cases[0].errors) == {"half"}
+        names = Simulation.model_json_schema()["properties"]["estimators"]["items"]["enum"]
+        assert {"half", "event_tree", "cbpe", "rogan_gladen"} <= set(names)
+    finally:
+        remove("estimators", "half")
 
 
 def test_scores_in_one_bin_give_no_rate_and_no_error():

@@ -22,7 +22,7 @@ from roadworthy.analysis.risk.against_truth import (
 )
 from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
 from roadworthy.analysis.risk.schedules import draw_shift
-from roadworthy.analysis.risk.told import QUANTITIES
+from roadworthy.analysis.risk.told import OF_ANOTHER_KIND, QUANTITIES
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.execution.simulated_sources import Source, how_many, sources
 from roadworthy.monitor import Events, Monitor
@@ -42,6 +42,10 @@ class Case:
     """Of the verdicts that the simple estimators read: as calibrated, or the synthetic detector's own."""
     errors: Mapping[str, Mapping[str, Error]]
     """By estimator and quantity."""
+    flags: Mapping[str, Mapping[str, float]]
+    """By estimator, what it bids one beware of, and in which share of the windows."""
+    cannot_tell: Mapping[str, str]
+    """By estimator, why it tells nothing of any window."""
     alarms: AlarmRecord | None
     windows: tuple[dict[str, Any], ...] = field(repr=False)
     """Estimates and truth of every window of the first stream."""
@@ -101,6 +105,7 @@ def _case(spec: Simulation, source: Source, number: int, show: Progress) -> Case
     record: AlarmRecord | None = None
     # A stream is watched and then told by each estimator, which takes about as long.
     part, rest = divmod(spec.stream.events or 0, 1 + len(spec.estimators))
+    tell = source.teller.tell
     for repeat in range(spec.repeats):
         rng = np.random.default_rng([spec.seed, number, repeat])
         shift = draw_shift(spec.stream.schedule, spec.stream.events or 0, batches=spec.stream.batches, rng=rng)
@@ -125,6 +130,12 @@ def _case(spec: Simulation, source: Source, number: int, show: Progress) -> Case
         confidences = None
         if source.cbpe is not None:
             confidences = source.cbpe, windowed(1.0 - stream.columns[spec.confidence_from], spec.window)
+        batches = None
+        if spec.batch is not None:
+            bins = calibration.shift.bins
+            each = window_counts(calibration.shift_bin(cells), spec.batch, bins)
+            per = spec.window // spec.batch
+            batches = each[: len(counts) * per].reshape(len(counts), per, bins)
         shrink: Floats = np.ones(len(counts))
         if source.bundle is not None:
             monitor = Monitor(source.bundle)
@@ -134,12 +145,14 @@ def _case(spec: Simulation, source: Source, number: int, show: Progress) -> Case
                 record = found if record is None else record + found
         show.advance(part + rest)
         for name in spec.estimators:
-            told[name].append(source.teller.tell(name, counts, shrink=shrink, confidences=confidences))
+            told[name].append(tell(name, counts, shrink=shrink, confidences=confidences, batches=batches))
             show.advance(part)
-    errors = {str(name): _errors(told[name], truths) for name in spec.estimators}
+    errors = {name: _errors(told[name], truths) for name in spec.estimators}
+    flags = {name: _flagged([t["rate"] for t in told[name]]) for name in spec.estimators}
+    untold = {name: reason for name in spec.estimators if (reason := told[name][0]["rate"].reason) is not None}
     verdicts = source.detector or source.teller.estimator.separation
     first = tuple(_rows({name: told[name][0] for name in spec.estimators}, truths[0], spec.window))
-    return Case(source.label, verdicts.tpr, verdicts.tnr, errors, record, first)
+    return Case(source.label, verdicts.tpr, verdicts.tnr, errors, flags, untold, record, first)
 
 
 def _errors(told: list[dict[str, Told]], truths: list[Truth]) -> dict[str, Error]:
@@ -149,6 +162,13 @@ def _errors(told: list[dict[str, Told]], truths: list[Truth]) -> dict[str, Error
         together = Told(*(np.concatenate(part) for part in parts))
         found[name] = error_of(together, np.concatenate([getattr(truth, name) for truth in truths]))
     return found
+
+
+def _flagged(rates: list[Told]) -> dict[str, float]:
+    """By flag, the share of the windows of all streams where it stands."""
+    windows = sum(len(told.value) for told in rates)
+    flags = dict.fromkeys(flag for told in rates for flag in told.flags)
+    return {flag: sum(int(told.flags[flag].sum()) for told in rates if flag in told.flags) / windows for flag in flags}
 
 
 def _rows(told: Mapping[str, Mapping[str, Told]], truth: Truth, window: int) -> Iterator[dict[str, Any]]:
@@ -161,6 +181,8 @@ def _rows(told: Mapping[str, Mapping[str, Told]], truth: Truth, window: int) -> 
                     number = float(getattr(by[quantity], end)[i])
                     suffix = "" if end == "value" else f"_{end}"
                     row[f"{name}_{quantity}{suffix}"] = None if np.isnan(number) else number
+        for name in (name for name in told if name not in OF_ANOTHER_KIND):
+            row[f"{name}_flags"] = "; ".join(flag for flag, where in told[name]["rate"].flags.items() if where[i])
         yield row
 
 

@@ -26,12 +26,12 @@ from roadworthy.analysis.risk.schedules import Segments, Step, read_schedule, re
 from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.spec.document import Document, SpecError
+from roadworthy.spec.estimator_names import EstimatorName, wrong_names
 from roadworthy.spec.mistakes import first_error
 from roadworthy.spec.other_files import refuse_other_files, refuse_table
 
 Rate = float
-EstimatorName = Literal["event_tree", "mean", "rogan_gladen", "bayes", "likelihood", "posterior", "cbpe"]
-USUAL: tuple[EstimatorName, ...] = ("event_tree", "rogan_gladen", "mean")
+USUAL = ("event_tree", "rogan_gladen", "mean")
 MOST_EVENTS = 2_000_000
 """Events in a stream times repeats; more is work for a study."""
 
@@ -222,6 +222,9 @@ class Simulation(_Strict):
         "max_softmax", description="cbpe: the score that falls with the classifier's confidence, best 1 minus it"
     )
     window: int = Field(100, ge=2, description="Events of one estimate")
+    batch: int | None = Field(
+        None, ge=2, description="Events judged together, for estimators that judge batches: 8, 16, 32 or 64, say"
+    )
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals")
     repeats: int = Field(1, ge=1, description="Streams drawn; errors are means over them")
     seed: int = 0
@@ -299,8 +302,9 @@ class Simulation(_Strict):
                 refuse_out_of_reach(self.risk.event_tree(), self.risk.tolerable)
             except ValueError as error:
                 raise self.error(("risk", "tolerable"), str(error)) from error
-        if len(set(self.estimators)) < len(self.estimators):
-            raise self.error(("estimators",), "an estimator is named twice")
+        wrong = wrong_names(self.estimators, self.batch, self.window)
+        if wrong is not None:
+            raise self.error(*wrong)
         given = self.calibration.model_fields_set
         if self.stream.detector is not None:
             for name in sorted(given - {"clean", "shifted"}):

@@ -32,9 +32,23 @@ class Told:
     value: Floats
     low: Floats
     high: Floats
+    flags: Mapping[str, NDArray[np.bool_]]
+    """What the estimator bids one beware of, and in which windows."""
+    reason: str | None
+    """Why nothing can be told of any window."""
 
-    def __init__(self, value: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        value: ArrayLike,
+        low: ArrayLike | None = None,
+        high: ArrayLike | None = None,
+        *,
+        flags: Mapping[str, NDArray[np.bool_]] | None = None,
+        reason: str | None = None,
+    ) -> None:
         values = np.asarray(value, dtype=np.float64)
+        object.__setattr__(self, "flags", dict(flags or {}))
+        object.__setattr__(self, "reason", reason)
         for name, given in (("value", values), ("low", low), ("high", high)):
             column = np.full(values.shape, np.nan) if given is None else np.asarray(given, dtype=np.float64)
             object.__setattr__(self, name, column)

@@ -69,6 +69,20 @@ def separation(calibration: Calibration) -> Separation:
     return Separation(auc, error, float(shifted[cut:].sum()), float(clean[:cut].sum()), cut)
 
 
+def unseparated(separation: Separation) -> str | None:
+    """Why nothing can be told by these scores, in words; None where they separate.
+
+    >>> unseparated(Separation(auc=0.52, error=0.03, tpr=0.5, tnr=0.52, cut=3))
+    'the scores do not tell shift from none (AUC 0.52 ± 0.09, TPR + TNR = 1.02)'
+    """
+    if separation.enough:
+        return None
+    return (
+        f"the scores do not tell shift from none (AUC {separation.auc:.2f} ± {BEYOND * separation.error:.2f}, "
+        f"TPR + TNR = {separation.tpr + separation.tnr:.2f})"
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Doubts:
     """Of each window: how likely its bins and its unheard-of scores are, if the calibration holds."""
@@ -87,11 +101,8 @@ class Doubts:
         return tuple(self._reason(i, separation, float(n[i])) for i in range(len(n)))
 
     def _reason(self, i: int, separation: Separation, n: float) -> str | None:
-        if not separation.enough:
-            return (
-                f"the scores do not tell shift from none (AUC {separation.auc:.2f} ± {BEYOND * separation.error:.2f}, "
-                f"TPR + TNR = {separation.tpr + separation.tnr:.2f})"
-            )
+        if (reason := unseparated(separation)) is not None:
+            return reason
         if n <= 0:
             return "no event with a score has come yet"
         # However alike events are, a window of which most is unheard of is no window of what was calibrated.

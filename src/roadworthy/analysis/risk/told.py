@@ -1,8 +1,10 @@
 """Rate, accuracy and risk of windows by one of several estimators, from the same counts over cells: what a simulation compares.
 
-`event_tree` is the estimator of this package. The others read the same cells as verdicts (the shift score against its best cut) or
-as bins of the shift score, give a rate, and carry it through the tree with the accuracies and detection rates that were counted
-in calibration, kinds even; their intervals are those of the rate. `cbpe` reads the classifier's confidence and knows no rate.
+`event_tree` is the estimator of this package. The others (`roadworthy list estimators`) read the same cells as verdicts (the shift
+score against its best cut), as bins of the shift score or as batches of these, give a rate, and carry it through the tree with the
+accuracies and detection rates that were counted in calibration, kinds even; their intervals are those of the rate. Which way round
+the score is, and its cut, are chosen on the rows that are counted, so that TPR + TNR > 1 there of any detector: where that is not
+beyond chance, none of them tells a rate. `cbpe` reads the classifier's confidence and knows no rate.
 
 >>> from roadworthy.analysis.risk.cells import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
@@ -29,23 +31,18 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk.against_truth import Told
 from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
 from roadworthy.analysis.risk.confidence import Cbpe
+from roadworthy.analysis.risk.doubts import unseparated
 from roadworthy.analysis.risk.prototypes import refuse_live_constants
-from roadworthy.analysis.risk.rates import (
-    BayesTable,
-    Calibrated,
-    CannotTell,
-    Rates,
-    likelihood_rate,
-    mean_rate,
-    posterior_rate,
-    rogan_gladen,
-)
+from roadworthy.analysis.risk.rates import Calibrated, CannotTell, Rates
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import expectation
+from roadworthy.registry import Component, get
 
 Floats = NDArray[np.float64]
 
 QUANTITIES = ("rate", "accuracy", "risk")
+OF_ANOTHER_KIND = ("event_tree", "cbpe")
+"""Estimators that are more than a rate, or none: they stand beside those of the room `estimators`."""
 Carrier = Callable[[Floats], Floats]
 WITHIN = 65
 """Rates of an interval, ends included, at which what follows from them is worked out."""
@@ -80,11 +77,19 @@ class Teller:
         return found
 
     def tell(
-        self, name: str, counts: ArrayLike, *, shrink: ArrayLike = 1.0, confidences: tuple[Cbpe, Floats] | None = None
+        self,
+        name: str,
+        counts: ArrayLike,
+        *,
+        shrink: ArrayLike = 1.0,
+        confidences: tuple[Cbpe, Floats] | None = None,
+        batches: ArrayLike | None = None,
     ) -> dict[str, Told]:
         """Rate, accuracy and risk of each window (row of counts); NaN where the estimator cannot tell.
 
         `shrink` is the effective number of events over the counted one, for each window or for all; `event_tree` alone reads it.
+        `batches` are the same events by batch and bin of the shift score (windows x batches x bins), for estimators that judge
+        whole batches.
         """
         table = np.asarray(counts, dtype=np.float64)
         if name == "event_tree":
@@ -92,13 +97,12 @@ class Teller:
         if name == "cbpe":
             return self._confidence(table, confidences)
         try:
-            rates = self._rates(name, table)
-        except CannotTell:
-            nothing = Told(np.full(len(table), np.nan))
-            return dict.fromkeys(QUANTITIES, nothing)
+            rates = self._rates(get("estimators", name), table, batches)
+        except CannotTell as error:
+            return dict.fromkeys(QUANTITIES, _nothing(len(table), error.reason))
         ends = rates.value, rates.low, rates.high
         return {
-            "rate": Told(*ends),
+            "rate": Told(*ends, flags=rates.flags),
             "accuracy": self._carried(self._accuracy, ends),
             "risk": self._carried(self._risk, ends),
         }
@@ -106,31 +110,30 @@ class Teller:
     def _event_tree(self, table: Floats, shrink: ArrayLike) -> dict[str, Told]:
         found = self.estimator.estimate(table, shrink=shrink, confidence=self.confidence)
         known = np.array([reason is None for reason in found.cannot_tell])
+        reason = unseparated(self.estimator.separation)
         return {
-            name: Told(*(np.where(known, getattr(found, name + end), np.nan) for end in ("", "_low", "_high")))
+            name: Told(
+                *(np.where(known, getattr(found, name + end), np.nan) for end in ("", "_low", "_high")), reason=reason
+            )
             for name in QUANTITIES
         }
 
-    def _rates(self, name: str, table: Floats) -> Rates:
-        calibration = self.estimator.calibration
-        bins = calibration.folded(table).sum(axis=(2, 3, 4))
-        alarms, n = bins[:, self.cut :].sum(axis=1), bins.sum(axis=1)
-        if name == "mean":
-            return mean_rate(alarms, n, confidence=self.confidence)
-        if name == "rogan_gladen":
-            return rogan_gladen(alarms, n, self._verdicts, confidence=self.confidence)
-        if name == "likelihood":
-            return likelihood_rate(bins, self._bins, confidence=self.confidence)
-        if name == "posterior":
-            return posterior_rate(bins, self._bins, confidence=self.confidence)
-        if name == "bayes":
-            size = int(n.max(initial=0.0))
-            if (n != size).any():
-                raise ValueError(
-                    "bayes keeps a table for windows of one size; some events of these windows have no score"
-                )
-            return BayesTable.build(size, self._verdicts, confidence=self.confidence).rate(alarms.astype(np.int64))
-        raise ValueError(f"there is no estimator {name!r}")
+    def _rates(self, component: Component, table: Floats, batches: ArrayLike | None) -> Rates:
+        """What an estimator says of the windows, as it reads them."""
+        if (reason := unseparated(self.estimator.separation)) is not None:
+            raise CannotTell(reason)
+        bins = self.estimator.calibration.folded(table).sum(axis=(2, 3, 4))
+        reads, known = component.traits.get("reads", "bins"), self._bins
+        given: ArrayLike = bins
+        if reads == "verdicts":
+            given = np.stack([bins[:, : self.cut].sum(axis=1), bins[:, self.cut :].sum(axis=1)], axis=1)
+            known = self._verdicts
+        elif reads == "batches":
+            if batches is None:
+                raise ValueError(f"{component.name} judges whole batches, and was not given the events by batch")
+            given = batches
+        rates: Rates = component.build(given, known, confidence=self.confidence)
+        return rates
 
     @cached_property
     def _bins(self) -> Calibrated:
@@ -174,7 +177,7 @@ class Teller:
             raise ValueError("cbpe needs the confidence of every event, window by window, and what was fitted to it")
         model, values = confidences
         accuracy = np.asarray(model.estimate(values), dtype=np.float64)
-        nothing = Told(np.full(len(table), np.nan))
+        nothing = _nothing(len(table))
         plain = {"p_shift", "accuracy_clean", "accuracy_shifted", *self.estimator.constants}
         risk = nothing
         if set(self.estimator.tree.parameters) <= plain:
@@ -186,3 +189,7 @@ class Teller:
             }
             risk = Told(expectation(self.estimator.tree, {n: same[n] for n in self.estimator.tree.parameters}))
         return {"rate": nothing, "accuracy": Told(accuracy), "risk": risk}
+
+
+def _nothing(windows: int, reason: str | None = None) -> Told:
+    return Told(np.full(windows, np.nan), reason=reason)

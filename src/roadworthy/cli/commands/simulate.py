@@ -21,15 +21,8 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.against_truth import AlarmRecord, Error
     from roadworthy.execution.simulating import Case, Simulated
 
-NAMES = {
-    "event_tree": "event tree (roadworthy)",
-    "mean": "mean of verdicts",
-    "rogan_gladen": "Rogan-Gladen",
-    "bayes": "Bayes over verdicts",
-    "likelihood": "maximum likelihood, bins",
-    "posterior": "posterior mean, bins",
-    "cbpe": "confidence (CBPE)",
-}
+NAMES = {"event_tree": "event tree (roadworthy)", "cbpe": "confidence (CBPE)"}
+"""Of the estimators that stand beside the room's; those of the room have titles."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -74,6 +67,7 @@ def _content(simulated: Simulated) -> dict[str, Any]:
         "calibrated_on": dict(simulated.calibrated_on),
         "streamed": list(simulated.streamed),
         "notes": list(simulated.notes),
+        "flags": {flag: _meaning(flag) for flag in _standing(simulated.cases)},
         "cases": [_case(case) for case in simulated.cases],
     }
 
@@ -84,6 +78,8 @@ def _case(case: Case) -> dict[str, Any]:
         "tpr": case.tpr,
         "tnr": case.tnr,
         "errors": {name: {q: _error(e) for q, e in by.items()} for name, by in case.errors.items()},
+        "flags": {name: dict(by) for name, by in case.flags.items() if by},
+        "cannot_tell": dict(case.cannot_tell),
         "alarms": None if case.alarms is None else _alarms(case.alarms),
     }
 
@@ -138,6 +134,7 @@ def _print(simulated: Simulated, out: Console) -> None:
         _by_detector(simulated.cases, out)
     else:
         _by_estimator(simulated, out)
+    _footnotes(simulated.cases, out)
     record = _together(simulated.cases)
     if record is not None:
         out.print(_said(record, simulated), soft_wrap=True)
@@ -145,12 +142,46 @@ def _print(simulated: Simulated, out: Console) -> None:
 
 def _by_estimator(simulated: Simulated, out: Console) -> None:
     (case,) = simulated.cases
-    header = ["", "Rate", "Accuracy", cost_of(simulated.unit), "Told"]
+    marks = _standing(simulated.cases)
+    header = ["", "Rate", "Accuracy", cost_of(simulated.unit), "Told", *(["Flagged"] if marks else [])]
     rows = [
-        [NAMES.get(name, name), *(_cell(by[q], q) for q in ("rate", "accuracy", "risk")), _told(by)]
+        [_title(name), *(_cell(by[q], q) for q in ("rate", "accuracy", "risk")), _told(by)]
+        + ([", ".join(f"{marks[f]} {share:.0%}" for f, share in case.flags[name].items())] if marks else [])
         for name, by in case.errors.items()
     ]
     _table(out, "Mean absolute error · share of intervals that hold the truth, and their width", header, rows)
+    for reason in dict.fromkeys(case.cannot_tell.values()):
+        names = "; ".join(_title(name) for name, why in case.cannot_tell.items() if why == reason)
+        out.print(f"Cannot tell: {reason}. That holds for {names}.", soft_wrap=True, markup=False)
+
+
+def _title(name: str) -> str:
+    """An estimator in words."""
+    from roadworthy.registry import components
+
+    known = components("estimators")
+    return str(known[name].traits.get("title", name)) if name in known else NAMES.get(name, name)
+
+
+def _standing(cases: Sequence[Case]) -> dict[str, str]:
+    """The flags that stand anywhere, each with a letter."""
+    flags = dict.fromkeys(flag for case in cases for by in case.flags.values() for flag in by)
+    return dict(zip(flags, "abcdefghijklmnopqrstuvwxyz", strict=False))
+
+
+def _meaning(flag: str) -> str:
+    from roadworthy.analysis.risk.rates.answer import MEANING
+
+    return MEANING.get(flag, "")
+
+
+def _footnotes(cases: Sequence[Case], out: Console) -> None:
+    """What estimators bid one beware of, in how many of their windows, and what it means."""
+    for flag, letter in _standing(cases).items():
+        shares = {name: [case.flags[name].get(flag, 0.0) for case in cases] for name in cases[0].flags}
+        where = ", ".join(f"{_title(n)} {sum(by) / len(by):.0%}" for n, by in shares.items() if any(by))
+        means = f": {_meaning(flag)}" if _meaning(flag) else ""
+        out.print(f"{letter}  {flag} ({where} of windows){means}.", soft_wrap=True, markup=False, highlight=False)
 
 
 def _told(by: Mapping[str, Error]) -> str:
@@ -178,7 +209,7 @@ def _by_detector(cases: Sequence[Case], out: Console) -> None:
         for level in sorted(levels):
             cells = [_mean([c.errors[n][quantity].mean_absolute for c in levels[level]]) for n in names]
             rows.append([f"{level:.2f}", str(len(levels[level])), *cells])
-        header = ["Balanced accuracy", "Detectors", *(NAMES.get(n, n) for n in names)]
+        header = ["Balanced accuracy", "Detectors", *(_title(n) for n in names)]
         _table(out, f"Mean absolute error of the {quantity}, by the detector's balanced accuracy", header, rows)
 
 
