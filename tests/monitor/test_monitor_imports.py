@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
-HEAVY = ("pydantic", "yaml", "pyarrow", "torch", "rich", "typer", "jinja2", "cv2", "onnxruntime")
+import roadworthy
+
+LIGHT = {"numpy", "scipy", "roadworthy"}
 
 ALL = """
 import importlib, pkgutil, roadworthy.monitor as room
@@ -27,15 +31,37 @@ monitor.risk("adaptive"), monitor.queue(3), monitor.history(60.0), Monitor.from_
 """
 
 
-def loaded_after(code: str) -> list[str]:
-    report = f"{code}\nimport sys, json; print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+def files_after(code: str) -> set[str]:
+    """The files of all modules that a fresh interpreter has after some code."""
+    listed = (
+        "import sys, json; print(json.dumps([f for m in sys.modules.values() if (f := getattr(m, '__file__', None))]))"
+    )
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{listed}"], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_importing_the_room_loads_nothing_heavy():
-    assert loaded_after("import roadworthy.monitor") == []
+def loaded_after(code: str) -> set[str]:
+    """The packages that some code loads, but for the standard library and what an interpreter has at its start."""
+    installed = [Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")]
+    own = Path(roadworthy.__file__).parents[1]
+    standard = Path(sysconfig.get_path("stdlib"))
+    found = set()
+    for file in map(Path, files_after(code) - files_after("")):
+        home = next((place for place in (*installed, own) if file.is_relative_to(place)), None)
+        if home is not None:
+            found.add(file.relative_to(home).parts[0].partition(".")[0])
+        elif not file.is_relative_to(standard):
+            found.add(str(file))
+    return found
 
 
-def test_every_part_of_it_and_its_use_load_nothing_heavy():
-    assert loaded_after(ALL + USED) == []
+def test_what_is_no_light_package_is_seen():
+    assert loaded_after("import pytest") > {"pytest"}
+
+
+def test_importing_the_room_loads_numpy_and_scipy_alone():
+    assert loaded_after("import roadworthy.monitor") <= LIGHT
+
+
+def test_every_part_of_it_and_its_use_load_numpy_and_scipy_alone():
+    assert loaded_after(ALL + USED) <= LIGHT
