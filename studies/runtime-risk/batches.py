@@ -20,7 +20,7 @@ from study import TABLES, write
 from roadworthy.analysis.calibration import at_balanced_accuracy
 from roadworthy.analysis.risk.cells import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.rates import Calibrated, rogan_gladen
+from roadworthy.analysis.risk.rates import Calibrated, batch_rate
 from roadworthy.analysis.risk.schedules import BATCHES as SIZES
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.trials import RATES, WINDOW, Scores, Trial, trials
@@ -105,7 +105,8 @@ def errors_of(trial: Trial, detector: str) -> Iterator[Batched]:
         accuracy = [right(b).mean() for b in drawn]
         for kind in ("uniform", "mixed") if size > 1 else ("uniform",):
             windows = windows_of(trial, shifted_rows, size, rng, uniform=kind == "uniform")
-            rate = rogan_gladen(verdict(windows).sum(axis=1), WINDOW, Calibrated.from_table(known)).value
+            alarmed = verdict(windows).sum(axis=1)
+            rate = batch_rate(alarmed, WINDOW, Calibrated.from_table(known), size=size).value
             truth, plain = right(windows).mean(axis=1), data.correct[windows].mean(axis=(1, 2))
             counts = np.stack([np.bincount(cells[w.ravel()], minlength=calibration.cells) for w in windows])
             e = estimator.estimate(counts, shrink=1.0 / size)

@@ -202,7 +202,7 @@ def sweep() -> str:
         for r in rows
     }
     names = [values([{"n": k[i]} for k in cells], "n") for i in (0, 1)]
-    ramp = Ramp("loss", 1.5, 2.4, ("1,500 dollars", "2,400 dollars"))
+    ramp = Ramp("loss", 1.5, 2.4, ("1.5 thousand dollars", "2.4 thousand dollars"))
     title = "Figure 12: thousand dollars per patient at a rate of 0.5, by accuracy under shift and by detector"
     return heat(names[0], names[1], cells, title=title, ramp=ramp)
 
