@@ -31,16 +31,27 @@ LEAST_NOTICED = {
     ("independent", 100): 0.7,
     ("independent", 300): 0.95,
     ("independent", 1000): 0.95,
+    ("daily cycle", 100): 0.7,
     ("daily cycle", 300): 0.95,
     ("daily cycle", 1000): 0.95,
+    ("AR(.5)", 100): 0.5,
     ("AR(.5)", 300): 0.8,
     ("AR(.5)", 1000): 0.95,
     ("AR(.9)", 1000): 0.7,
+    ("repeated x10", 300): 0.3,
     ("repeated x10", 1000): 0.8,
 }
-"""Of steps to 30% within two windows. Of the other streams two windows do not hold enough independent events."""
-SIX_THOUSAND_ARE_FEW = {("AR(.98)", 1000)}
-"""Where a longer stretch than that is read."""
+"""Of steps to 30% within two windows."""
+LATEST = {
+    ("AR(.9)", 100): 1400,
+    ("AR(.9)", 300): 1700,
+    ("AR(.98)", 100): 2400,
+    ("AR(.98)", 300): 4200,
+    ("repeated x10", 100): 1300,
+}
+"""Of the other streams two windows do not hold enough independent events: median events until steps to 30% are noticed."""
+NOTICED_IN_THE_END = {("AR(.98)", 1000): 0.5}
+"""Of steps to 30% and 60% within six thousand events, where these are few for the stretch that is read; of all others 95%."""
 
 
 @cache
@@ -49,11 +60,12 @@ def bundle_of(window: int, seed: int = CALIBRATIONS[0]) -> Bundle:
 
 
 def assert_kept(kind: str, found: Sequence[int]) -> None:
-    """By the mean and by all calibrations but one; of the daily cycle by more than half of them."""
+    """By the mean and by all calibrations but one, which rings twice as often at most; of the daily cycle by more than half."""
     if kind == "daily cycle":
         assert np.median(found) <= STATED
     else:
         assert np.mean(found) <= STATED and sum(raised > STATED for raised in found) <= 1
+        assert max(found) <= 2 * STATED
 
 
 @pytest.mark.slow
@@ -77,9 +89,10 @@ def test_steps_are_noticed(window, kind):
     ]
     told = "  ".join(f"{s.within_two:4.0%} {s.noticed:4.0%} {s.delay:6.0f}" for s in steps)
     print(f"{window:5d} {kind:13s} {told}")
-    assert steps[0].within_two >= LEAST_NOTICED.get((kind, window), 0.0)
-    if (kind, window) not in SIX_THOUSAND_ARE_FEW:
-        assert min(step.noticed for step in steps) >= 0.9
+    key = kind, window
+    assert key in {**LEAST_NOTICED, **LATEST, **NOTICED_IN_THE_END}
+    assert steps[0].within_two >= LEAST_NOTICED.get(key, 0.0) and steps[0].delay <= LATEST.get(key, np.inf)
+    assert min(step.noticed for step in steps) >= NOTICED_IN_THE_END.get(key, 0.95)
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ AT_MOST = {"accuracy": {"same": 0.040, "unseen": 0.064}, "rate": {"same": 0.032,
 AT_LEAST = {"same": 0.93, "unseen": 0.88}
 ALONE = {"accuracy": {"same": 0.057, "unseen": 0.084}, "rate": {"same": 0.094, "unseen": 0.144}}
 """The best simple estimator on single detectors."""
+ALONE_FOUND = {"accuracy": {"same": 0.0567, "unseen": 0.0787}, "rate": {"same": 0.0927, "unseen": 0.1285}}
+"""Ours on single detectors, on the fewer windows of these tests."""
 NOT_TO_BEAT = ("knowing the nominal rate", "knowing the share in the window")
 
 
@@ -87,6 +89,15 @@ def test_the_committed_table_has_every_baseline_and_ours_is_below_them():
             assert errors["ours"] <= min(rivals.values()) + 2e-4, (target, kind, errors["ours"], rivals)
 
 
+def test_the_committed_alarms_notice_every_step_within_6000_events_and_ring_no_more_often_than_stated():
+    rows = table("alarms")
+    steps, quiet = ([r for r in rows if (r["streamed"] == "clean") == clean] for clean in (False, True))
+    assert {r["stream"] for r in steps} == {r["stream"] for r in quiet} == {"independent", "AR(.9)"}
+    assert {float(r["within_6000"]) for r in steps} == {1.0}
+    assert min(float(r["within_two_windows"]) for r in steps if r["stream"] == "independent") >= 0.95
+    assert max(float(r["false_alarms"]) for r in quiet) <= 10
+
+
 @pytest.fixture(scope="module")
 def found(study):
     """Ours on the windows of the committed tables: all detectors together, and each alone on fewer windows."""
@@ -121,11 +132,13 @@ class TestPublishedScores:
         assert min(mean_of(study, found["all"], target, kind, "coverage")) >= AT_LEAST[kind]
 
     def test_single_detectors_are_as_good_as_the_best_simple_estimator(self, study, found, target, kind):
-        # Fewer windows than those of the committed table: means of other windows differ by chance, by .005 for the rate.
-        assert mean_of(study, found["alone"], target, kind, "error")[1] <= ALONE[target][kind] + 5e-3
+        # Where a platform rounds otherwise the mean moves by less than a ten-thousandth.
+        alone = mean_of(study, found["alone"], target, kind, "error")[1]
+        assert alone <= min(ALONE[target][kind], ALONE_FOUND[target][kind] + 5e-4)
         rows = [r for r in table("errors-published") if (r["kind"], r["target"]) == (kind, target)]
-        alone = {r["estimator"]: float(r["mean over folds"]) for r in rows if r["detectors"] == "each alone"}
-        assert alone["ours"] <= min(ALONE[target][kind], alone["quick combination"] + 1e-3)
+        table_of = {r["estimator"]: float(r["mean over folds"]) for r in rows if r["detectors"] == "each alone"}
+        assert table_of["ours"] <= min(ALONE[target][kind], table_of["quick combination"])
+        assert table_of["ours"] < ALONE[target][kind] < table_of["Rogan-Gladen, clipped"]
 
     def test_the_committed_table_is_found_again(self, study, found, target, kind):
         row = next(
