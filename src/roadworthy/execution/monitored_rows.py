@@ -196,7 +196,7 @@ def _columns(
     learned: LabelledRows,
     at_work: AtWork,
     recommended: Mapping[str, Any] | None,
-    alarms_of: str,
+    alarms_of: str = "",
 ) -> tuple[list[str], list[str]]:
     """Whose scores are read: everybody's, or where there are many the needed and recommended ones and those that tell shift best.
 
