@@ -56,14 +56,19 @@ def windows(calibration) -> np.ndarray:
 class Written:
     """The estimates of one window as loops: every event on its own, every draw and rate in turn."""
 
-    def __init__(self, estimator: Estimator, counts: np.ndarray, *, prior=(0.5, 0.5), shrink: float = 1.0) -> None:
+    def __init__(
+        self, estimator: Estimator, counts: np.ndarray, *, prior=(0.5, 0.5), filled: float = 1.0, shrink: float = 1.0
+    ) -> None:
         self.estimator, self.calibration = estimator, estimator.calibration
         self.events = [cell for cell, count in enumerate(counts.tolist()) for _ in range(int(count))]
         rates, made = estimator.rates.tolist(), estimator.draws
         ends = [0.0, *[(a + b) / 2 for a, b in pairwise(rates)], 1.0]
-        mass = [beta.cdf(b, *prior) - beta.cdf(a, *prior) for a, b in pairwise(ends)]
-        if prior == likely_worlds.PRIOR:
-            mass = [0.8 * m + (0.1 if i in (0, len(mass) - 1) else 0.0) for i, m in enumerate(mass)]
+        mass, chosen = (
+            [beta.cdf(b, *of) - beta.cdf(a, *of) for a, b in pairwise(ends)] for of in (likely_worlds.PRIOR, prior)
+        )
+        mass = [0.8 * m + (0.1 if i in (0, len(mass) - 1) else 0.0) for i, m in enumerate(mass)]
+        if prior != likely_worlds.PRIOR:
+            mass = [m**filled * max(c, 1e-12) ** (1.0 - filled) for m, c in zip(mass, chosen, strict=True)]
         likelihood, strange = (
             {
                 (b, g): math.fsum(
@@ -147,14 +152,18 @@ class Written:
 
 
 @pytest.mark.parametrize("shrink", [1.0, 0.3])
-@pytest.mark.parametrize("prior", [(0.5, 0.5), (1.0, 9.0)])
-def test_rate_accuracy_and_risk_are_those_of_loops_over_draws_rates_and_events(calibration, windows, prior, shrink):
+@pytest.mark.parametrize(
+    ("prior", "filled"), [((0.5, 0.5), 0.5), ((1.0, 9.0), 0.0), ((1.0, 9.0), 0.4), ((1.0, 9.0), 1.0)]
+)
+def test_rate_accuracy_and_risk_are_those_of_loops_over_draws_rates_and_events(
+    calibration, windows, prior, filled, shrink
+):
     estimator = Estimator(
         calibration, base_tree({"right": 2.0, "wrong": 30.0}), tolerable=11.0, prior=prior, draws=7, rates=9
     )
-    found = estimator.estimate(windows, shrink=shrink)
+    found = estimator.estimate(windows, shrink=shrink, filled=filled)
     for i, counts in enumerate(windows):
-        by_hand = Written(estimator, counts, prior=prior, shrink=shrink)
+        by_hand = Written(estimator, counts, prior=prior, filled=filled, shrink=shrink)
         rate = float(by_hand.told @ estimator.rates)
         accuracy = by_hand.accuracy(by_hand.usual)
         cost = {(b, g): by_hand.mean_cost(b, g, lambda _, right: 2.0 if right else 30.0) for b, g in by_hand.weights}

@@ -43,7 +43,9 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
         return None
     part = slice(len(state.recent) - reading.first, None)
     cells, marks = state.recent.cell[part], state.recent.mark[part]
-    model = bundle.estimator.estimate(reading.counts, shrink=shrink, confidence=bundle.confidence)
+    model = bundle.estimator.estimate(
+        reading.counts, shrink=shrink, filled=reading.filled, confidence=bundle.confidence
+    )
     right = bundle.estimator.believe(reading.counts, shrink=shrink).right
     expected = np.where(cells >= 0, right[np.maximum(cells, 0)], float(model.accuracy[0]))
     window = _Window(bundle, state, cells, marks, expected, reading.weights)

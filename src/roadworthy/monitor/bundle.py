@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadworthy.monitor.alarms import AlarmRule
+from roadworthy.monitor.beforehand import JEFFREYS, Beforehand
 from roadworthy.monitor.risk_state import BLIND, Coverage, Forecast
 from roadworthy.monitor.windows import Windows
 
@@ -62,8 +63,8 @@ class Bundle:
     constants: Mapping[str, float | tuple[float, float]] = field(default_factory=dict)
     """Parameters of the tree that no stream gives: a number, or (successes, trials)."""
     tolerable: float | None = None
-    prior: tuple[float, float] = (0.5, 0.5)
-    """Beta pseudo-counts of the rate of shift: (shifted, clean)."""
+    prior: tuple[float, float] = JEFFREYS
+    """Beta pseudo-counts of the rate of shift before a window is full: (shifted, clean)."""
     windows: Windows = field(default_factory=Windows)
     alarm: AlarmRule | None = None
     lateness: float = 3600.0
@@ -131,6 +132,11 @@ class Bundle:
         return str(self.alarm.window if self.alarm else min(self.windows.lengths))
 
     @property
+    def beforehand(self) -> Beforehand | None:
+        """What somebody expects of the rate of shift before a window is full; None where nobody said."""
+        return Beforehand.of(self.prior)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What must be known before any figure is believed, each with what to do about it."""
         return tuple(map(str, self.made.get("warnings", ())))
@@ -168,7 +174,7 @@ class Bundle:
         subject: str,
         constants: Mapping[str, float | tuple[float, float]] | None = None,
         tolerable: float | None = None,
-        prior: tuple[float, float] = (0.5, 0.5),
+        prior: tuple[float, float] = JEFFREYS,
         windows: Windows | None = None,
         alarm_window: int | None = None,
         stride: int | None = None,

@@ -89,6 +89,8 @@ class RiskState:
     alarm_log_odds: float | None = None
     """What the alarm watches, of its own window: the log-odds that the risk is above the tolerable, with the burden of proof of an
     alarm that is not on. At a look, every `stride` events, it rings from the rule's `on` on, and is cleared below its `off`."""
+    half_life: float | None = None
+    """Events after which one counts for half, where older ones fade; None in other windows."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 BEHIND = 0.1
 """The share of the alarm's window that stands elsewhere by time from which on it is worth a word."""
+NEARLY_FULL = 0.99
+"""The weight of a window of fading events, which is never quite full, from which on nothing is missing."""
 MINUTE = 60.0
 LONG_AGO = 1e8
 """Seconds below which a time counts from the beginning of something, not from 1970."""
@@ -50,7 +52,8 @@ def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float
     if not spoken:
         return []
     counts = np.stack([one.reading.counts for one in spoken])
-    estimates = bundle.estimator.estimate(counts, shrink=1.0 / time, confidence=bundle.confidence)
+    filled = [one.reading.filled for one in spoken]
+    estimates = bundle.estimator.estimate(counts, shrink=1.0 / time, filled=filled, confidence=bundle.confidence)
     reasons = [
         too_few(bundle.calibration, one.reading.n, one.reading.first) or reason
         for one, reason in zip(spoken, estimates.cannot_tell, strict=True)
@@ -78,6 +81,7 @@ def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float
             calibrated_on=bundle.calibrated_on,
             blind_to=bundle.blind_to,
             notes=(*_contradicted(audited, estimates, i, reasons[i]), *_own_notes(bundle, reading, audited), *general),
+            half_life=reading.half_life,
         )
         for i, (reading, start, end, audited) in enumerate(spoken)
     ]
@@ -93,9 +97,12 @@ def _contradicted(audited: Audited | None, estimates: Estimates, i: int, cannot_
 
 def _own_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> list[str]:
     notes = []
-    if reading.wanted is not None and reading.first < reading.wanted:
+    if reading.wanted is not None and reading.filled < (1.0 if reading.half_life is None else NEARLY_FULL):
+        of = f" of {reading.wanted:,}" if reading.half_life is None else ""
+        by_weight = f", {reading.filled:.0%} of a full window by weight" if reading.half_life is not None else ""
+        believed = f" ({bundle.beforehand.in_words})" if bundle.beforehand else ""
         notes.append(
-            f"{reading.first:,} of {reading.wanted:,} events so far: the fewer, the more the figures are a guess from before"
+            f"{reading.first:,}{of} events so far{by_weight}: the fewer, the more the figures are a guess from before{believed}"
         )
     if reading.unscored:
         say = "says nothing, since it" if reading.unscored == 1 else "say nothing, since they"

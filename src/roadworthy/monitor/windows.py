@@ -92,6 +92,8 @@ class Reading:
     """How many events before the end of the stream the window starts."""
     half_life: float | None = None
     """Events after which one weighs half as much; None where all weigh alike."""
+    filled: float = 1.0
+    """How much of a full window it is, by weight: the less, the more what was believed beforehand says."""
 
     @property
     def effective(self) -> float:
@@ -113,7 +115,10 @@ def read(cells: Cells, windows: Windows, name: str, groups: Ints, *, shrink: flo
         assert windows.half_life is not None
         return decayed(cells, windows.half_life, size=size)
     if name == "adaptive":
-        return adapted(cells[-windows.longest :], groups, shrink=shrink)
+        held = cells[-windows.longest :]
+        found = adapted(held, groups, shrink=shrink)
+        # What was believed of the stream beforehand is no longer believed after a change.
+        return found if found.first < len(held) else replace(found, filled=len(held) / windows.longest)
     return sliding(cells, int(name), size=size)
 
 
@@ -122,7 +127,8 @@ def sliding(cells: Cells, length: int, *, size: int) -> Reading:
     part = cells[-length:]
     scored = part[part >= 0]
     counts: Floats = np.bincount(scored, minlength=size).astype(np.float64)
-    return Reading(str(length), counts, len(scored), len(part) - len(scored), length, len(part))
+    filled = len(part) / length
+    return Reading(str(length), counts, len(scored), len(part) - len(scored), length, len(part), filled=filled)
 
 
 def faded(n: int, half_life: float) -> Floats:
@@ -142,8 +148,8 @@ def decayed(cells: Cells, half_life: float, *, size: int) -> Reading:
     total, squares = weights.sum(), (weights**2).sum()
     if squares > 0:
         counts *= total / squares
-    unscored = len(part) - len(weights)
-    return Reading("decay", counts, len(weights), unscored, wanted, len(part), half_life)
+    unscored, filled = len(part) - len(weights), 1.0 if len(part) == wanted else 1.0 - 0.5 ** (len(part) / half_life)
+    return Reading("decay", counts, len(weights), unscored, wanted, len(part), half_life, filled)
 
 
 def adapted(cells: Cells, groups: Ints, *, shrink: float = 1.0) -> Reading:
@@ -160,4 +166,4 @@ def adapted(cells: Cells, groups: Ints, *, shrink: float = 1.0) -> Reading:
         change = since_change(counts, shrink=shrink)
         first = head + change * bucket if change else 0
     found = sliding(cells[first:], max(len(cells) - first, 1), size=len(groups))
-    return replace(found, window="adaptive", wanted=None)
+    return replace(found, window="adaptive", wanted=None, filled=1.0)

@@ -23,7 +23,7 @@ from roadworthy.analysis.risk.weighted import beta_on
 Floats = NDArray[np.float64]
 
 PRIOR = (0.5, 0.5)
-"""Jeffreys' prior of the rate: most streams are clean, or shifted, for long."""
+"""Jeffreys' prior of the rate: most streams are clean, or shifted, for long. Full windows know no other."""
 ENDS = 0.1
 """The probability of no shift at all, and of nothing but shift, beside that prior: both are common; a density leaves them out."""
 MOST = 2000.0
@@ -51,7 +51,8 @@ class LikelyWorlds:
         mixed, self.clean_share = self.mixture(rates)
         self.log_mixed = np.log(mixed)
         self._rows = rows_at(rates, firm_rows(calibration))
-        self._log_prior = np.log(beta_on(rates, prior, ends=ENDS if tuple(prior) == PRIOR else 0.0))
+        self._log_prior = np.log(beta_on(rates, PRIOR, ends=ENDS))
+        self._chosen = None if tuple(prior) == PRIOR else np.log(beta_on(rates, prior)) - self._log_prior
 
     def mixture(self, rates: Floats) -> tuple[Floats, Floats]:
         """For draws x bins x rates: the probability of a bin, and the share of clean events in it."""
@@ -100,8 +101,20 @@ class LikelyWorlds:
         return result
 
     def _log_weights(self, likelihood: Floats, window: Window, counted: Floats) -> Floats:
-        log: Floats = likelihood * counted[:, None] + self._log_prior
+        log: Floats = likelihood * counted[:, None] + self._believed(window)
         events = counted * window.n
         if (events > WORLDS).any():
             log -= (log.max(axis=2) * (1.0 - WORLDS / np.maximum(events, WORLDS)))[:, :, None]
         return log
+
+    def _believed(self, window: Window) -> Floats:
+        """The logarithm of the prior: of the rates, or windows x rates where one was chosen.
+
+        A prior that was chosen speaks alone of an empty window, and a full one by itself; between them its parameters lie between
+        those of the two: exponents of a Beta, so that logarithms are blended.
+        """
+        if self._chosen is None:
+            return self._log_prior
+        left = np.where(window.empty, 1.0, 1.0 - np.asarray(window.filled))
+        result: Floats = self._log_prior + left[:, None] * self._chosen
+        return result

@@ -26,10 +26,11 @@ class Window:
     """Counts of several windows, and the sums over cells that the estimates need.
 
     An empty window is read as what is expected of one event `before` it came: zero counts would say that no answer is right.
+    `filled` is how much of a full window each is, one number for all or one a window.
     """
 
-    def __init__(self, calibration: Calibration, table: Floats, before: Floats) -> None:
-        self.n = table.sum(axis=1)
+    def __init__(self, calibration: Calibration, table: Floats, before: Floats, filled: float | Floats = 1.0) -> None:
+        self.n, self.filled = table.sum(axis=1), filled
         self.empty = self.n <= TINY
         folded = calibration.folded(np.where(self.empty[:, None], before, table) if self.empty.any() else table)
         # Products with ones: sums over short axes are four times as slow.
@@ -67,6 +68,7 @@ class Window:
     def only(self, on: Places) -> Window:
         """Some of the windows."""
         some = copy(self)
+        some.filled = np.broadcast_to(self.filled, self.n.shape)[on]
         for name in ("n", "empty", "clean", "shifted", "by_shift", "outside", "_outside"):
             setattr(some, name, getattr(self, name)[on])
         return some

@@ -71,7 +71,10 @@ UNLIKELY = 1e-6
 
 
 class Estimator:
-    """Everything about a calibration and a tree that does not depend on the stream, worked out once."""
+    """Everything about a calibration and a tree that does not depend on the stream, worked out once.
+
+    `prior` are pseudo-events (shifted, clean) that are believed of the rate before there are any, and less the fuller a window is.
+    """
 
     def __init__(
         self,
@@ -109,11 +112,14 @@ class Estimator:
         self._clean_share = self._likely.clean_share
         self._before = self._expected(prior[0] / (prior[0] + prior[1]))
 
-    def estimate(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, confidence: float = 0.95) -> Estimates:
+    def estimate(
+        self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, filled: ArrayLike = 1.0, confidence: float = 0.95
+    ) -> Estimates:
         """Estimates of one window (cells,) or several (windows, cells); counts may be weights.
 
         `shrink` (one number, or one a window) is the effective number of events over the counted one, for streams whose
-        events are not independent and for weights.
+        events are not independent and for weights; `filled` likewise how much of a full window each is: the less, the more the
+        prior says.
         """
         table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
         if table.shape[1:] != (self.calibration.cells,) or not np.isfinite(table).all() or (table < 0).any():
@@ -124,8 +130,11 @@ class Estimator:
         factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(table),))
         if not ((factor > 0) & (factor <= 1)).all():
             raise ValueError("shrink is the effective number of events over the counted one: above 0, at most 1")
+        full = np.broadcast_to(np.asarray(filled, dtype=np.float64), (len(table),))
+        if not ((full >= 0) & (full <= 1)).all():
+            raise ValueError("filled is how much of a full window there is: from 0 to 1")
         parts = [
-            self._some(table[at : at + CHUNK], factor[at : at + CHUNK], confidence)
+            self._some(table[at : at + CHUNK], factor[at : at + CHUNK], full[at : at + CHUNK], confidence)
             for at in range(0, len(table), CHUNK)
         ]
         columns = {
@@ -135,14 +144,14 @@ class Estimator:
         }
         return Estimates(**columns, cannot_tell=tuple(word for p in parts for word in p["cannot_tell"]))
 
-    def odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> Odds:
+    def odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, filled: ArrayLike = 1.0) -> Odds:
         """The log-odds of exceedance and the evidence against no shift, at a fraction of the cost: what an alarm asks for."""
         table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
-        factor = np.full(len(table), shrink, dtype=np.float64)
+        factor, full = (np.full(len(table), share, dtype=np.float64) for share in (shrink, filled))
         found = np.empty((3, len(table)))
         few = max(1, NEAR // self._likely.log_mixed[:, 0].size)
         for at in range(0, len(table), few):
-            window, shrunk = self._window(table[at : at + few]), factor[at : at + few]
+            window, shrunk = self._window(table[at : at + few], full[at : at + few]), factor[at : at + few]
             weights = self._weights(window, shrunk)
             known, rates = self._known(window, self._clean_share), slice(None)
             swing = self._swing(window, weights, shrunk, rates)
@@ -211,11 +220,11 @@ class Estimator:
         result: Floats = rate * shares[1:].mean(axis=0) + (1.0 - rate) * shares[0]
         return result
 
-    def _window(self, table: Floats) -> Window:
-        return Window(self.calibration, table, self._before)
+    def _window(self, table: Floats, filled: float | Floats = 1.0) -> Window:
+        return Window(self.calibration, table, self._before, filled)
 
-    def _some(self, table: Floats, shrink: Floats, confidence: float) -> dict[str, Any]:
-        window = self._window(table)
+    def _some(self, table: Floats, shrink: Floats, filled: Floats, confidence: float) -> dict[str, Any]:
+        window = self._window(table, filled)
         n = window.n
         likelihood = self._likely.log_likelihood(window)
         strange = doubts(window.by_shift, window.outside, likelihood, shrink, self.calibration)
@@ -255,7 +264,7 @@ class Estimator:
         log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
         unlikely = np.minimum(over, under) < UNLIKELY
         if weights.shape[2] < len(self.rates) and unlikely.any():
-            log_odds[unlikely] = self.odds(table[unlikely], shrink=shrink[unlikely]).above
+            log_odds[unlikely] = self.odds(table[unlikely], shrink=shrink[unlikely], filled=filled[unlikely]).above
         return {
             "n": n,
             # Points and intervals weigh the draws differently: once in thousands of windows one would lie beside the other.
