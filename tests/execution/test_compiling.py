@@ -21,8 +21,9 @@ from roadworthy.data.score_tables import open_scores
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.execution.assess import Run
 from roadworthy.execution.monitored_rows import MOST, _columns
-from roadworthy.monitor import Bundle, EventError, Events, Monitor
+from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
 from roadworthy.monitor.before_release import LabelledRows
+from roadworthy.monitor.beforehand import Beforehand
 from roadworthy.registry import register, remove
 from roadworthy.report.html import html
 from roadworthy.report.run_view import RunView
@@ -66,6 +67,19 @@ def clothes(tmp_path_factory: pytest.TempPathFactory, quick_alarms: None) -> Run
     for name in ("model.py", "weights.safetensors"):
         shutil.copy(FASHION / name, folder / name)
     return run(folder, CLOTHES)
+
+
+def test_windows_and_prior_of_the_file_stand_in_the_bundle(user: Path) -> None:
+    for asked, windows, prior in (
+        ("{events_per_day: 3000}", Windows((100, 1000)), None),
+        (
+            "{window: 200, half_life: 50, adaptive: true, prior: {rate: 0.1}}",
+            Windows((200,), 50.0, True),
+            Beforehand(0.1, 20.0),
+        ),
+    ):
+        bundle = bundle_of(run(user, SMALL, ("execution:", f"monitor: {asked}\nexecution:")))
+        assert bundle.windows == windows and bundle.beforehand == prior and bundle.alarm is not None
 
 
 def test_the_bundle_counts_the_test_rows_kind_by_kind_and_cell_by_cell(clothes: Run) -> None:

@@ -78,6 +78,13 @@ def test_the_published_schema_takes_what_is_read_and_refuses_what_is_not():
         jsonschema.validate(yaml.safe_load(MEDICAL) | {"monitor": {"windows": 3}}, schema())
 
 
+def test_without_a_window_the_monitor_has_those_of_a_bundle():
+    from roadworthy.monitor import Windows
+
+    spec = Assessment.parse(BASE + "monitor: {events_per_day: 3000}", "a.yaml")
+    assert spec.monitor.windows == Windows().lengths == (100, 1000)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -135,6 +142,10 @@ def test_the_published_schema_takes_what_is_read_and_refuses_what_is_not():
         ),
         ("monitor: {false_alarms: 0 per day}", "is a number per time"),
         ("monitor: {group_events: 0}", "monitor.group_events"),
+        ("monitor: {half_life: 0.5}", "monitor.half_life: input should be greater than or equal to 1"),
+        ("monitor: {prior: 0.05}", "monitor.prior: takes keys; write prior: {rate: 0.05, events: 20}"),
+        ("monitor: {prior: {rate: 0}}", "monitor.prior.rate: input should be greater than 0"),
+        ("monitor: {prior: {events: 20}}", "monitor.prior.rate: is missing"),
     ],
 )
 def test_mistakes_name_the_field_and_what_would_be_right(text, said):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from roadworthy.data.score_tables import ScoreFile, ScoreTable
     from roadworthy.monitor.alarms import Alarm
     from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor.risk_state import RiskState
 
 MOSTLY = 0.9
 """The share of a window's outcomes that must be known before its interval is held against them."""
@@ -71,6 +72,8 @@ class Replayed:
     """Of the known outcomes of each window, how many answers were right."""
     outcomes: tuple[int, int] = (0, 0)
     """Of the whole stream, how many outcomes are known, and how many of these answers were right."""
+    at_end: tuple[RiskState, ...] = ()
+    """What every window of the bundle says at the end of the stream."""
     out_of_reach: tuple[str, ...] = ()
     """Scores of which many are such as no calibration row had, with both ranges."""
 
@@ -254,6 +257,7 @@ def replay(
         when,
         np.array(counts.right),
         (outcomes, rights),
+        tuple(monitor.risk(name) for name in bundle.windows.names),
         tuple(outside.notes),
     )
 

@@ -27,6 +27,7 @@ from roadworthy.execution.plan import Plan
 from roadworthy.execution.risks import Risk
 from roadworthy.execution.supervising import AtWork
 from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
+from roadworthy.monitor.beforehand import JEFFREYS, Beforehand
 from roadworthy.monitor.bundle import Bundle, BundleError
 from roadworthy.monitor.calibration_warnings import one_kind
 from roadworthy.monitor.risk_state import Forecast
@@ -127,7 +128,7 @@ def _compiled(plan: Plan, rows: Gathered, alarms: Deployed | None, kept: Path | 
     constants, expected = _constants(plan), shifted_in_use(plan)
     limit = spec.risk.tolerable if spec.risk else None
     tolerable = tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
-    watched = spec.monitor or MonitorSpec.model_validate({"window": list(Windows().lengths)})
+    watched = spec.monitor or MonitorSpec.model_validate({})
     unsaid = [nobody_said(tolerable, tree.unit, expected_rate=expected)] if limit is None else []
     made = {
         "source": spec.title,
@@ -142,7 +143,8 @@ def _compiled(plan: Plan, rows: Gathered, alarms: Deployed | None, kept: Path | 
         subject=plan.subject.fingerprint,
         constants=constants,
         tolerable=tolerable,
-        windows=Windows(tuple(dict.fromkeys(watched.windows))),
+        prior=Beforehand(watched.prior.rate, watched.prior.events).pseudo_events if watched.prior else JEFFREYS,
+        windows=Windows(tuple(dict.fromkeys(watched.windows)), watched.half_life, watched.adaptive),
         false_alarms=watched.false_alarms,
         events_per_day=watched.events_per_day or EVENTS_PER_DAY,
         group_events=watched.group_events,

@@ -3,8 +3,8 @@
 >>> risk = RiskSpec.model_validate({"unit": "EUR per patient", "costs": {"missed": 6100, "false_alarm": 180, "referred": 1290}})
 >>> risk.event_tree().parameters[:2], risk.needs_alarms
 (('p_shift', 'tpr'), True)
->>> MonitorSpec.model_validate({"window": 500, "false_alarms": "1 per month"}).windows
-(500,)
+>>> MonitorSpec.model_validate({"window": 500, "false_alarms": "1 per month"}).windows, MonitorSpec().windows
+((500,), (100, 1000))
 """
 
 from __future__ import annotations
@@ -156,12 +156,31 @@ class RiskSpec(_Strict):
         return any(of_alarms(name) for name in self.event_tree().parameters if name not in self.constants)
 
 
+class PriorSpec(_Strict):
+    """How much shift is expected before a window is full."""
+
+    rate: float = Field(gt=0, lt=1, description="The share of shifted events that is expected")
+    events: float = Field(20.0, gt=0, description="How many events that is worth; the fuller a window, the fewer")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping | PriorSpec):
+            raise ValueError("takes keys; write prior: {rate: 0.05, events: 20}")
+        return raw
+
+
 class MonitorSpec(_Strict):
     """How the system is watched in use, with the bundle that the run writes."""
 
     window: int | list[int] = Field(
-        1000, description="Events that an estimate looks back on; a list for several side by side"
+        [100, 1000], description="Events that an estimate looks back on; a list for several side by side"
     )
+    half_life: float | None = Field(
+        None, ge=1, description="A further window in which an event counts for half after so many others"
+    )
+    adaptive: bool = Field(False, description="A further window of all events since the stream last changed")
+    prior: PriorSpec | None = Field(None, description="How much shift is expected before a window is full")
     false_alarms: str = Field("1 per month", description="How many are accepted while nothing is wrong: 1 per month")
     events_per_day: float | None = Field(
         None, gt=0, description="How many events the stream has; needed for a rate in time"

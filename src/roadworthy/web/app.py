@@ -263,7 +263,8 @@ class App:
     async def _risk(self, request: Request, receive: Receive) -> Answer:
         wanted = self._window(request)
         found = await self._keeper.ask(lambda counting: counting.windows())
-        return _json({"windows": [w for w in found if wanted in (None, w["window"])]})
+        prior = views.prior_view(self._keeper.bundle)
+        return _json({"windows": [w for w in found if wanted in (None, w["window"])], "prior": prior})
 
     def _window(self, request: Request) -> str | None:
         wanted = request.query.get("window") or None

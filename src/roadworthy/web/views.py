@@ -25,18 +25,19 @@ DOTS = 48
 """Labels are shown in so many groups at most."""
 
 
-def window_label(name: str) -> str:
+def window_label(name: str, half_life: float | None = None) -> str:
     """
-    >>> window_label("1000"), window_label("decay"), window_label("adaptive")
-    ('1,000 events', 'fading', 'since the last change')
+    >>> window_label("1000"), window_label("decay", 200.0), window_label("adaptive")
+    ('1,000 events', 'fading, half after 200 events', 'since the last change')
     """
-    others = {"decay": "fading", "adaptive": "since the last change", "time": "a span of time"}
+    fading = "fading" if half_life is None else f"fading, half after {half_life:,g} events"
+    others = {"decay": fading, "adaptive": "since the last change", "time": "a span of time"}
     return f"{int(name):,} events" if name.isdigit() else others.get(name, name)
 
 
 def risk_view(state: RiskState) -> dict[str, Any]:
     """All that is said about a window."""
-    return without_figures({**state.to_dict(), "label": window_label(state.window)})
+    return without_figures({**state.to_dict(), "label": window_label(state.window, state.half_life)})
 
 
 def without_figures(window: dict[str, Any], *, cannot_tell: str | None = None) -> dict[str, Any]:
@@ -61,8 +62,9 @@ def bundle_view(bundle: Bundle) -> dict[str, Any]:
         "tolerable": bundle.tolerable,
         "confidence": bundle.confidence,
         "scores": list(calibration.names),
-        "windows": [{"window": name, "label": window_label(name)} for name in bundle.windows.names],
+        "windows": windows_of(bundle),
         "watched": bundle.watched,
+        "prior": prior_view(bundle),
         "alarm": _alarm_rule(bundle),
         "forecast": None if forecast is None else asdict(forecast),
         "coverage": None if bundle.coverage is None else str(bundle.coverage),
@@ -77,6 +79,17 @@ def bundle_view(bundle: Bundle) -> dict[str, Any]:
         "lateness_s": bundle.lateness,
         "id_horizon": bundle.id_horizon,
     }
+
+
+def windows_of(bundle: Bundle) -> list[dict[str, str]]:
+    """What can be read, by the name to ask for and as people call it."""
+    half_life = bundle.windows.half_life
+    return [{"window": name, "label": window_label(name, half_life)} for name in bundle.windows.names]
+
+
+def prior_view(bundle: Bundle) -> dict[str, Any] | None:
+    """How much shift is expected before a window is full, and how many events that is worth; None where nobody said."""
+    return None if bundle.beforehand is None else bundle.beforehand._asdict()
 
 
 def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:

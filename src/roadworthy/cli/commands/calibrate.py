@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from roadworthy.cli.learnt import KindLearnt
     from roadworthy.data.score_tables import ScoreTable
     from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor.windows import Windows
 
 ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
 
@@ -59,6 +60,16 @@ def calibrate(
         float | None, typer.Option(help="The cost of an event above which to raise the alarm.")
     ] = None,
     window: Annotated[int, typer.Option(min=10, help="Events that the alarm looks back on.")] = 100,
+    half_life: Annotated[
+        float | None, typer.Option(help="A further window: events count for half after so many others.")
+    ] = None,
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="A further window: all events since the stream last changed.")
+    ] = False,
+    prior: Annotated[
+        float | None, typer.Option(metavar="RATE", help="How much shift to expect before a window is full: 0.05.")
+    ] = None,
+    prior_events: Annotated[float | None, typer.Option(help="How many events that is worth (20).")] = None,
     false_alarms: Annotated[
         str, typer.Option(help="How many are acceptable without shift: 1 per month.")
     ] = "1 per month",
@@ -99,7 +110,6 @@ def calibrate(
     from roadworthy.monitor.alarms import alarms_per_day
     from roadworthy.monitor.before_release import LabelledRows, left_out, tolerated
     from roadworthy.monitor.bundle import Bundle
-    from roadworthy.monitor.windows import Windows
 
     tree_used, constants = chosen_tree(cost or [], unit, tree)
     if tolerable is not None:
@@ -115,6 +125,7 @@ def calibrate(
         refuse_unlike_a_count("--events-per-day", events_per_day)
     if group_events is not None and group_events < 1:
         raise DataError(f"--group-events: of one group 1 event or more come in a row, found {group_events}")
+    windows, before_events = _windows(window, half_life, adaptive=adaptive), _prior(prior, prior_events)
     _refuse_bundle(scores)
     # A folder such as `.` has no name to change: it is refused when it is read.
     target = out or scores.parent / f"{_stem(scores)}.bundle.json"
@@ -156,7 +167,8 @@ def calibrate(
                 constants=constants,
                 tolerable=limit,
                 subject=subject or _stem(scores),
-                windows=Windows((window, 10 * window)),
+                prior=before_events,
+                windows=windows,
                 alarm_window=window,
                 false_alarms=false_alarms,
                 events_per_day=rate,
@@ -182,6 +194,34 @@ def calibrate(
         showing.print_json(_content(made))
     else:
         _print(made, showing.console())
+
+
+def _windows(window: int, half_life: float | None, *, adaptive: bool) -> Windows:
+    """The alarm's window, one ten times as long to compare with the forecast, and what else is asked for."""
+    from roadworthy.data.samples import DataError
+    from roadworthy.monitor.windows import Windows
+
+    try:
+        return Windows((window, 10 * window), half_life, adaptive)
+    except ValueError as error:
+        raise DataError(f"--half-life: {error}") from error
+
+
+def _prior(rate: float | None, events: float | None) -> tuple[float, float]:
+    """What is believed before a window is full; of a rate that nobody gives, nobody can say how much it is worth."""
+    from roadworthy.data.samples import DataError
+    from roadworthy.monitor.beforehand import JEFFREYS, WORTH, Beforehand
+
+    if rate is None:
+        if events is not None:
+            raise DataError(
+                "--prior-events says how many events --prior is worth: add --prior 0.05, the rate you expect"
+            )
+        return JEFFREYS
+    try:
+        return Beforehand(rate, WORTH if events is None else events).pseudo_events
+    except ValueError as error:
+        raise DataError(f"--prior: {error}") from error
 
 
 def _stem(path: Path) -> str:
@@ -277,6 +317,7 @@ def _print(made: Calibrated, out: Console) -> None:
     from rich.text import Text
 
     from roadworthy.cli.cautions import coverage_warning
+    from roadworthy.cli.windows_besides import read_besides
 
     bundle, names = made.bundle, made.bundle.calibration.names
     rows = sum(k.rows for k in made.kinds)
@@ -297,6 +338,8 @@ def _print(made: Calibrated, out: Console) -> None:
         )
     out.print(table)
     out.print(Text(alarm_in_words(bundle)), soft_wrap=True)
+    for said in read_besides(bundle):
+        out.print(Text(said), soft_wrap=True)
     if bundle.coverage is not None:
         out.print(
             Text(
@@ -319,6 +362,7 @@ def _print(made: Calibrated, out: Console) -> None:
 
 def _content(made: Calibrated) -> dict[str, Any]:
     from roadworthy.cli.cautions import coverage_warning
+    from roadworthy.web.views import prior_view, windows_of
 
     bundle, rule = made.bundle, rule_of(made.bundle)
     return {
@@ -334,6 +378,8 @@ def _content(made: Calibrated) -> dict[str, Any]:
         ],
         "unit": bundle.tree.unit,
         "tolerable": bundle.tolerable,
+        "windows": windows_of(bundle),
+        "prior": prior_view(bundle),
         "alarm": {
             "window": rule.window,
             "stride": rule.stride,

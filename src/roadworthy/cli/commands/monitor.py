@@ -182,7 +182,8 @@ def merge(
         out.print(differing_line(differing), soft_wrap=True)
     out.print(tolerable_line(monitor.bundle), soft_wrap=True)
     for window in windows:
-        out.print(f"  window of {window['label']}: {window_line(window)}", soft_wrap=True)
+        of = "of " if window["window"].isdigit() else ""
+        out.print(f"  window {of}{window['label']}: {window_line(window)}", soft_wrap=True)
     unproven = unproven_line(monitor, windows)
     if unproven:
         out.print(unproven, soft_wrap=True)

@@ -252,12 +252,13 @@ def _true(found: Replayed, at: int) -> str:
 def ending(bundle: Bundle, found: Replayed) -> list[str]:
     """What stands below the table: alarms, what cannot be told and why, and how the truth compares."""
     from roadworthy.cli.revealing import against, of_a_sample
+    from roadworthy.cli.windows_besides import end_lines
 
-    lines = []
-    for alarm in found.alarms:
-        lines.append(_alarm(bundle, found, alarm))
-    if len(lines) > MOST_ALARMS:
-        lines[MOST_ALARMS // 2 : -MOST_ALARMS // 2] = [f"… {len(lines) - MOST_ALARMS:,} more (--json has them all) …"]
+    lines = end_lines(found.at_end)
+    alarms = [_alarm(bundle, found, alarm) for alarm in found.alarms]
+    if len(alarms) > MOST_ALARMS:
+        alarms[MOST_ALARMS // 2 : -MOST_ALARMS // 2] = [f"… {len(alarms) - MOST_ALARMS:,} more (--json has them all) …"]
+    lines += alarms
     if not any(alarm.kind == "raised" for alarm in found.alarms) and bundle.tolerable is not None:
         lines.append(_no_alarm(bundle, found, bundle.tolerable))
     lines += _doubts(found)
@@ -345,6 +346,7 @@ def _revealed(found: Replayed, compared: Compared) -> str:
 def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, everything: bool) -> dict[str, Any]:
     from roadworthy.cli.cautions import chosen_for_want, warnings_in_short
     from roadworthy.cli.revealing import sampled, unseen_in
+    from roadworthy.cli.windows_besides import end_records
 
     sample = sampled(found)
     rows = range(len(found.ends)) if everything else shown(len(found.ends))
@@ -365,6 +367,7 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
         "windows_in_all": len(found.ends),
         "cannot_tell": int((~found.told).sum()),
         "windows": [found.record(at) for at in rows],
+        "at_the_end": end_records(found.at_end),
         "alarms": [
             {
                 "kind": a.kind,
