@@ -104,6 +104,11 @@ class Bundle:
         return str(self.made.get("subject") or self.subject)
 
     @property
+    def called(self) -> tuple[str, ...]:
+        """What events may call the subject: as the bundle does, or as people do."""
+        return tuple(dict.fromkeys((self.subject, self.title)))
+
+    @property
     def unit(self) -> str:
         """Of the tree's costs."""
         return self.tree.unit

@@ -359,8 +359,9 @@ class Monitor:
         raise ValueError(f"no events were counted around {time} s; ask for a time within the stream")
 
     def _check_subject(self, subject: str | None) -> None:
-        if subject is not None and subject != self.bundle.subject:
-            raise EventError(f"these events are of {subject!r}; this monitor watches {self.bundle.subject!r}")
+        if subject is not None and subject not in self.bundle.called:
+            watched = " or ".join(map(repr, self.bundle.called))
+            raise EventError(f"these events are of {subject!r}; this monitor watches {watched}")
 
     def _cells(self, events: Events, name: Any) -> Cells:
         if events.cells is not None:

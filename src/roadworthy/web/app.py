@@ -102,7 +102,7 @@ class App:
             sidecar.told = lambda reason: keeper.soon(lambda counting: counting.hear_of_skipped(reason))
         self._room = InFlight(max(IN_FLIGHT, 4 * body_limit))
         self._readers = ThreadPoolExecutor(1, "reader")
-        self._reader = Reader(keeper.bundle.calibration, subject=keeper.bundle.subject)
+        self._reader = Reader(keeper.bundle.calibration, subject=keeper.bundle.called)
         self._routes: dict[tuple[str, str], Callable[[Request, Receive], Awaitable[Answer]]] = {
             ("POST", "/v1/labels"): self._labels,
             ("POST", "/v1/label-queue"): self._questions,
@@ -247,7 +247,7 @@ class App:
 
     async def _labels(self, request: Request, receive: Receive) -> Answer:
         bundle = self._keeper.bundle
-        ours: dict[str, Any] = {"cells": bundle.calibration.cells, "subject": bundle.subject, "bundle": bundle.id}
+        ours: dict[str, Any] = {"cells": bundle.calibration.cells, "subject": bundle.called, "bundle": bundle.id}
         async with self._held(request, receive) as body:
             found = await self._keeper.labels(await self._apart(body, lambda: labels_of(body, **ours)))
         said = {"taken": found.taken, "unknown": len(found.unknown), "unknown_ids": found.unknown[:UNKNOWN_SHOWN]}

@@ -55,10 +55,11 @@ class Refused(Exception):
 
 
 class Reader:
-    """Reads posts for one calibration and one subject."""
+    """Reads posts for one calibration and one subject, which may have several names."""
 
-    def __init__(self, calibration: Places, *, subject: str) -> None:
-        self._calibration, self._subject = calibration, subject
+    def __init__(self, calibration: Places, *, subject: str | Sequence[str]) -> None:
+        self._calibration = calibration
+        self._called = (subject,) if isinstance(subject, str) else tuple(subject)
         self._names = calibration.names
         self._verdicts = _binary(calibration)
 
@@ -138,7 +139,7 @@ class Reader:
             scores = [e["scores"] for e in events]
             columns = {name: [s[name] for s in scores] for name in self._names}
             keys, wanted = sum(map(len, events)), 3 * len(events)
-            if keys != wanted and (keys != wanted + len(events) or {e["subject"] for e in events} != {self._subject}):
+            if keys != wanted and (keys != wanted + len(events) or not self._ours(events)):
                 return None
             if sum(map(len, scores)) != len(self._names) * len(events):
                 return None
@@ -157,6 +158,10 @@ class Reader:
             return None
         return Batch(ids, at, self._calibration.place(arrays))
 
+    def _ours(self, events: list[Any]) -> bool:
+        """Whether all events name the subject of the bundle."""
+        return {e["subject"] for e in events} <= set(self._called)
+
     def _one_by_one(self, events: list[Any], now: float, numbers: Sequence[int]) -> Batch:
         """Each event read for itself, so that one that is wrong can be named; placed all at once."""
         read = [self._event(event, now, line) for line, event in zip(numbers, events, strict=True)]
@@ -166,10 +171,10 @@ class Reader:
         """One event, whatever its form, or why it is refused."""
         if type(event) is not dict:
             raise Refused(f"an event is an object such as {self._example()}; found {brief(event)}", line=line)
-        given = event.get("subject", self._subject)
-        if given != self._subject:
+        given = event.get("subject", self._called[0])
+        if given not in self._called:
             raise Refused(
-                f"this event is of subject {brief(given)}, and the bundle of {self._subject!r}; "
+                f"this event is of subject {brief(given)}, and the bundle of {either(self._called)}; "
                 "another subject needs a bundle of its own",
                 status=409,
                 line=line,
@@ -336,6 +341,15 @@ def writable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def either(names: Sequence[str]) -> str:
+    """What something may be called.
+
+    >>> either(("9f2c", "lesion 2.3.1"))
+    "'9f2c', or as people call it 'lesion 2.3.1'"
+    """
+    return ", or as people call it ".join(map(repr, names))
 
 
 def brief(value: Any) -> str:

@@ -12,22 +12,25 @@ Label(id='b', correct=False, probability=0.2, cell=None, time=None)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from roadworthy.registry import did_you_mean
 from roadworthy.web.batch import Label
-from roadworthy.web.events import LATEST, LONGEST_ID, Refused, brief, clock, run_together, writable
+from roadworthy.web.events import LATEST, LONGEST_ID, Refused, brief, clock, either, run_together, writable
 
 EXAMPLE = '{"id": "case-1", "correct": false, "probability": 0.2}'
 
 
 def labels_of(
-    body: bytes, *, cells: int | None = None, subject: str | None = None, bundle: str | None = None
+    body: bytes, *, cells: int | None = None, subject: Sequence[str] = (), bundle: str | None = None
 ) -> list[Label]:
-    """The labels of a post: an object, a list, or one a line; taken whole or not at all. `cells` is how many there are."""
+    """The labels of a post: an object, a list, or one a line; taken whole or not at all.
+
+    `cells` is how many there are, `subject` what the subject may be called.
+    """
     try:
         document = orjson.loads(body)
         items = list(enumerate(document, 1)) if isinstance(document, list) else [(1, document)]
@@ -35,7 +38,7 @@ def labels_of(
         items = [(i, _line(line, i)) for i, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     if not items:
         raise Refused(f"the post holds no label; one looks like {EXAMPLE}")
-    ours = {"subject": subject, "bundle": bundle}
+    ours = {"subject": subject, "bundle": () if bundle is None else (bundle,)}
     return [_label(_of_ours(item, line, ours), line, cells) for line, item in items]
 
 
@@ -46,14 +49,14 @@ def _line(line: bytes, number: int) -> Any:
         raise Refused(f"this is no JSON; a label looks like {EXAMPLE}{run_together(line)}", line=number) from None
 
 
-def _of_ours(item: Any, line: int, ours: Mapping[str, str | None]) -> Any:
+def _of_ours(item: Any, line: int, ours: Mapping[str, Sequence[str]]) -> Any:
     """A label without the subject and the bundle that it names; one of another is a conflict, as an event of it is."""
     if not isinstance(item, dict) or not item.keys() & ours.keys():
         return item
     for key, own in ours.items():
-        if own is not None and item.get(key, own) != own:
+        if own and item.get(key, own[0]) not in own:
             raise Refused(
-                f"this label is of {key} {brief(item[key])}, and this monitor is of {own!r}; "
+                f"this label is of {key} {brief(item[key])}, and this monitor is of {either(own)}; "
                 f"send it to the monitor of its own {key}",
                 status=409,
                 line=line,
