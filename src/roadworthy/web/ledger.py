@@ -34,6 +34,8 @@ from roadworthy.store import StoreError
 from roadworthy.web.folders import make_folder
 
 VERSION = "1"
+ENDING = ".state.sqlite"
+"""Of the file beside a bundle, where nobody names another."""
 EVENTS, LABELS, QUESTIONS, LOOK = 1, 2, 3, 4
 """Kinds of rows in the log: what was counted, with which probabilities inputs were drawn, and when labels were looked at."""
 PAGE = 8192
@@ -67,6 +69,15 @@ class Full(StoreError):
 
 class Unwritable(StoreError):
     """The file could not be written now; nothing was."""
+
+
+def beside(bundle: Path) -> Path:
+    """The state of a bundle, where nobody names another.
+
+    >>> str(beside(Path("runs/scores.bundle.json")))
+    'runs/scores.bundle.state.sqlite'
+    """
+    return bundle.parent / f"{bundle.name.removesuffix('.json')}{ENDING}"
 
 
 class Ledger:

@@ -17,7 +17,7 @@ from roadworthy.monitor.recent import Recent
 from roadworthy.store import StoreError
 from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.drawing import draw
-from roadworthy.web.ledger import Ledger
+from roadworthy.web.ledger import ENDING, Ledger
 from roadworthy.web.replaying import restored
 
 TIMEOUT_S = 60.0
@@ -40,6 +40,19 @@ def questions(state: str, n: int, *, window: str | None = None, token: str | Non
         return [asdict(question) for question in draw(monitor, ledger, n, window=window).questions]
     finally:
         ledger.close()
+
+
+def only_state(folder: Path) -> str:
+    """The state that `roadworthy monitor BUNDLE` keeps beside a bundle of this folder, where there is just one."""
+    found = sorted(path.name for path in folder.glob(f"*{ENDING}"))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise StoreError(f"there are {len(found)} states here; name one of: {', '.join(found)}")
+    raise StoreError(
+        f"there is no state in this folder; name one: a file, which `roadworthy monitor BUNDLE` keeps beside its bundle as "
+        f"*{ENDING} unless --state says otherwise, or the address of a monitor that runs, as in http://127.0.0.1:8321"
+    )
 
 
 class Together(NamedTuple):

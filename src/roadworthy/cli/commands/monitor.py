@@ -82,6 +82,7 @@ def serve(
 ) -> None:
     """Run the service: events in over HTTP, risk, alarms and a live page out."""
     from roadworthy.cli.options import refuse_own_input
+    from roadworthy.web.ledger import beside
     from roadworthy.web.service import Settings, check_extra
     from roadworthy.web.service import serve as run
 
@@ -92,7 +93,7 @@ def serve(
             "events that are posted name their scores themselves"
         )
     # A folder such as `.` has no name to change: it is refused when it is read, with where its bundle is.
-    state = state or bundle.parent / (bundle.name.removesuffix(".json") + ".state.sqlite")
+    state = state or beside(bundle)
     if alarm_log is not None:
         refuse_own_input("--alarm-log", alarm_log, bundle, state)
     settings = Settings(
@@ -129,7 +130,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def label_queue(
-    state: Annotated[str, typer.Argument(help="A state file, or the address of a monitor that runs.")],
+    state: Annotated[
+        str | None,
+        typer.Argument(help="A state file, or the address of a monitor that runs; the only state in this folder."),
+    ] = None,
     n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 100,
     window: Annotated[str | None, typer.Option(help="Of which window (the longest).")] = None,
     token: Annotated[str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Of the monitor that runs.")] = None,
@@ -137,12 +141,15 @@ def label_queue(
 ) -> None:
     """Say which inputs to label next; the probabilities with which they were drawn are kept with the state."""
     from roadworthy.cli.amounts import moment
-    from roadworthy.web.offline import questions
+    from roadworthy.web.offline import only_state, questions
 
-    found = questions(state, n, window=window, token=token)
+    chosen = state or only_state(Path())
+    found = questions(chosen, n, window=window, token=token)
     if json:
         showing.print_json({"questions": found})
         return
+    if state is None:
+        showing.console(stderr=True).print(f"state: {chosen}", soft_wrap=True)
     print("id\tprobability\ttime")
     for question in found:
         print(f"{question['id']}\t{question['probability']:.6g}\t{moment(question['time'])}")
