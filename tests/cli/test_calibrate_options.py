@@ -91,6 +91,20 @@ def test_numbers_in_a_tree_that_are_none_are_refused(cli, tmp_path, scores):
         assert said.code == 2 and "tree.yaml" in said.err, (cost, constant, said.err)
 
 
+def test_a_tree_without_a_value_for_a_parameter_is_told_of_the_tree_and_not_of_the_table(cli, tmp_path, scores):
+    branches = "{x: {p: p_attack, then: {outcome: o, cost: 2}}, y: {then: {outcome: q, cost: 1}}}"
+    tree = tmp_path / "tree.yaml"
+    for constants, wrong in (
+        ("{}", "no stream tells the tree's p_attack; give numbers under constants, such as constants: {p_attack: 0.01}"),
+        ("{p_atack: 0.1}", "no stream tells the tree's p_attack"),
+        ("{p_attack: 1.5}", "in the tree at a > x: p_attack must be a probability, between 0 and 1, found 1.5"),
+    ):
+        tree.write_text(f"{{event: a, branches: {branches}, constants: {constants}}}")
+        said = cli("calibrate", scores, "--tree", tree)
+        assert said.code == 2 and f"tree.yaml: {wrong}" in said.err.replace("\n", " "), said.err
+        assert scores.name not in said.err
+
+
 def test_the_same_table_makes_the_same_bundle_whenever_that_is(cli, tmp_path, monkeypatch, scores):
     ids = []
     for name, now in (("a.json", "2026-01-01T00:00:00+00:00"), ("b.json", "2027-01-01T00:00:00+00:00")):

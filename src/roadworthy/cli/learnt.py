@@ -124,12 +124,29 @@ def _tree_of(file: Path, unit: str | None) -> tuple[Tree, dict[str, float]]:
     constants = content.get("constants") or {}
     if not isinstance(constants, Mapping) or not all(map(_is_number, constants.values())):
         raise DataError(f"{file}: constants are names with a number each, such as constants: {{p_attack: 0.01}}")
+    given = {str(k): float(v) for k, v in constants.items()}
     try:
-        refuse_live_constants(map(str, constants))
+        refuse_live_constants(given)
         tree = Tree.from_dict({k: v for k, v in content.items() if k != "constants"}, unit=unit)
+        _refuse_untold(tree, given)
     except (ValueError, TypeError) as error:
         raise DataError(f"{file}: {error}") from error
-    return tree, {str(k): float(v) for k, v in constants.items()}
+    return tree, given
+
+
+def _refuse_untold(tree: Tree, constants: Mapping[str, float]) -> None:
+    """Refuse a tree with a parameter that neither a stream nor a constant tells, or constants that are no probabilities of it."""
+    from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS
+    from roadworthy.analysis.risk.tree import checked
+    from roadworthy.registry import did_you_mean
+
+    untold = [name for name in tree.parameters if name not in (*LIVE_PARAMETERS, *constants)]
+    if untold:
+        raise ValueError(
+            f"no stream tells the tree's {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; give numbers under "
+            f"constants, such as constants: {{{untold[0]}: 0.01}}, or use: {', '.join(LIVE_PARAMETERS)}"
+        )
+    checked(tree, {**dict.fromkeys(LIVE_PARAMETERS, 0.0), **constants})
 
 
 def _is_number(value: object) -> bool:
