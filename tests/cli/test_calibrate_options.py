@@ -95,7 +95,10 @@ def test_a_tree_without_a_value_for_a_parameter_is_told_of_the_tree_and_not_of_t
     branches = "{x: {p: p_attack, then: {outcome: o, cost: 2}}, y: {then: {outcome: q, cost: 1}}}"
     tree = tmp_path / "tree.yaml"
     for constants, wrong in (
-        ("{}", "no stream tells the tree's p_attack; give numbers under constants, such as constants: {p_attack: 0.01}"),
+        (
+            "{}",
+            "no stream tells the tree's p_attack; give numbers under constants, such as constants: {p_attack: 0.01}",
+        ),
         ("{p_atack: 0.1}", "no stream tells the tree's p_attack"),
         ("{p_attack: 1.5}", "in the tree at a > x: p_attack must be a probability, between 0 and 1, found 1.5"),
     ):

@@ -202,6 +202,31 @@ def test_costs_constants_windows_and_rates_are_those_of_the_file(user: Path) -> 
     assert any("synthetic augmentations only" in n for n in bundle.made["notes"])
 
 
+def test_several_events_are_priced_in_the_run_and_in_its_monitor(user: Path) -> None:
+    more = (
+        "risk: {unit: EUR per case, costs: {right: 1, wrong: 90}, events: [shift, adversarial], tolerable: 40, "
+        "constants: {p_shift: 0.2, p_adversarial: 0.1, accuracy_adversarial: 0.3}}\nexecution:"
+    )
+    done = run(user, SMALL, ("execution:", more))
+    said = done.record["risk"]
+    note = "neither cases nor a stream tell p_adversarial, accuracy_adversarial: what was given stands"
+    right = said["parameters"]
+    wrong = 0.2 * (1 - right["accuracy_shifted"]) + 0.1 * 0.7 + 0.7 * (1 - right["accuracy_clean"])
+    assert said["value"] == pytest.approx(1 + 89 * wrong)
+    assert f"risk: {note}" in done.record["notes"]
+    bundle = bundle_of(done)
+    assert bundle.constants == {"p_adversarial": 0.1, "accuracy_adversarial": 0.3}
+    assert note in bundle.made["notes"] and bundle.tree.parameters == tuple(right)
+    # Whatever the stream, a tenth of what would be clean is right in three cases of ten; only the rest is told by the scores.
+    monitor = Monitor(bundle)
+    level = drawn(400, 3)["images"].mean(axis=(1, 2))
+    sure = 1 / (1 + np.exp(-np.abs(level - 128) / 30))
+    monitor.update(Events(None, None, columns={"max_softmax": 1 - sure, "deep_gini": 2 * sure * (1 - sure)}))
+    state, wrong_clean = monitor.risk(), 1 - bundle.calibration.accuracy("clean")
+    assert state.risk == pytest.approx(1 + 89 * (1 - state.accuracy + 0.1 * (0.7 - wrong_clean)), abs=1.0)
+    assert state.risk > 1 + 89 * (1 - state.accuracy) + 3.0, "more than without the other event"
+
+
 def test_probabilities_and_the_share_of_filtered_cases_are_expected(user: Path) -> None:
     more = "table: wang, probability: 0.1}\n  site_b: {where: {site: B}}"
     done = run(user, SMALL, ("table: wang}", more))

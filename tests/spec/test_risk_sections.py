@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 from roadworthy.analysis.risk.posteriors import Beta
-from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
+from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree, several_events
 from roadworthy.analysis.risk.tree import expectation, leaves
 from roadworthy.spec import Assessment, SpecError, schema
 
@@ -65,6 +65,67 @@ def test_any_tree_with_constants_is_read():
     assert risk.known_constants() == {"p_rain": Beta(18.5, 2.5)} and risk.tolerable == 9
     assert risk.event_tree().unit == "EUR per km"
     assert expectation(risk.event_tree(), {"p_rain": 0.1}) == pytest.approx(5.0)
+
+
+EVENTS = "risk: {unit: EUR, costs: {right: 1, wrong: 9}, events: [shift, adversarial], constants: {CONSTANTS}}"
+
+
+def test_several_events_are_a_field_beside_the_costs():
+    text = EVENTS.replace("CONSTANTS", "p_adversarial: 0.01, accuracy_adversarial: {successes: 30, trials: 100}")
+    risk = Assessment.parse(BASE + text, "a.yaml").risk
+    assert risk.event_tree() == several_events(["shift", "adversarial"], Costs(1, 9), unit="EUR")
+    assert not risk.needs_alarms
+    found = expectation(
+        risk.event_tree(),
+        {
+            "p_shift": 0.2,
+            "accuracy_shifted": 0.5,
+            "accuracy_clean": 0.9,
+            "p_adversarial": 0.01,
+            "accuracy_adversarial": 0.3,
+        },
+    )
+    assert found == pytest.approx(1 + 8 * (0.2 * 0.5 + 0.01 * 0.7 + 0.79 * 0.1))
+    meet = text.replace("constants: {", "successive: true, constants: {accuracy_shifted_adversarial: 0.2, ")
+    tree = Assessment.parse(BASE + meet, "a.yaml").risk.event_tree()
+    assert tree == several_events(["shift", "adversarial"], Costs(1, 9), successive=True, unit="EUR")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            EVENTS.replace("CONSTANTS", "p_adversarial: 0.01"),
+            "risk: events: no case tells how often they happen and how often answers are then right; add "
+            "constants: {accuracy_adversarial: …}",
+        ),
+        (
+            EVENTS.replace("CONSTANTS", "p_adversarial: 0.1, accuracy_adversarial: 0.3").replace(
+                "wrong: 9", "wrong: 9, referred: 3"
+            ),
+            "risk: events: are for a system that answers alone, and costs has necessary; leave them out, or write a tree",
+        ),
+        (
+            f"risk: {{unit: EUR, tree: {TREE}, constants: {{p_rain: 0.1}}, events: [shift]}}",
+            "risk: events: go with costs; a tree of its own has its events as nodes",
+        ),
+        (
+            "risk: {unit: EUR, costs: {wrong: 1}, events: [shift, shift]}",
+            "risk: events: give one or more distinct events",
+        ),
+        ("risk: {unit: EUR, costs: {wrong: 1}, events: [wet road]}", "such as module_failure; found 'wet road'"),
+        ("risk: {unit: EUR, costs: {wrong: 1}, events: []}", "risk.events: "),
+        ("risk: {unit: EUR, costs: {wrong: 1}, successive: true}", "risk: successive: is about events; add events"),
+        (
+            "risk: {unit: EUR, costs: {wrong: 1}, events: [shift, a, b], constants: "
+            "{p_a: 0.6, p_b: 0.6, accuracy_a: 0, accuracy_b: 0}}",
+            "the probabilities p_shift, p_a, p_b add up to 1.2, more than 1",
+        ),
+    ],
+)
+def test_events_that_make_no_tree_are_told_with_what_is_missing(text, said):
+    message = refused(text)
+    assert said in message and message.startswith("a.yaml:3: "), message
 
 
 def test_the_published_schema_takes_what_is_read_and_refuses_what_is_not():

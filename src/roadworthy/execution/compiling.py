@@ -15,7 +15,7 @@ from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.risk.alarmed_cells import TAKEN_TO_BE, alarms_in_words
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.deployed import Deployed
-from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree
+from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree, constants_told
 from roadworthy.analysis.risk.rows import CLEAN
 from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
 from roadworthy.analysis.risk.tree import Tree
@@ -130,12 +130,8 @@ def _compiled(plan: Plan, rows: Gathered, alarms: Deployed | None, kept: Path | 
     tolerable = tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
     watched = spec.monitor or MonitorSpec.model_validate({})
     unsaid = [nobody_said(tolerable, tree.unit, expected_rate=expected)] if limit is None else []
-    made = {
-        "source": spec.title,
-        "subject": _called(plan),
-        "run": plan.key,
-        "notes": [*rows.notes, *_whose(plan, alarms), *unsaid],
-    }
+    notes = [*rows.notes, *_whose(plan, alarms), *constants_told(constants), *unsaid]
+    made = {"source": spec.title, "subject": _called(plan), "run": plan.key, "notes": notes}
     forecast, untold = _forecast(plan, calibration, rows.counted, tree)
     bundle = _same(kept, calibration, made) or Bundle.compile(
         calibration,

@@ -14,6 +14,7 @@ from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.risk.assessed import QUANTITY, AssessedRisk, Rows, assess_risk
+from roadworthy.analysis.risk.prototypes import constants_told
 from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.in_use import in_use, shifted_in_use, supposed
 from roadworthy.execution.plan import Plan
@@ -78,7 +79,8 @@ def risk_of(
         found = assess_risk(spec.event_tree(), counted[0], counted[1:], constants=constants, seed=plan.spec.seed)
     except ValueError as error:
         return _none(str(error))
-    return Risk(found, supervisor=label, notes=(*notes, *(f"risk: {note}" for note in (*supposed(plan), *found.notes))))
+    said = (*supposed(plan), *constants_told(constants), *found.notes)
+    return Risk(found, supervisor=label, notes=(*notes, *(f"risk: {note}" for note in said)))
 
 
 def _none(because: str) -> Risk:

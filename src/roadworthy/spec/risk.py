@@ -22,9 +22,10 @@ from roadworthy.analysis.risk.prototypes import (
     named_outcomes,
     of_alarms,
     refuse_live_constants,
+    several_events,
 )
 from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
-from roadworthy.analysis.risk.tree import Tree
+from roadworthy.analysis.risk.tree import Tree, checked
 from roadworthy.registry import did_you_mean
 from roadworthy.spec.entries import claimed, supervisor_label
 
@@ -54,6 +55,15 @@ class RiskSpec(_Strict):
         None,
         description="Of one case: right, wrong, and where alarms call a person necessary (the answer was wrong) and unnecessary; "
         "also written missed (wrong), referred (necessary), false_alarm (unnecessary)",
+    )
+    events: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="What may happen to a case, where that is more than shift: [shift, adversarial, ambiguous, module_failure], or "
+        "any others; each has p_EVENT and accuracy_EVENT, of shift counted on cases, of others under constants",
+    )
+    successive: bool = Field(
+        False, description="Whether several events may happen to the same case; without it at most one does"
     )
     tree: dict[str, Any] | None = Field(
         None,
@@ -118,6 +128,7 @@ class RiskSpec(_Strict):
             raise ValueError(
                 "needs exactly one of costs, such as {right: 0, wrong: 6100}, and tree, such as {event: …, branches: {…}}"
             )
+        self._refuse_events()
         parameters = self.event_tree().parameters
         for name in self.constants:
             if name not in parameters:
@@ -130,17 +141,54 @@ class RiskSpec(_Strict):
         except ValueError as error:
             raise ValueError(f"constants: {error}") from error
         untold = [name for name in parameters if name not in (*LIVE_PARAMETERS, *self.constants)]
+        if untold and self.events:
+            given = ", ".join(f"{name}: …" for name in untold)
+            raise ValueError(
+                f"events: no case tells how often they happen and how often answers are then right; add "
+                f"constants: {{{given}}}"
+            )
         if untold:
             raise ValueError(
                 f"no case tells the tree's {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; give values under "
                 f"constants, or use: {', '.join(LIVE_PARAMETERS)}"
             )
+        if self.events:
+            likely = {
+                name: known.mean if isinstance(known, Beta) else known for name, known in self.known_constants().items()
+            }
+            checked(self.event_tree(), {**dict.fromkeys(LIVE_PARAMETERS, 0.0), **likely})
         return self
 
+    def _refuse_events(self) -> None:
+        """Refuse events of which no tree can be made."""
+        if self.events is None:
+            if self.successive:
+                raise ValueError("successive: is about events; add events: [shift, adversarial], or leave it out")
+            return
+        if self.tree is not None:
+            raise ValueError("events: go with costs; a tree of its own has its events as nodes")
+        alarms = [name for name in ("necessary", "unnecessary") if name in (self.costs or {})]
+        if alarms:
+            raise ValueError(
+                f"events: are for a system that answers alone, and costs has {' and '.join(alarms)}; leave them out, or write "
+                "a tree"
+            )
+        odd = next((event for event in self.events if not event.isidentifier()), None)
+        if odd is not None:
+            raise ValueError(
+                f"events: letters, digits and _ make the name of one, such as module_failure; found {odd!r}"
+            )
+        try:
+            self.event_tree()
+        except ValueError as error:
+            raise ValueError(f"events: {error}") from error
+
     def event_tree(self) -> Tree:
-        """The tree: as given, or that of figure 2 of the paper where alarms cost something, else that of figure 1."""
+        """The tree: as given, of several events, or that of figure 2 of the paper where alarms cost something, else of figure 1."""
         if self.tree is not None:
             return Tree.from_dict(self.tree, unit=self.unit)
+        if self.events is not None:
+            return several_events(self.events, self.costs or {}, successive=self.successive, unit=self.unit)
         return cost_tree(self.costs or {}, unit=self.unit)
 
     def known_constants(self) -> dict[str, float | Beta]:

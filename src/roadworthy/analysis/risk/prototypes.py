@@ -74,6 +74,16 @@ def refuse_live_constants(names: Iterable[str], *, but: Collection[str] = ()) ->
         )
 
 
+def constants_told(names: Iterable[str]) -> list[str]:
+    """That a tree's constants stay what they are, for those who read its figures; nothing where there are none.
+
+    >>> constants_told(["p_adversarial", "accuracy_adversarial", "p_shift"]), constants_told(["p_shift"])
+    (['neither cases nor a stream tell p_adversarial, accuracy_adversarial: what was given stands'], [])
+    """
+    given = [name for name in names if name not in LIVE_PARAMETERS]
+    return [f"neither cases nor a stream tell {', '.join(given)}: what was given stands"] if given else []
+
+
 ADJECTIVES = {"shift": "shifted", "module_failure": "module_failed"}
 """How a case is called to which an event happened, where it is not the event's own name."""
 OF_EVENTS = ("p_shift", "accuracy_clean", "accuracy_shifted")

@@ -99,6 +99,7 @@ def calibrate(
     The table has one row a case: which kind of shift it is under (clean where none), whether the answer was right, and the
     scores of one or several supervisors.
     """
+    from roadworthy.analysis.risk.prototypes import constants_told
     from roadworthy.analysis.risk.tolerating import nobody_said, refuse_out_of_reach
     from roadworthy.cli.alarms_at_work import alarms_at_work, whose
     from roadworthy.cli.cautions import notes_of, refuse_unreachable, warnings_of
@@ -174,7 +175,11 @@ def calibrate(
                 events_per_day=rate,
                 group_events=group_events,
                 coverage=coverage,
-                made={"source": scores.name, "notes": [*table.notes, *chosen], "warnings": swapped},
+                made={
+                    "source": scores.name,
+                    "notes": [*table.notes, *constants_told(constants), *chosen],
+                    "warnings": swapped,
+                },
                 made_at=_now(),
             )
             if tolerable is not None:
