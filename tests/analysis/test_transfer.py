@@ -15,9 +15,9 @@ from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk import likely_worlds, transfer
 from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.posteriors import Beta
-from roadworthy.analysis.risk.prototypes import POLYP_COSTS, accuracy_tree, base_tree, detector_tree
+from roadworthy.analysis.risk.prototypes import POLYP_COSTS, accuracy_tree, base_tree, detector_tree, several_events
 from roadworthy.analysis.risk.transfer import Estimates, Estimator
-from roadworthy.analysis.risk.tree import Tree
+from roadworthy.analysis.risk.tree import Tree, expectation
 
 FIGURES = [name for name in Estimates.__dataclass_fields__ if name != "cannot_tell"]
 
@@ -718,3 +718,22 @@ def test_points_are_those_of_the_estimate(calibration, windows):
         found, told = estimator.points(windows, shrink=0.7), estimator.estimate(windows, shrink=0.7)
         for figure, name in zip(found, ("rate", "accuracy", "risk"), strict=True):
             assert figure == pytest.approx(getattr(told, name), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [base_tree(POLYP_COSTS), detector_tree(POLYP_COSTS), several_events(["shift", "adversarial"], {"wrong": 9})],
+    ids=["base", "detector", "events"],
+)
+def test_a_tree_with_the_parameters_of_a_window_costs_what_is_said_of_the_window(calibration, windows, tree):
+    given = {"p_adversarial": 0.1, "accuracy_adversarial": 0.3}
+    constants = {name: value for name, value in given.items() if name in tree.parameters}
+    estimator = Estimator(calibration, tree, constants=constants)
+    for counts in windows:
+        found = estimator.parameters(counts, shrink=0.5)
+        assert tuple(found) == tree.parameters and found == pytest.approx({**found, **constants})
+        assert expectation(tree, found) == pytest.approx(estimator.estimate(counts, shrink=0.5).risk[0], rel=1e-6)
+    for rate in (0.0, 0.3, 0.8):
+        before = estimator.parameters_at(rate)
+        assert before["p_shift"] == rate and (tree.parameters[1] != "tpr" or before["tpr"] > 0.5)
+        assert expectation(tree, before) == pytest.approx(estimator.forecast(rate)[0], rel=0.03)

@@ -37,6 +37,7 @@ from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates, Odds
 from roadworthy.analysis.risk.likely_worlds import MOST, PRIOR, LikelyWorlds, Rates
 from roadworthy.analysis.risk.live import live
+from roadworthy.analysis.risk.mean_parameters import mean_parameters
 from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs, refuse_live_constants
 from roadworthy.analysis.risk.sums import TINY, Known, Weighed, Window
@@ -171,12 +172,30 @@ class Estimator:
         """Rate, accuracy and risk of windows, as `estimate` says them, without intervals and at a fraction of the cost."""
         window = self._window(np.atleast_2d(np.asarray(counts, dtype=np.float64)))
         factor = np.full(len(window.n), shrink)
-        likelihood, every = self._likely.log_likelihood(window), slice(None)
-        weights = self._likely.weights(likelihood, window, factor)
-        known = believed_of(self._known(window, self._clean_share), self._swing(window, weights, factor, every))
-        known = leant(known, self._lean(window, weights, known, factor, every))
+        likelihood = self._likely.log_likelihood(window)
         rate = self._rate(window, self._likely.of_rates(likelihood, window, factor))
-        return rate, *self._points(weights, known)
+        return rate, *self._points(*self._believed(window, likelihood, factor))
+
+    def parameters(self, counts: ArrayLike, *, shrink: float = 1.0) -> dict[str, float]:
+        """The tree's parameters in one window: with them it costs what `points` says."""
+        window = self._window(np.atleast_2d(np.asarray(counts, dtype=np.float64)))
+        weights, known = self._believed(window, self._likely.log_likelihood(window), np.full(len(window.n), shrink))
+        return mean_parameters(self.tree, self._given(known), self._reweighed(weights, self.draws.usual))
+
+    def parameters_at(self, rate: float) -> dict[str, float]:
+        """The tree's parameters at a rate of shift before anything is seen, kinds even: with them it costs what `forecast` says."""
+        _, clean = self._likely.mixture(
+            np.array([0.5])
+        )  # what holds of shifted and of clean events holds at every rate
+        known = self._known(self._window(self._expected(0.5)[None, :]), clean)
+        found = mean_parameters(self.tree, self._given(known), np.full(known.clean.shape, 1.0 / known.clean.size))
+        return {**found, "p_shift": float(rate)} if "p_shift" in found else found
+
+    def _believed(self, window: Window, likelihood: Floats, factor: Floats) -> tuple[Floats, Known]:
+        """How likely every draw and rate is, and what points say of it."""
+        weights, every = self._likely.weights(likelihood, window, factor), slice(None)
+        known = believed_of(self._known(window, self._clean_share), self._swing(window, weights, factor, every))
+        return weights, leant(known, self._lean(window, weights, known, factor, every))
 
     def _points(self, weights: Floats, known: Known) -> tuple[Floats, Floats]:
         """Accuracy and risk."""
@@ -352,11 +371,14 @@ class Estimator:
         if self._answers is not None:
             right, wrong = self._answers
             return np.asarray(known.right * ((right - wrong) / known.total) + wrong)
+        return np.broadcast_to(np.asarray(expectation(self.tree, self._given(known))), known.clean.shape)
+
+    def _given(self, known: Known) -> dict[str, Any]:
+        """The tree's parameters, by draw and rate."""
         cut = self.separation.cut
         seen = live(self.tree, known, lambda on: self._known(known.window.part(cut, detected=on), known.clean_share))
         given = {**self.constants, **dict(seen)}
-        result = np.asarray(expectation(self.tree, {name: given[name] for name in self.tree.parameters}))
-        return np.broadcast_to(result, known.clean.shape)
+        return {name: given[name] for name in self.tree.parameters}
 
     def _exceeding(self, known: Known, rates: slice, swing: Swing | None, weights: Floats) -> tuple[Floats, Floats]:
         """How likely the risk is above what is tolerable, and how likely it is not.
