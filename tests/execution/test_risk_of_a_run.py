@@ -93,6 +93,7 @@ def test_the_risk_without_a_supervisor_is_the_mean_cost_by_circumstance(user: Pa
     record = json.loads((done.folder / "run.json").read_text())["risk"]
     assert record["value"] == pytest.approx(found.value) and record["tolerable"] == 300
     assert expectation(Tree.from_dict(record["tree"]), record["parameters"]) == pytest.approx(found.value)
+    assert (done.folder / "risk.open-psa.xml").read_text().count("<define-sequence") == 4
     assert [(k["name"], round(k["probability"], 3), k["n"]) for k in record["kinds"]] == [
         ("clean", 0.7, 120),
         ("noise@1", 0.1, 160),
@@ -124,6 +125,7 @@ def test_without_probabilities_there_is_a_reason_instead_of_a_risk(user: Path) -
     text = FILE.format(risk="risk: {unit: EUR, costs: {wrong: 1}}", claims="  []").replace(", probability: 0.2", "")
     done = assess(Assessment.parse(text.replace(", probability: 0.1", ""), user / "assessment.yaml"))
     assert done.record["risk"]["because"].startswith("no circumstance has a probability; give them one")
+    assert (done.folder / "report.html").is_file() and not (done.folder / "risk.open-psa.xml").exists()
     assert not any(f.quantity == "risk" for f in done.findings)
 
 

@@ -20,8 +20,9 @@ name: example
 subject: {task: classification, python: subject.py:predict}
 data: {test: {npz: test.npz}}
 circumstances:
-  noise: {transform: gaussian_noise, levels: [1]}
+  noise: {transform: gaussian_noise, levels: [1], probability: 0.1}
 supervisors: [max_softmax]
+risk: {unit: EUR per case, costs: {wrong: 10}}
 claims:
   - {id: ACC, accuracy: {min: 0.5}}
 execution: {chunk: 4}

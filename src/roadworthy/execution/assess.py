@@ -269,6 +269,9 @@ def _write_reports(folder: RunFolder) -> None:
 
     view = RunView.open(folder.path)
     for name, component in registry.components("reports").items():
+        part = component.traits.get("needs")
+        if part and (not view.run.get(part) or view.run[part].get("because")):
+            continue
         folder.write_text(component.traits.get("file", f"report.{name}"), component.bind()(view))
 
 

@@ -1,8 +1,8 @@
-"""Renders a run and computes nothing: html, json and junit, tables for the terminal, charts as SVG.
+"""Renders a run and computes nothing: html, json, junit and Open-PSA, tables for the terminal, charts as SVG.
 
 >>> from roadworthy.registry import components
 >>> sorted(components("reports"))
-['html', 'json', 'junit']
+['html', 'json', 'junit', 'open_psa']
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``roadworthy report RUN``: render a run again, from its folder alone."""
+"""``roadworthy report RUN``: render a run again, from its folder alone; or the event tree of a bundle."""
 
 from __future__ import annotations
 
@@ -14,20 +14,42 @@ def add_to(app: typer.Typer) -> None:
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    format: Annotated[str, typer.Option(help="html, json, junit, or another of `roadworthy list reports`.")] = "html",
+    run: Annotated[Path, typer.Argument(help="A run's folder; for open_psa also a bundle.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            help="html, json, junit, open_psa (the event tree for other tools), or another of `roadworthy list reports`."
+        ),
+    ] = "html",
     out: Annotated[Path | None, typer.Option(help="The file to write, or - for standard output.")] = None,
 ) -> None:
-    """Render a run's report again; by default in the run's own folder."""
+    """Render a run's report again, or export its event tree; by default in the run's own folder."""
     from roadworthy import registry
     from roadworthy.report.run_view import RunView
     from roadworthy.store import RunFolder
 
     component = registry.get("reports", format)
-    text = component.bind()(RunView.open(run))
+    file = component.traits.get("file", f"report.{format}")
+    if run.is_file():
+        text, file = _of_bundle(run, format), f"{run.name.removesuffix('.json').removesuffix('.bundle')}.{file}"
+    else:
+        text = component.bind()(RunView.open(run))
     if str(out) == "-":
         print(text, end="")
         return
-    target = out or run / component.traits.get("file", f"report.{format}")
+    target = out or (run.parent if run.is_file() else run) / file
     RunFolder(target.parent).write_text(target.name, text)
     print(target)
+
+
+def _of_bundle(path: Path, format: str) -> str:
+    from roadworthy.monitor.bundle import Bundle
+    from roadworthy.report.open_psa import NAME, bundle_open_psa
+    from roadworthy.report.run_view import ReportError
+
+    if format != NAME:
+        raise ReportError(
+            f"{path} is a file, and {format} is made of a run: name the folder that `roadworthy assess` wrote. Of a bundle, "
+            f"--format {NAME} exports the event tree"
+        )
+    return bundle_open_psa(Bundle.load(path))
