@@ -8,6 +8,7 @@
 | ``GET /v1/risk`` | now, by window (``?window=``) |
 | ``GET /v1/history`` | readings (``?after=``, ``?after_event=``, ``?limit=``), or all time in spans of seconds (``?every=``) |
 | ``GET /v1/alarms`` | raised and cleared |
+| ``GET /v1/tree.svg`` | the event tree with the numbers of now (``?window=``, ``?width=`` in pixels) |
 | ``GET /v1/bundle``, ``/v1/state``, ``/v1/live`` | what it was calibrated on; the state for merging; what the page asks for |
 | ``GET /health``, ``/metrics``, ``/`` | for probes, for Prometheus, for people |
 | ``/v2/…`` | passed on to the server of models, where there is one |
@@ -32,7 +33,7 @@ from roadworthy.web import views
 from roadworthy.web.batch import why_unscored
 from roadworthy.web.delivery import AlarmLog, Webhook
 from roadworthy.web.events import Reader, Refused
-from roadworthy.web.guard import HEADERS, Guard, repeated
+from roadworthy.web.guard import HEADERS, PICTURE_HEADERS, Guard, repeated
 from roadworthy.web.http_io import (
     JSON,
     TAKEN_HEADERS,
@@ -55,6 +56,7 @@ from roadworthy.web.left_out import LeftOut
 from roadworthy.web.metrics import CONTENT_TYPE
 from roadworthy.web.metrics_page import metrics_page
 from roadworthy.web.sidecar import NoServer, Sidecar
+from roadworthy.web.tree_picture import NARROWEST, WIDE, WIDEST, tree_now, tree_picture
 
 if TYPE_CHECKING:
     from roadworthy.web.quick_posts import ShortWay
@@ -75,6 +77,7 @@ UNKNOWN = (
 """Of labels."""
 _LOG = logging.getLogger("roadworthy.monitor")
 _JSON_HEADERS: Headers = [(b"content-type", JSON), *HEADERS]
+SVG = b"image/svg+xml; charset=utf-8"
 _TYPES = {"js": b"text/javascript", "css": b"text/css", "html": b"text/html; charset=utf-8"}
 
 _T = TypeVar("_T")
@@ -109,6 +112,7 @@ class App:
             ("GET", "/v1/risk"): self._risk,
             ("GET", "/v1/history"): self._history,
             ("GET", "/v1/alarms"): self._alarms,
+            ("GET", "/v1/tree.svg"): self._tree,
             ("GET", "/v1/bundle"): self._bundle,
             ("GET", "/v1/state"): self._state,
             ("GET", "/v1/live"): self._live,
@@ -156,7 +160,8 @@ class App:
                 await self._sidecar.serve(request, receive, send, self._feed)
             else:
                 status, kind, body = await self._route(request, receive)
-                await answer(send, status, body, [(b"content-type", kind), *HEADERS])
+                headers = PICTURE_HEADERS if kind == SVG else HEADERS
+                await answer(send, status, body, [(b"content-type", kind), *headers])
         except Gone:
             return
         except Exception as error:
@@ -289,6 +294,13 @@ class App:
     async def _alarms(self, request: Request, receive: Receive) -> Answer:
         return _json({"alarms": await self._keeper.ask(lambda counting: counting.ledger.alarms())})
 
+    async def _tree(self, request: Request, receive: Receive) -> Answer:
+        window, width = self._window(request), request.whole("width", WIDE, WIDEST)
+        if width < NARROWEST:
+            raise Refused(f"width must be {NARROWEST} pixels or more, found {width}")
+        now = await self._keeper.ask(lambda counting: tree_now(counting.monitor, window, late=counting.late))
+        return 200, SVG, tree_picture(self._keeper.bundle, now, width=width).encode()
+
     async def _bundle(self, request: Request, receive: Receive) -> Answer:
         return _json(views.bundle_view(self._keeper.bundle))
 
@@ -334,6 +346,7 @@ def _files() -> dict[str, tuple[bytes, bytes]]:
         "numbers.js",
         "charts.js",
         "page.js",
+        "tree.js",
         "page.css",
         "uplot.LICENSE.txt",
     )

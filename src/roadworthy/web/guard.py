@@ -32,6 +32,8 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
+PICTURE_HEADERS = [(b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"), *HEADERS[1:]]
+"""Of a picture that holds its own style, and nothing that runs."""
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([\w.~-]+))(?::\d*)?", re.ASCII | re.IGNORECASE)
 """A number of six in brackets or a name, and a port: nothing else, so that no user can stand in front of another name."""
 

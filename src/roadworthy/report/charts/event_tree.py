@@ -31,6 +31,7 @@ NARROWEST = 84.0
 TOP, ROW, END_ROW = 34.0, 36.0, 46.0
 STEP = 12.0
 BAR = 12.0
+HEADING = 28
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,17 @@ def event_tree(
     title: str,
     tolerable: float | None = None,
     interval: Interval | None = None,
+    heading: str = "",
     width: float = 920,
 ) -> str:
-    """The picture of a tree with these numbers in it."""
+    """The picture of a tree with these numbers in it; `heading` stands above, where no caption stands beside it."""
     found = evaluate(tree, parameters)
     depth = max(len(leaf.path) for leaf in found.leaves)
     column = (width - _outcomes(found) - PROBABILITY - COST - BARS - ADDS - 5 * GAP) / depth
     draw = _across if column >= NARROWEST else _indented
     body, height = draw(tree, found, width, tolerable, interval)
+    if heading:
+        body, height = [*_heading(heading, width), group(*body, transform=f"translate(0 {HEADING})")], height + HEADING
     dearest = max(found.leaves, key=lambda leaf: leaf.contribution)
     total = f"{numbers.value(found.expectation)} {tree.unit}"
     description = (
@@ -90,6 +94,10 @@ def event_tree(
         f"({' > '.join(dearest.path)}), {numbers.value(dearest.contribution)}."
     )
     return chart(body, name="tree", title=title, description=description, width=width, height=height)
+
+
+def _heading(words: str, width: float) -> list[Svg]:
+    return [label(words, 0, 14, class_="strong", width=width)]
 
 
 def _across(

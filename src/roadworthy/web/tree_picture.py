@@ -1,0 +1,67 @@
+"""The event tree of a bundle as a picture, with the numbers of a window now; those from before release where it cannot be told.
+
+The picture is whole by itself: style and palette are in it, so that it looks the same on the page, in a dashboard and in a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import NamedTuple
+
+from roadworthy.monitor import Bundle, Monitor, RiskState
+from roadworthy.monitor.tree_parameters import tree_parameters
+from roadworthy.report.charts import event_tree
+from roadworthy.report.charts.palette import css
+from roadworthy.statistics.interval import Interval
+from roadworthy.web.views import window_label
+
+NARROWEST, WIDE, WIDEST = 320, 920, 4000
+"""Pixels at which the picture is laid out: below some 700 branches stand below each other."""
+_STYLE = (
+    "svg{background:var(--rw-surface);font-family:-apple-system,'Segoe UI',Roboto,Arial,'Liberation Sans',sans-serif}"
+)
+
+
+class TreeNow(NamedTuple):
+    """What is drawn: a window, the tree's parameters in it, and why these are those from before release, where they are."""
+
+    state: RiskState
+    parameters: Mapping[str, float]
+    instead: str | None
+
+
+def tree_now(monitor: Monitor, window: str | None, *, late: str = "") -> TreeNow:
+    """What a window says now; `late` is why no window can be relied on."""
+    state = monitor.risk(window)
+    instead = late or state.cannot_tell
+    if instead is None:
+        return TreeNow(state, tree_parameters(monitor, window), None)
+    return TreeNow(state, _before_release(monitor.bundle), instead)
+
+
+def tree_picture(bundle: Bundle, now: TreeNow, *, width: int = WIDE) -> str:
+    """An SVG document."""
+    state = now.state
+    drawn = event_tree(
+        bundle.tree,
+        now.parameters,
+        title=f"The event tree of {bundle.title}",
+        heading=_heading(bundle, now),
+        tolerable=bundle.tolerable,
+        interval=None if now.instead else Interval(state.risk_low, state.risk_high, state.confidence, ""),
+        width=width,
+    )
+    start, _, rest = drawn.partition(">")
+    return f"{start}><style>{escape(css() + _STYLE, quote=False)}</style>{rest}"
+
+
+def _before_release(bundle: Bundle) -> dict[str, float]:
+    return bundle.estimator.parameters_at(0.0 if bundle.forecast is None else bundle.forecast.rate)
+
+
+def _heading(bundle: Bundle, now: TreeNow) -> str:
+    if now.instead is None:
+        return f"Now, window of {window_label(now.state.window)}"
+    rate = 0.0 if bundle.forecast is None else bundle.forecast.rate
+    return f"Cannot be told now; as calibrated, {rate:.0%} shifted: {now.instead}"
