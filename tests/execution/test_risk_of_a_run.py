@@ -113,6 +113,27 @@ def test_the_risk_with_a_supervisor_counts_its_alarms(user: Path) -> None:
     assert any("the risk counts the alarms of max_softmax" in note for note in first.record["notes"])
 
 
+def test_losses_stand_in_the_classes_that_the_file_asks_for(user: Path) -> None:
+    asked = f"risk: {{unit: EUR per case, costs: {WRITTEN}, supervisor: deep_gini, loss_bins: [100, 500]}}"
+    record = run(user, asked).record["risk"]
+    assert [(c["low"], c["high"]) for c in record["loss_bins"]] == [(None, 100), (100, 500), (500, None)]
+    outcomes = [{leaf["outcome"] for leaf in c["leaves"]} for c in record["loss_bins"]]
+    assert outcomes == [{"right answer"}, {"necessary intervention", "unnecessary intervention"}, {"wrong answer"}]
+    assert record["loss_bins"][0]["adds"] == pytest.approx(record["outcomes"]["right answer"]["adds"])
+    assert record["scored_by"] == "deep_gini"
+    for part in ("loss_bins", "loss_by_score"):
+        assert sum(c["adds"] for c in record[part]) == pytest.approx(record["value"])
+        assert sum(c["probability"] for c in record[part]) == pytest.approx(1.0)
+
+
+def test_losses_are_told_without_edges_and_by_a_score_that_calls_nobody(user: Path) -> None:
+    record = run(user, "risk: {unit: EUR per case, costs: {right: 10, wrong: 1000}}").record["risk"]
+    assert [(c["low"], c["high"]) for c in record["loss_bins"]] == [(10, 10), (1000, 1000)]
+    assert record["supervisor"] == "" and record["scored_by"] == "max_softmax"
+    dear, cheap = record["loss_by_score"][-1], record["loss_by_score"][0]
+    assert dear["wrong"] > cheap["wrong"] and dear["expected_loss"] == pytest.approx(10 + 990 * dear["wrong"])
+
+
 def test_a_stated_rate_of_shift_scales_the_circumstances(user: Path) -> None:
     done = run(user, "risk: {unit: EUR, costs: {right: 10, wrong: 1000}, constants: {p_shift: 0.6}}")
     means = mean_costs(done)

@@ -21,14 +21,16 @@ def sample() -> AssessedRisk:
     kinds = []
     for name, cells in counts.items():
         cell = np.repeat(np.arange(4), cells)
-        kinds.append(Rows(name, probabilities[name], cell >= 2, cell % 2 == 1))
+        score = np.random.default_rng(len(kinds)).normal(1.5 * (cell % 2) + (cell >= 2))
+        kinds.append(Rows(name, probabilities[name], cell >= 2, cell % 2 == 1, score=score))
     return assess_risk(detector_tree(COSTS, unit="USD per patient"), kinds[0], kinds[1:])
 
 
 def risky(run: dict[str, Any], findings: list[Finding]) -> None:
     """Add it to a run."""
     found = sample()
-    run["risk"] = {**found.to_dict(0.95, 1925.0), "supervisor": "fused"}
+    classes = found.to_dict(0.95, 1925.0, loss_bins=(1000.0, 5000.0))
+    run["risk"] = {**classes, "supervisor": "fused", "scored_by": "fused"}
     findings.append(found.finding(0.95))
     claim = Claim("HAZ-12", "risk", 1925.0, "max", text="risk at most 1925 USD per patient")
     run["claims"].append(judge(claim, [found.evidence()]).to_dict())

@@ -11,10 +11,11 @@ import pytest
 import sample_risk
 import sample_run
 
-from roadworthy.analysis.risk.tree import expectation
+from roadworthy.analysis.risk.tree import evaluate, expectation
 from roadworthy.report import RunView
 from roadworthy.report.html import html
 from roadworthy.report.json_report import json_report, schema
+from roadworthy.report.numbers import value
 from roadworthy.report.run_view import ReportError
 
 
@@ -38,6 +39,29 @@ def test_the_tree_stands_in_a_section_of_its_own_with_its_numbers(folder: Path) 
         assert f"<b>{name}</b>" in text.replace("<wbr>", "")
     assert "clean cases that raise none" in text and "fog@3" in text
     assert "HAZ-12" in page and "what a case is expected to cost" in page
+
+
+def test_classes_of_loss_stand_in_tables_of_outcomes_and_of_scores(folder: Path) -> None:
+    page = html(RunView.open(folder))
+    tables = {
+        name: re.search(rf'<table id="{name}">.*?</table>', page, re.DOTALL) for name in ("loss-bins", "loss-by-score")
+    }
+    rows = {name: re.findall(r"<tr><td.*?</tr>", found[0]) for name, found in tables.items() if found}
+    cells = [re.findall(r">([^<>]+)<", row) for row in rows["loss-bins"]]
+    assert [row[0] for row in cells] == ["below 1,000", "1,000 to 5,000", "5,000 or more"]
+    found = sample_risk.sample()
+    wrong = evaluate(found.tree, found.values).by_outcome()["wrong answer"]
+    assert cells[2][1] == "wrong answer: shifted &gt; undetected &gt; wrong; clean &gt; undetected &gt; wrong"
+    assert cells[2][2:] == [value(wrong[0], "percent"), "6,735", value(wrong[1])]
+    assert len(rows["loss-by-score"]) > 1 and "here of fused" in page
+
+
+def test_a_run_of_before_classes_of_loss_is_still_rendered(folder: Path, tmp_path: Path) -> None:
+    record = json.loads((folder / "run.json").read_text())["risk"]
+    for part in ("loss_bins", "loss_by_score", "scored_by"):
+        del record[part]
+    page = html(changed(folder, tmp_path, record))
+    assert 'id="figure-risk"' in page and "loss-bins" not in page
 
 
 def test_what_changes_the_cost_most_comes_first(folder: Path) -> None:

@@ -158,6 +158,12 @@ def test_without_a_window_the_monitor_has_those_of_a_bundle():
         ("risk: {unit: EUR, costs: {missed: 5, wrong: 6}}", "'wrong' is another word for an outcome that is there"),
         ("risk: {unit: EUR, costs: {wrong: dear}}", "risk.costs.wrong: input should be a valid number"),
         ("risk: {unit: EUR, costs: {wrong: .inf}}", "risk.costs.wrong: input should be a finite number"),
+        (
+            "risk: {unit: EUR, costs: {wrong: 1}, loss_bins: [5, 5]}",
+            "risk.loss_bins: is a rising list of the costs between",
+        ),
+        ("risk: {unit: EUR, costs: {wrong: 1}, loss_bins: []}", "risk.loss_bins: "),
+        ("risk: {unit: EUR, costs: {wrong: 1}, loss_bins: 100}", "risk.loss_bins: "),
         ("risk: {unit: EUR, costs: {wrong: 1}, tolerble: 5}", "(did you mean 'tolerable'?)"),
         (f"risk: {{unit: EUR, tree: {TREE}}}", "risk: no case tells the tree's p_rain; give values under constants"),
         (f"risk: {{unit: EUR, tree: {TREE.replace('p_rain', 'p_shft')}}}", "p_shft (did you mean 'p_shift'?)"),

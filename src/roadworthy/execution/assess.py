@@ -217,7 +217,7 @@ def _conclude(
     record["recommended"] = recommend(plan, at_work, chosen, clean, others)
     record["notes"] = [*(record["recommended"] or {}).get("notes", ()), *record["notes"]]
     if spec.risk and risk:
-        record["risk"] = risk.record(spec.confidence, spec.risk.tolerable)
+        record["risk"] = risk.record(spec.confidence, spec.risk)
         record["notes"] += risk.notes
     with clock.stage("compile"):
         show.stage("compiling the monitor", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.in_use import in_use, shifted_in_use, supposed
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import About, Evidence, Finding
+from roadworthy.spec.risk import RiskSpec
 from roadworthy.statistics.interval import Interval
 
 FUSED = "fused"
@@ -31,6 +32,8 @@ class Risk:
     assessed: AssessedRisk | None = None
     because: str = ""
     supervisor: str = ""
+    scored_by: str = ""
+    """Whose scores tell classes of loss apart: that supervisor, also where no alarm calls a person."""
     notes: tuple[str, ...] = ()
 
     def evidence(self) -> Evidence:
@@ -43,11 +46,12 @@ class Risk:
         """One, or none."""
         return [] if self.assessed is None else [self.assessed.finding(confidence)]
 
-    def record(self, confidence: float, tolerable: float | None) -> dict[str, Any]:
+    def record(self, confidence: float, spec: RiskSpec) -> dict[str, Any]:
         """For run.json."""
         if self.assessed is None:
             return {"because": self.because}
-        return {**self.assessed.to_dict(confidence, tolerable), "supervisor": self.supervisor}
+        found = self.assessed.to_dict(confidence, spec.tolerable, loss_bins=spec.loss_bins or ())
+        return {**found, "supervisor": self.supervisor, "scored_by": self.scored_by}
 
 
 def check_risk(plan: Plan) -> None:
@@ -75,25 +79,30 @@ def risk_of(
     constants = spec.known_constants()
     try:
         kinds = _kinds(plan, clean, others)
-        counted = [_rows(o, p, thresholds, label) for o, p in kinds]
+        scored_by = label or spec.supervisor or _chosen(clean.scores)
+        counted = [_rows(o, p, thresholds, label, scored_by) for o, p in kinds]
         found = assess_risk(spec.event_tree(), counted[0], counted[1:], constants=constants, seed=plan.spec.seed)
     except ValueError as error:
         return _none(str(error))
     said = (*supposed(plan), *constants_told(constants), *found.notes)
-    return Risk(found, supervisor=label, notes=(*notes, *(f"risk: {note}" for note in said)))
+    return Risk(found, supervisor=label, scored_by=scored_by, notes=(*notes, *(f"risk: {note}" for note in said)))
 
 
 def _none(because: str) -> Risk:
     return Risk(because=because, notes=(f"there is no expected cost: {because}",))
 
 
-def _chosen(thresholds: Mapping[str, Threshold]) -> str:
-    return FUSED if FUSED in thresholds else next(iter(thresholds), "")
+def _chosen(supervisors: Iterable[str]) -> str:
+    names = list(supervisors)
+    return FUSED if FUSED in names else next(iter(names), "")
 
 
-def _rows(observed: Observed, probability: float, thresholds: Mapping[str, Threshold], label: str) -> Rows:
+def _rows(
+    observed: Observed, probability: float, thresholds: Mapping[str, Threshold], label: str, scored_by: str
+) -> Rows:
     alarm = verdicts.alarms(thresholds[label], observed, label) if label else None
-    return Rows(observed.name, probability, observed.failure.astype(bool), alarm, observed.clusters)
+    score = observed.scores.get(scored_by)
+    return Rows(observed.name, probability, observed.failure.astype(bool), alarm, observed.clusters, score)
 
 
 def _kinds(plan: Plan, clean: Observed, others: Sequence[Observed]) -> list[tuple[Observed, float]]:

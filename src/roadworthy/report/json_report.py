@@ -73,6 +73,23 @@ _SUPERVISOR = {
         },
     },
 }
+_LOSSES = {
+    "type": "array",
+    "description": "Classes of loss, cheapest first: outcomes by their cost, or cases by the loss that their score lets expect.",
+    "items": {
+        "type": "object",
+        "required": ["low", "high", "probability", "expected_loss", "adds"],
+        "properties": {
+            "low": _NUMBER,
+            "high": {"type": ["number", "null"], "description": "Null, as low may be, where the class has no end."},
+            "probability": {"type": "number", "minimum": 0},
+            "expected_loss": {"type": "number"},
+            "adds": {"type": "number", "description": "To the expected cost; all classes together are it."},
+            "leaves": {"type": "array", "items": {"type": "object", "required": ["path", "outcome"]}},
+            "wrong": {"type": "number", "description": "The share of wrong answers."},
+        },
+    },
+}
 _RECOMMENDED = {
     "type": ["object", "null"],
     "description": "A small set of supervisors that together cover the circumstances; empty, with why, where none does.",
@@ -138,6 +155,7 @@ SCHEMA: dict[str, Any] = {
                 "risk": {
                     "type": "object",
                     "description": "The event tree with its parameters, expected cost and interval.",
+                    "properties": {"loss_bins": _LOSSES, "loss_by_score": _LOSSES},
                 },
                 "monitor": {
                     "type": "object",

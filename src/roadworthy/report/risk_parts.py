@@ -51,6 +51,34 @@ class Kind:
 
 
 @dataclass(frozen=True)
+class Losses:
+    """A class of loss: outcomes that cost about as much, or cases whose score lets expect about as much."""
+
+    range: str
+    probability: float
+    expected_loss: float
+    adds: float
+    outcomes: tuple[tuple[str, str], ...]
+    """Each outcome with the paths that end in it."""
+    wrong: float | None
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> Losses:
+        """From its record."""
+        paths: dict[str, list[str]] = {}
+        for leaf in record.get("leaves") or ():
+            paths.setdefault(str(leaf["outcome"]), []).append(" > ".join(map(str, leaf["path"])))
+        return cls(
+            _range(number(record["low"]), number(record["high"])),
+            float(record["probability"]),
+            float(record["expected_loss"]),
+            float(record["adds"]),
+            tuple((outcome, "; ".join(ends)) for outcome, ends in paths.items()),
+            number(record.get("wrong")),
+        )
+
+
+@dataclass(frozen=True)
 class AssessedTree:
     """The event tree of a run."""
 
@@ -66,6 +94,9 @@ class AssessedTree:
     supervisor: str = ""
     kinds: tuple[Kind, ...] = ()
     outcomes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    loss_bins: tuple[Losses, ...] = ()
+    loss_by_score: tuple[Losses, ...] = ()
+    scored_by: str = ""
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> AssessedTree:
@@ -87,6 +118,9 @@ class AssessedTree:
             supervisor=str(record.get("supervisor") or ""),
             kinds=tuple(Kind(str(k["name"]), float(k["probability"]), int(k["n"])) for k in record.get("kinds") or ()),
             outcomes=record.get("outcomes") or {},
+            loss_bins=tuple(Losses.read(one) for one in record.get("loss_bins") or ()),
+            loss_by_score=tuple(Losses.read(one) for one in record.get("loss_by_score") or ()),
+            scored_by=str(record.get("scored_by") or ""),
         )
 
     @property
@@ -128,3 +162,19 @@ class AssessedTree:
         values = {p.name: p.value for p in self.parameters}
         wide, narrow = (charts.event_tree(self.tree, values, width=w, **options) for w in (WIDE, NARROW))
         return Figure("figure-risk", caption, wide, narrow)
+
+
+def _range(low: float | None, high: float | None) -> str:
+    """
+    >>> _range(None, 100.0), _range(100.0, 1000.0), _range(1000.0, None), _range(6735.0, 6735.0), _range(1 / 3, 2 / 3)
+    ('below 100', '100 to 1,000', '1,000 or more', '6,735', '0.333 to 0.667')
+    """
+    first, last = (None if end is None else _amount(end) for end in (low, high))
+    if first is None:
+        return f"below {last}"
+    return first if first == last else f"{first} or more" if last is None else f"{first} to {last}"
+
+
+def _amount(x: float) -> str:
+    """As exact as it was set, where somebody set it; three digits of what was worked out."""
+    return numbers.limit(x) if float(f"{x:.6g}") == x else numbers.value(x)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -78,6 +79,12 @@ class RiskSpec(_Strict):
         None,
         description="The expected cost above which the system should not be used; claimed as TOLERABLE unless a claim says more",
     )
+    loss_bins: list[float] | None = Field(
+        None,
+        min_length=1,
+        max_length=20,
+        description="Costs between classes of loss, rising: [100, 1000] tells below 100, 100 to 1000, and 1000 or more apart",
+    )
     supervisor: str = Field(
         "", description="Whose alarms call a person; by default fused where there is one, else the first"
     )
@@ -98,6 +105,13 @@ class RiskSpec(_Strict):
         if "wrong" not in found:
             raise ValueError("says nothing of the cost of a wrong answer; add wrong (or missed)")
         return found
+
+    @field_validator("loss_bins")
+    @classmethod
+    def _rising(cls, edges: list[float] | None) -> list[float] | None:
+        if edges and any(later <= earlier for earlier, later in pairwise(edges)):
+            raise ValueError("is a rising list of the costs between classes; write [100, 1000]")
+        return edges
 
     @field_validator("tree")
     @classmethod

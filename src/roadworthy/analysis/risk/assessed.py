@@ -32,6 +32,7 @@ from roadworthy.statistics.arguments import group_codes, tail_probability
 from roadworthy.statistics.clusters import discounted_size, group_sums, grouped_freedom
 from roadworthy.statistics.interval import Interval
 
+from .loss_classes import outcome_classes, score_classes
 from .nodes import Tree
 from .posteriors import Beta, Spread
 from .prototypes import refuse_live_constants
@@ -54,6 +55,8 @@ class Rows:
     wrong: NDArray[np.bool_]
     alarm: NDArray[np.bool_] | None = None
     clusters: ArrayLike | None = None
+    score: NDArray[np.float64] | None = None
+    """Of a supervisor; higher is riskier."""
 
     @cached_property
     def cell(self) -> NDArray[np.int64]:
@@ -136,8 +139,10 @@ class AssessedRisk:
             details={"unit": self.tree.unit},
         )
 
-    def to_dict(self, confidence: float, tolerable: float | None = None) -> dict[str, Any]:
-        """For the run's record and the reports."""
+    def to_dict(
+        self, confidence: float, tolerable: float | None = None, *, loss_bins: Sequence[float] = ()
+    ) -> dict[str, Any]:
+        """For the run's record and the reports; `loss_bins` are the edges between classes of loss."""
         valued = evaluate(self.tree, self.values)
         outcomes = {name: {"probability": p, "adds": part} for name, (p, part) in valued.by_outcome().items()}
         return {
@@ -150,6 +155,8 @@ class AssessedRisk:
             "tolerable": tolerable,
             "exceedance": None if tolerable is None else self.exceedance(tolerable),
             "outcomes": outcomes,
+            "loss_bins": [c.to_dict() for c in outcome_classes(self.tree, self.values, loss_bins)],
+            "loss_by_score": [c.to_dict() for c in score_classes(self.tree, self.values, self.kinds, loss_bins)],
             "kinds": [{"name": k.name, "probability": k.probability, "n": len(k.wrong)} for k in self.kinds],
             "notes": list(self.notes),
         }
