@@ -9,13 +9,31 @@ once, and so the alarm reads each of them, as soon as it is known.
 ...     arrivals.add_one(time, cell)
 >>> arrivals.cell.tolist(), arrivals.time.tolist(), arrivals.newest(2)
 ([6, 7, 8], [4.0, 2.0, 3.0], 4.0)
+
+What replicas hold together stands in the order in which one of them would have seen it: an event came when the newest that its
+replica had seen was of this time.
+
+>>> time, cell = np.array([1.0, 2.0, 3.0, 4.0, 4.5]), np.array([5, 7, 8, 6, 9], dtype=np.int16)
+>>> order_of_arrival(time, cell, [Arrived(np.array([1.0, 4.0, 2.0, 3.0]), cell[[0, 3, 1, 2]]), Arrived(time[4:], cell[4:])]).tolist()
+[0, 3, 1, 2, 4]
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from roadworthy.monitor.events import Cells, Floats
+
+
+class Arrived(NamedTuple):
+    """Times and cells of events in the order in which they came to one replica."""
+
+    time: Floats
+    cell: Cells
 
 
 class Arrivals:
@@ -39,6 +57,11 @@ class Arrivals:
     def time(self) -> Floats:
         """Times of the same events, as they were sent (a view)."""
         return self._time[max(self._stop - self.capacity, 0) : self._stop]
+
+    @property
+    def copied(self) -> Arrived:
+        """Both as they are now."""
+        return Arrived(self.time.copy(), self.cell.copy())
 
     def newest(self, upto: int) -> float:
         """The latest time of the first so many of them."""
@@ -70,3 +93,39 @@ class Arrivals:
         for array in (self._time, self._cell):
             array[:keep] = array[self._stop - keep : self._stop].copy()
         self._stop = keep
+
+
+def order_of_arrival(time: Floats, cell: Cells, replicas: Sequence[Arrived]) -> NDArray[np.intp]:
+    """In which order one replica would have seen the events, sorted by their times, that several hold together.
+
+    Those that came to a replica before its next newer one keep their order, and mix evenly with those that came to another
+    meanwhile. One that came to two of them came first to the first; and of one of which no replica knows any more when it came,
+    its own time stands.
+    """
+    # Of one time and one cell, events are the same to whoever watches.
+    same = _numbered(np.concatenate([time, *(r.time for r in replicas)]), np.concatenate([cell, *(r.cell for r in replicas)]))
+    held, came = same[: len(time)], same[len(time) :]
+    reach, share = (np.concatenate(parts) for parts in zip(*(_arrival(r.time) for r in replicas), strict=True))
+    first = np.lexsort((share, reach, came))
+    order = held.argsort(kind="stable")
+    place = np.searchsorted(came[first], held[order]) + np.arange(len(held)) - np.searchsorted(held[order], held[order])
+    known = place < np.searchsorted(came[first], held[order], side="right")
+    when, then = time.copy(), np.zeros(len(time))
+    when[order[known]], then[order[known]] = reach[first[place[known]]], share[first[place[known]]]
+    return np.lexsort((then, when))
+
+
+def _arrival(time: Floats) -> tuple[Floats, Floats]:
+    """The newest time when each event came, and its place among all that came while that was the newest, from 0 to 1."""
+    reach: Floats = np.maximum.accumulate(time)
+    first, after = np.searchsorted(reach, reach), np.searchsorted(reach, reach, side="right")
+    return reach, (np.arange(len(time)) - first) / (after - first)
+
+
+def _numbered(time: Floats, cell: Cells) -> NDArray[np.intp]:
+    """A number for each event, the same for those of one time and one cell."""
+    order = np.lexsort((cell, time))
+    new = (np.diff(time[order]) != 0) | (np.diff(cell[order]) != 0)
+    found = np.empty(len(time), dtype=np.intp)
+    found[order] = np.concatenate([[0], np.cumsum(new)])[: len(time)]
+    return found

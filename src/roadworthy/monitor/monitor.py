@@ -292,14 +292,16 @@ class Monitor:
                     f"bundles differ: {self.bundle.id} here, {other.bundle.id} there; their counts cannot be added up"
                 )
         alarmed = self._watching.alarmed_times(self.state)
-        newest, merged = [self.state.newest], list[Monitor]()
+        newest, arrived, merged = [self.state.newest], [self.state.arrivals.copied], list[Monitor]()
         try:
             for other in others:
-                self.state.merge(other.state)
+                self.state.take_over(other.state)
                 newest.append(other.state.newest)
+                arrived.append(other.state.arrivals.copied)
                 merged.append(other)
         finally:
             if merged:
+                self.state.line_up(arrived)
                 self._judge(merged, alarmed, newest)
 
     def _judge(self, merged: Sequence[Monitor], alarmed: AlarmedTimes, newest: Sequence[float]) -> None:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.monitor.arrivals import Arrivals
+from roadworthy.monitor.arrivals import Arrivals, Arrived, order_of_arrival
 from roadworthy.monitor.buckets import Buckets
 from roadworthy.monitor.events import Cells, EventError, Floats, Marks, Name, Taken
 from roadworthy.monitor.labels import Labels
@@ -63,7 +63,7 @@ class State:
         """Other replicas as they were when they were merged last."""
         self.recent = Recent(capacity)
         self.arrivals = Arrivals(arrivals or capacity)
-        """The same events in the order in which they came, or after a merge in that of their times."""
+        """The same events in the order in which they came."""
         self.buckets = Buckets(cells=cells, width=bucket, keep=keep)
         self.labels = Labels(cells)
         self.newest = -np.inf
@@ -152,6 +152,18 @@ class State:
 
     def merge(self, other: State) -> None:
         """Take over what another state holds; an event that both hold is counted once."""
+        mine = self.arrivals.copied
+        self.take_over(other)
+        self.line_up([mine, other.arrivals.copied])
+
+    def line_up(self, replicas: Sequence[Arrived]) -> None:
+        """What is held in the order in which it came to the replicas from which it was taken over."""
+        time, cell = self.recent.time, self.recent.cell
+        order = order_of_arrival(time, cell, replicas)
+        self.arrivals.restart(time[order], cell[order])
+
+    def take_over(self, other: State) -> None:
+        """Merge, but for the order of arrival: whoever takes over several states lines up once what they hold together."""
         if (self.cells, self.recent.capacity, self.lateness) != (
             other.cells,
             other.recent.capacity,
@@ -172,7 +184,6 @@ class State:
             self.buckets.change(time, cell, -1)
         names = [theirs.name_at(place) for place in np.flatnonzero(new).tolist()]
         mine.put(theirs.time[new], theirs.mark[new], theirs.cell[new], names)
-        self.arrivals.restart(mine.time, mine.cell)
         self.labels.merge(other.labels, before=before.given, counts=before.label_counts)
         self.newest = max(self.newest, other.newest)
         self.furthest = max(self.furthest, other.furthest)

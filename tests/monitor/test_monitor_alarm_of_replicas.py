@@ -1,0 +1,92 @@
+"""The alarm of replicas that are put together: judged by events as they came to each, up to where each of them has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_detectors import GAIN
+
+from roadworthy.monitor import Bundle, Events, Monitor
+from roadworthy.monitor.arrivals import Arrivals, order_of_arrival
+
+
+def put_together(bundle: Bundle, replicas: Sequence[Monitor], *, into: Monitor | None = None) -> Monitor:
+    """Copies of replicas in a new state, or in a copy of one."""
+    whole = Monitor(bundle) if into is None else Monitor.from_bytes(bundle, into.to_bytes())
+    whole.merge(*[Monitor.from_bytes(bundle, replica.to_bytes()) for replica in replicas])
+    return whole
+
+
+def late_source(bundle: Bundle, name: str, *, seed: int, stuck: bool = False) -> Monitor:
+    """Two sources in turn, one event a second each: one clean, the other five minutes late and, from some time on, 60% shifted.
+
+    An event of a clock that is 50 s ahead may come near the end, so that none is newer afterwards.
+    """
+    monitor, rng = Monitor(bundle, replica=name), np.random.default_rng(seed)
+    for start in range(0, 2000, 50):
+        now = np.arange(start, start + 50.0)
+        shifted = (rng.random(50) < 0.6) & (now >= 1200)
+        time = np.stack([now, now - 300.0], axis=1).ravel()
+        if stuck and start == 1950:
+            time[0] += 50.0
+        scores = np.stack([rng.normal(size=50), rng.normal(GAIN[0.9] * shifted)], axis=1).ravel()
+        ids = [f"{name}{2 * start + i}" for i in range(100)]
+        monitor.update(Events(ids, time, columns={"energy": scores}))
+    return monitor
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_an_alarm_that_rests_on_a_late_source_outlives_a_merge(watchful, stuck):
+    for seed in range(3):
+        one, two = (late_source(watchful, name, seed=seed + ord(name), stuck=stuck) for name in "ab")
+        assert one.alarm and two.alarm
+        for replicas, into in (((one,), None), ((one, two), None), ((Monitor(watchful),), one), ((two,), one)):
+            whole = put_together(watchful, replicas, into=into)
+            assert whole.alarm, (seed, len(replicas))
+            assert put_together(watchful, [Monitor(watchful)], into=whole).alarm
+
+
+def test_one_replica_in_a_new_state_has_arrived_as_it_did(watchful):
+    one = late_source(watchful, "a", seed=0)
+    new = put_together(watchful, [one])
+    assert new.state.arrivals.time.tolist() == one.state.arrivals.time.tolist()
+    assert new.state.arrivals.cell.tolist() == one.state.arrivals.cell.tolist()
+
+
+@given(st.lists(st.lists(st.integers(0, 30), max_size=30), min_size=1, max_size=4), st.integers(0, 9))
+@settings(max_examples=150, deadline=None)
+def test_events_of_replicas_keep_their_order_and_it_does_not_matter_who_is_named_first(streams, seed):
+    """Every event has a cell of its own, by which it is known."""
+    cells, replicas = iter(np.random.default_rng(seed).permutation(200).tolist()), []
+    for times in streams:
+        replicas.append(Arrivals(50))
+        for time in times:
+            replicas[-1].add_one(float(time), next(cells))
+    events = sorted((t, c) for r in replicas for t, c in zip(r.time.tolist(), r.cell.tolist(), strict=True))
+    time, cell = np.array([t for t, _ in events]), np.array([c for _, c in events], dtype=np.int16)
+    found = {
+        tuple(cell[order_of_arrival(time, cell, [r.copied for r in chosen])].tolist()) for chosen in permutations(replicas)
+    }
+    assert len(found) == 1
+    order = list(next(iter(found)))
+    assert sorted(order) == sorted(cell.tolist())
+    for replica in replicas:
+        mine = set(replica.cell.tolist())
+        assert [c for c in order if c in mine] == replica.cell.tolist()
+
+
+def test_an_event_that_came_to_two_replicas_came_with_the_first_of_them():
+    one, two = Arrivals(9), Arrivals(9)
+    for time, cell in ((1.0, 1), (2.0, 2), (1.5, 3), (5.0, 4)):
+        one.add_one(time, cell)
+    for time, cell in ((4.0, 5), (1.5, 3)):
+        two.add_one(time, cell)
+    time, cell = np.array([1.0, 1.5, 2.0, 4.0, 5.0]), np.array([1, 3, 2, 5, 4], dtype=np.int16)
+    for replicas in ((one, two), (two, one)):
+        order = order_of_arrival(time, cell, [replica.copied for replica in replicas])
+        assert cell[order].tolist() == [1, 2, 3, 5, 4]
