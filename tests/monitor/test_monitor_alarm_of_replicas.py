@@ -90,3 +90,29 @@ def test_an_event_that_came_to_two_replicas_came_with_the_first_of_them():
     for replicas in ((one, two), (two, one)):
         order = order_of_arrival(time, cell, [replica.copied for replica in replicas])
         assert cell[order].tolist() == [1, 2, 3, 5, 4]
+
+
+def three_ends(bundle: Bundle, seed: int) -> list[Monitor]:
+    """Of three replicas, one event a second each, the second has seen half as much again as the third, and the first more still.
+
+    What the second saw last is shifted.
+    """
+    rng, replicas = np.random.default_rng(seed), []
+    for i, (name, last) in enumerate((("a", 3000), ("b", 2500), ("c", 2000))):
+        replicas.append(Monitor(bundle, replica=name))
+        shifted = (np.arange(last) >= 2200) & (rng.random(last) < 0.9) & (name == "b")
+        scores = rng.normal(GAIN[0.9] * shifted)
+        for start in range(0, last, 250):
+            time = np.arange(start, start + 250) + 0.3 * i
+            ids = [f"{name}{j}" for j in range(start, start + 250)]
+            replicas[-1].update(Events(ids, time, columns={"energy": scores[start : start + 250]}))
+    assert [replica.alarm for replica in replicas] == [False, True, False]
+    return replicas
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_alarm_of_the_replica_that_ends_between_two_others_is_kept_whatever_their_order(watchful, seed):
+    replicas = three_ends(watchful, seed)
+    assert all(put_together(watchful, chosen).alarm for chosen in permutations(replicas))
+    assert all(put_together(watchful, chosen).alarm for chosen in permutations(replicas, 2) if replicas[1] in chosen)
+    assert all(put_together(watchful, others, into=one).alarm for one, *others in permutations(replicas))

@@ -310,9 +310,9 @@ class Monitor:
         theirs = [other._watching.alarmed_times(other.state) for other in merged]
         spans = alarmed.together(theirs, state.arrivals.time, state.counted)
         # One that has seen nothing for longer than events may be late has no more to come of what the others have seen.
-        seen_by_all = min(time for time in newest if time >= state.newest - state.lateness)
+        seen = sorted(time for time in newest if time >= state.newest - state.lateness)
         watching = [other._watching for other in merged]
-        self._watching.merge(watching, state, alarmed=spans, seen_by_all=seen_by_all)
+        self._watching.merge(watching, state, alarmed=spans, seen=seen)
         warned = self._watching.by_labels.meet([one.by_labels for one in watching], state)
         if state.labels.given or warned:
             self._watching.look_at_labels(state, warned=warned)

@@ -127,12 +127,12 @@ class Watching:
         """When alarms were on, of which events are still held."""
         return self.alarmed.times(state.arrivals.time, state.counted)
 
-    def merge(self, others: Sequence[Watching], state: State, *, alarmed: Alarmed, seen_by_all: float) -> None:
-        """Look at what replicas hold together; `seen_by_all` is the time up to which each of them has seen events.
+    def merge(self, others: Sequence[Watching], state: State, *, alarmed: Alarmed, seen: Sequence[float]) -> None:
+        """Look at what replicas hold together; `seen` are the times up to which each of them has seen events, rising.
 
         What the others said stays their own: their alarms are of other streams. Where one of their alarms is on, so is this one,
-        unless what they hold together says that the risk is tolerable. Two windows say so, by the time of events: the last,
-        and the last of which all have seen everything, since the events of one may come later than those of another.
+        unless what they hold together says that the risk is tolerable. The last window of each says so, with what the others saw up
+        to then: what one saw last stands behind what another has seen since, and may lie before what a third one has.
         """
         self.alarmed = alarmed
         self._time.read_of_all([other._time for other in others], state, alarmed)
@@ -142,17 +142,17 @@ class Watching:
         self._next_look = (state.counted // self.rule.stride + 1) * self.rule.stride
         if held < self.rule.window or state.counted < self._time.first:
             return
-        seen = int(np.searchsorted(np.maximum.accumulate(state.arrivals.time), seen_by_all, side="right"))
-        ends = [seen, held] if self.rule.window <= seen < held else [held]
+        upto = np.unique(np.searchsorted(np.maximum.accumulate(state.arrivals.time), seen, side="right")).tolist()
+        ends = [*(end for end in upto if self.rule.window <= end < held), held]
         warned = any(other.active for other in others)
-        # The riskier of the two: only where both are tolerable is an alarm not raised, or cleared.
+        # The riskiest of them: only where all are tolerable is an alarm not raised, or cleared.
         lifted = self.active or warned
         _, values = self._passed(state, ends, lifted=lifted, whole=True)
         highest = values.max(axis=0, initial=-math.inf)
-        riskier = int(highest.argmax())
-        if lifted and highest[riskier] < self.rule.off:  # nor is one cleared while one of them cannot be told
-            riskier = next((i for i, end in enumerate(ends) if self._untold_at(state, end, highest[i])), riskier)
-        self._walk(state, [state.counted], ends[riskier : riskier + 1], warned=warned)
+        riskiest = int(highest.argmax())
+        if lifted and highest[riskiest] < self.rule.off:  # nor is one cleared while one of them cannot be told
+            riskiest = next((i for i, end in enumerate(ends) if self._untold_at(state, end, highest[i])), riskiest)
+        self._walk(state, [state.counted], ends[riskiest : riskiest + 1], warned=warned)
         if not self.active:
             self.alarmed.since = None
 
