@@ -116,3 +116,30 @@ def test_an_alarm_of_the_replica_that_ends_between_two_others_is_kept_whatever_t
     assert all(put_together(watchful, chosen).alarm for chosen in permutations(replicas))
     assert all(put_together(watchful, chosen).alarm for chosen in permutations(replicas, 2) if replicas[1] in chosen)
     assert all(put_together(watchful, others, into=one).alarm for one, *others in permutations(replicas))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_kept_as_well_where_they_come_one_after_the_other_or_put_together_before(watchful, seed):
+    replicas = three_ends(watchful, seed)
+    for chosen in permutations(replicas):
+        centre = Monitor(watchful)
+        for replica in chosen:
+            centre.merge(Monitor.from_bytes(watchful, replica.to_bytes()))
+        assert centre.alarm
+        assert put_together(watchful, [centre]).alarm
+
+
+def test_a_centre_that_merges_again_and_again_clears_with_a_state_that_merges_once(watchful):
+    """What it had seen at the last merge is no end of a replica."""
+    rng, n = np.random.default_rng([0, 100]), 5000
+    shifted = (np.arange(n) >= 2000) & (np.arange(n) < 3000)
+    scores = [rng.normal(GAIN[0.9] * (shifted & (rng.random(n) < 0.5))) for _ in range(2)]
+    replicas, centre, on = [Monitor(watchful, replica=name) for name in "ab"], Monitor(watchful, replica="c"), []
+    for start in range(0, n, 500):
+        for i, monitor in enumerate(replicas):
+            ids = [f"{i}_{j}" for j in range(start, start + 500)]
+            time = np.arange(start, start + 500) + 0.5 * i
+            monitor.update(Events(ids, time, columns={"energy": scores[i][start : start + 500]}))
+        centre.merge(*[Monitor.from_bytes(watchful, monitor.to_bytes()) for monitor in replicas])
+        on.append((centre.alarm, put_together(watchful, replicas).alarm))
+    assert [one for one, _ in on] == [other for _, other in on] and on[5] == (True, True) and on[6] == (False, False)

@@ -292,20 +292,21 @@ class Monitor:
                     f"bundles differ: {self.bundle.id} here, {other.bundle.id} there; their counts cannot be added up"
                 )
         alarmed = self._watching.alarmed_times(self.state)
-        newest, arrived, merged = [self.state.newest], [self.state.arrivals.copied], list[Monitor]()
+        seen, arrived, merged = self.state.seen_by, [self.state.arrivals.copied], list[Monitor]()
         try:
             for other in others:
                 self.state.take_over(other.state)
-                newest.append(other.state.newest)
+                for name, time in other.state.seen_by.items():
+                    seen[name] = max(time, seen.get(name, time))
                 arrived.append(other.state.arrivals.copied)
                 merged.append(other)
         finally:
             if merged:
                 self.state.line_up(arrived)
-                self._judge(merged, alarmed, newest)
+                self._judge(merged, alarmed, list(seen.values()))
 
     def _judge(self, merged: Sequence[Monitor], alarmed: AlarmedTimes, newest: Sequence[float]) -> None:
-        """Whether what replicas hold together is an alarm, by what was `alarmed` here before, and by the `newest` event of each."""
+        """Whether what replicas hold together is an alarm, by what was `alarmed` here before, and by the `newest` time of each."""
         state = self.state
         theirs = [other._watching.alarmed_times(other.state) for other in merged]
         spans = alarmed.together(theirs, state.arrivals.time, state.counted)

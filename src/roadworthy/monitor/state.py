@@ -107,6 +107,17 @@ class State:
         return frozenset({self.name, *self.former}.union(*(before.names for before in self.merged.values())))
 
     @property
+    def seen_by(self) -> dict[str, float]:
+        """Up to which time each replica has seen events, by its name: others as they were when they were merged last.
+
+        A state that has counted none itself has seen what they have, and no more.
+        """
+        found = {name: float(before.time[-1]) for name, before in self.merged.items() if len(before.time)}
+        if self.taken.total > sum(before.taken.total for before in self.merged.values()):
+            found[self.name] = self.newest
+        return found
+
+    @property
     def whole(self) -> bool:
         """Whether every event that was counted is still held."""
         return len(self.recent) == self.counted
