@@ -180,6 +180,21 @@ def test_after_a_long_outage_a_step_is_noticed_as_soon_as_before(watchful, out):
     assert [a.event - back for a in monitor.alarms if a.kind == "raised"] in ([1050], [1100], [1150])
 
 
+@pytest.mark.parametrize("young", [False, True])
+def test_after_a_merge_within_a_long_outage_a_step_is_noticed_soon(watchful, young):
+    """Of what is held nobody can tell how alike events are; a replica that has just begun brings some scores."""
+    rng, n = np.random.default_rng(1), 40_000
+    out, other = Monitor(watchful, replica="a"), Monitor(watchful, replica="b")
+    feed(out, np.full(n, np.nan), call=4096)
+    feed(other, rng.normal(size=50 * young), first=n - 100, name="b")
+    new = Monitor(watchful)
+    new.merge(out, other)
+    assert math.isinf(new._watching.time)
+    back = new.state.counted
+    feed(new, np.concatenate([rng.normal(size=1000), rng.normal(GAIN[0.9], size=500)]), first=n)
+    assert [a.event - back for a in new.alarms if a.kind == "raised"] in ([1050], [1100], [1150])
+
+
 @pytest.mark.parametrize("camera", [0, 5])
 def test_a_camera_in_turn_that_has_no_supervisor_hides_no_shift(watchful, camera):
     """A sixth of the scores is missing, and windows can be told."""

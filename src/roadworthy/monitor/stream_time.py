@@ -96,6 +96,8 @@ class StreamTime:
         cells = cells[quiet]
         enough = quiet.all() or np.count_nonzero(cells >= 0) >= FEW
         self.value = self._of(cells, sure=True) if enough or not known else max(known)
+        if math.isinf(self.value):
+            self.next = state.counted + OFTEN
 
     @property
     def firm(self) -> bool:
