@@ -156,6 +156,24 @@ def test_an_alarm_carried_over_beside_a_replica_that_has_just_begun_is_cleared_i
         assert not monitor.alarm and monitor.alarms[-1].kind == "cleared"
 
 
+@pytest.mark.parametrize("events", [300, 450, 600])
+def test_an_alarm_carried_over_between_two_replicas_that_have_just_begun_is_cleared_soon(watchful, events):
+    """How alike a few frames in runs may be is an upper limit, by which thousands of events would be read."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        one, other = Monitor(watchful, replica="a"), Monitor(watchful, replica="b")
+        feed(one, rng.normal(1.2 * GAIN[0.9] * (np.arange(events) >= events - 150)), step=2, name="a", call=events)
+        feed(other, np.repeat(rng.normal(size=15), 10), first=2 * events - 299, step=2, name="b", call=150)
+        assert one.alarm
+        for monitor in merged_ways(watchful, one, other).values():
+            carried = monitor.state.counted
+            assert monitor.alarm
+            kept = copy_of(watchful, monitor)
+            for each in (monitor, kept):
+                feed(each, np.random.default_rng(seed).normal(size=1500), first=5000, name="z", call=500)
+                assert [a.event - carried < 1200 for a in each.alarms if a.kind == "cleared"] == [True]
+
+
 def test_an_alarm_that_is_carried_over_because_nothing_can_be_read_says_so_and_no_figure(watchful):
     rng = np.random.default_rng(0)
     scores = np.repeat(rng.normal(size=700), 20)

@@ -1,8 +1,8 @@
 """How many events of one stream say as much as one, read again as the stream goes on; and how many are held for that.
 
 The autocorrelation time is read from the last events, without those of the last two windows: a step that is just happening must
-not make itself look like correlation. While an alarm is on, the time by which it is judged stays what it was, and what was alarmed
-is left out of it afterwards (`roadworthy.monitor.alarmed`). The time by which figures are told is a function of the events that are
+not make itself look like correlation. While an alarm is on, the time by which it is judged stays what it was (one that is but an
+upper limit, until more is known), and what was alarmed is left out of it afterwards (`roadworthy.monitor.alarmed`). The time by which figures are told is a function of the events that are
 held alone, so that replicas put together tell what one would.
 """
 
@@ -57,6 +57,8 @@ class StreamTime:
         """Events before which nobody can tell."""
         self.next = self.first
         """After how many events it is read again."""
+        self.limit: int | None = 0
+        """After how many events it was read from so few that it is but an upper limit; None where it is more than that."""
         self._held = (0, 1.0)
 
     def of_held(self, state: State) -> float:
@@ -66,19 +68,20 @@ class StreamTime:
         return self._held[1]
 
     def read(self, state: State, counted: int, alarmed: Alarmed, *, keep: bool) -> None:
-        """Read it as it was when so many events had been counted; or `keep` it."""
+        """Read it as it was when so many events had been counted; or `keep` it, unless it is an upper limit and more is known."""
         self._read_after(counted)
+        cells = self._upto(state, counted)
         if keep:
-            return
-        held = state.arrivals.cell
-        cells = held[: max(len(held) - (state.counted - counted), 0)][-self.history :]
-        if alarmed.spans:
+            # Not a whole span later because an alarm is on just now: it may be on for a time that is wrong.
+            self.next = min(self.next, counted + FEW)
+            if self.limit is None:
+                return
+            cells = cells[max(len(cells) - (counted - self.limit), 0) :]
+        elif alarmed.spans:
             cells = cells[alarmed.quiet(counted, len(cells))]
-            if np.count_nonzero(cells >= 0) < FEW:
-                return  # too little is left to know better than before
-        self.value = self._of(cells, sure=True)
-        if math.isinf(self.value):
-            self.next = counted + OFTEN  # as soon as somebody can tell
+        if (keep or alarmed.spans) and _scored(cells) < FEW:
+            return  # too little is left to know better than before
+        self._take(self._of(cells, sure=True), counted, firm=_scored(cells) >= FEW)
 
     def read_of_all(self, others: Sequence[StreamTime], state: State, alarmed: Alarmed) -> None:
         """Read it from what replicas hold together, without what was alarmed in one of them or is still.
@@ -87,22 +90,34 @@ class StreamTime:
         that has just begun knows is but an upper limit, and stands where none knows more.
         """
         read = [one for one in (self, *others) if one.next > one.first]
-        known = [one.value for one in read if one.firm] or [one.value for one in read]
+        firm = [one.value for one in read if one.firm]
+        known = firm or [one.value for one in read]
         self._read_after(state.counted)
         cells = state.arrivals.cell[-self.history :]
         quiet = alarmed.quiet(state.counted, len(cells))
         if alarmed.since is not None:
             quiet[max(alarmed.since - 1 - (state.counted - len(cells)), 0) :] = False
         cells = cells[quiet]
-        enough = quiet.all() or np.count_nonzero(cells >= 0) >= FEW
-        self.value = self._of(cells, sure=True) if enough or not known else max(known)
-        if math.isinf(self.value):
-            self.next = state.counted + OFTEN
+        if quiet.all() or _scored(cells) >= FEW or not known:
+            self._take(self._of(cells, sure=True), state.counted, firm=_scored(cells) >= FEW)
+        else:
+            self._take(max(known), state.counted, firm=bool(firm))
 
     @property
     def firm(self) -> bool:
         """Whether it was read from enough events to be more than an upper limit."""
-        return math.isfinite(self.value) and self.next >= FEW + FEW // 4
+        return self.limit is None
+
+    def _take(self, value: float, counted: int, *, firm: bool) -> None:
+        self.value = value
+        self.limit = None if firm and math.isfinite(value) else counted
+        if self.limit is not None:  # as soon as somebody can tell, or tell more
+            self.next = min(self.next, counted + (FEW if math.isfinite(value) else OFTEN))
+
+    def _upto(self, state: State, counted: int) -> Cells:
+        """The events that are read when so many had been counted."""
+        held = state.arrivals.cell
+        return held[: max(len(held) - (state.counted - counted), 0)][-self.history :]
 
     def _read_after(self, counted: int) -> None:
         self.next = counted + min(SELDOM, max(OFTEN, counted // 4))
@@ -116,3 +131,7 @@ class StreamTime:
     @cached_property
     def _shift_or_gap(self) -> Floats:
         return np.append(self._scores.shift, np.nan)
+
+
+def _scored(cells: Cells) -> int:
+    return int(np.count_nonzero(cells >= 0))

@@ -165,6 +165,7 @@ class Watching:
             "time": self.time,
             "looked": self._looked,
             "next_time": self._time.next,
+            "limit": self._time.limit,
             "alarmed": [list(span) for span in self.alarmed.spans],
             "since": self.alarmed.since,
             "by_labels": self.by_labels.to_dict(),
@@ -176,6 +177,7 @@ class Watching:
         self.untold, self.mute = record["untold"], bool(record["mute"])
         self._time.value, self._time.next = float(record["time"]), int(record["next_time"])
         self._looked = int(record["looked"])
+        self._time.limit = record.get("limit")
         self.alarmed = Alarmed([(int(a), int(b)) for a, b in record.get("alarmed", ())], record.get("since"))
         self.by_labels = ByLabels.from_dict(record.get("by_labels"))
         if self.rule is not None:
