@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from alarm_streams import watching
+from alarm_streams import clean_scores, watching
 from scipy.signal import lfilter
 from synthetic_detectors import GAIN, synthetic
 
@@ -213,6 +213,29 @@ def test_a_stream_too_alike_for_its_window_is_told_that_an_alarm_comes_late(watc
     monitor = Monitor(watchful)
     monitor.update(Events(None, None, columns={"energy": np.repeat(scores_at(300, 0.0), 100)}))
     assert any("too few for an alarm of its own" in note and "may take" in note for note in monitor.risk().notes)
+
+
+@pytest.mark.parametrize("kind", ["AR(.9)", "repeated x10"])
+def test_events_that_become_alike_raise_no_more_alarms_than_stated(watchful, kind):
+    """A camera that sends more frames from some time on, and no shift: five times as many where that is read seldom."""
+    raised = 0
+    for seed in range(3):
+        rng, monitor = np.random.default_rng([seed, 6]), Monitor(watchful)
+        scores = np.concatenate([rng.normal(size=34_000), clean_scores(kind, 16_000, rng)])
+        monitor.update(Events(None, None, columns={"energy": scores}))
+        raised += sum(alarm.kind == "raised" and alarm.event > 34_000 for alarm in monitor.alarms)
+    assert raised <= 3 * 16_000 * watchful.alarm.per_event
+
+
+def test_events_that_become_alike_are_judged_the_same_however_they_come(watchful):
+    scores = np.concatenate([np.random.default_rng(0).normal(size=5000), clean_scores("AR(.9)", 3000, np.random.default_rng(1))])
+    found = []
+    for call in (37, 1000, 8000):
+        monitor = Monitor(watchful)
+        for start in range(0, len(scores), call):
+            monitor.update(Events(None, None, columns={"energy": scores[start : start + call]}))
+        found.append(([(a.kind, a.event, a.exceedance) for a in monitor.alarms], monitor._watching.time))
+    assert found[0] == found[1] == found[2] and found[0][1] > 5.0
 
 
 def test_a_stream_of_which_nothing_that_is_read_says_enough_is_told_that_no_alarm_is_raised(watchful, scores_at):

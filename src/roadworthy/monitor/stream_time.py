@@ -2,8 +2,9 @@
 
 The autocorrelation time is read from the last events, without those of the last two windows: a step that is just happening must
 not make itself look like correlation. While an alarm is on, the time by which it is judged stays what it was (one that is but an
-upper limit, until more is known), and what was alarmed is left out of it afterwards (`roadworthy.monitor.alarmed`). The time by which figures are told is a function of the events that are
-held alone, so that replicas put together tell what one would.
+upper limit, until more is known), and what was alarmed is left out of it afterwards (`roadworthy.monitor.alarmed`). It is read
+seldom, and of the last events once more before an alarm is raised: a stream may have become more alike since. The time by which
+figures are told is a function of the events that are held alone, so that replicas put together tell what one would.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ HISTORY = 32_768
 """Events from which the autocorrelation time is read."""
 OFTEN, SELDOM = 64, 16_384
 """It is read again after a quarter more events, but not before so many and not later."""
+LAST = (1024, 4096, 16_384)
+"""The last events of which it is read before an alarm is raised."""
+CLEARLY = 3.0
+"""By how many standard errors their time must be longer than what was known: chance must not put an alarm off."""
 CHUNK = 4096
 """Events that are taken in one go, and looked at afterwards."""
 
@@ -83,6 +88,23 @@ class StreamTime:
             return  # too little is left to know better than before
         self._take(self._of(cells, sure=True), counted, firm=_scored(cells) >= FEW)
 
+    def before_alarm(self, state: State, counted: int, alarmed: Alarmed) -> float:
+        """The time when so many events had been counted, or that of the last ones, where these are clearly more alike.
+
+        A stream whose events become alike is otherwise judged for long as if they were not.
+        """
+        cells = self._upto(state, counted)
+        cells = cells[alarmed.quiet(counted, len(cells))]
+        cells = cells[: max(len(cells) - self._spare, 0)]
+        longest = self.value
+        for n in LAST:
+            last = cells[-n:]
+            if _scored(last) >= FEW:
+                found = self._of_all(last, sure=True)
+                if found > self.value * (1.0 + CLEARLY * math.sqrt(20.0 * self.value / len(last))):
+                    longest = max(longest, found)
+        return longest
+
     def read_of_all(self, others: Sequence[StreamTime], state: State, alarmed: Alarmed) -> None:
         """Read it from what replicas hold together, without what was alarmed in one of them or is still.
 
@@ -123,8 +145,10 @@ class StreamTime:
         self.next = counted + min(SELDOM, max(OFTEN, counted // 4))
 
     def _of(self, cells: Cells, *, sure: bool = False) -> float:
-        if len(cells) > 4 * self._spare:
-            cells = cells[: len(cells) - self._spare]
+        """That of all but the last two windows."""
+        return self._of_all(cells[: len(cells) - self._spare] if len(cells) > 4 * self._spare else cells, sure=sure)
+
+    def _of_all(self, cells: Cells, *, sure: bool) -> float:
         scores = self._shift_or_gap.take(cells)  # the cell -1 of an event without a score is the last
         return integrated_time(scores, window=self._window, variance=self._scores.variance, sure=sure)
 

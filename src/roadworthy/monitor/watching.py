@@ -104,7 +104,14 @@ class Watching:
         held = len(state.arrivals)
         if self.rule is None or held < self.rule.window or state.counted < self._time.first:
             return False
-        _, values = self._passed(state, [held])
+        rings = self._rings(state, held)
+        if not rings or self.active:
+            return rings
+        return self._rings(state, held, time=self._time.before_alarm(state, state.counted, self.alarmed))
+
+    def _rings(self, state: State, end: int, *, time: float | None = None) -> bool:
+        assert self.rule is not None
+        _, values = self._passed(state, [end], time=time)
         return bool((values[:, 0] >= self.rule.on).any())
 
     def watched_at(self, state: State, position: int, *, on: bool) -> float | None:
@@ -184,9 +191,9 @@ class Watching:
             self._next_look = (self._looked // self.rule.stride + 1) * self.rule.stride
         self.alarms = alarms
 
-    def _shrink(self) -> float:
+    def _shrink(self, time: float | None = None) -> float:
         """Independent events over counted ones; where nobody can tell, an estimator is not asked for less than nothing."""
-        return 1.0 / min(self.time, float(HISTORY))
+        return 1.0 / min(self.time if time is None else time, float(HISTORY))
 
     def _walk(self, state: State, positions: Sequence[int], ends: Sequence[int], *, warned: bool = False) -> None:
         self.alarmed.forget(state.counted - len(state.arrivals))
@@ -214,6 +221,8 @@ class Watching:
             rings = highest[i] >= lowest or (warned and self._untold_at(state, at[1], highest[i]))
             if not (rings or i in reasons or self.active):
                 continue
+            if rings and not (self.active or warned) and self._more_alike(state, at[1]):
+                return i  # looked at again, by the time that is known now
             if i in reasons:
                 self._told(state, *at, reasons[i])
             if not self.active:
@@ -236,30 +245,37 @@ class Watching:
         return len(ends)
 
     def _passed(
-        self, state: State, ends: Sequence[int], *, lifted: bool = False, whole: bool = False
+        self,
+        state: State,
+        ends: Sequence[int],
+        *,
+        lifted: bool = False,
+        whole: bool = False,
+        time: float | None = None,
     ) -> tuple[tuple[Pass, ...], np.ndarray]:
         """What is read of a stream whose events are so alike, and the log-odds (passes, ends) that it says.
 
-        The burden is `lifted` from an alarm that is on; the `whole` stream is looked at, or what is quiet passed over. Minus
+        By the `time` given, or by the one that is known. The burden is `lifted` from an alarm that is on; the `whole` stream is looked at, or what is quiet passed over. Minus
         infinity where that is so, and where there are too few events.
         """
-        passes = self._passes() if self.bundle.watch.separation.enough else ()
+        passes = self._passes(time) if self.bundle.watch.separation.enough else ()
         watched = replace(self._watched, quiet=NOTHING_QUIET) if whole else self._watched
         values = np.full((len(passes), len(ends)), -math.inf)
         for value, (length, burden) in zip(values, passes, strict=True):
             cells, upto, held = self._read(state, ends, length)
             enough = [i for i, n in enumerate(held) if n >= length]
             some = upto if len(enough) == len(upto) else [int(upto[i]) for i in enough]
-            loud, odds = watched.loud(cells, some, length=length, shrink=self._shrink())
+            loud, odds = watched.loud(cells, some, length=length, shrink=self._shrink(time))
             if len(loud):
                 value[[enough[i] for i in loud.tolist()]] = odds.judged(-math.inf if lifted else burden)
         return passes, values
 
-    def _passes(self) -> tuple[Pass, ...]:
+    def _passes(self, time: float | None = None) -> tuple[Pass, ...]:
         """What is read, worked out again where the time by which the alarm is judged has changed."""
         assert self.rule is not None
-        if self._read_by[0] != self.time:
-            self._read_by = self.time, self.rule.passes(self.time)
+        time = self.time if time is None else time
+        if self._read_by[0] != time:
+            self._read_by = time, self.rule.passes(time)
         return self._read_by[1]
 
     def _read(self, state: State, ends: Sequence[int], length: int) -> tuple[Cells, Ends, Ends]:
@@ -275,6 +291,12 @@ class Watching:
         before = np.concatenate([[0], np.cumsum(quiet)])
         upto = before[np.asarray(ends)]
         return cells[quiet], upto, upto - before[np.maximum(np.asarray(ends) - self._time.history, 0)]
+
+    def _more_alike(self, state: State, end: int) -> bool:
+        """Whether the last events up to there are more alike than was known; from now on it is."""
+        found, known = self._time.before_alarm(state, state.counted - len(state.arrivals) + end, self.alarmed), self.time
+        self._time.value = found
+        return found > known
 
     def _carried_over(self) -> str:
         longest = max((p.length for p in self._passes()), default=0)
