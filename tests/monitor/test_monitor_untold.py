@@ -111,3 +111,18 @@ def test_an_alarm_between_windows_that_cannot_be_told_says_that_this_one_can(wat
             assert not untold, f"figures stand at event {alarm.event}, of which none can be told"
     kinds = [alarm.kind for alarm in monitor.alarms]
     assert raised and "cannot tell" in kinds[kinds.index("raised") :], "and it is said again that nobody can tell"
+
+
+def test_the_figures_with_which_it_can_be_told_again_do_not_depend_on_calls(watchful):
+    """What comes in the same call after it is no part of them, though it is more alike."""
+    rng = np.random.default_rng(5)
+    scores = np.concatenate([rng.normal(size=1000), np.full(400, np.nan), rng.normal(size=300), np.repeat(rng.normal(size=80), 20)])
+    found = []
+    for call in (50, 700, 4000):
+        monitor = Monitor(watchful)
+        for start in range(0, len(scores), call):
+            monitor.update(Events(None, None, columns={"energy": scores[start : start + call]}))
+        told = [(a.event, a.risk, a.exceedance) for a in monitor.alarms if a.kind == "can tell"]
+        assert told
+        found.append(told)
+    assert found[0] == found[1] == found[2]

@@ -72,6 +72,10 @@ class StreamTime:
             self._held = (state.counted, self._of(state.recent.cell[-self.history :]))
         return self._held[1]
 
+    def of_arrived(self, state: State, end: int) -> float:
+        """The same of the events that were held when the first so many of those that are had arrived."""
+        return self._of(state.arrivals.cell[:end][-self.history :])
+
     def read(self, state: State, counted: int, alarmed: Alarmed, *, keep: bool) -> None:
         """Read it as it was when so many events had been counted; or `keep` it, unless it is an upper limit and more is known."""
         self._read_after(counted)

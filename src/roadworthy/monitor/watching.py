@@ -386,7 +386,7 @@ class Watching:
             self.alarms.append(Alarm(when, position, kind, reason=reason, read=length))
             return
         # That it can be told again is said with figures as they are told; the alarm's time may be an upper limit yet.
-        shrink = self._shrink() if kind != "can tell" else 1.0 / min(self.held_time(state), float(HISTORY))
+        shrink = self._shrink(self._time.of_arrived(state, end) if kind == "can tell" else None)
         counts = self._counts(state, end, length)
         found = self.bundle.estimator.estimate(counts, shrink=shrink)
         doubt = too_few(self.bundle.calibration, int(counts.sum()), length) or found.cannot_tell[0] or reason
