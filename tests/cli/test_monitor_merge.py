@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,10 +125,28 @@ def test_an_alarm_that_one_replica_raised_is_called_its_own(cli, bundle, tmp_pat
     told = json.loads(cli("monitor", "merge", fog, *quiet, "--json").out)
     assert told["alarm_of"] == [str(fog)] and told["alarm"] is on and not told["alarm_by_labels"]
     said = cli("monitor", "merge", fog, *quiet)
-    chance = f"may be above 0.200 wrong answers per case (probability {told['windows'][0]['exceedance']:.1%})"
+    probability = float(re.findall(r"probability ([\d.]+)%", said.out)[-1]) / 100 if on else math.nan
+    assert not on or probability == pytest.approx(told["windows"][0]["exceedance"], abs=0.01)
+    chance = f"may be above 0.200 wrong answers per case (probability {probability:.1%})"
     whole = f"ALARM is on, carried over from {fog}, where it was raised and is not cleared: the cost of all together {chance}"
     assert (whole if on else f"No alarm of all together, though the alarm of {fog} is on: look at it there") in said.out
     assert "is above" not in said.out
+
+
+def test_the_chance_that_is_told_is_that_of_the_window_that_keeps_the_alarm_on(cli, bundle, tmp_path):
+    """One replica ends five minutes before the other, whose last window is clean."""
+    from roadworthy.web.offline import merged
+
+    files = [stream(bundle, tmp_path, "fog", shift=4.0), stream(bundle, tmp_path, "later", shift=0.0, first=300.5)]
+    whole, end = merged([str(file) for file in files]), 1_700_000_999.0
+    there, now = whole.alarms[-1].exceedance, whole.risk().exceedance
+    assert there == pytest.approx(whole.risk(at=end).exceedance, abs=0.01) and there > 0.8 > 0.2 > now
+    said = cli("monitor", "merge", *files).out.splitlines()[-1]
+    assert said.startswith("ALARM is on: the cost of all together may be above 0.200 wrong answers per case")
+    assert (
+        f"(probability {there:.1%} up to 2023-11-14 22:29 UTC, where one of them ends); the alarm of {files[0]} is on as well"
+        in said
+    )
 
 
 def test_an_alarm_that_a_longer_stretch_raises_is_one_of_all_together(cli, bundle, tmp_path):
@@ -144,7 +164,7 @@ def test_an_alarm_is_judged_by_how_alike_events_were_when_it_was_raised(bundle):
     for scores in (rng.normal(size=1000), rng.normal(4.0, size=200), alike):
         monitor.update(Events(columns={"knn": scores}))
     assert bundle.alarm is not None and bundle.alarm.beyond(monitor.autocorrelation_time)
-    assert monitor.alarm and monitor.would_raise
+    assert monitor.alarm and monitor.would_raise()
     assert "carried over" not in alarm_line(monitor, ["a.sqlite"], untold=False)
 
 

@@ -70,7 +70,8 @@ def test_events_of_replicas_keep_their_order_and_it_does_not_matter_who_is_named
     events = sorted((t, c) for r in replicas for t, c in zip(r.time.tolist(), r.cell.tolist(), strict=True))
     time, cell = np.array([t for t, _ in events]), np.array([c for _, c in events], dtype=np.int16)
     found = {
-        tuple(cell[order_of_arrival(time, cell, [r.copied for r in chosen])].tolist()) for chosen in permutations(replicas)
+        tuple(cell[order_of_arrival(time, cell, [r.copied for r in chosen])].tolist())
+        for chosen in permutations(replicas)
     }
     assert len(found) == 1
     order = list(next(iter(found)))

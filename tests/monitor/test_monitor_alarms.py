@@ -197,14 +197,14 @@ def test_replicas_put_together_look_at_what_they_hold_and_each_keeps_what_it_sai
 def test_what_would_raise_an_alarm_does_where_none_is_on(watchful, scores_at, alike):
     """Look by look; ten alike at a time, it is a longer stretch that rings."""
     monitor, seen = Monitor(watchful), set()
-    assert watchful.alarm is not None and not monitor.would_raise
+    assert watchful.alarm is not None and not monitor.would_raise()
     rates = (0.0, 0.5, 0.0, 0.5)
     scores = np.concatenate([np.repeat(scores_at(4000 // alike, rate, seed), alike) for seed, rate in enumerate(rates)])
     for part in np.split(scores, len(scores) // watchful.alarm.stride):
         before = monitor.alarm
         monitor.update(Events(None, None, columns={"energy": part}))
         if not before:
-            assert monitor.would_raise is monitor.alarm
+            assert monitor.would_raise() is monitor.alarm
             seen.add(monitor.alarm)
     assert seen == {False, True}
 
@@ -228,7 +228,9 @@ def test_events_that_become_alike_raise_no_more_alarms_than_stated(watchful, kin
 
 
 def test_events_that_become_alike_are_judged_the_same_however_they_come(watchful):
-    scores = np.concatenate([np.random.default_rng(0).normal(size=5000), clean_scores("AR(.9)", 3000, np.random.default_rng(1))])
+    scores = np.concatenate(
+        [np.random.default_rng(0).normal(size=5000), clean_scores("AR(.9)", 3000, np.random.default_rng(1))]
+    )
     found = []
     for call in (37, 1000, 8000):
         monitor = Monitor(watchful)

@@ -116,7 +116,9 @@ def test_an_alarm_between_windows_that_cannot_be_told_says_that_this_one_can(wat
 def test_the_figures_with_which_it_can_be_told_again_do_not_depend_on_calls(watchful):
     """What comes in the same call after it is no part of them, though it is more alike."""
     rng = np.random.default_rng(5)
-    scores = np.concatenate([rng.normal(size=1000), np.full(400, np.nan), rng.normal(size=300), np.repeat(rng.normal(size=80), 20)])
+    scores = np.concatenate(
+        [rng.normal(size=1000), np.full(400, np.nan), rng.normal(size=300), np.repeat(rng.normal(size=80), 20)]
+    )
     found = []
     for call in (50, 700, 4000):
         monitor = Monitor(watchful)

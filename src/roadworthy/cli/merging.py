@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.analysis.risk.amounts import amount, priced
-from roadworthy.cli.amounts import many
+from roadworthy.cli.amounts import many, moment
 
 if TYPE_CHECKING:
-    from roadworthy.monitor import Bundle, Monitor
+    from roadworthy.monitor import Alarm, Bundle, Monitor
 
 
 def window_line(window: Mapping[str, Any]) -> str:
@@ -92,20 +92,26 @@ def alarm_line(monitor: Monitor, alarmed: Sequence[str], *, untold: bool) -> str
             if untold
             else (f"No alarm of all together, though {there}: look at it there" if there else "No alarm.")
         )
-    bundle, risk = monitor.bundle, monitor.risk()
+    bundle, said = monitor.bundle, _rung(monitor)
     limit = priced(bundle.tolerable or 0.0, bundle.unit)
     if monitor.alarm_by_labels:
         return f"ALARM is on, by labels: they say that the cost of all together is above {limit}"
-    if risk.cannot_tell is not None or risk.exceedance is None or risk.log_odds is None:
+    if said is None or said.exceedance is None:
         whose = f", carried over from {listed(alarmed)}" if alarmed else ""
         return f"ALARM is on{whose}: of all together it cannot be told now whether the cost is above {limit}"
-    together = f"the cost of all together may be above {limit} (probability {risk.exceedance:.1%})"
-    if alarmed and not monitor.would_raise:
+    when = f" up to {moment(said.time)}, where one of them ends" if said.time < monitor.state.newest else ""
+    together = f"the cost of all together may be above {limit} (probability {said.exceedance:.1%}{when})"
+    if alarmed and not monitor.would_raise(upto=said.time):
         return (
             f"ALARM is on, carried over from {listed(alarmed)}, where it was raised and is not cleared: {together}, "
             "which would raise no alarm by itself"
         )
     return f"ALARM is on: {together}" + (f"; {there} as well" if there else "")
+
+
+def _rung(monitor: Monitor) -> Alarm | None:
+    """The alarm by the scores that is on, as it was raised: other windows may say something else."""
+    return next((alarm for alarm in reversed(monitor.alarms) if alarm.kind == "raised" and not alarm.by_labels), None)
 
 
 def listed(names: Sequence[str]) -> str:

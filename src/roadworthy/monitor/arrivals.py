@@ -14,7 +14,8 @@ What replicas hold together stands in the order in which one of them would have 
 replica had seen was of this time.
 
 >>> time, cell = np.array([1.0, 2.0, 3.0, 4.0, 4.5]), np.array([5, 7, 8, 6, 9], dtype=np.int16)
->>> order_of_arrival(time, cell, [Arrived(np.array([1.0, 4.0, 2.0, 3.0]), cell[[0, 3, 1, 2]]), Arrived(time[4:], cell[4:])]).tolist()
+>>> one = Arrived(np.array([1.0, 4.0, 2.0, 3.0]), cell[[0, 3, 1, 2]])
+>>> order_of_arrival(time, cell, [one, Arrived(time[4:], cell[4:])]).tolist()
 [0, 3, 1, 2, 4]
 """
 
@@ -103,7 +104,9 @@ def order_of_arrival(time: Floats, cell: Cells, replicas: Sequence[Arrived]) -> 
     its own time stands.
     """
     # Of one time and one cell, events are the same to whoever watches.
-    same = _numbered(np.concatenate([time, *(r.time for r in replicas)]), np.concatenate([cell, *(r.cell for r in replicas)]))
+    same = _numbered(
+        np.concatenate([time, *(r.time for r in replicas)]), np.concatenate([cell, *(r.cell for r in replicas)])
+    )
     held, came = same[: len(time)], same[len(time) :]
     reach, share = (np.concatenate(parts) for parts in zip(*(_arrival(r.time) for r in replicas), strict=True))
     first = np.lexsort((share, reach, came))

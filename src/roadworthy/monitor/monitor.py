@@ -107,10 +107,9 @@ class Monitor:
         """When the scores' own alarm was on, by the numbers of events: its end is not told while labels keep an alarm on."""
         return self._watching.alarmed
 
-    @property
-    def would_raise(self) -> bool:
-        """Whether the last events that are held would raise the alarm by the scores, had none been on or carried over."""
-        return self._watching.would_raise(self.state)
+    def would_raise(self, *, upto: float = math.inf) -> bool:
+        """Whether the last events (up to a time) would raise the alarm by the scores, had none been on or carried over."""
+        return self._watching.would_raise(self.state, upto=upto)
 
     @property
     def autocorrelation_time(self) -> float:

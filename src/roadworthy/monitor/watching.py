@@ -99,15 +99,16 @@ class Watching:
         """Whether an alarm is on, by the scores or by labels."""
         return self.active or self.by_labels.on
 
-    def would_raise(self, state: State) -> bool:
-        """Whether the last events that are held would raise the alarm by the scores alone, were none on."""
-        held = len(state.arrivals)
-        if self.rule is None or held < self.rule.window or state.counted < self._time.first:
+    def would_raise(self, state: State, *, upto: float = math.inf) -> bool:
+        """Whether the last events that came until one of this time would raise the alarm by the scores alone, were none on."""
+        end = int(np.searchsorted(np.maximum.accumulate(state.arrivals.time), upto, side="right"))
+        counted = state.counted - len(state.arrivals) + end
+        if self.rule is None or end < self.rule.window or counted < self._time.first:
             return False
-        rings = self._rings(state, held)
+        rings = self._rings(state, end)
         if not rings or self.active:
             return rings
-        return self._rings(state, held, time=self._time.before_alarm(state, state.counted, self.alarmed))
+        return self._rings(state, end, time=self._time.before_alarm(state, counted, self.alarmed))
 
     def _rings(self, state: State, end: int, *, time: float | None = None) -> bool:
         assert self.rule is not None
@@ -149,8 +150,10 @@ class Watching:
         self._next_look = (state.counted // self.rule.stride + 1) * self.rule.stride
         if held < self.rule.window or state.counted < self._time.first:
             return
-        upto = np.unique(np.searchsorted(np.maximum.accumulate(state.arrivals.time), seen, side="right")).tolist()
-        ends = [*(end for end in upto if self.rule.window <= end < held), held]
+        ends = [held]
+        for end in reversed(np.searchsorted(np.maximum.accumulate(state.arrivals.time), seen, side="right").tolist()):
+            if self.rule.window <= end <= ends[0] - self.rule.stride:  # less than a look apart they say the same
+                ends.insert(0, end)
         warned = any(other.active for other in others)
         # The riskiest of them: only where all are tolerable is an alarm not raised, or cleared.
         lifted = self.active or warned
@@ -255,8 +258,8 @@ class Watching:
     ) -> tuple[tuple[Pass, ...], np.ndarray]:
         """What is read of a stream whose events are so alike, and the log-odds (passes, ends) that it says.
 
-        By the `time` given, or by the one that is known. The burden is `lifted` from an alarm that is on; the `whole` stream is looked at, or what is quiet passed over. Minus
-        infinity where that is so, and where there are too few events.
+        By the `time` given, or by the one that is known. The burden is `lifted` from an alarm that is on; the `whole` stream is
+        looked at, or what is quiet passed over. Minus infinity where that is so, and where there are too few events.
         """
         passes = self._passes(time) if self.bundle.watch.separation.enough else ()
         watched = replace(self._watched, quiet=NOTHING_QUIET) if whole else self._watched
@@ -294,7 +297,10 @@ class Watching:
 
     def _more_alike(self, state: State, end: int) -> bool:
         """Whether the last events up to there are more alike than was known; from now on it is."""
-        found, known = self._time.before_alarm(state, state.counted - len(state.arrivals) + end, self.alarmed), self.time
+        found, known = (
+            self._time.before_alarm(state, state.counted - len(state.arrivals) + end, self.alarmed),
+            self.time,
+        )
         self._time.value = found
         return found > known
 
