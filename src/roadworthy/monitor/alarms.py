@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -68,6 +68,13 @@ class Pass(NamedTuple):
 
     length: int
     burden: float
+
+
+def carried_over(passes: Sequence[Pass]) -> str:
+    """Why an alarm of another replica is on where nothing that is read can be told."""
+    longest = max((p.length for p in passes), default=0)
+    read = f"the last {longest:,} events, which the alarm reads," if longest else "what the alarm reads"
+    return f"it is carried over from another replica, and {read} cannot be told"
 
 
 @dataclass(frozen=True)

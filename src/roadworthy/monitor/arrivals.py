@@ -68,6 +68,14 @@ class Arrivals:
         """The latest time of the first so many of them."""
         return float(self.time[:upto].max())
 
+    def ends(self, times: Sequence[float], *, least: int, apart: int) -> list[int]:
+        """How many had come until each of these times, which rise, and how many have: so many at least, and so many apart."""
+        found = [len(self)]
+        for end in reversed(np.searchsorted(np.maximum.accumulate(self.time), times, side="right").tolist()):
+            if least <= end <= found[0] - apart:
+                found.insert(0, end)
+        return found
+
     def add_one(self, time: float, cell: int) -> None:
         """One more event."""
         if self._stop == len(self._time):

@@ -51,6 +51,15 @@ def windows_before(cells: np.ndarray, ends: Sequence[int], length: int) -> np.nd
     return cells.take(np.asarray(ends)[:, None] + np.arange(-length, 0))
 
 
+def asked_at(positions: Sequence[int], window: int, stride: int) -> list[int]:
+    """Which looks are the first of a window: there it is asked whether its figures can be relied on.
+
+    >>> asked_at([50, 100, 150, 200], 100, 50)
+    [1, 3]
+    """
+    return [i for i, position in enumerate(positions) if position % window < stride]
+
+
 @dataclass(frozen=True)
 class Watched:
     """What is watched, and how: everything about an alarm but what it has to prove."""

@@ -295,8 +295,7 @@ class Monitor:
         try:
             for other in others:
                 self.state.take_over(other.state)
-                for name, time in other.state.seen_by.items():
-                    seen[name] = max(time, seen.get(name, time))
+                seen |= {name: max(time, seen.get(name, time)) for name, time in other.state.seen_by.items()}
                 arrived.append(other.state.arrivals.copied)
                 merged.append(other)
         finally:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,6 +66,14 @@ class StreamTime:
         """After how many events it was read from so few that it is but an upper limit; None where it is more than that."""
         self._held = (0, 1.0)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"time": self.value, "next_time": self.next, "limit": self.limit}
+
+    def restore(self, record: dict[str, Any]) -> None:
+        """The inverse of `to_dict`."""
+        self.value, self.next, self.limit = float(record["time"]), int(record["next_time"]), record.get("limit")
+
     def of_held(self, state: State) -> float:
         """The time by which figures are told: that of all events that are held, by their own times."""
         if self._held[0] != state.counted:
@@ -108,6 +116,15 @@ class StreamTime:
                 if found > self.value * (1.0 + CLEARLY * math.sqrt(20.0 * self.value / len(last))):
                     longest = max(longest, found)
         return longest
+
+    def lengthened(self, state: State, counted: int, alarmed: Alarmed) -> bool:
+        """Whether the last events are more alike than was known; from now on it is."""
+        known, self.value = self.value, self.before_alarm(state, counted, alarmed)
+        return self.value > known
+
+    def shrink(self, time: float | None = None) -> float:
+        """Independent events over counted ones; where nobody can tell, an estimator is not asked for less than nothing."""
+        return 1.0 / min(self.value if time is None else time, float(HISTORY))
 
     def read_of_all(self, others: Sequence[StreamTime], state: State, alarmed: Alarmed) -> None:
         """Read it from what replicas hold together, without what was alarmed in one of them or is still.

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
-from roadworthy.monitor.alarms import Alarm, Pass
+from roadworthy.monitor.alarms import Alarm, Pass, carried_over
 from roadworthy.monitor.autocorrelation import FEW
 from roadworthy.monitor.by_labels import ByLabels
-from roadworthy.monitor.looks import LEAST_SCORED, NOTHING_QUIET, Ends, Watched, too_few, windows_before
+from roadworthy.monitor.looks import LEAST_SCORED, NOTHING_QUIET, Ends, Watched, asked_at, too_few, windows_before
 from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
-from roadworthy.monitor.stream_time import HISTORY, StreamTime
+from roadworthy.monitor.stream_time import StreamTime
 
 if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
@@ -150,10 +150,8 @@ class Watching:
         self._next_look = (state.counted // self.rule.stride + 1) * self.rule.stride
         if held < self.rule.window or state.counted < self._time.first:
             return
-        ends = [held]
-        for end in reversed(np.searchsorted(np.maximum.accumulate(state.arrivals.time), seen, side="right").tolist()):
-            if self.rule.window <= end <= ends[0] - self.rule.stride:  # less than a look apart they say the same
-                ends.insert(0, end)
+        # Less than a look apart they say the same.
+        ends = state.arrivals.ends(seen, least=self.rule.window, apart=self.rule.stride)
         warned = any(other.active for other in others)
         # The riskiest of them: only where all are tolerable is an alarm not raised, or cleared.
         lifted = self.active or warned
@@ -172,10 +170,8 @@ class Watching:
             "active": self.active,
             "untold": self.untold,
             "mute": self.mute,
-            "time": self.time,
             "looked": self._looked,
-            "next_time": self._time.next,
-            "limit": self._time.limit,
+            **self._time.to_dict(),
             "alarmed": [list(span) for span in self.alarmed.spans],
             "since": self.alarmed.since,
             "by_labels": self.by_labels.to_dict(),
@@ -185,18 +181,13 @@ class Watching:
         """The inverse of `to_dict`."""
         self.active = bool(record["active"])
         self.untold, self.mute = record["untold"], bool(record["mute"])
-        self._time.value, self._time.next = float(record["time"]), int(record["next_time"])
+        self._time.restore(record)
         self._looked = int(record["looked"])
-        self._time.limit = record.get("limit")
         self.alarmed = Alarmed([(int(a), int(b)) for a, b in record.get("alarmed", ())], record.get("since"))
         self.by_labels = ByLabels.from_dict(record.get("by_labels"))
         if self.rule is not None:
             self._next_look = (self._looked // self.rule.stride + 1) * self.rule.stride
         self.alarms = alarms
-
-    def _shrink(self, time: float | None = None) -> float:
-        """Independent events over counted ones; where nobody can tell, an estimator is not asked for less than nothing."""
-        return 1.0 / min(self.time if time is None else time, float(HISTORY))
 
     def _walk(self, state: State, positions: Sequence[int], ends: Sequence[int], *, warned: bool = False) -> None:
         self.alarmed.forget(state.counted - len(state.arrivals))
@@ -213,7 +204,7 @@ class Watching:
         lowest = off if warned else on
         lifted = self.active or warned
         passes, values = self._passed(state, ends, lifted=lifted, whole=lifted)
-        asked = self._asked(positions)
+        asked = asked_at(positions, self.rule.window, self.rule.stride)
         doubts = self._doubts(state, [ends[i] for i in asked])
         told = not (self.active or self.mute or self.untold is not None or any(doubts))
         if told and not warned and (values < lowest).all():
@@ -224,7 +215,8 @@ class Watching:
             rings = highest[i] >= lowest or (warned and self._untold_at(state, at[1], highest[i]))
             if not (rings or i in reasons or self.active):
                 continue
-            if rings and not (self.active or warned) and self._more_alike(state, at[1]):
+            counted = state.counted - len(state.arrivals) + at[1]
+            if rings and not (self.active or warned) and self._time.lengthened(state, counted, self.alarmed):
                 return i  # looked at again, by the time that is known now
             if i in reasons:
                 self._told(state, *at, reasons[i])
@@ -235,7 +227,7 @@ class Watching:
                         self._told(state, *at, None)
                     ringing = next((p for p, v in zip(passes, values[:, i], strict=True) if v >= lowest), None)
                     if ringing is None:
-                        self._say(state, *at, "raised", self._carried_over())
+                        self._say(state, *at, "raised", carried_over(self._passes()))
                     else:
                         self._say(state, *at, "raised", read=ringing._replace(burden=-math.inf) if warned else ringing)
                     return i + 1
@@ -268,7 +260,7 @@ class Watching:
             cells, upto, held = self._read(state, ends, length)
             enough = [i for i, n in enumerate(held) if n >= length]
             some = upto if len(enough) == len(upto) else [int(upto[i]) for i in enough]
-            loud, odds = watched.loud(cells, some, length=length, shrink=self._shrink(time))
+            loud, odds = watched.loud(cells, some, length=length, shrink=self._time.shrink(time))
             if len(loud):
                 value[[enough[i] for i in loud.tolist()]] = odds.judged(-math.inf if lifted else burden)
         return passes, values
@@ -295,20 +287,6 @@ class Watching:
         upto = before[np.asarray(ends)]
         return cells[quiet], upto, upto - before[np.maximum(np.asarray(ends) - self._time.history, 0)]
 
-    def _more_alike(self, state: State, end: int) -> bool:
-        """Whether the last events up to there are more alike than was known; from now on it is."""
-        found, known = (
-            self._time.before_alarm(state, state.counted - len(state.arrivals) + end, self.alarmed),
-            self.time,
-        )
-        self._time.value = found
-        return found > known
-
-    def _carried_over(self) -> str:
-        longest = max((p.length for p in self._passes()), default=0)
-        read = f"the last {longest:,} events, which the alarm reads," if longest else "what the alarm reads"
-        return f"it is carried over from another replica, and {read} cannot be told"
-
     def _untold_at(self, state: State, end: int, highest: float) -> bool:
         """Whether nobody can tell if the risk up to there is tolerable: nothing was read, or nothing that can be relied on."""
         if highest == -math.inf or self._doubts(state, [end])[0] is not None:
@@ -320,12 +298,6 @@ class Watching:
         cells, (last,), (held,) = self._read(state, [end], length)
         part = cells[max(int(last) - length, 0) : int(last)]
         return bool(held >= length and np.count_nonzero(part >= 0) < LEAST_SCORED * length)
-
-    def _asked(self, positions: Sequence[int]) -> list[int]:
-        """Which looks are the first of a window: there it is asked whether its figures can be relied on."""
-        assert self.rule is not None
-        window, stride = self.rule.window, self.rule.stride
-        return [i for i, position in enumerate(positions) if position % window < stride]
 
     def _doubts(self, state: State, ends: Sequence[int]) -> list[str | None]:
         """Why the figures of windows cannot be relied on."""
@@ -341,12 +313,12 @@ class Watching:
             why = self.rule.why_not(self.time)
             few = [too_few(self.bundle.calibration, n, window) for n in (windows >= 0).sum(axis=1).tolist()]
             return [none or (why if enough else None) for none, enough in zip(few, known, strict=True)]
-        settled = self._reliance.settled(windows, shrink=self._shrink(), least=LEAST_SCORED * window)
+        settled = self._reliance.settled(windows, shrink=self._time.shrink(), least=LEAST_SCORED * window)
         found: list[str | None] = [None] * len(ends)
         if not settled.all():
             rest = np.flatnonzero(~settled).tolist()
             counts = np.stack([self._counts(state, ends[i]) for i in rest])
-            reasons = self.bundle.watch.doubt(counts, shrink=self._shrink())
+            reasons = self.bundle.watch.doubt(counts, shrink=self._time.shrink())
             for i, n, reason in zip(rest, counts.sum(axis=1).tolist(), reasons, strict=True):
                 found[i] = too_few(self.bundle.calibration, n, window) or reason
         return found
@@ -392,7 +364,7 @@ class Watching:
             self.alarms.append(Alarm(when, position, kind, reason=reason, read=length))
             return
         # That it can be told again is said with figures as they are told; the alarm's time may be an upper limit yet.
-        shrink = self._shrink(self._time.of_arrived(state, end) if kind == "can tell" else None)
+        shrink = self._time.shrink(self._time.of_arrived(state, end) if kind == "can tell" else None)
         counts = self._counts(state, end, length)
         found = self.bundle.estimator.estimate(counts, shrink=shrink)
         doubt = too_few(self.bundle.calibration, int(counts.sum()), length) or found.cannot_tell[0] or reason
