@@ -353,6 +353,47 @@ def test_a_forecast_lies_between_the_least_and_the_greatest_cost(calibration, ma
     assert found[2][1] <= inner[1] <= inner[2] <= found[2][2]
 
 
+UNLIKE = {"clean": (0.0, 0.95), "a": (0.8, 0.9), "b": (1.5, 0.6), "c": (2.5, 0.2), "d": (4.0, 0.1)}
+"""How far the scores of a kind lie from clean ones, and how often it is right."""
+
+
+@pytest.fixture(scope="module")
+def of_unlike_kinds() -> Calibration:
+    rng, rows = np.random.default_rng(0), 4000
+    gaps, right = (np.repeat(values, rows) for values in np.transpose(list(UNLIKE.values())))
+    return calibrate({"energy": rng.normal(gaps)}, np.repeat(list(UNLIKE), rows), rng.random(len(gaps)) < right)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.05, 0.2, 0.5, 1.0])
+def test_a_forecast_is_what_the_counts_of_unlike_kinds_cost_in_even_parts(of_unlike_kinds, rate):
+    of_answers = Estimator(of_unlike_kinds, accuracy_tree())
+    of_alarms = Estimator(of_unlike_kinds, detector_tree(POLYP_COSTS))
+    cut = of_alarms.separation.cut
+    parts, (right, wrong) = [1.0 - rate, *[rate / 4] * 4], (0, 1)
+    shares = np.zeros((2, of_unlike_kinds.shift.bins))
+    for part, rows in zip(parts, of_unlike_kinds.folded(of_unlike_kinds.table).sum(axis=(3, 4, 5)), strict=True):
+        shares += part * rows / rows.sum()
+    assert of_answers.forecast(rate)[0] == pytest.approx(shares[wrong].sum(), abs=0.001)
+    costs = POLYP_COSTS
+    by_hand = costs.right * shares[right, :cut].sum() + costs.wrong * shares[wrong, :cut].sum()
+    by_hand += costs.unnecessary * shares[right, cut:].sum() + costs.necessary * shares[wrong, cut:].sum()
+    assert of_alarms.forecast(rate)[0] == pytest.approx(by_hand, rel=0.001)
+
+
+def test_the_interval_of_a_forecast_reaches_to_streams_of_the_best_and_of_the_worst_kind_alone(of_unlike_kinds):
+    _, low, high = Estimator(of_unlike_kinds, accuracy_tree()).forecast(0.5)
+    best, worst = (0.5 * 0.05 + 0.5 * (1.0 - UNLIKE[kind][1]) for kind in ("a", "d"))
+    assert (low, high) == (pytest.approx(best, abs=0.01), pytest.approx(worst, abs=0.01))
+
+
+def test_a_forecast_does_not_take_what_nobody_has_seen_for_impossible():
+    shifted = np.repeat([0, 1], 200)
+    scores = {"energy": np.random.default_rng(0).normal(2.0 * shifted)}
+    calibration = calibrate(scores, np.where(shifted, "fog", "clean"), np.ones(400, dtype=bool))
+    risk, low, high = Estimator(calibration, accuracy_tree()).forecast(0.2)
+    assert risk == pytest.approx(0.5 / 201) and low < risk < high
+
+
 def test_the_forecast_without_shift_is_the_clean_rows_own_risk():
     calibration = world(2000, kinds=(2.5,))
     risk, low, high = Estimator(calibration, accuracy_tree()).forecast(0.0)

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from roadworthy.analysis.risk.cells import Calibration, calibrate
-from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
-from roadworthy.analysis.risk.transfer import Estimator
-from roadworthy.analysis.risk.tree import expectation
+from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import AlarmRule, Bundle, Windows
-from roadworthy.monitor.due import costs_of
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.rule_notes import rule_notes
 from roadworthy.monitor.tails import Tails
@@ -31,33 +28,6 @@ def of_three() -> Calibration:
 def compiled(of_three) -> Bundle:
     """30% rain costs about 0.116, 30% fog about 0.236."""
     return Bundle.compile(of_three, accuracy_tree(), subject="s", tolerable=0.15, windows=Windows((100, 1000)))
-
-
-def test_what_a_share_of_a_kind_costs_is_the_mean_of_its_rows_and_the_clean_ones(of_three):
-    estimator = Estimator(of_three, accuracy_tree(), tolerable=0.15, draws=8)
-    for kind, cost in costs_of(estimator, 0.3).items():
-        wrong = 0.7 * (1 - of_three.accuracy("clean")) + 0.3 * (1 - of_three.accuracy(kind))
-        assert cost == pytest.approx(wrong)
-    assert set(costs_of(estimator, 0.3)) == {"fog", "rain"}
-
-
-def test_a_tree_with_an_alarm_is_costed_by_what_the_best_cut_tells(of_three):
-    tree = cost_tree({"right": 0.0, "wrong": 10.0, "necessary": 3.0, "unnecessary": 4.0})
-    assert "tpr" in tree.parameters
-    estimator = Estimator(of_three, tree, tolerable=1.0, draws=8)
-    found = costs_of(estimator, 1.0)["fog"]
-    bins = of_three.folded(of_three.table).sum(axis=(3, 4, 5))[list(of_three.kinds).index("fog")]
-    cut = estimator.separation.cut
-    known = {
-        "p_shift": 1.0,
-        "tpr": bins[:, cut:].sum() / bins.sum(),
-        "tnr": 0.5,
-        "accuracy_shifted": bins[0].sum() / bins.sum(),
-        "accuracy_shifted_detected": bins[0, cut:].sum() / bins[:, cut:].sum(),
-        "accuracy_shifted_undetected": bins[0, :cut].sum() / bins[:, :cut].sum(),
-    }
-    given = {name: float(known.get(name, 0.5)) for name in tree.parameters}
-    assert found == pytest.approx(float(np.asarray(expectation(tree, given))))
 
 
 def test_a_kind_of_which_a_share_is_tolerable_is_not_due_and_no_reason_for_a_longer_window(compiled):

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from roadworthy.analysis.risk.kind_costs import costs_of
 from roadworthy.monitor.alarms import GAP, LIKELIER, LONGEST, AlarmRule, alarms_per_day
 from roadworthy.monitor.cell_scores import CellScores
-from roadworthy.monitor.due import costs_of
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.rule_notes import rule_notes

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from roadworthy.analysis.risk.between import in_words
+from roadworthy.analysis.risk.kind_costs import costs_of
 from roadworthy.monitor.calibration_warnings import FEW_CLEAN
-from roadworthy.monitor.due import costs_of
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator

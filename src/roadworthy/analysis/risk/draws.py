@@ -46,6 +46,8 @@ SHARED = 4.0
 """Rows of the mean accuracy that are added to every bin, so that an empty bin has the mean."""
 FLOOR = 0.1
 """Rows that a bin has at least of right and of wrong answers: where nobody has seen a wrong one, any bin may hold it."""
+UNSEEN = 0.5
+"""Right and wrong answers added to all rows of a kind (Jeffreys' prior)."""
 KIND_PRIOR = 0.5
 """Of mixtures of kinds: between one calibrated kind at a time (0) and always their even mixture (infinite)."""
 
@@ -67,6 +69,14 @@ class Draws:
     """The same for the rate."""
     strange: Floats
     """How shifted events fall into the bins if their kind is a stranger."""
+    kinds: Floats
+    """Draws x calibrated kinds: the parts of each draw's mixture."""
+
+    def falling(self, cells: Floats, rate: float) -> Floats:
+        """Draws x cells: where an event falls at a rate of shift, if it falls into these `cells` of clean and of each kind."""
+        clean, shifted = _moved(cells[:1], self.clean), _moved(self.kinds @ cells[1:], self.shifted)
+        result: Floats = (1.0 - rate) * clean + rate * shifted
+        return result
 
 
 def drawn(
@@ -97,7 +107,14 @@ def drawn(
     right_shifted = (right * share).sum(axis=1) / share.sum(axis=1)
     shifted, strange = (_tilted(kinds @ means[1:], by, ratio) for by in (tilts, FAR * tilt * source.normal()))
     usual, alike = (_as_if(min(near, tilt), tilts, tilt) for near in (NEAR, NEARER))
-    return Draws(clean, shifted, right_clean, right_shifted, usual, alike, strange)
+    return Draws(clean, shifted, right_clean, right_shifted, usual, alike, strange, kinds)
+
+
+def _moved(cells: Floats, bins: Floats) -> Floats:
+    """Shares of cells, such that those of every bin of the shift score add up to the bin's."""
+    parts = cells.reshape(len(cells), bins.shape[1], -1)
+    result: Floats = parts * (bins / parts.sum(axis=2))[:, :, None]
+    return result.reshape(len(bins), -1)
 
 
 def _tilted(shares: Floats, tilts: Floats, ratio: Floats) -> Floats:
@@ -228,10 +245,10 @@ class _Source:
         from scipy.special import betaincinv
 
         total_right, total_wrong = float(right.sum()), float(wrong.sum())
-        mean = (total_right + 0.5) / (total_right + total_wrong + 1.0)
+        mean = (total_right + UNSEEN) / (total_right + total_wrong + 2.0 * UNSEEN)
         ends = zip(right + max(SHARED * mean, FLOOR), wrong + max(SHARED * (1.0 - mean), FLOOR), strict=True)
         drawn = np.column_stack([betaincinv(a, b, self.uniform()) for a, b in ends])
-        overall = betaincinv(total_right + 0.5, total_wrong + 0.5, self.uniform())
+        overall = betaincinv(total_right + UNSEEN, total_wrong + UNSEEN, self.uniform())
         rows = np.maximum(right + wrong, 1e-9)
         # The rarer of right and wrong is scaled, so that a share stays a share.
         rare, wanted = (1.0 - drawn, 1.0 - overall) if mean > 0.5 else (drawn, overall)

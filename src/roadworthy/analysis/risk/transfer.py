@@ -35,6 +35,7 @@ from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates, Odds
+from roadworthy.analysis.risk.kind_costs import costs_of
 from roadworthy.analysis.risk.likely_worlds import MOST, PRIOR, LikelyWorlds, Rates
 from roadworthy.analysis.risk.live import live
 from roadworthy.analysis.risk.mean_parameters import mean_parameters
@@ -222,22 +223,40 @@ class Estimator:
         return Belief(np.repeat(right[..., None], outside, axis=-1).ravel(), wide.ravel().copy())
 
     def forecast(self, rate: float, *, confidence: float = 0.95) -> tuple[float, float, float]:
-        """The risk to expect at a rate of shift before anything is seen, and its interval."""
+        """The risk to expect at a rate of shift before anything is seen, and its interval.
+
+        The risk is what the calibration's counts say, kinds even. A stream may be of one kind, or of one a little beside them: its
+        interval is that of the draws.
+        """
         if not 0.0 <= rate <= 1.0:
             raise ValueError(f"a rate of shift lies between 0 and 1, found {rate}")
         check_confidence(confidence)
-        _, clean = self._likely.mixture(np.array([rate]))
-        risk = self._risk(self._known(self._window(self._expected(rate)[None, :]), clean))[:, 0, 0]
+        risk = float(np.mean(list(costs_of(self, rate, added=worlds.UNSEEN).values())))
         half = 50.0 * (1.0 - confidence)
-        low, high = np.percentile(risk, [half, 100.0 - half])
-        return float(risk.mean()), float(low), float(high)
+        low, high = np.percentile(self._costs_of_draws(rate), [half, 100.0 - half])
+        return risk, min(float(low), risk), max(float(high), risk)
+
+    def _costs_of_draws(self, rate: float) -> Floats:
+        """What an event costs in each draw, of a window as its own kinds make it: in another, its rate would be another."""
+        expected = self.draws.falling(self._kinds, rate)
+        _, clean_share = self._likely.mixture(np.array([rate]))
+        found = []
+        for at in range(0, len(expected), CHUNK):
+            known = self._known(self._window(expected[at : at + CHUNK]), clean_share)
+            found.append(np.diagonal(self._risk(known)[at : at + CHUNK, :, 0]))
+        return np.concatenate(found)
 
     def _expected(self, rate: float) -> Floats:
         """Where an event falls at a rate of shift, by the calibration's counts, kinds even."""
-        cells = self.calibration.table.sum(axis=1) + 1e-9
-        shares = cells / cells.sum(axis=1, keepdims=True)
-        result: Floats = rate * shares[1:].mean(axis=0) + (1.0 - rate) * shares[0]
+        result: Floats = rate * self._kinds[1:].mean(axis=0) + (1.0 - rate) * self._kinds[0]
         return result
+
+    @property
+    def _kinds(self) -> Floats:
+        """Where events of clean and of each kind fall: shares of cells."""
+        cells = self.calibration.table.sum(axis=1) + 1e-9
+        shares: Floats = cells / cells.sum(axis=1, keepdims=True)
+        return shares
 
     def _window(self, table: Floats, filled: float | Floats = 1.0) -> Window:
         return Window(self.calibration, table, self._before, filled)

@@ -1,7 +1,7 @@
-"""Whether an alarm is due for a share of one kind of shift: whether it costs more than is tolerable.
+"""What a stream costs in which a share of events is of one kind of shift, by the calibration's counts.
 
-Where 30% of a kind is tolerable, an alarm that stays silent about it does what it should, and a longer window makes it only more
-silent. What a mixture costs is the tree's expectation at the shares that the calibration counted: of right answers among
+No alarm is due for a share that is tolerable: one that stays silent about it does what it should, and a longer window makes it
+only more silent. What a mixture costs is the tree's expectation at the shares that the calibration counted: of right answers among
 clean rows and among those of the kind, with and without an alarm, as far as the tree asks for them.
 
 >>> from roadworthy.analysis.risk.cells import calibrate
@@ -21,21 +21,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roadworthy.monitor.events import Floats
+from roadworthy.analysis.risk.sums import TINY
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
 
+Floats = NDArray[np.float64]
 
-def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
-    """What an event costs of a stream in which such a share is of a kind, kind by kind."""
+
+def costs_of(estimator: Estimator, rate: float, *, added: float = 0.0) -> dict[str, float]:
+    """What an event costs of a stream in which such a share is of a kind, kind by kind.
+
+    So many right answers, and as many wrong ones, are `added` to the independent rows of clean and of each kind: what nobody has
+    seen yet is not impossible.
+    """
     from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
     from roadworthy.analysis.risk.tree import expectation
 
     calibration = estimator.calibration
     rows = rows_by_alarm(calibration)
     constants = {name: float(np.mean(np.asarray(value))) for name, value in estimator.constants.items()}
+    rows = rows * calibration.worth[:, None, None]
+    rows += added * rows.sum(axis=1, keepdims=True) / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
     found = {}
     for kind, shifted in zip(calibration.kinds[1:], rows[1:], strict=True):
         live = {

@@ -1,0 +1,64 @@
+"""What a share of each kind of shift costs, against sums over the calibration's rows that are written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.kind_costs import costs_of
+from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
+from roadworthy.analysis.risk.transfer import Estimator
+from roadworthy.analysis.risk.tree import expectation
+
+RIGHT = {"clean": 0.92, "fog": 0.4, "rain": 0.8}
+
+
+@pytest.fixture(scope="module")
+def of_three() -> Calibration:
+    rng = np.random.default_rng(0)
+    kind = np.repeat(list(RIGHT), 1000)
+    right = rng.random(3000) < np.repeat(list(RIGHT.values()), 1000)
+    return calibrate({"energy": rng.normal(3.0 * (kind != "clean"))}, kind, right)
+
+
+def test_what_a_share_of_a_kind_costs_is_the_mean_of_its_rows_and_the_clean_ones(of_three):
+    estimator = Estimator(of_three, accuracy_tree(), tolerable=0.15, draws=8)
+    for kind, cost in costs_of(estimator, 0.3).items():
+        wrong = 0.7 * (1 - of_three.accuracy("clean")) + 0.3 * (1 - of_three.accuracy(kind))
+        assert cost == pytest.approx(wrong)
+    assert set(costs_of(estimator, 0.3)) == {"fog", "rain"}
+
+
+def test_a_tree_with_an_alarm_is_costed_by_what_the_best_cut_tells(of_three):
+    tree = cost_tree({"right": 0.0, "wrong": 10.0, "necessary": 3.0, "unnecessary": 4.0})
+    assert "tpr" in tree.parameters
+    estimator = Estimator(of_three, tree, tolerable=1.0, draws=8)
+    found = costs_of(estimator, 1.0)["fog"]
+    bins = of_three.folded(of_three.table).sum(axis=(3, 4, 5))[list(of_three.kinds).index("fog")]
+    cut = estimator.separation.cut
+    known = {
+        "p_shift": 1.0,
+        "tpr": bins[:, cut:].sum() / bins.sum(),
+        "tnr": 0.5,
+        "accuracy_shifted": bins[0].sum() / bins.sum(),
+        "accuracy_shifted_detected": bins[0, cut:].sum() / bins[:, cut:].sum(),
+        "accuracy_shifted_undetected": bins[0, :cut].sum() / bins[:, :cut].sum(),
+    }
+    given = {name: float(known.get(name, 0.5)) for name in tree.parameters}
+    assert found == pytest.approx(float(np.asarray(expectation(tree, given))))
+
+
+def test_answers_that_are_added_count_beside_the_independent_rows(of_three):
+    estimator = Estimator(of_three, accuracy_tree(), draws=8)
+    clean, fog = (1000 * (1.0 - of_three.accuracy(kind)) for kind in ("clean", "fog"))
+    assert costs_of(estimator, 0.0, added=0.5)["fog"] == pytest.approx((clean + 0.5) / 1001)
+    assert costs_of(estimator, 1.0, added=0.5)["fog"] == pytest.approx((fog + 0.5) / 1001)
+    kind = np.repeat(["clean", "fog"], 400)
+    right, groups = np.ones(800, dtype=bool), np.arange(800) // 40
+    scores = np.random.default_rng(0).normal(3.0 * (kind != "clean")) + np.repeat(np.linspace(-1.0, 1.0, 20), 40)
+    grouped = calibrate({"energy": scores}, kind, right, groups=groups)
+    rows = grouped.effective[0]
+    assert costs_of(Estimator(grouped, accuracy_tree(), draws=8), 0.0, added=0.5)["fog"] == pytest.approx(
+        0.5 / (rows + 1)
+    )
