@@ -37,6 +37,42 @@ def test_a_window_that_fades_out_is_corrected_by_the_weights_it_is_read_with(fad
     assert monitor.risk("100").audited.accuracy == pytest.approx(right[-100:].mean())
 
 
+@pytest.mark.parametrize("share", [0.95, 0.6, "detected"])
+def test_intervals_hold_what_the_windows_own_events_cost_though_some_have_no_label(calibration, share):
+    """Nothing is shifted, and the model is right about it: what is left is the chance of the answers that nobody has labelled."""
+    from roadworthy.analysis.risk.prototypes import POLYP_COSTS, detector_tree
+
+    bundle = Bundle.compile(calibration, detector_tree(POLYP_COSTS), subject="s", windows=Windows((200,)))
+    rng, n, trials, inside = np.random.default_rng(4), 200, 60, np.zeros(2, dtype=int)
+    for _ in range(trials):
+        cells = bundle.calibration.place({"energy": rng.normal(size=n)})
+        right, alarm = rng.random(n) < 0.95, calibration.shift_bin(cells) >= bundle.estimator.separation.cut
+        monitor = Monitor(bundle)
+        monitor.update(Events(np.arange(n), np.arange(float(n)), cells=cells))
+        labelled = alarm if share == "detected" else rng.random(n) < share
+        monitor.label_all([(int(i), bool(right[i]), 1.0, None, None) for i in np.flatnonzero(labelled)])
+        costs = POLYP_COSTS
+        answered = np.where(right, costs.right, costs.wrong)
+        cost = np.where(alarm, np.where(right, costs.unnecessary, costs.necessary), answered).mean()
+        found = monitor.risk("200").audited
+        inside += found.accuracy_low <= right.mean() <= found.accuracy_high, found.risk_low <= cost <= found.risk_high
+    assert all(binom.cdf(hits, trials, 0.95) > 0.01 for hits in inside), inside
+
+
+def test_what_fully_labelled_events_cost_is_not_in_doubt(fading):
+    monitor = Monitor(fading)
+    right = np.arange(100) % 4 > 0
+    monitor.update(Events(np.arange(100), np.arange(100.0), columns={"energy": np.zeros(100)}))
+    monitor.label_all([(i, bool(right[i]), 1.0, None, None) for i in range(100)])
+    found = monitor.risk("100").audited
+    assert found.risk_low == found.risk == found.risk_high == pytest.approx(0.25)
+    monitor = Monitor(fading)
+    monitor.update(Events(np.arange(100), np.arange(100.0), columns={"energy": np.zeros(100)}))
+    monitor.label_all([(i, bool(right[i]), 1.0, None, None) for i in range(100) if i % 10])
+    found = monitor.risk("100").audited
+    assert found.risk_high - found.risk_low == pytest.approx(found.accuracy_high - found.accuracy_low, rel=0.05) != 0.0
+
+
 def test_weighted_labels_are_unbiased_and_their_intervals_hold():
     rng = np.random.default_rng(0)
     n, trials = 1000, 1500

@@ -1,4 +1,8 @@
-"""What labels say about a window: corrected by its own labels, or by those of the events before it."""
+"""What labels say about a window: corrected by its own labels, or by those of the events before it.
+
+Accuracy and risk are those of the window's own events: where every one is labelled, what was right and what it cost. Intervals
+hold the chance of answers that nobody has labelled; that of a risk by scores alone, which is an expected cost, does not.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     )
     right = bundle.estimator.believe(reading.counts, shrink=shrink).right
     expected = np.where(cells >= 0, right[np.maximum(cells, 0)], float(model.accuracy[0]))
-    window = _Window(bundle, state, cells, marks, expected, reading.weights)
+    window = _Window(bundle, state, cells, marks, expected, reading.weights, shrink)
     accuracy = window.corrected(lambda _, right: right)
     if accuracy is None or (window.own is None and model.cannot_tell[0] is not None):
         return None  # earlier labels say nothing of events that are unlike all that was calibrated
@@ -60,9 +64,12 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     by_cells = float(np.average(prices.share(cells, expected), weights=reading.weights))
     beside = (1.0 - cost.covered) * (float(model.risk[0]) - lowest - span * by_cells) + lowest
     cost = replace(cost, value=beside + span * cost.value, low=beside + span * cost.low, high=beside + span * cost.high)
+    doubt = window.without_chance(_half(model.accuracy_low, model.accuracy_high))
+    wrong, answered = prices.at(cells).T
+    of_cost = window.rest(cost.covered, _half(model.risk_low, model.risk_high), wrong - answered)
     return Audited(
-        *_with_model(accuracy, model.accuracy_low, model.accuracy_high, (0.0, 1.0)),
-        *_with_model(cost, model.risk_low, model.risk_high, bundle.tree.costs),
+        *_with_rest(accuracy, window.rest(accuracy.covered, doubt), (0.0, 1.0)),
+        *_with_rest(cost, of_cost, bundle.tree.costs),
         accuracy.labels,
         accuracy.covered,
         window.own is None,
@@ -70,12 +77,12 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     )
 
 
-def _with_model(found: Corrected, low: Floats, high: Floats, ends: tuple[float, float]) -> tuple[float, float, float]:
-    """Value, low and high, where what no label reached has the model's interval.
+def _half(low: Floats, high: Floats) -> float:
+    return float(high[0] - low[0]) / 2.0
 
-    Such events may be those of which the model is least sure: from half of a window on, its doubt is all theirs.
-    """
-    rest = min(1.0, 2.0 * (1.0 - found.covered)) * (float(high[0]) - float(low[0])) / 2.0
+
+def _with_rest(found: Corrected, rest: float, ends: tuple[float, float]) -> tuple[float, float, float]:
+    """Value, low and high, where what no label reached is as unsure as that."""
     below, above = (math.hypot(end - found.value, rest) for end in (found.low, found.high))
     value, least, most = (_within(found.value + by, *ends) for by in (0.0, -below, above))
     return value, least, most
@@ -95,6 +102,7 @@ class _Window:
     marks: np.ndarray
     expected: np.ndarray
     weights: np.ndarray
+    shrink: float
 
     def corrected(self, quantity: Quantity) -> Corrected | None:
         """By labels of its own events; by the last ones where it has too few."""
@@ -106,6 +114,36 @@ class _Window:
         given = self.state.labels.given
         at = np.flatnonzero(np.isin(self.marks, np.fromiter(given, dtype=np.uint64, count=len(given))))
         return None if len(at) < LEAST else at
+
+    def rest(self, covered: float, doubt: float, apart: Floats | float = 1.0) -> float:
+        """Half of the interval that what no label reached has: the model's doubt of it, and the chance of its answers.
+
+        Such events may be those of which the model is least sure: from half of a window on, its doubt is all theirs. Right and
+        wrong answers lie so far `apart`. Earlier labels have the chance of the whole window in theirs.
+        """
+        doubt *= min(1.0, 2.0 * (1.0 - covered))
+        if self.own is None:
+            return doubt
+        without = np.ones(len(self.cells), dtype=bool)
+        without[self.own] = False
+        share = (1.0 - covered) * float(self.weights.sum()) / max(float(self.weights[without].sum()), TINY)
+        return math.hypot(doubt, self._chance(without, min(share, 1.0), apart))
+
+    def without_chance(self, half: float) -> float:
+        """Of half an interval of the window's own accuracy, what is the model's doubt alone, where labels are of its own events."""
+        if self.own is None:
+            return half
+        return math.sqrt(max(half**2 - self._chance(np.ones(len(self.cells), dtype=bool), 1.0, 1.0) ** 2, 0.0))
+
+    def _chance(self, some: np.ndarray, share: float, apart: Floats | float) -> float:
+        """Half of the interval that the chance of answers makes, where it is that of a share of some events alone."""
+        from scipy.stats import norm
+
+        weights = np.where(some, self.weights, 0.0)
+        events = share * kish_size(weights) if some.any() else 0.0
+        right = (self.expected * events + 2.0) / (events + 4.0)
+        variance = share * float(weights**2 @ (right * (1.0 - right) * np.square(apart))) / self.shrink
+        return float(norm.ppf(0.5 + self.bundle.confidence / 2.0)) * math.sqrt(variance) / float(self.weights.sum())
 
     @cached_property
     def _bins(self) -> np.ndarray:
