@@ -162,6 +162,7 @@ def test_a_trace_outside_what_any_rate_explains_is_flagged_and_beyond_chance_twi
     found = rogan_gladen([0, 8, 45, 83, 100], 100, GOOD, kinds="seen")
     assert found.flagged(OUTSIDE).tolist() == [True, True, False, True, True]
     assert found.flagged(BEYOND_CHANCE).tolist() == [True, False, False, False, True]
+    assert ["mismatch" in " ".join(found[i].flags) for i in range(5)] == [True, False, False, False, True]
     assert found[0].interval.low == 0.0 and found[4].interval.high == 1.0
 
 

@@ -13,7 +13,7 @@ are several. What no number can be told of is refused: `CannotTell`.
 (0.5, ())
 >>> windows = rogan_gladen([5, 45, 90], 100, calibrated)
 >>> windows.value.round(3).tolist(), windows[2].flags
-([0.0, 0.5, 1.0], ('outside [FPR, TPR]: calibration mismatch',))
+([0.0, 0.5, 1.0], ('outside [FPR, TPR]',))
 >>> BayesTable.build(100, calibrated).rate([5, 45, 90]).value.round(2).tolist()
 [0.01, 0.55, 0.96]
 """

@@ -19,8 +19,8 @@ from roadworthy.statistics import Interval, clopper_pearson_bounds
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-OUTSIDE = "outside [FPR, TPR]: calibration mismatch"
-BEYOND_CHANCE = "outside [FPR, TPR] by more than chance explains"
+OUTSIDE = "outside [FPR, TPR]"
+BEYOND_CHANCE = "outside [FPR, TPR] by more than chance explains: calibration mismatch"
 WEAK = "the calibration cannot exclude TPR + TNR <= 1"
 ALIKE = "the calibration cannot exclude that clean and shifted rows fall alike"
 MIXTURE = "speaks of the calibrated kinds of shift in even parts: of one of them alone the rate may lie outside"
