@@ -59,6 +59,18 @@ def test_scores_that_do_not_separate_are_told_of():
     assert "do not tell shift from none (AUC" in str(found.cannot_tell[0])
 
 
+def test_scores_that_may_separate_are_not_said_to_tell_nothing_where_rows_are_too_few_to_say():
+    rng = np.random.default_rng(0)
+    scores, kind = np.concatenate([rng.normal(size=300), [5.0, 5.0, 5.0]]), np.repeat(["clean", "fog"], [300, 3])
+    calibration = calibrate({"a": scores}, kind, np.arange(303) < 270)
+    found = separation(calibration)
+    assert found.auc == 1.0 and not found.enough and found.too_few
+    said = Estimator(calibration, accuracy_tree()).estimate(calibration.table.sum(axis=(0, 1))).cannot_tell[0]
+    assert said == "there are too few calibration rows to say whether the scores tell shift from none (AUC 1.00 ± 0.50)"
+    many = separation(made(gaps={"fog": (0.0,)}, rows=400))
+    assert not many.enough and not many.too_few
+
+
 def test_one_bin_separates_nothing():
     rng = np.random.default_rng(0)
     calibration = calibrate({"a": np.zeros(200)}, np.repeat(["clean", "fog"], 100), rng.random(200) < 0.5)

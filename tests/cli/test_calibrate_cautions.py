@@ -234,6 +234,14 @@ def test_scores_that_tell_nothing_are_said_to_and_no_longer_window_is_advised(cl
     assert again.code == 3 and "warning: the scores do not tell shift from none" in again.out
 
 
+def test_scores_of_a_handful_of_shifted_rows_are_said_to_be_too_few_and_not_to_tell_nothing(cli, tmp_path):
+    table = written(tmp_path / "a.csv", rows_of({"clean": 300, "fog": 3}, apart=6.0))
+    words = " ".join(cli("calibrate", table, "--tolerable", "0.3").out.split())
+    assert "warning: rows are too few to say whether the scores tell shift from none (told from clean 1.00" in words
+    assert "no alarm will ring by them; add rows of fog" in words and "do not tell" not in words
+    assert "it will not ring: too few rows say whether they tell shift from none" in words
+
+
 @pytest.mark.parametrize(
     ("kinds", "accuracy", "expected"),
     [

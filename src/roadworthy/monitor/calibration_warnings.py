@@ -80,10 +80,14 @@ def _untold(calibration: Calibration, separation: Separation) -> str | None:
     if separation.enough:
         return None
     few = few_kinds(calibration)
-    advice = f"add rows of {' and '.join(few)}" if few else "add supervisors that tell shift, or rows"
+    said, advice = "the scores do not tell", "add supervisors that tell shift, or rows"
+    if separation.too_few:
+        said, advice = "rows are too few to say whether the scores tell", "add rows"
+    if few:
+        advice = f"add rows of {' and '.join(few)}"
     return (
-        f"the scores do not tell shift from none (told from clean {separation.auc:.2f} ± {BEYOND * separation.error:.2f}, where "
-        f"0.50 is chance): every window of every stream will be 'cannot tell', and no alarm will ring by them; {advice}"
+        f"{said} shift from none (told from clean {separation.auc:.2f} ± {BEYOND * separation.error:.2f}, where 0.50 is chance): "
+        f"every window of every stream will be 'cannot tell', and no alarm will ring by them; {advice}"
     )
 
 

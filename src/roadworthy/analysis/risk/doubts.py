@@ -5,8 +5,10 @@ when no mixture of what was calibrated explains how its events fall into the bin
 would lead one to expect have a score that no calibration row had.
 
 >>> verdict = Separation(auc=0.52, error=0.03, tpr=0.5, tnr=0.52, cut=3)
->>> verdict.enough
-False
+>>> verdict.enough, verdict.too_few
+(False, False)
+>>> Separation(auc=1.0, error=0.17, tpr=1.0, tnr=1.0, cut=3).too_few
+True
 """
 
 from __future__ import annotations
@@ -48,6 +50,11 @@ class Separation:
         """Whether it separates beyond chance."""
         return self.auc - BEYOND * self.error > 0.5 and self.tpr + self.tnr > 1.0
 
+    @property
+    def too_few(self) -> bool:
+        """Whether so few rows were counted that it may be anything, from guessing to perfect."""
+        return self.auc - BEYOND * self.error <= 0.5 and self.auc + BEYOND * self.error >= 1.0
+
 
 def separation(calibration: Calibration) -> Separation:
     """From the counts alone; the error is Hanley and McNeil's, with as many shifted rows as tell the mean over kinds equally well,
@@ -77,6 +84,11 @@ def unseparated(separation: Separation) -> str | None:
     """
     if separation.enough:
         return None
+    if separation.too_few:
+        return (
+            "there are too few calibration rows to say whether the scores tell shift from none "
+            f"(AUC {separation.auc:.2f} ± {BEYOND * separation.error:.2f})"
+        )
     return (
         f"the scores do not tell shift from none (AUC {separation.auc:.2f} ± {BEYOND * separation.error:.2f}, "
         f"TPR + TNR = {separation.tpr + separation.tnr:.2f})"
