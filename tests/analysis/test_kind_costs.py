@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roadworthy.analysis.risk.cells import Calibration, calibrate
-from roadworthy.analysis.risk.kind_costs import costs_of
+from roadworthy.analysis.risk.kind_costs import costs_of, parameters_at
 from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import expectation
@@ -50,15 +50,14 @@ def test_a_tree_with_an_alarm_is_costed_by_what_the_best_cut_tells(of_three):
 
 
 def test_answers_that_are_added_count_beside_the_independent_rows(of_three):
-    estimator = Estimator(of_three, accuracy_tree(), draws=8)
-    clean, fog = (1000 * (1.0 - of_three.accuracy(kind)) for kind in ("clean", "fog"))
-    assert costs_of(estimator, 0.0, added=0.5)["fog"] == pytest.approx((clean + 0.5) / 1001)
-    assert costs_of(estimator, 1.0, added=0.5)["fog"] == pytest.approx((fog + 0.5) / 1001)
-    kind = np.repeat(["clean", "fog"], 400)
-    right, groups = np.ones(800, dtype=bool), np.arange(800) // 40
-    scores = np.random.default_rng(0).normal(3.0 * (kind != "clean")) + np.repeat(np.linspace(-1.0, 1.0, 20), 40)
-    grouped = calibrate({"energy": scores}, kind, right, groups=groups)
-    rows = grouped.effective[0]
-    assert costs_of(Estimator(grouped, accuracy_tree(), draws=8), 0.0, added=0.5)["fog"] == pytest.approx(
-        0.5 / (rows + 1)
+    known = parameters_at(Estimator(of_three, accuracy_tree(), draws=8), 0.3, added=0.5)
+    right = {kind: (1000 * of_three.accuracy(kind) + 0.5) / 1001 for kind in RIGHT}
+    assert known == pytest.approx(
+        {"p_shift": 0.3, "accuracy_clean": right["clean"], "accuracy_shifted": (right["fog"] + right["rain"]) / 2}
     )
+    kind = np.repeat(["clean", "fog"], 400)
+    outcomes, groups = np.ones(800, dtype=bool), np.arange(800) // 40
+    scores = np.random.default_rng(0).normal(3.0 * (kind != "clean")) + np.repeat(np.linspace(-1.0, 1.0, 20), 40)
+    grouped = calibrate({"energy": scores}, kind, outcomes, groups=groups)
+    wrong = 1.0 - parameters_at(Estimator(grouped, accuracy_tree(), draws=8), 0.0, added=0.5)["accuracy_clean"]
+    assert wrong == pytest.approx(0.5 / (grouped.effective[0] + 1))

@@ -777,4 +777,4 @@ def test_a_tree_with_the_parameters_of_a_window_costs_what_is_said_of_the_window
     for rate in (0.0, 0.3, 0.8):
         before = estimator.parameters_at(rate)
         assert before["p_shift"] == rate and (tree.parameters[1] != "tpr" or before["tpr"] > 0.5)
-        assert expectation(tree, before) == pytest.approx(estimator.forecast(rate)[0], rel=0.03)
+        assert expectation(tree, before) == pytest.approx(estimator.forecast(rate)[0], rel=1e-9)

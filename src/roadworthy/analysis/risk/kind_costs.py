@@ -26,38 +26,71 @@ from numpy.typing import NDArray
 from roadworthy.analysis.risk.sums import TINY
 
 if TYPE_CHECKING:
+    from roadworthy.analysis.risk.cells import Calibration
     from roadworthy.analysis.risk.transfer import Estimator
 
 Floats = NDArray[np.float64]
 
 
-def costs_of(estimator: Estimator, rate: float, *, added: float = 0.0) -> dict[str, float]:
-    """What an event costs of a stream in which such a share is of a kind, kind by kind.
+def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
+    """What an event costs of a stream in which such a share is of a kind, kind by kind."""
+    from roadworthy.analysis.risk.tree import expectation
+
+    clean, *shifted = _shares(estimator.calibration)
+    found = {}
+    for kind, rows in zip(estimator.calibration.kinds[1:], shifted, strict=True):
+        given = _given(estimator, _live(clean, rows, rate))
+        found[kind] = float(np.asarray(expectation(estimator.tree, given)).ravel()[0])
+    return found
+
+
+def parameters_at(estimator: Estimator, rate: float, *, added: float = 0.0) -> dict[str, float]:
+    """The tree's parameters at a rate of shift, kinds even.
 
     So many right answers, and as many wrong ones, are `added` to the independent rows of clean and of each kind: what nobody has
     seen yet is not impossible.
     """
-    from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
-    from roadworthy.analysis.risk.tree import expectation
+    clean, *shifted = _shares(estimator.calibration, added=added)
+    return _given(estimator, _live(clean, np.mean(shifted, axis=0), rate))
 
-    calibration = estimator.calibration
-    rows = rows_by_alarm(calibration)
-    constants = {name: float(np.mean(np.asarray(value))) for name, value in estimator.constants.items()}
-    rows = rows * calibration.worth[:, None, None]
+
+def cells_at(calibration: Calibration, rate: float) -> Floats:
+    """Where an event falls at a rate of shift, kinds even."""
+    clean, *shifted = cells_of_kinds(calibration)
+    result: Floats = rate * np.mean(shifted, axis=0) + (1.0 - rate) * clean
+    return result
+
+
+def cells_of_kinds(calibration: Calibration) -> Floats:
+    """Where events of clean and of each kind fall: shares of cells."""
+    cells = calibration.table.sum(axis=1) + 1e-9
+    shares: Floats = cells / cells.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _shares(calibration: Calibration, *, added: float = 0.0) -> Floats:
+    """Of the rows of each kind: shares of (right, wrong) x (no alarm, alarm)."""
+    from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
+
+    rows = rows_by_alarm(calibration) * calibration.worth[:, None, None]
     rows += added * rows.sum(axis=1, keepdims=True) / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
-    found = {}
-    for kind, shifted in zip(calibration.kinds[1:], rows[1:], strict=True):
-        live = {
-            "p_shift": rate,
-            "tpr": _share(shifted[:, 1].sum(), shifted.sum()),
-            "tnr": _share(rows[0, :, 0].sum(), rows[0].sum()),
-            **_accuracies("accuracy_clean", rows[0]),
-            **_accuracies("accuracy_shifted", shifted),
-        }
-        given = {**constants, **live}
-        cost = expectation(estimator.tree, {name: np.array([given[name]]) for name in estimator.tree.parameters})
-        found[kind] = float(np.asarray(cost).ravel()[0])
-    return found
+    shares: Floats = rows / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
+    return shares
+
+
+def _live(clean: Floats, shifted: Floats, rate: float) -> dict[str, float]:
+    return {
+        "p_shift": float(rate),
+        "tpr": _share(shifted[:, 1].sum(), shifted.sum()),
+        "tnr": _share(clean[:, 0].sum(), clean.sum()),
+        **_accuracies("accuracy_clean", clean),
+        **_accuracies("accuracy_shifted", shifted),
+    }
+
+
+def _given(estimator: Estimator, live: dict[str, float]) -> dict[str, float]:
+    constants = {name: float(np.mean(np.asarray(value))) for name, value in estimator.constants.items()}
+    return {name: {**constants, **live}[name] for name in estimator.tree.parameters}
 
 
 def _accuracies(name: str, rows: Floats) -> dict[str, float]:

@@ -35,7 +35,7 @@ from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates, Odds
-from roadworthy.analysis.risk.kind_costs import costs_of
+from roadworthy.analysis.risk.kind_costs import cells_at, cells_of_kinds, parameters_at
 from roadworthy.analysis.risk.likely_worlds import MOST, PRIOR, LikelyWorlds, Rates
 from roadworthy.analysis.risk.live import live
 from roadworthy.analysis.risk.mean_parameters import mean_parameters
@@ -112,7 +112,7 @@ class Estimator:
         self._answers = answer_costs(tree)
         self._likely = LikelyWorlds(calibration, self.draws, self.rates, prior)
         self._clean_share = self._likely.clean_share
-        self._before = self._expected(prior[0] / (prior[0] + prior[1]))
+        self._before = cells_at(self.calibration, prior[0] / (prior[0] + prior[1]))
 
     def estimate(
         self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, filled: ArrayLike = 1.0, confidence: float = 0.95
@@ -185,12 +185,7 @@ class Estimator:
 
     def parameters_at(self, rate: float) -> dict[str, float]:
         """The tree's parameters at a rate of shift before anything is seen, kinds even: with them it costs what `forecast` says."""
-        _, clean = self._likely.mixture(
-            np.array([0.5])
-        )  # what holds of shifted and of clean events holds at every rate
-        known = self._known(self._window(self._expected(0.5)[None, :]), clean)
-        found = mean_parameters(self.tree, self._given(known), np.full(known.clean.shape, 1.0 / known.clean.size))
-        return {**found, "p_shift": float(rate)} if "p_shift" in found else found
+        return parameters_at(self, rate, added=worlds.UNSEEN)
 
     def _believed(self, window: Window, likelihood: Floats, factor: Floats) -> tuple[Floats, Known]:
         """How likely every draw and rate is, and what points say of it."""
@@ -231,32 +226,20 @@ class Estimator:
         if not 0.0 <= rate <= 1.0:
             raise ValueError(f"a rate of shift lies between 0 and 1, found {rate}")
         check_confidence(confidence)
-        risk = float(np.mean(list(costs_of(self, rate, added=worlds.UNSEEN).values())))
+        risk = float(np.asarray(expectation(self.tree, self.parameters_at(rate))))
         half = 50.0 * (1.0 - confidence)
         low, high = np.percentile(self._costs_of_draws(rate), [half, 100.0 - half])
         return risk, min(float(low), risk), max(float(high), risk)
 
     def _costs_of_draws(self, rate: float) -> Floats:
         """What an event costs in each draw, of a window as its own kinds make it: in another, its rate would be another."""
-        expected = self.draws.falling(self._kinds, rate)
+        expected = self.draws.falling(cells_of_kinds(self.calibration), rate)
         _, clean_share = self._likely.mixture(np.array([rate]))
         found = []
         for at in range(0, len(expected), CHUNK):
             known = self._known(self._window(expected[at : at + CHUNK]), clean_share)
             found.append(np.diagonal(self._risk(known)[at : at + CHUNK, :, 0]))
         return np.concatenate(found)
-
-    def _expected(self, rate: float) -> Floats:
-        """Where an event falls at a rate of shift, by the calibration's counts, kinds even."""
-        result: Floats = rate * self._kinds[1:].mean(axis=0) + (1.0 - rate) * self._kinds[0]
-        return result
-
-    @property
-    def _kinds(self) -> Floats:
-        """Where events of clean and of each kind fall: shares of cells."""
-        cells = self.calibration.table.sum(axis=1) + 1e-9
-        shares: Floats = cells / cells.sum(axis=1, keepdims=True)
-        return shares
 
     def _window(self, table: Floats, filled: float | Floats = 1.0) -> Window:
         return Window(self.calibration, table, self._before, filled)
