@@ -129,16 +129,16 @@ class Replayed:
         return Compared(int(rows.sum()), int(inside[rows].sum()), error)
 
     def record(self, at: int) -> dict[str, Any]:
-        """One window as plain JSON values."""
+        """One window as plain JSON values; no figure where it cannot be told, since a program believes any number it reads."""
         found = self.estimates
         reason = found.cannot_tell[at]
-        plain = {name: _plain(getattr(found, name)[at]) for name in FIGURES}
         return {
             "first_event": int(self.ends[at]) - self.window + 1,
             "last_event": int(self.ends[at]),
             "time": _plain(self.times[at]),
-            **plain,
-            "exceedance": _plain(found.exceedance[at]),
+            "n": _plain(found.n[at]),
+            **{name: None if reason is not None else _plain(getattr(found, name)[at]) for name in FIGURES},
+            "strangeness": _plain(found.strangeness[at]),
             "cannot_tell": reason,
             "truth": _plain(self.truth[at]),
             "truth_known": int(self.known[at]),
@@ -146,7 +146,6 @@ class Replayed:
 
 
 FIGURES = (
-    "n",
     "rate",
     "rate_low",
     "rate_high",
@@ -156,8 +155,9 @@ FIGURES = (
     "risk",
     "risk_low",
     "risk_high",
-    "strangeness",
+    "exceedance",
 )
+"""Of which none is given where a window cannot be told."""
 
 
 def replay(

@@ -160,7 +160,10 @@ def write(found: Replayed, path: Path) -> None:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    table = pa.Table.from_pylist([found.record(at) for at in range(len(found.ends))])
+    rows = [found.record(at) for at in range(len(found.ends))]
+    # A column in which nothing stands today has the type of tomorrow's all the same.
+    kinds = {"cannot_tell": pa.string()} | dict.fromkeys(("first_event", "last_event", "truth_known"), pa.int64())
+    table = pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.float64())) for name in rows[0]]))
     if path.suffix.lower() == ".csv":
         csv.write_csv(table, path)
     else:
