@@ -188,7 +188,9 @@ def test_no_program_reads_figures_where_the_reason_says_that_there_are_none(cli,
     figures = [f"{name}{end}" for name in names for end in ("", "_low", "_high")] + ["exceedance"]
     found = answer_of(cli, "replay", bundle, EXAMPLE / "strange.parquet", "--out", out)
     assert {w["cannot_tell"] is None for w in found["windows"]} == {True, False}
-    assert pq.read_schema(out).field("truth").type == pa.float64(), "a column without values is one of numbers all the same"
+    assert pq.read_schema(out).field("truth").type == pa.float64(), (
+        "a column without values is one of numbers all the same"
+    )
     for window in (*found["windows"], *pq.read_table(out).to_pylist()):
         assert [window[name] is None for name in figures] == [window["cannot_tell"] is not None] * len(figures)
         assert window["n"] is not None and window["strangeness"] is not None, "by these one sees how strange it is"

@@ -164,7 +164,7 @@ def test_the_state_says_what_it_rests_on(calibration, scores_at):
     risk = monitor.risk()
     assert risk.calibrated_on.startswith("rows: 1,000 of clean, 1,000 of blur, 1,000 of fog")
     assert "calibrated on synthetic augmentations only" in risk.calibrated_on
-    assert str(risk.coverage) == "90% of 1,200 windows (kinds left out in turn), nominal 95%"
+    assert str(risk.coverage) == "accuracy held in 90% of 1,200 windows (kinds left out in turn), nominal 95%"
     assert risk.unit == "USD per patient" and "labelling" in risk.blind_to[0]
     assert risk.forecast.rate == 0.1 and risk.forecast.low < risk.forecast.risk < risk.forecast.high
     assert risk.exceedance is None and not risk.alarm, "nothing was called tolerable"

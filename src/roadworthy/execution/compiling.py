@@ -81,7 +81,7 @@ class Compiled:
             "unit": bundle.unit,
             "tolerable": bundle.tolerable,
             "forecast": None if bundle.forecast is None else asdict(bundle.forecast),
-            "coverage": None if bundle.coverage is None else asdict(bundle.coverage),
+            "coverage": None if bundle.coverage is None else bundle.coverage.to_dict(),
             "alarm": rule
             and {"window": rule.window, "false_alarms": rule.false_alarms, "events_per_day": rule.events_per_day},
             "chosen": list(self.chosen),

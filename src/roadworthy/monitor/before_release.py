@@ -110,7 +110,7 @@ def tolerated(
 
 
 def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: int = 0) -> Coverage | None:
-    """How often the intervals hold the truth under a kind of shift that the calibration does not know.
+    """How often intervals of accuracy and of the share shifted hold the truth under a kind that the calibration does not know.
 
     Each kind is left out in turn, with half of the clean rows; windows at several rates are drawn from what was left out. With
     `counted` rows it is half of these (whole groups) that are counted, and the other half from which windows are drawn. None
@@ -128,7 +128,7 @@ def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: i
     judged = rows if counted is None else counted
     units = judged.units
     first = rng.random(units.max() + 1)[units] < 0.5
-    covered = windows = 0
+    covered = rates = windows = 0
     for kind in kinds:
         mine = judged.kind == kind
         if counted is None:
@@ -148,11 +148,12 @@ def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: i
         picked = _windows(judged.kind, np.flatnonzero(aside), kind, rng)
         windowed = [np.bincount(cells[at][cells[at] >= 0], minlength=calibration.cells) for at in picked]
         found = Estimator(calibration, accuracy_tree()).estimate(windowed)
-        truth = judged.correct[picked].mean(axis=1)
+        right, shifted = judged.correct[picked].mean(axis=1), mine[picked].mean(axis=1)
         told = np.array([reason is None for reason in found.cannot_tell])
-        covered += int((told & (found.accuracy_low <= truth) & (truth <= found.accuracy_high)).sum())
+        covered += int((told & (found.accuracy_low <= right) & (right <= found.accuracy_high)).sum())
+        rates += int((told & (found.rate_low <= shifted) & (shifted <= found.rate_high)).sum())
         windows += int(told.sum())
-    return Coverage(0.95, covered / windows, windows) if windows else None
+    return Coverage(0.95, covered / windows, windows, rate=rates / windows) if windows else None
 
 
 def _windows(kinds: np.ndarray, aside: np.ndarray, kind: str, rng: np.random.Generator) -> np.ndarray:

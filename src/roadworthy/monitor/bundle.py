@@ -266,7 +266,7 @@ class Bundle:
             "draws": self.draws,
             "seed": self.seed,
             "forecast": None if self.forecast is None else asdict(self.forecast),
-            "coverage": None if self.coverage is None else asdict(self.coverage),
+            "coverage": None if self.coverage is None else self.coverage.to_dict(),
             "blind_to": list(self.blind_to),
             "made": dict(self.made),
             "self_test": dict(self.self_test),

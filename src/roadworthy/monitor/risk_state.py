@@ -25,15 +25,28 @@ BLIND = (
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often intervals held the truth on kinds of shift that were left out of the calibration."""
+    """How often intervals held the truth on kinds of shift that were left out of the calibration.
+
+    >>> str(Coverage(0.95, 0.98, 96, rate=0.74))
+    'accuracy held in 98% of 96 windows, the share shifted in 74% (kinds left out in turn), nominal 95%'
+    """
 
     nominal: float
     observed: float
+    """Of intervals of the accuracy."""
     windows: int
     on: str = "kinds left out in turn"
+    rate: float | None = None
+    """The same of intervals of the share that is shifted, which the same windows were asked for; None where nobody counted."""
 
     def __str__(self) -> str:
-        return f"{self.observed:.0%} of {self.windows:,} windows ({self.on}), nominal {self.nominal:.0%}"
+        rate = "" if self.rate is None else f", the share shifted in {self.rate:.0%}"
+        held = f"accuracy held in {self.observed:.0%} of {self.windows:,} windows"
+        return f"{held}{rate} ({self.on}), nominal {self.nominal:.0%}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, of what was counted: a bundle of before is named by as much."""
+        return {name: value for name, value in asdict(self).items() if name != "rate" or value is not None}
 
 
 @dataclass(frozen=True)

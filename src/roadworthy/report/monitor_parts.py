@@ -99,9 +99,11 @@ class CompiledMonitor:
                 else "no window without one of the kinds could be told"
             )
             return f"How often its intervals hold under a kind that it has not seen could not be tried: {why}."
+        rate = number(self.coverage.get("rate"))
+        rates = "" if rate is None else f", and {numbers.value(rate, 'percent')} of those of the share that is shifted"
         return (
             f"With each kind of shift left out in turn, {numbers.value(self.coverage['observed'], 'percent')} of "
-            f"{self.coverage['windows']:,} intervals of the accuracy held the truth "
+            f"{self.coverage['windows']:,} intervals of the accuracy held the truth{rates} "
             f"(nominal {numbers.confidence(self.coverage['nominal'])})."
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -346,10 +346,12 @@ def _print(made: Calibrated, out: Console) -> None:
     for said in read_besides(bundle):
         out.print(Text(said), soft_wrap=True)
     if bundle.coverage is not None:
+        rate = bundle.coverage.rate
+        rates = "" if rate is None else f", and those of the share that is shifted in {percent(rate)}"
         out.print(
             Text(
                 f"Intervals of accuracy, of kinds left out in turn, held the truth in {percent(bundle.coverage.observed)} of "
-                f"{many(bundle.coverage.windows, 'window')} that could be told (nominal 95%)."
+                f"{many(bundle.coverage.windows, 'window')} that could be told{rates} (nominal 95%)."
             ),
             soft_wrap=True,
         )
@@ -396,7 +398,7 @@ def _content(made: Calibrated) -> dict[str, Any]:
             "group_events": rule.group_events or None,
             "in_words": alarm_in_words(bundle),
         },
-        "coverage_on_kinds_left_out": None if bundle.coverage is None else asdict(bundle.coverage),
+        "coverage_on_kinds_left_out": None if bundle.coverage is None else bundle.coverage.to_dict(),
         "warnings": [*made.warnings, *(w for w in (coverage_warning(bundle),) if w)],
         "notes": list(made.notes),
         "next": f"roadworthy replay {made.target} {_stream(made.scores)}",
