@@ -224,7 +224,7 @@ def test_files_of_another_kind_are_recognised(cli, tmp_path):
 
 def test_costs_without_a_unit_are_costs(cli, file):
     file.write_text(DETECTOR.replace(", unit: EUR per case", ""))
-    assert "Cost per case" in " ".join(cli("simulate", file).out.split())
+    assert "Expected cost per case" in " ".join(cli("simulate", file).out.split())
     assert json.loads(cli("simulate", file, "--json").out)["unit"] == "cost per case"
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roadworthy.analysis.risk.tolerating import NOBODY_SAID
 from roadworthy.cli.amounts import percent
-from roadworthy.cli.cautions import NOBODY_SAID
 from roadworthy.monitor.bundle import Bundle
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")

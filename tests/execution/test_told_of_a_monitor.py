@@ -12,13 +12,14 @@ from rich.console import Console
 from sorter import SMALL, bundle_of, laid_out, run
 
 from roadworthy.analysis.risk.amounts import amount
-from roadworthy.analysis.risk.tolerating import nobody_said
-from roadworthy.cli.cautions import chosen_for_want
+from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
 from roadworthy.cli.commands.assess import _print
 from roadworthy.cli.commands.replay import head
 from roadworthy.cli.replaying import Replayed, replay
+from roadworthy.cli.resting_on import cautions
 from roadworthy.data.score_tables import open_scores
 from roadworthy.execution.assess import Run
+from roadworthy.monitor.bundle import Bundle
 from roadworthy.report.html import html
 from roadworthy.report.run_view import RunView
 from roadworthy.store import RunFolder
@@ -123,11 +124,16 @@ def test_what_was_chosen_for_the_user_stands_on_the_terminal(user: Path) -> None
     assert "nobody said" not in told and "for want of a better number" not in told
 
 
+def unsaid(bundle: Bundle) -> list[str]:
+    """What a bundle has noted of a limit that nobody chose."""
+    return [note for note in cautions(bundle) if note.startswith(NOBODY_SAID)]
+
+
 def test_a_limit_that_nobody_chose_stands_in_the_bundle_as_one_that_calibrate_chose(user: Path) -> None:
     done = run(user)
     bundle = bundle_of(done)
     said = nobody_said(bundle.tolerable or 0.0, "wrong answers per case")
-    assert chosen_for_want(bundle) == [said] and said.endswith("in which one event in five is shifted")
+    assert unsaid(bundle) == [said] and said.endswith("in which one event in five is shifted")
     assert said in bundle_view(bundle)["notes"], "the page shows it"
     assert [n for n in done.record["monitor"]["notes"] if "nobody said" in n] == [
         f"{said}; set yours with risk: {{…, tolerable: …}}"
@@ -137,9 +143,9 @@ def test_a_limit_that_nobody_chose_stands_in_the_bundle_as_one_that_calibrate_ch
 
 def test_it_is_chosen_by_the_events_that_should_be_clean_where_some_are_expected_to_be_shifted(user: Path) -> None:
     likely = run(user, SMALL, ("table: wang}", "table: wang, probability: 0.1}"))
-    (said,) = chosen_for_want(bundle_of(likely))
+    (said,) = unsaid(bundle_of(likely))
     assert said.endswith("in which one in five of the events that should be clean is shifted")
-    assert chosen_for_want(bundle_of(warned(user, "1"))) == [], "somebody chose it"
+    assert unsaid(bundle_of(warned(user, "1"))) == [], "somebody chose it"
 
 
 def test_an_alarm_is_due_or_not_for_shift_only(user: Path) -> None:

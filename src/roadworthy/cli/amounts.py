@@ -41,12 +41,12 @@ def percent(share: float) -> str:
 
 
 def cost_of(unit: str) -> str:
-    """What stands above a column of costs.
+    """What stands above a column of costs: what events are expected to cost, and not what those of a window happened to.
 
     >>> cost_of("EUR per patient"), cost_of("cost per case")
-    ('Cost (EUR per patient)', 'Cost per case')
+    ('Expected cost (EUR per patient)', 'Expected cost per case')
     """
-    return f"C{unit[1:]}" if unit.startswith("cost") else f"Cost ({unit})"
+    return f"Expected {unit}" if unit.startswith("cost") else f"Expected cost ({unit})"
 
 
 def is_date(seconds: float) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roadworthy.analysis.risk.amounts import priced
-from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
+from roadworthy.analysis.risk.tolerating import nobody_said
 from roadworthy.cli.amounts import many
 from roadworthy.cli.other_way_round import LOOKS
 from roadworthy.monitor.calibration_warnings import in_short, too_narrow
@@ -43,11 +43,6 @@ def set_yours(bundle: Bundle, option: str, *, under: str) -> str:
     if "run" in bundle.made:
         return f"set yours with {under}: {{{option}: …}} in the assessment file"
     return f"set yours with calibrate --{option.replace('_', '-')}"
-
-
-def chosen_for_want(bundle: Bundle) -> list[str]:
-    """That nobody chose the limit of a bundle, where it was said when it was made."""
-    return [note for note in map(str, bundle.made.get("notes", ())) if note.startswith(NOBODY_SAID)]
 
 
 def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, rate_from: str | None) -> list[str]:

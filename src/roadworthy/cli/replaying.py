@@ -76,6 +76,8 @@ class Replayed:
     """What every window of the bundle says at the end of the stream."""
     out_of_reach: tuple[str, ...] = ()
     """Scores of which many are such as no calibration row had, with both ranges."""
+    effective: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """For how many independent events each window counts."""
 
     def time_of(self, event: int) -> float:
         """When an alarm was; NaN where the stream has no times."""
@@ -137,6 +139,7 @@ class Replayed:
             "last_event": int(self.ends[at]),
             "time": _plain(self.times[at]),
             "n": _plain(found.n[at]),
+            "effective_n": _plain(self.effective[at]),
             **{name: None if reason is not None else _plain(getattr(found, name)[at]) for name in FIGURES},
             "strangeness": _plain(found.strangeness[at]),
             "cannot_tell": reason,
@@ -259,6 +262,7 @@ def replay(
         (outcomes, rights),
         tuple(monitor.risk(name) for name in bundle.windows.names),
         tuple(outside.notes),
+        estimates.n * shrink,
     )
 
 

@@ -204,20 +204,22 @@ def _print(bundle: Bundle, path: Path, stream: Path, found: Replayed, out: Conso
 
 def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -> list[str]:
     """What stands above the table."""
-    from roadworthy.cli.cautions import chosen_for_want, warnings_in_short
+    from roadworthy.cli import resting_on
+    from roadworthy.cli.cautions import warnings_in_short
 
-    kinds = bundle.calibration.kinds
     every = f", one every {found.every:,}" if found.every != found.window else ""
     if int(found.ends[-1]) % found.every:
         every += ", the last at the end of the stream"
     # A table calibrated by hand names its subject after itself, which line two says.
     called = f"{bundle.title}: " if bundle.title != bundle.subject else ""
+    rows_of, *rest = resting_on.lines(bundle, found)
     lines = [
         f"{called}{stream}: {many(found.events, 'event')}, {many(len(found.ends), 'window')} of {found.window:,}{every}",
-        f"{path}: calibrated on {', '.join(kinds)}",
+        f"{path}: {rows_of}",
+        *rest,
     ]
     lines += [f"warning: {said}" for said in warnings_in_short(bundle)]
-    lines += [f"note: {note}" for note in (*chosen_for_want(bundle), *found.notes)]
+    lines += [f"note: {note}" for note in (*resting_on.cautions(bundle), *found.notes)]
     if found.repeated:
         repeat = "repeats the id of another and is" if found.repeated == 1 else "repeat the id of another and are"
         lines.append(f"note: {many(found.repeated, 'event')} {repeat} counted once")
@@ -347,7 +349,8 @@ def _revealed(found: Replayed, compared: Compared) -> str:
 
 
 def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, everything: bool) -> dict[str, Any]:
-    from roadworthy.cli.cautions import chosen_for_want, warnings_in_short
+    from roadworthy.cli import resting_on
+    from roadworthy.cli.cautions import warnings_in_short
     from roadworthy.cli.revealing import sampled, unseen_in
     from roadworthy.cli.windows_besides import end_records
 
@@ -359,6 +362,7 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
         "subject": bundle.title,
         "stream": str(stream),
         "calibrated_on": list(bundle.calibration.kinds),
+        **resting_on.content(bundle),
         "unit": bundle.tree.unit,
         "tolerable": bundle.tolerable,
         "events": found.events,
@@ -385,5 +389,5 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
         "truth": None if found.compared is None else {**found.compared._asdict(), **unseen_in(bundle, found)},
         "known_outcomes": None if sample is None else sample._asdict(),
         "warnings": warnings_in_short(bundle),
-        "notes": [*chosen_for_want(bundle), *found.notes, *found.out_of_reach],
+        "notes": [*resting_on.cautions(bundle), *found.notes, *found.out_of_reach],
     }
