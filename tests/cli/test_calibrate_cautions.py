@@ -226,7 +226,7 @@ def test_scores_that_tell_nothing_are_said_to_and_no_longer_window_is_advised(cl
     assert said.code == 0 and "every window of every stream will be 'cannot tell'" in said.out
     assert "lengthen" not in said.out and "Without shift that is" not in said.out
     words = " ".join(said.out.split())
-    assert "By these scores it will not ring: they do not tell shift from none" in words and "Once on" not in words
+    assert "By this table it will not ring: shift is not told from none" in words and "Once on" not in words
     assert "'cannot tell', and no alarm will ring by them; add" in words, "labels may still raise one"
     again = cli("replay", tmp_path / "a.bundle.json", stream(tmp_path / "s.csv", {"clean": 200}))
     assert again.code == 3 and "warning: the scores do not tell shift from none" in again.out

@@ -72,10 +72,8 @@ def _promise(bundle: Bundle, rate: str) -> str:
 
     calibration = bundle.calibration
     rows = calibration.rows(calibration.kinds[0])
-    separation = bundle.estimator.separation
-    if not separation.enough:
-        why = "too few rows say whether they" if separation.too_few else "they do not"
-        return f"By these scores it will not ring: {why} tell shift from none, and 'cannot tell' is said in its place."
+    if not bundle.estimator.separation.enough:
+        return "By this table it will not ring: shift is not told from none, and 'cannot tell' is said in its place."
     rule = rule_of(bundle)
     if rings_without_shift(rule.notes) and max((share for _, share in rule.detects), default=0.0) < OFTEN:
         return "It will hardly ring, with shift or without."

@@ -47,6 +47,8 @@ MEANING = {
     "time": "when it happened",
     "id": "the event's name",
 }
+NO_GROUPS = "none"
+"""What is given in place of a column of groups where rows belong to nobody; a column of that name is one all the same."""
 NEAR = 0.7
 """How much of two names must be the same before one is taken for the other, misspelt."""
 LEAST_LETTERS = 3

@@ -30,7 +30,7 @@ import numpy as np
 from roadworthy.data import score_cells
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_cells import Where
-from roadworthy.data.score_columns import CLEAN, NAMES, ColumnError, absent, lacking, named
+from roadworthy.data.score_columns import CLEAN, NAMES, NO_GROUPS, ColumnError, absent, lacking, named
 from roadworthy.data.score_doubts import doubts, is_no_score
 from roadworthy.data.score_files import Opened, open_table
 
@@ -148,11 +148,14 @@ def open_scores(
 ) -> ScoreFile:
     """Open a table and find its columns; what it `needs` must be there, what it `skips` is neither looked for nor read.
 
-    `columns` names the scores to read; a mapping says under which column each is found, and an empty list means none.
+    `columns` names the scores to read; a mapping says under which column each is found, and an empty list means none. The
+    `group` "none" stands for no groups, unless a column is called so.
     """
     opened = open_table(Path(path))
     given = {"kind": kind, "correct": correct, "group": group, "time": time, "id": id}
     given = {role: None if column is None else column.strip() for role, column in given.items()}
+    if given["group"] == NO_GROUPS and NO_GROUPS not in opened.header:
+        given["group"], skips = None, (*skips, "group")
     found, notes = _found(opened, given, needs, skips)
     taken = {c for role in NAMES for c in (found.get(role) or named(opened.header, role),) if c is not None}
     scores, more = _scores_of(opened, columns, taken)
@@ -229,6 +232,8 @@ def read_scores(
         table = replace(table, notes=(*table.notes, said))
     if table.kind is not None:
         table = checked_kinds(table, clean)
+    if "kind" in needs and table.group is not None:
+        _refuse_one_group(table, file.found["group"])
     if columns is None:
         shifted = None if table.kind is None else table.kind != CLEAN
         table = replace(table, notes=(*table.notes, *doubts(table.columns, shifted)))
@@ -257,6 +262,20 @@ def checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None = None) -
     if training:
         table = table.take(~np.isin(at, np.flatnonzero(np.isin(kinds, training))))
     return replace(table, notes=(*table.notes, *notes))
+
+
+def _refuse_one_group(table: ScoreTable, column: str) -> None:
+    """Refuse a column that says nothing: all rows of one group are as one, and nothing could be learned from them."""
+    assert table.group is not None
+    if len(np.unique(table.group)) > 1 or table.n < ENOUGH:
+        return
+    group = str(table.group[0])
+    raise ColumnError(
+        f"{table.source}: all {table.n:,} rows are of one group (column {column!r} is {repr(group) if group else 'empty'} in all "
+        "of them), and rows of one group count as one",
+        f"name another column with --group COLUMN, or say with --group {NO_GROUPS} that rows are independent of each other",
+        "give the column another name if rows are independent of each other, or write in it what belongs together",
+    )
 
 
 def _without_row_numbers(table: ScoreTable) -> ScoreTable:

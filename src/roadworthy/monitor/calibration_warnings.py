@@ -79,6 +79,15 @@ def one_kind(calibration: Calibration, *, add: str = "rows") -> str | None:
 def _untold(calibration: Calibration, separation: Separation) -> str | None:
     if separation.enough:
         return None
+    lumped = _of_few_groups(calibration)
+    if lumped:
+        most = max(n for n, _ in lumped)
+        return (
+            f"rows of {', '.join(kind for _, kind in lumped)} are of so few groups that they count for {_rows(most, 'row')} at "
+            "most, too few to say whether the scores tell shift from none: every window of every stream will be 'cannot tell', "
+            "and no alarm will ring by them; add rows of other groups, or, where rows of one group are independent of each "
+            "other, name another column with --group, or none with --group none"
+        )
     few = few_kinds(calibration)
     said, advice = "the scores do not tell", "add supervisors that tell shift, or rows"
     if separation.too_few:
@@ -89,6 +98,12 @@ def _untold(calibration: Calibration, separation: Separation) -> str | None:
         f"{said} shift from none (told from clean {separation.auc:.2f} ± {BEYOND * separation.error:.2f}, where 0.50 is chance): "
         f"every window of every stream will be 'cannot tell', and no alarm will ring by them; {advice}"
     )
+
+
+def _of_few_groups(calibration: Calibration) -> list[tuple[int, str]]:
+    """Kinds, clean among them, of which there would be rows enough if they were independent, with how many are."""
+    kinds = zip(calibration.effective, calibration.kinds, strict=True)
+    return [(max(1, round(n)), kind) for n, kind in kinds if n < FEW_OF_A_KIND <= calibration.rows(kind)]
 
 
 def _few_clean(calibration: Calibration) -> str | None:

@@ -84,7 +84,8 @@ def calibrate(
         str | None, typer.Option(metavar="COLUMN", help="Whether the answer was right (correct).")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="What belongs together, such as a patient.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="What belongs together, such as a patient; none: rows are independent."),
     ] = None,
     time: Annotated[str | None, typer.Option(metavar="COLUMN", help="When it happened (time).")] = None,
     score: Annotated[
