@@ -31,6 +31,8 @@ UNKNOWN = frozenset({"", "nan", "na", "n/a", "none", "null"})
 
 LATEST = 1e11
 """Seconds, in the year 5138: a greater time is one in milliseconds, or in smaller parts yet."""
+FIRST_WRITTEN, LAST_WRITTEN = 1.99e13, 2.1e13
+"""Dates as one number, from 1990 to 2099: year, month, day, hour, minute and second without a mark between them."""
 PARTS = (("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9))
 """Of a second, as clocks count them."""
 
@@ -121,7 +123,8 @@ def ids(cells: pa.ChunkedArray) -> np.ndarray:
 
 
 def seconds(cells: pa.ChunkedArray, column: str, where: Where, *, part: Part | None = None) -> np.ndarray:
-    """Numbers as they are, dates as seconds since 1970 (UTC where no zone is given); NaN where a cell is empty.
+    """Numbers as they are, dates as seconds since 1970 (UTC where no zone is given), also written as one number, 20260302083000;
+    NaN where a cell is empty.
 
     Numbers that would lie beyond the year 5138 are parts of a second: refused, unless it is said which.
     """
@@ -174,12 +177,13 @@ def without_zone(cells: pa.ChunkedArray) -> bool:
 
     if types.is_timestamp(cells.type) or types.is_date(cells.type):
         return getattr(cells.type, "tz", None) is None
+    if types.is_integer(cells.type) or types.is_floating(cells.type) or types.is_decimal(cells.type):
+        return _written_out(np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), np.float64)) is not None
     if not (types.is_string(cells.type) or types.is_large_string(cells.type)):
         return False
     text = _stripped(cells).drop_null()
     try:
-        text.cast(pa.float64())
-        return False
+        return _written_out(np.asarray(text.cast(pa.float64()).to_numpy(), np.float64)) is not None
     except pa.ArrowInvalid:
         pass
     try:
@@ -208,6 +212,15 @@ class _Beyond(DataError):
 
 
 def _counted(times: np.ndarray, column: str, where: Where, part: Part | None) -> np.ndarray:
+    if part is None or part.name == PARTS[0][0]:
+        written = _written_out(times)
+        if written is not None and part is None:
+            return written
+        digits = (times >= FIRST_WRITTEN) & (times <= LAST_WRITTEN)
+        if digits.any():  # no date, or one among times of another form
+            no_dates = digits & ~_are_dates(times)
+            row = int(np.argmax(no_dates if no_dates.any() else digits))
+            raise _no_moment(where.row(row), column, f"{times[row]:.0f}")
     made = times if part is None else times / part.of_a_second
     beyond = np.abs(made) > LATEST
     if beyond.any():
@@ -219,6 +232,45 @@ def _counted(times: np.ndarray, column: str, where: Where, part: Part | None) ->
             found,
         )
     return made
+
+
+def _written_out(times: np.ndarray) -> np.ndarray | None:
+    """Dates that are written without a mark between their digits, 20260302083000 for half past eight; None where any is no such.
+
+    As milliseconds since 1970 the same digits would be of the years 2600 to 2636, which no clock shows.
+
+    >>> _written_out(np.array([20260302083000.0, np.nan])).tolist(), _written_out(np.array([20261302083000.0]))
+    ([1772440200.0, nan], None)
+    """
+    known = times == times
+    if not known.any() or not _are_dates(times[known]).all():
+        return None
+    date, clock = np.divmod(times[known].astype(np.int64), 10**6)
+    made = np.full(len(times), np.nan)
+    made[known] = _days(date).astype("datetime64[s]").astype(np.int64) + (
+        clock // 10000 * 3600.0 + clock // 100 % 100 * 60.0 + clock % 100
+    )
+    return made
+
+
+def _are_dates(times: np.ndarray) -> np.ndarray:
+    """Of which numbers the digits are those of a day of the calendar and of a time of day."""
+    within = (times >= FIRST_WRITTEN) & (times <= LAST_WRITTEN)
+    date, clock = np.divmod(np.where(within, times, FIRST_WRITTEN).astype(np.int64), 10**6)
+    month, day = date // 100 % 100, date % 100
+    real = (month >= 1) & (month <= 12) & (day >= 1) & (_days(date).astype("datetime64[M]") == _months(date))
+    found: np.ndarray = within & real & (clock // 10000 < 24) & (clock // 100 % 100 < 60) & (clock % 100 < 60)
+    return found
+
+
+def _months(date: np.ndarray) -> np.ndarray:
+    return ((date // 10000 - 1970) * 12 + date // 100 % 100 - 1).astype("datetime64[M]")
+
+
+def _days(date: np.ndarray) -> np.ndarray:
+    """Of dates such as 20260302."""
+    days: np.ndarray = _months(date).astype("datetime64[D]") + (date % 100 - 1).astype("timedelta64[D]")
+    return days
 
 
 def _since_1970(cells: pa.ChunkedArray) -> np.ndarray:
