@@ -117,3 +117,49 @@ def test_a_misspelt_file_and_one_that_is_not_what_its_name_says_are_told_so(tmp_
     assert "half.parquet is no Parquet file, or not all of one: write or copy it again (" in str(
         refused(tmp_path / "half.parquet")
     )
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_dates_that_are_written_as_one_number_are_dates(tmp_path, ending):
+    file = tmp_path / f"today.{ending}"
+    if ending == "csv":
+        text(file, "time,energy", "20260302083000,0.5", ",0.6", "20261231235959,0.7")
+    else:
+        pq.write_table(pa.table({"time": [20260302083000, None, 20261231235959], "energy": [0.5, 0.6, 0.7]}), file)
+    table = read_scores(file)
+    moments = [datetime.datetime(2026, 3, 2, 8, 30), datetime.datetime(2026, 12, 31, 23, 59, 59)]
+    expected = [moment.replace(tzinfo=datetime.UTC).timestamp() for moment in moments]
+    assert table.time is not None and table.time[[0, 2]].tolist() == expected and np.isnan(table.time[1])
+    assert any("read as UTC" in note for note in table.notes) and not any("milliseconds" in n for n in table.notes)
+
+
+def test_one_that_is_no_date_is_refused_and_no_year_2612_is_made_of_it(tmp_path):
+    for first, second in (("20260302083000", "20261302083000"), ("1772440200000", "20260302083000")):
+        file = text(tmp_path / "today.csv", "time,energy", f"{first},0.4", f"{second},0.5")
+        assert f"today.csv, row 2 (line 3): time is '{second}', {DATE}" in str(refused(file))
+
+
+def leaking(path: Path, *, wrong: int = 60) -> Path:
+    rng = np.random.default_rng(0)
+    lines, correct = ["kind,correct,energy,excess"], np.arange(400) >= wrong
+    for at, right in enumerate(rng.permutation(correct)):
+        kind = "clean" if at % 2 else "fog"
+        lines.append(f"{kind},{int(right)},{rng.normal(0 if right else 2):.3f},{0.2 * rng.random() + (not right):.3f}")
+    return text(path, *lines)
+
+
+def test_a_score_that_was_made_from_the_outcome_is_doubted_whether_it_was_named_or_not(tmp_path):
+    file = leaking(tmp_path / "t.csv")
+    for columns in (None, ["energy", "excess"]):
+        notes = read_scores(file, columns=columns, needs=("kind", "correct")).notes
+        (said,) = [note for note in notes if "right from wrong" in note]
+        assert said.startswith("score 'excess' alone tells right from wrong answers (AUC 1.000): is it known in use")
+    few = read_scores(leaking(tmp_path / "few.csv", wrong=8), needs=("kind", "correct")).notes
+    assert not any("right from wrong" in note for note in few), "of eight wrong answers it may be luck"
+
+
+@pytest.mark.parametrize(("column", "role"), [("correct", "correct"), ("kind", "kind"), ("session", "group")])
+def test_what_is_read_as_something_else_is_no_score(tmp_path, column, role):
+    file = text(tmp_path / "t.csv", "kind,correct,session,energy", "clean,1,7,0.1", "fog,0,8,0.9")
+    error = refused(file, columns=["energy", column], needs=("kind", "correct"))
+    assert f"t.csv: {column!r} is read as {role}, " in str(error) and f"leave out --score {column}" in str(error)

@@ -1,13 +1,15 @@
 """Numeric columns that may be no scores: few values, a name of something else, or an order that gives the answer away.
 
 A calibration believes every column it is given. A class, a counter or the time that an answer took can tell the rows of a table
-apart for reasons of how the table was made, and say nothing in use.
+apart for reasons of how the table was made, and say nothing in use; and what was made from the outcome is not known there.
 
 >>> shifted = np.repeat([False, True], 50)
 >>> doubts({"site": np.repeat([1.0, 2.0], 50)}, shifted)[0].partition(":")[0]
 "score 'site' has 2 different values and alone tells clean from shifted rows (AUC 1.000)"
 >>> doubts({"energy": np.random.default_rng(0).normal(3.0 * shifted)}, shifted)
 []
+>>> outcome_doubts({"loss_2": np.repeat([0.1, 2.0], 50)}, ~shifted)
+["score 'loss_2' alone tells right from wrong answers (AUC 1.000): is it known in use, before anybody says what was right?"]
 """
 
 from __future__ import annotations
@@ -46,6 +48,22 @@ def is_no_score(column: str) -> bool:
 def doubts(columns: Mapping[str, np.ndarray], shifted: np.ndarray | None) -> list[str]:
     """A sentence for every score that may be none; `shifted` says which rows are not clean, where that is known."""
     return [said for name, values in columns.items() if (said := _doubt(name, values, shifted))]
+
+
+def outcome_doubts(columns: Mapping[str, np.ndarray], correct: np.ndarray) -> list[str]:
+    """A sentence for every score that knows the outcome: no confidence is as good as that where some answers are wrong."""
+    said = []
+    for name, values in columns.items():
+        known = np.isfinite(values)
+        right = int(correct[known].sum())
+        if min(right, int(known.sum()) - right) >= ENOUGH and (
+            (apart := separation(values[known], correct[known])) > PERFECT
+        ):
+            said.append(
+                f"score {name!r} alone tells right from wrong answers (AUC {apart:.3f}): is it known in use, before anybody says "
+                "what was right?"
+            )
+    return said
 
 
 def _doubt(name: str, values: np.ndarray, shifted: np.ndarray | None) -> str | None:

@@ -30,8 +30,8 @@ import numpy as np
 from roadworthy.data import score_cells
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_cells import Where
-from roadworthy.data.score_columns import CLEAN, NAMES, NO_GROUPS, ColumnError, absent, lacking, named
-from roadworthy.data.score_doubts import doubts, is_no_score
+from roadworthy.data.score_columns import CLEAN, MEANING, NAMES, NO_GROUPS, ColumnError, absent, lacking, named
+from roadworthy.data.score_doubts import doubts, is_no_score, outcome_doubts
 from roadworthy.data.score_files import Opened, open_table
 
 if TYPE_CHECKING:
@@ -158,6 +158,8 @@ def open_scores(
         given["group"], skips = None, (*skips, "group")
     found, notes = _found(opened, given, needs, skips)
     taken = {c for role in NAMES for c in (found.get(role) or named(opened.header, role),) if c is not None}
+    if columns is not None and not isinstance(columns, Mapping):
+        _refuse_other_roles(opened, columns, found)
     scores, more = _scores_of(opened, columns, taken)
     part = score_cells.part_of_a_second(opened.first[found["time"]]) if "time" in found else None
     if part is not None:
@@ -237,6 +239,8 @@ def read_scores(
     if columns is None:
         shifted = None if table.kind is None else table.kind != CLEAN
         table = replace(table, notes=(*table.notes, *doubts(table.columns, shifted)))
+    if "correct" in needs and table.correct is not None:
+        table = replace(table, notes=(*table.notes, *outcome_doubts(table.columns, table.correct)))
     return table
 
 
@@ -314,6 +318,19 @@ def _with_clean(kinds: np.ndarray, clean: tuple[str, ...], seen: dict[str, int],
 
 def _is_clean(kind: str, clean: tuple[str, ...]) -> bool:
     return kind in clean if clean else kind.strip().lower() in CLEAN_NAMES
+
+
+def _refuse_other_roles(opened: Opened, columns: Sequence[str], found: Mapping[str, str]) -> None:
+    """Refuse a score that is something else: above all the outcome, which nobody knows in use."""
+    roles = {column: role for role, column in found.items()}
+    for column in map(str.strip, columns):
+        if column in roles:
+            role = roles[column]
+            raise ColumnError(
+                f"{opened.path.name}: {column!r} is read as {role}, {MEANING[role]}, and cannot be a score as well",
+                f"leave out --score {column}, or choose another column with --{role} COLUMN",
+                "leave it out of the scores",
+            )
 
 
 def _scores_of(
