@@ -48,6 +48,24 @@ def test_a_score_that_cbpe_would_read_and_that_nobody_named_is_explained(cli, tm
     assert content["cases"][0]["errors"]["cbpe"]["accuracy"]["told"] == 1.0
 
 
+def test_a_score_that_rises_with_confidence_is_refused_with_what_to_give(cli, tmp_path, table):
+    """Confidence itself, where 1 minus it was expected: cbpe would call doubtful answers right, and nobody would know why."""
+    header, *lines = table.read_text().splitlines()
+    turned = [f"{left},{1 - float(unsure):.4f}" for left, _, unsure in (line.rpartition(",") for line in lines)]
+    table.write_text("\n".join([header.replace("max_softmax", "conf"), *turned]) + "\n")
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "stream: {scores: scores.csv, shift: {constant: 0.5}, events: 400}\nestimators: [event_tree, cbpe]\n"
+        "confidence_from: conf\n"
+    )
+    answer = cli("simulate", file)
+    said = " ".join(answer.err.split())
+    assert (
+        answer.code == 2 and "s.yaml:3: confidence_from: cbpe reads confidence from a score that falls with it" in said
+    )
+    assert "right more often where conf is high: add a column of 1 - conf" in said
+
+
 def test_the_score_that_cbpe_reads_may_be_missing_in_some_rows(cli, tmp_path, table):
     lines = table.read_text().splitlines()
     lines[3:90:7] = [line.rpartition(",")[0] + "," for line in lines[3:90:7]]

@@ -6,6 +6,7 @@ the others. So no row, and no group, is both learned from and judged on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,8 +43,11 @@ from roadworthy.monitor import Bundle, Windows
 from roadworthy.monitor.before_release import tolerated
 from roadworthy.registry import did_you_mean
 from roadworthy.spec.simulation import DetectorSpec, Simulation
+from roadworthy.statistics.ranking import auc
 
 Place = tuple[str | int, ...]
+BEYOND = 3.0
+"""Standard errors beyond which it is no chance that wrong answers are the more confident ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,10 +339,27 @@ def _check_confidence(spec: Simulation, rows: Pool) -> None:
     )
 
 
+def _rises_when_wrong(confidence: np.ndarray, correct: np.ndarray) -> bool:
+    """Whether wrong answers are the more confident ones, by more than chance would have it."""
+    right = int(correct.sum())
+    wrong = len(correct) - right
+    if not right or not wrong:
+        return False
+    by_chance = math.sqrt((right + wrong + 1) / (12.0 * right * wrong))
+    return auc(confidence, correct) < 0.5 - BEYOND * by_chance
+
+
 def _cbpe(spec: Simulation, rows: Pool) -> Cbpe:
     """Fitted, as its authors do, on clean rows alone."""
     confidence = 1.0 - rows.columns[spec.confidence_from]
     some = rows.of((CLEAN,)) & np.isfinite(confidence)
+    if _rises_when_wrong(confidence[some], rows.correct[some]):
+        name = spec.confidence_from
+        raise spec.error(
+            ("confidence_from",),
+            f"cbpe reads confidence from a score that falls with it, and clean rows are right more often where {name} is high: add "
+            f"a column of 1 - {name} and name that, or another score",
+        )
     try:
         return Cbpe.fit(confidence[some], rows.correct[some])
     except ValueError as error:
