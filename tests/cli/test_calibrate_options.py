@@ -163,3 +163,15 @@ def test_a_column_of_verdicts_needs_no_threshold(cli, tmp_path):
     table.write_text("kind,correct,alarm\n" + "\n".join(",".join(map(str, row)) for row in rows) + "\n")
     said = json.loads(cli("calibrate", table, *FAIL_SAFE, "--detector", "alarm", "--json").out)
     assert said["notes"][0] == "the alarms that call a person are those of alarm above 0.5"
+
+
+def test_a_cost_that_is_given_twice_is_refused_and_one_that_is_not_given_is_said(cli, tmp_path, scores):
+    out = ("--out", tmp_path / "b.json")
+    twice = cli("calibrate", scores, "--cost", "wrong=40", "--cost", "right=1", "--cost", "wrong=4", *out)
+    assert twice.code == 2 and "--cost wrong is given twice, 40 and 4; give each outcome once" in twice.err
+    one = cli("calibrate", scores, "--cost", "wrong=40", "--cost", "necessary=5", *out)
+    assert one.code == 0, one.err
+    said = "nobody said what an unnecessary call of a person costs: 5 is taken, as of a necessary one"
+    assert f"note: {said}" in one.out and said in json.loads((tmp_path / "b.json").read_text())["made"]["notes"]
+    both = cli("calibrate", scores, "--cost", "wrong=40", "--cost", "necessary=5", "--cost", "unnecessary=6", *out)
+    assert both.code == 0 and "nobody said what an unnecessary" not in both.out

@@ -91,6 +91,23 @@ def chosen_tree(costs: Sequence[str], unit: str | None, file: Path | None) -> tu
     return cost_tree(named, unit=unit or "cost per case"), {}
 
 
+def costs_unsaid(costs: Sequence[str]) -> list[str]:
+    """What the call of a person is taken to cost where only one of its two costs is given.
+
+    >>> costs_unsaid(["wrong=40", "necessary=5"])
+    ['nobody said what an unnecessary call of a person costs: 5 is taken, as of a necessary one']
+    """
+    from roadworthy.analysis.risk.prototypes import named_outcomes
+
+    named = named_outcomes(_costs(costs))
+    calls = ("necessary", "a necessary"), ("unnecessary", "an unnecessary")
+    return [
+        f"nobody said what {unsaid} call of a person costs: {named[name]:g} is taken, as of {said} one"
+        for (name, said), (other, unsaid) in (calls, calls[::-1])
+        if name in named and other not in named
+    ]
+
+
 def _costs(given: Sequence[str]) -> dict[str, float]:
     named: dict[str, float] = {}
     for text in given:
@@ -101,6 +118,10 @@ def _costs(given: Sequence[str]) -> dict[str, float]:
             cost = math.nan
         if not math.isfinite(cost):
             raise DataError(f"--cost {text}: a name and a number were expected, such as wrong=6735")
+        if name.strip() in named:
+            raise DataError(
+                f"--cost {name.strip()} is given twice, {named[name.strip()]:g} and {cost:g}; give each outcome once"
+            )
         named[name.strip()] = cost
     return named
 

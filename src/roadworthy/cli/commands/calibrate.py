@@ -104,7 +104,7 @@ def calibrate(
     from roadworthy.analysis.risk.tolerating import nobody_said, refuse_out_of_reach
     from roadworthy.cli.alarms_at_work import alarms_at_work, whose
     from roadworthy.cli.cautions import notes_of, refuse_unreachable, warnings_of
-    from roadworthy.cli.learnt import chosen_tree, learnt
+    from roadworthy.cli.learnt import chosen_tree, costs_unsaid, learnt
     from roadworthy.cli.options import refuse_no_folder, refuse_own_input, refuse_unlike_a_count
     from roadworthy.cli.other_way_round import costs_reversed, outcomes_reversed
     from roadworthy.data.samples import DataError
@@ -114,6 +114,7 @@ def calibrate(
     from roadworthy.monitor.bundle import Bundle
 
     tree_used, constants = chosen_tree(cost or [], unit, tree)
+    unsaid = costs_unsaid(cost or [])
     if tolerable is not None:
         try:
             refuse_out_of_reach(tree_used, tolerable)
@@ -178,7 +179,7 @@ def calibrate(
                 coverage=coverage,
                 made={
                     "source": scores.name,
-                    "notes": [*table.notes, *constants_told(constants), *chosen],
+                    "notes": [*table.notes, *unsaid, *constants_told(constants), *chosen],
                     "warnings": swapped,
                 },
                 made_at=_now(),
@@ -189,7 +190,8 @@ def calibrate(
             raise DataError(f"{scores.name}: {error}") from error
     bundle.save(target)
     kinds = learnt(calibration, table.kind, table.correct, table.group)
-    notes = whose(tree_used, alarms) + notes_of(table, bundle, chosen_limit=tolerable is None, rate_from=rate_from)
+    notes = [*whose(tree_used, alarms), *unsaid]
+    notes += notes_of(table, bundle, chosen_limit=tolerable is None, rate_from=rate_from)
     if before not in (None, bundle.id):
         notes.append(
             f"the bundle {before} that was there is replaced. The state of a service belongs to the bundle it began with: begin "
