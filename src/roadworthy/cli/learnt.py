@@ -141,7 +141,8 @@ def _tree_of(file: Path, unit: str | None) -> tuple[Tree, dict[str, float]]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise DataError(f"{file}: {str(error).splitlines()[0]}") from error
     if not isinstance(content, Mapping):
-        raise DataError(f"{file}: a tree was expected, with event and branches; found {type(content).__name__}")
+        found = "nothing" if content is None else "a list" if isinstance(content, list) else repr(str(content)[:40])
+        raise DataError(f"{file}: a tree was expected, with event and branches; found {found}")
     constants = content.get("constants") or {}
     if not isinstance(constants, Mapping) or not all(map(_is_number, constants.values())):
         raise DataError(f"{file}: constants are names with a number each, such as constants: {{p_attack: 0.01}}")

@@ -10,15 +10,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.cli.amounts import many, percent
-from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
 
 if TYPE_CHECKING:
     from roadworthy.cli.replaying import Replayed
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.risk_state import Coverage
+
+ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
 
 
 def lines(bundle: Bundle, found: Replayed) -> list[str]:
@@ -65,7 +67,44 @@ def content(bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def cautions(bundle: Bundle) -> list[str]:
-    """What was noted when the bundle was made: on its rows, on what was chosen, on its alarm; what is a warning is said as one."""
+def cautions(bundle: Bundle, stream: Path | None = None) -> list[str]:
+    """What was noted when the bundle was made: on its rows, on what was chosen, on its alarm; what is a warning is said as one.
+
+    How its table was written is no matter of a stream, but that a stream may be that table is.
+    """
+    from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
+
     rule = [] if bundle.alarm is None else [n for n in bundle.alarm.notes if not n.startswith(CLEAN_IS_DEAR)]
-    return list(dict.fromkeys([*bundle.calibration.notes, *map(str, bundle.made.get("notes", ())), *rule]))
+    made = [note for note in map(str, bundle.made.get("notes", ())) if not _on_reading(note)]
+    return list(dict.fromkeys([*_met_before(bundle, stream), *bundle.calibration.notes, *made, *rule]))
+
+
+def _on_reading(note: str) -> bool:
+    """
+    >>> _on_reading("time has dates without a time zone, which are read as UTC"), _on_reading("few rows of fog")
+    (True, False)
+    """
+    return note.startswith(("column", "names of columns")) or note.endswith(("read so", "read as UTC"))
+
+
+def _met_before(bundle: Bundle, stream: Path | None) -> list[str]:
+    """That a stream is called as the table was, whatever kind of file it is."""
+    source = str(bundle.made.get("source", ""))
+    if stream is None or stem(Path(source)) != stem(stream):
+        return []
+    return [
+        f"the stream is called as the table that was calibrated on, {source}: if these are its rows, figures look better here than "
+        "they are elsewhere"
+    ]
+
+
+def stem(path: Path) -> str:
+    """The name of a table, whatever kind of file it is.
+
+    >>> stem(Path("a/today.csv.gz")), stem(Path("today.v2.parquet"))
+    ('today', 'today.v2')
+    """
+    name = path.name
+    for ending in ENDINGS:
+        name = name.removesuffix(ending)
+    return name

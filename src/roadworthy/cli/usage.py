@@ -12,6 +12,7 @@ def in_words(error: Any) -> str:
     path = _called(context) if context is not None else "roadworthy"
     name = getattr(error, "option_name", None)
     said = error.format_message() if name is None or context is None else _no_option(name, context)
+    said = said or "a command, or what it works on, was expected; nothing was given"
     return f"{said}{_found(error)}\n`{path} --help` shows what it takes"
 
 
@@ -36,9 +37,12 @@ def _no_option(name: str, context: Any) -> str:
 
 def _found(error: Any) -> str:
     """The value that was given, where it is none of those that are taken."""
+    from roadworthy.data.score_forms import plain_number
+
     details = getattr(getattr(error, "__cause__", None), "errors", None)
     given = details()[0].get("input") if callable(details) else None
-    return f"; found {given!r}" if given is not None else ""
+    plain = plain_number(given) if isinstance(given, str) else None
+    return f"; found {given!r}{'' if plain is None else f', write {plain}'}" if given is not None else ""
 
 
 def _options(command: Any) -> Iterator[str]:

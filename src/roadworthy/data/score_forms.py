@@ -103,6 +103,8 @@ def why_no_text(path: Path) -> str | None:
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             begins = file.read(64)
+    except gzip.BadGzipFile:
+        return f"{path.name} is not packed, whatever its name says: take .gz off its name, or pack it"
     except (OSError, EOFError):  # refused with a sentence by whoever reads it
         return None
     return next((f"{path.name} is {what}" for mark, what in OTHERS.items() if begins.startswith(mark)), None) or (

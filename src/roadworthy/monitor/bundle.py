@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 FORMAT = "roadworthy bundle 3"
 MADE_AT = "made_at"
+STATE = b"SQLite format 3"
+"""What the file of a service's state begins with."""
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 WATCH_DRAWS, WATCH_RATES = 64, 51
 """Worlds and rates of the estimator that the alarm watches: fewer, since it is asked more often."""
@@ -319,6 +321,11 @@ class Bundle:
         except FileNotFoundError:
             raise BundleError(f"there is no bundle at {where}; `roadworthy calibrate` makes one") from None
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            begins = error.object if isinstance(error, UnicodeDecodeError) else error.doc.encode()
+            if begins.startswith(STATE):
+                raise BundleError(
+                    f"{where} is the state of a monitor; a bundle is expected: `roadworthy monitor BUNDLE --state {where}`"
+                ) from None
             if "".join(where.suffixes[-2:]).lower().endswith(TABLES):
                 raise BundleError(
                     f"{where} is a table; a bundle is expected: `roadworthy calibrate {where}` makes one of a table with known "

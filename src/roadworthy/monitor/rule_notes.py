@@ -150,15 +150,15 @@ def _why_never(estimator: Estimator, unproven: Collection[str], tolerable: float
     """Why not even nothing but shift rings: it cannot be told from clean data, or costs too little."""
     cheap = [kind for kind in estimator.calibration.kinds[1:] if kind not in unproven]
     alike = "clean data differ among themselves as much as"
+    clean, costs = max(costs_of(estimator, 0.0).values()), costs_of(estimator, 1.0)
+    if max(costs.values()) <= clean:
+        return "it costs no more than clean data do"
     if not cheap:
         return f"{alike} shift does"
-    clean, costs = costs_of(estimator, 0.0)[cheap[0]], costs_of(estimator, 1.0)
     if unproven:
         said = ", ".join(f"an event of {kind} costs {_about(costs[kind])}" for kind in cheap)
         do = "does" if len(unproven) == 1 else "do"
         return f"{alike} {' and '.join(unproven)} {do}, and {said}, where {_said(tolerable)} is tolerable"
-    if max(costs.values()) <= clean:
-        return "it costs no more than clean data do"
     shifted = estimator.forecast(1.0)[0]
     how = "within" if shifted <= tolerable else "hardly above"
     return (

@@ -14,6 +14,7 @@ import typer
 from roadworthy.cli import showing
 from roadworthy.cli.alarm_words import alarm_in_words, noticed, rule_of
 from roadworthy.cli.amounts import many, percent
+from roadworthy.cli.resting_on import stem
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.windows import Windows
 
-ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
+
+LONGEST = 100_000
+"""Events of a window: a longer one is read no better, and setting an alarm for it would take an hour."""
+LONG = 5000
+"""Events of a window from which on setting an alarm takes a minute or more."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ def calibrate(
     tolerable: Annotated[
         float | None, typer.Option(help="The cost of an event above which to raise the alarm.")
     ] = None,
-    window: Annotated[int, typer.Option(min=10, help="Events that the alarm looks back on.")] = 100,
+    window: Annotated[int, typer.Option(min=10, max=LONGEST, help="Events that the alarm looks back on.")] = 100,
     half_life: Annotated[
         float | None, typer.Option(help="A further window: events count for half after so many others.")
     ] = None,
@@ -131,7 +136,7 @@ def calibrate(
     windows, before_events = _windows(window, half_life, adaptive=adaptive), _prior(prior, prior_events)
     _refuse_bundle(scores)
     # A folder such as `.` has no name to change: it is refused when it is read.
-    target = out or scores.parent / f"{_stem(scores)}.bundle.json"
+    target = out or scores.parent / f"{stem(scores)}.bundle.json"
     if out is not None:
         refuse_no_folder("--out", out)
     refuse_own_input("--out", target, scores, tree)
@@ -163,13 +168,14 @@ def calibrate(
             swapped = [said for said in (outcomes_reversed(table), costs_reversed(tree_used)) if said]
             progress.stage("leaving out one kind after the other", 0)
             coverage = left_out(rows)
-            progress.stage("setting the alarm on simulated streams without shift", 0)
+            patience = f", which takes minutes for a window of {window:,}" if window >= LONG else ""
+            progress.stage(f"setting the alarm on simulated streams without shift{patience}", 0)
             bundle = Bundle.compile(
                 calibration,
                 tree_used,
                 constants=constants,
                 tolerable=limit,
-                subject=subject or _stem(scores),
+                subject=subject or stem(scores),
                 prior=before_events,
                 windows=windows,
                 alarm_window=window,
@@ -187,7 +193,9 @@ def calibrate(
             if tolerable is not None:
                 refuse_unreachable(bundle)
         except ValueError as error:
-            raise DataError(f"{scores.name}: {error}") from error
+            # What a tree lacks is known when the rows are, and is no fault of theirs.
+            at_fault = tree if tree is not None and "the tree " in str(error) else scores.name
+            raise DataError(f"{at_fault}: {error}") from error
     bundle.save(target)
     kinds = learnt(calibration, table.kind, table.correct, table.group)
     notes = [*whose(tree_used, alarms), *unsaid]
@@ -230,13 +238,6 @@ def _prior(rate: float | None, events: float | None) -> tuple[float, float]:
         return Beforehand(rate, WORTH if events is None else events).pseudo_events
     except ValueError as error:
         raise DataError(f"--prior: {error}") from error
-
-
-def _stem(path: Path) -> str:
-    name = path.name
-    for ending in ENDINGS:
-        name = name.removesuffix(ending)
-    return name
 
 
 def _refuse_bundle(scores: Path) -> None:

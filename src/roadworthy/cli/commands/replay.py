@@ -219,7 +219,7 @@ def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -
         *rest,
     ]
     lines += [f"warning: {said}" for said in warnings_in_short(bundle)]
-    lines += [f"note: {note}" for note in (*resting_on.cautions(bundle), *found.notes)]
+    lines += [f"note: {note}" for note in (*resting_on.cautions(bundle, stream), *found.notes)]
     if found.repeated:
         repeat = "repeats the id of another and is" if found.repeated == 1 else "repeat the id of another and are"
         lines.append(f"note: {many(found.repeated, 'event')} {repeat} counted once")
@@ -330,7 +330,11 @@ def _doubts(found: Replayed) -> list[str]:
         part = [at for _, at in run]
         first, last = int(found.ends[part[0]]) - found.window + 1, int(found.ends[part[-1]])
         reason = found.estimates.cannot_tell[part[len(part) // 2]]
-        lines.append(f"Cannot tell, events {first:,} to {last:,}, because {reason}.")
+        which = f"events {first:,} to {last:,}"
+        if found.every > found.window:  # what lies between them was not read
+            every = "every window that was read" if len(part) == len(found.ends) else many(len(part), "window")
+            which = f"{every}, from event {first:,} to {last:,}"
+        lines.append(f"Cannot tell, {which}, because {reason}.")
     if len(lines) > MOST_PARTS:
         lines = [*lines[:MOST_PARTS], f"… and {len(lines) - MOST_PARTS:,} more such parts."]
     lines += [f"note: {note}" for note in found.out_of_reach]
@@ -389,5 +393,5 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
         "truth": None if found.compared is None else {**found.compared._asdict(), **unseen_in(bundle, found)},
         "known_outcomes": None if sample is None else sample._asdict(),
         "warnings": warnings_in_short(bundle),
-        "notes": [*resting_on.cautions(bundle), *found.notes, *found.out_of_reach],
+        "notes": [*resting_on.cautions(bundle, stream), *found.notes, *found.out_of_reach],
     }
