@@ -6,7 +6,6 @@ the others. So no row, and no group, is both learned from and judged on.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,15 +38,12 @@ from roadworthy.data.samples import DataError
 from roadworthy.data.score_columns import plainly
 from roadworthy.data.score_tables import ScoreTable, checked_kinds, open_scores, read_scores
 from roadworthy.execution.shared_rows import shared_rows
+from roadworthy.execution.simulated_confidence import cbpe_of, check_confidence
 from roadworthy.monitor import Bundle, Windows
 from roadworthy.monitor.before_release import tolerated
-from roadworthy.registry import did_you_mean
 from roadworthy.spec.simulation import DetectorSpec, Simulation
-from roadworthy.statistics.ranking import auc
 
 Place = tuple[str | int, ...]
-BEYOND = 3.0
-"""Standard errors beyond which it is no chance that wrong answers are the more confident ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +145,7 @@ def _of_table(spec: Simulation) -> Source:
     except ValueError as error:
         raise spec.error(("calibration", "without"), str(error)) from error
     if "cbpe" in spec.estimators:
-        _check_confidence(spec, learned)
+        check_confidence(spec, learned)
     if apart:
         notes = (*notes, *_met_before(spec, pool, learned.taken(kept)))
     else:
@@ -166,7 +162,7 @@ def _of_table(spec: Simulation) -> Source:
     except ValueError as error:
         raise spec.error(("calibration",), str(error)) from error
     teller = _teller(spec, calibration)
-    cbpe = _cbpe(spec, learned) if "cbpe" in spec.estimators else None
+    cbpe = cbpe_of(spec, learned) if "cbpe" in spec.estimators else None
     notes = (*notes, *_chosen(spec, teller), *_allowed_for(spec, calibration))
     return _drawing(spec, teller, pool, cbpe=cbpe, bundle=_compiled(spec, teller), notes=notes)
 
@@ -321,49 +317,6 @@ def _check_kinds(spec: Simulation, pool: Pool) -> None:
         pool.of(spec.stream.kinds or ())
     except ValueError as error:
         raise spec.error(("stream", "kinds"), str(error)) from error
-
-
-def _check_confidence(spec: Simulation, rows: Pool) -> None:
-    """The table has the score that cbpe reads, be it named in the file or not."""
-    name = spec.confidence_from
-    if name in rows.columns:
-        return
-    there = f"the table has no score {name!r}{did_you_mean(name, rows.columns)}; it has {', '.join(rows.columns)}"
-    some = next(iter(rows.columns))
-    if "confidence_from" in spec.model_fields_set:
-        raise spec.error(("confidence_from",), f"cbpe reads the classifier's confidence from this score, and {there}")
-    raise spec.error(
-        ("estimators", spec.estimators.index("cbpe")),
-        f"cbpe reads the classifier's confidence from a score, {name} where confidence_from names no other, and {there}. Name "
-        f"the score that falls with confidence, as in confidence_from: {some}, or leave cbpe out",
-    )
-
-
-def _rises_when_wrong(confidence: np.ndarray, correct: np.ndarray) -> bool:
-    """Whether wrong answers are the more confident ones, by more than chance would have it."""
-    right = int(correct.sum())
-    wrong = len(correct) - right
-    if not right or not wrong:
-        return False
-    by_chance = math.sqrt((right + wrong + 1) / (12.0 * right * wrong))
-    return auc(confidence, correct) < 0.5 - BEYOND * by_chance
-
-
-def _cbpe(spec: Simulation, rows: Pool) -> Cbpe:
-    """Fitted, as its authors do, on clean rows alone."""
-    confidence = 1.0 - rows.columns[spec.confidence_from]
-    some = rows.of((CLEAN,)) & np.isfinite(confidence)
-    if _rises_when_wrong(confidence[some], rows.correct[some]):
-        name = spec.confidence_from
-        raise spec.error(
-            ("confidence_from",),
-            f"cbpe reads confidence from a score that falls with it, and clean rows are right more often where {name} is high: add "
-            f"a column of 1 - {name} and name that, or another score",
-        )
-    try:
-        return Cbpe.fit(confidence[some], rows.correct[some])
-    except ValueError as error:
-        raise spec.error(("confidence_from",), f"cbpe learns from clean rows that have this score: {error}") from error
 
 
 def _met_before(spec: Simulation, pool: Pool, learned: Pool) -> tuple[str, ...]:
