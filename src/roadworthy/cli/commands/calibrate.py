@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from roadworthy.cli.learnt import KindLearnt
     from roadworthy.data.score_tables import ScoreTable
     from roadworthy.monitor.bundle import Bundle
-    from roadworthy.monitor.windows import Windows
 
 
 LONGEST = 100_000
@@ -112,6 +111,7 @@ def calibrate(
     from roadworthy.cli.learnt import chosen_tree, costs_unsaid, learnt
     from roadworthy.cli.options import refuse_no_folder, refuse_own_input, refuse_unlike_a_count
     from roadworthy.cli.other_way_round import costs_reversed, outcomes_reversed
+    from roadworthy.cli.windows_asked import prior_asked, windows_asked
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import read_scores
     from roadworthy.monitor.alarms import alarms_per_day
@@ -133,7 +133,7 @@ def calibrate(
         refuse_unlike_a_count("--events-per-day", events_per_day)
     if group_events is not None and group_events < 1:
         raise DataError(f"--group-events: of one group 1 event or more come in a row, found {group_events}")
-    windows, before_events = _windows(window, half_life, adaptive=adaptive), _prior(prior, prior_events)
+    windows, before_events = windows_asked(window, half_life, adaptive=adaptive), prior_asked(prior, prior_events)
     _refuse_bundle(scores)
     # A folder such as `.` has no name to change: it is refused when it is read.
     target = out or scores.parent / f"{stem(scores)}.bundle.json"
@@ -210,34 +210,6 @@ def calibrate(
         showing.print_json(_content(made))
     else:
         _print(made, showing.console())
-
-
-def _windows(window: int, half_life: float | None, *, adaptive: bool) -> Windows:
-    """The alarm's window, one ten times as long to compare with the forecast, and what else is asked for."""
-    from roadworthy.data.samples import DataError
-    from roadworthy.monitor.windows import Windows
-
-    try:
-        return Windows((window, 10 * window), half_life, adaptive)
-    except ValueError as error:
-        raise DataError(f"--half-life: {error}") from error
-
-
-def _prior(rate: float | None, events: float | None) -> tuple[float, float]:
-    """What is believed before a window is full; of a rate that nobody gives, nobody can say how much it is worth."""
-    from roadworthy.data.samples import DataError
-    from roadworthy.monitor.beforehand import JEFFREYS, WORTH, Beforehand
-
-    if rate is None:
-        if events is not None:
-            raise DataError(
-                "--prior-events says how many events --prior is worth: add --prior 0.05, the rate you expect"
-            )
-        return JEFFREYS
-    try:
-        return Beforehand(rate, WORTH if events is None else events).pseudo_events
-    except ValueError as error:
-        raise DataError(f"--prior: {error}") from error
 
 
 def _refuse_bundle(scores: Path) -> None:
