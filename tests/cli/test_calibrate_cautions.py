@@ -162,7 +162,7 @@ def test_few_rows_that_are_missed_call_for_more_rows(cli, tmp_path):
     )
     assert "lengthen the window" not in note
     bundle = Bundle.load(tmp_path / "a.bundle.json")
-    assert bundle.alarm is not None and bundle.alarm.notes == (note,), "every face says it in the same words"
+    assert bundle.alarm is not None and note in bundle.alarm.notes, "every face says it in the same words"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_scores_of_a_handful_of_shifted_rows_are_said_to_be_too_few_and_not_to_t
     words = " ".join(cli("calibrate", table, "--tolerable", "0.3").out.split())
     assert "warning: rows are too few to say whether the scores tell shift from none (told from clean 1.00" in words
     assert "no alarm will ring by them; add rows of fog" in words and "do not tell" not in words
-    assert "it will not ring: too few rows say whether they tell shift from none" in words
+    assert "By this table it will not ring: shift is not told from none" in words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-OUTSIDE = "outside [FPR, TPR]: calibration mismatch"
+from roadworthy.analysis.risk.rates.answer import OUTSIDE
+
 DETECTOR = """stream:
   detector: {tpr: 0.8, tnr: 0.8}
   shift: {constant: 0.0}

@@ -18,6 +18,7 @@ clean rows and among those of the kind, with and without an alarm, as far as the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,7 @@ from roadworthy.analysis.risk.sums import TINY
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.nodes import Tree
     from roadworthy.analysis.risk.transfer import Estimator
 
 Floats = NDArray[np.float64]
@@ -34,14 +36,19 @@ Floats = NDArray[np.float64]
 
 def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
     """What an event costs of a stream in which such a share is of a kind, kind by kind."""
-    from roadworthy.analysis.risk.tree import expectation
-
     clean, *shifted = _shares(estimator.calibration)
     found = {}
     for kind, rows in zip(estimator.calibration.kinds[1:], shifted, strict=True):
-        given = _given(estimator, _live(clean, rows, rate))
-        found[kind] = float(np.asarray(expectation(estimator.tree, given)).ravel()[0])
+        found[kind] = cost_at(estimator.tree, _given(estimator, _live(clean, rows, rate)))
     return found
+
+
+def cost_at(tree: Tree, parameters: Mapping[str, float]) -> float:
+    """What an event costs; a rate of shift that leaves no room for other events at its node takes theirs in proportion."""
+    from roadworthy.analysis.risk.tree import expectation
+
+    found = expectation(tree, {name: np.array([value]) for name, value in parameters.items()})
+    return float(np.asarray(found).ravel()[0])
 
 
 def parameters_at(estimator: Estimator, rate: float, *, added: float = 0.0) -> dict[str, float]:

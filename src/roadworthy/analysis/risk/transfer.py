@@ -35,7 +35,7 @@ from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates, Odds
-from roadworthy.analysis.risk.kind_costs import cells_at, cells_of_kinds, parameters_at
+from roadworthy.analysis.risk.kind_costs import cells_at, cells_of_kinds, cost_at, parameters_at
 from roadworthy.analysis.risk.likely_worlds import MOST, PRIOR, LikelyWorlds, Rates
 from roadworthy.analysis.risk.live import live
 from roadworthy.analysis.risk.mean_parameters import mean_parameters
@@ -226,7 +226,7 @@ class Estimator:
         if not 0.0 <= rate <= 1.0:
             raise ValueError(f"a rate of shift lies between 0 and 1, found {rate}")
         check_confidence(confidence)
-        risk = float(np.asarray(expectation(self.tree, self.parameters_at(rate))))
+        risk = cost_at(self.tree, self.parameters_at(rate))
         half = 50.0 * (1.0 - confidence)
         low, high = np.percentile(self._costs_of_draws(rate), [half, 100.0 - half])
         return risk, min(float(low), risk), max(float(high), risk)
