@@ -112,3 +112,29 @@ def test_scores_that_stand_aside_raise_alarms_and_teach_nothing():
 def test_alarms_of_a_score_that_is_not_read_are_refused():
     with pytest.raises(ValueError, match="alarms of energy are counted"):
         learned(Deployed("energy", 1.0), np.random.default_rng(6))
+
+
+@pytest.mark.parametrize("alarms", [Deployed("dark", 1.645), Deployed("unsure", 1.0)], ids=["dark", "unsure"])
+def test_a_kind_that_looks_like_none_is_told_by_how_sure_its_answers_are_whatever_raises_alarms(alarms):
+    """An event with an alarm is not surer than one without: the bins of being right stand twice, each time in their order."""
+    rng = np.random.default_rng(0)
+
+    def night(n: int, sure: float, harder: float) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        s = rng.normal(sure, 1.0, n)
+        return {"unsure": -s, "dark": rng.normal(3.0, 1.0, n)}, rng.random(n) < 1.0 / (1.0 + np.exp(harder - 4.0 * s))
+
+    def clean(n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        s = rng.normal(size=n)
+        return {"unsure": -s, "dark": rng.normal(size=n)}, rng.random(n) < 1.0 / (1.0 + np.exp(-3.0 - 4.0 * s))
+
+    (day, day_right), (dark, dark_right) = clean(3000), night(3000, 0.0, 3.0)
+    columns = {name: np.concatenate([day[name], dark[name]]) for name in day}
+    kind, right = np.repeat(["clean", "night"], 3000), np.concatenate([day_right, dark_right])
+    for sure in (-2.5, 1.5):
+        scores, answers = night(1000, sure, -3.0)
+        found = []
+        for deployed in (None, alarms):
+            calibration = calibrate(columns, kind, right, deployed=deployed)
+            counts = np.bincount(calibration.place(scores), minlength=calibration.cells)
+            found.append(Estimator(calibration, detector_tree(POLYP_COSTS)).estimate(counts).accuracy[0])
+        assert found == pytest.approx([answers.mean()] * 2, abs=0.1)

@@ -44,7 +44,7 @@ from roadworthy.analysis.risk.rates.answer import (
 )
 from roadworthy.analysis.risk.rates.batch_verdicts import BatchVerdict
 from roadworthy.analysis.risk.rates.batches import by_batches
-from roadworthy.analysis.risk.rates.bayes import beta_nodes
+from roadworthy.analysis.risk.rates.bayes import beta_nodes, by_bayes
 from roadworthy.analysis.risk.rates.calibrated import SPREAD
 from roadworthy.analysis.risk.rates.cells_of_rate import densest, prior_mass
 from roadworthy.analysis.risk.rates.mixed_batches import by_mixed_batches
@@ -698,3 +698,12 @@ def test_on_the_published_scores_bins_tell_more_than_verdicts(unseen, rogan_glad
     assert found["rogan_gladen"][0] == pytest.approx(rogan_gladens, abs=0.01)
     assert found["posterior"][0] <= at_most < found["rogan_gladen"][0]
     assert found["posterior"][1] >= covers
+
+
+def test_bayes_has_a_table_for_windows_in_which_events_lack_a_score() -> None:
+    calibrated = Calibrated.from_table({"clean": [180, 20], "fog": [30, 170]})
+    windows = np.array([[60.0, 40.0], [58.0, 40.0], [60.0, 40.0]])
+    found = by_bayes(windows, calibrated)
+    for i, (cleared, alarmed) in enumerate(windows.tolist()):
+        alone = BayesTable.build(int(cleared + alarmed), calibrated).rate(int(alarmed))
+        assert (found.value[i], found.low[i], found.high[i]) == (alone.value, alone.low, alone.high)

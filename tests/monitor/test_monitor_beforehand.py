@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roadworthy.analysis.risk.tree import expectation
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 from roadworthy.monitor.beforehand import Beforehand
+from roadworthy.monitor.tree_parameters import tree_parameters
 
 EXPECTED = Beforehand(0.05, 20.0)
 
@@ -56,6 +58,14 @@ def test_after_a_change_nothing_is_believed_from_before(believing, scores_at):
     assert told(believing, scores, "adaptive").rate == told(plain, scores, "adaptive").rate
 
 
+def test_the_event_tree_costs_what_a_window_does_while_it_fills(believing, scores_at):
+    monitor = Monitor(believing)
+    monitor.update(Events(None, None, columns={"energy": scores_at(20, 0.0)}))
+    for window in ("50", "200", "decay", "adaptive"):
+        found = expectation(believing.tree, tree_parameters(monitor, window))
+        assert found == pytest.approx(monitor.risk(window).risk, rel=1e-6), window
+
+
 def test_the_state_says_what_was_believed(believing, scores_at):
     assert told(believing, scores_at(5, 0.0)).notes[0] == (
         "5 of 200 events so far: the fewer, the more the figures are a guess from before (5% shifted, worth 20 events)"
@@ -66,6 +76,7 @@ def test_the_state_says_what_was_believed(believing, scores_at):
         .startswith("40 events so far, 50% of a full window by weight: the fewer")
     )
     assert not any("so far" in note for note in told(believing, scores_at(400, 0.0), "decay").notes)
+    assert told(believing, scores_at(40, 0.0), "adaptive").notes[0].startswith("40 events so far: the fewer")
 
 
 def test_a_bundle_keeps_what_is_believed_and_is_another_by_it(believing, tmp_path):

@@ -5,9 +5,7 @@ The same sum over the event tree as that of the report (`roadworthy.analysis.ris
 
 from __future__ import annotations
 
-import numpy as np
-
-from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
+from roadworthy.analysis.risk.alarmed_cells import alarms_of_rows
 from roadworthy.analysis.risk.assessed import Rows, assess_risk
 from roadworthy.analysis.risk.cells import Calibration
 from roadworthy.analysis.risk.rows import CLEAN
@@ -22,8 +20,7 @@ from roadworthy.monitor.risk_state import Forecast
 def forecast_of(plan: Plan, calibration: Calibration, counted: LabelledRows, tree: Tree) -> Forecast:
     """The cost to expect; ValueError where it cannot be told, with the report's reason."""
     each, rate = in_use(plan, set(calibration.kinds)), shifted_in_use(plan)
-    cells = calibration.place(counted.columns)
-    alarm = (cells >= 0) & alarmed_cells(calibration)[np.maximum(cells, 0)]
+    alarm = alarms_of_rows(calibration, counted.columns)
     groups = counted.units
 
     def rows(kind: str, probability: float) -> Rows:

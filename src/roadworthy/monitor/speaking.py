@@ -97,8 +97,8 @@ def _contradicted(audited: Audited | None, estimates: Estimates, i: int, cannot_
 
 def _own_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> list[str]:
     notes = []
-    if reading.wanted is not None and reading.filled < (1.0 if reading.half_life is None else NEARLY_FULL):
-        of = f" of {reading.wanted:,}" if reading.half_life is None else ""
+    if reading.filled < (1.0 if reading.half_life is None else NEARLY_FULL):
+        of = f" of {reading.wanted:,}" if reading.wanted is not None and reading.half_life is None else ""
         by_weight = f", {reading.filled:.0%} of a full window by weight" if reading.half_life is not None else ""
         believed = f" ({bundle.beforehand.in_words})" if bundle.beforehand else ""
         notes.append(

@@ -27,4 +27,4 @@ def tree_parameters(monitor: Monitor, window: int | str | None = None) -> dict[s
     bundle, shrink = monitor.bundle, 1.0 / monitor.autocorrelation_time
     chosen = bundle.watched if window is None else bundle.windows.checked(window)
     found = read(monitor.state.recent.cell, bundle.windows, chosen, monitor.scores.group, shrink=shrink)
-    return bundle.estimator.parameters(found.counts, shrink=shrink)
+    return bundle.estimator.parameters(found.counts, shrink=shrink, filled=found.filled)

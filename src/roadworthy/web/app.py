@@ -298,7 +298,7 @@ class App:
         window, width = self._window(request), request.whole("width", WIDE, WIDEST)
         if width < NARROWEST:
             raise Refused(f"width must be {NARROWEST} pixels or more, found {width}")
-        now = await self._keeper.ask(lambda counting: tree_now(counting.monitor, window, late=counting.late))
+        now = await self._keeper.ask(lambda counting: tree_now(counting.monitor, window, late=counting.uncounted))
         return 200, SVG, tree_picture(self._keeper.bundle, now, width=width).encode()
 
     async def _bundle(self, request: Request, receive: Receive) -> Answer:

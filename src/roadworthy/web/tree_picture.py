@@ -60,8 +60,15 @@ def _before_release(bundle: Bundle) -> dict[str, float]:
     return bundle.estimator.parameters_at(0.0 if bundle.forecast is None else bundle.forecast.rate)
 
 
+def _window(state: RiskState) -> str:
+    words = window_label(state.window, state.half_life)
+    return f"window of {words}" if state.window.isdigit() else words
+
+
 def _heading(bundle: Bundle, now: TreeNow) -> str:
     if now.instead is None:
-        return f"Now, window of {window_label(now.state.window)}"
+        # Labels that were given say something of the whole, not of every branch.
+        alone = ", by the scores alone" if now.state.audited is not None else ""
+        return f"Now, {_window(now.state)}{alone}"
     rate = 0.0 if bundle.forecast is None else bundle.forecast.rate
     return f"Cannot be told now; as calibrated, {rate:.0%} shifted: {now.instead}"

@@ -14,6 +14,7 @@ all supervisors, cut where it tells shifted rows from clean ones best: what a fa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +44,14 @@ def alarmed_cells(calibration: Calibration) -> NDArray[np.bool_]:
     if calibration.deployed is not None:
         return calibration.alarmed(cells)
     return np.asarray(calibration.shift_bin(cells) >= separation(calibration).cut)
+
+
+def alarms_of_rows(calibration: Calibration, columns: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+    """Which rows raise an alarm: by the deployed supervisor one without its score, too; by all combined, none without a place."""
+    if calibration.deployed is not None:
+        return calibration.deployed.raised(np.asarray(columns[calibration.deployed.name], dtype=np.float64))
+    cells = calibration.place(columns)
+    return np.asarray((cells >= 0) & alarmed_cells(calibration)[np.maximum(cells, 0)])
 
 
 def rows_by_alarm(calibration: Calibration) -> NDArray[np.float64]:

@@ -177,9 +177,9 @@ class Estimator:
         rate = self._rate(window, self._likely.of_rates(likelihood, window, factor))
         return rate, *self._points(*self._believed(window, likelihood, factor))
 
-    def parameters(self, counts: ArrayLike, *, shrink: float = 1.0) -> dict[str, float]:
-        """The tree's parameters in one window: with them it costs what `points` says."""
-        window = self._window(np.atleast_2d(np.asarray(counts, dtype=np.float64)))
+    def parameters(self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0) -> dict[str, float]:
+        """The tree's parameters in one window: with them it costs what `estimate` says."""
+        window = self._window(np.atleast_2d(np.asarray(counts, dtype=np.float64)), np.array([filled]))
         weights, known = self._believed(window, self._likely.log_likelihood(window), np.full(len(window.n), shrink))
         return mean_parameters(self.tree, self._given(known), self._reweighed(weights, self.draws.usual))
 

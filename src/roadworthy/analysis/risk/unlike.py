@@ -88,7 +88,9 @@ class Unlike:
         parts = _parts(table.sum(axis=(1, 3, 4)))
         first, second = (_shares(parts @ table.sum(axis=(1, other))) for other in (4, 3))
         evenly = (len(rows) - 1) ** 2 / (1.0 / rows[1:]).sum()
-        right, wrong = table[0].sum(axis=(1, 3))
+        # Where alarms are told apart, the bins of being right stand twice, each time from the least sure to the surest.
+        twice = table.shape[3] // calibration.right_clean.bins
+        right, wrong = table[0].sum(axis=(1, 3)).reshape(2, twice, -1).sum(axis=1)
         worth = float(calibration.worth[0])
         telling = area(right, wrong) - _by_chance(right.sum() * worth, wrong.sum() * worth)
         accuracy = float(right.sum() / max(right.sum() + wrong.sum(), 1.0))
@@ -99,7 +101,7 @@ class Unlike:
             float(rows[0]),
             np.append(rows[1:], evenly),
             accuracy,
-            above_threshold(right + wrong, accuracy),
+            np.tile(above_threshold(right + wrong, accuracy), twice),
             float(np.clip((telling - TELLING[0]) / (TELLING[1] - TELLING[0]), 0.0, 1.0)),
         )
 

@@ -89,7 +89,8 @@ def event_tree(
         body, height = [*_heading(heading, width), group(*body, transform=f"translate(0 {HEADING})")], height + HEADING
     dearest = max(found.leaves, key=lambda leaf: leaf.contribution)
     total = f"{numbers.value(found.expectation)} {tree.unit}"
-    description = (
+    description = f"{heading}. " if heading else ""
+    description += (
         f"{len(found.leaves)} outcomes; expected cost {total}. Most of it: {dearest.outcome} "
         f"({' > '.join(dearest.path)}), {numbers.value(dearest.contribution)}."
     )

@@ -250,7 +250,10 @@
       }
       const live = await ask(`/v1/live?after_event=${upto}`, replica == null ? HISTORY_MS : ANSWER_MS);
       replica ??= live.replica;
-      if (live.bundle !== bundle.id || live.replica !== replica) { bundle = replica = null; upto = -1; readings = []; return; } // another stream
+      if (live.bundle !== bundle.id || live.replica !== replica || live.total.accepted + live.total.unscored < upto) { // another stream, or one set back
+        bundle = replica = null; upto = -1; readings = []; failures = 0;
+        return;
+      }
       // Asked for by the number of their event: one whose clock is ahead is drawn there, and does not hold up the others.
       readings = readings.concat(live.history).slice(-KEPT);
       upto = live.history.reduce((most, r) => Math.max(most, r.event), upto);

@@ -91,12 +91,20 @@ class BayesTable:
 
 @register("estimators", "bayes", reads="verdicts", title="Bayes over verdicts")
 def by_bayes(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
-    """The posterior mean of the rate given alarms, over what TPR and FPR may be; windows of one size."""
+    """The posterior mean of the rate given alarms, over what TPR and FPR may be; a table for each size of window."""
     alarms, n = verdict_counts(counts)
-    size = int(n.max(initial=0.0))
-    if (n != size).any():
-        raise ValueError("bayes keeps a table for windows of one size; some events of these windows have no score")
-    return BayesTable.build(size, calibrated, confidence=confidence).rate(alarms.astype(np.int64))
+    # Of events that have no score a window holds fewer.
+    sizes = np.unique(n) if n.size else np.zeros(1)
+    some = [(n == size, BayesTable.build(int(size), calibrated, confidence=confidence)) for size in sizes.tolist()]
+    if len(some) == 1:
+        return some[0][1].rate(alarms.astype(np.int64))
+    ends, flags = np.empty((3, *n.shape)), dict[str, np.ndarray]()
+    for on, table in some:
+        found = table.rate(alarms[on].astype(np.int64))
+        ends[:, on] = found.value, found.low, found.high
+        for flag, where in found.flags.items():
+            flags.setdefault(flag, np.zeros(n.shape, dtype=bool))[on] = where
+    return answered(ends, confidence, some[0][1].method, flags)
 
 
 def beta_nodes(a: float, b: float, nodes: int) -> tuple[Floats, Floats]:
