@@ -194,7 +194,9 @@ def _both_bounds(e: Evidence, confidence: float) -> Interval:
 
 
 def _settle(claim: Claim, e: Evidence, places: int) -> int | None:
-    """Towards met at the claim's confidence; towards breached at the corrected one."""
+    """Towards met at the claim's confidence; towards breached at the corrected one. None where no number of cases would."""
+    if not e.by_cases:
+        return None
     confidence = simultaneous(claim.confidence, places) if _beyond(claim, e.value) else claim.confidence
     if e.proportion:
         return cases_to_settle(
@@ -245,7 +247,7 @@ def _why(claim: Claim, status: Status, decided: Member, places: int) -> str:
     settle = (
         f"about {decided.cases_to_settle:,} cases would settle it"
         if decided.cases_to_settle
-        else "it lies at the limit, or too little varies to say how many cases would settle it"
+        else "it lies at the limit, too little varies to say how many cases would settle it, or what was given is in doubt"
     )
     end = "lower" if at_least else "upper"
     return f"{value}{at}, but its {end} bound {bound} does not keep {side} {claim.limit:g}: {settle}"

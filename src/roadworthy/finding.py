@@ -54,6 +54,8 @@ class Evidence:
     effective_n: float | None = None
     groups: int | None = None
     proportion: bool = True
+    by_cases: bool = True
+    """Whether more cases would narrow it as far as one likes: not where numbers that somebody gave are in doubt, too."""
     reason: str = ""
     """Why nothing can be said here (a slice that is too small), else empty."""
 

@@ -152,6 +152,19 @@ def test_where_nobody_says_whose_alarms_call_a_person_that_is_said(cli, scores):
     assert not any("alarms call" in note for note in json.loads(cli("calibrate", scores, "--json").out)["notes"])
 
 
+@pytest.mark.parametrize("threshold", ["-99", "99"])
+def test_an_alarm_that_tells_nothing_is_doubted_since_it_may_be_the_other_way_round(cli, scores, threshold):
+    said = json.loads(
+        cli("calibrate", scores, *FAIL_SAFE, "--detector", "energy", "--threshold", threshold, "--json").out
+    )
+    share = "100.0%" if threshold == "-99" else "0.0%"
+    assert any(
+        f"raises an alarm on {share} of the clean rows and on {share} of the shifted" in w for w in said["warnings"]
+    )
+    fine = json.loads(cli("calibrate", scores, *FAIL_SAFE, "--detector", "energy", "--threshold", "2", "--json").out)
+    assert not any("raises an alarm on" in w for w in fine["warnings"])
+
+
 def test_a_column_of_verdicts_needs_no_threshold(cli, tmp_path):
     rng = np.random.default_rng(1)
     rows = [

@@ -96,7 +96,7 @@ def test_calibrate_says_what_is_read_besides_and_carries_the_prior_in_the_bundle
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (["--half-life", "0.5"], "--half-life: a half-life is a number of events, at least 1, found 0.5"),
+        (["--half-life", "0.5"], "--half-life: a half-life is a number of events, from 1 to 100,000, found 0.5"),
         (["--prior", "0"], "--prior: a rate of shift that is expected lies above 0 and below 1"),
         (["--prior", "0.1", "--prior-events", "-3"], "worth a number of events above 0, found 0.1 and -3"),
         (["--prior-events", "20"], "--prior-events says how many events --prior is worth: add --prior 0.05"),

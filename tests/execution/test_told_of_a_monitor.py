@@ -99,7 +99,8 @@ def test_the_bundle_has_the_name_and_version_of_its_subject_beside_the_fingerpri
 
 def test_one_kind_of_shift_is_told_first_and_that_nothing_could_be_tried(user: Path) -> None:
     view = RunView.open(run(user).folder)
-    first = view.run["notes"][0]
+    nothing, first, *_ = view.run["notes"]
+    assert nothing.startswith("monitor: the scores do not tell shift from none")
     assert first.startswith("monitor: noise is the only kind of shift") and "a guess" in first
     assert first.endswith("; add circumstances of other kinds"), "who calibrates from a table adds rows"
     assert f"note: {first}" in printed(view)

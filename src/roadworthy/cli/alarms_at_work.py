@@ -45,6 +45,20 @@ def alarms_at_work(table: ScoreTable, tree: Tree, detector: str | None, threshol
     return Deployed(detector, threshold)
 
 
+def looks_reversed(table: ScoreTable, deployed: Deployed | None) -> str | None:
+    """That alarms are raised on clean rows as often as on shifted ones, or on none, or on all: rather a slip than a fail-safe."""
+    if deployed is None or table.kind is None:
+        return None
+    raised, clean = deployed.raised(table.columns[deployed.name]), table.kind == "clean"
+    by_clean, by_shifted = float(raised[clean].mean()), float(raised[~clean].mean())
+    if by_clean < by_shifted:
+        return None
+    return (
+        f"{deployed} raises an alarm on {by_clean:.1%} of the clean rows and on {by_shifted:.1%} of the shifted ones: an alarm is "
+        "a score above the threshold; where yours is one below, negate the column and the threshold"
+    )
+
+
 def whose(tree: Tree, deployed: Deployed | None) -> list[str]:
     """Whose alarms call a person, where a cost depends on one."""
     from roadworthy.analysis.risk.alarmed_cells import NOBODY_SAID_WHOSE, alarms_in_words

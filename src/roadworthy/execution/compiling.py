@@ -29,7 +29,7 @@ from roadworthy.execution.supervising import AtWork
 from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
 from roadworthy.monitor.beforehand import JEFFREYS, Beforehand
 from roadworthy.monitor.bundle import Bundle, BundleError
-from roadworthy.monitor.calibration_warnings import one_kind
+from roadworthy.monitor.calibration_warnings import one_kind, warnings_of
 from roadworthy.monitor.risk_state import Forecast
 from roadworthy.monitor.windows import Windows
 from roadworthy.spec.risk import CountedSpec, MonitorSpec
@@ -199,8 +199,10 @@ def _constants(plan: Plan) -> dict[str, float | tuple[float, float]]:
 
 def _warnings(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     """What makes the alarm, or any figure of the monitor, say little."""
-    alone = one_kind(bundle.calibration, add="circumstances")
-    return [*_out_of_place(plan, bundle, tree), *([] if alone is None else [alone])]
+    calibration = bundle.calibration
+    alone, in_a_table = one_kind(calibration, add="circumstances"), one_kind(calibration)
+    found = warnings_of(calibration, bundle.estimator.separation, bundle.coverage)
+    return [*_out_of_place(plan, bundle, tree), *(alone if said == in_a_table and alone else said for said in found)]
 
 
 def _out_of_place(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:

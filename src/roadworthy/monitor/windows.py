@@ -25,6 +25,8 @@ import numpy as np
 from roadworthy.monitor.cell_scores import GROUPS, Ints
 from roadworthy.monitor.events import Cells, Floats
 
+LONGEST_FADING = 100_000
+"""The longest half-life: twenty times as many events are held."""
 FADED = 20.0
 """Half-lives after which an event is left out: it would weigh a millionth."""
 MOST_BUCKETS = 200
@@ -46,8 +48,10 @@ class Windows:
             or len(set(self.lengths)) < len(self.lengths)
         ):
             raise ValueError(f"windows are distinct numbers of events, at least 2 each, found {self.lengths}")
-        if self.half_life is not None and not (math.isfinite(self.half_life) and self.half_life >= 1):
-            raise ValueError(f"a half-life is a number of events, at least 1, found {self.half_life}")
+        if self.half_life is not None and not 1 <= self.half_life <= LONGEST_FADING:
+            raise ValueError(
+                f"a half-life is a number of events, from 1 to {LONGEST_FADING:,}, found {self.half_life:,g}"
+            )
 
     @property
     def longest(self) -> int:

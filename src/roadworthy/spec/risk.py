@@ -239,7 +239,7 @@ class MonitorSpec(_Strict):
         [100, 1000], description="Events that an estimate looks back on; a list for several side by side"
     )
     half_life: float | None = Field(
-        None, ge=1, description="A further window in which an event counts for half after so many others"
+        None, ge=1, le=100_000, description="A further window in which an event counts for half after so many others"
     )
     adaptive: bool = Field(False, description="A further window of all events since the stream last changed")
     prior: PriorSpec | None = Field(None, description="How much shift is expected before a window is full")

@@ -94,6 +94,11 @@ class AssessedRisk:
         return float(expectation(self.tree, self.values))
 
     @property
+    def doubted(self) -> list[str]:
+        """Constants of the tree that were counted elsewhere, and are in doubt however many cases there are."""
+        return [name for name in self.tree.parameters if isinstance(self.constants.get(name), Beta)]
+
+    @property
     def n(self) -> int:
         """Cases under it."""
         return sum(len(k.wrong) for k in self.kinds)
@@ -123,7 +128,15 @@ class AssessedRisk:
         """For a claim."""
         size = self.n / self.design_effect
         return Evidence(
-            QUANTITY, About(), self.value, self.n, "lower", self.interval, effective_n=size, proportion=False
+            QUANTITY,
+            About(),
+            self.value,
+            self.n,
+            "lower",
+            self.interval,
+            effective_n=size,
+            proportion=False,
+            by_cases=not self.doubted,
         )
 
     def finding(self, confidence: float) -> Finding:

@@ -106,7 +106,7 @@ def calibrate(
     """
     from roadworthy.analysis.risk.prototypes import constants_told
     from roadworthy.analysis.risk.tolerating import nobody_said, refuse_out_of_reach
-    from roadworthy.cli.alarms_at_work import alarms_at_work, whose
+    from roadworthy.cli.alarms_at_work import alarms_at_work, looks_reversed, whose
     from roadworthy.cli.cautions import notes_of, refuse_unreachable, warnings_of
     from roadworthy.cli.learnt import chosen_tree, costs_unsaid, learnt
     from roadworthy.cli.options import refuse_no_folder, refuse_own_input, refuse_unlike_a_count
@@ -165,7 +165,8 @@ def calibrate(
             limit = tolerated(calibration, tree_used, constants) if tolerable is None else tolerable
             chosen = whose(tree_used, alarms)
             chosen += [nobody_said(limit, tree_used.unit)] if tolerable is None else []
-            swapped = [said for said in (outcomes_reversed(table), costs_reversed(tree_used)) if said]
+            reversed_ones = outcomes_reversed(table), costs_reversed(tree_used), looks_reversed(table, alarms)
+            swapped = [said for said in reversed_ones if said]
             progress.stage("leaving out one kind after the other", 0)
             coverage = left_out(rows)
             patience = f", which takes minutes for a window of {window:,}" if window >= LONG else ""
