@@ -16,7 +16,11 @@ import pytest
 from monitored import serving, until
 
 from roadworthy.subject.adapters.inference_protocol import Server, encode
-from roadworthy.web.sidecar import Sidecar
+from roadworthy.web.keeper import Busy
+from roadworthy.web.ledger import Unwritable
+from roadworthy.web.sidecar import Passed, Sidecar
+
+ONE_SCORE = {"name": "distance", "datatype": "FP64", "shape": [1, 1], "data": [0.5]}
 
 
 class Model(BaseHTTPRequestHandler):
@@ -200,6 +204,26 @@ def test_where_most_answers_are_not_counted_nobody_can_tell_until_they_are_again
         assert not service.get("/v1/live")["mostly_refused"]
         told = [alarm for alarm in service.get("/v1/alarms")["alarms"] if alarm.get("late")]
         assert [alarm["kind"] for alarm in told] == ["cannot tell", "can tell"] and said in told[0]["reason"]
+
+
+def test_answers_that_cannot_be_written_make_no_trouble_that_outlasts_the_states_own():
+    scored = Passed(200, [], json.dumps({"outputs": [ONE_SCORE]}).encode())
+    told: list[str] = []
+
+    def answered(error: Exception | None, number: int) -> None:
+        async def feed(ids, columns):
+            if error is not None:
+                raise error
+
+        for _ in range(number):
+            asyncio.run(sidecar._feed(scored, "/v2/models/m", feed, lambda size: None))
+
+    sidecar = Sidecar("http://127.0.0.1:1", {"knn": "distance"}, told=told.append)
+    answered(None, 10)
+    answered(Unwritable("the state cannot be written now"), 60)
+    assert sidecar.lost == 60 and told == [] and not sidecar.trouble
+    answered(Busy("too many events wait"), 30)
+    assert "30 of the last 40 answers" in sidecar.trouble, "of which nothing else tells"
 
 
 def test_ids_that_are_said_to_differ_name_the_events_and_the_token_stays_here(bundle_path, tmp_path):

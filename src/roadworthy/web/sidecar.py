@@ -34,6 +34,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from roadworthy.store import StoreError
 from roadworthy.subject.adapters.inference_protocol import HEADER_LENGTH, MalformedAnswer, decode
 from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
@@ -173,19 +174,18 @@ class Sidecar:
             await feed([f"{name}/{row}" for row in range(rows)], found.columns)
         except MalformedAnswer as error:
             self.unread += 1
-            self._skip(model, f"an answer of the server of models was not counted: {error}", str(error))
+            self._remark(f"an answer of the server of models was not counted: {error}")
+            self._judge(model, str(error))
         except Exception as error:
             self.lost += 1
-            why = f"its events were not written ({error})"
-            self._skip(model, f"the events of an answer of the server of models were not written: {error}", why)
+            self._remark(f"the events of an answer of the server of models were not written: {error}")
+            # That the state cannot be written says nothing about answers, and is said elsewhere as long as it lasts.
+            if not isinstance(error, StoreError):
+                self._judge(model, f"its events were not written ({error})")
         else:
             if found.lacking:
                 self._remark(f"an answer of the server of models lacks scores: {'; '.join(found.lacking)}")
             self._judge(model, "")
-
-    def _skip(self, model: str, remark: str, why: str) -> None:
-        self._remark(remark)
-        self._judge(model, why)
 
     def _judge(self, model: str, why: str) -> None:
         """An answer was counted, or was not and why; tell whether most are."""
