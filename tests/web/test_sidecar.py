@@ -226,6 +226,40 @@ def test_answers_that_cannot_be_written_make_no_trouble_that_outlasts_the_states
     assert "30 of the last 40 answers" in sidecar.trouble, "of which nothing else tells"
 
 
+def test_a_restart_forgets_skipped_answers_only_once_enough_others_have_come(bundle_path, tmp_path):
+    options = ("--score", "knn=distance", "--proxy")
+
+    def answered(number: int, fault: str) -> None:
+        handler.fault = fault
+        for _ in range(number):
+            assert service.ask("POST", "/v2/models/m/infer", request(10)).status == 200
+
+    def gauges() -> list[str]:
+        lines = service.ask("GET", "/metrics").body.decode().splitlines()
+        return [line for line in lines if line.startswith(("roadworthy_mostly_late", "roadworthy_sidecar_mostly"))]
+
+    def told() -> list[dict]:
+        return [alarm for alarm in service.get("/v1/alarms")["alarms"] if alarm.get("late")]
+
+    skipped = ["roadworthy_mostly_late 0", "roadworthy_sidecar_mostly_skipped 1"]
+    with models() as (address, handler):
+        with serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
+            answered(10, "")
+            answered(30, "none")
+            until(lambda: gauges() == skipped)
+            (before,) = told()
+            service.kill()
+        with serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
+            assert gauges() == skipped and service.ask("GET", "/health").json["status"] == before["reason"]
+            answered(19, "")
+            until(lambda: service.counted() == 290)
+            assert gauges() == skipped, "rows say nothing of answers, and nineteen of these are too few"
+            answered(1, "")
+            until(lambda: gauges() == ["roadworthy_mostly_late 0", "roadworthy_sidecar_mostly_skipped 0"])
+            until(lambda: service.ask("GET", "/health").status == 200)
+            assert [alarm["kind"] for alarm in told()] == ["cannot tell", "can tell"]
+
+
 def test_ids_that_are_said_to_differ_name_the_events_and_the_token_stays_here(bundle_path, tmp_path):
     with models() as (address, handler):
         options = ("--proxy", address, "--score", "knn=distance", "--ids-unique", "--token", "a-secret")

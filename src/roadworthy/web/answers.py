@@ -40,10 +40,15 @@ class Answers:
         self._skipped.append(bool(why))
 
     @property
+    def known(self) -> bool:
+        """Whether enough has come to say what most of them are."""
+        return len(self._skipped) >= LEAST
+
+    @property
     def trouble(self) -> str:
         """Why nobody can tell, as the end of a sentence; empty where one can."""
         skipped, judged = sum(self._skipped), len(self._skipped)
-        if judged < LEAST or skipped <= 0.5 * judged:
+        if not self.known or skipped <= 0.5 * judged:
             return ""
         return (
             f"{skipped:,} of the last {judged:,} answers of the server of models were not counted and are not in these figures; "

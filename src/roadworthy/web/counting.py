@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from roadworthy.monitor import Alarm, Bundle, Monitor, Question, Taken
+from roadworthy.monitor import Bundle, Monitor, Question, Taken
 from roadworthy.monitor.events import mark
 from roadworthy.store import StoreError
 from roadworthy.web import views
@@ -29,6 +29,7 @@ from roadworthy.web.ledger import EVENTS, LABELS, LOOK, QUESTIONS, Full, Ledger
 from roadworthy.web.left_out import with_reasons
 from roadworthy.web.readings import Curve, stride_of
 from roadworthy.web.replaying import check_events, check_labels, last_clock, remember_questions, restored
+from roadworthy.web.uncounted import last_told, uncounted_alarm
 
 SNAPSHOT_BYTES = 32 << 20
 """The log grows by this much (a million events), or by twice the snapshot, before the next one: a restart replays for seconds."""
@@ -37,8 +38,6 @@ LIVE_S = 0.5
 """How old the windows may be that a live page shows: several pages then cost what one does."""
 LOOK_S = 0.25
 """How often the service looks at labels at most, while they come; whoever reads what they say has it look before."""
-LATE = "late"
-"""Marks alarms about what was not counted (late, ahead, or in answers nobody could read): of the service, not of the monitor."""
 _LOG = logging.getLogger("roadworthy.monitor")
 
 Outcome = Taken | Labelled | Exception
@@ -75,18 +74,19 @@ class Counting:
         snapshot_bytes: int = SNAPSHOT_BYTES,
         clock: Clock | None = None,
         look_s: float = 0.0,
+        answers: bool = False,
     ) -> None:
         self.bundle, self.ledger = bundle, ledger
         self.clock = clock or Clock()
         """Stamps events without a time; all events are held against it, and never against each other: each could be ahead of
         the one before, and together they would make everyone else late."""
-        told = [alarm for alarm in ledger.alarms() if alarm.get(LATE)][-1:]
-        self._uncounted_told = [alarm["kind"] for alarm in told] == ["cannot tell"]
-        self.late = told[0]["reason"] if self._uncounted_told else ""
-        """Why figures cannot be relied on, where most events were lately refused as late or as ahead; any thread may read it.
-        What was said before a restart holds until enough has come to say otherwise."""
-        self.skipped = ""
-        """The same, where most answers of a server of models were lately not counted."""
+        self.late, self.skipped = last_told(ledger.alarms())
+        """Why figures cannot be relied on, where most events were lately refused as late or as ahead, and where most answers of
+        a server of models were not counted; any thread may read them. What was said before a restart holds until enough has
+        come to say otherwise."""
+        self._answers = answers
+        """Whether there is such a server; where there is none any more, events say when its answers no longer matter."""
+        self._uncounted_told = bool(self.uncounted)
         self.totals: Counter[str] = Counter()
         self._lately = Lately()
         self._alarmed, self._snapshot_bytes = alarmed, snapshot_bytes
@@ -173,6 +173,7 @@ class Counting:
             self._lately.add(taken)
         if self._lately.known:
             self.late = self._lately.trouble(state.newest, now)
+            self.skipped = self.skipped if self._answers else ""
         self._notice_alarms()
         self._notice_uncounted(now)
         return [found[i] for i in range(len(posts))]
@@ -287,15 +288,13 @@ class Counting:
 
     def _notice_uncounted(self, now: float) -> None:
         """Say that most of what comes is not counted, or is again: no look of the monitor sees what is not counted."""
-        reason, state = self.uncounted, self.monitor.state
+        reason = self.uncounted
         if bool(reason) == self._uncounted_told:
             return
-        alarm = Alarm(now, state.counted, "cannot tell" if reason else "can tell", math.nan, math.nan, reason=reason)
-        view = views.alarm_view(alarm, self.bundle, replica=self.ledger.replica)
-        view = {**view, "key": f"{view['key']}-late-{state.taken.total}", LATE: True}
+        alarm = uncounted_alarm(reason, self.monitor, now=now, replica=self.ledger.replica, skipped=not self.late)
         try:
-            self.totals[f"alarms {alarm.kind}"] += 1
-            self._alarmed(view)
+            self.totals[f"alarms {alarm['kind']}"] += 1
+            self._alarmed(alarm)
         except Exception as error:
             _LOG.error("an alarm was not told", exc_info=error)
         self._uncounted_told = bool(reason)

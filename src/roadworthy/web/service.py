@@ -92,8 +92,11 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
         if webhook is not None:
             webhook.send(alarm)
 
-    snapshot_bytes = settings.snapshot_bytes
-    keeper = Keeper(Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=snapshot_bytes, look_s=LOOK_S))
+    answers, snapshot_bytes = sidecar is not None, settings.snapshot_bytes
+    counting = Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=snapshot_bytes, look_s=LOOK_S, answers=answers)
+    keeper = Keeper(counting)
+    if sidecar is not None:
+        sidecar.trouble = counting.skipped
 
     def delivered(alarm: Mapping[str, Any]) -> None:
         with contextlib.suppress(

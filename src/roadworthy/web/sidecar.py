@@ -111,8 +111,8 @@ class Sidecar:
     """Answers whose scores could not be written."""
     told: Callable[[str], object] = lambda reason: None
     """Hears why most answers are lately not counted, whenever that changes; empty where they are."""
-    trouble: str = field(default="", init=False)
-    """What was told last."""
+    trouble: str = ""
+    """What was told last; what was told before a restart holds until enough answers have come."""
     _idle: SimpleQueue[http.client.HTTPConnection] = field(default_factory=SimpleQueue, repr=False)
     _feeding: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
 
@@ -190,7 +190,7 @@ class Sidecar:
     def _judge(self, model: str, why: str) -> None:
         """An answer was counted, or was not and why; tell whether most are."""
         self._answers.add(model, why)
-        if (trouble := self._answers.trouble) != self.trouble:
+        if self._answers.known and (trouble := self._answers.trouble) != self.trouble:
             self.trouble = trouble
             self.told(trouble)
 
