@@ -29,7 +29,7 @@ from roadworthy.web.ledger import EVENTS, LABELS, LOOK, QUESTIONS, Full, Ledger
 from roadworthy.web.left_out import with_reasons
 from roadworthy.web.readings import Curve, stride_of
 from roadworthy.web.replaying import check_events, check_labels, last_clock, remember_questions, restored
-from roadworthy.web.uncounted import last_told, uncounted_alarm
+from roadworthy.web.uncounted import Untold, last_told, uncounted_alarm
 
 SNAPSHOT_BYTES = 32 << 20
 """The log grows by this much (a million events), or by twice the snapshot, before the next one: a restart replays for seconds."""
@@ -80,13 +80,14 @@ class Counting:
         self.clock = clock or Clock()
         """Stamps events without a time; all events are held against it, and never against each other: each could be ahead of
         the one before, and together they would make everyone else late."""
-        self.late, self.skipped = last_told(ledger.alarms())
+        self.late, self.skipped, told_after = last_told(ledger.alarms())
         """Why figures cannot be relied on, where most events were lately refused as late or as ahead, and where most answers of
         a server of models were not counted; any thread may read them. What was said before a restart holds until enough has
         come to say otherwise."""
         self._answers = answers
         """Whether there is such a server; where there is none any more, events say when its answers no longer matter."""
-        self._uncounted_told = bool(self.uncounted)
+        self._uncounted_told, self._untold = bool(self.uncounted), Untold()
+        self._untold.say(self.uncounted, after=told_after)
         self.totals: Counter[str] = Counter()
         self._lately = Lately()
         self._alarmed, self._snapshot_bytes = alarmed, snapshot_bytes
@@ -133,7 +134,7 @@ class Counting:
 
     def _together(self, posts: Sequence[Post]) -> list[Outcome]:
         """Count posts, all or, where it raises, none of them."""
-        now, state = self.clock.now(), self.monitor.state
+        now, state, counted = self.clock.now(), self.monitor.state, self.monitor.state.counted
         self._read_in_time(sum(len(post) for post in posts if isinstance(post, _EVENTS)))
         labels = self._resolved({i: post for i, post in enumerate(posts) if not isinstance(post, _EVENTS)})
         known = [label for found, _ in labels.values() for label in found]
@@ -175,7 +176,7 @@ class Counting:
             self.late = self._lately.trouble(state.newest, now)
             self.skipped = self.skipped if self._answers else ""
         self._notice_alarms()
-        self._notice_uncounted(now)
+        self._notice_uncounted(now, after=counted)
         return [found[i] for i in range(len(posts))]
 
     @property
@@ -186,7 +187,7 @@ class Counting:
     def hear_of_skipped(self, reason: str) -> None:
         """Most answers of a server of models are not counted, for this reason, or no longer are."""
         self.skipped = reason
-        self._notice_uncounted(self.clock.now())
+        self._notice_uncounted(self.clock.now(), after=self.monitor.state.counted)
 
     def look(self) -> None:
         """Look at labels that were not looked at yet: a look takes longer than to count them, so that they share one."""
@@ -286,9 +287,10 @@ class Counting:
         except Exception as error:  # the events are counted, and whoever sent them is told so
             _LOG.error("an alarm was not told", exc_info=error)
 
-    def _notice_uncounted(self, now: float) -> None:
+    def _notice_uncounted(self, now: float, *, after: int) -> None:
         """Say that most of what comes is not counted, or is again: no look of the monitor sees what is not counted."""
         reason = self.uncounted
+        self._untold.say(reason, after=after)
         if bool(reason) == self._uncounted_told:
             return
         alarm = uncounted_alarm(reason, self.monitor, now=now, replica=self.ledger.replica, skipped=not self.late)
@@ -318,9 +320,10 @@ class Counting:
         """Keep what was said at the next looks since the last readings; whether more are due. A snapshot, where the log is long."""
         self.look()
         if self._changed:
-            found = self.curve.next_points(self.monitor, now=self.clock.now(), hurry=hurry)
+            found = self.curve.next_points(self.monitor, now=self.clock.now(), hurry=hurry, untold=self._untold.at)
             self.ledger.keep_readings(found)
             self._changed = self.curve.kept(found, counted=self.monitor.state.counted)
+            self._untold.forget(self.curve.upto)
         if self._log_bytes > max(self._snapshot_bytes, 2 * self._snapshot_size):
             self.snapshot()
         return self._changed

@@ -13,7 +13,7 @@ out, looks are left out, evenly, but never one at which an alarm changed, nor th
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,9 @@ class Curve:
         self._every = 1
         """Of how many looks one is shown until no more are due."""
 
-    def next_points(self, monitor: Monitor, *, now: float, hurry: bool = False) -> list[dict[str, Any]]:
+    def next_points(
+        self, monitor: Monitor, *, now: float, hurry: bool = False, untold: Callable[[int], str] = lambda event: ""
+    ) -> list[dict[str, Any]]:
         """The next points of those that are due; in a hurry all of them at once, and fewer.
 
         Where as many looks have come since the last points as are worked out at once, these would never catch up: the rest is
@@ -79,7 +81,8 @@ class Curve:
             self._every = thinned(looks, MOST)
         elif (counted - self._then) // stride >= AT_ONCE:
             self._every = thinned(looks, AT_ONCE)
-        return readings(monitor, self.upto, every=self._every, at_once=2 * IN_A_HURRY if hurry else AT_ONCE, now=now)
+        at_once = 2 * IN_A_HURRY if hurry else AT_ONCE
+        return readings(monitor, self.upto, every=self._every, at_once=at_once, now=now, untold=untold)
 
     def kept(self, points: list[dict[str, Any]], *, counted: int) -> bool:
         """These points are kept; whether more are due."""
@@ -93,11 +96,18 @@ class Curve:
 
 
 def readings(
-    monitor: Monitor, before: int, *, at_once: int = AT_ONCE, every: int = 1, now: float = math.inf
+    monitor: Monitor,
+    before: int,
+    *,
+    at_once: int = AT_ONCE,
+    every: int = 1,
+    now: float = math.inf,
+    untold: Callable[[int], str] = lambda event: "",
 ) -> list[dict[str, Any]]:
     """The next points since event `before`, as far as the events that they are made of are still held.
 
-    None is later than `now`: an event whose clock is ahead would hold all points of its window there.
+    None is later than `now`: an event whose clock is ahead would hold all points of its window there. `untold` says why nobody
+    could tell after an event, where most of what came then was not counted.
     """
     state, rule = monitor.state, monitor.bundle.alarm
     changes = {alarm.event: alarm for alarm in sorted(monitor.alarms[-CHANGES:], key=lambda alarm: -alarm.by_labels)}
@@ -127,7 +137,8 @@ def readings(
             figures = {name: getattr(change, name) for name in ("exceedance", "log_odds", "alarm_log_odds")}
             said = replace(said, **figures)
         on = rule is not None and _on(monitor, number)
-        point = views.reading_view(said, event=number, alarm=on, by_scores=by_scores)
+        why = untold(number) or None
+        point = views.reading_view(said, event=number, alarm=on, by_scores=by_scores, cannot_tell=why)
         found.append({**point, "time": min(point["time"], now)})
     return found
 

@@ -126,7 +126,9 @@ def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
     }
 
 
-def reading_view(state: RiskState, *, event: int, alarm: bool, by_scores: bool) -> dict[str, Any]:
+def reading_view(
+    state: RiskState, *, event: int, alarm: bool, by_scores: bool, cannot_tell: str | None = None
+) -> dict[str, Any]:
     """A point of the charts: what the watched window said after so many events."""
     return without_figures(
         {
@@ -138,7 +140,8 @@ def reading_view(state: RiskState, *, event: int, alarm: bool, by_scores: bool) 
             "alarm": alarm,
             "alarm_by_scores": by_scores,
             **{name: plain(getattr(state, name)) for name in (*FIGURES, "cannot_tell")},
-        }
+        },
+        cannot_tell=cannot_tell,
     )
 
 
