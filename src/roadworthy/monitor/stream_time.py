@@ -73,6 +73,10 @@ class StreamTime:
     def restore(self, record: dict[str, Any]) -> None:
         """The inverse of `to_dict`."""
         self.value, self.next, self.limit = float(record["time"]), int(record["next_time"]), record.get("limit")
+        looked = int(record["looked"])
+        if "limit" not in record and math.isinf(self.value) and looked:
+            # From before it was known how soon it is to be read again where nobody can tell.
+            self.limit, self.next = looked, min(self.next, looked + OFTEN)
 
     def of_held(self, state: State) -> float:
         """The time by which figures are told: that of all events that are held, by their own times."""
@@ -117,10 +121,14 @@ class StreamTime:
                     longest = max(longest, found)
         return longest
 
-    def lengthened(self, state: State, counted: int, alarmed: Alarmed) -> bool:
-        """Whether the last events are more alike than was known; from now on it is."""
+    def lengthened(self, state: State, counted: int, alarmed: Alarmed, *, now: int) -> bool:
+        """Whether the last events are more alike than was known; from `now` on it is, until it is soon read again."""
         known, self.value = self.value, self.before_alarm(state, counted, alarmed)
-        return self.value > known
+        if self.value <= known:
+            return False
+        # They may be so for a short while only, and what comes after would be judged by it for a whole span.
+        self.next = min(self.next, now + FEW)
+        return True
 
     def shrink(self, time: float | None = None) -> float:
         """Independent events over counted ones; where nobody can tell, an estimator is not asked for less than nothing."""

@@ -10,6 +10,7 @@ alarm of its own; and as long as they cannot, no alarm is cleared.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -63,27 +64,26 @@ class Watching:
         counted = state.counted
         if not self.due(counted):
             return
+        # Windows that were due before the time is read are judged by what was known then, however events come in calls.
+        self._evaluate(state, min(counted, self._time.next - 1))
         while self._time.next <= counted:
-            # Windows that were due before are judged by the time that was known then, however events come in calls.
-            due = self._time.next
-            self._evaluate(state, due - 1)
             # An alarm whose time lets nothing be read would never be cleared.
-            self._time.read(state, due, self.alarmed, keep=self.active and bool(self._passes()))
-        self._evaluate(state, counted)
+            self._time.read(state, self._time.next, self.alarmed, keep=self.active and bool(self._passes()))
+            self._evaluate(state, min(counted, self._time.next - 1))
 
     def _evaluate(self, state: State, upto: int) -> None:
-        """Look at every window that is due until so many events were counted."""
+        """Look at every window that is due until so many events were counted, or until the time is read again before that."""
         rule, before = self.rule, self._looked
         if rule is None or upto <= before:
             return
-        self._looked = upto
-        self._next_look = (upto // rule.stride + 1) * rule.stride
         gone = state.counted - len(state.arrivals)
         # Before so many events nobody can tell how much they resemble each other; and a window takes as many as are held.
         first = max(before + 1, self._time.first, gone + rule.window)
         positions = range(-(-first // rule.stride) * rule.stride, upto + 1, rule.stride)
         if positions:
             self._walk(state, positions, range(positions[0] - gone, positions[-1] - gone + 1, rule.stride))
+        self._looked = min(upto, self._time.next - 1)
+        self._next_look = (self._looked // rule.stride + 1) * rule.stride
 
     @property
     def time(self) -> float:
@@ -193,7 +193,8 @@ class Watching:
         self.alarmed.forget(state.counted - len(state.arrivals))
         while len(ends):
             done = self._walk_on(state, positions, ends, warned=warned)
-            positions, ends = positions[done:], ends[done:]
+            due = bisect_left(positions, self._time.next)
+            positions, ends = positions[done:due], ends[done:due]
         del self.alarms[:-KEPT]
 
     def _walk_on(self, state: State, positions: Sequence[int], ends: Sequence[int], *, warned: bool) -> int:
@@ -216,7 +217,7 @@ class Watching:
             if not (rings or i in reasons or self.active):
                 continue
             counted = state.counted - len(state.arrivals) + at[1]
-            if rings and not (self.active or warned) and self._time.lengthened(state, counted, self.alarmed):
+            if rings and not (self.active or warned) and self._time.lengthened(state, counted, self.alarmed, now=at[0]):
                 return i  # looked at again, by the time that is known now
             if i in reasons:
                 self._told(state, *at, reasons[i])
