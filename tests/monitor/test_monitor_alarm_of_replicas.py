@@ -144,3 +144,22 @@ def test_a_centre_that_merges_again_and_again_clears_with_a_state_that_merges_on
         centre.merge(*[Monitor.from_bytes(watchful, monitor.to_bytes()) for monitor in replicas])
         on.append((centre.alarm, put_together(watchful, replicas).alarm))
     assert [one for one, _ in on] == [other for _, other in on] and on[5] == (True, True) and on[6] == (False, False)
+
+
+@pytest.mark.parametrize("at_once", [200, 1000])
+def test_a_centre_knows_the_order_of_events_that_share_a_time_as_their_replica_does(watchful, at_once):
+    """Whole seconds, so many events each; half of them of a source that is five of these late and, from the middle on, shifted."""
+    rng, n, late = np.random.default_rng(5), 6000, np.arange(6000) % 2
+    scores = rng.normal(GAIN[0.9] * ((rng.random(n) < 0.6) & (np.arange(n) >= n // 2) & (late == 1)))
+    time = np.floor(np.arange(n) / at_once) - 5 * late + 10.0
+    replica, centre = Monitor(watchful, replica="a"), Monitor(watchful, replica="c")
+    for start in range(0, n, 150):
+        part = slice(start, start + 150)
+        replica.update(
+            Events([f"e{i}" for i in range(start, start + 150)], time[part], columns={"energy": scores[part]})
+        )
+        centre.merge(replica)
+        assert centre.state.arrivals.time.tolist() == replica.state.arrivals.time.tolist()
+        assert centre.state.arrivals.cell.tolist() == replica.state.arrivals.cell.tolist()
+        assert centre.alarm == put_together(watchful, [replica]).alarm
+    assert centre.alarm

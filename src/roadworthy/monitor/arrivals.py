@@ -36,6 +36,17 @@ class Arrived(NamedTuple):
     time: Floats
     cell: Cells
 
+    def without(self, taken: Arrived) -> Arrived:
+        """Those that are not among these: of one time and one cell as many fewer, the first of them."""
+        if not len(taken.time):
+            return self
+        same = _numbered(np.concatenate([self.time, taken.time]), np.concatenate([self.cell, taken.cell]))
+        came, gone = same[: len(self.time)], np.bincount(same[len(self.time) :], minlength=len(same))
+        order = came.argsort(kind="stable")
+        kept = np.empty(len(came), dtype=bool)
+        kept[order] = np.arange(len(came)) - np.searchsorted(came[order], came[order]) >= gone[came[order]]
+        return Arrived(self.time[kept], self.cell[kept])
+
 
 class Arrivals:
     """At most `capacity` events, the last that came."""

@@ -294,7 +294,7 @@ class Monitor:
         seen, arrived, merged = self.state.seen_by, [self.state.arrivals.copied], list[Monitor]()
         try:
             for other in others:
-                self.state.take_over(other.state)
+                arrived[0] = arrived[0].without(self.state.take_over(other.state))
                 seen |= {name: max(time, seen.get(name, time)) for name, time in other.state.seen_by.items()}
                 arrived.append(other.state.arrivals.copied)
                 merged.append(other)

@@ -164,8 +164,8 @@ class State:
     def merge(self, other: State) -> None:
         """Take over what another state holds; an event that both hold is counted once."""
         mine = self.arrivals.copied
-        self.take_over(other)
-        self.line_up([mine, other.arrivals.copied])
+        taken = self.take_over(other)
+        self.line_up([mine.without(taken), other.arrivals.copied])
 
     def line_up(self, replicas: Sequence[Arrived]) -> None:
         """What is held in the order in which it came to the replicas from which it was taken over."""
@@ -173,8 +173,11 @@ class State:
         order = order_of_arrival(time, cell, replicas)
         self.arrivals.restart(time[order], cell[order])
 
-    def take_over(self, other: State) -> None:
-        """Merge, but for the order of arrival: whoever takes over several states lines up once what they hold together."""
+    def take_over(self, other: State) -> Arrived:
+        """Merge, but for the order of arrival: whoever takes over several states lines up once what they hold together.
+
+        Gives back what was taken over from it before and is still held: when that came, the other one knows.
+        """
         if (self.cells, self.recent.capacity, self.lateness) != (
             other.cells,
             other.recent.capacity,
@@ -182,11 +185,12 @@ class State:
         ):
             raise EventError("states of different bundles cannot be put together")
         before = past_of(other, self)
-        if before is None:
-            return
         mine, theirs = self.recent, other.recent
         known = np.isin(theirs.mark, mine.mark)
+        if before is None:
+            return Arrived(theirs.time[known], theirs.cell[known])
         fresh = ~np.isin(theirs.mark, before.mark)
+        again = Arrived(theirs.time[known & ~fresh], theirs.cell[known & ~fresh])
         # What was taken over before and has left since is neither new nor seen twice.
         new, both = fresh & ~known, fresh & known
         self.buckets.merge(other.buckets)
@@ -203,6 +207,7 @@ class State:
         since = Taken(*(now - then for now, then in zip(other.taken, before.taken, strict=True)))
         self.taken = self.taken + since + Taken(unscored - twice, twice, 0, -unscored)
         self.merged[other.name] = Before.of(other)
+        return again
 
     def _tally(self, what: int) -> int:
         numbers = list(self.taken)
