@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 from collections.abc import Sequence
 from itertools import permutations
 
@@ -13,6 +16,7 @@ from synthetic_detectors import GAIN
 
 from roadworthy.monitor import Bundle, Events, Monitor
 from roadworthy.monitor.arrivals import Arrivals, order_of_arrival
+from roadworthy.monitor.keeping import MAGIC
 
 
 def put_together(bundle: Bundle, replicas: Sequence[Monitor], *, into: Monitor | None = None) -> Monitor:
@@ -163,3 +167,56 @@ def test_a_centre_knows_the_order_of_events_that_share_a_time_as_their_replica_d
         assert centre.state.arrivals.cell.tolist() == replica.state.arrivals.cell.tolist()
         assert centre.alarm == put_together(watchful, [replica]).alarm
     assert centre.alarm
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_alarm_is_kept_whoever_takes_in_the_others_one_after_the_other(watchful, seed):
+    """The end of one that counts itself is its own, not that of what it took in; and one put together brings all that it knows."""
+    replicas = three_ends(watchful, seed)
+    for one, two, three in permutations(replicas):
+        live = put_together(watchful, [two], into=one)
+        assert put_together(watchful, [three], into=live).alarm
+        centre = put_together(watchful, [put_together(watchful, [one, two])])
+        assert put_together(watchful, [three], into=centre).alarm
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_alarm_that_was_cleared_is_not_raised_again_by_a_merge_that_brings_nothing(watchful, seed):
+    first, second, _ = three_ends(watchful, seed)
+    live = put_together(watchful, [second], into=first)
+    assert live.alarm
+    for start in range(3000, 4500, 50):
+        ids = [f"a{i}" for i in range(start, start + 50)]
+        scores = np.random.default_rng([seed, start]).normal(size=50)
+        live.update(Events(ids, np.arange(start, start + 50.0), columns={"energy": scores}))
+    assert not live.alarm
+    said = len(live.alarms)
+    live.merge(Monitor(watchful))
+    assert not live.alarm and len(live.alarms) == said
+
+
+def test_states_kept_before_ends_were_known_end_where_all_that_they_hold_does(watchful):
+    first, second, third = three_ends(watchful, 0)
+    first.merge(second)
+    state = Monitor.from_bytes(watchful, first.to_bytes()).state
+    assert state.seen_by == {"a": 2999.0, "b": pytest.approx(2499.3)}
+    kept = without_ends(first.to_bytes())
+    assert Monitor.from_bytes(watchful, kept).state.seen_by == state.seen_by
+    third.merge(first)
+    assert third.state.seen_by["b"] == pytest.approx(2499.3)
+    old = Monitor.from_bytes(watchful, without_ends(third.to_bytes())).state
+    assert old.seen_by == {"a": 2999.0, "c": 2999.0}
+
+
+def without_ends(kept: bytes) -> bytes:
+    """A state as it was kept before it said what it had seen itself."""
+    start = len(MAGIC) + 32
+    with np.load(io.BytesIO(kept[start:])) as found:
+        arrays = dict(found)
+    head = json.loads(arrays["head"].tobytes())
+    del head["newest_own"]
+    for before in head["merged"]:
+        del before["seen"]
+    body = io.BytesIO()
+    np.savez(body, **{**arrays, "head": np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)})
+    return MAGIC + hashlib.sha256(body.getvalue()).digest() + body.getvalue()

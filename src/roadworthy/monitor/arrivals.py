@@ -47,6 +47,11 @@ class Arrived(NamedTuple):
         kept[order] = np.arange(len(came)) - np.searchsorted(came[order], came[order]) >= gone[came[order]]
         return Arrived(self.time[kept], self.cell[kept])
 
+    def last(self, n: int, *, upto: float) -> Arrived:
+        """The last so many that had come when one of a time newer than this did."""
+        end = int(np.searchsorted(np.maximum.accumulate(self.time), upto, side="right"))
+        return Arrived(self.time[max(end - n, 0) : end], self.cell[max(end - n, 0) : end])
+
 
 class Arrivals:
     """At most `capacity` events, the last that came."""
@@ -86,6 +91,11 @@ class Arrivals:
             if least <= end <= found[0] - apart:
                 found.insert(0, end)
         return found
+
+    def reads_anew(self, before: Arrived, n: int, *, upto: float) -> bool:
+        """Whether the last so many that had come until this time are not those of before, in whatever order."""
+        now, then = Arrived(self.time, self.cell).last(n, upto=upto), before.last(n, upto=upto)
+        return len(now.time) != len(then.time) or len(now.without(then).time) > 0
 
     def add_one(self, time: float, cell: int) -> None:
         """One more event."""

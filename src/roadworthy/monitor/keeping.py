@@ -44,6 +44,7 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "merged": merged,
         "taken": list(state.taken),
         "newest": None if math.isinf(state.newest) else state.newest,
+        "newest_own": None if math.isinf(state.newest_own) else state.newest_own,
         "furthest": state.furthest,
         "outrun": state.outrun,
         "unnamed_labels": labels.unnamed,
@@ -94,6 +95,10 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.merged = from_arrays(state, head["merged"], arrays)
     state.taken = Taken(*head["taken"])
     state.newest = -math.inf if head["newest"] is None else float(head["newest"])
+    # Before it was kept, a state that had counted events itself ended where all that it held did.
+    counted = state.taken.total > sum(before.taken.total for before in state.merged.values())
+    own = head.get("newest_own", head["newest"] if counted else None)
+    state.newest_own = -math.inf if own is None else float(own)
     state.furthest, state.outrun = float(head["furthest"]), int(head.get("outrun", 0))
     state.buckets.restore(arrays["bucket_keys"], arrays["bucket_rows"], head["newest_bucket"])
     names = kept_names(head["names"], arrays["mark"])

@@ -31,6 +31,7 @@ import numpy as np
 from roadworthy.monitor import labels as auditing
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm
+from roadworthy.monitor.arrivals import Arrived
 from roadworthy.monitor.audit import audit
 from roadworthy.monitor.bundle import Bundle
 from roadworthy.monitor.cell_scores import CellScores
@@ -290,28 +291,28 @@ class Monitor:
                 raise EventError(
                     f"bundles differ: {self.bundle.id} here, {other.bundle.id} there; their counts cannot be added up"
                 )
-        alarmed = self._watching.alarmed_times(self.state)
-        seen, arrived, merged = self.state.seen_by, [self.state.arrivals.copied], list[Monitor]()
+        alarmed, before = self._watching.alarmed_times(self.state), self.state.arrivals.copied
+        arrived, merged = [before], list[Monitor]()
         try:
             for other in others:
                 arrived[0] = arrived[0].without(self.state.take_over(other.state))
-                seen |= {name: max(time, seen.get(name, time)) for name, time in other.state.seen_by.items()}
                 arrived.append(other.state.arrivals.copied)
                 merged.append(other)
         finally:
             if merged:
                 self.state.line_up(arrived)
-                self._judge(merged, alarmed, list(seen.values()))
+                self._judge(merged, alarmed, before)
 
-    def _judge(self, merged: Sequence[Monitor], alarmed: AlarmedTimes, newest: Sequence[float]) -> None:
-        """Whether what replicas hold together is an alarm, by what was `alarmed` here before, and by the `newest` time of each."""
-        state = self.state
-        theirs = [other._watching.alarmed_times(other.state) for other in merged]
-        spans = alarmed.together(theirs, state.arrivals.time, state.counted)
-        # One that has seen nothing for longer than events may be late has no more to come of what the others have seen.
-        seen = sorted(time for time in newest if time >= state.newest - state.lateness)
-        watching = [other._watching for other in merged]
-        self._watching.merge(watching, state, alarmed=spans, seen=seen)
+    def _judge(self, merged: Sequence[Monitor], alarmed: AlarmedTimes, before: Arrived) -> None:
+        """Whether what replicas hold together is an alarm, by what was `alarmed` here, and had come, `before`."""
+        state, watching = self.state, [other._watching for other in merged]
+        theirs = [one.alarmed_times(other.state) for one, other in zip(watching, merged, strict=True)]
+        ringing = {name for other in merged if other._watching.active for name in other.state.seen_by}
+        window = self.bundle.alarm.window if self.bundle.alarm else 0
+        # An alarm that is over is not raised again by what it was raised by.
+        ends = state.ends(None if self._watching.active else before, window=window, ringing=ringing)
+        together = alarmed.together(theirs, state.arrivals.time, state.counted)
+        self._watching.merge(watching, state, alarmed=together, seen=ends)
         warned = self._watching.by_labels.meet([one.by_labels for one in watching], state)
         if state.labels.given or warned:
             self._watching.look_at_labels(state, warned=warned)
@@ -349,9 +350,7 @@ class Monitor:
         return bool(said) and said[-1] == "raised"
 
     def _chosen(self, window: int | str | None) -> str:
-        if window is not None:
-            return self.bundle.windows.checked(window)
-        return self.bundle.watched
+        return self.bundle.watched if window is None else self.bundle.windows.checked(window)
 
     def _bucket_at(self, time: float) -> list[Spoken]:
         for (start, end), counts in self.state.buckets.spans():

@@ -52,6 +52,8 @@ class Before:
     mark: Marks
     given: dict[int, Label]
     label_counts: np.ndarray
+    seen: dict[str, float]
+    """Up to which time it had seen events itself, and each replica that it had merged, by their names."""
     outrun: int = 0
     """Late events that it refused since it no longer knew ids so old."""
 
@@ -67,6 +69,7 @@ class Before:
             recent.mark.copy(),
             dict(labels.given),
             labels.counts.copy(),
+            state.seen_by,
             state.outrun,
         )
 
@@ -83,6 +86,7 @@ class Before:
             none,
             {},
             np.zeros((2, state.cells), dtype=np.int64),
+            {},
         )
 
     def continued_by(self, state: State) -> bool:
@@ -130,7 +134,7 @@ def to_arrays(merged: dict[str, Before]) -> tuple[list[dict[str, Any]], dict[str
         keys, rows, newest = before.buckets.arrays()
         given = sorted(before.given.items())
         head = {"name": name, "names": sorted(before.names), "taken": list(before.taken), "newest": newest}
-        heads.append({**head, "outrun": before.outrun})
+        heads.append({**head, "outrun": before.outrun, "seen": before.seen})
         parts = {
             "keys": keys,
             "rows": rows,
@@ -154,6 +158,8 @@ def from_arrays(state: State, heads: list[dict[str, Any]], arrays: dict[str, Any
         buckets = Buckets(cells=state.cells, width=state.buckets.width, keep=state.buckets.keep)
         buckets.restore(part["keys"], part["rows"], head["newest"])
         given = dict(zip(part["label_marks"].tolist(), labels_of(part["labels"]), strict=True))
+        # Before it was known what it had seen itself, its end was that of all it held.
+        newest = {head["name"]: float(part["time"][-1])} if len(part["time"]) else {}
         found[head["name"]] = Before(
             frozenset(head["names"]),
             Taken(*head["taken"]),
@@ -162,6 +168,7 @@ def from_arrays(state: State, heads: list[dict[str, Any]], arrays: dict[str, Any
             part["mark"],
             given,
             part["label_counts"],
+            head.get("seen", newest),
             int(head.get("outrun", 0)),
         )
     return found

@@ -22,7 +22,7 @@ Taken(accepted=2, repeated=0, late=0, unscored=0, ahead=0)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +67,8 @@ class State:
         self.buckets = Buckets(cells=cells, width=bucket, keep=keep)
         self.labels = Labels(cells)
         self.newest = -np.inf
+        self.newest_own = -np.inf
+        """Of the events that it counted itself."""
         self.taken = Taken(0, 0, 0, 0)
         self.furthest = 0.0
         """Seconds by which the latest of the late events was late, of those beyond the lateness horizon."""
@@ -112,10 +114,25 @@ class State:
 
         A state that has counted none itself has seen what they have, and no more.
         """
-        found = {name: float(before.time[-1]) for name, before in self.merged.items() if len(before.time)}
-        if self.taken.total > sum(before.taken.total for before in self.merged.values()):
-            found[self.name] = self.newest
+        own = {self.name: self.newest_own} if self.newest_own > -np.inf else {}
+        found: dict[str, float] = {}
+        for seen in (own, *(before.seen for before in self.merged.values())):
+            found |= {name: max(time, found.get(name, time)) for name, time in seen.items()}
         return found
+
+    def ends(self, before: Arrived | None, *, window: int, ringing: Set[str]) -> list[float]:
+        """The times up to which replicas have seen events, rising.
+
+        Of those that were looked at when all had come that had `before`, only where a window now holds other events, and those
+        of `ringing` replicas.
+        """
+        # One that has seen nothing for longer than events may be late has no more to come of what the others have seen.
+        seen = {name: time for name, time in self.seen_by.items() if time >= self.newest - self.lateness}
+        return sorted(
+            time
+            for name, time in seen.items()
+            if before is None or name in ringing or self.arrivals.reads_anew(before, window, upto=time)
+        )
 
     @property
     def whole(self) -> bool:
@@ -134,7 +151,9 @@ class State:
             if recent.full and recent.before_all(time, mark, name):
                 self.outrun += 1
                 return self._tally(LATE)
-        self.newest = max(self.newest, time)
+        if time > self.newest_own:
+            self.newest_own = time
+            self.newest = max(self.newest, time)
         recent.put_one(time, mark, cell, name)
         self.arrivals.add_one(time, cell)
         self.buckets.add_one(time, cell)
@@ -218,7 +237,8 @@ class State:
     def _counted(self, batch: _Batch, *, claimed: bool = False, rising: bool | None = None) -> Taken:
         """Count events of which all are new and in time."""
         if len(batch.time):
-            self.newest = max(self.newest, float(batch.time[-1] if rising else batch.time.max()))
+            self.newest_own = max(self.newest_own, float(batch.time[-1] if rising else batch.time.max()))
+            self.newest = max(self.newest, self.newest_own)
             self.recent.put(*batch, claimed=claimed, rising=rising)
             self.arrivals.add(batch.time, batch.cell)
             self.buckets.add(batch.time, batch.cell)
