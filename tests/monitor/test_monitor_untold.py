@@ -128,3 +128,18 @@ def test_the_figures_with_which_it_can_be_told_again_do_not_depend_on_calls(watc
         assert told
         found.append(told)
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("more", [0, 50])
+def test_a_centre_cannot_tell_while_its_replicas_cannot_however_many_events_it_holds(watchful, scores_at, more):
+    """It is asked at every merge, though none falls on the first look of a window."""
+    replica, other, centre = (Monitor(watchful, replica=name) for name in ("a", "b", "c"))
+    other.update(Events(None, np.arange(float(more)), columns={"energy": scores_at(more, 0.0)}))
+    centre.merge(other)
+    mute = []
+    for start in range(0, 6000, 500):
+        scores = np.full(500, np.nan) if 2000 <= start < 4000 else scores_at(500, 0.0, seed=start)
+        replica.update(Events(None, np.arange(start, start + 500.0), columns={"energy": scores}))
+        centre.merge(replica)
+        mute.append(centre.cannot_tell)
+    assert mute == 5 * [False] + 3 * [True] + 4 * [False]

@@ -160,7 +160,7 @@ class Watching:
         riskiest = int(highest.argmax())
         if lifted and highest[riskiest] < self.rule.off:  # nor is one cleared while one of them cannot be told
             riskiest = next((i for i, end in enumerate(ends) if self._untold_at(state, end, highest[i])), riskiest)
-        self._walk(state, [state.counted], ends[riskiest : riskiest + 1], warned=warned)
+        self._walk(state, [state.counted], ends[riskiest : riskiest + 1], merged=True, warned=warned)
         if not self.active:
             self.alarmed.since = None
 
@@ -189,15 +189,19 @@ class Watching:
             self._next_look = (self._looked // self.rule.stride + 1) * self.rule.stride
         self.alarms = alarms
 
-    def _walk(self, state: State, positions: Sequence[int], ends: Sequence[int], *, warned: bool = False) -> None:
+    def _walk(
+        self, state: State, positions: Sequence[int], ends: Sequence[int], *, merged: bool = False, warned: bool = False
+    ) -> None:
         self.alarmed.forget(state.counted - len(state.arrivals))
         while len(ends):
-            done = self._walk_on(state, positions, ends, warned=warned)
+            done = self._walk_on(state, positions, ends, merged=merged, warned=warned)
             due = bisect_left(positions, self._time.next)
             positions, ends = positions[done:due], ends[done:due]
         del self.alarms[:-KEPT]
 
-    def _walk_on(self, state: State, positions: Sequence[int], ends: Sequence[int], *, warned: bool) -> int:
+    def _walk_on(
+        self, state: State, positions: Sequence[int], ends: Sequence[int], *, merged: bool, warned: bool
+    ) -> int:
         """Look at one window after the other, up to one at which an alarm is raised or cleared: what is read beyond it changes."""
         assert self.rule is not None
         on, off = self.rule.on, self.rule.off
@@ -205,7 +209,8 @@ class Watching:
         lowest = off if warned else on
         lifted = self.active or warned
         passes, values = self._passed(state, ends, lifted=lifted, whole=lifted)
-        asked = asked_at(positions, self.rule.window, self.rule.stride)
+        # A merge is one look, wherever it falls: the next may be windows away.
+        asked = list(range(len(ends))) if merged else asked_at(positions, self.rule.window, self.rule.stride)
         doubts = self._doubts(state, [ends[i] for i in asked])
         told = not (self.active or self.mute or self.untold is not None or any(doubts))
         if told and not warned and (values < lowest).all():
