@@ -220,3 +220,27 @@ def without_ends(kept: bytes) -> bytes:
     body = io.BytesIO()
     np.savez(body, **{**arrays, "head": np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)})
     return MAGIC + hashlib.sha256(body.getvalue()).digest() + body.getvalue()
+
+
+def test_events_that_both_saw_stay_where_they_came_however_often_a_replica_is_merged(watchful):
+    """What this state saw itself, and another one late, is not moved to where the other one got it."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=60)
+
+    def seen(ids: list[int]) -> Events:
+        return Events([str(i) for i in ids], [float(i) for i in ids], columns={"energy": scores[ids]})
+
+    here, there = Monitor(watchful), Monitor(watchful)
+    here.update(seen(list(range(10))))
+    there.update(seen([*range(50, 55), *range(5)]))
+    here.merge(there)
+    once = here.state.arrivals.copied.time.tolist()
+    here.merge(there)
+    assert here.state.arrivals.copied.time.tolist() == once
+    there.update(seen([58]))
+    here.merge(there)
+    assert here.state.arrivals.copied.time.tolist() == [*once, 58.0]
+    kept = Monitor.from_bytes(watchful, here.to_bytes())
+    there.update(seen([59]))
+    kept.merge(there)
+    assert kept.state.arrivals.copied.time.tolist() == [*once, 58.0, 59.0]

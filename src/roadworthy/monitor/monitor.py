@@ -295,8 +295,9 @@ class Monitor:
         arrived, merged = [before], list[Monitor]()
         try:
             for other in others:
-                arrived[0] = arrived[0].without(self.state.take_over(other.state))
-                arrived.append(other.state.arrivals.copied)
+                taken = self.state.take_over(other.state)
+                if taken is not None:
+                    arrived = [arrived[0].without(taken), *arrived[1:], other.state.arrivals.copied]
                 merged.append(other)
         finally:
             if merged:

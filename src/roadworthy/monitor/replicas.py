@@ -54,12 +54,14 @@ class Before:
     label_counts: np.ndarray
     seen: dict[str, float]
     """Up to which time it had seen events itself, and each replica that it had merged, by their names."""
+    brought: Marks
+    """Of its last events those that it brought: others had been seen before it came."""
     outrun: int = 0
     """Late events that it refused since it no longer knew ids so old."""
 
     @classmethod
-    def of(cls, state: State) -> Before:
-        """A copy of what a state holds."""
+    def of(cls, state: State, brought: Marks) -> Before:
+        """A copy of what a state holds, of which it brought these."""
         recent, labels = state.recent, state.labels
         return cls(
             state.names,
@@ -70,6 +72,7 @@ class Before:
             dict(labels.given),
             labels.counts.copy(),
             state.seen_by,
+            brought,
             state.outrun,
         )
 
@@ -87,6 +90,7 @@ class Before:
             {},
             np.zeros((2, state.cells), dtype=np.int64),
             {},
+            none,
         )
 
     def continued_by(self, state: State) -> bool:
@@ -140,6 +144,7 @@ def to_arrays(merged: dict[str, Before]) -> tuple[list[dict[str, Any]], dict[str
             "rows": rows,
             "time": before.time,
             "mark": before.mark,
+            "brought": before.brought,
             "label_marks": np.array([mark for mark, _ in given], dtype=np.uint64),
             "labels": label_rows([label for _, label in given]),
             "label_counts": before.label_counts,
@@ -169,6 +174,7 @@ def from_arrays(state: State, heads: list[dict[str, Any]], arrays: dict[str, Any
             given,
             part["label_counts"],
             head.get("seen", newest),
+            part.get("brought", part["mark"]),
             int(head.get("outrun", 0)),
         )
     return found

@@ -184,7 +184,8 @@ class State:
         """Take over what another state holds; an event that both hold is counted once."""
         mine = self.arrivals.copied
         taken = self.take_over(other)
-        self.line_up([mine.without(taken), other.arrivals.copied])
+        if taken is not None:
+            self.line_up([mine.without(taken), other.arrivals.copied])
 
     def line_up(self, replicas: Sequence[Arrived]) -> None:
         """What is held in the order in which it came to the replicas from which it was taken over."""
@@ -192,10 +193,10 @@ class State:
         order = order_of_arrival(time, cell, replicas)
         self.arrivals.restart(time[order], cell[order])
 
-    def take_over(self, other: State) -> Arrived:
+    def take_over(self, other: State) -> Arrived | None:
         """Merge, but for the order of arrival: whoever takes over several states lines up once what they hold together.
 
-        Gives back what was taken over from it before and is still held: when that came, the other one knows.
+        Gives back what it brought before and is still held: when that came, the other one knows. None where it brings nothing.
         """
         if (self.cells, self.recent.capacity, self.lateness) != (
             other.cells,
@@ -204,12 +205,12 @@ class State:
         ):
             raise EventError("states of different bundles cannot be put together")
         before = past_of(other, self)
-        mine, theirs = self.recent, other.recent
-        known = np.isin(theirs.mark, mine.mark)
         if before is None:
-            return Arrived(theirs.time[known], theirs.cell[known])
+            return None
+        mine, theirs = self.recent, other.recent
+        known, brought = np.isin(theirs.mark, mine.mark), np.isin(theirs.mark, before.brought)
         fresh = ~np.isin(theirs.mark, before.mark)
-        again = Arrived(theirs.time[known & ~fresh], theirs.cell[known & ~fresh])
+        again = Arrived(theirs.time[known & brought], theirs.cell[known & brought])
         # What was taken over before and has left since is neither new nor seen twice.
         new, both = fresh & ~known, fresh & known
         self.buckets.merge(other.buckets)
@@ -225,7 +226,7 @@ class State:
         twice, unscored = int(both.sum()), int((theirs.cell[both] < 0).sum())
         since = Taken(*(now - then for now, then in zip(other.taken, before.taken, strict=True)))
         self.taken = self.taken + since + Taken(unscored - twice, twice, 0, -unscored)
-        self.merged[other.name] = Before.of(other)
+        self.merged[other.name] = Before.of(other, theirs.mark[new | brought])
         return again
 
     def _tally(self, what: int) -> int:

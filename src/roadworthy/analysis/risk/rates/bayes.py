@@ -93,6 +93,8 @@ class BayesTable:
 def by_bayes(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
     """The posterior mean of the rate given alarms, over what TPR and FPR may be; a table for each size of window."""
     alarms, n = verdict_counts(counts)
+    if (n != n.round()).any():
+        raise ValueError("bayes keeps tables for whole numbers of events; counts that fade have none")
     # Of events that have no score a window holds fewer.
     sizes = np.unique(n) if n.size else np.zeros(1)
     some = [(n == size, BayesTable.build(int(size), calibrated, confidence=confidence)) for size in sizes.tolist()]
