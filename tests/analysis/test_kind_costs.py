@@ -5,21 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.cells import calibrate
 from roadworthy.analysis.risk.kind_costs import costs_of, parameters_at
 from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
 from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import expectation
-
-RIGHT = {"clean": 0.92, "fog": 0.4, "rain": 0.8}
-
-
-@pytest.fixture(scope="module")
-def of_three() -> Calibration:
-    rng = np.random.default_rng(0)
-    kind = np.repeat(list(RIGHT), 1000)
-    right = rng.random(3000) < np.repeat(list(RIGHT.values()), 1000)
-    return calibrate({"energy": rng.normal(3.0 * (kind != "clean"))}, kind, right)
 
 
 def test_what_a_share_of_a_kind_costs_is_the_mean_of_its_rows_and_the_clean_ones(of_three):
@@ -51,7 +41,7 @@ def test_a_tree_with_an_alarm_is_costed_by_what_the_best_cut_tells(of_three):
 
 def test_answers_that_are_added_count_beside_the_independent_rows(of_three):
     known = parameters_at(Estimator(of_three, accuracy_tree(), draws=8), 0.3, added=0.5)
-    right = {kind: (1000 * of_three.accuracy(kind) + 0.5) / 1001 for kind in RIGHT}
+    right = {kind: (1000 * of_three.accuracy(kind) + 0.5) / 1001 for kind in of_three.kinds}
     assert known == pytest.approx(
         {"p_shift": 0.3, "accuracy_clean": right["clean"], "accuracy_shifted": (right["fog"] + right["rain"]) / 2}
     )

@@ -5,23 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import AlarmRule, Bundle, Windows
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.rule_notes import rule_notes
 from roadworthy.monitor.tails import Tails
 from roadworthy.monitor.worlds import clean_worlds
-
-RIGHT = {"clean": 0.92, "fog": 0.4, "rain": 0.8}
-
-
-@pytest.fixture(scope="module")
-def of_three() -> Calibration:
-    rng = np.random.default_rng(0)
-    kind = np.repeat(list(RIGHT), 1000)
-    right = rng.random(3000) < np.repeat(list(RIGHT.values()), 1000)
-    return calibrate({"energy": rng.normal(3.0 * (kind != "clean"))}, kind, right)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -39,6 +39,15 @@ _RATE = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*({'|'.join(PERIODS)}
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    example: ClassVar[str] = ""
+    """How it is written, where somebody may write a word or a number instead."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, raw: Any) -> Any:
+        if cls.example and not isinstance(raw, Mapping | cls):
+            raise ValueError(f"takes keys; write {cls.example}")
+        return raw
 
 
 class CountedSpec(_Strict):
@@ -50,6 +59,8 @@ class CountedSpec(_Strict):
 
 class RiskSpec(_Strict):
     """What outcomes cost: `costs` for the built-in trees, or any `tree`."""
+
+    example: ClassVar[str] = "risk: {unit: EUR per case, costs: {right: 0, wrong: 100}}"
 
     unit: str = Field(min_length=1, description="Of the costs: EUR per patient")
     costs: dict[str, float] | None = Field(
@@ -88,13 +99,6 @@ class RiskSpec(_Strict):
     supervisor: str = Field(
         "", description="Whose alarms call a person; by default fused where there is one, else the first"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keys(cls, raw: Any) -> Any:
-        if not isinstance(raw, Mapping | RiskSpec):
-            raise ValueError("takes keys; write risk: {unit: EUR per case, costs: {right: 0, wrong: 100}}")
-        return raw
 
     @field_validator("costs")
     @classmethod
@@ -221,19 +225,16 @@ class RiskSpec(_Strict):
 class PriorSpec(_Strict):
     """How much shift is expected before a window is full."""
 
+    example: ClassVar[str] = "prior: {rate: 0.05, events: 20}"
+
     rate: float = Field(gt=0, lt=1, description="The share of shifted events that is expected")
     events: float = Field(20.0, gt=0, description="How many events that is worth; the fuller a window, the fewer")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keys(cls, raw: Any) -> Any:
-        if not isinstance(raw, Mapping | PriorSpec):
-            raise ValueError("takes keys; write prior: {rate: 0.05, events: 20}")
-        return raw
 
 
 class MonitorSpec(_Strict):
     """How the system is watched in use, with the bundle that the run writes."""
+
+    example: ClassVar[str] = "monitor: {window: 500, false_alarms: 1 per month}"
 
     window: int | list[int] = Field(
         [100, 1000], description="Events that an estimate looks back on; a list for several side by side"
@@ -250,13 +251,6 @@ class MonitorSpec(_Strict):
     group_events: int | None = Field(
         None, ge=1, description="Events of one group that come in a row on the stream: of a drive, a patient, an hour"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keys(cls, raw: Any) -> Any:
-        if not isinstance(raw, Mapping | MonitorSpec):
-            raise ValueError("takes keys; write monitor: {window: 500, false_alarms: 1 per month}")
-        return raw
 
     @field_validator("window")
     @classmethod
