@@ -317,19 +317,20 @@ def test_nothing_tolerable_means_no_exceedance(calibration, windows):
     assert np.isnan(found.exceedance).all() and np.isnan(found.log_odds).all()
 
 
-def test_belief_in_cells_adds_up_to_the_estimate(calibration, windows):
+@pytest.mark.parametrize("filled", [1.0, 0.2])
+def test_belief_in_cells_adds_up_to_the_estimate(calibration, windows, filled):
     """It is weighed by the posterior alone: the same as estimates whose draws are all as usual as one another."""
-    estimator = Estimator(calibration, accuracy_tree(), draws=30, rates=15, tilt=worlds.NEAR)
+    estimator = Estimator(calibration, accuracy_tree(), draws=30, rates=15, tilt=worlds.NEAR, prior=(9.0, 1.0))
     assert (estimator.draws.usual == 1.0).all()
-    found = estimator.estimate(windows)
+    found = estimator.estimate(windows, filled=filled)
     for i, counts in enumerate(windows):
-        belief = estimator.believe(counts)
+        belief = estimator.believe(counts, filled=filled)
         assert counts @ belief.right / counts.sum() == pytest.approx(found.accuracy[i], abs=1e-9)
         assert counts @ (1.0 - belief.right) / counts.sum() == pytest.approx(found.risk[i], abs=1e-9)
         assert belief.right.shape == belief.shifted.shape == (calibration.cells,)
         assert ((belief.right >= 0) & (belief.right <= 1) & (belief.shifted >= 0) & (belief.shifted <= 1)).all()
-    by_hand = Written(estimator, windows[2])
-    belief, cell = estimator.believe(windows[2]), by_hand.events[0]
+    by_hand = Written(estimator, windows[2], prior=(9.0, 1.0), filled=filled)
+    belief, cell = estimator.believe(windows[2], filled=filled), by_hand.events[0]
     shifted = by_hand.mean(lambda b, g: 1.0 - by_hand.event(b, g, cell)[0], by_hand.weights)
     assert belief.shifted[cell] == pytest.approx(shifted, abs=1e-9)
 

@@ -50,7 +50,7 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     model = bundle.estimator.estimate(
         reading.counts, shrink=shrink, filled=reading.filled, confidence=bundle.confidence
     )
-    right = bundle.estimator.believe(reading.counts, shrink=shrink).right
+    right = bundle.estimator.believe(reading.counts, shrink=shrink, filled=reading.filled).right
     expected = np.where(cells >= 0, right[np.maximum(cells, 0)], float(model.accuracy[0]))
     window = _Window(bundle, state, cells, marks, expected, reading.weights, shrink)
     accuracy = window.corrected(lambda _, right: right)

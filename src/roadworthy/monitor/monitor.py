@@ -266,7 +266,7 @@ class Monitor:
             return []
         part = slice(len(recent) - reading.first, len(recent))
         cells, keys, times = recent.cell[part], recent.mark[part], recent.time[part]
-        belief = self.bundle.estimator.believe(reading.counts)
+        belief = self.bundle.estimator.believe(reading.counts, filled=reading.filled)
         weights = auditing.deviations(belief.right, cells)
         places, probability = auditing.choose(keys, weights, {**labels.asked, **dict.fromkeys(labels.given, 1.0)}, n)
         for place in np.flatnonzero(np.isin(keys, np.array(list(labels.asked), dtype=np.uint64))):

@@ -202,12 +202,12 @@ class Estimator:
     def _rate(self, window: Window, likely: Rates) -> Floats:
         return np.where(window.empty, likely.told @ self.rates, told(likely.told, self.rates, vague=likely.alike))
 
-    def believe(self, counts: ArrayLike, *, shrink: float = 1.0) -> Belief:
+    def believe(self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0) -> Belief:
         """What each cell means, in the light of one window."""
         table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
         if table.shape != (1, self.calibration.cells):
             raise ValueError(f"one window was expected, counts of {self.calibration.cells} cells, found {table.shape}")
-        window = self._window(table)
+        window = self._window(table, np.array([filled]))
         weights = self._weights(window, np.array([shrink]))[:, 0, :]
         clean = np.einsum("bg,bsg->bs", weights, self._clean_share)
         shifted = weights.sum(axis=1)[:, None] - clean
