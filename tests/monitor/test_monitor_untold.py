@@ -143,3 +143,16 @@ def test_a_centre_cannot_tell_while_its_replicas_cannot_however_many_events_it_h
         centre.merge(replica)
         mute.append(centre.cannot_tell)
     assert mute == 5 * [False] + 3 * [True] + 4 * [False]
+
+
+def test_a_replica_that_ends_earlier_does_not_make_what_came_last_told(watchful, scores_at):
+    """Its own last window can be told; those of now have no scores."""
+    mute, other = Monitor(watchful, replica="a"), Monitor(watchful, replica="b")
+    scores = np.concatenate([scores_at(1000, 0.0), np.full(600, np.nan)])
+    for name, monitor, n in (("a", mute, 1600), ("b", other, 1000)):
+        for start in range(0, n, 100):
+            ids, time = [f"{name}{i}" for i in range(start, start + 100)], np.arange(start, start + 100.0)
+            monitor.update(Events(ids, time, columns={"energy": scores[start : start + 100]}))
+    assert mute.cannot_tell and not other.cannot_tell
+    mute.merge(other)
+    assert mute.cannot_tell and [alarm.kind for alarm in mute.alarms] == ["cannot tell"]

@@ -209,14 +209,15 @@ class Watching:
         lowest = off if warned else on
         lifted = self.active or warned
         passes, values = self._passed(state, ends, lifted=lifted, whole=lifted)
-        # A merge is one look, wherever it falls: the next may be windows away.
+        # A merge is one look, wherever it falls: the next may be windows away. What can be told now, the last events say.
         asked = list(range(len(ends))) if merged else asked_at(positions, self.rule.window, self.rule.stride)
-        doubts = self._doubts(state, [ends[i] for i in asked])
+        looked = [len(state.arrivals)] if merged else [ends[i] for i in asked]
+        doubts = self._doubts(state, looked)
         told = not (self.active or self.mute or self.untold is not None or any(doubts))
         if told and not warned and (values < lowest).all():
             return len(ends)  # nothing rings, and all can be told as before
         highest = values.max(axis=0, initial=-math.inf).tolist()
-        reasons = dict(zip(asked, doubts, strict=True))
+        reasons = dict(zip(asked, zip(looked, doubts, strict=True), strict=True))
         for i, at in enumerate(zip(positions, ends, strict=True)):
             rings = highest[i] >= lowest or (warned and self._untold_at(state, at[1], highest[i]))
             if not (rings or i in reasons or self.active):
@@ -225,10 +226,10 @@ class Watching:
             if rings and not (self.active or warned) and self._time.lengthened(state, counted, self.alarmed, now=at[0]):
                 return i  # looked at again, by the time that is known now
             if i in reasons:
-                self._told(state, *at, reasons[i])
+                self._told(state, at[0], *reasons[i])
             if not self.active:
                 if rings:
-                    if self.mute and self._doubts(state, ends[i : i + 1])[0] is None:
+                    if self.mute and not merged and self._doubts(state, ends[i : i + 1])[0] is None:
                         # Figures that suffice for an alarm are figures that can be told; whether they stay so is asked again.
                         self._told(state, *at, None)
                     ringing = next((p for p, v in zip(passes, values[:, i], strict=True) if v >= lowest), None)
