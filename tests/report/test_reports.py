@@ -58,6 +58,10 @@ class Page(HTMLParser):
         self.text += data
 
 
+def test_the_worst_level_stands_among_those_that_were_tried(views):
+    assert "worst at level 3 of 1, 2, 3" in html(views["plain"])
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_page_has_every_section_in_order_and_loads_nothing(views: dict[str, RunView], variant: str) -> None:
     content = html(views[variant])
