@@ -138,6 +138,7 @@ def test_a_limit_that_nothing_calibrated_reaches_is_refused(cli, made, tmp_path)
             {"burden": -math.inf, "on": math.log(39.0)},
             "with a probability of 97.5% or more above 0.500 per case. ",
         ),
+        ({"burden": 0.0, "sure": math.log(39.0)}, "above 0.500 per case, or with a probability of 97.5% or more. "),
     ],
 )
 def test_when_an_alarm_rings_is_told_in_words(made, rule, words):

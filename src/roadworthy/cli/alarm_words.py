@@ -32,6 +32,8 @@ def alarm_in_words(bundle: Bundle) -> str:
     sure, off = (1.0 / (1.0 + math.exp(-log_odds)) for log_odds in (rule.on, rule.off))
     likely = "more likely than not" if rule.on == 0.0 else f"with a probability of {sure:.1%} or more"
     proof = burden_in_words(rule.burden).replace(", and ", ", and that is ", 1)
+    if rule.sure < math.inf:
+        proof += f", or with a probability of {1.0 / (1.0 + math.exp(-rule.sure)):.1%} or more"
     said = (
         f"Alarm: every {rule.stride:,} events, over the last {rule.window:,}, when the cost is {likely} above "
         f"{priced(bundle.tolerable or 0.0, bundle.unit)}{proof}. {_promise(bundle, rate)}"

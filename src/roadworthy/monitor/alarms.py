@@ -108,6 +108,8 @@ class AlarmRule:
     """Kinds of which 30% is still tolerable: an alarm that does not notice such a step does what it should."""
     group_events: int = 0
     """Events of one group that come in a row, as somebody said; 0: nobody did."""
+    sure: float = math.inf
+    """The log-odds from which on it rings with nothing proven, where clean data may cost as much as is tolerable; else infinity."""
 
     def __post_init__(self) -> None:
         alarms_per_day(self.false_alarms)
@@ -133,8 +135,8 @@ class AlarmRule:
 
     @property
     def keeps_rate(self) -> bool:
-        """Whether it rings falsely no more often than is accepted: not one without any burden, for clean data cost too much."""
-        return self.burden > -math.inf
+        """Whether it rings falsely no more often than is accepted: not one that need not prove it, for clean data cost too much."""
+        return self.burden > -math.inf and self.sure == math.inf
 
     @property
     def noticed(self) -> dict[str, float | None]:
@@ -158,7 +160,7 @@ class AlarmRule:
     def passes(self, time: float) -> tuple[Pass, ...]:
         """What is read of a stream of which `time` events say as much as one; nothing where nothing says enough."""
         burden, length = self.burden_at(time), self.reach(time)
-        found = [Pass(self.window, burden)] if burden < math.inf else []
+        found = [Pass(self.window, burden)] if burden < math.inf or self.sure < math.inf else []
         if length:
             found.append(Pass(length, _between(self.by_stretch, time)))
         return tuple(found)
@@ -198,8 +200,8 @@ class AlarmRule:
             record[name] = [[time, _given(burden)] for time, burden in record[name]]
         if not self.by_stretch:  # a rule of before there were stretches stays what it was
             del record["stretch"], record["by_stretch"]
-        for name in ("not_due", "group_events"):
-            if not record[name]:
+        for name in ("not_due", "group_events", "sure"):
+            if record[name] in ((), 0, math.inf):
                 del record[name]
         return record
 

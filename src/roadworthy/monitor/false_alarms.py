@@ -7,9 +7,8 @@ hysteresis.
 
 Beyond what was simulated the rate is extrapolated (`roadworthy.monitor.tails`).
 
-Where clean data may themselves cost as much as is tolerable, an alarm without shift would be a true one: no burden keeps the
-stated rate and lets anything be noticed. There the alarm rings where it is sure (97.5%) that the cost is above, and its notes say
-so.
+Where clean data may themselves cost as much as is tolerable, an alarm without shift would be a true one, and shift need not be
+what it rings for. There it rings with nothing proven, too, where it is sure (97.5%) that the cost is above, and its notes say so.
 
 The same is done for windows that hold fewer independent events, and for the longer stretch that is read beside them (see
 `roadworthy.monitor.stretches`); where both are read, each gets half of the false alarms.
@@ -25,10 +24,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from roadworthy.analysis.risk.kind_costs import costs_of
-from roadworthy.monitor.alarms import GAP, LIKELIER, LONGEST, AlarmRule, alarms_per_day
+from roadworthy.monitor.alarms import GAP, LIKELIER, AlarmRule, alarms_per_day
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
-from roadworthy.monitor.looks import Watched
+from roadworthy.monitor.looks import NOTHING_QUIET, Watched
 from roadworthy.monitor.rule_notes import rule_notes
 from roadworthy.monitor.stretches import enough_events, tried_times
 from roadworthy.monitor.tails import CERTAIN, FEW, MIXTURES, Tails, counted, mixtures
@@ -48,7 +47,7 @@ FEWEST = 5
 """A short window is read down to so few, up to where the stretch begins."""
 _JUST_BELOW = 0.999
 SURE = math.log(0.975 / 0.025)
-"""Where an alarm rings that cannot keep its rate: the upper end of a 95% interval is then above the tolerable."""
+"""From where on an alarm that cannot keep its rate has nothing to prove: the lower end of a 95% interval is above the tolerable."""
 CLEARED = 0.9
 """The share of clean windows that clear an alarm which is on, if the log-odds at which it is raised are high enough for it."""
 MUTE = 0.5
@@ -87,25 +86,22 @@ def alarm_rule(
     worlds = clean_worlds(calibration, WORLDS, np.random.default_rng([seed, 1]))
     swaying = Swaying.of(calibration, asked)
     clean, _, most = estimator.forecast(0.0)
-    if clean >= estimator.tolerable:
-        watched = Watched(estimator, scores, min(windows), stride or default_stride(min(windows)))
-        seen = odds_after_steps(watched, worlds, seed=seed)
-        return _rule_that_rings(watched, seen, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
+    sure = SURE if clean >= estimator.tolerable else math.inf
     for window in sorted(windows):
-        watched = _quietened(Watched(estimator, scores, window, stride or default_stride(window)), worlds, seed)
-        seen = odds_after_steps(watched, worlds, seed=seed, swaying=swaying)
-        if window < max(windows) and _least(_noticed(seen, 0.0), not_due) < ENOUGH:
+        plain = Watched(estimator, scores, window, stride or default_stride(window))
+        watched = _quietened(plain, worlds, seed)
+        seen = odds_after_steps(watched if sure == math.inf else plain, worlds, seed=seed, swaying=swaying)
+        if window < max(windows) and _least(_noticed(seen, 0.0, sure), not_due) < ENOUGH:
             continue  # not even with the lowest burden that there is
         unlucky = unlucky_worlds(watched, worlds, UNLUCKY if swaying is None else UNLUCKY_TOO)
         tails = Tails(watched, unlucky, seed, swaying)
         burden = tails.burden(per_event)
-        detects = _noticed(seen, burden)
+        detects = _noticed(seen, burden, sure)
         if _least(detects, not_due) >= ENOUGH:
             break
-    sure = _noticed(seen, -math.inf, SURE)
-    if most >= estimator.tolerable and _most(detects, not_due) < MUTE <= _most(sure, not_due):
-        rings = _rule_that_rings(watched, seen, not_due, false_alarms=false_alarms, events_per_day=events_per_day)
-        return replace(rings, group_events=asked)
+    freely = _noticed(seen, burden, SURE)
+    if most >= estimator.tolerable and _most(detects, not_due) < MUTE <= _most(freely, not_due):
+        sure, detects = SURE, freely
     groups = 0.0 if swaying is None else swaying.spread(watched.window)
     stretch = enough_events(watched, worlds, per_event, step=STEP, groups=groups)
     tried = tried_times(watched.window, stretch)
@@ -134,7 +130,7 @@ def alarm_rule(
         float(events_per_day),
         off=off,
         by_time=tuple(by_time),
-        quiet=quiet,
+        quiet=quiet if sure == math.inf else NOTHING_QUIET,
         detects=detects,
         notes=rule_notes(
             estimator,
@@ -144,6 +140,7 @@ def alarm_rule(
             false_alarms=false_alarms,
             events_per_day=events_per_day,
             group_events=asked,
+            kept=sure == math.inf,
             freely=dict(_noticed(seen, -math.inf)),
             cleared=float((above < off).mean()),
             unproven=None if heard and burden < CERTAIN else unproven,
@@ -152,39 +149,7 @@ def alarm_rule(
         by_stretch=by_stretch,
         not_due=tuple(not_due),
         group_events=asked,
-    )
-
-
-def _rule_that_rings(
-    watched: Watched,
-    seen: Mapping[str, Odds],
-    not_due: Mapping[str, float],
-    *,
-    false_alarms: str,
-    events_per_day: float,
-) -> AlarmRule:
-    """The rule where no burden keeps the stated rate: it rings wherever it is sure, however alike events are."""
-    detects = _noticed(seen, -math.inf, SURE)
-    return AlarmRule(
-        watched.window,
-        watched.stride,
-        -math.inf,
-        false_alarms,
-        float(events_per_day),
-        on=SURE,
-        off=LIKELIER,
-        by_time=((1.0, -math.inf), (float(LONGEST), -math.inf)),
-        detects=detects,
-        notes=rule_notes(
-            watched.estimator,
-            detects,
-            not_due=not_due,
-            step=STEP,
-            false_alarms=false_alarms,
-            events_per_day=events_per_day,
-            kept=False,
-        ),
-        not_due=tuple(not_due),
+        sure=sure,
     )
 
 
@@ -226,9 +191,11 @@ def odds_after_steps(
     return found
 
 
-def _noticed(seen: Mapping[str, Odds], burden: float, on: float = LIKELIER) -> tuple[tuple[str, float], ...]:
+def _noticed(seen: Mapping[str, Odds], burden: float, sure: float = math.inf) -> tuple[tuple[str, float], ...]:
     """How often steps of each kind ring."""
-    return tuple((kind, float((odds.judged(burden).max(axis=1) >= on).mean())) for kind, odds in seen.items())
+    return tuple(
+        (kind, float((odds.judged(burden, sure).max(axis=1) >= LIKELIER).mean())) for kind, odds in seen.items()
+    )
 
 
 def _least(detects: Sequence[tuple[str, float]], not_due: Collection[str]) -> float:

@@ -103,8 +103,12 @@ def when_it_rings(rule: AlarmRule, time: float = 1.0) -> str:
     passes = rule.passes(time)
     if not passes:
         return "no alarm can be given"
-    share = 1.0 / (1.0 + math.exp(-rule.on))
-    return f"alarm from {share:.1%}".replace(".0%", "%") + burden_in_words(passes[0].burden)
+    said = [_from(rule.on) + burden_in_words(passes[0].burden)] if passes[0].burden < math.inf else []
+    return "alarm " + ", or ".join([*said, *([_from(rule.sure)] if rule.sure < math.inf else [])])
+
+
+def _from(log_odds: float) -> str:
+    return f"from {1.0 / (1.0 + math.exp(-log_odds)):.1%}".replace(".0%", "%")
 
 
 def burden_in_words(burden: float) -> str:
@@ -131,14 +135,16 @@ def _clean_is_dear(
     if tolerable >= NEAR_THE_MOST * most:  # hardly more could be tolerated
         advice = "look at the outcomes, or better the subject"
     if clean >= tolerable and max((share for _, share in detects), default=0.0) < OFTEN:
+        more = max(costs_of(estimator, 1.0).values()) > HARDLY * clean
+        why = "how much more shift costs is in doubt" if more else "shift hardly more"
         return (
-            f"{CLEAN_IS_DEAR}{_said(clean)}, above the tolerable {_said(tolerable)}, and shift hardly more: with or without it "
-            f"nobody is sure enough for an alarm; {advice}"
+            f"{CLEAN_IS_DEAR}{_said(clean)}, above the tolerable {_said(tolerable)}, and {why}: with or without it nobody is sure "
+            f"enough for an alarm; {advice}"
         )
     if clean >= tolerable:
         return (
-            f"{CLEAN_IS_DEAR}{_said(clean)}, above the tolerable {_said(tolerable)}: the alarm will be on, with or without shift, "
-            f"more often than {false_alarms}; {advice}"
+            f"{CLEAN_IS_DEAR}{_said(clean)}, above the tolerable {_said(tolerable)}: without shift the alarm rings as well, where "
+            f"it is sure of that, more often than {false_alarms}, and once on it is hardly cleared; {advice}"
         )
     return (
         f"{CLEAN_IS_DEAR}{_said(clean)} ({_said(low)} to {_said(high)}), hardly less than the tolerable {_said(tolerable)}: no "

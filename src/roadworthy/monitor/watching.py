@@ -260,6 +260,7 @@ class Watching:
         By the `time` given, or by the one that is known. The burden is `lifted` from an alarm that is on; the `whole` stream is
         looked at, or what is quiet passed over. Minus infinity where that is so, and where there are too few events.
         """
+        assert self.rule is not None
         passes = self._passes(time) if self.bundle.watch.separation.enough else ()
         watched = replace(self._watched, quiet=NOTHING_QUIET) if whole else self._watched
         values = np.full((len(passes), len(ends)), -math.inf)
@@ -269,7 +270,7 @@ class Watching:
             some = upto if len(enough) == len(upto) else [int(upto[i]) for i in enough]
             loud, odds = watched.loud(cells, some, length=length, shrink=self._time.shrink(time))
             if len(loud):
-                value[[enough[i] for i in loud.tolist()]] = odds.judged(-math.inf if lifted else burden)
+                value[[enough[i] for i in loud.tolist()]] = odds.judged(-math.inf if lifted else burden, self.rule.sure)
         return passes, values
 
     def _passes(self, time: float | None = None) -> tuple[Pass, ...]:
@@ -377,7 +378,7 @@ class Watching:
         doubt = too_few(self.bundle.calibration, int(counts.sum()), length) or found.cannot_tell[0] or reason
         if not doubt:
             odds = self.bundle.watch.odds(counts, shrink=shrink)
-            log_odds, judged = float(odds.above[0]), float(odds.judged(burden)[0])
+            log_odds, judged = float(odds.above[0]), float(odds.judged(burden, self.rule.sure)[0])
             figures = odds_to_probability(log_odds), float(found.risk[0]), log_odds
             watched = judged if math.isfinite(judged) else None
             said = Alarm(when, position, kind, *figures, read=length, alarm_log_odds=watched)

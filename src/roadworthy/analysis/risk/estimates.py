@@ -5,6 +5,8 @@
 >>> odds = Odds(np.array([2.0, 2.0, -1.0]), np.array([20.0, 5.0, 20.0]))
 >>> odds.judged(-np.inf).tolist(), odds.judged(9.0).round(2).tolist()
 ([2.0, 2.0, -1.0], [2.0, -4.0, -1.0])
+>>> odds.judged(9.0, sure=3.0).round(2).tolist()
+[2.0, -1.0, -1.0]
 """
 
 from __future__ import annotations
@@ -51,12 +53,15 @@ class Odds(NamedTuple):
     evidence: Floats
     """How much likelier a risk above the tolerable is than no shift at all: the logarithm of the ratio."""
 
-    def judged(self, burden: float) -> Floats:
-        """Log-odds that the risk is above the tolerable, where no shift weighs exp(burden) times as much beforehand."""
+    def judged(self, burden: float, sure: float = np.inf) -> Floats:
+        """Log-odds that the risk is above the tolerable, where no shift weighs exp(burden) times as much beforehand.
+
+        From log-odds of `sure` on nothing is to be proven: they count from there, where they say more.
+        """
         if burden == -np.inf:
             return self.above
         result: Floats = -np.logaddexp(-self.above, burden - self.evidence)
-        return result
+        return result if sure == np.inf else np.maximum(result, self.above - sure)
 
 
 @dataclass(frozen=True, eq=False)
