@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -195,3 +196,11 @@ def test_a_bundle_of_another_version_is_refused_with_the_way_to_one_that_is_read
     old = written(tmp_path / "old.bundle.json", [f'{{"format": "roadworthy bundle {number}"}}'])
     said = refused(cli("replay", old, today))
     assert f"found 'roadworthy bundle {number}'; {remedy}" in said
+
+
+def test_an_id_of_another_name_is_pointed_at_and_is_no_score(cli, tmp_path):
+    header, *rows = rows_of()
+    lines = [header.replace("id", "txn"), *(row.replace(",e", ",9") for row in rows)]
+    table = written(tmp_path / "scores.csv", lines)
+    found = json.loads(cli("calibrate", table, "--id", "txn", "--json").out)
+    assert found["names"] == ["energy"] and "another whole number" not in " ".join(found["notes"])

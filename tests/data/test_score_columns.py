@@ -89,3 +89,48 @@ def test_rows_are_counted_without_empty_lines_and_lines_with_them(tmp_path):
     assert "row 2 (line 5) has 4 cells" in refusal(written(tmp_path / "r.csv", text.format("1,2")))
     pq.write_table(pa.table({"kind": ["clean"], "correct": [1], "energy": [float("inf")]}), tmp_path / "t.parquet")
     assert "t.parquet, row 1: energy is inf" in refusal(tmp_path / "t.parquet"), "such a file has no lines"
+
+
+def numbered(path: Path, column: str, numbers: list[int]) -> Path:
+    half = len(numbers) // 2
+    rows = [f"{'clean' if i < half else 'fog'},1,{n},{i % 17}.5\n" for i, n in enumerate(numbers)]
+    return written(path, f"kind,correct,{column},energy\n" + "".join(rows))
+
+
+@pytest.mark.parametrize("column", ["TransactionID", "transaction_id", "txnId", "order-no", "ROW KEY", "ID_Order"])
+@pytest.mark.parametrize("again", [1, 2], ids=["once", "under every kind"])
+def test_whole_numbers_that_are_all_different_are_no_score_where_they_have_the_name_of_an_id(tmp_path, column, again):
+    numbers = [500_000 + i * 37 % 60 for i in range(60)] if again == 1 else [i * 7 % 30 for i in range(30)] * 2
+    table = read_scores(numbered(tmp_path / "t.csv", column, numbers))
+    assert list(table.columns) == ["energy"]
+    assert (
+        f"column {column!r} has the name and the whole numbers of an id, and is not taken for a score; name it with "
+        f"--score {column!r} if it is one" in table.notes
+    )
+    assert set(read_scores(tmp_path / "t.csv", columns=[column, "energy"]).columns) == {column, "energy"}
+
+
+@pytest.mark.parametrize(
+    ("column", "numbers", "noted"),
+    [
+        ("centroid", [i * 37 % 60 for i in range(60)], True),
+        ("amount", [i * 37 % 60 for i in range(60)], True),
+        ("amount", [i * 7 % 40 for i in range(40)], False),
+        ("amount", [i * 37 % 59 for i in range(60)], False),
+        ("site_id", [i * 37 % 20 for i in range(60)], False),
+    ],
+)
+def test_other_whole_numbers_stay_and_are_noted_where_they_are_all_different(tmp_path, column, numbers, noted):
+    table = read_scores(numbered(tmp_path / "t.csv", column, numbers))
+    assert list(table.columns) == [column, "energy"]
+    said = f"score {column!r} has another whole number in every row; if it is no score, name those that"
+    assert any(note.startswith(said) for note in table.notes) == noted
+
+
+def test_a_table_of_nothing_but_ids_has_no_scores(tmp_path):
+    path = written(
+        tmp_path / "t.csv", "kind,correct,TransactionID\n" + "".join(f"clean,1,{i * 7 % 60}\n" for i in range(60))
+    )
+    assert "there is nothing else: TransactionID (add a column of scores, or choose with --score COLUMN)" in refusal(
+        path
+    )

@@ -25,11 +25,16 @@ PERFECT = 0.995
 """The area under the curve from which on one column alone is too good to be true."""
 ENOUGH = 20
 """Rows from which on any of this is no accident."""
+NUMBERED = 50
+"""Rows from which on whole numbers that are all different are no accident."""
 NO_SCORES = frozenset(
     {"", "class", "index", "label", "level", "loss", "row", "target", "y", "y_true"}
     | {"y_pred", "pred", "pred_class", "predicted", "predicted_class", "predicted_label"}
 )
 """Numeric columns that are taken for a score only when they are named: in use nobody knows a label or a loss."""
+ID_WORDS = frozenset({"id", "uid", "uuid", "guid", "key", "pk", "serial", "number", "num", "no", "nr", "idx", "index"})
+"""The last word of a column's name by which it may be an id."""
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ODD_NAMES = re.compile(
     r"predicted_.*|.*_(ms|us|ns|no|nr|number|idx|index|count)|(.*_)?(latency|duration|runtime)(_.*)?"
 )
@@ -43,6 +48,25 @@ def is_no_score(column: str) -> bool:
     """
     name = column.strip().lower()
     return name in NO_SCORES or name.startswith("prediction")
+
+
+def is_id(column: str, values: np.ndarray, kind: np.ndarray | None = None) -> bool:
+    """Whether a column has the name of an id and its numbers: whole ones, no two alike; under another kind a case comes again.
+
+    >>> [is_id(c, np.arange(50.0)) for c in ("TransactionID", "txnId", "order-no", "id_order", "ROW_KEY", "centroid")]
+    [True, True, True, True, True, False]
+    >>> is_id("site_id", np.arange(50.0) % 3), is_id("frame_id", np.arange(50.0) % 25, np.repeat(["clean", "fog"], 25))
+    (False, True)
+    """
+    words = [word.lower() for word in _WORDS.findall(column)]
+    if not words or not (words[-1] in ID_WORDS or words[0] == "id"):
+        return False
+    known = np.isfinite(values)
+    numbers = values[known]
+    kinds = np.zeros(len(numbers)) if kind is None else np.unique(kind[known], return_inverse=True)[1]
+    order = np.lexsort((numbers, kinds))
+    again = (np.diff(numbers[order]) == 0) & (np.diff(kinds[order]) == 0)
+    return len(numbers) >= NUMBERED and not (numbers % 1).any() and not again.any()
 
 
 def doubts(columns: Mapping[str, np.ndarray], shifted: np.ndarray | None) -> list[str]:
@@ -72,11 +96,13 @@ def _doubt(name: str, values: np.ndarray, shifted: np.ndarray | None) -> str | N
         return None
     different, steps = len(np.unique(values[known])), np.diff(values[known])
     few, ordered = different <= FEW, bool((steps >= 0).all() or (steps <= 0).all())
+    numbered = different == known.sum() >= NUMBERED and not (values[known] % 1).any()
     apart = 0.5 if shifted is None else separation(values[known], shifted[known])
     sole = apart > PERFECT and (few or ordered)
     reasons = {
         f"has {different} different value{'s' if different != 1 else ''}": few,
         f"{'rises' if steps.sum() > 0 else 'falls'} from row to row": sole and not few,
+        "has another whole number in every row": numbered and not sole,
         "has the name of something else": _ODD_NAMES.fullmatch(name.strip().lower()) is not None,
         f"alone tells clean from shifted rows (AUC {apart:.3f})": sole,
     }

@@ -31,7 +31,7 @@ from roadworthy.data import score_cells
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_cells import Where
 from roadworthy.data.score_columns import CLEAN, MEANING, NAMES, NO_GROUPS, ColumnError, absent, lacking, named
-from roadworthy.data.score_doubts import doubts, is_no_score, outcome_doubts
+from roadworthy.data.score_doubts import doubts, is_id, is_no_score, outcome_doubts
 from roadworthy.data.score_files import Opened, open_table
 
 if TYPE_CHECKING:
@@ -283,16 +283,24 @@ def _refuse_one_group(table: ScoreTable, column: str) -> None:
 
 
 def _without_row_numbers(table: ScoreTable) -> ScoreTable:
-    """Without columns that count the rows: rows of one kind stand together, and their numbers would tell them apart."""
+    """Without columns that count the rows, or name them: numbers of rows that stand together would tell kinds apart, or nothing."""
     counting = [name for name, c in table.columns.items() if table.n >= ENOUGH and (np.diff(c) == 1.0).all()]
-    if not counting:
+    ids = [name for name, c in table.columns.items() if name not in counting and is_id(name, c, table.kind)]
+    if not counting and not ids:
         return table
-    kept = {name: column for name, column in table.columns.items() if name not in counting}
+    kept = {name: column for name, column in table.columns.items() if name not in (*counting, *ids)}
     if not kept:
-        raise DataError(
-            f"{table.source}: {', '.join(counting)} counts the rows and is no score; add a column of scores"
+        raise ColumnError(
+            f"{table.source}: what numbers the rows is no score, and there is nothing else: {', '.join((*counting, *ids))}",
+            "add a column of scores, or choose with --score COLUMN",
+            "add a column of scores",
         )
     notes = [f"column {name!r} counts the rows and is not taken for a score" for name in counting]
+    notes += [
+        f"column {name!r} has the name and the whole numbers of an id, and is not taken for a score; name it with --score "
+        f"{name!r} if it is one"
+        for name in ids
+    ]
     return replace(table, columns=kept, notes=(*table.notes, *notes))
 
 

@@ -92,6 +92,9 @@ def calibrate(
         typer.Option(metavar="COLUMN", help="What belongs together, such as a patient; none: rows are independent."),
     ] = None,
     time: Annotated[str | None, typer.Option(metavar="COLUMN", help="When it happened (time).")] = None,
+    id: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The name of the case (id), which is no score.")
+    ] = None,
     score: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="A score (every other numeric column).")
     ] = None,
@@ -148,6 +151,7 @@ def calibrate(
         clean=clean or None,
         group=group,
         time=time,
+        id=id,
         columns=score or None,
         needs=("kind", "correct"),
     )
