@@ -204,3 +204,23 @@ def test_an_id_of_another_name_is_pointed_at_and_is_no_score(cli, tmp_path):
     table = written(tmp_path / "scores.csv", lines)
     found = json.loads(cli("calibrate", table, "--id", "txn", "--json").out)
     assert found["names"] == ["energy"] and "another whole number" not in " ".join(found["notes"])
+
+
+def test_one_column_does_not_stand_for_two_scores(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    kinds = ["clean"] * 300 + ["fog"] * 100
+    rows = [f"{kind},1,{rng.normal():.3f},{rng.normal():.3f}" for kind in kinds]
+    table = written(tmp_path / "scores.csv", ["kind,correct,anomaly,doubt", *rows])
+    assert cli("calibrate", table, "--json").code == 0
+    stream = written(tmp_path / "today.csv", ["anomaly", *(f"{rng.normal():.3f}" for _ in range(200))])
+    bundle = tmp_path / "scores.bundle.json"
+    assert refused(cli("replay", bundle, stream, "--score", "doubt=anomaly")) == (
+        "today.csv: the column 'anomaly' cannot stand for 2 scores, anomaly and doubt: what it says would count more than once "
+        "(name a column for each with --score NAME=COLUMN; where a score is not there, calibrate without it)"
+    )
+    assert "cannot stand for 2 scores" in refused(
+        cli("replay", bundle, table, "--score", "doubt=kn", "--score", "anomaly= kn ")
+    )
+    assert cli("replay", bundle, table, "--score", "doubt=anomaly", "--score", "anomaly=doubt").code != 2
+    twice = refused(cli("replay", bundle, table, "--score", "doubt=anomaly", "--score", "doubt=doubt"))
+    assert twice == "--score doubt is given twice, as anomaly and as doubt; give each score once"

@@ -109,6 +109,32 @@ def absent(
     return ColumnError(what, f"choose with {option}", f"call the one that is it {column!r}")
 
 
+def refuse_other_roles(file: str, columns: Sequence[str], found: Mapping[str, str]) -> None:
+    """Refuse a score that is something else: above all the outcome, which nobody knows in use."""
+    roles = {column: role for role, column in found.items()}
+    for column in map(str.strip, columns):
+        if column in roles:
+            role = roles[column]
+            raise ColumnError(
+                f"{file}: {column!r} is read as {role}, {MEANING[role]}, and cannot be a score as well",
+                f"leave out --score {column}, or choose another column with --{role} COLUMN",
+                "leave it out of the scores",
+            )
+
+
+def refuse_shared(file: str, asked: Mapping[str, str]) -> None:
+    """Refuse a column that stands for several scores: they would always agree, which those that were calibrated did not."""
+    for column in asked.values():
+        same = [name for name, other in asked.items() if other == column]
+        if len(same) > 1:
+            raise ColumnError(
+                f"{file}: the column {column!r} cannot stand for {len(same)} scores, {' and '.join(same)}: what it says would "
+                "count more than once",
+                "name a column for each with --score NAME=COLUMN; where a score is not there, calibrate without it",
+                "name a column for each",
+            )
+
+
 def _meant(column: str, free: Sequence[str]) -> str:
     """The free column that it may be: one that begins like it, whole (conf, confidence), or else one that is spelt much like it."""
     word = column.lower()

@@ -30,7 +30,17 @@ import numpy as np
 from roadworthy.data import score_cells
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_cells import Where
-from roadworthy.data.score_columns import CLEAN, MEANING, NAMES, NO_GROUPS, ColumnError, absent, lacking, named
+from roadworthy.data.score_columns import (
+    CLEAN,
+    NAMES,
+    NO_GROUPS,
+    ColumnError,
+    absent,
+    lacking,
+    named,
+    refuse_other_roles,
+    refuse_shared,
+)
 from roadworthy.data.score_doubts import doubts, is_id, is_no_score, outcome_doubts
 from roadworthy.data.score_files import Opened, open_table
 
@@ -159,7 +169,7 @@ def open_scores(
     found, notes = _found(opened, given, needs, skips)
     taken = {c for role in NAMES for c in (found.get(role) or named(opened.header, role),) if c is not None}
     if columns is not None and not isinstance(columns, Mapping):
-        _refuse_other_roles(opened, columns, found)
+        refuse_other_roles(opened.path.name, columns, found)
     scores, more = _scores_of(opened, columns, taken)
     part = score_cells.part_of_a_second(opened.first[found["time"]]) if "time" in found else None
     if part is not None:
@@ -328,19 +338,6 @@ def _is_clean(kind: str, clean: tuple[str, ...]) -> bool:
     return kind in clean if clean else kind.strip().lower() in CLEAN_NAMES
 
 
-def _refuse_other_roles(opened: Opened, columns: Sequence[str], found: Mapping[str, str]) -> None:
-    """Refuse a score that is something else: above all the outcome, which nobody knows in use."""
-    roles = {column: role for role, column in found.items()}
-    for column in map(str.strip, columns):
-        if column in roles:
-            role = roles[column]
-            raise ColumnError(
-                f"{opened.path.name}: {column!r} is read as {role}, {MEANING[role]}, and cannot be a score as well",
-                f"leave out --score {column}, or choose another column with --{role} COLUMN",
-                "leave it out of the scores",
-            )
-
-
 def _scores_of(
     opened: Opened, columns: Sequence[str] | Mapping[str, str] | None, taken: set[str]
 ) -> tuple[dict[str, str], list[str]]:
@@ -348,6 +345,7 @@ def _scores_of(
     if columns is not None:
         given = columns if isinstance(columns, Mapping) else {c.strip(): c for c in columns}
         asked = {name: column.strip() for name, column in given.items()}
+        refuse_shared(opened.path.name, asked)
         for name, column in asked.items():
             if column not in opened.header:
                 option = f"--score {name}=COLUMN" if isinstance(columns, Mapping) else "--score COLUMN"

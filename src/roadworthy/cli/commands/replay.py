@@ -69,6 +69,7 @@ def replay(
     Where the table says which answers were right, that is shown beside and held against the intervals; the estimates never see it.
     """
     from roadworthy.cli.replaying import replay as replayed
+    from roadworthy.cli.scores_asked import scores_asked
     from roadworthy.data.score_tables import open_scores
     from roadworthy.monitor.bundle import Bundle
 
@@ -77,7 +78,12 @@ def replay(
         _refuse_unwritable(out, bundle, stream, truth)
     chosen = Bundle.load(bundle)
     file = open_scores(
-        stream, correct=correct, time=time, id=id, columns=_columns(chosen, score or []), skips=("kind", "group")
+        stream,
+        correct=correct,
+        time=time,
+        id=id,
+        columns=scores_asked(chosen.calibration.names, score or []),
+        skips=("kind", "group"),
     )
     known = None if truth is None else _truth(truth)
     size = window or (chosen.alarm.window if chosen.alarm else min(chosen.windows.lengths))
@@ -131,28 +137,6 @@ def _refuse_unwritable(out: Path, *inputs: Path | None) -> None:
         raise DataError(f"--out {out}: windows are written to {', '.join(WRITTEN)}; choose one of these endings")
     refuse_no_folder("--out", out)
     refuse_own_input("--out", out, *inputs)
-
-
-def _columns(bundle: Bundle, given: list[str]) -> dict[str, str]:
-    """Where each score of the bundle stands in the stream."""
-    from roadworthy.data.samples import DataError
-    from roadworthy.registry import did_you_mean
-
-    names = {name: name for name in bundle.calibration.names}
-    for text in given:
-        name, equals, column = text.partition("=")
-        if name in names and not column.strip():
-            raise DataError(
-                f"--score {text}: say which column of the stream it is, as in {name}=COLUMN, or leave the option out where the "
-                f"column is called {name}"
-            )
-        if not equals or name not in names:
-            raise DataError(
-                f"--score {text}: a score of the bundle and a column were expected, as in {next(iter(names))}=COLUMN"
-                f"{did_you_mean(name, names)}; the bundle has: {', '.join(names)}"
-            )
-        names[name] = column
-    return names
 
 
 def write(found: Replayed, path: Path) -> None:
