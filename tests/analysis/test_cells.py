@@ -322,13 +322,19 @@ def test_few_rows_are_noted():
     assert calibration.rows("fog") == 3 and "few rows of fog (3)" in calibration.notes[0]
 
 
-def test_kinds_that_may_be_one_are_noted_and_counted_as_they_are_written():
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Fog", "fog "), ("Holiday-Rush", "holiday_rush"), ("bot attack", "bot_attack"), ("LowLight", "low-light")],
+)
+def test_kinds_that_may_be_one_are_noted_and_counted_as_they_are_written(one, other):
     rng = np.random.default_rng(0)
-    kind = np.repeat(["clean", "Fog", "fog ", "rain"], 60)
-    calibration = calibrate({"knn": rng.normal(2.0 * (kind != "clean"))}, kind, rng.random(240) < 0.7)
+    kind = np.repeat(["clean", one, other, "rain", "gain -1", "gain 1"], 60)
+    calibration = calibrate({"knn": rng.normal(2.0 * (kind != "clean"))}, kind, rng.random(360) < 0.7)
     (note,) = (n for n in calibration.notes if "differ only" in n)
-    assert note == "kinds 'Fog' and 'fog ' differ only in case or spaces: if they are one, write them alike"
-    assert calibration.rows("Fog") == calibration.rows("fog ") == 60
+    assert note == (
+        f"kinds {one!r} and {other!r} differ only in case, spaces, hyphens or underscores: if they are one, write them alike"
+    )
+    assert calibration.rows(one) == calibration.rows(other) == 60
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,20 @@ def test_clean_may_be_called_anything(tmp_path):
     assert "'clean' is there beside 'ind'" in refusal(both, clean="ind")
 
 
+@pytest.mark.parametrize("word", ["normal", "Baseline", "no shift", "in-domain"])
+def test_a_kind_that_sounds_clean_beside_clean_rows_is_a_shift_and_that_is_noted(tmp_path, word):
+    rows = f"kind,correct,energy\nclean,1,0.5\n{word},1,0.4\nfog,0,0.9\n"
+    table = read_scores(written(tmp_path, rows))
+    assert table.kind.tolist() == ["clean", word, "fog"]
+    assert (
+        f"kind {word!r} counts as a shift, since other rows are called clean; if it is none, name every kind "
+        "without shift with --clean" in table.notes
+    )
+    both = read_scores(written(tmp_path, rows), clean=("clean", word))
+    assert both.kind.tolist() == ["clean", "clean", "fog"] and not any("counts as a shift" in n for n in both.notes)
+    assert not any("counts as a shift" in n for n in read_scores(written(tmp_path, rows), clean="clean").notes)
+
+
 def test_training_rows_are_left_out(tmp_path):
     table = read_scores(written(tmp_path, "fold,correct,energy\ntrain,1,1\nind_val,1,2\nOoD Test,0,3\n"))
     assert table.kind.tolist() == ["clean", "OoD Test"] and "the model has seen them" in table.notes[0]

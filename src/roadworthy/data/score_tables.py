@@ -51,6 +51,11 @@ CLEAN_NAMES = frozenset(
     {CLEAN, "ind", "ind_val", "ind_test", "in_distribution", "in-distribution", "nominal", "none", ""}
 )
 """What tables call rows without shift, in small letters."""
+SOUND_CLEAN = frozenset(
+    {"normal", "baseline", "regular", "original", "unperturbed", "uncorrupted"}
+    | {"unshifted", "noshift", "indomain", "indistribution"}
+)
+"""Letters of kinds that may be without shift, too, and are not taken for it."""
 TRAINING_NAMES = frozenset({"train", "training"})
 """Rows that the model was trained on: they are neither clean nor shifted, but too good to be true."""
 ENOUGH = 20
@@ -273,6 +278,12 @@ def checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None = None) -
             "say which of them is data without shift with --clean NAME",
             f"call those without shift {CLEAN!r}",
         )
+    sounding = [k for k in rest if clean is None and "".join(filter(str.isalpha, k)).lower() in SOUND_CLEAN]
+    notes += [
+        f"kind {k!r} counts as a shift, since other rows are called clean; if it is none, name every kind without shift with "
+        "--clean"
+        for k in sounding
+    ]
     if training:
         table = table.take(~np.isin(at, np.flatnonzero(np.isin(kinds, training))))
     return replace(table, notes=(*table.notes, *notes))

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ Ints = NDArray[np.int64]
 CLEAN = "clean"
 FEW = 30
 """Rows of a kind below which its accuracy is hardly known."""
+_SEPARATORS = re.compile(r"[\s_]+|-(?!\d)")
 
 
 class Rows(NamedTuple):
@@ -94,14 +96,17 @@ def checked_rows(
 def _alike(kinds: tuple[str, ...]) -> list[str]:
     """A note for kinds that may be one, written in two ways.
 
-    >>> _alike(("clean", "Fog", "fog ", "rain"))
-    ["kinds 'Fog' and 'fog ' differ only in case or spaces: if they are one, write them alike"]
+    A hyphen before a number may be its sign.
+
+    >>> _alike(("clean", "Fog", "fog ", "rain", "gain -1", "gain 1"))
+    ["kinds 'Fog' and 'fog ' differ only in case, spaces, hyphens or underscores: if they are one, write them alike"]
     """
     forms: dict[str, list[str]] = {}
     for kind in kinds:
-        forms.setdefault("".join(kind.split()).casefold(), []).append(kind)
+        forms.setdefault(_SEPARATORS.sub("", kind).casefold(), []).append(kind)
     return [
-        f"kinds {' and '.join(map(repr, same))} differ only in case or spaces: if they are one, write them alike"
+        f"kinds {' and '.join(map(repr, same))} differ only in case, spaces, hyphens or underscores: if they are one, write them "
+        "alike"
         for same in forms.values()
         if len(same) > 1
     ]
