@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from roadworthy import registry
+from roadworthy.spec import estimator_names
 
 
 def run_folder(cli, file: Path, runs: Path) -> Path:
@@ -109,6 +110,11 @@ def test_list_holds_every_registered_name_with_parameters_and_levels(cli):
     assert "level 5 of hendrycks" in cli("list", "transforms").out
     wrong = cli("list", "transform")
     assert wrong.code == 2 and "did you mean 'transforms'?" in wrong.err
+
+
+def test_every_estimator_that_a_simulation_may_name_is_listed(cli):
+    for text in (cli("list", "estimators").out, cli("list").out.split("estimators\n")[1].partition("\n\n\n")[0]):
+        assert set(estimator_names.known()) <= {line.split()[0] for line in text.splitlines() if line.strip()}
 
 
 def test_supervisors_are_listed_by_what_they_read_in_plain_words(cli):

@@ -41,7 +41,10 @@ from roadworthy.registry import Component, get
 Floats = NDArray[np.float64]
 
 QUANTITIES = ("rate", "accuracy", "risk")
-OF_ANOTHER_KIND = ("event_tree", "cbpe")
+OF_ANOTHER_KIND = {
+    "event_tree": "Rate, accuracy and cost by all scores, as a monitor tells them.",
+    "cbpe": "The accuracy that confidence means on clean rows, and no rate; reads the score that confidence_from names.",
+}
 """Estimators that are more than a rate, or none: they stand beside those of the room `estimators`."""
 Carrier = Callable[[Floats], Floats]
 WITHIN = 65

@@ -154,6 +154,12 @@ def _print(room: str, components: list[dict[str, Any]], out: Console, *, whole: 
                 out.print(f"  {' ' * width}    {escape(line)}", soft_wrap=True)
     if not components:
         out.print("  none")
+    if room == "estimators":
+        from roadworthy.analysis.risk.told import OF_ANOTHER_KIND
+
+        out.print("\n  [bold]beside these, `roadworthy simulate` compares[/bold]")
+        for name, summary in OF_ANOTHER_KIND.items():
+            out.print(f"  {name.ljust(width)}  {summary}", soft_wrap=True)
     out.print()
 
 
