@@ -121,6 +121,7 @@ def test_a_limit_that_nothing_calibrated_reaches_is_refused(cli, made, tmp_path)
     table = written(tmp_path / "a.csv", rows_of({"clean": 400, "fog": 200, "snow": 200}, accuracy=0.8))
     said = cli("calibrate", table, "--tolerable", "0.99")
     assert said.code == 2 and "even a stream of nothing but shifted events" in said.err
+    assert "within a tolerable 0.990, so that" in said.err, "a cost is written in one way"
     with pytest.raises(ValueError, match="no alarm could ring"):
         refuse_unreachable(replace(Bundle.load(made), tolerable=3.999))
 

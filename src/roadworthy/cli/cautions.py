@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roadworthy.analysis.risk.amounts import priced
+from roadworthy.analysis.risk.amounts import amount, priced
 from roadworthy.analysis.risk.tolerating import nobody_said
 from roadworthy.cli.amounts import many
 from roadworthy.cli.other_way_round import LOOKS
@@ -99,7 +99,7 @@ def refuse_unreachable(bundle: Bundle) -> None:
     if high <= tolerable:
         raise ValueError(
             f"even a stream of nothing but shifted events is expected to cost {priced(risk, bundle.unit)}, and hardly more than "
-            f"{priced(high, bundle.unit)}: it stays within a tolerable {tolerable:g}, so that no alarm could ring for it; "
+            f"{priced(high, bundle.unit)}: it stays within a tolerable {amount(tolerable)}, so that no alarm could ring for it; "
             "choose a lower one"
         )
 
