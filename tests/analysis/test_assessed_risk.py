@@ -139,12 +139,44 @@ def test_a_parameter_that_nobody_tells_is_named():
 def test_conditions_that_were_not_seen_are_noted():
     found = assess_risk(DETECTOR, rows("clean", 0.9, [9, 0, 1, 0]), [rows("fog", 0.1, [0, 5, 0, 5])])
     assert found.notes == (
-        "no case was clean and detected: this is given probability zero",
-        "no case was shifted and undetected: this is given probability zero",
+        "no case that counts was clean and detected: this is given probability zero, and what a point of tnr is worth takes "
+        "answers there to be right as often as all clean ones",
+        "no case that counts was shifted and undetected: this is given probability zero, and what a point of tpr is worth takes "
+        "answers there to be right as often as all shifted ones",
     )
     # What was not seen may still be: the upper bound counts one such row where it costs most.
     assert found.interval(0.95, "upper").high > found.value
     assert found.finding(0.95).assumptions[1:] == found.notes
+
+
+FAIL_SAFE = detector_tree(Costs(right=0.0, wrong=100.0, necessary=10.0, unnecessary=50.0), unit="EUR per case")
+
+
+def test_a_point_of_a_detector_that_never_erred_is_worth_what_the_first_errors_cost():
+    """An alarm costs 50 on a right answer and 10 on a wrong one, none costs 100 on a wrong one: at 95 right of 100 clean answers
+    a false alarm more costs 48 instead of 5, and at 4 right of 10 shifted ones a miss costs 60 instead of 26."""
+    never = assess_risk(FAIL_SAFE, rows("clean", 0.8, [950, 0, 50, 0]), [rows("fog", 0.2, [0, 200, 0, 300])])
+    assert never.slopes()["tnr"] == pytest.approx(-0.01 * 0.8 * (48.0 - 5.0))
+    assert never.slopes()["tpr"] == pytest.approx(-0.01 * 0.2 * (60.0 - 26.0))
+    assert never.values["accuracy_clean_detected"] == 0.0 and never.value == pytest.approx(0.8 * 5.0 + 0.2 * 26.0)
+    few = assess_risk(FAIL_SAFE, rows("clean", 0.8, [945, 5, 50, 0]), [rows("fog", 0.2, [2, 198, 3, 297])])
+    for name in ("tpr", "tnr"):
+        assert never.slopes()[name] == pytest.approx(few.slopes()[name], rel=0.1)
+
+
+def test_alarms_of_a_circumstance_that_never_occurs_tell_nothing_of_one_that_does():
+    never = rows("snow", 0.0, [10, 0, 0, 0])
+    found = assess_risk(FAIL_SAFE, rows("clean", 0.8, [9, 1, 1, 1]), [rows("fog", 0.2, [0, 200, 0, 300]), never])
+    assert found.slopes()["tpr"] == pytest.approx(-0.01 * 0.2 * (60.0 - 26.0))
+    assert [note.partition(":")[0] for note in found.notes] == ["no case that counts was shifted and undetected"]
+
+
+def test_without_a_circumstance_nobody_knows_what_a_point_of_shift_costs():
+    clean = rows("clean", 1.0, [90, 0, 10, 0])
+    found = assess_risk(HUNDRED, clean, [], constants={"p_shift": 0.0})
+    assert found.slopes() == {"p_shift": None, "accuracy_clean": pytest.approx(-1.0), "accuracy_shifted": 0.0}
+    assert found.notes == ("no case was shifted: what a point of p_shift costs is not known",)
+    assert found.value == pytest.approx(10.0)
 
 
 def test_a_claim_on_risk_is_met_breached_or_inconclusive():

@@ -72,6 +72,24 @@ def test_what_changes_the_cost_most_comes_first(folder: Path) -> None:
     assert expectation(risk.tree, {p.name: p.value for p in risk.parameters}) == pytest.approx(risk.value)
 
 
+def section_of(page: str) -> str:
+    found = re.search(r'<section id="risk">.*?</section>', page, re.DOTALL)
+    assert found
+    return found[0]
+
+
+def test_a_point_whose_worth_no_case_tells_has_no_number_and_the_reason_beside_it(folder: Path, tmp_path: Path) -> None:
+    record = json.loads((folder / "run.json").read_text())["risk"]
+    why = "no case was shifted: what a point of p_shift costs is not known"
+    record = {**record, "slopes": {**record["slopes"], "p_shift": None}, "notes": [why]}
+    view = changed(folder, tmp_path, record)
+    rows = re.findall(r"<tr><td><b>p_<wbr>shift</b>.*?</tr>", html(view))
+    assert rows and rows[0].endswith(f'<td class="num">{value(None)}</td></tr>') and why in section_of(html(view))
+    document = json.loads(json_report(view))
+    jsonschema.validate(document, schema())
+    assert document["run"]["risk"]["slopes"]["p_shift"] is None
+
+
 def test_a_run_without_costs_has_no_such_section(tmp_path: Path) -> None:
     page = html(RunView.open(sample_run.build(tmp_path / "run", "plain")))
     assert 'id="risk"' not in page and "#risk" not in page

@@ -155,7 +155,15 @@ SCHEMA: dict[str, Any] = {
                 "risk": {
                     "type": "object",
                     "description": "The event tree with its parameters, expected cost and interval.",
-                    "properties": {"loss_bins": _LOSSES, "loss_by_score": _LOSSES},
+                    "properties": {
+                        "slopes": {
+                            "type": "object",
+                            "description": "What one more point (0.01) of each parameter adds; null where no case tells.",
+                            "additionalProperties": _NUMBER,
+                        },
+                        "loss_bins": _LOSSES,
+                        "loss_by_score": _LOSSES,
+                    },
                 },
                 "monitor": {
                     "type": "object",

@@ -97,6 +97,7 @@ class AssessedTree:
     loss_bins: tuple[Losses, ...] = ()
     loss_by_score: tuple[Losses, ...] = ()
     scored_by: str = ""
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> AssessedTree:
@@ -121,6 +122,7 @@ class AssessedTree:
             loss_bins=tuple(Losses.read(one) for one in record.get("loss_bins") or ()),
             loss_by_score=tuple(Losses.read(one) for one in record.get("loss_by_score") or ()),
             scored_by=str(record.get("scored_by") or ""),
+            notes=tuple(map(str, record.get("notes") or ())),
         )
 
     @property

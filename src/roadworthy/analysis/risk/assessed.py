@@ -174,9 +174,23 @@ class AssessedRisk:
             "notes": list(self.notes),
         }
 
-    def slopes(self) -> dict[str, float]:
-        """What one more point (0.01) of each parameter adds to the expected cost."""
-        return {name: 0.01 * float(slope) for name, slope in derivatives(self.tree, self.values).items()}
+    def slopes(self) -> dict[str, float | None]:
+        """What one more point (0.01) of each parameter adds to the expected cost; None where no case tells."""
+        found = derivatives(self.tree, self._at_the_margin)
+        untold = ["p_shift"] if _shift_is_untold(self.tree, self.kinds) else []
+        return {name: None if name in untold else 0.01 * float(slope) for name, slope in found.items()}
+
+    @cached_property
+    def _at_the_margin(self) -> dict[str, float]:
+        """The parameters for those who move cases: into a condition that nobody has seen they take the usual accuracy with them.
+
+        The cost is the same, since there are none; its derivative is not.
+        """
+        found, usual = dict(self.values), self._parameters(self._shares)
+        for word, verdict in _unseen(self.kinds):
+            if f"accuracy_{word}_{verdict}" in found:
+                found[f"accuracy_{word}_{verdict}"] = float(usual[f"accuracy_{word}"])
+        return found
 
     @cached_property
     def _shares(self) -> list[Floats]:
@@ -184,13 +198,10 @@ class AssessedRisk:
 
     def _parameters(self, shares: Sequence[Floats]) -> dict[str, Any]:
         """Every live parameter, from the shares of the four cells (..., 4) of each kind."""
-        weights = [k.probability for k in self.kinds[1:]]
-        rate = min(sum(weights), 1.0)
-        even = 1.0 / max(len(weights), 1)
-        parts = [s * (w / rate if rate else even) for w, s in zip(weights, shares[1:], strict=True)]
-        mixed = sum(parts, start=np.zeros_like(shares[0]))
-        found: dict[str, Any] = {"p_shift": rate, "tpr": mixed @ _ALARM, "tnr": shares[0] @ ~_ALARM}
-        for word, share in (("clean", shares[0]), ("shifted", mixed)):
+        mixed = _mixed(self.kinds, shares)
+        rate = min(sum(k.probability for k in self.kinds[1:]), 1.0)
+        found: dict[str, Any] = {"p_shift": rate, "tpr": mixed["shifted"] @ _ALARM, "tnr": mixed["clean"] @ ~_ALARM}
+        for word, share in mixed.items():
             found[f"accuracy_{word}"] = share @ _RIGHT
             for verdict, rows in (("detected", _ALARM), ("undetected", ~_ALARM)):
                 there = share @ rows
@@ -280,7 +291,7 @@ def assess_risk(
     unshifted = [name for name in tree.parameters if _of_shift(name) and name not in given and not shifted]
     if unshifted and float(_mean(given.get("p_shift", 0.0))) > 0.0:
         raise ValueError(f"no circumstance tells {', '.join(unshifted)}; add circumstances with a probability")
-    found = AssessedRisk(tree, kinds, given, seed, tuple(_unseen(tree, kinds)))
+    found = AssessedRisk(tree, kinds, given, seed, tuple(_notes(tree, kinds)))
     _ = found.value  # refuses a parameter that neither cases nor constants tell
     return found
 
@@ -299,12 +310,37 @@ def _clusters(kind: Rows) -> Any:
     return np.asarray(kind.clusters).astype(str).astype(object)
 
 
-def _unseen(tree: Tree, kinds: Sequence[Rows]) -> list[str]:
-    """Conditions of the tree in which no case was counted."""
-    notes = []
-    tables = {"clean": kinds[0].counts, "shifted": sum((k.counts for k in kinds[1:]), start=np.zeros(4))}
-    for word, counts in tables.items():
-        for verdict, rows in (("detected", _ALARM), ("undetected", ~_ALARM)):
-            if f"accuracy_{word}_{verdict}" in tree.parameters and not counts[rows].any():
-                notes.append(f"no case was {word} and {verdict}: this is given probability zero")
+def _mixed(kinds: Sequence[Rows], shares: Sequence[Floats]) -> dict[str, Floats]:
+    """Shares of the four cells among clean and among shifted cases, circumstances as often as they occur; alike if none does."""
+    weights = [k.probability for k in kinds[1:]]
+    rate, even = min(sum(weights), 1.0), 1.0 / max(len(weights), 1)
+    parts = [s * (w / rate if rate else even) for w, s in zip(weights, shares[1:], strict=True)]
+    return {"clean": shares[0], "shifted": sum(parts, start=np.zeros_like(shares[0]))}
+
+
+def _unseen(kinds: Sequence[Rows]) -> list[tuple[str, str]]:
+    """Conditions in which there is no case that counts: clean or shifted, and the verdict."""
+    mixed = _mixed(kinds, [k.counts for k in kinds])
+    verdicts = (("detected", _ALARM), ("undetected", ~_ALARM))
+    return [(word, verdict) for word, share in mixed.items() for verdict, rows in verdicts if not share[rows].any()]
+
+
+def _shift_is_untold(tree: Tree, kinds: Sequence[Rows]) -> bool:
+    """Whether the tree asks for shifted cases, and there are none."""
+    return len(kinds) == 1 and any(map(_of_shift, tree.parameters))
+
+
+def _notes(tree: Tree, kinds: Sequence[Rows]) -> list[str]:
+    """What the tree asks for and nobody has seen, and what is made of it."""
+    untold = _shift_is_untold(tree, kinds)
+    notes = ["no case was shifted: what a point of p_shift costs is not known"] if untold else []
+    for word, verdict in _unseen(kinds):
+        if f"accuracy_{word}_{verdict}" in tree.parameters and not (untold and word == "shifted"):
+            moving = "tnr" if word == "clean" else "tpr"
+            worth = (
+                f", and what a point of {moving} is worth takes answers there to be right as often as all {word} ones"
+                if moving in tree.parameters
+                else ""
+            )
+            notes.append(f"no case that counts was {word} and {verdict}: this is given probability zero{worth}")
     return notes
