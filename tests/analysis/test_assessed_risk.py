@@ -179,6 +179,30 @@ def test_without_a_circumstance_nobody_knows_what_a_point_of_shift_costs():
     assert found.value == pytest.approx(10.0)
 
 
+def test_a_point_of_the_detector_is_weighed_against_one_of_the_classifier():
+    """By differences: both rates of the detector a little up, then all accuracies, as figure 12 of the paper has it."""
+    counts = [945, 25, 20, 10], [100, 150, 50, 200]
+    found = assess_risk(FAIL_SAFE, rows("clean", 0.8, counts[0]), [rows("fog", 0.2, counts[1])])
+    h, saved = 1e-6, []
+    for moved in ([n for n in found.values if n in ("tpr", "tnr")], [n for n in found.values if "accuracy" in n]):
+        more = {name: value + h * (name in moved) for name, value in found.values.items()}
+        saved.append(0.01 * (found.value - expectation(FAIL_SAFE, more)) / h)
+    record = found.to_dict(0.95)["worth"]
+    assert (record["saved_by_detector"], record["saved_by_classifier"]) == pytest.approx(saved, rel=1e-4)
+    assert record["points"] == pytest.approx(saved[0] / saved[1], rel=1e-4) and record["detector"] == ["tpr", "tnr"]
+
+
+def test_a_detector_that_costs_more_than_it_saves_is_not_told_in_points_of_the_classifier():
+    dear = detector_tree(Costs(right=0.0, wrong=1.0, necessary=90.0, unnecessary=0.0))
+    found = assess_risk(dear, rows("clean", 0.1, [90, 0, 5, 5]), [rows("fog", 0.9, [1, 1, 49, 49])])
+    record = found.to_dict(0.95)["worth"]
+    assert record["saved_by_detector"] < 0 < record["saved_by_classifier"] and record["points"] is None
+    assert (
+        assess_risk(HUNDRED, rows("clean", 1.0, [9, 0, 1, 0]), [], constants={"p_shift": 0.0}).to_dict(0.95)["worth"]
+        is None
+    )
+
+
 def test_a_claim_on_risk_is_met_breached_or_inconclusive():
     found = assess_risk(
         DETECTOR, rows("clean", 0.9, [900, 20, 30, 50]), [rows("fog", 0.1, [200, 300, 100, 400])]

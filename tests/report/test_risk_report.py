@@ -78,6 +78,29 @@ def section_of(page: str) -> str:
     return found[0]
 
 
+def test_a_point_of_the_detector_is_told_in_points_of_the_classifier(folder: Path, tmp_path: Path) -> None:
+    record = json.loads((folder / "run.json").read_text())["risk"]
+    worth = record["worth"]
+    assert (
+        f"One more point of the detector's balanced accuracy (tpr and tnr alike) saves {value(worth['saved_by_detector'])} USD per "
+        f"patient, as much as {value(worth['points'])} points of the classifier's accuracy: one of these, in every condition, "
+        f"saves {value(worth['saved_by_classifier'])}."
+    ) in html(RunView.open(folder)).replace("&#39;", "'")
+    turned = {**worth, "detector": ["tpr"], "saved_by_detector": -2.5, "points": None}
+    assert (
+        f"One more point of tpr adds 2.50 USD per patient and one of the classifier's accuracy, in every condition, saves "
+        f"{value(worth['saved_by_classifier'])}: only what saves can be told in points of the other."
+    ) in html(changed(folder, tmp_path, {**record, "worth": turned})).replace("&#39;", "'")
+
+
+def test_a_run_of_before_points_were_weighed_says_nothing_of_them(folder: Path, tmp_path: Path) -> None:
+    record = json.loads((folder / "run.json").read_text())["risk"]
+    for part in ("worth", "notes"):
+        del record[part]
+    text = section_of(html(changed(folder, tmp_path, record)))
+    assert "What a point is worth" in text and "One more point of" not in text
+
+
 def test_a_point_whose_worth_no_case_tells_has_no_number_and_the_reason_beside_it(folder: Path, tmp_path: Path) -> None:
     record = json.loads((folder / "run.json").read_text())["risk"]
     why = "no case was shifted: what a point of p_shift costs is not known"

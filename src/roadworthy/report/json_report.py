@@ -90,6 +90,21 @@ _LOSSES = {
         },
     },
 }
+_WORTH = {
+    "type": ["object", "null"],
+    "description": "A point of the detector's parameters, all together, against one of the classifier's; null without a detector.",
+    "required": ["detector", "classifier", "saved_by_detector", "saved_by_classifier", "points"],
+    "properties": {
+        "detector": {"type": "array", "items": {"type": "string"}},
+        "classifier": {"type": "array", "items": {"type": "string"}},
+        "saved_by_detector": {"type": "number", "description": "Negative where it adds to the expected cost."},
+        "saved_by_classifier": {"type": "number"},
+        "points": {
+            "type": ["number", "null"],
+            "description": "Of the classifier that save as much as one of the detector; null unless both save.",
+        },
+    },
+}
 _RECOMMENDED = {
     "type": ["object", "null"],
     "description": "A small set of supervisors that together cover the circumstances; empty, with why, where none does.",
@@ -161,6 +176,7 @@ SCHEMA: dict[str, Any] = {
                             "description": "What one more point (0.01) of each parameter adds; null where no case tells.",
                             "additionalProperties": _NUMBER,
                         },
+                        "worth": _WORTH,
                         "loss_bins": _LOSSES,
                         "loss_by_score": _LOSSES,
                     },

@@ -97,6 +97,8 @@ class AssessedTree:
     loss_bins: tuple[Losses, ...] = ()
     loss_by_score: tuple[Losses, ...] = ()
     scored_by: str = ""
+    worth: str = ""
+    """What a point of the detector is worth against one of the classifier, where the tree has both."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -122,6 +124,7 @@ class AssessedTree:
             loss_bins=tuple(Losses.read(one) for one in record.get("loss_bins") or ()),
             loss_by_score=tuple(Losses.read(one) for one in record.get("loss_by_score") or ()),
             scored_by=str(record.get("scored_by") or ""),
+            worth=_worth(record.get("worth") or {}, str(record["unit"])),
             notes=tuple(map(str, record.get("notes") or ())),
         )
 
@@ -164,6 +167,30 @@ class AssessedTree:
         values = {p.name: p.value for p in self.parameters}
         wide, narrow = (charts.event_tree(self.tree, values, width=w, **options) for w in (WIDE, NARROW))
         return Figure("figure-risk", caption, wide, narrow)
+
+
+def _worth(record: Mapping[str, Any], unit: str) -> str:
+    """
+    >>> saved = {"saved_by_detector": 0.39, "saved_by_classifier": 0.78}
+    >>> _worth({"detector": ["tpr"], **saved, "points": 0.5}, "EUR").partition(":")[0]
+    "One more point of tpr saves 0.390 EUR, as much as 0.500 points of the classifier's accuracy"
+    """
+    if not record:
+        return ""
+    names = list(map(str, record["detector"]))
+    of = names[0] if len(names) == 1 else f"the detector's balanced accuracy ({' and '.join(names)} alike)"
+    points = number(record["points"])
+    detector, classifier = (float(record[f"saved_by_{who}"]) for who in ("detector", "classifier"))
+    first = f"One more point of {of} {_saves(detector)} {unit}"
+    if points is None:
+        other = f"one of the classifier's accuracy, in every condition, {_saves(classifier)}"
+        return f"{first} and {other}: only what saves can be told in points of the other."
+    as_much = f"as much as {numbers.value(points)} points of the classifier's accuracy"
+    return f"{first}, {as_much}: one of these, in every condition, {_saves(classifier)}."
+
+
+def _saves(cost: float) -> str:
+    return f"{'saves' if cost >= 0.0 else 'adds'} {numbers.value(abs(cost))}"
 
 
 def _range(low: float | None, high: float | None) -> str:

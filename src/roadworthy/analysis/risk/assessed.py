@@ -35,8 +35,8 @@ from roadworthy.statistics.interval import Interval
 from .loss_classes import outcome_classes, score_classes
 from .nodes import Tree
 from .posteriors import Beta, Spread
-from .prototypes import refuse_live_constants
-from .tree import derivatives, evaluate, expectation
+from .prototypes import LIVE_PARAMETERS, refuse_live_constants
+from .tree import derivatives, evaluate, expectation, worth
 
 Floats = NDArray[np.float64]
 DRAWS = 20_000
@@ -163,6 +163,7 @@ class AssessedRisk:
             "tree": self.tree.to_dict(),
             "parameters": self.values,
             "slopes": self.slopes(),
+            "worth": self._worth(),
             "value": self.value,
             "interval": self.interval(confidence).to_dict(),
             "tolerable": tolerable,
@@ -179,6 +180,23 @@ class AssessedRisk:
         found = derivatives(self.tree, self._at_the_margin)
         untold = ["p_shift"] if _shift_is_untold(self.tree, self.kinds) else []
         return {name: None if name in untold else 0.01 * float(slope) for name, slope in found.items()}
+
+    def _worth(self) -> dict[str, Any] | None:
+        """What a point of the detector saves, and one of the classifier (figure 12); None where the tree does not have both."""
+        live = [name for name in LIVE_PARAMETERS if name in self.tree.parameters]
+        detector, classifier = ([n for n in live if n.startswith(of)] for of in (("tpr", "tnr"), "accuracy_"))
+        if not (detector and classifier):
+            return None
+        found = worth(self.tree, self._at_the_margin, detector, classifier)
+        saving = min(found.saved_by_a, found.saved_by_b) > 0.0
+        return {
+            "detector": detector,
+            "classifier": classifier,
+            "saved_by_detector": found.saved_by_a,
+            "saved_by_classifier": found.saved_by_b,
+            # A ratio of what saves to what adds would read as if both saved.
+            "points": found.points if saving else None,
+        }
 
     @cached_property
     def _at_the_margin(self) -> dict[str, float]:
