@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from roadworthy.analysis.risk.amounts import amount
 from roadworthy.cli.app import run
 from roadworthy.monitor import Bundle
+from roadworthy.web.views import bundle_view
 
 HALF_LIFE = 75.0
 STEP = 1200
@@ -91,6 +94,40 @@ def test_calibrate_says_what_is_read_besides_and_carries_the_prior_in_the_bundle
     content = said(folder, "calibrate", "t.parquet", "--out", "plain.json")
     assert [w["window"] for w in content["windows"]] == ["100", "1000"] and content["prior"] is None
     assert json.loads((folder / "plain.json").read_text())["prior"] == [0.5, 0.5], "as bundles always had it"
+
+
+def test_the_forecast_is_that_of_the_rate_that_is_expected(folder, capsys):
+    """A stream of 5% fog: in the bundle, from which page and tree are drawn, in what is said and in what is exported."""
+    made = Bundle.load(folder / "t.bundle.json")
+    with contextlib.chdir(folder):
+        assert run(["calibrate", "t.parquet", "--out", "again.json", "--prior", "0.05"]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert run(["report", "again.json", "--format", "open_psa", "--out", "psa.xml"]) == 0
+    right = {kind: made.calibration.accuracy(kind) for kind in ("clean", "fog")}
+    assert made.forecast.rate == pytest.approx(0.05)
+    assert made.forecast.risk == pytest.approx(1 - 0.95 * right["clean"] - 0.05 * right["fog"], abs=0.001)
+    assert bundle_view(made)["forecast"] == asdict(made.forecast)
+    sure = f"{amount(made.forecast.low)} to {amount(made.forecast.high)}"
+    assert (
+        f"Forecast before release, with 5% shifted: {amount(made.forecast.risk)} wrong answers per case ({sure})."
+        in told
+    )
+    assert '<label>shifted: p_shift</label> <float value="0.05" />' in " ".join(
+        (folder / "psa.xml").read_text().split()
+    )
+    content = said(folder, "calibrate", "t.parquet", "--out", "plain.json")
+    assert content["forecast"]["rate"] == 0.0
+    assert content["tolerable"] == made.tolerable, "what one event in five costs, whatever is expected"
+
+
+def test_that_the_expected_stream_is_not_tolerable_is_warned_of(folder):
+    many = said(folder, "calibrate", "t.parquet", "--out", "many.json", "--prior", "0.4")
+    warned = [
+        w for w in many["warnings"] if w.startswith("with 40% of events shifted, as expected, the expected cost is")
+    ]
+    assert warned and "itself above the tolerable" in warned[0] and "alarms will be many" in warned[0]
+    few = said(folder, "calibrate", "t.parquet", "--out", "few.json", "--prior", "0.05")
+    assert not [w for w in few["warnings"] if "as expected" in w]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from roadworthy.analysis.risk.amounts import amount, priced
 from roadworthy.analysis.risk.tolerating import nobody_said
 from roadworthy.cli.amounts import many
 from roadworthy.cli.other_way_round import LOOKS
-from roadworthy.monitor.calibration_warnings import in_short, too_narrow
+from roadworthy.monitor.calibration_warnings import expected_above, in_short, too_narrow
 from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def warnings_of(bundle: Bundle) -> list[str]:
     """What must be known before any figure is believed; how often intervals hold is told beside how often they did."""
-    narrow = coverage_warning(bundle)
-    return [*(said for said in bundle.warnings if said != narrow), *_above(bundle)]
+    narrow, above = coverage_warning(bundle), expected_above(bundle.forecast, bundle.tolerable or 0.0, bundle.unit)
+    return [*(said for said in bundle.warnings if said != narrow), *_above(bundle), *([above] if above else [])]
 
 
 def warnings_in_short(bundle: Bundle) -> list[str]:

@@ -2,11 +2,14 @@
 
 >>> from types import SimpleNamespace
 >>> from roadworthy.monitor.beforehand import Beforehand
+>>> from roadworthy.monitor.risk_state import Forecast
 >>> from roadworthy.monitor.windows import Windows
->>> for said in read_besides(SimpleNamespace(windows=Windows((100, 1000), 200.0, True), beforehand=Beforehand(0.05, 20.0))):
+>>> windows, prior, expected = Windows((100, 1000), 200.0, True), Beforehand(0.05, 20.0), Forecast(0.05, 0.09, 0.07, 0.12)
+>>> for said in read_besides(SimpleNamespace(windows=windows, beforehand=prior, forecast=expected, unit="EUR per case")):
 ...     print(said)
 Read besides: decay (fading, half after 200 events), adaptive (since the last change).
 Before a window is full: 5% shifted, worth 20 events, and less the fuller it is. The alarm reads full windows alone.
+Forecast before release, with 5% shifted: 0.090 EUR per case (0.070 to 0.120).
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from roadworthy.analysis.risk.amounts import amount, priced
+from roadworthy.cli.amounts import percent
 from roadworthy.cli.merging import window_line
 from roadworthy.web.views import FIGURES, risk_view, windows_of
 
@@ -32,6 +37,10 @@ def read_besides(bundle: Bundle) -> list[str]:
         said.append(
             f"Before a window is full: {bundle.beforehand.in_words}, and less the fuller it is. The alarm reads full windows alone."
         )
+        forecast = bundle.forecast
+        if forecast is not None:
+            cost, sure = priced(forecast.risk, bundle.unit), f"{amount(forecast.low)} to {amount(forecast.high)}"
+            said.append(f"Forecast before release, with {percent(forecast.rate)} shifted: {cost} ({sure}).")
     return said
 
 

@@ -29,7 +29,7 @@ from roadworthy.execution.supervising import AtWork
 from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
 from roadworthy.monitor.beforehand import JEFFREYS, Beforehand
 from roadworthy.monitor.bundle import Bundle, BundleError
-from roadworthy.monitor.calibration_warnings import one_kind, warnings_of
+from roadworthy.monitor.calibration_warnings import expected_above, one_kind, warnings_of
 from roadworthy.monitor.risk_state import Forecast
 from roadworthy.monitor.windows import Windows
 from roadworthy.spec.risk import CountedSpec, MonitorSpec
@@ -210,15 +210,9 @@ def _out_of_place(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     if plan.spec.risk is None or plan.spec.risk.tolerable is None:
         return []
     forecast, tolerable = bundle.forecast, plan.spec.risk.tolerable
-    if forecast is not None and forecast.rate > 0 and forecast.high > tolerable:
-        # The expectation itself, where it is above the limit, and not only what its interval leaves open.
-        above = forecast.risk > tolerable
-        up_to = "" if above else f", and up to {forecast.high:.4g} must be reckoned with"
-        return [
-            f"with {forecast.rate:.0%} of events shifted, as expected, the expected cost is {forecast.risk:.4g} {tree.unit}"
-            f"{up_to}, {'itself ' if above else ''}above the tolerable {tolerable:g}: alarms will be many; false alarms "
-            "are counted without any shift"
-        ]
+    above = expected_above(forecast, tolerable, tree.unit)
+    if above is not None:
+        return [above]
     risk, _, high = bundle.estimator.forecast(1.0)
     if high <= tolerable:
         return [

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND
-from roadworthy.monitor.risk_state import Coverage
+from roadworthy.monitor.risk_state import Coverage, Forecast
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
@@ -39,6 +39,20 @@ def warnings_of(calibration: Calibration, separation: Separation, coverage: Cove
         too_narrow(coverage),
     )
     return tuple(said for said in found if said is not None)
+
+
+def expected_above(forecast: Forecast | None, tolerable: float, unit: str) -> str | None:
+    """That the stream which is expected is not tolerable, or may not be: the alarm then says little."""
+    if forecast is None or forecast.rate <= 0.0 or forecast.high <= tolerable:
+        return None
+    # The expectation itself, where it is above the limit, and not only what its interval leaves open.
+    above = forecast.risk > tolerable
+    up_to = "" if above else f", and up to {forecast.high:.4g} must be reckoned with"
+    return (
+        f"with {100 * forecast.rate:.3g}% of events shifted, as expected, the expected cost is {forecast.risk:.4g} {unit}"
+        f"{up_to}, {'itself ' if above else ''}above the tolerable {tolerable:g}: alarms will be many; false alarms "
+        "are counted without any shift"
+    )
 
 
 def in_short(warning: str) -> str:

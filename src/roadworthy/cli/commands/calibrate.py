@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,7 +71,10 @@ def calibrate(
         bool, typer.Option("--adaptive", help="A further window: all events since the stream last changed.")
     ] = False,
     prior: Annotated[
-        float | None, typer.Option(metavar="RATE", help="How much shift to expect before a window is full: 0.05.")
+        float | None,
+        typer.Option(
+            metavar="RATE", help="How much shift to expect, before a window is full and in the forecast: 0.05."
+        ),
     ] = None,
     prior_events: Annotated[float | None, typer.Option(help="How many events that is worth (20).")] = None,
     false_alarms: Annotated[
@@ -187,6 +190,7 @@ def calibrate(
                 false_alarms=false_alarms,
                 events_per_day=rate,
                 group_events=group_events,
+                expected_rate=prior or 0.0,
                 coverage=coverage,
                 made={
                     "source": scores.name,
@@ -368,6 +372,7 @@ def _content(made: Calibrated) -> dict[str, Any]:
         "tolerable": bundle.tolerable,
         "windows": windows_of(bundle),
         "prior": prior_view(bundle),
+        "forecast": None if bundle.forecast is None else asdict(bundle.forecast),
         "alarm": {
             "window": rule.window,
             "stride": rule.stride,
