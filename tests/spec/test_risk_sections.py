@@ -128,6 +128,13 @@ def test_events_that_make_no_tree_are_told_with_what_is_missing(text, said):
     assert said in message and message.startswith("a.yaml:3: "), message
 
 
+def test_the_schema_names_what_an_event_asks_for_where_that_is_not_its_own_name():
+    described = schema()["$defs"]["RiskSpec"]["properties"]["events"]["description"]
+    for event in ("shift", "adversarial", "ambiguous", "module_failure"):
+        usual = {"accuracy_clean", f"p_{event}", f"accuracy_{event}"}
+        assert all(name in described for name in set(several_events([event]).parameters) - usual), event
+
+
 def test_the_published_schema_takes_what_is_read_and_refuses_what_is_not():
     import yaml
 

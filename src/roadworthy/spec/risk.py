@@ -72,7 +72,8 @@ class RiskSpec(_Strict):
         None,
         min_length=1,
         description="What may happen to a case, where that is more than shift: [shift, adversarial, ambiguous, module_failure], or "
-        "any others; each has p_EVENT and accuracy_EVENT, of shift counted on cases, of others under constants",
+        "any others; each has p_EVENT and accuracy_EVENT (accuracy_shifted of shift, accuracy_module_failed of module_failure), of "
+        "shift counted on cases, of others under constants",
     )
     successive: bool = Field(
         False, description="Whether several events may happen to the same case; without it at most one does"

@@ -221,9 +221,10 @@ def several_events(
 ) -> Tree:
     """A tree for several events: shift, adversarial, ambiguous, module_failure, or any others.
 
-    By default at most one happens to a case: one node, ``p_<event>`` each, and ``accuracy_<event>``. With `successive` each
-    event has a node of its own and they may meet: ``accuracy_<event>_<event>``. With `dependent` the probability of a later
-    event depends on the earlier ones: ``p_<event>_given_<event>``.
+    By default at most one happens to a case: one node, ``p_<event>`` each, and ``accuracy_<event>``, which is ``accuracy_shifted``
+    of shift and ``accuracy_module_failed`` of module_failure. With `successive` each event has a node of its own and they may
+    meet: ``accuracy_<event>_<event>``. With `dependent` the probability of a later event depends on the earlier ones:
+    ``p_<event>_given_<event>``.
     """
     names = tuple(events)
     if not names or len(set(names)) < len(names) or "clean" in names:
