@@ -1,5 +1,5 @@
 "use strict";
-// The three charts, drawn with uPlot: what the alarm watches, the risk and the accuracy, over the time of events.
+// The three charts, drawn with uPlot: what the alarm watches, as events arrive, and the risk and the accuracy over the time of events.
 const charts = (() => {
   const { $, put, made } = elements;
   const { gaps, logit, percent, point, chance, threshold, amount, ticks, when, since1970, zone, between, spread } = numbers;
@@ -7,27 +7,44 @@ const charts = (() => {
   const clipped = (v) => v == null ? null : Math.max(-EDGE, Math.min(EDGE, v));
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--rw-${name}`).trim();
 
-  let bundle = null, readings = [], drawn = [], alarms = [], labels = [], span = 0, zoom = null, plots = [];
+  let bundle = null, readings = [], drawn = { arrival: [], time: [] }, alarms = [], labels = [], span = 0, zoom = null, plots = [];
 
-  const seen = () => {
-    const end = readings.length ? readings[readings.length - 1].time : 0;
-    return span ? readings.filter((r) => r.time >= end - span) : readings;
+  // Readings come in the order of looks. What the alarm watches is of events as they arrive: each look has the time of the newest
+  // event there was, which never goes back.
+  const byArrival = () => { let newest = -Infinity; return readings.map((r) => ({ ...r, time: newest = Math.max(newest, r.time) })); };
+  // Figures are by the time of events: where late ones have come, what later looks tell of a time takes the place of what was told.
+  const byTime = () => {
+    const kept = [];
+    for (const r of readings) {
+      while (kept.length && kept[kept.length - 1].time > r.time) kept.pop();
+      kept.push(r);
+    }
+    return kept;
   };
+  const seen = (some, end) => span ? some.filter((r) => r.time >= end - span) : some;
   const within = (t, [first, last]) => t >= first && t <= last;
   const inView = (u, t) => within(t, [u.scales.x.min, u.scales.x.max]);
-  const shownTimes = () => zoom || (drawn.length ? [drawn[0].time, drawn[drawn.length - 1].time] : [-Infinity, Infinity]);
+  const wholeTime = () => {
+    const ends = [drawn.arrival, drawn.time].flatMap((some) => some.length ? [some[0].time, some[some.length - 1].time] : []);
+    return [Math.min(...ends), Math.max(...ends)];
+  };
+  const shownTimes = () => zoom || (drawn.time.length ? wholeTime() : [-Infinity, Infinity]);
   // With a place of its own for every time without events, at which there is nothing: no line is drawn across.
   const parted = (from) => {
     const after = new Set(gaps(from.map((r) => r.time)));
     return from.flatMap((r, i) => after.has(i) ? [r, { time: (r.time + from[i + 1].time) / 2, nothing: true }] : [r]);
   };
   const column = (from, key) => from.map((r) => r.cannot_tell && key !== "time" ? null : r[key] ?? null);
-  // One point, or none, has a neighbourhood all the same.
-  const times = (u, low, high) => zoom ? zoom : low == null || !u.data[0].length ? [Date.now() / 1000 - 600, Date.now() / 1000]
-    : u.data[0].length === 1 ? [u.data[0][0] - 300, u.data[0][0] + 300] : high - low < 10 ? [low - 300, high + 300] : [low - 0.01 * (high - low), high + 0.01 * (high - low)];
+  // The same in all charts. One point, or none, has a neighbourhood all the same.
+  const times = (u) => {
+    if (zoom) return zoom;
+    if (!u.data[0].length) return [Date.now() / 1000 - 600, Date.now() / 1000];
+    const [low, high] = wholeTime();
+    return high - low < 10 ? [low - 300, high + 300] : [low - 0.01 * (high - low), high + 0.01 * (high - low)];
+  };
 
-  function untold(u) { // the time of which nobody can tell
-    const { ctx, bbox } = u, shown = drawn, edge = (i, j) => u.valToPos((shown[i].time + (shown[j] || shown[i]).time) / 2, "x", true);
+  function untold(u, shown) { // the time of which nobody can tell
+    const { ctx, bbox } = u, edge = (i, j) => u.valToPos((shown[i].time + (shown[j] || shown[i]).time) / 2, "x", true);
     ctx.save();
     ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
     ctx.fillStyle = colour("inconclusive-soft");
@@ -79,8 +96,9 @@ const charts = (() => {
 
   // Where the scores' own alarm ended and nothing was called cleared, since labels keep an alarm on.
   function ended() {
-    const told = new Set(alarms.filter((a) => a.kind === "cleared").map((a) => a.event)), read = drawn.filter((r) => !r.nothing);
-    return read.filter((r, i) => i > 0 && read[i - 1].alarm_by_scores && r.alarm_by_scores === false && !told.has(r.event));
+    const cleared = alarms.filter((a) => a.kind === "cleared").map((a) => a.event), read = drawn.arrival.filter((r) => !r.nothing);
+    const told = (before, r) => cleared.some((event) => event > before.event && event <= r.event);
+    return read.filter((r, i) => i > 0 && read[i - 1].alarm_by_scores && r.alarm && !r.alarm_by_scores && !told(read[i - 1], r));
   }
 
   function level(u, value, name, dash) {
@@ -126,7 +144,7 @@ const charts = (() => {
     ctx.restore();
   }
 
-  function options(figure, { range, series, bands = [], values, splits, under, over }) {
+  function options(figure, order, { range, series, bands = [], values, splits, under, over }) {
     const font = "12px " + getComputedStyle(document.body).fontFamily;
     const axis = { stroke: colour("muted"), font, grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("grid"), width: 1 } };
     const place = $(".plot", figure);
@@ -137,7 +155,7 @@ const charts = (() => {
       scales: { x: { time: true, range: times }, y: { range } },
       axes: [{ ...axis, space: 70, values: uPlot_time }, { ...axis, size: 70, values, ...(splits ? { splits } : {}) }],
       series: [{}, ...series], bands,
-      hooks: { drawClear: [untold, under], draw: [over], setCursor: [(u) => readout(figure, u)], setSelect: [chosen] },
+      hooks: { drawClear: [(u) => untold(u, drawn[order]), under], draw: [over], setCursor: [(u) => readout(figure, drawn[order][u.cursor.idx])], setSelect: [chosen] },
     };
   }
 
@@ -170,10 +188,9 @@ const charts = (() => {
 
   const watches = () => bundle.alarm ? "alarm_log_odds" : "log_odds";
 
-  function readout(figure, u) {
+  function readout(figure, r) {
     const text = $(".now", figure);
     if (!text) return;
-    const i = u.cursor.idx, r = i == null ? null : drawn[i];
     text.textContent = r ? `${when(r.time)}: ${r.nothing ? "no events" : r.cannot_tell ? `cannot tell, because ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r[watches()])
       : figure.dataset.kind === "risk" ? `${amount(r.risk)} (${between(r.risk_low, r.risk_high, amount)})`
       : `${point(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, point)})`}` : "";
@@ -182,8 +199,9 @@ const charts = (() => {
   const caption = (figure, parts) => $("figcaption", figure).replaceChildren(
     ...parts.map(([name, text]) => { const s = made("span"); s.append(made("i", null, name), made("span", text)); return s; }), made("span", "", "now"));
 
-  const lone = (u, series) => { // places of readings between two gaps, of which no line is drawn
-    const found = u.data[series].flatMap((v, i, all) => v != null && all[i - 1] == null && all[i + 1] == null ? [i] : []);
+  const lone = (u, series) => { // places of readings between two gaps, of which no line is drawn; and the newest, where its line goes straight up
+    const x = u.data[0], upright = (i) => i === x.length - 1 && x[i] === x[i - 1];
+    const found = u.data[series].flatMap((v, i, all) => v != null && (upright(i) || all[i - 1] == null && all[i + 1] == null) ? [i] : []);
     return found.length ? found : null;
   };
 
@@ -194,10 +212,10 @@ const charts = (() => {
     const hidden = { stroke: "transparent", width: 0, points: { show: false } };
     const band = [{ series: [2, 3], fill: colour("band") }];
     const make = (id, kind, keys, given) => {
-      const figure = $(`#${id}`);
+      const figure = $(`#${id}`), order = kind === "exceedance" && bundle.alarm ? "arrival" : "time";
       figure.dataset.kind = kind;
-      const chart = new uPlot(options(figure, given), [[], ...keys.map(() => [])], $(".plot", figure));
-      chart.keys = keys;
+      const chart = new uPlot(options(figure, order, given), [[], ...keys.map(() => [])], $(".plot", figure));
+      Object.assign(chart, { keys, order });
       plots.push(chart);
       return figure;
     };
@@ -231,11 +249,13 @@ const charts = (() => {
 
   function fill() {
     if (!plots.length) return;
-    const shown = drawn = parted(seen()), x = column(shown, "time");
+    const arrival = byArrival(), end = arrival.length ? arrival[arrival.length - 1].time : 0;
+    drawn = { arrival: parted(seen(arrival, end)), time: parted(seen(byTime(), end)) };
     for (const chart of plots) {
-      const data = [x, ...chart.keys.map((k) => column(shown, k).map((v) => k.endsWith("log_odds") ? clipped(v) : v))];
-      chart.setData(data);
+      const of = drawn[chart.order];
+      chart.setData([column(of, "time"), ...chart.keys.map((k) => column(of, k).map((v) => k.endsWith("log_odds") ? clipped(v) : v))]);
     }
+    const shown = drawn.arrival;
     const there = { alarm: alarms.some((a) => a.kind === "raised"), cleared: alarms.some((a) => a.kind === "cleared"),
       ended: ended().length > 0, untold: shown.some((r) => r.cannot_tell) || alarms.some((a) => a.kind === "cannot tell"), dot: labels.length > 0, band: shown.length > 1 };
     for (const key of document.querySelectorAll("figcaption i")) if (key.className in there) key.parentNode.hidden = !there[key.className];

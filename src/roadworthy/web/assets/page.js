@@ -257,7 +257,6 @@
       // Asked for by the number of their event: one whose clock is ahead is drawn there, and does not hold up the others.
       readings = readings.concat(live.history).slice(-KEPT);
       upto = live.history.reduce((most, r) => Math.max(most, r.event), upto);
-      readings.sort((a, b) => a.time - b.time || a.event - b.event);
       alarms = live.alarms;
       labels = live.labels;
       showNow(live);
