@@ -56,12 +56,17 @@
   const audit = (windows, watched) => [watched, ...windows].find((v) => v.audited && !v.audited.carried && bundle.tolerable != null && v.audited.risk_low > bundle.tolerable)
     || (watched.audited ? watched : null);
 
+  const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
+
   // The alarms of this time: since all were cleared, the first of them began it.
   const ofNow = () => alarms.slice(alarms.findLastIndex((a) => a.kind === "cleared") + 1).filter((a) => a.kind === "raised");
   const sinceWhen = () => { const [first] = ofNow(); return first ? `Since ${when(first.time)}, event ${whole(first.event)}. ` : ""; };
-  const labelsSaid = () => { const a = ofNow().findLast((v) => v.by_labels > 0); return a ? `${a.reason[0].toUpperCase()}${a.reason.slice(1)}.` : "By labels."; };
+  const labelsSaid = () => { const a = ofNow().findLast((v) => v.by_labels > 0); return a ? sentence(a.reason) : "By labels."; };
   const whatEndsIt = (live) => !live.alarm_by_labels ? "" : (ofNow().some((a) => !a.by_labels) && !live.alarm_by_scores ? " The scores’ own alarm has ended." : "") +
     (live.alarm_by_scores ? " The scores have raised one, too." : " Labels of later events clear it, or corrected ones.");
+
+  // An alarm for events that stand before the window by their time: the note on it says so, since the window's figures are of others.
+  const forLate = (live, w) => live.alarm_by_scores && !live.alarm_by_labels && w.alarm_log_odds != null && w.notes.find((n) => n.startsWith("the alarm watches events as they arrive"));
 
   const notYet = (w) => bundle.alarm && w.wanted && w.n + w.unscored < w.wanted ? ` No alarm rings before ${whole(w.wanted)} events have come; so far there are ${whole(w.n + w.unscored)}.` : "";
 
@@ -70,7 +75,7 @@
 
   // What is said large, and why: kind, mark, words, reason.
   function judged(live, w, { told, labelled, proven }) {
-    const limit = amount(bundle.tolerable), a = labelled && labelled.audited;
+    const limit = amount(bundle.tolerable), late = forLate(live, w), a = labelled && labelled.audited;
     const byLabels = a ? `By ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""} the risk${labelled === w ? "" : ` (window: ${labelled.label})`} is ${amount(a.risk)} (${between(a.risk_low, a.risk_high, amount)}) ${bundle.unit}; ${limit} is tolerable.` : "";
     const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : w.cannot_tell ? ` By the scores nobody can tell now: ${w.cannot_tell}.` : "";
     if (!live.total.accepted && (live.total.unscored || live.mostly_refused)) {
@@ -80,7 +85,7 @@
     } else if (live.alarm) {
       return ["alarm", "!", "Alarm", sinceWhen() + (proven ? byLabels + scoresSay + whatEndsIt(live)
         : live.alarm_by_labels ? labelsSaid() + (told ? ` By the scores alone it would be ${amount(w.risk)} now.` : scoresSay) + whatEndsIt(live)
-        : w.cannot_tell ? `Now nobody can tell: ${w.cannot_tell}.` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`)];
+        : w.cannot_tell ? `Now nobody can tell: ${w.cannot_tell}.` : `${late ? `${sentence(late)} By time the risk is` : "The risk is now"} ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`)];
     } else if (proven) {
       return ["unknown", "!", "Above the limit, by labels", byLabels + scoresSay];
     } else if (w.cannot_tell) {
@@ -129,9 +134,9 @@
       put(`#${name}-beside`, labelsFirst ? (told ? `by the scores: ${inShort(name, w, as)}` : "") : a ? `${labelsName}: ${inShort(name, a, as)}` : "");
     }
     figure("rate", w, point);
-    put("#exceedance", live.alarm_by_labels ? "Alarm by labels" : told ? chance(w.log_odds) : "–");
-    const rule = bundle.alarm ? live.rings : "no tolerable risk given";
-    put("#exceedance-rule", live.alarm_by_labels ? `by the scores: ${told ? chance(w.log_odds) : "cannot be told now"}; ${rule}` : rule);
+    const rule = bundle.alarm ? live.rings : "no tolerable risk given", late = told && forLate(live, w), byTime = told ? chance(w.log_odds) : "";
+    put("#exceedance", live.alarm_by_labels ? "Alarm by labels" : late ? chance(w.alarm_log_odds) : byTime || "–");
+    put("#exceedance-rule", live.alarm_by_labels ? `by the scores: ${byTime || "cannot be told now"}; ${rule}` : late ? `of the last to arrive; by time ${byTime}; ${rule}` : rule);
     const t = live.total;
     put("#events", whole(t.accepted + t.unscored)); // as events are numbered: those without a score, too
     const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead]].filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k} (not counted)`);
@@ -155,8 +160,8 @@
       const notes = v.notes.filter((n) => !shared.includes(n)), again = v.cannot_tell ? notes.filter((n) => !sameLack(n, v.cannot_tell)) : notes;
       return [...(v.cannot_tell && !common ? [`cannot tell: ${v.cannot_tell}`] : []), ...again].map((n) => `${v.label}: ${n}`);
     });
-    // What holds for the bundle stands below, among what the numbers rest on; and before the first event there is nothing to remark.
-    const below = [...bundle.notes, ...(bundle.alarm ? bundle.alarm.notes : [])];
+    // What holds for the bundle stands below, among what the numbers rest on, and why an alarm is on above; before the first event there is nothing to remark.
+    const below = [...bundle.notes, ...(bundle.alarm ? bundle.alarm.notes : []), ...(late && !proven ? [late] : [])];
     list("#remarks", [...(common && t.accepted + t.unscored ? [`cannot tell: ${common}`] : []), ...shared, ...(t.accepted + t.unscored ? own : [])].filter((n) => !below.includes(n)));
   }
 
