@@ -307,7 +307,9 @@ def test_events_are_counted_as_they_are_numbered_and_a_reason_is_said_once(brows
         page, troubles = opened(browser, service.address, "desk")
         await_verdict(page, "Cannot tell")
         assert page.locator("#events").inner_text() == "400"
-        assert "134 of them without a score" in page.locator("#events-detail").inner_text()
+        detail = page.locator("#events-detail").inner_text()
+        assert detail.startswith("134 of them without a score; "), "of all events, and not of those in the window"
+        assert " in the window, worth " in detail.split("; ")[1]
         remarks = page.locator("#remarks li").all_inner_texts()
         assert sum("100 events: " in remark and "of 100 events" in remark for remark in remarks) == 1, remarks
         assert not troubles

@@ -140,10 +140,10 @@
     const t = live.total;
     put("#events", whole(t.accepted + t.unscored)); // as events are numbered: those without a score, too
     const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead]].filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k} (not counted)`);
-    if (t.unscored) aside.unshift(`${whole(t.unscored)} of them without a score`);
     if (live.newest != null) aside.push(`newest: ${when(live.newest)}`);
     if (live.posts_refused) aside.push(refusedPosts(live));
-    put("#events-detail", [`${whole(w.n)} in the window, worth ${whole(w.effective_n)}`, ...aside].join("; "));
+    const ofAll = t.unscored ? [`${whole(t.unscored)} of them without a score`] : [];
+    put("#events-detail", [...ofAll, `${whole(w.n)} in the window, worth ${whole(w.effective_n)}`, ...aside].join("; "));
     const any = t.accepted + t.unscored > 0 || live.mostly_refused; // before the first event there is nothing to tell
     rows("#windows tbody", live.windows, (v) => [
       [v.label + (v.window === bundle.watched ? " (watched)" : ""), ""], [whole(v.n), "num"], [whole(v.effective_n), "num"],
