@@ -110,6 +110,22 @@ def test_the_end_of_the_scores_alarm_is_shown_while_labels_keep_one_on(browser, 
         page.context.close()
 
 
+def test_the_burden_of_proof_stands_beside_the_calibrated_one_where_events_are_alike(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
+        page, troubles = opened(browser, service.address, "desk")
+        rule = page.locator("#exceedance-rule")
+        calibrated = service.get("/v1/bundle")["alarm"]["rings"]
+        await_text(page, "#exceedance-rule", calibrated)
+        rows = monitored.events(250)
+        service.post([{**rows[i // 4], "id": f"x{i}", "time": monitored.START + i} for i in range(1000)])
+        await_that(page, lambda: rule.inner_text() != calibrated)
+        now = service.get("/v1/live")["rings"]
+        assert now.startswith("alarm from 50%, and ") and now != calibrated
+        assert rule.inner_text() == f"{now} (8,100 as calibrated: it follows how alike events of the stream are)"
+        assert troubles == []
+        page.context.close()
+
+
 def test_what_is_dragged_over_stays_until_somebody_goes_back(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(monitored.events(400) + monitored.events(200, first=400, shifted=0.9))

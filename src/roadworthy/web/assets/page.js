@@ -68,6 +68,11 @@
   // An alarm for events that stand before the window by their time: the note on it says so, since the window's figures are of others.
   const forLate = (live, w) => live.alarm_by_scores && !live.alarm_by_labels && w.alarm_log_odds != null && w.notes.find((n) => n.startsWith("the alarm watches events as they arrive"));
 
+  // The burden of proof as `calibrate` told it, where this stream has another.
+  const burden = (rings) => (/, and (.+) times as likely/.exec(rings) || [])[1];
+  const asCalibrated = (rings) => burden(rings) && burden(bundle.alarm.rings) && burden(rings) !== burden(bundle.alarm.rings)
+    ? ` (${burden(bundle.alarm.rings)} as calibrated: it follows how alike events of the stream are)` : "";
+
   const notYet = (w) => bundle.alarm && w.wanted && w.n + w.unscored < w.wanted ? ` No alarm rings before ${whole(w.wanted)} events have come; so far there are ${whole(w.n + w.unscored)}.` : "";
 
   const refusedPosts = (live) => `${whole(live.posts_refused)} ${live.posts_refused === 1 ? "post" : "posts"} refused since the service started`;
@@ -134,7 +139,7 @@
       put(`#${name}-beside`, labelsFirst ? (told ? `by the scores: ${inShort(name, w, as)}` : "") : a ? `${labelsName}: ${inShort(name, a, as)}` : "");
     }
     figure("rate", w, point);
-    const rule = bundle.alarm ? live.rings : "no tolerable risk given", late = told && forLate(live, w), byTime = told ? chance(w.log_odds) : "";
+    const rule = bundle.alarm ? live.rings + asCalibrated(live.rings) : "no tolerable risk given", late = told && forLate(live, w), byTime = told ? chance(w.log_odds) : "";
     put("#exceedance", live.alarm_by_labels ? "Alarm by labels" : late ? chance(w.alarm_log_odds) : byTime || "–");
     put("#exceedance-rule", live.alarm_by_labels ? `by the scores: ${byTime || "cannot be told now"}; ${rule}` : late ? `of the last to arrive; by time ${byTime}; ${rule}` : rule);
     const t = live.total;
