@@ -46,6 +46,27 @@ def test_the_picture_shows_the_branches_and_the_cost_of_the_window(priced, width
     assert expectation(priced.tree, tree_now(monitor, "1000").parameters) == pytest.approx(monitor.risk("1000").risk)
 
 
+@pytest.mark.parametrize("width", [336, 920])
+def test_the_picture_says_which_share_of_shift_it_has_where_another_one_is_told(priced, width):
+    monitor = Monitor(priced)
+    stream = monitored.events(300)
+    monitor.update(
+        Events(None, None, columns={name: [e["scores"][name] for e in stream] for name in ("knn", "energy")})
+    )
+    now = tree_now(monitor, None)
+    mean, told = f"{now.parameters['p_shift']:.1%}", f"{now.state.rate:.1%}"
+    assert mean != told
+    picture = tree_picture(priced, now, width=width)
+    said = f"{mean} shifted is the mean of what is likely, by which the cost adds up; the share is told as {told}, about its middle"
+    assert " ".join(texts(picture)).endswith(said), "in as many lines as it takes, and nothing is cut"
+    assert f"{said}.</desc>" in picture
+    height = float(Xml.fromstring(picture).get("viewBox").split()[3])
+    assert max(float(e.get("y")) for e in Xml.fromstring(picture).iter(f"{SVG}text")) < height
+    same = now._replace(state=replace(now.state, rate=now.parameters["p_shift"]))
+    assert "told as" not in tree_picture(priced, same, width=width)
+    assert "told as" not in tree_picture(priced, tree_now(monitor, None, late="most events are late"), width=width)
+
+
 def test_what_cannot_be_told_is_drawn_as_calibrated_and_says_so(priced):
     monitor = Monitor(priced)
     said = texts(tree_picture(priced, tree_now(monitor, None)))[0]

@@ -48,6 +48,7 @@ def tree_picture(bundle: Bundle, now: TreeNow, *, width: int = WIDE) -> str:
         now.parameters,
         title=f"The event tree of {bundle.title}",
         heading=_heading(bundle, now),
+        remark=_remark(bundle, now),
         tolerable=bundle.tolerable,
         interval=None if now.instead else Interval(state.risk_low, state.risk_high, state.confidence, ""),
         width=width,
@@ -63,6 +64,16 @@ def _before_release(bundle: Bundle) -> dict[str, float]:
 def _window(state: RiskState) -> str:
     words = window_label(state.window, state.half_life)
     return f"window of {words}" if state.window.isdigit() else words
+
+
+def _remark(bundle: Bundle, now: TreeNow) -> str:
+    """Which share of shift the tree has, where another one is told: costs add up by the mean, and a rate is told by the middle."""
+    if now.instead is not None or "p_shift" not in bundle.tree.parameters:
+        return ""
+    mean, told = (f"{share:.1%}" for share in (now.parameters["p_shift"], now.state.rate))
+    if mean == told:
+        return ""
+    return f"{mean} shifted is the mean of what is likely, by which the cost adds up; the share is told as {told}, about its middle"
 
 
 def _heading(bundle: Bundle, now: TreeNow) -> str:

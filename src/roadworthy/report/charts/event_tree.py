@@ -21,7 +21,7 @@ from roadworthy.statistics.interval import Interval
 
 from .. import numbers
 from .rows import dot, known, whisker
-from .svg import SMALL, Scale, Svg, chart, element, group, label, line, text_width
+from .svg import SMALL, Scale, Svg, chart, element, group, label, line, text_width, wrapped
 
 MOST_OUTCOME, PROBABILITY, COST, BARS, ADDS = 158.0, 58.0, 66.0, 134.0, 66.0
 """Widths of the columns right of the tree."""
@@ -32,6 +32,7 @@ TOP, ROW, END_ROW = 34.0, 36.0, 46.0
 STEP = 12.0
 BAR = 12.0
 HEADING = 28
+LINE = 14.0
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,10 @@ def event_tree(
     tolerable: float | None = None,
     interval: Interval | None = None,
     heading: str = "",
+    remark: str = "",
     width: float = 920,
 ) -> str:
-    """The picture of a tree with these numbers in it; `heading` stands above, where no caption stands beside it."""
+    """The picture of a tree with these numbers in it; where no caption stands beside it, `heading` is above and `remark` below."""
     found = evaluate(tree, parameters)
     depth = max(len(leaf.path) for leaf in found.leaves)
     column = (width - _outcomes(found) - PROBABILITY - COST - BARS - ADDS - 5 * GAP) / depth
@@ -87,6 +89,13 @@ def event_tree(
     body, height = draw(tree, found, width, tolerable, interval)
     if heading:
         body, height = [*_heading(heading, width), group(*body, transform=f"translate(0 {HEADING})")], height + HEADING
+    if remark:
+        lines = wrapped(remark, width, SMALL)
+        body = [
+            *body,
+            *(label(words, 0, height + 12 + LINE * i, class_="muted", font=SMALL) for i, words in enumerate(lines)),
+        ]
+        height += 8 + LINE * len(lines)
     dearest = max(found.leaves, key=lambda leaf: leaf.contribution)
     total = f"{numbers.value(found.expectation)} {tree.unit}"
     description = f"{heading}. " if heading else ""
@@ -94,6 +103,7 @@ def event_tree(
         f"{len(found.leaves)} outcomes; expected cost {total}. Most of it: {dearest.outcome} "
         f"({' > '.join(dearest.path)}), {numbers.value(dearest.contribution)}."
     )
+    description += f" {remark}." if remark else ""
     return chart(body, name="tree", title=title, description=description, width=width, height=height)
 
 

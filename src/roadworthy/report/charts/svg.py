@@ -6,8 +6,8 @@ Plain strings are escaped; only what the builder itself made (`Svg`) goes in as 
 '<text x="1.5" class="muted">a &lt; b</text>'
 >>> ticks(0.62, 0.98, 4)
 [0.7, 0.8, 0.9]
->>> fit("a very long circumstance name", 60)
-'a very l…'
+>>> fit("a very long circumstance name", 60), wrapped("a very long circumstance name", 90)
+('a very l…', ['a very long', 'circumstance', 'name'])
 """
 
 from __future__ import annotations
@@ -72,6 +72,16 @@ def fit(text: str, width: float, font: float = FONT) -> str:
     while text and text_width(text + "…", font) > width:
         text = text[:-1]
     return text.rstrip() + "…"
+
+
+def wrapped(text: str, width: float, font: float = FONT) -> list[str]:
+    """The text in as many lines as it takes, broken at blanks."""
+    first, *words = text.split(" ")
+    lines = [first]
+    for word in words:
+        longer = f"{lines[-1]} {word}"
+        lines = [*lines[:-1], longer] if text_width(longer, font) <= width else [*lines, word]
+    return lines
 
 
 def label(
