@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,25 @@ def test_terminal_tables_fit_80_columns_without_cutting(views: dict[str, RunView
     if views[variant].claims:
         assert "✗ breached" in printed and "? inconclusive" in printed and "at 95%" in printed
         assert "needs about 14,200 cases under fog@1" in " ".join(printed.split()) or variant != "plain"
+
+
+def test_an_interval_of_a_claim_names_its_level(views: dict[str, RunView]) -> None:
+    from rich.console import Console
+
+    def printed(view: RunView) -> str:
+        Console(file=(out := io.StringIO()), width=80, force_terminal=False).print(claims_table(view))
+        return " ".join(out.getvalue().split())
+
+    view = views["plain"]
+    place, first = next((i, c) for i, c in enumerate(view.claims) if c.interval and not c.members)
+    record = view.run["claims"][place]
+    other = {**record, "interval": {**record["interval"], "confidence": 0.9}}
+    of_one, of_two = (replace(view, run={**view.run, "claims": claims}) for claims in ([other], [other, record]))
+    ends = numbers.estimate(first.value, first.interval, first.n, view.style_of(first.quantity)).interval
+    assert "Under the value: its interval, at 90%." in printed(of_one)
+    assert f"{ends} at 90%" in printed(of_two) and f"{ends} at 95%" in printed(of_two)
+    text = " ".join(re.sub("<[^>]+>", " ", html(of_two)).split())
+    assert f"{ends} at 90%" in text and f"{ends} at 95%" in text
 
 
 def test_reports_are_found_by_name() -> None:

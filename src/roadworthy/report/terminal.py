@@ -26,15 +26,17 @@ COLOURS = {"met": "green", "breached": "red", "inconclusive": "yellow"}
 def claims_table(view: RunView) -> Table:
     """Every claim: id and text, what would settle an open one, status, value with interval, deciding bound, limit."""
     table = _table("Claims", ["Claim"], ["Status", "Value", "Bound", "Limit"])
+    levels = {numbers.confidence(claim.interval.confidence) for claim in view.claims if claim.interval}
     for claim in view.claims:
         style = view.style_of(claim.quantity)
         shown = numbers.estimate(claim.value, claim.interval, claim.n, style)
         limit = f"{'≥' if claim.direction == 'min' else '≤'} {numbers.limit(claim.limit, style)}"
-        cells = [_two_lines(shown), _bound(claim, style), _plain(limit)]
+        cells = [_two_lines(shown, level=len(levels) > 1), _bound(claim, style), _plain(limit)]
         table.add_row(_claim_text(view, claim), _status(claim), *cells)
+    at = f", at {levels.pop()}" if len(levels) == 1 else ""
     several = ", over several places simultaneous, so wider than the bound that decides"
     table.caption = (
-        "Bound: one-sided at the claim's confidence; it decides. Under the value: its interval"
+        f"Bound: one-sided at the claim's confidence; it decides. Under the value: its interval{at}"
         f"{several if any(len(c.members) > 1 for c in view.claims) else ''}."
     )
     return table
@@ -118,11 +120,11 @@ def _found(view: RunView, finding: Finding | None) -> Text:
     return _two_lines(numbers.estimate(finding.value, finding.interval, finding.n, style))
 
 
-def _two_lines(shown: numbers.Shown) -> Text:
-    """The value with its interval under it; the table's caption says at which confidence."""
+def _two_lines(shown: numbers.Shown, *, level: bool = False) -> Text:
+    """The value with its interval under it; the table's caption says at which confidence, or the interval its own `level`."""
     from rich.text import Text
 
-    ends = shown.interval if shown.confidence else "no interval"
+    ends = shown.interval + (f" at {shown.confidence}" if level else "") if shown.confidence else "no interval"
     return Text.assemble(shown.value, "\n", (ends, "dim"))
 
 
