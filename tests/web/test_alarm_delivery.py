@@ -8,7 +8,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,9 +24,12 @@ from roadworthy.web.ledger import Ledger
 
 @contextmanager
 def receiver(
-    *answers: int, pause: float = 0.0, held: threading.Event | None = None
+    *answers: int,
+    pause: float = 0.0,
+    held: threading.Event | None = None,
+    refused: Callable[[dict], bool] = lambda alarm: False,
 ) -> Iterator[tuple[str, list[dict]]]:
-    """A server that answers with these statuses one after the other, then with 200; what it was sent."""
+    """A server that answers with these statuses one after the other, then with 200, or 422 to what is `refused`; what it took."""
     got: list[dict] = []
     left = list(answers)
 
@@ -36,7 +39,7 @@ def receiver(
             if held is not None:
                 held.wait()
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status = left.pop(0) if left else 200
+            status = left.pop(0) if left else 422 if refused(body) else 200
             if status == 200:
                 got.append({**body, "_path": self.path, "_authorization": self.headers.get("Authorization")})
             self.send_response(status)
@@ -57,7 +60,7 @@ def receiver(
 
 def test_a_webhook_that_fails_is_tried_again_in_order():
     told = []
-    with receiver(500, 503, 200, 404) as (address, got):
+    with receiver(500, 503, 200, 429) as (address, got):
         webhook = Webhook(address, first_pause_s=0.01)
         webhook.send({"key": "before the start"})
         webhook.start(told.append, [{"key": "of last time"}])
@@ -66,6 +69,56 @@ def test_a_webhook_that_fails_is_tried_again_in_order():
         assert [a["key"] for a in got] == ["of last time", "before the start", "later"] == [a["key"] for a in told]
         assert (webhook.sent, webhook.failed, webhook.waiting) == (3, 3, 0)
         webhook.close()
+
+
+def test_an_alarm_that_the_webhook_refuses_holds_no_other_back_and_is_sent_again():
+    said, told, wanted = list[str](), list[dict](), ["b", "c", "d"]
+    with receiver(refused=lambda alarm: alarm["key"] not in wanted) as (address, got):
+        webhook = Webhook(address, first_pause_s=0.01, remark=said.append)
+        webhook.start(told.append)
+        for key in "abc":
+            webhook.send({"key": key, "kind": "cannot tell"})
+        until(lambda: len(told) == 2 and webhook.failed >= 3)
+        webhook.send({"key": "d"})
+        until(lambda: len(told) == 3)
+        assert [a["key"] for a in got] == ["b", "c", "d"] and (webhook.waiting, webhook.refused) == (1, 1)
+        wanted.append("a")
+        until(lambda: len(told) == 4)
+        assert got[-1]["key"] == "a" and (webhook.waiting, webhook.refused) == (0, 0)
+        webhook.close()
+    assert said[0].startswith(
+        "an alarm was refused (cannot tell, key a): the webhook answered 422; the others are sent"
+    )
+
+
+def test_refused_alarms_are_gone_through_in_their_order_once_a_pause():
+    tried: list[str] = []
+    with receiver(refused=lambda alarm: not tried.append(alarm["key"])) as (address, _):
+        webhook = Webhook(address, first_pause_s=0.2)
+        webhook.start()
+        for key in "abc":
+            webhook.send({"key": key})
+        until(lambda: len(tried) >= 9)
+        webhook.close()
+        assert "".join(tried[:9]) == "abcabcabc" and webhook.failed <= 10, "with pauses between, and none at once"
+
+
+def test_a_service_says_which_alarms_the_webhook_refuses(bundle_path, tmp_path):
+    silent = [{**event, "scores": {}} for event in events(300)]  # of which nobody can tell
+    with (
+        receiver(refused=lambda alarm: alarm["risk"] is None) as (address, got),
+        serving(bundle_path, tmp_path / "s.sqlite", "--webhook", address) as service,
+    ):
+        service.post(silent)
+        service.post(events(400, first=300, shifted=0.9))
+        until(lambda: any(alarm["kind"] == "raised" for alarm in got))
+        until(lambda: all(a["delivered"] == (a["risk"] is not None) for a in service.get("/v1/alarms")["alarms"]))
+        held = [alarm for alarm in service.get("/v1/alarms")["alarms"] if not alarm["delivered"]]
+        assert held[0]["kind"] == "cannot tell"
+        metrics = service.ask("GET", "/metrics").body.decode()
+        assert f"roadworthy_webhook_refused {len(held)}\n" in metrics
+        service.stop()
+        assert f"an alarm was refused (cannot tell, key {held[0]['key']})" in service.process.stderr.read()
 
 
 def test_a_webhook_that_is_not_there_holds_nobody_up_and_keeps_a_bounded_queue():

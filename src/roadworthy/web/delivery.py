@@ -2,7 +2,8 @@
 
 Nothing here makes a post wait: a thread of its own delivers from a bounded queue. An alarm may arrive twice (an answer can
 get lost after it was taken), and never less than once, unless more wait than the queue holds; its ``key`` is the same each
-time. Who cannot deliver says so in the log, and counts it.
+time. Where the webhook has trouble, all wait in their order; one that it refuses by itself is sent again after the others. Who
+cannot deliver says so in the log, and counts it.
 
 >>> [round(pause(n), 1) for n in (0, 1, 2, 20)]
 [1.0, 2.0, 4.0, 300.0]
@@ -14,13 +15,15 @@ import json
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.folders import make_folder
+from roadworthy.web.outgoing import Alarm, Outgoing
 from roadworthy.web.remarks import Remarks
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
@@ -29,8 +32,8 @@ REACH_S = 3.0
 """For how long a webhook is tried to be reached at the start."""
 WAITING = 1000
 """Alarms that wait at most; the oldest goes first, and is counted as dropped."""
-
-Alarm = Mapping[str, Any]
+NOT_NOW = frozenset({408, 425, 429})
+"""Answers from 400 to 499 that say nothing about the alarm that was sent: it is to be sent again (RFC 9110, 8470, 6585)."""
 
 
 def pause(failures: int, *, first: float = FIRST_PAUSE_S) -> float:
@@ -92,6 +95,16 @@ def _ends_a_line(file: Any) -> bool:
     return bool(file.read(1) == b"\n")
 
 
+class Became(Enum):
+    """What became of an alarm that was sent once."""
+
+    TAKEN = "taken"
+    REFUSED = "refused"
+    """The webhook understood, and does not want this one."""
+    FAILED = "failed"
+    """The webhook has trouble, whichever it is sent."""
+
+
 class Webhook:
     """Posts alarms as JSON to one address; a user and a password that stand in it are sent as Basic authorization."""
 
@@ -110,9 +123,8 @@ class Webhook:
                 "https://alerts.example/hook"
             ) from None
         self._first, self._remark = first_pause_s, remark or Remarks()
-        self._lock = threading.Lock()
         self._told: Callable[[Alarm], Any] = lambda alarm: None
-        self._waiting: deque[Alarm] = deque(maxlen=WAITING)
+        self._outgoing = Outgoing(WAITING, pause=lambda rounds: pause(rounds, first=first_pause_s))
         self._some = threading.Event()
         self._ended = threading.Event()
         self.sent = self.failed = self.dropped = 0
@@ -122,27 +134,25 @@ class Webhook:
     def start(self, told: Callable[[Alarm], Any] = lambda alarm: None, waiting: Iterable[Alarm] = ()) -> None:
         """Begin with what was not taken last time; `told` hears of every alarm that is."""
         self._told = told
-        held = [*waiting, *self._waiting]
-        self._waiting.clear()
-        for alarm in held:
-            self.send(alarm)
+        self._outgoing.add_before(waiting)
         self._thread.start()
 
     def send(self, alarm: Alarm) -> None:
         """Queue an alarm; returns at once."""
-        with self._lock:
-            if len(self._waiting) == WAITING:
-                self.dropped += 1
-                self._remark(
-                    f"more than {WAITING:,} alarms wait for the webhook: the oldest is sent after the next start"
-                )
-            self._waiting.append(alarm)
+        if not self._outgoing.add(alarm):
+            self.dropped += 1
+            self._remark(f"more than {WAITING:,} alarms wait for the webhook: the oldest is sent after the next start")
         self._some.set()
 
     @property
     def waiting(self) -> int:
         """Alarms that were not taken yet."""
-        return len(self._waiting)
+        return len(self._outgoing)
+
+    @property
+    def refused(self) -> int:
+        """Those of them that the webhook refuses, while others go on."""
+        return self._outgoing.refusals
 
     def close(self) -> None:
         """Stop; what waits is sent after the next start."""
@@ -163,28 +173,36 @@ class Webhook:
             )
 
     def _run(self) -> None:
-        if not self._waiting:  # of an alarm that waits, the first try says the same
+        if not self.waiting:  # of an alarm that waits, the first try says the same
             self._try_to_reach()
         failures = 0
         while not self._ended.is_set():
-            self._some.wait()
-            self._some.clear()
-            while self._waiting and not self._ended.is_set():
-                alarm = self._waiting[0]
-                if self._taken(alarm):
-                    failures = 0
-                    self.sent += 1
-                    with self._lock:
-                        if self._waiting[0] is alarm:
-                            self._waiting.popleft()
-                    self._told(alarm)
-                else:
-                    self.failed += 1
-                    self._remark(f"an alarm was not delivered: {self.trouble}; {self.waiting:,} wait")
-                    self._ended.wait(pause(failures, first=self._first))
-                    failures += 1
+            alarm = self._outgoing.next()
+            if alarm is None:
+                self._some.wait(self._outgoing.due_in())
+                self._some.clear()
+                continue
+            became = self._sent(alarm)
+            if became is Became.FAILED:
+                self.failed += 1
+                self._remark(f"an alarm was not delivered: {self.trouble}; {self.waiting:,} wait")
+                self._ended.wait(pause(failures, first=self._first))
+                failures += 1
+                continue
+            failures = 0
+            if became is Became.TAKEN:
+                self.sent += 1
+                self._outgoing.taken(alarm)
+                self._told(alarm)
+            else:
+                self.failed += 1
+                self._outgoing.refused(alarm)
+                self._remark(
+                    f"an alarm was refused ({alarm.get('kind')}, key {alarm.get('key')}): {self.trouble}; the others are sent "
+                    "without it, and it is sent again after a while"
+                )
 
-    def _taken(self, alarm: Alarm) -> bool:
+    def _sent(self, alarm: Alarm) -> Became:
         """Send an alarm once. Whatever goes wrong, the thread goes on: the next try may succeed."""
         headers = {"Content-Type": "application/json"}
         if self._address.authorization:
@@ -196,7 +214,11 @@ class Webhook:
                 status = connection.getresponse().status
             finally:
                 connection.close()
-            self.trouble = "" if 200 <= status < 300 else f"the webhook answered {status}"
         except Exception as error:
             self.trouble = f"the webhook cannot be reached ({error or type(error).__name__})"
-        return not self.trouble
+            return Became.FAILED
+        taken = 200 <= status < 300
+        self.trouble = "" if taken else f"the webhook answered {status}"
+        if taken:
+            return Became.TAKEN
+        return Became.REFUSED if 400 <= status < 500 and status not in NOT_NOW else Became.FAILED

@@ -160,6 +160,12 @@ def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None, al
             ],
         )
         page.add("roadworthy_webhook_waiting", "gauge", "Alarms not taken yet.", _one(webhook.waiting))
+        page.add(
+            "roadworthy_webhook_refused",
+            "gauge",
+            "Those of them that the webhook refuses (4xx), while the others are sent.",
+            _one(webhook.refused),
+        )
     if alarm_log is not None:
         page.add(
             "roadworthy_alarm_log_failed_total",

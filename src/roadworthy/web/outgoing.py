@@ -1,0 +1,106 @@
+"""Alarms that wait for their receiver, in order. One that it refuses stands aside: nobody waits behind it, and it is tried again.
+
+Refused ones are gone through from the oldest, all of them, after a pause that grows; whatever else waits goes first. One that
+comes new is tried at once, whatever became of others. There is room for so many, and the oldest refused one makes it.
+
+>>> moment = 0.0
+>>> outgoing = Outgoing(3, pause=lambda rounds: 10.0, clock=lambda: moment)
+>>> for name in "ab": _ = outgoing.add({"key": name})
+>>> outgoing.refused(outgoing.next()); outgoing.next()
+{'key': 'b'}
+>>> outgoing.taken({"key": "b"}); outgoing.next(), outgoing.due_in()
+(None, 10.0)
+>>> moment = 10.0; outgoing.next()
+{'key': 'a'}
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+Alarm = Mapping[str, Any]
+
+
+class Outgoing:
+    """What waits; one thread takes from it, and any may add."""
+
+    def __init__(
+        self, room: int, *, pause: Callable[[int], float], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._room, self._pause, self._clock = room, pause, clock
+        self._lock = threading.Lock()
+        self._waiting: deque[Alarm] = deque()
+        self._refused: list[Alarm] = []
+        self._at = self._rounds = 0
+        """Which refused one comes next, and how often all of them were gone through."""
+        self._due = 0.0
+        """When they are gone through."""
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._refused)
+
+    @property
+    def refusals(self) -> int:
+        """How many stand aside."""
+        return len(self._refused)
+
+    def add(self, alarm: Alarm) -> bool:
+        """One more; False where another one had to make room."""
+        with self._lock:
+            full = len(self) >= self._room
+            if full and self._refused:
+                del self._refused[0]
+                self._at = max(self._at - 1, 0)
+            elif full:
+                self._waiting.popleft()
+            self._waiting.append(alarm)
+        return not full
+
+    def add_before(self, alarms: Iterable[Alarm]) -> None:
+        """Those of last time go first, as far as there is room for them."""
+        with self._lock:
+            room = max(self._room - len(self), 0)
+            held = list(alarms)
+            self._waiting.extendleft(reversed(held[max(len(held) - room, 0) :]))
+
+    def next(self) -> Alarm | None:
+        """Which to send now; it stays here until it is said what became of it."""
+        with self._lock:
+            if self._waiting:
+                return self._waiting[0]
+            due = self._refused and self._clock() >= self._due
+            return self._refused[self._at] if due else None
+
+    def due_in(self) -> float | None:
+        """Seconds until the next one is due, where none is now; None where only a new one will be."""
+        with self._lock:
+            return max(self._due - self._clock(), 0.0) if self._refused else None
+
+    def taken(self, alarm: Alarm) -> None:
+        """The receiver has it."""
+        with self._lock:
+            if self._waiting and self._waiting[0] == alarm:
+                self._waiting.popleft()
+            elif alarm in self._refused:
+                self._refused.remove(alarm)
+                self._end_of_round()
+
+    def refused(self, alarm: Alarm) -> None:
+        """The receiver does not want it: the others go on."""
+        with self._lock:
+            if self._waiting and self._waiting[0] == alarm:
+                self._refused.append(self._waiting.popleft())
+                if len(self._refused) == 1:
+                    self._rounds, self._due = 0, self._clock() + self._pause(0)
+            elif self._refused[self._at : self._at + 1] == [alarm]:
+                self._at += 1
+                self._end_of_round()
+
+    def _end_of_round(self) -> None:
+        if self._at >= len(self._refused):
+            self._at, self._rounds = 0, self._rounds + 1
+            self._due = self._clock() + self._pause(self._rounds)

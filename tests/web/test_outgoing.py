@@ -1,0 +1,79 @@
+"""Alarms that wait for their receiver: in order, within bounds, and none behind one that is refused."""
+
+from __future__ import annotations
+
+from roadworthy.web.delivery import pause
+from roadworthy.web.outgoing import Outgoing
+
+
+class Moment:
+    """A clock that is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def waiting(*names: str, room: int = 10) -> tuple[Outgoing, Moment]:
+    moment = Moment()
+    outgoing = Outgoing(room, pause=pause, clock=moment)
+    for name in names:
+        outgoing.add({"key": name})
+    return outgoing, moment
+
+
+def key(outgoing: Outgoing) -> str | None:
+    alarm = outgoing.next()
+    return None if alarm is None else alarm["key"]
+
+
+def test_the_pause_between_rounds_grows_and_begins_anew_once_none_is_refused():
+    outgoing, moment = waiting("a")
+    for expected in (1.0, 2.0, 4.0, 8.0):
+        outgoing.refused({"key": "a"})
+        assert key(outgoing) is None and outgoing.due_in() == expected
+        moment.now += expected
+    outgoing.taken({"key": "a"})
+    assert len(outgoing) == 0 and outgoing.due_in() is None
+    outgoing.add({"key": "b"})
+    outgoing.refused({"key": "b"})
+    assert outgoing.due_in() == 1.0
+
+
+def test_a_new_alarm_goes_before_those_that_are_tried_again():
+    outgoing, moment = waiting("a", "b")
+    outgoing.refused({"key": "a"})
+    outgoing.refused({"key": "b"})
+    moment.now = 1.0
+    assert key(outgoing) == "a"
+    outgoing.add({"key": "c"})
+    outgoing.refused({"key": "a"})  # what was on its way meanwhile
+    assert key(outgoing) == "c"
+    outgoing.taken({"key": "c"})
+    assert key(outgoing) == "b", "the round goes on where it was"
+
+
+def test_the_oldest_refused_alarm_makes_room():
+    outgoing, moment = waiting("a", "b", "c", room=3)
+    outgoing.refused({"key": "a"})
+    assert not outgoing.add({"key": "d"}) and len(outgoing) == 3 and outgoing.refusals == 0
+    outgoing.refused({"key": "b"})
+    outgoing.refused({"key": "c"})
+    moment.now = 1.0
+    outgoing.taken({"key": "d"})
+    outgoing.refused({"key": "b"})
+    assert outgoing.add({"key": "e"}) and not outgoing.add({"key": "f"})
+    outgoing.taken({"key": "e"})
+    outgoing.taken({"key": "f"})
+    assert key(outgoing) == "c"
+
+
+def test_what_waited_last_time_goes_first_as_far_as_there_is_room():
+    outgoing, _ = waiting("c", room=3)
+    outgoing.add_before({"key": name} for name in "xab")
+    found = []
+    while (alarm := outgoing.next()) is not None:
+        found.append(alarm["key"])
+        outgoing.taken(alarm)
+    assert found == ["a", "b", "c"]
