@@ -102,8 +102,12 @@ class Ledger:
             found = dict(self._ask("select key, value from meta"))
             self._check(found, bundle)
             self.limit(max_bytes)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, Full) as error:
             self.close()
+            if isinstance(error, Full) or _is_full(error):
+                raise Full(
+                    f"{path} cannot be opened: its disk is full; make room there{', or give another --state' if bundle else ''}"
+                ) from error
             raise StoreError(
                 f"{path} is no state file of a monitor, or is damaged ({error}); {_other(bundle)}"
             ) from error
@@ -309,13 +313,19 @@ class Ledger:
             if db.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     db.execute("rollback")
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+            if _is_full(error):
                 raise Full(
                     f"{self.path}: no space is left for the state; nothing of this was counted, send it again later"
                 ) from error
             raise Unwritable(
                 f"{self.path} cannot be written now ({error}); nothing of this was counted, send it again"
             ) from error
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    """Whether it is for want of space; for what readers and writers share, SQLite calls that an error of the disk."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE
 
 
 def _other(bundle: str | None) -> str:
