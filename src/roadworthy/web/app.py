@@ -139,8 +139,6 @@ class App:
             await asyncio.get_running_loop().run_in_executor(None, self._webhook.close)
         await self._keeper.close()
         self._readers.shutdown(wait=False)
-        if self._alarm_log is not None:
-            self._alarm_log.catch_up()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _request(self, request: Request, receive: Receive, send: Send) -> None:

@@ -11,6 +11,7 @@ cannot deliver says so in the log, and counts it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -20,6 +21,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from roadworthy.store import StoreError
 from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.folders import make_folder
@@ -42,11 +44,14 @@ def pause(failures: int, *, first: float = FIRST_PAUSE_S) -> float:
 
 
 class AlarmLog:
-    """A file with one alarm a line, synced."""
+    """A file with one alarm a line, synced; one thread writes it."""
 
     def __init__(self, path: Path, *, remark: Callable[[str], None] | None = None) -> None:
         self._path, self._remark = path, remark or Remarks()
+        self._told: Callable[[list[Alarm]], Any] = lambda alarms: None
         self._waiting: deque[Alarm] = deque(maxlen=WAITING)
+        self._caught_up: list[Alarm] = []
+        """Those that had waited and are written, as long as nobody was told."""
         self.failed = 0
         """Lines that could not be written when they were due."""
         try:
@@ -62,23 +67,42 @@ class AlarmLog:
         """Alarms that are not in the file yet."""
         return len(self._waiting)
 
-    def write(self, alarm: Alarm) -> None:
-        """Add a line, after those that could not be written before."""
-        self._waiting.append(alarm)
-        if not self.catch_up():
-            self.failed += 1
+    def start(self, told: Callable[[list[Alarm]], Any], waiting: Iterable[Alarm]) -> None:
+        """Write what was not written last time; `told` hears of alarms that had waited and are in the file."""
+        self._told = told
+        self._waiting.extend(waiting)
+        self.catch_up()
 
-    def catch_up(self) -> bool:
-        """Write what waits; whether nothing does any more."""
+    def write(self, alarm: Alarm) -> bool:
+        """Add a line, after those that could not be written before; False where it has to wait."""
+        self._waiting.append(alarm)
+        self._catch_up(but=alarm)
+        self.failed += bool(self._waiting)
+        return not self._waiting
+
+    def catch_up(self) -> None:
+        """Write what waits."""
+        self._catch_up()
+
+    def _catch_up(self, but: Alarm | None = None) -> None:
+        self._caught_up += [alarm for alarm in self._written() if alarm is not but]
+        if self._caught_up:
+            with contextlib.suppress(StoreError):  # then they are told with the next
+                self._told(self._caught_up)
+                self._caught_up = []
+
+    def _written(self) -> list[Alarm]:
+        """Write what waits; those that are in the file now."""
+        written: list[Alarm] = []
         try:
             while self._waiting:
                 self._add(self._waiting[0])
-                self._waiting.popleft()
+                written.append(self._waiting.popleft())
         except OSError as error:
             self._remark(
                 f"the alarm log {self._path} cannot be written ({error.strerror or error}): {self.waiting:,} alarms wait"
             )
-        return not self._waiting
+        return written
 
     def _add(self, alarm: Alarm) -> None:
         """One line; what a full disk cut short before stays apart from it."""

@@ -47,8 +47,17 @@ class Busy(Exception):
 class Keeper:
     """Collects posts, and has them counted by a thread of its own."""
 
-    def __init__(self, counting: Counting, *, collect_s: float = COLLECT_S, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(
+        self,
+        counting: Counting,
+        *,
+        collect_s: float = COLLECT_S,
+        most_waiting: int = MOST_WAITING,
+        besides: Callable[[], None] = lambda: None,
+    ) -> None:
         self.counting, self.bundle, self.clock = counting, counting.bundle, counting.clock
+        self._besides = besides
+        """What the thread that counts does every second beside it, and before the end."""
         self.trouble = ""
         """Why the last group could not be written; empty where it was, or where something could be since."""
         self.writing = Histogram()
@@ -91,6 +100,7 @@ class Keeper:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         while self._waiting:
             await self._write_group()
+        await self.ask(lambda counting: self._besides())
         await self.ask(Counting.close)
         self._thread.shutdown()
 
@@ -181,6 +191,7 @@ class Keeper:
             self.clock.now()  # a leap is noticed when it happens, and not with the next event
             began, pause = self._loop.time(), READING_S
             try:
+                await self.ask(lambda counting: self._besides())
                 if self.trouble:
                     await self._try_again()
                 if await self.ask(Counting.read):

@@ -61,6 +61,8 @@ create table alarms (
 create table points (event integer primary key, time real not null, body text not null);
 create table asked (id text primary key, probability real not null, at real not null);
 """
+_UNLOGGED = "create table if not exists unlogged (key text primary key)"
+"""Alarms that are not in the alarm log yet; made when there is the first, so that a file without it is opened on a full disk."""
 
 
 class Full(StoreError):
@@ -242,11 +244,28 @@ class Ledger:
                     (newest - older, step),
                 )
 
-    def keep_alarm(self, alarm: Mapping[str, Any], *, delivered: bool | None) -> None:
-        """Keep an alarm, known by its key; `delivered` is None where there is nobody to deliver it to."""
+    def keep_alarm(self, alarm: Mapping[str, Any], *, delivered: bool | None, logged: bool = True) -> None:
+        """Keep an alarm, known by its key; `delivered` is None where there is nobody to deliver it to, and `logged` is False where
+        it belongs in an alarm log and is not there yet."""
         row = (alarm["key"], alarm["event"], json.dumps(alarm), NO_WEBHOOK if delivered is None else int(delivered))
         with self._transaction() as db:
             db.execute("insert or ignore into alarms values (?, ?, ?, ?)", row)
+            if not logged:
+                db.execute(_UNLOGGED)
+                db.execute("insert or ignore into unlogged values (?)", (alarm["key"],))
+
+    def logged(self, alarms: Iterable[Mapping[str, Any]]) -> None:
+        """Alarms are in the alarm log by now."""
+        with self._transaction() as db:
+            db.execute(_UNLOGGED)
+            db.executemany("delete from unlogged where key = ?", [(alarm["key"],) for alarm in alarms])
+
+    def unlogged(self) -> list[dict[str, Any]]:
+        """The alarms that are not, oldest first."""
+        if not self._ask("select 1 from sqlite_master where name = 'unlogged'"):
+            return []
+        rows = self._ask("select body from alarms where key in (select key from unlogged) order by event, rowid")
+        return [json.loads(body) for (body,) in rows]
 
     def delivered(self, alarm: Mapping[str, Any]) -> None:
         """An alarm has reached its receiver."""

@@ -83,18 +83,20 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     ledger = Ledger(settings.state, bundle=bundle.id, content=text_of(bundle), max_bytes=settings.max_state_bytes)
     waiting = [alarm for alarm in ledger.alarms() if alarm.pop("delivered") is False]
 
+    if log is not None:
+        log.start(ledger.logged, ledger.unlogged())
+
     def alarmed(alarm: Mapping[str, Any]) -> None:
         # First the log, then the file, then the world: after a crash between them an alarm comes twice rather than never.
-        if log is not None:
-            log.write(alarm)
+        logged = log is None or log.write(alarm)
         with contextlib.suppress(StoreError):  # a full disk must not keep an alarm back
-            ledger.keep_alarm(alarm, delivered=None if webhook is None else False)
+            ledger.keep_alarm(alarm, delivered=None if webhook is None else False, logged=logged)
         if webhook is not None:
             webhook.send(alarm)
 
     answers, snapshot_bytes = sidecar is not None, settings.snapshot_bytes
     counting = Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=snapshot_bytes, look_s=LOOK_S, answers=answers)
-    keeper = Keeper(counting)
+    keeper = Keeper(counting) if log is None else Keeper(counting, besides=log.catch_up)
     if sidecar is not None:
         sidecar.trouble = counting.skipped
 
