@@ -16,9 +16,10 @@ import pytest
 from monitored import serving, until
 
 from roadworthy.subject.adapters.inference_protocol import Server, encode
+from roadworthy.web.answer_scores import Passed
 from roadworthy.web.keeper import Busy
 from roadworthy.web.ledger import Unwritable
-from roadworthy.web.sidecar import Passed, Sidecar
+from roadworthy.web.sidecar import Sidecar
 
 ONE_SCORE = {"name": "distance", "datatype": "FP64", "shape": [1, 1], "data": [0.5]}
 

@@ -6,22 +6,14 @@ without. A score that is infinite, or whose output is not there, is a missing on
 are asked for as they are, without compression. A row's event is the request's ``id`` where there is one, a number of its own,
 and the number of the row: the protocol does not ask clients for ids that differ, and rows of the same name would be one event.
 Where they do differ (``ids_unique``) the number is left out, and a request that is sent again is the same events.
-
->>> import numpy as np
->>> answer = b'{"id": "r7", "outputs": [{"name": "knn_distance", "datatype": "FP64", "shape": [2, 1], "data": [0.5, 3]}]}'
->>> found = scores_in(answer, {}, {"knn": "knn_distance", "energy": "energy"})
->>> found.id, found.columns["knn"].tolist(), found.columns["energy"].tolist(), found.lacking
-('r7', [0.5, 3.0], [nan, nan], ("it has no output 'energy'",))
 """
 
 from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 import select
 import uuid
-import zlib
 from collections.abc import Awaitable, Callable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,15 +21,15 @@ from functools import partial
 from hashlib import blake2b
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 
 from roadworthy.store import StoreError
-from roadworthy.subject.adapters.inference_protocol import HEADER_LENGTH, MalformedAnswer, decode
+from roadworthy.subject.adapters.inference_protocol import MalformedAnswer
 from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
+from roadworthy.web.answer_scores import Passed, encoding_of, scores_of
 from roadworthy.web.answers import Answers, model_of
 from roadworthy.web.events import Refused, writable
 from roadworthy.web.http_io import Headers, Receive, Request, Send, answer, body_of
@@ -55,8 +47,6 @@ REQUEST_BYTES = 16 << 10
 PIECE = 1 << 20
 LARGE = 1 << 18
 """Bytes of an answer that is read in a thread, so that nobody waits for it."""
-UNPACKED = 64 << 20
-"""Bytes of a compressed answer once it is unpacked."""
 LONGEST_NAME = 140
 """Of a request's id within that of an event; a longer one is cut, and known by its hash."""
 HOP_BY_HOP = frozenset(
@@ -73,24 +63,6 @@ Feed = Callable[[list[str], Mapping[str, np.ndarray]], Awaitable[None]]
 
 class NoServer(Exception):
     """The server of models did not answer."""
-
-
-@dataclass(frozen=True)
-class Passed:
-    """An answer of the server of models."""
-
-    status: int
-    headers: Headers
-    body: bytes
-
-
-class Scores(NamedTuple):
-    """What an answer says of its rows."""
-
-    id: str | None
-    columns: dict[str, np.ndarray]
-    lacking: tuple[str, ...]
-    """Which scores are missing, and why."""
 
 
 @dataclass
@@ -163,8 +135,8 @@ class Sidecar:
     async def _feed(self, passed: Passed, model: str, feed: Feed, take: Callable[[int], None]) -> None:
         """Count the scores of an answer that has gone out; whatever goes wrong here concerns no client."""
         try:
-            reading = partial(_read, passed, self.outputs, take)
-            if len(passed.body) > LARGE or _encoding(passed):
+            reading = partial(scores_of, passed, self.outputs, take)
+            if len(passed.body) > LARGE or encoding_of(passed):
                 found = await asyncio.get_running_loop().run_in_executor(self._threads, reading)
             else:
                 found = reading()
@@ -327,29 +299,6 @@ def _ended(connection: http.client.HTTPConnection) -> bool:
     return bool(looking.poll(0))
 
 
-def _encoding(passed: Passed) -> str:
-    """How an answer is compressed all the same; empty where it is not."""
-    found = dict(passed.headers).get(b"content-encoding", b"").decode("latin-1").strip().lower()
-    return "" if found == "identity" else found
-
-
-def _read(passed: Passed, outputs: Mapping[str, str], take: Callable[[int], None]) -> Scores:
-    """The scores in an answer, unpacked where it is compressed."""
-    body, encoding = passed.body, _encoding(passed)
-    if encoding:
-        if encoding not in ("gzip", "x-gzip", "deflate"):
-            raise MalformedAnswer(f"it is compressed ({encoding}), though it was asked for plain")
-        unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-        try:
-            body = unpacking.decompress(body, UNPACKED)
-        except zlib.error as error:
-            raise MalformedAnswer(f"it is compressed, and cannot be unpacked ({error})") from None
-        if unpacking.unconsumed_tail:
-            raise MalformedAnswer(f"it is compressed, and larger than {UNPACKED:,} bytes")
-        take(len(body))
-    return scores_in(body, {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}, outputs)
-
-
 def _content(answer: http.client.HTTPResponse, take: Callable[[int], None]) -> bytes:
     """The body of an answer, read piece by piece, so that one that is too large is not read to its end."""
     parts = []
@@ -360,32 +309,3 @@ def _content(answer: http.client.HTTPResponse, take: Callable[[int], None]) -> b
     if answer.length:  # read(n), unlike read(), says nothing where the connection broke off
         raise http.client.IncompleteRead(content, answer.length)
     return content
-
-
-def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str]) -> Scores:
-    """The answer's id and the scores of its rows, NaN where there is none; raises `MalformedAnswer` where it has no row's."""
-    tensors = decode(body, headers)
-    absent = [repr(output) for output in outputs.values() if output not in tensors]
-    found, lacking = dict[str, np.ndarray](), [f"it has no output {', '.join(absent)}"] if absent else []
-    for name, output in outputs.items():
-        tensor = tensors.get(output)
-        if tensor is None:
-            continue
-        if tensor.dtype.kind not in "fiub" or tensor.size != (tensor.shape[0] if tensor.ndim else 1):
-            lacking.append(f"output {output!r} has shape {tensor.shape}; a score is one number a row")
-        else:
-            found[name] = column = tensor.astype(np.float64).reshape(-1)
-            infinite = np.isinf(column)
-            if infinite.any():
-                lacking.append(f"output {output!r} is infinite in {infinite.sum():,} of {len(column):,} rows")
-                column[infinite] = np.nan
-    lengths = sorted({len(column) for column in found.values()})
-    if not found:
-        raise MalformedAnswer(f"{'; '.join(lacking)}; its outputs are: {', '.join(tensors) or 'none'}")
-    if len(lengths) > 1:
-        raise MalformedAnswer(f"the outputs have {lengths} rows; one score a row of each was expected")
-    length = headers.get(HEADER_LENGTH.lower())
-    document = json.loads(body if length is None else body[: int(length)])
-    given = document.get("id")
-    columns = {name: found[name] if name in found else np.full(lengths[0], np.nan) for name in outputs}
-    return Scores(given if isinstance(given, str) and given else None, columns, tuple(lacking))

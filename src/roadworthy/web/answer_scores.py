@@ -1,0 +1,93 @@
+"""What an answer of a server of models says of its rows: one score of each supervisor, or that there is none.
+
+>>> answer = b'{"id": "r7", "outputs": [{"name": "knn_distance", "datatype": "FP64", "shape": [2, 1], "data": [0.5, 3]}]}'
+>>> found = scores_in(answer, {}, {"knn": "knn_distance", "energy": "energy"})
+>>> found.id, found.columns["knn"].tolist(), found.columns["energy"].tolist(), found.lacking
+('r7', [0.5, 3.0], [nan, nan], ("it has no output 'energy'",))
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from roadworthy.subject.adapters.inference_protocol import HEADER_LENGTH, MalformedAnswer, decode
+from roadworthy.web.http_io import Headers
+
+UNPACKED = 64 << 20
+"""Bytes of a compressed answer once it is unpacked."""
+
+
+@dataclass(frozen=True)
+class Passed:
+    """An answer of the server of models."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+class Scores(NamedTuple):
+    """What an answer says of its rows."""
+
+    id: str | None
+    columns: dict[str, np.ndarray]
+    lacking: tuple[str, ...]
+    """Which scores are missing, and why."""
+
+
+def encoding_of(passed: Passed) -> str:
+    """How an answer is compressed all the same; empty where it is not."""
+    found = dict(passed.headers).get(b"content-encoding", b"").decode("latin-1").strip().lower()
+    return "" if found == "identity" else found
+
+
+def scores_of(passed: Passed, outputs: Mapping[str, str], take: Callable[[int], None]) -> Scores:
+    """The scores in an answer, unpacked where it is compressed."""
+    body, encoding = passed.body, encoding_of(passed)
+    if encoding:
+        if encoding not in ("gzip", "x-gzip", "deflate"):
+            raise MalformedAnswer(f"it is compressed ({encoding}), though it was asked for plain")
+        unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+        try:
+            body = unpacking.decompress(body, UNPACKED)
+        except zlib.error as error:
+            raise MalformedAnswer(f"it is compressed, and cannot be unpacked ({error})") from None
+        if unpacking.unconsumed_tail:
+            raise MalformedAnswer(f"it is compressed, and larger than {UNPACKED:,} bytes")
+        take(len(body))
+    return scores_in(body, {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}, outputs)
+
+
+def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str]) -> Scores:
+    """The answer's id and the scores of its rows, NaN where there is none; raises `MalformedAnswer` where it has no row's."""
+    tensors = decode(body, headers)
+    absent = [repr(output) for output in outputs.values() if output not in tensors]
+    found, lacking = dict[str, np.ndarray](), [f"it has no output {', '.join(absent)}"] if absent else []
+    for name, output in outputs.items():
+        tensor = tensors.get(output)
+        if tensor is None:
+            continue
+        if tensor.dtype.kind not in "fiub" or tensor.size != (tensor.shape[0] if tensor.ndim else 1):
+            lacking.append(f"output {output!r} has shape {tensor.shape}; a score is one number a row")
+        else:
+            found[name] = column = tensor.astype(np.float64).reshape(-1)
+            infinite = np.isinf(column)
+            if infinite.any():
+                lacking.append(f"output {output!r} is infinite in {infinite.sum():,} of {len(column):,} rows")
+                column[infinite] = np.nan
+    lengths = sorted({len(column) for column in found.values()})
+    if not found:
+        raise MalformedAnswer(f"{'; '.join(lacking)}; its outputs are: {', '.join(tensors) or 'none'}")
+    if len(lengths) > 1:
+        raise MalformedAnswer(f"the outputs have {lengths} rows; one score a row of each was expected")
+    length = headers.get(HEADER_LENGTH.lower())
+    document = json.loads(body if length is None else body[: int(length)])
+    given = document.get("id")
+    columns = {name: found[name] if name in found else np.full(lengths[0], np.nan) for name in outputs}
+    return Scores(given if isinstance(given, str) and given else None, columns, tuple(lacking))
