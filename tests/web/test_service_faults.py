@@ -247,6 +247,7 @@ def test_settings_that_cannot_work_are_refused_in_words(bundle_path, tmp_path, c
         (("--score", "a=b"), "--score is for the server that --proxy stands in front of"),
         (("--score", "knn=b"), "--score is for the server that --proxy stands in front of"),
         (("--ids-unique",), "--ids-unique is for the server that --proxy stands in front of"),
+        (("--model", "alpha"), "--model is for the server that --proxy stands in front of"),
         (("--alarm-log", str(bundle_path)), "is read and would be lost"),
     ):
         code, said = told(capsys, "monitor", bundle_path, "--state", tmp_path / "s.sqlite", "--port", 0, *options)

@@ -20,6 +20,7 @@ from roadworthy.web.answer_scores import Passed
 from roadworthy.web.keeper import Busy
 from roadworthy.web.ledger import Unwritable
 from roadworthy.web.sidecar import Sidecar
+from roadworthy.web.watched_model import Model as ServedModel
 
 ONE_SCORE = {"name": "distance", "datatype": "FP64", "shape": [1, 1], "data": [0.5]}
 
@@ -217,7 +218,7 @@ def test_answers_that_cannot_be_written_make_no_trouble_that_outlasts_the_states
                 raise error
 
         for _ in range(number):
-            asyncio.run(sidecar._feed(scored, "/v2/models/m", feed, lambda size: None))
+            asyncio.run(sidecar._feed(scored, ServedModel("m"), feed, lambda size: None))
 
     sidecar = Sidecar("http://127.0.0.1:1", {"knn": "distance"}, told=told.append)
     answered(None, 10)

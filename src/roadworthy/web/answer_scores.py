@@ -39,6 +39,8 @@ class Scores(NamedTuple):
     columns: dict[str, np.ndarray]
     lacking: tuple[str, ...]
     """Which scores are missing, and why."""
+    version: str | None = None
+    """Of the model, where the server says which it was."""
 
 
 def encoding_of(passed: Passed) -> str:
@@ -88,6 +90,8 @@ def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str
         raise MalformedAnswer(f"the outputs have {lengths} rows; one score a row of each was expected")
     length = headers.get(HEADER_LENGTH.lower())
     document = json.loads(body if length is None else body[: int(length)])
-    given = document.get("id")
+    given, version = document.get("id"), document.get("model_version")
     columns = {name: found[name] if name in found else np.full(lengths[0], np.nan) for name in outputs}
-    return Scores(given if isinstance(given, str) and given else None, columns, tuple(lacking))
+    own = given if isinstance(given, str) and given else None
+    said = str(version) if version and isinstance(version, str | int) else None
+    return Scores(own, columns, tuple(lacking), said)

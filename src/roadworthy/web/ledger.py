@@ -282,6 +282,16 @@ class Ledger:
         """Whether an alarm was kept."""
         return bool(self._ask("select 1 from alarms where key = ?", (key,)))
 
+    def keep_model(self, model: str) -> None:
+        """Remember which model of a server of models is counted into this file."""
+        with self._transaction() as db:
+            db.execute("insert or replace into meta values ('model', ?)", (model,))
+
+    def model(self) -> str | None:
+        """What was remembered of it."""
+        found = self._ask("select value from meta where key = 'model'")
+        return found[0][0] if found else None
+
     def ask(self, drawn: Iterable[tuple[str, float]]) -> None:
         """Write down with which probability inputs were drawn for labelling; the greater one stands."""
         now = time.time()

@@ -140,7 +140,18 @@ def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None, al
             "roadworthy_sidecar_skipped_total",
             "counter",
             "Answers of the server of models that were not counted.",
-            [({"reason": "unreadable"}, sidecar.unread), ({"reason": "not written"}, sidecar.lost)],
+            [
+                ({"reason": "unreadable"}, sidecar.unread),
+                ({"reason": "not written"}, sidecar.lost),
+                ({"reason": "another model"}, sidecar.others),
+            ],
+        )
+        watched = sidecar.watched.model
+        page.add(
+            "roadworthy_sidecar_model_info",
+            "gauge",
+            "Whose answers are counted; none before the first answer that has scores, where nobody named one.",
+            [] if watched is None else [({"model": str(watched)}, 1)],
         )
         page.add(
             "roadworthy_sidecar_mostly_skipped",

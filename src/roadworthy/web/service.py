@@ -53,6 +53,8 @@ class Settings:
     proxy: str | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
     """Supervisor -> output of the server of models that is its score."""
+    model: str | None = None
+    """Which model of that server is the subject: NAME or NAME/VERSION; the first that has scores where nobody says."""
     ids_unique: bool = False
     """Whether requests to the server of models have ids that differ, so that the same id is the same events."""
 
@@ -77,7 +79,9 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     sidecar = None
     if settings.proxy is not None:
         outputs, own_token = _outputs(bundle, settings.outputs), settings.token is not None
-        sidecar = Sidecar(settings.proxy, outputs, ids_unique=settings.ids_unique, own_token=own_token)
+        sidecar = Sidecar(
+            settings.proxy, outputs, ids_unique=settings.ids_unique, model=settings.model, own_token=own_token
+        )
     log = None if settings.alarm_log is None else AlarmLog(settings.alarm_log)
     webhook = None if settings.webhook is None else Webhook(settings.webhook)
     ledger = Ledger(settings.state, bundle=bundle.id, content=text_of(bundle), max_bytes=settings.max_state_bytes)
@@ -99,6 +103,8 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     keeper = Keeper(counting) if log is None else Keeper(counting, besides=log.catch_up)
     if sidecar is not None:
         sidecar.trouble = counting.skipped
+        sidecar.watched.keep = lambda model: keeper.soon(lambda counting: counting.ledger.keep_model(model))
+        sidecar.watched.recall(ledger.model())
 
     def delivered(alarm: Mapping[str, Any]) -> None:
         with contextlib.suppress(

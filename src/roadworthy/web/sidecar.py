@@ -5,7 +5,8 @@ server: events are counted after the answer has gone out, and what cannot be rea
 without. A score that is infinite, or whose output is not there, is a missing one: its row is an event all the same. Answers
 are asked for as they are, without compression. A row's event is the request's ``id`` where there is one, a number of its own,
 and the number of the row: the protocol does not ask clients for ids that differ, and rows of the same name would be one event.
-Where they do differ (``ids_unique``) the number is left out, and a request that is sent again is the same events.
+Where they do differ (``ids_unique``) the number is left out, and a request that is sent again is the same events. A server may have
+other models and versions: their answers are passed on, and are no events.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ from roadworthy.subject.adapters.inference_protocol import MalformedAnswer
 from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.answer_scores import Passed, encoding_of, scores_of
-from roadworthy.web.answers import Answers, model_of
+from roadworthy.web.answers import Answers
 from roadworthy.web.events import Refused, writable
 from roadworthy.web.http_io import Headers, Receive, Request, Send, answer, body_of
 from roadworthy.web.in_flight import InFlight, Share
 from roadworthy.web.remarks import Remarks
+from roadworthy.web.watched_model import Model, WatchedModel, asked_of
 
 TIMEOUT_S = 60.0
 BODY_LIMIT = 256 << 20
@@ -74,6 +76,8 @@ class Sidecar:
     timeout_s: float = TIMEOUT_S
     ids_unique: bool = False
     """Whether no two requests have the same id, unless one is the other sent again."""
+    model: str | None = None
+    """Whose answers are counted, NAME or NAME/VERSION; where nobody says, the first that has scores."""
     own_token: bool = False
     """Whether requests carry this service's token, which is not for the server behind."""
     in_flight: int = IN_FLIGHT
@@ -81,6 +85,8 @@ class Sidecar:
     """Answers in which no scores were found."""
     lost: int = 0
     """Answers whose scores could not be written."""
+    others: int = 0
+    """Answers of models and versions that are another subject."""
     told: Callable[[str], object] = lambda reason: None
     """Hears why most answers are lately not counted, whenever that changes; empty where they are."""
     trouble: str = ""
@@ -99,6 +105,7 @@ class Sidecar:
             ) from None
         self._prefix = self._place.prefix
         self._remark, self._answers = Remarks(), Answers()
+        self.watched = WatchedModel(self.model)
         self._threads = ThreadPoolExecutor(AT_ONCE, "sidecar")
         self._room = InFlight(self.in_flight)
         self._kept_back = HOP_BY_HOP | {b"accept-encoding"} | ({b"authorization"} if self.own_token else set())
@@ -117,7 +124,7 @@ class Sidecar:
             share.give_back()
             raise
         if request.method == "POST" and request.path.endswith("/infer") and passed.status == 200:
-            feeding = self._feed(passed, model_of(request.path), feed, share.take)
+            feeding = self._feed(passed, asked_of(request.path), feed, share.take)
             task = asyncio.get_running_loop().create_task(feeding)
             self._feeding.add(task)
             task.add_done_callback(self._feeding.discard)
@@ -132,8 +139,11 @@ class Sidecar:
         asking = partial(self.ask, request.method, target, request.raw_headers, body, share.take)
         return await asyncio.get_running_loop().run_in_executor(self._threads, asking)
 
-    async def _feed(self, passed: Passed, model: str, feed: Feed, take: Callable[[int], None]) -> None:
+    async def _feed(self, passed: Passed, asked: Model, feed: Feed, take: Callable[[int], None]) -> None:
         """Count the scores of an answer that has gone out; whatever goes wrong here concerns no client."""
+        if not self.watched.may_be(asked):
+            self.others += 1
+            return
         try:
             reading = partial(scores_of, passed, self.outputs, take)
             if len(passed.body) > LARGE or encoding_of(passed):
@@ -143,25 +153,28 @@ class Sidecar:
             name, rows = self._name(found.id), len(next(iter(found.columns.values())))
             if not rows:
                 return
+            if not self.watched.counts(asked, found.version):
+                self.others += 1
+                return
             await feed([f"{name}/{row}" for row in range(rows)], found.columns)
         except MalformedAnswer as error:
             self.unread += 1
             self._remark(f"an answer of the server of models was not counted: {error}")
-            self._judge(model, str(error))
+            self._judge(str(error))
         except Exception as error:
             self.lost += 1
             self._remark(f"the events of an answer of the server of models were not written: {error}")
             # That the state cannot be written says nothing about answers, and is said elsewhere as long as it lasts.
             if not isinstance(error, StoreError):
-                self._judge(model, f"its events were not written ({error})")
+                self._judge(f"its events were not written ({error})")
         else:
             if found.lacking:
                 self._remark(f"an answer of the server of models lacks scores: {'; '.join(found.lacking)}")
-            self._judge(model, "")
+            self._judge("")
 
-    def _judge(self, model: str, why: str) -> None:
+    def _judge(self, why: str) -> None:
         """An answer was counted, or was not and why; tell whether most are."""
-        self._answers.add(model, why)
+        self._answers.add(why)
         if self._answers.known and (trouble := self._answers.trouble) != self.trouble:
             self.trouble = trouble
             self.told(trouble)

@@ -70,6 +70,12 @@ def serve(
     score: Annotated[
         list[str] | None, typer.Option(help="With --proxy: SCORE=OUTPUT, where an output is not named as the score.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="With --proxy: NAME or NAME/VERSION, whose answers are counted; the first that has scores by default."
+        ),
+    ] = None,
     ids_unique: Annotated[
         bool,
         typer.Option(
@@ -87,9 +93,11 @@ def serve(
     from roadworthy.web.service import serve as run
 
     check_extra()
-    if proxy is None and (score or ids_unique):
+    for_models = {"--score": score, "--model": model, "--ids-unique": ids_unique}
+    given = [option for option, value in for_models.items() if value]
+    if proxy is None and given:
         raise typer.BadParameter(
-            f"{'--score' if score else '--ids-unique'} is for the server that --proxy stands in front of, and there is none; "
+            f"{given[0]} is for the server that --proxy stands in front of, and there is none; "
             "events that are posted name their scores themselves"
         )
     # A folder such as `.` has no name to change: it is refused when it is read, with where its bundle is.
@@ -109,6 +117,7 @@ def serve(
         alarm_log=alarm_log,
         proxy=proxy,
         outputs=dict(_pair(text) for text in score or ()),
+        model=model,
         ids_unique=ids_unique,
     )
 

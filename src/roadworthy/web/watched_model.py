@@ -1,0 +1,140 @@
+"""Which model of a server of models is the subject: its answers are counted, those of others are of another subject.
+
+It is the one that somebody names, or else the first whose answer has scores; a restart does not change that. A version that is
+named, by the user or in the path of that first request, is the only one that is counted. Where none is, the server chooses: that
+it answers as another version is remarked, and counted.
+
+>>> said: list[str] = []
+>>> watched = WatchedModel(remark=said.append)
+>>> lesion, other, canary = (asked_of(f"/v2/models/{name}/infer") for name in ("lesion", "other", "lesion/versions/2"))
+>>> [watched.counts(model, version) for model, version in ((lesion, "1"), (other, "1"), (canary, "2"), (lesion, "1"))]
+[True, False, False, True]
+>>> str(watched.model), len(said)
+('lesion', 3)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+from roadworthy.web import ServiceError
+from roadworthy.web.remarks import Remarks
+
+MOST_VERSIONS = 20
+"""Versions of one model that are remembered."""
+ANOTHER = "--model names another, as in --model NAME or --model NAME/VERSION"
+
+
+class Model(NamedTuple):
+    """A model of a server, in one version or in the one that the server chooses."""
+
+    name: str
+    version: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.version is None else f"{self.name}/{self.version}"
+
+
+def asked_of(path: str) -> Model:
+    """The model that a request for inference is for.
+
+    >>> str(asked_of("/v2/models/lesion/versions/2/infer")), str(asked_of("/v2/models/lesion/infer"))
+    ('lesion/2', 'lesion')
+    """
+    name, _, version = path.removeprefix("/v2/models/").removesuffix("/infer").partition("/versions/")
+    return Model(name, version or None)
+
+
+class WatchedModel:
+    """The model whose answers are counted, once it is known; one thread asks."""
+
+    def __init__(self, named: str | None = None, *, remark: Callable[[str], None] | None = None) -> None:
+        self._named = None if named is None else _named(named)
+        self._remark = remark or Remarks()
+        self.model = self._named if self._named is not None and self._named.version is not None else None
+        self._versions: list[str] = []
+        """As which the server answered requests that name none."""
+        self.keep: Callable[[str], object] = lambda text: None
+        """Takes what to remember."""
+
+    def recall(self, kept: str | None) -> None:
+        """Go on with what was remembered, unless somebody has named another one since."""
+        found = {} if kept is None else json.loads(kept)
+        before = Model(found["name"], found["version"]) if found else None
+        if before is not None and self._named in (None, before):
+            self.model, self._versions = before, found["versions"]
+        elif self.model is not None:
+            self._remember(self.model, [])
+        if self.model is not None and self._named is None:
+            self._remark(f"answers of model {str(self.model)!r} are counted, as before the restart; {ANOTHER}")
+
+    def may_be(self, asked: Model) -> bool:
+        """Whether the answer to a request may be one that counts, as long as it was not read."""
+        known = self.model or self._named
+        if known is None or (asked.name == known.name and (self.model is None or asked.version is None)):
+            return True
+        return (asked.name == known.name and asked.version in self._counted()) or self._leave_out(asked)
+
+    def counts(self, asked: Model, version: str | None) -> bool:
+        """Whether an answer with scores counts, which says that it is of this version; the first says which do."""
+        if not self.may_be(asked):
+            return False
+        watched = self.model or self._begin(asked)
+        if asked.version is None and watched.version is None:
+            self._note(watched, version)
+            return True
+        own = asked.version or version
+        return own in self._counted() or self._leave_out(Model(asked.name, own))
+
+    def _counted(self) -> list[str]:
+        """The versions that count."""
+        chosen = None if self.model is None else self.model.version
+        return self._versions if chosen is None else [chosen]
+
+    def _begin(self, model: Model) -> Model:
+        self._remember(model, [])
+        if model != self._named:
+            self._remark(
+                f"answers of model {str(model)!r} are counted from now on, the first that has scores; those of others are passed "
+                f"on and not counted; {ANOTHER}"
+            )
+        return model
+
+    def _note(self, watched: Model, version: str | None) -> None:
+        """The server has answered as this version, where it could choose."""
+        if version is None or version in self._versions:
+            return
+        if self._versions:
+            self._remark(
+                f"model {str(watched)!r} answers as version {version}, and did as {self._versions[-1]}: both are counted, as one "
+                f"subject; --model {watched}/{version} counts this one alone"
+            )
+        self._remember(watched, [*self._versions, version][-MOST_VERSIONS:])
+
+    def _leave_out(self, other: Model) -> bool:
+        known = self.model or self._named
+        lacks = known is not None and other == (known.name, None)
+        chosen = f", version {' or '.join(self._versions)}" if self._versions else ""
+        self._remark(
+            f"an answer of model {str(other)!r}{' that does not say its version' if lacks else ''} was passed on and not counted: "
+            f"those of model {str(known)!r}{chosen} are"
+        )
+        return False
+
+    def _remember(self, model: Model, versions: list[str]) -> None:
+        self.model, self._versions = model, versions
+        self.keep(json.dumps({**model._asdict(), "versions": versions}))
+
+
+def _named(text: str) -> Model:
+    """A model as an option names it.
+
+    >>> _named("lesion"), _named("lesion/2")
+    (Model(name='lesion', version=None), Model(name='lesion', version='2'))
+    """
+    name, sign, version = text.partition("/")
+    if not name or (sign and not version) or "/" in version:
+        raise ServiceError(f"--model {text!r} is no model; write NAME or NAME/VERSION, as in --model lesion/2")
+    return Model(name, version or None)

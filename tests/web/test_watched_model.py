@@ -1,0 +1,194 @@
+"""A server has many models and versions: the sidecar counts the answers of one, and passes the others' on."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from monitored import Service, serving, until
+
+from roadworthy.cli.app import run
+from roadworthy.web.ledger import Ledger
+from roadworthy.web.watched_model import Model, WatchedModel, asked_of
+
+ROWS = 10
+
+
+class Served(BaseHTTPRequestHandler):
+    """Every model has the same two outputs; `chosen` is the version that answers where a request names none."""
+
+    protocol_version = "HTTP/1.1"
+    chosen = "1"
+    broken = False
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        asked = asked_of(self.path)
+        score = {"datatype": "FP64", "shape": [ROWS], "data": [0.0] * ROWS}
+        outputs = [] if self.broken else [{"name": name, **score} for name in ("knn", "energy")]
+        said = {"model_name": asked.name, "model_version": asked.version or self.chosen, "outputs": outputs}
+        body = json.dumps({name: value for name, value in said.items() if value is not None}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def models() -> Iterator[tuple[str, type[Served]]]:
+    handler = type("Configured", (Served,), {})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", handler
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def ask(service: Service, model: str, times: int = 1) -> None:
+    name, _, version = model.partition("/")
+    path = f"/v2/models/{name}{f'/versions/{version}' if version else ''}/infer"
+    for _ in range(times):
+        reply = service.ask("POST", path, b'{"inputs": []}')
+        assert reply.status == 200 and reply.json["model_name"] == name, "whether it is counted or not"
+
+
+def became(service: Service) -> tuple[int, int]:
+    """How many answers were counted, and how many left out as another model's."""
+    text = service.ask("GET", "/metrics").body.decode()
+    line = next(line for line in text.splitlines() if 'reason="another model"' in line)
+    return service.counted() // ROWS, int(line.rsplit(" ", 1)[1])
+
+
+def test_other_models_and_versions_of_a_server_are_passed_on_and_not_counted(bundle_path, tmp_path):
+    state = tmp_path / "s.sqlite"
+    with models() as (address, handler):
+        with serving(bundle_path, state, "--proxy", address) as service:
+            ask(service, "alpha", 3)
+            until(lambda: became(service) == (3, 0))
+            for other in ("beta", "alpha/2"):
+                ask(service, other, 40)
+            ask(service, "alpha/1", 2)  # which is what it was before, by another name
+            until(lambda: became(service) == (5, 80))
+            assert 'roadworthy_sidecar_model_info{model="alpha"} 1' in service.ask("GET", "/metrics").body.decode()
+            assert service.ask("GET", "/health").status == 200, "nothing of this subject is lost"
+            handler.broken = True
+            ask(service, "beta", 40)
+            until(lambda: became(service) == (5, 120))
+            assert service.ask("GET", "/health").status == 200
+            ask(service, "alpha", 40)
+            until(lambda: service.ask("GET", "/health").status == 503)
+            service.kill()
+            said = service.process.stderr.read()
+        assert said.count("answers of model 'alpha' are counted from now on") == 1
+        assert said.count("an answer of model 'beta' was passed on and not counted: those of model 'alpha'") == 1
+        assert (
+            "an answer of model 'alpha/2' was passed on and not counted: those of model 'alpha', version 1 are" in said
+        )
+        handler.broken = False
+        with serving(bundle_path, state, "--proxy", address) as service:
+            ask(service, "beta", 2)
+            ask(service, "alpha")
+            until(lambda: became(service) == (6, 2))
+            service.stop()
+            assert "answers of model 'alpha' are counted, as before the restart" in service.process.stderr.read()
+        with serving(bundle_path, state, "--proxy", address, "--model", "beta") as service:
+            ask(service, "alpha", 2)
+            ask(service, "beta")
+            until(lambda: became(service) == (7, 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "counted", "left_out"),
+    [
+        (("--model", "beta"), "alpha", ["beta"], ["alpha", "beta/2"]),
+        (("--model", "beta"), "alpha", ["beta/2", "beta/2"], ["beta", "beta/1"]),
+        (("--model", "alpha/2"), "alpha/1", ["alpha/2"], ["alpha", "beta", "beta/2"]),
+        (("--model", "alpha/1"), "beta", ["alpha", "alpha/1"], ["alpha/2"]),
+        ((), None, ["alpha/2", "alpha/2"], ["alpha", "alpha/1", "beta"]),
+    ],
+)
+def test_a_version_that_is_named_is_the_only_one_that_is_counted(
+    bundle_path, tmp_path, options, first, counted, left_out
+):
+    with (
+        models() as (address, _),
+        serving(bundle_path, tmp_path / "s.sqlite", "--proxy", address, *options) as service,
+    ):
+        if first is not None:
+            ask(service, first)
+            until(lambda: became(service) == (0, 1))
+        for model in counted:
+            ask(service, model)
+        until(lambda: became(service) == (len(counted), int(first is not None)))
+        for model in left_out:
+            ask(service, model)
+        until(lambda: became(service) == (len(counted), len(left_out) + int(first is not None)))
+
+
+def test_a_server_that_moves_on_to_another_version_is_counted_and_remarked_once():
+    said: list[str] = []
+    watched = WatchedModel(remark=said.append)
+    kept: list[str] = []
+    watched.keep = kept.append
+    for version in ("1", "1", "2", "1", "2", None):
+        assert watched.counts(Model("alpha"), version)
+    assert len(said) == 2 and said[1].startswith("model 'alpha' answers as version 2, and did as 1: both are counted")
+    assert "--model alpha/2 counts this one alone" in said[1] and len(kept) == 3
+    assert watched.counts(Model("alpha", "2"), None) and not watched.counts(Model("alpha", "3"), "3")
+    again = WatchedModel(remark=said.append)
+    again.recall(kept[-1])
+    del said[:]
+    assert again.counts(Model("alpha"), "2") and said == []
+    assert again.counts(Model("alpha"), "3") and "answers as version 3, and did as 2" in said[0], "also after a restart"
+
+
+def test_what_is_remembered_yields_to_what_is_named(tmp_path):
+    kept: list[str] = []
+
+    def recalled(named: str | None, before: str | None) -> tuple[Model | None, list[str]]:
+        said: list[str] = []
+        watched = WatchedModel(named, remark=said.append)
+        watched.keep = kept.append
+        watched.recall(before)
+        return watched.model, said
+
+    lesion_2 = json.dumps({"name": "lesion", "version": "2", "versions": []})
+    found, said = recalled(None, lesion_2)
+    assert found == ("lesion", "2") and "as before the restart" in said[0] and kept == []
+    assert recalled("lesion/2", lesion_2) == (Model("lesion", "2"), []) and kept == []
+    assert recalled("lesion", lesion_2) == (None, []), "the first answer says which version"
+    assert recalled("lesion/3", lesion_2) == (Model("lesion", "3"), []) and '"3"' in kept[-1]
+    assert recalled(None, None) == (None, [])
+    ledger = Ledger(tmp_path / "s.sqlite", bundle="0123abcd", content="{}")
+    assert ledger.model() is None
+    for text in (lesion_2, kept[-1]):
+        ledger.keep_model(text)
+        assert ledger.model() == text
+    ledger.close()
+
+
+def test_a_version_that_nobody_says_is_not_taken_for_the_one_that_is_named():
+    said: list[str] = []
+    watched = WatchedModel("alpha/2", remark=said.append)
+    assert watched.may_be(Model("alpha")), "its answer may say which it is"
+    assert not watched.counts(Model("alpha"), None)
+    assert said == [
+        "an answer of model 'alpha' that does not say its version was passed on and not counted: those of model 'alpha/2' are"
+    ]
+
+
+@pytest.mark.parametrize("named", ["/2", "alpha/", "alpha/versions/2"])
+def test_a_model_that_can_be_none_is_refused_at_the_start(bundle_path, tmp_path, capsys, named):
+    options = ["--state", str(tmp_path / "s.sqlite"), "--port", "0", "--proxy", "http://127.0.0.1:1", "--model", named]
+    assert run(["monitor", str(bundle_path), *options]) == 2
+    assert f"--model {named!r} is no model; write NAME or NAME/VERSION" in capsys.readouterr().err
