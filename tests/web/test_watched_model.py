@@ -135,6 +135,24 @@ def test_a_version_that_is_named_is_the_only_one_that_is_counted(
         until(lambda: became(service) == (len(counted), len(left_out) + int(first is not None)))
 
 
+@pytest.mark.parametrize(("options", "status"), [((), 503), (("--model", "alpha/2"), 200)])
+def test_clients_that_move_to_a_version_that_nobody_named_take_the_subject_with_them(
+    bundle_path, tmp_path, options, status
+):
+    """A monitor that hears of nothing any more is not well, unless somebody said what it is to hear of."""
+    with (
+        models() as (address, _),
+        serving(bundle_path, tmp_path / "s.sqlite", "--proxy", address, *options) as service,
+    ):
+        ask(service, "alpha/2", 30)
+        until(lambda: became(service) == (30, 0))
+        ask(service, "alpha/3", 60)
+        until(lambda: became(service) == (30, 60))
+        until(lambda: service.ask("GET", "/health").status == status)
+        reasons = [window["cannot_tell"] or "" for window in service.ask("GET", "/v1/risk").json["windows"]]
+        assert all(("it is of another version than model 'alpha/2'" in why) == (status == 503) for why in reasons)
+
+
 def test_a_server_that_moves_on_to_another_version_is_counted_and_remarked_once():
     said: list[str] = []
     watched = WatchedModel(remark=said.append)

@@ -88,6 +88,11 @@ class WatchedModel:
         own = asked.version or version
         return own in self._counted() or self._leave_out(Model(asked.name, own))
 
+    def moves_to(self, asked: Model) -> bool:
+        """Whether an answer that does not count is of the same model, of whose versions a path named the one that does."""
+        by_path = self.model is not None and self.model.version is not None and self.model != self._named
+        return by_path and self.model is not None and asked.name == self.model.name
+
     def _counted(self) -> list[str]:
         """The versions that count."""
         chosen = None if self.model is None else self.model.version
