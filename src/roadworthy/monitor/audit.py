@@ -1,7 +1,10 @@
 """What labels say about a window: corrected by its own labels, or by those of the events before it.
 
 Accuracy and risk are those of the window's own events: where every one is labelled, what was right and what it cost. Intervals
-hold the chance of answers that nobody has labelled; that of a risk by scores alone, which is an expected cost, does not.
+hold the chance of answers that nobody has labelled; that of a risk by scores alone, which is an expected cost, does not. Where it
+matters to the cost whether an event was shifted, which labels do not say, they hold that chance as well, and the doubt about the
+rate of shift, however many labels there are. They cannot hold that a stream's shifted or clean events go wrong more or less often
+than those that were calibrated (`roadworthy.monitor.prices`).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 from roadworthy.analysis.risk.sums import TINY
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.labels import LEAST, SMALLEST, Audited, Corrected, Weighed, carried, difference, plausible
-from roadworthy.monitor.prices import Prices
+from roadworthy.monitor.prices import Prices, Tariff
 from roadworthy.statistics.clusters import kish_size
 
 if TYPE_CHECKING:
@@ -56,17 +59,18 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     accuracy = window.corrected(lambda _, right: right)
     if accuracy is None or (window.own is None and model.cannot_tell[0] is not None):
         return None  # earlier labels say nothing of events that are unlike all that was calibrated
-    prices = Prices.of(bundle, float(model.rate[0]))
-    cost = window.corrected(prices.share)
-    assert cost is not None
-    # What no label reached costs what the model says; by its cells alone it would be a little more or less.
-    lowest, span = prices.span
-    by_cells = float(np.average(prices.share(cells, expected), weights=reading.weights))
-    beside = (1.0 - cost.covered) * (float(model.risk[0]) - lowest - span * by_cells) + lowest
-    cost = replace(cost, value=beside + span * cost.value, low=beside + span * cost.low, high=beside + span * cost.high)
+    tariff, risk = Tariff.of(bundle), float(model.risk[0])
+    prices = tariff.prices(bundle, float(model.rate[0]))
+    cost = window.cost(prices, risk)
     doubt = window.without_chance(_half(model.accuracy_low, model.accuracy_high))
     wrong, answered = prices.at(cells).T
     of_cost = window.rest(cost.covered, _half(model.risk_low, model.risk_high), wrong - answered)
+    if tariff.by_shift:
+        # Of what was shifted labels say nothing: prices have the doubt about its rate, and single events their chance.
+        ends = (tariff.prices(bundle, float(rate[0])) for rate in (model.rate_low, model.rate_high))
+        beyond = [window.cost(end, risk).value - cost.value for end in ends]
+        cost = _with_doubt(cost, -min(*beyond, 0.0), max(*beyond, 0.0))
+        of_cost = math.hypot(of_cost, window.within_outcomes(prices))
     return Audited(
         *_with_rest(accuracy, window.rest(accuracy.covered, doubt), (0.0, 1.0)),
         *_with_rest(cost, of_cost, bundle.tree.costs),
@@ -83,9 +87,15 @@ def _half(low: Floats, high: Floats) -> float:
 
 def _with_rest(found: Corrected, rest: float, ends: tuple[float, float]) -> tuple[float, float, float]:
     """Value, low and high, where what no label reached is as unsure as that."""
-    below, above = (math.hypot(end - found.value, rest) for end in (found.low, found.high))
-    value, least, most = (_within(found.value + by, *ends) for by in (0.0, -below, above))
+    found = _with_doubt(found, rest, rest)
+    value, least, most = (_within(end, *ends) for end in (found.value, found.low, found.high))
     return value, least, most
+
+
+def _with_doubt(found: Corrected, below: float, above: float) -> Corrected:
+    """The same with a wider interval: to each side comes the half of another, of something else."""
+    low, high = math.hypot(found.value - found.low, below), math.hypot(found.high - found.value, above)
+    return replace(found, low=found.value - low, high=found.value + high)
 
 
 def _within(value: float, least: float, most: float) -> float:
@@ -107,6 +117,26 @@ class _Window:
     def corrected(self, quantity: Quantity) -> Corrected | None:
         """By labels of its own events; by the last ones where it has too few."""
         return self._carried(quantity) if self.own is None else self._corrected(quantity, self.own)
+
+    def cost(self, prices: Prices, risk: float) -> Corrected:
+        """What its events cost at these prices, where labels say anything."""
+        found, (lowest, span) = self.corrected(prices.share), prices.span
+        assert found is not None
+        # What no label reached costs what the model says; by its cells alone it would be a little more or less.
+        by_cells = float(np.average(prices.share(self.cells, self.expected), weights=self.weights))
+        beside = (1.0 - found.covered) * (risk - lowest - span * by_cells) + lowest
+        value, low, high = (beside + span * end for end in (found.value, found.low, found.high))
+        return replace(found, value=value, low=low, high=high)
+
+    def within_outcomes(self, prices: Prices) -> float:
+        """Half of the interval that comes of what no label says: whether an event of its outcome was shifted."""
+        from scipy.stats import norm
+
+        variances = prices.variances
+        found, (lowest, span) = self.corrected(variances.share), variances.span
+        assert found is not None
+        variance = max(lowest + span * found.value, 0.0) / (kish_size(self.weights) * self.shrink)
+        return float(norm.ppf(0.5 + self.bundle.confidence / 2.0)) * math.sqrt(variance)
 
     @cached_property
     def own(self) -> np.ndarray | None:
@@ -250,8 +280,7 @@ def _with_chance(found: Corrected, events: float, confidence: float) -> Correcte
 
     right = (_within(found.value, 0.0, 1.0) * events + 2.0) / (events + 4.0)
     chance = float(norm.ppf(0.5 + confidence / 2.0)) * math.sqrt(right * (1.0 - right) / events)
-    below, above = (math.hypot(end - found.value, chance) for end in (found.low, found.high))
-    return replace(found, low=found.value - below, high=found.value + above)
+    return _with_doubt(found, chance, chance)
 
 
 def _columns(labels: list[Weighed]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

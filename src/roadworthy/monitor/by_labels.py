@@ -32,7 +32,7 @@ from roadworthy.monitor.alarms import Alarm, AlarmRule
 from roadworthy.monitor.audit import LAST
 from roadworthy.monitor.evidence import ROWS, Bets, Change, Start, Stretch, bets_on, time_of, walk
 from roadworthy.monitor.labels import KEPT, Audited, Weighed
-from roadworthy.monitor.prices import Prices
+from roadworthy.monitor.prices import Tariff
 
 if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
@@ -293,7 +293,7 @@ def _stretch(held: Held, state: State, bundle: Bundle, *, shrink: float) -> Stre
         at,
         right=np.array([label.correct for label in labels]),
         stands=1.0 / np.maximum([label.probability for label in labels], 1.0 / (1.0 + unlabelled)),
-        prices=Prices.of(bundle, rate).at(own),
+        prices=Tariff.of(bundle).prices(bundle, rate).at(own),
         expected=np.where(own >= 0, right[np.maximum(own, 0)], accuracy),
     )
 

@@ -9,6 +9,10 @@ for many times as many events as most do leaves little to stake; a second set of
 for events that have none. Once it is proven, bets on the opposite are gathered alike, where events that no label stands for cost
 the most there is, and only they take it back: labels that stop coming, or of what is easy alone, prove nothing.
 
+A price is what such an event costs on average given its label, and that is all a factor's expectation asks for. Where it depends on
+shift, which no label tells, it is as good as the rate of shift and the calibration by which it was found
+(`roadworthy.monitor.prices`): a proof by a little more than the doubt about it is none.
+
 Of labels whose errors come together, `time` of them say as much as one, and logarithms count for so much less. What is gathered
 goes on from a `Start`, so that labels that are no longer held have said what they had to say.
 
@@ -66,7 +70,7 @@ class Stretch:
     stands: Floats
     """For how many events each stands."""
     prices: Floats
-    """Labels x (wrong, right): what its event costs, were it so."""
+    """Labels x (wrong, right): what its event costs on average, were it so."""
     residual: Floats
     """What it says beyond the model: 1 or 0, less the probability of being right."""
 

@@ -1,11 +1,20 @@
 """What one event costs, right or wrong, by its verdict: a wrong answer that was handed to a person is not a wrong answer given.
 
-The tree is read with every probability that a label decides set to what it says: detected or not, right or wrong. Whether it was
-shifted stays a probability, by the rate of shift and the verdict (Bayes); what else the tree asks for are its constants.
+A label says whether an answer was right, and not whether its event was shifted, of which the cost may depend. The tree is read for
+clean and for shifted events apart (`Tariff`), with every verdict and outcome as a label says it. How likely a labelled event was
+shifted follows by Bayes from the rate of shift, and from how often clean and shifted events of the calibration, kinds even, have
+such a verdict *and* such an outcome: of wrong answers far more are shifted than of right ones. Other events of a tree are weighed
+alike, by its constants: a wrong answer is the likelier an adversarial one the more of these are wrong.
+
+A price is what such events cost on average, and `Prices.variance` how far single ones lie from it. It is as good as the
+calibration: where shifted events of a stream go wrong more or less often than the kinds that were calibrated, or clean ones do,
+errors belong to shift more or less often than it says, and no label tells. A tree whose costs do not depend on shift has one price
+whatever the rate:
 
 >>> from roadworthy.analysis.risk.prototypes import detector_tree
 >>> tree = detector_tree({"right": 0.0, "wrong": 10.0, "necessary": 1.0, "unnecessary": 2.0})
->>> priced(tree, {}, rate=0.3, tpr=0.9, tnr=0.8)  # undetected and detected, each wrong and right
+>>> clean, shifted = np.array([[0.76, 0.18], [0.04, 0.02]]), np.array([[0.06, 0.34], [0.04, 0.56]])
+>>> tariff(tree, {}, clean, shifted).table(0.3)  # undetected and detected, each wrong and right
 array([[10.,  0.],
        [ 1.,  2.]])
 """
@@ -14,10 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from roadworthy.analysis.risk.sums import TINY
 from roadworthy.monitor.events import Floats
 
 if TYPE_CHECKING:
@@ -27,6 +38,9 @@ if TYPE_CHECKING:
 
 ACCURACY = "accuracy"
 """What a tree calls shares of right answers: a label decides all of them, those that are constants too."""
+ROUNDING = 1e-12
+NEVER = 1e-9
+"""What nobody has seen, or a constant calls impossible, is this likely: where a label says so, it was."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,19 +51,8 @@ class Prices:
     """Of every cell, whether an alarm is raised for its events."""
     table: Floats
     """(undetected, detected) x (wrong, right)."""
-
-    @classmethod
-    def of(cls, bundle: Bundle, rate: float) -> Prices:
-        """The tree's."""
-        from roadworthy.analysis.risk.alarmed_cells import alarm_rates, alarmed_cells
-
-        tpr, tnr = alarm_rates(bundle.calibration)
-        constants = {
-            name: value[0] / value[1] if isinstance(value, tuple) else float(value)
-            for name, value in bundle.constants.items()
-        }
-        table = priced(bundle.tree, constants, rate=rate, tpr=tpr, tnr=tnr)
-        return cls(alarmed_cells(bundle.calibration), table)
+    variance: Floats
+    """The same of what single events cost, shifted or not."""
 
     def at(self, cells: np.ndarray) -> Floats:
         """Events x (wrong, right). One without a score raised no alarm of its own: its answer was given."""
@@ -70,20 +73,85 @@ class Prices:
         result: Floats = (wrong + right * (answered - wrong) - lowest) / (span or 1.0)
         return result
 
+    @property
+    def variances(self) -> Prices:
+        """The variance in place of the price."""
+        return Prices(self.detected, self.variance, np.zeros_like(self.variance))
 
-def priced(tree: Tree, constants: Mapping[str, Any], *, rate: float, tpr: float, tnr: float) -> Floats:
-    """(undetected, detected) x (wrong, right)."""
-    from roadworthy.analysis.risk.tree import expectation
 
-    table = np.empty((2, 2))
-    for detected in (0, 1):
-        shifted, clean = (
-            (rate * tpr, (1.0 - rate) * (1.0 - tnr)) if detected else (rate * (1.0 - tpr), (1.0 - rate) * tnr)
-        )
-        share = shifted / (shifted + clean) if shifted + clean > 0.0 else rate
-        known = {"p_shift": share, "tpr": float(detected), "tnr": 1.0 - detected, **constants}
-        known = {name: value for name, value in known.items() if not name.startswith(ACCURACY)}
+@dataclass(frozen=True, eq=False)
+class Tariff:
+    """What events cost by kind, verdict and outcome: (clean, shifted) x (undetected, detected) x (wrong, right)."""
+
+    costs: Floats
+    likely: Floats
+    """Of clean and of shifted events, how many have the verdict and the outcome."""
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Tariff:
+        """The tree's, by the calibration's counts."""
+        from roadworthy.analysis.risk.draws import UNSEEN
+        from roadworthy.analysis.risk.kind_costs import constants_of, shares_of_kinds
+
+        clean, *shifted = shares_of_kinds(bundle.calibration, added=UNSEEN)
+        return tariff(bundle.tree, constants_of(bundle.estimator), clean, np.mean(shifted, axis=0))
+
+    @property
+    def by_shift(self) -> bool:
+        """Whether it matters to a cost that an event is shifted."""
+        return not np.array_equal(*self.costs)
+
+    def shifted(self, rate: float) -> Floats:
+        """How likely a labelled event was shifted, by verdict and outcome."""
+        clean, shifted = (1.0 - rate) * self.likely[0], rate * self.likely[1]
+        result: Floats = shifted / np.maximum(clean + shifted, TINY)
+        return result
+
+    def table(self, rate: float) -> Floats:
+        """What events cost at a rate of shift, by verdict and outcome."""
+        clean, shifted = self.costs
+        result: Floats = clean + self.shifted(rate) * (shifted - clean)
+        return result
+
+    def prices(self, bundle: Bundle, rate: float) -> Prices:
+        """The same for the bundle's events."""
+        from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
+
+        share, apart = self.shifted(rate), self.costs[1] - self.costs[0]
+        return Prices(alarmed_cells(bundle.calibration), self.table(rate), share * (1.0 - share) * apart**2)
+
+
+def tariff(tree: Tree, constants: Mapping[str, float], clean: Floats, shifted: Floats) -> Tariff:
+    """A tree's, where clean and shifted events have these shares of (right, wrong) x (no alarm, alarm)."""
+    from roadworthy.analysis.risk.nodes import nodes
+    from roadworthy.analysis.risk.tree import evaluate
+
+    # kinds x verdicts x (wrong, right)
+    seen = np.stack([clean, shifted]).transpose(0, 2, 1)[..., ::-1] + NEVER
+    answers = seen / seen.sum(axis=2, keepdims=True)
+    decided = {path: {b.name: _right(b.p) for b in node.branches} for path, node in nodes(tree)}
+    decided = {path: names for path, names in decided.items() if any(names.values())}
+    likely, costs = np.zeros((2, 2, 2)), np.zeros((2, 2, 2))
+    for leaf in evaluate(tree, _parameters(tree, constants, answers[..., 1])).leaves:
+        found = [decided[leaf.path[:at]][name] for at, name in enumerate(leaf.path) if leaf.path[:at] in decided]
         for right in (0, 1):
-            given = {name: np.array([known.get(name, float(right))]) for name in tree.parameters}
-            table[detected, right] = float(np.asarray(expectation(tree, given)).ravel()[0])
-    return table
+            # An outcome of which nobody asked whether the answer was right is as likely whether it was or not.
+            part = leaf.probability * (answers[..., right] if not found else float(found[-1] == right))
+            likely[..., right] += part
+            costs[..., right] += part * leaf.cost
+    costs /= np.maximum(likely, TINY)
+    alike = np.abs(costs[1] - costs[0]) <= ROUNDING * np.abs(tree.costs).max()
+    costs[1] = np.where(alike, costs[0], costs[1])
+    return Tariff(costs, likely * seen.sum(axis=2, keepdims=True))
+
+
+def _parameters(tree: Tree, constants: Mapping[str, float], right: Floats) -> dict[str, ArrayLike]:
+    """Of clean and of shifted events, undetected and detected, of which such shares are right."""
+    known: dict[str, ArrayLike] = {"p_shift": [[0.0], [1.0]], "tpr": [[0.0, 1.0]], "tnr": [[1.0, 0.0]], **constants}
+    for kind, of_kind in zip(("clean", "shifted"), right, strict=True):
+        known |= {f"{ACCURACY}_{kind}{verdict}": of_kind[None, :] for verdict in ("", "_detected", "_undetected")}
+    return {name: np.clip(known[name], NEVER, 1.0 - NEVER) if _right(name) else known[name] for name in tree.parameters}
+
+
+def _right(p: str | float | None) -> bool:
+    return isinstance(p, str) and p.startswith(ACCURACY)

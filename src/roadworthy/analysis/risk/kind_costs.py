@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
     """What an event costs of a stream in which such a share is of a kind, kind by kind."""
-    clean, *shifted = _shares(estimator.calibration)
+    clean, *shifted = shares_of_kinds(estimator.calibration)
     found = {}
     for kind, rows in zip(estimator.calibration.kinds[1:], shifted, strict=True):
         found[kind] = cost_at(estimator.tree, _given(estimator, _live(clean, rows, rate)))
@@ -57,7 +57,7 @@ def parameters_at(estimator: Estimator, rate: float, *, added: float = 0.0) -> d
     So many right answers, and as many wrong ones, are `added` to the independent rows of clean and of each kind: what nobody has
     seen yet is not impossible.
     """
-    clean, *shifted = _shares(estimator.calibration, added=added)
+    clean, *shifted = shares_of_kinds(estimator.calibration, added=added)
     return _given(estimator, _live(clean, np.mean(shifted, axis=0), rate))
 
 
@@ -75,14 +75,19 @@ def cells_of_kinds(calibration: Calibration) -> Floats:
     return shares
 
 
-def _shares(calibration: Calibration, *, added: float = 0.0) -> Floats:
-    """Of the rows of each kind: shares of (right, wrong) x (no alarm, alarm)."""
+def shares_of_kinds(calibration: Calibration, *, added: float = 0.0) -> Floats:
+    """Of the rows of clean and of each kind: shares of (right, wrong) x (no alarm, alarm), with so many of each outcome `added`."""
     from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
 
     rows = rows_by_alarm(calibration) * calibration.worth[:, None, None]
     rows += added * rows.sum(axis=1, keepdims=True) / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
     shares: Floats = rows / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
     return shares
+
+
+def constants_of(estimator: Estimator) -> dict[str, float]:
+    """What a tree asks for that no stream gives; of counts, the mean of what they allow."""
+    return {name: float(np.mean(np.asarray(value))) for name, value in estimator.constants.items()}
 
 
 def _live(clean: Floats, shifted: Floats, rate: float) -> dict[str, float]:
@@ -96,8 +101,8 @@ def _live(clean: Floats, shifted: Floats, rate: float) -> dict[str, float]:
 
 
 def _given(estimator: Estimator, live: dict[str, float]) -> dict[str, float]:
-    constants = {name: float(np.mean(np.asarray(value))) for name, value in estimator.constants.items()}
-    return {name: {**constants, **live}[name] for name in estimator.tree.parameters}
+    given = {**constants_of(estimator), **live}
+    return {name: given[name] for name in estimator.tree.parameters}
 
 
 def _accuracies(name: str, rows: Floats) -> dict[str, float]:
