@@ -154,7 +154,8 @@ def test_the_detectors_tree_takes_the_same_swing(calibration: Calibration) -> No
     plain, detector = (
         Estimator(calibration, tree).estimate(counts) for tree in (accuracy_tree(), detector_tree(costs))
     )
-    assert detector.risk == pytest.approx(plain.risk, abs=1e-4)
+    assert detector.risk == pytest.approx(1.0 - detector.accuracy, abs=1e-4)
+    assert detector.risk == pytest.approx(plain.risk, abs=0.003)  # where alarms are told apart, other draws of answers
     assert detector.risk_high == pytest.approx(plain.risk_high, abs=0.003)
 
 

@@ -117,6 +117,8 @@ class Written:
         """Of one event: the probability that it is clean, and that it is right if clean, if shifted."""
         s, c, d = self.parts(cell)
         made, rate = self.estimator.draws, float(self.estimator.rates[g])
+        if made.cut is not None and s >= made.cut:  # answers with an alarm are counted behind those without one
+            c, d = c + self.calibration.right_clean.bins, d + self.calibration.right_shifted.bins
         clean = (1 - rate) * made.clean[b, s]
         return clean / (clean + rate * made.shifted[b, s]), made.right_clean[b, c], made.right_shifted[b, d]
 

@@ -19,6 +19,7 @@ The draws are stratified, and made from the raw numbers of a bit generator, whic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +72,39 @@ class Draws:
     """How shifted events fall into the bins if their kind is a stranger."""
     kinds: Floats
     """Draws x calibrated kinds: the parts of each draw's mixture."""
+    cut: int | None = None
+    """The bin of the shift score from which on an event raises an alarm, where answers with and without one are counted apart:
+    the bins of being right then stand twice, without an alarm, then with one."""
+
+    def right_if(self, clean: Floats, shifted: Floats) -> tuple[Floats, Floats]:
+        """By draw, window and bin of the shift score: events that are right if they are clean, and if they are shifted.
+
+        Given are all by window, bin of the shift score, and bin of being right if clean, or if shifted.
+        """
+
+        def right(events: Floats, share: Floats) -> Floats:
+            parts = [np.matmul(events[:, at], some.T) for at, some in self._apart(share)]
+            return np.concatenate(parts, axis=1).transpose(2, 0, 1)
+
+        return right(clean, self.right_clean), right(shifted, self.right_shifted)
+
+    def right_of_bins(self, clean: Floats, shifted: Floats) -> tuple[Floats, Floats]:
+        """How likely an event is clean and right, and shifted and right: by bin of the shift score, and of being right.
+
+        Given is by draw and bin of the shift score how likely it is clean, and shifted.
+        """
+
+        def right(weights: Floats, share: Floats) -> Floats:
+            return np.concatenate([np.einsum("bs,bc->sc", weights[:, at], some) for at, some in self._apart(share)])
+
+        return right(clean, self.right_clean), right(shifted, self.right_shifted)
+
+    def _apart(self, share: Floats) -> list[tuple[slice, Floats]]:
+        """Bins of the shift score whose answers were counted together, and the shares of right ones there."""
+        if self.cut is None:
+            return [(slice(None), share)]
+        without, alarmed = np.split(share, 2, axis=1)
+        return [(slice(None, self.cut), without), (slice(self.cut, None), alarmed)]
 
     def falling(self, cells: Floats, rate: float) -> Floats:
         """Draws x cells: where an event falls at a rate of shift, if it falls into these `cells` of clean and of each kind."""
@@ -85,8 +119,12 @@ def drawn(
     draws: int = 200,
     seed: int = 0,
     tilt: float = TILT,
+    cut: int | None = None,
 ) -> Draws:
     """So many possible worlds, each as likely as another before the stream is seen.
+
+    Where a tree asks for alarms of the shift score, raised from the bin `cut` on, answers with and without one are counted apart:
+    the bins of being right do not tell an alarm that catches failures from one that does not.
 
     How events fall into the bins is taken at its mean: its chance weakens what a window says instead (`Estimator`), since of a few
     hundred draws of many bins hardly one would be near the truth.
@@ -100,14 +138,26 @@ def drawn(
     clean = np.tile(means[0], (draws, 1))
     kinds = _kinds(source.dirichlet(np.full(len(bins) - 1, KIND_PRIOR)))
     tilts = tilt * source.normal()
-    right_clean = source.shares(*table[0].sum(axis=(1, 3, 4)))
-    outcomes = table[1:].sum(axis=(2, 3, 5))  # kinds, right or wrong, bins of being right if shifted
-    right = np.stack([source.shares(*rows) for rows in outcomes], axis=1)
-    share = kinds[:, :, None] * (outcomes.sum(axis=1) + BIN_PRIOR) / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
-    right_shifted = (right * share).sum(axis=1) / share.sum(axis=1)
+    right_clean, right_shifted = _answers(source, table, kinds, [slice(None)])
     shifted, strange = (_tilted(kinds @ means[1:], by, ratio) for by in (tilts, FAR * tilt * source.normal()))
     usual, alike = (_as_if(min(near, tilt), tilts, tilt) for near in (NEAR, NEARER))
-    return Draws(clean, shifted, right_clean, right_shifted, usual, alike, strange, kinds)
+    if cut is not None:
+        # Drawn last, so that rates are the same whether or not alarms are asked for.
+        right_clean, right_shifted = _answers(source, table, kinds, [slice(None, cut), slice(cut, None)])
+    return Draws(clean, shifted, right_clean, right_shifted, usual, alike, strange, kinds, cut)
+
+
+def _answers(source: _Source, table: Floats, kinds: Floats, parts: Sequence[slice]) -> tuple[Floats, Floats]:
+    """How often answers to clean and to shifted events are right: draws x bins of being right, for each part of the shift score's.
+
+    Each part has a mean of its own, as the tree has an accuracy for each verdict.
+    """
+    right_clean = np.hstack([source.shares(*table[0, :, part].sum(axis=(1, 3, 4))) for part in parts])
+    each = [table[1:, :, part].sum(axis=(2, 3, 5)) for part in parts]  # kinds, right or wrong, bins if shifted
+    right = np.stack([np.hstack([source.shares(*rows) for rows in of_kind]) for of_kind in zip(*each, strict=True)], 1)
+    outcomes = np.concatenate(each, axis=2)
+    share = kinds[:, :, None] * (outcomes.sum(axis=1) + BIN_PRIOR) / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
+    return right_clean, (right * share).sum(axis=1) / share.sum(axis=1)
 
 
 def _moved(cells: Floats, bins: Floats) -> Floats:

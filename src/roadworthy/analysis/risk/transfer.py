@@ -40,7 +40,7 @@ from roadworthy.analysis.risk.likely_worlds import MOST, PRIOR, LikelyWorlds, Ra
 from roadworthy.analysis.risk.live import live
 from roadworthy.analysis.risk.mean_parameters import mean_parameters
 from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
-from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs, refuse_live_constants
+from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, answer_costs, asks_for_alarms, refuse_live_constants
 from roadworthy.analysis.risk.sums import TINY, Known, Weighed, Window
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.analysis.risk.unlike import Unlike, leant
@@ -103,12 +103,14 @@ class Estimator:
         refuse_live_constants(self.constants)
         for name, value in self.constants.items():
             worlds.check_constant(name, value, draws)
-        self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt)
+        self.separation = separation(calibration)
+        # Alarms of a supervisor at work are told apart by the cells themselves.
+        apart = self.separation.cut if calibration.deployed is None and asks_for_alarms(tree) else None
+        self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, cut=apart)
         self.rates = np.sin(np.linspace(0.0, np.pi / 2, rates)) ** 2
         up_or_down, self._ways = worlds.ways(draws, rates)
         self._sway = worlds.Sway(sway, up_or_down)
         self._looks, self._unlike = Looks.of(calibration), Unlike.of(calibration)
-        self.separation = separation(calibration)
         self._answers = answer_costs(tree)
         self._likely = LikelyWorlds(calibration, self.draws, self.rates, prior)
         self._clean_share = self._likely.clean_share
@@ -211,8 +213,8 @@ class Estimator:
         weights = self._weights(window, np.array([shrink]))[:, 0, :]
         clean = np.einsum("bg,bsg->bs", weights, self._clean_share)
         shifted = weights.sum(axis=1)[:, None] - clean
-        right = np.einsum("bs,bc->sc", clean, self.draws.right_clean)[:, :, None]
-        right = right + np.einsum("bs,bc->sc", shifted, self.draws.right_shifted)[:, None, :]
+        of_clean, of_shifted = self.draws.right_of_bins(clean, shifted)
+        right = of_clean[:, :, None] + of_shifted[:, None, :]
         s, c, d, outside = self.calibration.shape
         wide = np.broadcast_to(shifted.sum(axis=0)[:, None, None, None], (s, c, d, outside))
         return Belief(np.repeat(right[..., None], outside, axis=-1).ravel(), wide.ravel().copy())
@@ -356,14 +358,9 @@ class Estimator:
         doubted = None if swing is None else swing.doubted
         return known.moved(sway, doubted, lambda part: self._elsewhere(part, rates, swing))
 
-    def _right_if(self, window: Window) -> tuple[Floats, Floats]:
-        """By draw, window and bin: events that are right if they are clean, and if they are shifted."""
-        if_clean = np.matmul(window.clean, self.draws.right_clean.T).transpose(2, 0, 1)
-        return if_clean, np.matmul(window.shifted, self.draws.right_shifted.T).transpose(2, 0, 1)
-
     def _known(self, window: Window, share: Floats) -> Known:
         """How many of a window's events are clean, and right, by draw and rate."""
-        if_clean, if_shifted = self._right_if(window)
+        if_clean, if_shifted = self.draws.right_if(window.clean, window.shifted)
         right_shifted = if_shifted.sum(axis=2, keepdims=True) - np.matmul(if_shifted, share)
         clean, events = np.matmul(window.by_shift, share), window.by_shift.sum(axis=1)[:, None]
         return Known(window, share, events, clean, np.matmul(if_clean, share), right_shifted)
