@@ -95,11 +95,30 @@ class Before:
 
     def continued_by(self, state: State) -> bool:
         """Whether a state holds what this one held and it has not let go: otherwise it has another past."""
-        recent, since = state.recent, state.buckets.copy()
-        since.merge(self.buckets, by=-1)
+        recent = state.recent
         old = recent.time[0] if recent.full else -np.inf
         held = np.isin(self.mark[self.time > old], recent.mark).all()
-        return bool(held and all((row >= 0).all() for _, row in since.spans()))
+        return bool(held) and _within(self.buckets, state.buckets)
+
+    def continues(self, state: State) -> bool:
+        """Whether this one held all that a state holds: it is the same, or an older one that has counted nothing else since."""
+        recent = state.recent
+        held = np.isin(recent.mark[recent.time > self._complete_after], self.mark).all()
+        return bool(held) and _within(state.buckets, self.buckets)
+
+    @property
+    def _complete_after(self) -> float:
+        """The time after which it knows the marks of all its events."""
+        if len(self.mark) == self.taken.accepted + self.taken.unscored:
+            return -np.inf
+        return float(self.time[0]) if len(self.time) else np.inf
+
+
+def _within(some: Buckets, everything: Buckets) -> bool:
+    """Whether no bucket has more of a cell than it has among all."""
+    rest = everything.copy()
+    rest.merge(some, by=-1)
+    return all((row >= 0).all() for _, row in rest.spans())
 
 
 def past_of(other: State, into: State) -> Before | None:
@@ -119,7 +138,7 @@ def past_of(other: State, into: State) -> Before | None:
     known = into.labels.asked
     asked = any(probability > known.get(mark, 0.0) for mark, probability in other.labels.asked.items())
     labelled = asked or not set(other.labels.given.items()) <= set(before.given.items())
-    if other.taken.total <= before.taken.total and not labelled:
+    if other.taken.total <= before.taken.total and not labelled and before.continues(other):
         return None
     if not before.continued_by(other):
         raise EventError(

@@ -1,0 +1,69 @@
+"""Replicas that are merged again and again: after a restart from an older state, with nothing new, among peers, and long gone."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from synthetic_detectors import GAIN
+
+from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.monitor import Bundle, Events, Monitor, Windows
+from roadworthy.monitor.events import EventError, marks
+from roadworthy.monitor.state import State
+
+
+def seen(monitor: Monitor, times: np.ndarray, rng: np.random.Generator, *, rate: float = 0.0) -> None:
+    """Events of these times, so many of them shifted, named by their replica."""
+    scores = rng.normal(GAIN[0.9] * (rng.random(len(times)) < rate))
+    monitor.update(Events([f"{monitor.replica} {t}" for t in times], times, columns={"energy": scores}))
+
+
+def one_by_one(name: str, numbers: range | list[int], *, capacity: int = 5, lateness: float = 1e9) -> State:
+    found = State(cells=2, capacity=capacity, lateness=lateness, bucket=10.0, name=name)
+    counted_by(found, numbers)
+    return found
+
+
+def counted_by(state: State, numbers: range | list[int]) -> None:
+    for i in numbers:
+        state.add_one(float(i), int(marks([i])[0]), i % 2, i)
+
+
+@pytest.mark.parametrize("since", [range(2000, 2001), range(500, 501), range(2000, 3000)])
+def test_a_replica_that_went_on_from_an_older_state_is_refused_from_its_first_event_on(watchful, since):
+    """However few it has counted since: they are no longer lost without a word until they are more than were merged before."""
+    rng = np.random.default_rng(0)
+    replica, centre = Monitor(watchful, replica="r"), Monitor(watchful, replica="centre")
+    seen(replica, np.arange(1000.0), rng)
+    backup = replica.to_bytes()
+    seen(replica, np.arange(1000.0, 2000.0), rng)
+    centre.merge(replica)
+    replica = Monitor.from_bytes(watchful, backup)
+    centre.merge(replica)
+    assert centre.state.counted == 2000, "it brings nothing yet, and takes nothing away"
+    seen(replica, np.array(since) + 0.5, rng, rate=1.0)
+    with pytest.raises(EventError, match="it started again from an older state"):
+        centre.merge(replica)
+
+
+def test_a_replica_that_counts_again_what_it_had_counted_brings_nothing_until_it_brings_more():
+    centre = one_by_one("centre", [])
+    centre.merge(one_by_one("r", range(20)))
+    again = one_by_one("r", range(10))
+    for upto in range(11, 23):
+        centre.merge(again)
+        assert centre.counted == max(20, again.counted)
+        counted_by(again, range(upto - 1, upto))
+
+
+def test_an_older_state_is_known_by_its_counts_where_no_event_is_held_any_more():
+    centre = one_by_one("centre", [])
+    centre.merge(one_by_one("r", range(100)))
+    older = one_by_one("r", range(50))
+    centre.merge(older)
+    assert centre.counted == 100
+    counted_by(older, range(110, 120))
+    with pytest.raises(EventError, match="it started again from an older state"):
+        centre.merge(older)
