@@ -67,3 +67,45 @@ def test_an_older_state_is_known_by_its_counts_where_no_event_is_held_any_more()
     counted_by(older, range(110, 120))
     with pytest.raises(EventError, match="it started again from an older state"):
         centre.merge(older)
+
+
+def labelled(bundle: Bundle, name: str, times: np.ndarray, wrong: np.ndarray, rng: np.random.Generator) -> Monitor:
+    monitor, ids = Monitor(bundle, replica=name), [f"{name}{i}" for i in range(len(times))]
+    monitor.update(Events(ids, times, columns={"energy": rng.normal(size=len(ids))}))
+    monitor.label_all([(i, not bool(w), None, None, None) for i, w in zip(ids, wrong, strict=True)])
+    return monitor
+
+
+def by_labels(monitor: Monitor) -> list[tuple[str, int]]:
+    return [(alarm.kind, alarm.by_labels) for alarm in monitor.alarms if alarm.by_labels]
+
+
+def test_an_alarm_by_labels_that_another_replicas_labels_took_back_is_not_told_again(watchful):
+    rng = np.random.default_rng(25)
+    bad = labelled(watchful, "bad", np.arange(700.0), rng.random(700) < 0.4, rng)
+    good = labelled(watchful, "good", 1000.0 + np.arange(1000.0), rng.random(1000) < 0.01, rng)
+    assert bad.alarm_by_labels and not good.alarm_by_labels
+    for order in permutations((bad, good)):
+        centre = Monitor(watchful)
+        for _ in range(3):
+            centre.merge(*order)
+            assert not centre.alarm_by_labels and not by_labels(centre), "a merge is one look at all of them"
+    centre = Monitor(watchful)
+    for replicas in ((bad,), (bad,), (good,), (bad, good), (bad,), (good,)):
+        centre.merge(*replicas)
+    assert by_labels(centre) == [("raised", 1), ("cleared", 2)]
+
+
+def test_an_own_alarm_by_labels_that_is_over_is_not_told_again_for_a_replica_with_few_labels(watchful):
+    rng = np.random.default_rng(25)
+    wrong = np.concatenate([rng.random(700) < 0.4, rng.random(1000) < 0.01])
+    own = labelled(watchful, "own", np.arange(1700.0), wrong, rng)
+    said = by_labels(own)
+    assert [kind for kind, _ in said] == ["raised", "cleared"]
+    few = Monitor(watchful, replica="few")
+    for start in range(2000, 2300, 10):
+        ids = [f"few{i}" for i in range(start, start + 10)]
+        few.update(Events(ids, np.arange(start, start + 10.0), columns={"energy": rng.normal(size=10)}))
+        few.label_all([(i, bool(rng.random() > 0.05), None, None, None) for i in ids])
+        own.merge(few)
+    assert by_labels(own) == said

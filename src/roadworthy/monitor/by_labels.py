@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -94,17 +94,27 @@ class ByLabels:
     """When the first event was whose label was gone through then."""
 
     def look(
-        self, state: State, bundle: Bundle, *, time: float, scores_alarm: bool, warned: bool = False
+        self,
+        state: State,
+        bundle: Bundle,
+        *,
+        time: float,
+        scores_alarm: bool,
+        merged: bool = False,
+        warned: bool = False,
     ) -> list[Alarm]:
         """What is to be said now; nothing is called cleared while the scores' own alarm is on.
 
-        Where a replica's alarm is on (`warned`), as much raises it here as would keep it on there.
+        Where replicas were `merged`, only whether it is on afterwards and was not before, or the reverse: labels that raised
+        and cleared it are gone through again. Where the alarm of one of them is on (`warned`), as much raises it here as would keep
+        it on there.
         """
         if bundle.alarm is None or bundle.tolerable is None:
             return []
         if len(state.recent) and self.oldest < state.recent.time[0]:
             # Labels that were gone through have left: it goes on from where the last look had come to.
             self.settled, self.oldest = self.latest, math.inf
+        was_on, number = self.on, self.said
         keys, said, more = state.labels.latest(KEPT), list[Alarm](), True
         # With those before them, by which to know how errors come together.
         held = _held(state, keys[max(bisect_right(keys, self.settled.key) - LAST, 0) :])
@@ -114,7 +124,11 @@ class ByLabels:
             more = end < len(held.keys)
             looked = _Looked(state, bundle, held.part(max(end - AT_ONCE, 0), end), self.settled, time)
             said += self._go_through(looked, scores_alarm=scores_alarm, warned=warned, settle=LAST if more else 0)
-        return said
+        if not merged:
+            return said
+        self.said = number + (self.on != was_on)
+        last = [alarm for alarm in said[-1:] if self.on != was_on and (alarm.kind == "raised") == self.on]
+        return [replace(alarm, by_labels=self.said) for alarm in last]
 
     def _go_through(self, looked: _Looked, *, scores_alarm: bool, warned: bool, settle: int) -> list[Alarm]:
         """Judge labels, and let the first so many have said what they have to say; or those that are about to leave."""

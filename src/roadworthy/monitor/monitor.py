@@ -316,7 +316,7 @@ class Monitor:
         self._watching.merge(watching, state, alarmed=together, seen=ends)
         warned = self._watching.by_labels.meet([one.by_labels for one in watching], state)
         if state.labels.given or warned:
-            self._watching.look_at_labels(state, warned=warned)
+            self._watching.look_at_labels(state, merged=True, warned=warned)
 
     def to_bytes(self) -> bytes:
         """Everything the monitor knows, for another day or another machine with the same bundle."""

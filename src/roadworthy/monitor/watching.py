@@ -124,11 +124,10 @@ class Watching:
         highest = float(values.max(initial=-math.inf))
         return highest if math.isfinite(highest) else None
 
-    def look_at_labels(self, state: State, *, warned: bool = False) -> None:
+    def look_at_labels(self, state: State, *, merged: bool = False, warned: bool = False) -> None:
         """Raise or clear the alarm by labels."""
-        time = self.held_time(state)
-        said = self.by_labels.look(state, self.bundle, time=time, scores_alarm=self.active, warned=warned)
-        self.alarms += said
+        how = {"merged": merged, "warned": warned, "scores_alarm": self.active}
+        self.alarms += self.by_labels.look(state, self.bundle, time=self.held_time(state), **how)
         del self.alarms[:-KEPT]
 
     def alarmed_times(self, state: State) -> AlarmedTimes:
