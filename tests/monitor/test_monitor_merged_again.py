@@ -109,3 +109,24 @@ def test_an_own_alarm_by_labels_that_is_over_is_not_told_again_for_a_replica_wit
         few.label_all([(i, bool(rng.random() > 0.05), None, None, None) for i in ids])
         own.merge(few)
     assert by_labels(own) == said
+
+
+def test_a_replica_that_ended_long_ago_with_its_alarm_on_does_not_lower_the_bar(watchful):
+    raised = {True: 0, False: 0}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        bad, good, centre, without = (Monitor(watchful, replica=name) for name in ("bad", "good", "centre", "without"))
+        seen(bad, np.arange(600.0), rng)
+        seen(bad, np.arange(600.0, 1000.0), rng, rate=1.0)
+        seen(good, 1000.0 + watchful.lateness + np.arange(1000.0), rng)
+        assert bad.alarm and not good.alarm
+        for monitor in (centre, without):
+            monitor.merge(bad, good)
+            assert not monitor.alarm
+        for start in range(0, 6000, 60):
+            seen(good, 2000.0 + watchful.lateness + np.arange(start, start + 60.0), rng)
+            centre.merge(bad, good)
+            without.merge(good)
+        for monitor in (centre, without):
+            raised[monitor is centre] += sum(alarm.kind == "raised" for alarm in monitor.alarms)
+    assert raised[True] == raised[False]

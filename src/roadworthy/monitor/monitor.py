@@ -308,12 +308,12 @@ class Monitor:
         """Whether what replicas hold together is an alarm, by what was `alarmed` here, and had come, `before`."""
         state, watching = self.state, [other._watching for other in merged]
         theirs = [one.alarmed_times(other.state) for one, other in zip(watching, merged, strict=True)]
-        ringing = {name for other in merged if other._watching.active for name in other.state.seen_by}
+        ringing = {n for other in merged if other._watching.active for n in other.state.seen_since(state.horizon)}
         window = self.bundle.alarm.window if self.bundle.alarm else 0
         # An alarm that is over is not raised again by what it was raised by.
         ends = state.ends(None if self._watching.active else before, window=window, ringing=ringing)
         together = alarmed.together(theirs, state.arrivals.time, state.counted)
-        self._watching.merge(watching, state, alarmed=together, seen=ends)
+        self._watching.merge(watching, state, alarmed=together, seen=ends, warned=bool(ringing))
         warned = self._watching.by_labels.meet([one.by_labels for one in watching], state)
         if state.labels.given or warned:
             self._watching.look_at_labels(state, merged=True, warned=warned)

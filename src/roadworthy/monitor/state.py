@@ -120,17 +120,24 @@ class State:
             found |= {name: max(time, found.get(name, time)) for name, time in seen.items()}
         return found
 
+    def seen_since(self, time: float) -> dict[str, float]:
+        """The same of those that have seen events of this time or newer ones."""
+        return {name: seen for name, seen in self.seen_by.items() if seen >= time}
+
+    @property
+    def horizon(self) -> float:
+        """The oldest time that an event may still have: one that ended before has no more to come of what others have seen."""
+        return self.newest - self.lateness
+
     def ends(self, before: Arrived | None, *, window: int, ringing: Set[str]) -> list[float]:
         """The times up to which replicas have seen events, rising.
 
         Of those that were looked at when all had come that had `before`, only where a window now holds other events, and those
         of `ringing` replicas.
         """
-        # One that has seen nothing for longer than events may be late has no more to come of what the others have seen.
-        seen = {name: time for name, time in self.seen_by.items() if time >= self.newest - self.lateness}
         return sorted(
             time
-            for name, time in seen.items()
+            for name, time in self.seen_since(self.horizon).items()
             if before is None or name in ringing or self.arrivals.reads_anew(before, window, upto=time)
         )
 

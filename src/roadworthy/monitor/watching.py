@@ -134,12 +134,14 @@ class Watching:
         """When alarms were on, of which events are still held."""
         return self.alarmed.times(state.arrivals.time, state.counted)
 
-    def merge(self, others: Sequence[Watching], state: State, *, alarmed: Alarmed, seen: Sequence[float]) -> None:
+    def merge(
+        self, others: Sequence[Watching], state: State, *, alarmed: Alarmed, seen: Sequence[float], warned: bool
+    ) -> None:
         """Look at what replicas hold together; `seen` are the times up to which each of them has seen events, rising.
 
-        What the others said stays their own: their alarms are of other streams. Where one of their alarms is on, so is this one,
-        unless what they hold together says that the risk is tolerable. The last window of each says so, with what the others saw up
-        to then: what one saw last stands behind what another has seen since, and may lie before what a third one has.
+        What the others said stays their own: their alarms are of other streams. Where one of their alarms is on (`warned`), so is
+        this one, unless what they hold together says that the risk is tolerable. The last window of each says so, with what the
+        others saw up to then: what one saw last stands behind what another has seen since, and may lie before what a third one has.
         """
         self.alarmed = alarmed
         self._time.read_of_all([other._time for other in others], state, alarmed)
@@ -151,7 +153,6 @@ class Watching:
             return
         # Less than a look apart they say the same.
         ends = state.arrivals.ends(seen, least=self.rule.window, apart=self.rule.stride)
-        warned = any(other.active for other in others)
         # The riskiest of them: only where all are tolerable is an alarm not raised, or cleared.
         lifted = self.active or warned
         _, values = self._passed(state, ends, lifted=lifted, whole=True)
