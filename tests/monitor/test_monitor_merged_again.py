@@ -130,3 +130,35 @@ def test_a_replica_that_ended_long_ago_with_its_alarm_on_does_not_lower_the_bar(
         for monitor in (centre, without):
             raised[monitor is centre] += sum(alarm.kind == "raised" for alarm in monitor.alarms)
     assert raised[True] == raised[False]
+
+
+def test_what_peers_refused_is_not_multiplied_by_merging_each_other(watchful):
+    rng = np.random.default_rng(0)
+    a, b = (Monitor(watchful, replica=name) for name in "ab")
+    for i, monitor in enumerate((a, b)):
+        seen(monitor, 10_000.0 + 0.5 * i + np.arange(100.0), rng)
+    seen(a, np.array([1.0]), rng)
+    for _ in range(10):
+        a.merge(b)
+        b.merge(a)
+        assert a.state.taken == b.state.taken == (200, 0, 1, 0, 0)
+    seen(b, np.array([2.0, 3.0, 10_500.0]), rng)
+    for _ in range(2):
+        a.merge(b)
+        b.merge(a)
+        assert a.state.taken == b.state.taken == (201, 0, 3, 0, 0), "the most that one of them knows of"
+    assert a.state.arrivals.time.tolist() == b.state.arrivals.time.tolist()
+
+
+def test_a_state_that_was_taken_in_by_way_of_another_adds_nothing_to_what_was_refused(watchful):
+    rng = np.random.default_rng(0)
+    a, b, between, centre = (Monitor(watchful, replica=name) for name in ("a", "b", "between", "centre"))
+    for monitor in (a, b):
+        seen(monitor, 10_000.0 + np.arange(100.0), rng)
+    seen(a, np.array([1.0, 10_099.0]), rng)
+    between.merge(a, b)
+    centre.merge(between)
+    for _ in range(3):
+        centre.merge(a)
+        centre.merge(Monitor.from_bytes(watchful, a.to_bytes(), replica="a copy"))
+        assert centre.state.taken == (200, 1, 1, 0, 0)

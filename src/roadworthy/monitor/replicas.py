@@ -17,7 +17,7 @@ could tell which counts are in both, unless every event that was counted is stil
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +93,27 @@ class Before:
             none,
         )
 
+    @classmethod
+    def shared(cls, state: State, into: State) -> Before:
+        """What of a state another one holds already, where both hold every event that they have counted.
+
+        Of what they refused nobody knows what is the same: it counts as often as the one has that knows of more.
+        """
+        recent, before = state.recent, into.merged.get(state.name)
+        both = np.isin(recent.mark, into.recent.mark)
+        nothing = cls.nothing(into)
+        nothing.buckets.add(recent.time[both], recent.cell[both])
+        refused = Taken(*map(min, state.taken, into.taken))
+        unscored = int(np.count_nonzero(recent.cell[both] < 0))
+        return replace(
+            nothing,
+            taken=refused._replace(accepted=int(both.sum()) - unscored, unscored=unscored),
+            time=recent.time[both],
+            mark=recent.mark[both],
+            brought=nothing.brought if before is None else before.brought,
+            outrun=min(state.outrun, into.outrun),
+        )
+
     def continued_by(self, state: State) -> bool:
         """Whether a state holds what this one held and it has not let go: otherwise it has another past."""
         recent = state.recent
@@ -127,17 +148,17 @@ def past_of(other: State, into: State) -> Before | None:
     mine = {into.name, *into.former}.union(*(b.names for name, b in into.merged.items() if name != other.name))
     shared = sorted(mine & other.names)
     if shared:
-        if into.whole and other.whole:
-            return Before.nothing(into)
-        raise EventError(
-            f"both states hold counts of replica {shared[0]!r}, and events that they no longer know one by one: nobody can tell "
-            "which were counted twice; merge each replica as it is, under a name of its own, into a new state"
-        )
+        if not (into.whole and other.whole):
+            raise EventError(
+                f"both states hold counts of replica {shared[0]!r}, and events that they no longer know one by one: nobody can tell "
+                "which were counted twice; merge each replica as it is, under a name of its own, into a new state"
+            )
+        both = Before.shared(other, into)
+        all_known = both.taken == other.taken and both.outrun == other.outrun and other.names <= into.names
+        return None if all_known and not _labelled(other, into, into.labels.given) else both
     if before is None:
         return Before.nothing(into)
-    known = into.labels.asked
-    asked = any(probability > known.get(mark, 0.0) for mark, probability in other.labels.asked.items())
-    labelled = asked or not set(other.labels.given.items()) <= set(before.given.items())
+    labelled = _labelled(other, into, before.given)
     if other.taken.total <= before.taken.total and not labelled and before.continues(other):
         return None
     if not before.continued_by(other):
@@ -146,6 +167,13 @@ def past_of(other: State, into: State) -> Before | None:
             "give it another name, and merge all replicas into a new state"
         )
     return before
+
+
+def _labelled(other: State, into: State, given: dict[int, Label]) -> bool:
+    """Whether it brings labels other than those given before, or has asked for more."""
+    known = into.labels.asked
+    asked = any(probability > known.get(mark, 0.0) for mark, probability in other.labels.asked.items())
+    return asked or not other.labels.given.items() <= given.items()
 
 
 def to_arrays(merged: dict[str, Before]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
