@@ -162,3 +162,45 @@ def test_a_state_that_was_taken_in_by_way_of_another_adds_nothing_to_what_was_re
         centre.merge(a)
         centre.merge(Monitor.from_bytes(watchful, a.to_bytes(), replica="a copy"))
         assert centre.state.taken == (200, 1, 1, 0, 0)
+
+
+def test_what_is_remembered_of_replicas_that_are_long_gone_is_little():
+    """A job a minute, each a replica of its own: the events of most of them have left."""
+    centre, events = one_by_one("centre", [], capacity=300, lateness=100.0), 200
+    for job in range(40):
+        centre.merge(one_by_one(f"job {job}", range(job * events, (job + 1) * events), capacity=300, lateness=100.0))
+    remembered = [len(before.mark) + len(before.brought) for before in centre.merged.values()]
+    assert sum(remembered) <= 4 * 300 and centre.counted == 40 * events
+    assert len(centre.merged) == 40, "by its name and its counts each is still known"
+
+
+def test_a_replica_that_comes_back_after_its_events_have_left_brings_what_is_new():
+    replica, other = one_by_one("r", range(0, 200, 2), capacity=20), one_by_one("other", range(1, 2001, 2), capacity=20)
+    centre = one_by_one("centre", [], capacity=20)
+    centre.merge(replica)
+    centre.merge(other)
+    assert not len(centre.merged["r"].mark)
+    centre.merge(replica)
+    counted_by(replica, [198, 1500, 1990, 2002, 2004])
+    for _ in range(2):
+        centre.merge(replica)
+        assert centre.counted == 1104 and centre.taken.repeated == 1
+        assert centre.buckets.total().tolist() == [104, 1000, 0]
+        assert centre.recent.time.tolist() == sorted([*range(1965, 2001, 2), 2002, 2004, 1990])[-20:]
+    with pytest.raises(EventError, match="it started again from an older state"):
+        centre.merge(one_by_one("r", [*range(0, 180, 2), 2006], capacity=20))
+
+
+def test_a_centre_of_many_jobs_is_kept_and_restored(calibration):
+    bundle = Bundle.compile(calibration, accuracy_tree(), subject="s", windows=Windows((50,)), id_horizon=100)
+    rng, centre, jobs = np.random.default_rng(1), Monitor(bundle, replica="centre"), []
+    for job in range(12):
+        jobs.append(Monitor(bundle, replica=f"job {job}"))
+        seen(jobs[-1], job * 4000.0 + np.arange(3000.0), rng)
+        jobs[-1].label(f"job {job} {job * 4000.0}", bool(job % 2))
+        centre.merge(jobs[-1])
+    again = Monitor.from_bytes(bundle, centre.to_bytes())
+    assert again.to_bytes() == centre.to_bytes()
+    seen(jobs[3], 48_000.0 + np.arange(50.0), rng)
+    again.merge(*jobs)
+    assert again.state.counted == 12 * 3000 + 50 and again.state.labels.counts.sum() == 12

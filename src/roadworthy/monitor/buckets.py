@@ -96,9 +96,13 @@ class Buckets:
         self._settle()
         return np.sum(list(self._rows.values()), axis=0, dtype=np.int64) if self._rows else self._blank()
 
+    def empty(self) -> Buckets:
+        """One of the same widths that has counted nothing."""
+        return Buckets(cells=self.cells, width=self.width, keep=self.keep)
+
     def copy(self) -> Buckets:
         """One that changes by itself."""
-        found = Buckets(cells=self.cells, width=self.width, keep=self.keep)
+        found = self.empty()
         found.restore(*self.arrays())
         return found
 
@@ -120,7 +124,7 @@ class Buckets:
         rows = np.array(list(self._rows.values()), dtype=np.int64).reshape(-1, self.cells + 1)
         return keys, rows, self._newest
 
-    def restore(self, keys: Ints, rows: Ints, newest: int | None) -> None:
+    def restore(self, keys: Ints, rows: NDArray[np.integer], newest: int | None) -> None:
         """The inverse of `arrays`."""
         self._rows, self._newest, self._waiting = {}, None, 0
         if newest is not None:

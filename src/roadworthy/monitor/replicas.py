@@ -1,8 +1,10 @@
 """What was taken over from another replica, so that the same replica can be merged again when it has seen more.
 
 A replica has a name. Of each that was merged, a state remembers how it was then: its counts, its last events and its labels. When
-it comes again, only what it has counted since is added. Where two states hold parts of a third, or the past of one of them, nobody
-could tell which counts are in both, unless every event that was counted is still held; such a merge is refused.
+it comes again, only what it has counted since is added. Events that are older than all that the state itself holds are not
+remembered: it could not hold one of them twice. One that went on from an older state than was merged is refused. Where two states
+hold parts of a third, or the past of one of them, nobody could tell which counts are in both, unless every event that was counted
+is still held; such a merge is refused.
 
 >>> from roadworthy.monitor.state import State
 >>> from roadworthy.monitor.events import marks
@@ -18,16 +20,20 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.monitor.buckets import Buckets
+from roadworthy.monitor.buckets import Buckets, Ints
 from roadworthy.monitor.events import EventError, Floats, Marks, Taken
 from roadworthy.monitor.labels import Label
 
 if TYPE_CHECKING:
     from roadworthy.monitor.state import State
+
+
+PARTS = "keys", "rows", "time", "mark", "brought", "label_marks", "labels", "label_counts"
+"""Arrays that are kept of every replica; where it had no labels, not the last."""
 
 
 def random_name() -> str:
@@ -39,6 +45,26 @@ def random_name() -> str:
     return secrets.token_hex(8)
 
 
+class Counts(NamedTuple):
+    """What buckets count, in as little room as the numbers take: every replica that was ever merged is remembered."""
+
+    keys: Ints
+    rows: np.ndarray
+    newest: int | None
+
+    @classmethod
+    def of(cls, buckets: Buckets) -> Counts:
+        """A copy."""
+        keys, rows, newest = buckets.arrays()
+        return cls(keys, rows.astype(np.min_scalar_type(int(rows.max(initial=0)))), newest)
+
+    def like(self, other: Buckets) -> Buckets:
+        """In buckets of the same widths."""
+        found = other.empty()
+        found.restore(*self)
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class Before:
     """A replica as it was when it was merged last."""
@@ -46,12 +72,13 @@ class Before:
     names: frozenset[str]
     """Its own name, and those of the replicas that it had merged itself."""
     taken: Taken
-    buckets: Buckets
+    buckets: Counts
     time: Floats
     """Of its last events."""
     mark: Marks
     given: dict[int, Label]
-    label_counts: np.ndarray
+    label_counts: np.ndarray | None
+    """None where it had no labels."""
     seen: dict[str, float]
     """Up to which time it had seen events itself, and each replica that it had merged, by their names."""
     brought: Marks
@@ -66,11 +93,11 @@ class Before:
         return cls(
             state.names,
             state.taken,
-            state.buckets.copy(),
+            Counts.of(state.buckets),
             recent.time.copy(),
             recent.mark.copy(),
             dict(labels.given),
-            labels.counts.copy(),
+            labels.counts.copy() if labels.counts.any() else None,
             state.seen_by,
             brought,
             state.outrun,
@@ -79,19 +106,9 @@ class Before:
     @classmethod
     def nothing(cls, state: State) -> Before:
         """A replica like this state that had seen nothing."""
-        buckets = Buckets(cells=state.cells, width=state.buckets.width, keep=state.buckets.keep)
         none = np.zeros(0, dtype=np.uint64)
-        return cls(
-            frozenset(),
-            Taken(0, 0, 0, 0),
-            buckets,
-            np.zeros(0),
-            none,
-            {},
-            np.zeros((2, state.cells), dtype=np.int64),
-            {},
-            none,
-        )
+        counts = Counts.of(state.buckets.empty())
+        return cls(frozenset(), Taken(0, 0, 0, 0), counts, np.zeros(0), none, {}, None, {}, none)
 
     @classmethod
     def shared(cls, state: State, into: State) -> Before:
@@ -101,13 +118,14 @@ class Before:
         """
         recent, before = state.recent, into.merged.get(state.name)
         both = np.isin(recent.mark, into.recent.mark)
-        nothing = cls.nothing(into)
-        nothing.buckets.add(recent.time[both], recent.cell[both])
+        nothing, buckets = cls.nothing(into), into.buckets.empty()
+        buckets.add(recent.time[both], recent.cell[both])
         refused = Taken(*map(min, state.taken, into.taken))
         unscored = int(np.count_nonzero(recent.cell[both] < 0))
         return replace(
             nothing,
             taken=refused._replace(accepted=int(both.sum()) - unscored, unscored=unscored),
+            buckets=Counts.of(buckets),
             time=recent.time[both],
             mark=recent.mark[both],
             brought=nothing.brought if before is None else before.brought,
@@ -119,13 +137,24 @@ class Before:
         recent = state.recent
         old = recent.time[0] if recent.full else -np.inf
         held = np.isin(self.mark[self.time > old], recent.mark).all()
-        return bool(held) and _within(self.buckets, state.buckets)
+        return bool(held) and _within(self.buckets.like(state.buckets), state.buckets)
 
     def continues(self, state: State) -> bool:
         """Whether this one held all that a state holds: it is the same, or an older one that has counted nothing else since."""
         recent = state.recent
         held = np.isin(recent.mark[recent.time > self._complete_after], self.mark).all()
-        return bool(held) and _within(state.buckets, self.buckets)
+        return bool(held) and _within(state.buckets, self.buckets.like(state.buckets))
+
+    def since(self, first: float) -> Before:
+        """Without its events before this time, where most of it are: to who holds none so old they are all the same.
+
+        When it comes again, counts alone say of them that they were taken over before.
+        """
+        gone = int(np.searchsorted(self.time, first))
+        if not gone or 2 * gone < len(self.time):
+            return self
+        mark = self.mark[gone:].copy()
+        return replace(self, time=self.time[gone:].copy(), mark=mark, brought=self.brought[np.isin(self.brought, mark)])
 
     @property
     def _complete_after(self) -> float:
@@ -150,8 +179,8 @@ def past_of(other: State, into: State) -> Before | None:
     if shared:
         if not (into.whole and other.whole):
             raise EventError(
-                f"both states hold counts of replica {shared[0]!r}, and events that they no longer know one by one: nobody can tell "
-                "which were counted twice; merge each replica as it is, under a name of its own, into a new state"
+                f"both states hold counts of replica {shared[0]!r}, and events that they no longer know one by one: nobody can "
+                "tell which were counted twice; merge each replica as it is, under a name of its own, into a new state"
             )
         both = Before.shared(other, into)
         all_known = both.taken == other.taken and both.outrun == other.outrun and other.names <= into.names
@@ -182,7 +211,7 @@ def to_arrays(merged: dict[str, Before]) -> tuple[list[dict[str, Any]], dict[str
 
     heads, arrays = [], {}
     for i, (name, before) in enumerate(sorted(merged.items())):
-        keys, rows, newest = before.buckets.arrays()
+        keys, rows, newest = before.buckets
         given = sorted(before.given.items())
         head = {"name": name, "names": sorted(before.names), "taken": list(before.taken), "newest": newest}
         heads.append({**head, "outrun": before.outrun, "seen": before.seen})
@@ -196,7 +225,7 @@ def to_arrays(merged: dict[str, Before]) -> tuple[list[dict[str, Any]], dict[str
             "labels": label_rows([label for _, label in given]),
             "label_counts": before.label_counts,
         }
-        arrays.update({f"merged_{i}_{part}": array for part, array in parts.items()})
+        arrays.update({f"merged_{i}_{part}": array for part, array in parts.items() if array is not None})
     return heads, arrays
 
 
@@ -206,20 +235,18 @@ def from_arrays(state: State, heads: list[dict[str, Any]], arrays: dict[str, Any
 
     found = {}
     for i, head in enumerate(heads):
-        part = {name.removeprefix(f"merged_{i}_"): a for name, a in arrays.items() if name.startswith(f"merged_{i}_")}
-        buckets = Buckets(cells=state.cells, width=state.buckets.width, keep=state.buckets.keep)
-        buckets.restore(part["keys"], part["rows"], head["newest"])
+        part = {name: arrays[key] for name in PARTS if (key := f"merged_{i}_{name}") in arrays}
         given = dict(zip(part["label_marks"].tolist(), labels_of(part["labels"]), strict=True))
         # Before it was known what it had seen itself, its end was that of all it held.
         newest = {head["name"]: float(part["time"][-1])} if len(part["time"]) else {}
         found[head["name"]] = Before(
             frozenset(head["names"]),
             Taken(*head["taken"]),
-            buckets,
+            Counts(part["keys"], part["rows"], head["newest"]),
             part["time"],
             part["mark"],
             given,
-            part["label_counts"],
+            part.get("label_counts"),
             head.get("seen", newest),
             part.get("brought", part["mark"]),
             int(head.get("outrun", 0)),

@@ -221,7 +221,7 @@ class State:
         # What was taken over before and has left since is neither new nor seen twice.
         new, both = fresh & ~known, fresh & known
         self.buckets.merge(other.buckets)
-        self.buckets.merge(before.buckets, by=-1)
+        self.buckets.merge(before.buckets.like(self.buckets), by=-1)
         for time, cell in zip(theirs.time[both].tolist(), theirs.cell[both].tolist(), strict=True):
             self.buckets.change(time, cell, -1)
         names = [theirs.name_at(place) for place in np.flatnonzero(new).tolist()]
@@ -234,6 +234,8 @@ class State:
         since = Taken(*(now - then for now, then in zip(other.taken, before.taken, strict=True)))
         self.taken = self.taken + since + Taken(unscored - twice, twice, 0, -unscored)
         self.merged[other.name] = Before.of(other, theirs.mark[new | brought])
+        if mine.full:
+            self.merged = {name: one.since(float(mine.time[0])) for name, one in self.merged.items()}
         return again
 
     def _tally(self, what: int) -> int:
