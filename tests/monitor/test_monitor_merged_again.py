@@ -179,7 +179,7 @@ def test_a_replica_that_comes_back_after_its_events_have_left_brings_what_is_new
     centre = one_by_one("centre", [], capacity=20)
     centre.merge(replica)
     centre.merge(other)
-    assert not len(centre.merged["r"].mark)
+    assert len(centre.merged["r"].mark) == 1, "the last"
     centre.merge(replica)
     counted_by(replica, [198, 1500, 1990, 2002, 2004])
     for _ in range(2):
@@ -189,6 +189,23 @@ def test_a_replica_that_comes_back_after_its_events_have_left_brings_what_is_new
         assert centre.recent.time.tolist() == sorted([*range(1965, 2001, 2), 2002, 2004, 1990])[-20:]
     with pytest.raises(EventError, match="it started again from an older state"):
         centre.merge(one_by_one("r", [*range(0, 180, 2), 2006], capacity=20))
+
+
+@pytest.mark.parametrize(("events", "copied", "since"), [(20, 15, range(31, 55)), (40, 10, range(46, 59))])
+def test_a_replica_whose_events_have_left_is_still_known_to_go_on_from_an_older_state(events, copied, since):
+    """Within one bucket its counts do not tell; but it does not have the last event that it had."""
+
+    def counting(name: str, times: list[float]) -> State:
+        found = State(cells=2, capacity=50, lateness=1e9, bucket=60.0, name=name)
+        for time in times:
+            found.add_one(time, int(marks([f"{name} {time}"])[0]), 0, f"{name} {time}")
+        return found
+
+    centre = counting("centre", [])
+    centre.merge(counting("r", [float(i) for i in range(events)]))
+    centre.merge(counting("other", np.linspace(events + 1.0, since[0] - 1.0, 100).tolist()))
+    with pytest.raises(EventError, match="it started again from an older state"):
+        centre.merge(counting("r", [float(i) for i in (*range(copied), *since)]))
 
 
 def test_a_centre_of_many_jobs_is_kept_and_restored(calibration):

@@ -148,10 +148,11 @@ class Before:
     def since(self, first: float) -> Before:
         """Without its events before this time, where most of it are: to who holds none so old they are all the same.
 
-        When it comes again, counts alone say of them that they were taken over before.
+        When it comes again, counts alone say of them that they were taken over before. The last one stays: a replica that went on
+        from an older state does not have it.
         """
-        gone = int(np.searchsorted(self.time, first))
-        if not gone or 2 * gone < len(self.time):
+        gone = min(int(np.searchsorted(self.time, first)), len(self.time) - 1)
+        if gone < 1 or 2 * gone < len(self.time):
             return self
         mark = self.mark[gone:].copy()
         return replace(self, time=self.time[gone:].copy(), mark=mark, brought=self.brought[np.isin(self.brought, mark)])
