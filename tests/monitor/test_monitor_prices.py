@@ -96,6 +96,34 @@ def test_a_wrong_answer_is_the_likelier_of_another_event_the_more_of_these_are_w
     assert found[0] == pytest.approx([(0.08 * 50.0 + 0.045 * 10.0) / 0.125, 0.0])
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.6])
+def test_of_events_beside_shift_there_is_as_much_as_the_tree_says(weak, rate):
+    """A third is adversarial, and looks like nobody knows what: prices are those of all wrong answers, whatever their verdict."""
+    content = several_events(["shift", "adversarial"], {"right": 0.0, "wrong": 10.0}).to_dict()
+    content["branches"]["adversarial"]["then"]["branches"]["wrong"]["then"]["cost"] = 20.0
+    content["branches"]["shifted"]["then"]["branches"]["wrong"]["then"]["cost"] = 100.0
+    constants = {"p_adversarial": 0.3, "accuracy_adversarial": 0.2}
+    bundle = Bundle.compile(weak, Tree.from_dict(content), subject="s", constants=constants, windows=Windows((100,)))
+    clean, shifted = (1.0 - weak.accuracy(kind) for kind in weak.kinds)
+    wrong = np.array([(0.7 - rate) * clean, 0.3 * 0.8, rate * shifted])
+    found = Tariff.of(bundle).table(rate)
+    assert found[:, 0] == pytest.approx(2 * [wrong @ [10.0, 20.0, 100.0] / wrong.sum()], rel=0.01)
+    assert found[:, 1] == pytest.approx([0.0, 0.0])
+
+
+def test_a_label_says_whether_the_answer_was_right_and_not_whether_its_reader_was():
+    """Of wrong answers a reader catches four in five; which, no label tells."""
+    caught = {"yes": {"p": "accuracy_reader", "then": {"outcome": "caught", "cost": 5.0}}}
+    reader = {"event": "reader", "branches": caught | {"no": {"then": {"outcome": "missed", "cost": 100.0}}}}
+    right = {"p": "accuracy_clean", "then": {"outcome": "right", "cost": 0.0}}
+    tree = Tree.from_dict({"event": "answer", "branches": {"right": right, "wrong": {"then": reader}}})
+    rows = np.array([[0.9, 0.0], [0.1, 0.0]])
+    found = tariff(tree, {"accuracy_reader": 0.8}, rows, rows)
+    assert found.table(0.3)[0] == pytest.approx([0.8 * 5.0 + 0.2 * 100.0, 0.0])
+    assert found.variance[:, 0] == pytest.approx(np.array(2 * [[0.8 * 0.2 * 95.0**2, 0.0]]))
+    assert not found.settled
+
+
 def test_an_outcome_before_which_nobody_asks_whether_the_answer_was_right_is_as_likely_whatever_it_was():
     def then(kind: str, wrong: float) -> dict[str, Any]:
         seen = {"yes": {"p": "p_seen", "then": {"outcome": "seen", "cost": 5.0}}}

@@ -65,7 +65,7 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     doubt = window.without_chance(_half(model.accuracy_low, model.accuracy_high))
     wrong, answered = prices.at(cells).T
     of_cost = window.rest(cost.covered, _half(model.risk_low, model.risk_high), wrong - answered)
-    if tariff.by_shift:
+    if not tariff.settled:
         # Of what was shifted labels say nothing: prices have the doubt about its rate, and single events their chance.
         ends = (tariff.prices(bundle, float(rate[0])) for rate in (model.rate_low, model.rate_high))
         beyond = [window.cost(end, risk).value - cost.value for end in ends]

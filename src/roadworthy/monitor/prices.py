@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 ACCURACY = "accuracy"
 """What a tree calls shares of right answers: a label decides all of them, those that are constants too."""
-ROUNDING = 1e-12
+ROUNDING, SPREAD = 1e-12, 1e-7
+"""Parts of the dearest cost, and of its square, that are none: `NEVER` leaves so much of what cannot be."""
 NEVER = 1e-9
 """What nobody has seen, or a constant calls impossible, is this likely: where a label says so, it was."""
 
@@ -84,25 +85,35 @@ class Tariff:
     """What events cost by kind, verdict and outcome: (clean, shifted) x (undetected, detected) x (wrong, right)."""
 
     costs: Floats
+    variance: Floats
+    """The same of what single events cost, where other nodes than shift lead to several costs."""
     likely: Floats
     """Of clean and of shifted events, how many have the verdict and the outcome."""
+    room: float = 1.0
+    """How much shift there can be: what other events leave, where a tree takes one of them alone."""
 
     @classmethod
     def of(cls, bundle: Bundle) -> Tariff:
         """The tree's, by the calibration's counts."""
         from roadworthy.analysis.risk.draws import UNSEEN
         from roadworthy.analysis.risk.kind_costs import constants_of, shares_of_kinds
+        from roadworthy.analysis.risk.prototypes import asks_for_alarms
 
         clean, *shifted = shares_of_kinds(bundle.calibration, added=UNSEEN)
-        return tariff(bundle.tree, constants_of(bundle.estimator), clean, np.mean(shifted, axis=0))
+        constants, both = constants_of(bundle.estimator), [clean, np.mean(shifted, axis=0)]
+        if _room(bundle.tree, constants) < 1.0 and not asks_for_alarms(bundle.tree):
+            # What alarms other events raise nobody knows: where none is asked for, outcomes alone are weighed.
+            both = [np.repeat(some.mean(axis=1, keepdims=True), 2, axis=1) for some in both]
+        return tariff(bundle.tree, constants, *both)
 
     @property
-    def by_shift(self) -> bool:
-        """Whether it matters to a cost that an event is shifted."""
-        return not np.array_equal(*self.costs)
+    def settled(self) -> bool:
+        """Whether verdict and outcome settle what an event costs."""
+        return np.array_equal(*self.costs) and not self.variance.any()
 
     def shifted(self, rate: float) -> Floats:
         """How likely a labelled event was shifted, by verdict and outcome."""
+        rate = min(rate / max(self.room, TINY), 1.0)
         clean, shifted = (1.0 - rate) * self.likely[0], rate * self.likely[1]
         result: Floats = shifted / np.maximum(clean + shifted, TINY)
         return result
@@ -118,7 +129,8 @@ class Tariff:
         from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
 
         share, apart = self.shifted(rate), self.costs[1] - self.costs[0]
-        return Prices(alarmed_cells(bundle.calibration), self.table(rate), share * (1.0 - share) * apart**2)
+        within = self.variance[0] + share * (self.variance[1] - self.variance[0])
+        return Prices(alarmed_cells(bundle.calibration), self.table(rate), within + share * (1.0 - share) * apart**2)
 
 
 def tariff(tree: Tree, constants: Mapping[str, float], clean: Floats, shifted: Floats) -> Tariff:
@@ -131,18 +143,30 @@ def tariff(tree: Tree, constants: Mapping[str, float], clean: Floats, shifted: F
     answers = seen / seen.sum(axis=2, keepdims=True)
     decided = {path: {b.name: _right(b.p) for b in node.branches} for path, node in nodes(tree)}
     decided = {path: names for path, names in decided.items() if any(names.values())}
-    likely, costs = np.zeros((2, 2, 2)), np.zeros((2, 2, 2))
+    likely, costs, squares = np.zeros((3, 2, 2, 2))
     for leaf in evaluate(tree, _parameters(tree, constants, answers[..., 1])).leaves:
         found = [decided[leaf.path[:at]][name] for at, name in enumerate(leaf.path) if leaf.path[:at] in decided]
         for right in (0, 1):
             # An outcome of which nobody asked whether the answer was right is as likely whether it was or not.
-            part = leaf.probability * (answers[..., right] if not found else float(found[-1] == right))
+            part = leaf.probability * (answers[..., right] if not found else float(found[0] == right))
             likely[..., right] += part
             costs[..., right] += part * leaf.cost
-    costs /= np.maximum(likely, TINY)
-    alike = np.abs(costs[1] - costs[0]) <= ROUNDING * np.abs(tree.costs).max()
+            squares[..., right] += part * leaf.cost**2
+    costs, squares = (summed / np.maximum(likely, TINY) for summed in (costs, squares))
+    dearest = np.abs(tree.costs).max()
+    alike = np.abs(costs[1] - costs[0]) <= ROUNDING * dearest
     costs[1] = np.where(alike, costs[0], costs[1])
-    return Tariff(costs, likely * seen.sum(axis=2, keepdims=True))
+    variance = np.where(squares - costs**2 > SPREAD * dearest**2, squares - costs**2, 0.0)
+    return Tariff(costs, variance, likely * seen.sum(axis=2, keepdims=True), _room(tree, constants))
+
+
+def _room(tree: Tree, constants: Mapping[str, float]) -> float:
+    """The share that other events leave to shift, where they stand beside it."""
+    from roadworthy.analysis.risk.nodes import nodes
+
+    beside = [[b.p for b in node.branches] for _, node in nodes(tree) if any(b.p == "p_shift" for b in node.branches)]
+    taken = (sum(float(constants.get(p, 0.0) if isinstance(p, str) else p or 0.0) for p in ps) for ps in beside)
+    return 1.0 - max(taken, default=0.0)
 
 
 def _parameters(tree: Tree, constants: Mapping[str, float], right: Floats) -> dict[str, ArrayLike]:
