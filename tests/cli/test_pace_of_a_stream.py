@@ -133,7 +133,7 @@ def test_where_clean_data_cost_too_much_nobody_is_asked_for_events_a_day(cli, tm
     found = json.loads(
         cli("calibrate", table_of(tmp_path / "scores.parquet", None), "--tolerable", "0.0001", "--json").out
     )
-    assert found["alarm"]["burden"] is None
+    assert "or with a probability of 97.5% or more" in found["alarm"]["in_words"]
     assert not [note for note in found["notes"] if "--events-per-day" in note]
 
 

@@ -80,7 +80,7 @@ def _promise(bundle: Bundle, rate: str) -> str:
     if rings_without_shift(rule.notes) and max((share for _, share in rule.detects), default=0.0) < OFTEN:
         return "It will hardly ring, with shift or without."
     if rings_without_shift(rule.notes):
-        return f"Without shift it rings as well, more often than {rate.removeprefix('at most ')}."
+        return f"Without shift it may ring as well, more often than {rate.removeprefix('at most ')}."
     if rows < FEW_TO_PROMISE:
         few = f"{many(rows, 'clean row')} {_are(rows)} too few"
         return f"Without shift that should be {rate}, but {few} to promise it, or that it is soon cleared."

@@ -103,7 +103,8 @@ def when_it_rings(rule: AlarmRule, time: float = 1.0) -> str:
     passes = rule.passes(time)
     if not passes:
         return "no alarm can be given"
-    said = [_from(rule.on) + burden_in_words(passes[0].burden)] if passes[0].burden < math.inf else []
+    lightest = min(p.burden for p in passes)
+    said = [_from(rule.on) + burden_in_words(lightest)] if lightest < math.inf else []
     return "alarm " + ", or ".join([*said, *([_from(rule.sure)] if rule.sure < math.inf else [])])
 
 
@@ -143,8 +144,8 @@ def _clean_is_dear(
         )
     if clean >= tolerable:
         return (
-            f"{CLEAN_IS_DEAR}{_said(clean)}, above the tolerable {_said(tolerable)}: without shift the alarm rings as well, where "
-            f"it is sure of that, more often than {false_alarms}, and once on it is hardly cleared; {advice}"
+            f"{CLEAN_IS_DEAR}{_said(clean)}, above the tolerable {_said(tolerable)}: without shift the alarm may ring as well, "
+            f"where it is sure of that, more often than {false_alarms}, and once on it is hardly cleared; {advice}"
         )
     return (
         f"{CLEAN_IS_DEAR}{_said(clean)} ({_said(low)} to {_said(high)}), hardly less than the tolerable {_said(tolerable)}: no "

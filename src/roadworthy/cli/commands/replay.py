@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -267,7 +266,7 @@ def _no_alarm(bundle: Bundle, found: Replayed, tolerable: float) -> str:
         where = "" if found.whole else ", as far as it can be told"
         if unseen is not None:
             return f"No alarm: it {unseen}."
-        if not where and found.seemed_above and rule and math.isfinite(rule.burden):
+        if not where and found.seemed_above and rule and rule.keeps_rate:
             return (
                 f"No alarm: where the cost seems above {limit}, that is not so much likelier than no shift at all; chance alone "
                 f"would do as much more often than {rule.false_alarms}."
@@ -276,11 +275,11 @@ def _no_alarm(bundle: Bundle, found: Replayed, tolerable: float) -> str:
     why = ""
     if unseen is not None:
         why = f": the alarm {unseen}"
-    elif rule and math.isfinite(rule.burden):
+    elif rule and rule.keeps_rate:
         looked = found.events // rule.stride * rule.stride
         asks = "asks for more" if looked == found.events else f"asked for more when it looked last, at event {looked:,}"
         why = f"; it was set to ring {rule.false_alarms} at most without shift, and {asks}"
-    elif rule:  # it has nothing to prove, but reads another window, or the same one with fewer draws
+    elif rule:  # where it is sure it has nothing to prove, but reads another window, or the same one with fewer draws
         why = f"; over the last {rule.window:,} events, as the alarm reads them, it was never as sure"
     return (
         f"No alarm was raised although the cost of the last window is above {limit} with a probability of {found.above:.1%}{why}. "
