@@ -43,6 +43,9 @@ def test_below_what_clean_data_cost_the_alarm_rings_where_it_is_sure_and_says_so
     assert "without shift the alarm may ring as well" in rule.notes[0]
     assert when_it_rings(rule).startswith("alarm from 50%") and when_it_rings(rule).endswith(", or from 97.5%")
     assert when_it_rings(rule, 900.0) == "alarm from 97.5%"
+    assert (rule.remark(900.0) or "").startswith(
+        "the alarm rings only where it is sure that the cost is above: events resemble"
+    )
     assert AlarmRule.from_dict(rule.to_dict()) == rule
 
 

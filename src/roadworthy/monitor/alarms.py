@@ -183,10 +183,12 @@ class AlarmRule:
         """What is to be known about the alarm of a stream whose events are alike; None where they hardly are."""
         if self.beyond(time):
             return f"no alarm is raised: {self.why_not(time)}; watch a longer window, or send fewer of the events that are alike"
-        length = self.reach(time)
+        length, proven = self.reach(time), self.burden_at(time) < math.inf
+        if not length and not proven:
+            return f"the alarm rings only where it is sure that the cost is above: {self.why_not(time)}"
         if not length:
             return None
-        alone = "" if self.burden_at(time) < math.inf else ", too few for an alarm of its own"
+        alone = "" if proven else ", too few for an alarm of its own"
         return (
             f"the alarm's window of {self.window:,} events says as much as {self.window / time:.1f} independent ones{alone}: "
             f"the last {length:,} are read as well, and a step to 30% shift may take {2 * length:,} events to be noticed"
