@@ -76,8 +76,8 @@ def test_an_alarm_that_the_webhook_refuses_holds_no_other_back_and_is_sent_again
     with receiver(refused=lambda alarm: alarm["key"] not in wanted) as (address, got):
         webhook = Webhook(address, first_pause_s=0.01, remark=said.append)
         webhook.start(told.append)
-        for key in "abc":
-            webhook.send({"key": key, "kind": "cannot tell"})
+        for key, kind in (("a", "cannot tell"), ("b", "raised"), ("c", "cleared")):
+            webhook.send({"key": key, "kind": kind})
         until(lambda: len(told) == 2 and webhook.failed >= 3)
         webhook.send({"key": "d"})
         until(lambda: len(told) == 3)
@@ -89,6 +89,40 @@ def test_an_alarm_that_the_webhook_refuses_holds_no_other_back_and_is_sent_again
     assert said[0].startswith(
         "an alarm was refused (cannot tell, key a): the webhook answered 422; the others are sent"
     )
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 407, 410])
+def test_a_wrong_address_or_password_says_nothing_about_an_alarm_and_keeps_their_order(status):
+    told: list[dict] = []
+    with receiver(200, status) as (address, got):
+        webhook = Webhook(address, first_pause_s=0.01)
+        webhook.start(told.append)
+        for event, kind in enumerate(("raised", "cleared", "raised")):
+            webhook.send({"key": str(event), "kind": kind, "event": event})
+        until(lambda: len(told) == 3)
+        webhook.close()
+        assert [alarm["event"] for alarm in got] == [0, 1, 2] and webhook.failed == 1
+
+
+def test_the_last_that_a_receiver_hears_is_how_it_is_also_after_a_restart(bundle_path, tmp_path):
+    """It refuses that an alarm is cleared, takes that it is raised again, and would then take the first."""
+    state, wanted = tmp_path / "s.sqlite", ["raised"]
+    with receiver(refused=lambda alarm: alarm["kind"] not in wanted) as (address, got):
+        with serving(bundle_path, state, "--webhook", address) as service:
+            service.post(events(300, shifted=0.9))
+            service.post(events(400, first=300))
+            until(lambda: "roadworthy_webhook_refused 1\n" in service.ask("GET", "/metrics").body.decode())
+            service.post(events(300, first=700, shifted=0.9))
+            until(lambda: [alarm["kind"] for alarm in got] == ["raised", "raised"])
+            until(lambda: [a["delivered"] for a in service.get("/v1/alarms")["alarms"]] == [True, False, True])
+            assert "roadworthy_webhook_refused 0\n" in service.ask("GET", "/metrics").body.decode()
+            service.kill()
+            assert "an alarm is not sent any more (cleared, key" in service.process.stderr.read()
+        wanted.append("cleared")
+        with serving(bundle_path, state, "--webhook", address) as service:
+            service.post(events(400, first=1000))
+            until(lambda: len(got) == 3)
+            assert got[-1]["event"] > got[-2]["event"] and got[-1]["kind"] == "cleared"
 
 
 def test_refused_alarms_are_gone_through_in_their_order_once_a_pause():
@@ -104,14 +138,15 @@ def test_refused_alarms_are_gone_through_in_their_order_once_a_pause():
 
 
 def test_a_service_says_which_alarms_the_webhook_refuses(bundle_path, tmp_path):
-    silent = [{**event, "scores": {}} for event in events(300)]  # of which nobody can tell
+    silent = [{**event, "scores": {}} for event in events(300, first=400)]  # of which nobody can tell
     with (
         receiver(refused=lambda alarm: alarm["risk"] is None) as (address, got),
         serving(bundle_path, tmp_path / "s.sqlite", "--webhook", address) as service,
     ):
+        service.post(events(400, shifted=0.9))
         service.post(silent)
-        service.post(events(400, first=300, shifted=0.9))
         until(lambda: any(alarm["kind"] == "raised" for alarm in got))
+        until(lambda: "roadworthy_webhook_refused 0\n" not in service.ask("GET", "/metrics").body.decode())
         until(lambda: all(a["delivered"] == (a["risk"] is not None) for a in service.get("/v1/alarms")["alarms"]))
         held = [alarm for alarm in service.get("/v1/alarms")["alarms"] if not alarm["delivered"]]
         assert held[0]["kind"] == "cannot tell"

@@ -15,6 +15,10 @@ class Moment:
         return self.now
 
 
+def said(kind: str, event: int, **more: object) -> dict:
+    return {"key": f"{event}-{kind}", "kind": kind, "event": event, **more}
+
+
 def waiting(*names: str, room: int = 10) -> tuple[Outgoing, Moment]:
     moment = Moment()
     outgoing = Outgoing(room, pause=pause, clock=moment)
@@ -67,6 +71,38 @@ def test_the_oldest_refused_alarm_makes_room():
     outgoing.taken({"key": "e"})
     outgoing.taken({"key": "f"})
     assert key(outgoing) == "c"
+
+
+def test_what_stood_aside_is_not_sent_once_a_later_one_says_how_it_is():
+    outgoing, moment = waiting()
+    alarms = [said("cleared", 1), said("cannot tell", 2), said("cannot tell", 3, late=True), said("raised", 4)]
+    for alarm in alarms:
+        outgoing.add(alarm)
+    for alarm in alarms[:3]:
+        outgoing.refused(alarm)
+    assert outgoing.taken(alarms[3]) == [alarms[0]], "whose matter it is, and no other"
+    outgoing.add(said("can tell", 5))
+    assert outgoing.taken(said("can tell", 5)) == [alarms[1]] and len(outgoing) == 1
+    moment.now = 1.0
+    assert outgoing.next() == alarms[2]
+
+
+def test_of_two_that_stood_aside_the_earlier_one_does_not_come_last():
+    outgoing, moment = waiting()
+    cleared, raised = said("cleared", 1), said("raised", 2, by_labels=1)
+    for alarm in (cleared, raised):
+        outgoing.add(alarm)
+        outgoing.refused(alarm)
+    moment.now = 1.0
+    outgoing.refused(cleared)
+    assert outgoing.next() == raised and outgoing.taken(raised) == [cleared]
+    assert len(outgoing) == 0 and outgoing.due_in() is None
+    for alarm in (cleared, raised):
+        outgoing.add(alarm)
+        outgoing.refused(alarm)
+    moment.now = 3.0
+    assert outgoing.next() == cleared and outgoing.taken(cleared) == [], "in their order both are told"
+    assert outgoing.next() == raised
 
 
 def test_what_waited_last_time_goes_first_as_far_as_there_is_room():

@@ -2,8 +2,8 @@
 
 Nothing here makes a post wait: a thread of its own delivers from a bounded queue. An alarm may arrive twice (an answer can
 get lost after it was taken), and never less than once, unless more wait than the queue holds; its ``key`` is the same each
-time. Where the webhook has trouble, all wait in their order; one that it refuses by itself is sent again after the others. Who
-cannot deliver says so in the log, and counts it.
+time. Where the webhook has trouble, all wait in their order; one that it refuses by itself is sent again after the others, unless
+they say how it is since. Who cannot deliver says so in the log, and counts it.
 
 >>> [round(pause(n), 1) for n in (0, 1, 2, 20)]
 [1.0, 2.0, 4.0, 300.0]
@@ -34,8 +34,9 @@ REACH_S = 3.0
 """For how long a webhook is tried to be reached at the start."""
 WAITING = 1000
 """Alarms that wait at most; the oldest goes first, and is counted as dropped."""
-NOT_NOW = frozenset({408, 425, 429})
-"""Answers from 400 to 499 that say nothing about the alarm that was sent: it is to be sent again (RFC 9110, 8470, 6585)."""
+NOT_NOW = frozenset({401, 403, 404, 405, 407, 408, 410, 425, 429})
+"""Answers from 400 to 499 that say nothing about the alarm that was sent, but of the address, a password or the moment: it is to be
+sent again (RFC 9110, 8470, 6585)."""
 
 
 def pause(failures: int, *, first: float = FIRST_PAUSE_S) -> float:
@@ -216,7 +217,11 @@ class Webhook:
             failures = 0
             if became is Became.TAKEN:
                 self.sent += 1
-                self._outgoing.taken(alarm)
+                for other in self._outgoing.taken(alarm):
+                    self._remark(
+                        f"an alarm is not sent any more ({other.get('kind')}, key {other.get('key')}): the webhook had refused it, "
+                        f"and took a later one ({alarm.get('kind')}, key {alarm.get('key')})"
+                    )
                 self._told(alarm)
             else:
                 self.failed += 1

@@ -3,12 +3,15 @@
 Refused ones are gone through from the oldest, all of them, after a pause that grows; whatever else waits goes first. One that
 comes new is tried at once, whatever became of others. There is room for so many, and the oldest refused one makes it.
 
+A receiver acts on what it hears last. So one that stands aside is not sent any more once a later one of its `matter` was taken:
+"cleared" after a later "raised" would say that all is well while it is not.
+
 >>> moment = 0.0
 >>> outgoing = Outgoing(3, pause=lambda rounds: 10.0, clock=lambda: moment)
 >>> for name in "ab": _ = outgoing.add({"key": name})
 >>> outgoing.refused(outgoing.next()); outgoing.next()
 {'key': 'b'}
->>> outgoing.taken({"key": "b"}); outgoing.next(), outgoing.due_in()
+>>> _ = outgoing.taken({"key": "b"}); outgoing.next(), outgoing.due_in()
 (None, 10.0)
 >>> moment = 10.0; outgoing.next()
 {'key': 'a'}
@@ -19,10 +22,44 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Alarm = Mapping[str, Any]
+
+
+def matter(alarm: Alarm) -> str | None:
+    """What an alarm says how it is; None where no other one takes that back.
+
+    By the scores or by labels is one matter: nothing is told as cleared before both are. That most of what comes is not counted
+    (`late`) is one of its own.
+
+    >>> [matter({"kind": kind}) for kind in ("raised", "cleared", "cannot tell", "can tell")]
+    ['risk', 'risk', 'figures', 'figures']
+    >>> matter({"kind": "can tell", "late": True})
+    'figures late'
+    """
+    found = {"raised": "risk", "cleared": "risk", "cannot tell": "figures", "can tell": "figures"}.get(
+        alarm.get("kind", "")
+    )
+    return f"{found} late" if found and alarm.get("late") else found
+
+
+def still_to_send(alarms: Sequence[Alarm]) -> list[dict[str, Any]]:
+    """Of alarms, oldest first, those that were not delivered and that no later one took back.
+
+    >>> said = (("raised", True), ("cleared", False), ("cannot tell", False), ("raised", "no webhook"), ("cleared", False))
+    >>> [alarm["kind"] for alarm in still_to_send([{"kind": kind, "delivered": delivered} for kind, delivered in said])]
+    ['cannot tell', 'cleared']
+    """
+    over, found = set[str](), list[dict[str, Any]]()
+    for alarm in reversed(alarms):
+        about = matter(alarm)
+        if alarm["delivered"] is not False:
+            over |= {about} if about else set()
+        elif about not in over:
+            found.append({name: value for name, value in alarm.items() if name != "delivered"})
+    return found[::-1]
 
 
 class Outgoing:
@@ -80,14 +117,20 @@ class Outgoing:
         with self._lock:
             return max(self._due - self._clock(), 0.0) if self._refused else None
 
-    def taken(self, alarm: Alarm) -> None:
-        """The receiver has it."""
+    def taken(self, alarm: Alarm) -> list[Alarm]:
+        """The receiver has it; those that stood aside and are not sent any more, since they are of before."""
         with self._lock:
+            before = self._refused
             if self._waiting and self._waiting[0] == alarm:
                 self._waiting.popleft()
             elif alarm in self._refused:
-                self._refused.remove(alarm)
-                self._end_of_round()
+                before = self._refused[: self._refused.index(alarm)]
+                self._drop(alarm)
+            about = matter(alarm)
+            gone = [other for other in before if about is not None and matter(other) == about]
+            for other in gone:
+                self._drop(other)
+            return gone
 
     def refused(self, alarm: Alarm) -> None:
         """The receiver does not want it: the others go on."""
@@ -99,6 +142,13 @@ class Outgoing:
             elif self._refused[self._at : self._at + 1] == [alarm]:
                 self._at += 1
                 self._end_of_round()
+
+    def _drop(self, alarm: Alarm) -> None:
+        """One that stands aside is gone."""
+        at = self._refused.index(alarm)
+        del self._refused[at]
+        self._at -= at < self._at
+        self._end_of_round()
 
     def _end_of_round(self) -> None:
         if self._at >= len(self._refused):

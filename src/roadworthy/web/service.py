@@ -22,6 +22,7 @@ from roadworthy.web import ServiceError
 from roadworthy.web.delivery import AlarmLog, Webhook
 from roadworthy.web.guard import Guard
 from roadworthy.web.ledger import Ledger
+from roadworthy.web.outgoing import still_to_send
 
 if TYPE_CHECKING:
     from roadworthy.web.app import App
@@ -85,7 +86,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     log = None if settings.alarm_log is None else AlarmLog(settings.alarm_log)
     webhook = None if settings.webhook is None else Webhook(settings.webhook)
     ledger = Ledger(settings.state, bundle=bundle.id, content=text_of(bundle), max_bytes=settings.max_state_bytes)
-    waiting = [alarm for alarm in ledger.alarms() if alarm.pop("delivered") is False]
+    waiting = still_to_send(ledger.alarms())
 
     if log is not None:
         log.start(ledger.logged, ledger.unlogged())
