@@ -184,8 +184,16 @@ def test_what_is_remembered_yields_to_what_is_named(tmp_path):
     found, said = recalled(None, lesion_2)
     assert found == ("lesion", "2") and "as before the restart" in said[0] and kept == []
     assert recalled("lesion/2", lesion_2) == (Model("lesion", "2"), []) and kept == []
-    assert recalled("lesion", lesion_2) == (None, []), "the first answer says which version"
-    assert recalled("lesion/3", lesion_2) == (Model("lesion", "3"), []) and '"3"' in kept[-1]
+    assert recalled("lesion", lesion_2) == (found, said), "of whichever version a request comes first"
+    found, said = recalled("lesion/3", lesion_2)
+    assert found == ("lesion", "3") and '"3"' in kept[-1]
+    assert said[0].startswith(
+        "answers of model 'lesion/3' are counted from now on, and those of model 'lesion/2' were before"
+    )
+    found, said = recalled("other", lesion_2)
+    assert (
+        found is None and "'other' are counted from now on, and those of model 'lesion/2'" in said[0] and len(kept) == 1
+    )
     assert recalled(None, None) == (None, [])
     ledger = Ledger(tmp_path / "s.sqlite", bundle="0123abcd", content="{}")
     assert ledger.model() is None

@@ -63,12 +63,18 @@ class WatchedModel:
         """Go on with what was remembered, unless somebody has named another one since."""
         found = {} if kept is None else json.loads(kept)
         before = Model(found["name"], found["version"]) if found else None
-        if before is not None and self._named in (None, before):
+        if before is not None and self._named in (None, before, Model(before.name)):
             self.model, self._versions = before, found["versions"]
-        elif self.model is not None:
+            if before != self._named:
+                self._remark(f"answers of model {str(before)!r} are counted, as before the restart; {ANOTHER}")
+            return
+        if before is not None:
+            self._remark(
+                f"answers of model {str(self._named)!r} are counted from now on, and those of model {str(before)!r} were before: "
+                "both stand in these counts, as one subject; a new --state counts this one alone"
+            )
+        if self.model is not None:
             self._remember(self.model, [])
-        if self.model is not None and self._named is None:
-            self._remark(f"answers of model {str(self.model)!r} are counted, as before the restart; {ANOTHER}")
 
     def may_be(self, asked: Model) -> bool:
         """Whether the answer to a request may be one that counts, as long as it was not read."""
