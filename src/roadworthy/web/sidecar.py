@@ -175,10 +175,8 @@ class Sidecar:
     def _leave_out(self, asked: Model) -> None:
         """An answer is another subject's; but where clients move to a version that nobody named, the subject moves with them."""
         self.others += 1
-        if self.watched.moves_to(asked):
-            self._judge(
-                f"it is of another version than model {str(self.watched.model)!r}; --model names the one to count"
-            )
+        if counted := self.watched.moved_from(asked):
+            self._judge(f"it is of another version than {counted}; --model names the one to count")
 
     def _judge(self, why: str) -> None:
         """An answer was counted, or was not and why; tell whether most are."""

@@ -94,15 +94,23 @@ class WatchedModel:
         own = asked.version or version
         return own in self._counted() or self._leave_out(Model(asked.name, own))
 
-    def moves_to(self, asked: Model) -> bool:
-        """Whether an answer that does not count is of the same model, of whose versions a path named the one that does."""
-        by_path = self.model is not None and self.model.version is not None and self.model != self._named
-        return by_path and self.model is not None and asked.name == self.model.name
+    def moved_from(self, asked: Model) -> str:
+        """What does count, where an answer that does not is of the same model, and no user named a version; else empty."""
+        by_user = self._named is not None and self._named.version is not None
+        if self.model is None or by_user or asked.name != self.model.name:
+            return ""
+        lacks = self.model.version is None and not self._versions
+        return f"model {str(self.model)!r}{self._chosen}{', whose answers say none' if lacks else ''}"
 
     def _counted(self) -> list[str]:
         """The versions that count."""
         chosen = None if self.model is None else self.model.version
         return self._versions if chosen is None else [chosen]
+
+    @property
+    def _chosen(self) -> str:
+        """As which versions the server answered, where it could choose."""
+        return f", version {' or '.join(self._versions)}" if self._versions else ""
 
     def _begin(self, model: Model) -> Model:
         self._remember(model, [])
@@ -127,10 +135,9 @@ class WatchedModel:
     def _leave_out(self, other: Model) -> bool:
         known = self.model or self._named
         lacks = known is not None and other == (known.name, None)
-        chosen = f", version {' or '.join(self._versions)}" if self._versions else ""
         self._remark(
             f"an answer of model {str(other)!r}{' that does not say its version' if lacks else ''} was passed on and not counted: "
-            f"those of model {str(known)!r}{chosen} are"
+            f"those of model {str(known)!r}{self._chosen} are"
         )
         return False
 
