@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -182,7 +183,7 @@ def test_a_server_that_moves_on_to_another_version_is_counted_and_remarked_once(
     said: list[str] = []
     watched = WatchedModel(remark=said.append)
     kept: list[str] = []
-    watched.keep = kept.append
+    watched.changed = lambda: watched.keep(kept.append)
     for version in ("1", "1", "2", "1", "2", None):
         assert watched.counts(Model("alpha"), version)
     assert len(said) == 2 and said[1].startswith("model 'alpha' answers as version 2, and did as 1: both are counted")
@@ -201,7 +202,7 @@ def test_what_is_remembered_yields_to_what_is_named(tmp_path):
     def recalled(named: str | None, before: str | None) -> tuple[Model | None, list[str]]:
         said: list[str] = []
         watched = WatchedModel(named, remark=said.append)
-        watched.keep = kept.append
+        watched.changed = lambda: watched.keep(kept.append)
         watched.recall(before)
         return watched.model, said
 
@@ -226,6 +227,23 @@ def test_what_is_remembered_yields_to_what_is_named(tmp_path):
         ledger.keep_model(text)
         assert ledger.model() == text
     ledger.close()
+
+
+def test_which_model_is_counted_is_kept_as_soon_as_it_can_be(bundle_path, tmp_path):
+    """Where it was not, the first answer after a restart said which it is."""
+    state = tmp_path / "s.sqlite"
+    with models() as (address, _), serving(bundle_path, state, "--proxy", address) as service:
+        other = sqlite3.connect(state, isolation_level=None)
+        refused = (
+            "create trigger no before insert on meta when new.key = 'model' begin select raise(abort, 'not now'); end"
+        )
+        other.execute(refused)
+        ask(service, "alpha")
+        until(lambda: became(service) == (1, 0))
+        assert other.execute("select value from meta where key = 'model'").fetchall() == []
+        other.execute("drop trigger no")
+        until(lambda: other.execute("select value from meta where key = 'model'").fetchall(), seconds=20.0)
+        other.close()
 
 
 def test_a_version_that_nobody_says_is_not_taken_for_the_one_that_is_named():

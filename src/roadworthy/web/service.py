@@ -101,10 +101,21 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
 
     answers, snapshot_bytes = sidecar is not None, settings.snapshot_bytes
     counting = Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=snapshot_bytes, look_s=LOOK_S, answers=answers)
-    keeper = Keeper(counting) if log is None else Keeper(counting, besides=log.catch_up)
+
+    def remember(counting: Counting) -> None:
+        if sidecar is not None:
+            with contextlib.suppress(StoreError):  # then the next second
+                sidecar.watched.keep(counting.ledger.keep_model)
+
+    def besides() -> None:
+        remember(counting)
+        if log is not None:
+            log.catch_up()
+
+    keeper = Keeper(counting, besides=besides)
     if sidecar is not None:
         sidecar.trouble = counting.skipped
-        sidecar.watched.keep = lambda model: keeper.soon(lambda counting: counting.ledger.keep_model(model))
+        sidecar.watched.changed = lambda: keeper.soon(remember)
         sidecar.watched.recall(ledger.model())
 
     def delivered(alarm: Mapping[str, Any]) -> None:

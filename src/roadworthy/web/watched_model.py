@@ -48,7 +48,7 @@ def asked_of(path: str) -> Model:
 
 
 class WatchedModel:
-    """The model whose answers are counted, once it is known; one thread asks."""
+    """The model whose answers are counted, once it is known; one thread asks, and one keeps."""
 
     def __init__(self, named: str | None = None, *, remark: Callable[[str], None] | None = None) -> None:
         self._named = None if named is None else _named(named)
@@ -56,8 +56,10 @@ class WatchedModel:
         self.model = self._named if self._named is not None and self._named.version is not None else None
         self._versions: list[str] = []
         """As which the server answered requests that name none."""
-        self.keep: Callable[[str], object] = lambda text: None
-        """Takes what to remember."""
+        self._text = self._kept = ""
+        """What to remember, and what is."""
+        self.changed: Callable[[], object] = lambda: None
+        """Hears that there is something to keep."""
 
     def recall(self, kept: str | None) -> None:
         """Go on with what was remembered, unless somebody has named another one since."""
@@ -75,6 +77,12 @@ class WatchedModel:
             )
         if self.model is not None:
             self._remember(self.model, [])
+
+    def keep(self, write: Callable[[str], object]) -> None:
+        """Have written what is to be remembered, where it is not yet; where that fails it is still to be."""
+        if (text := self._text) != self._kept:
+            write(text)
+            self._kept = text
 
     def may_be(self, asked: Model) -> bool:
         """Whether the answer to a request may be one that counts, as long as it was not read."""
@@ -143,7 +151,8 @@ class WatchedModel:
 
     def _remember(self, model: Model, versions: list[str]) -> None:
         self.model, self._versions = model, versions
-        self.keep(json.dumps({**model._asdict(), "versions": versions}))
+        self._text = json.dumps({**model._asdict(), "versions": versions})
+        self.changed()
 
 
 def _named(text: str) -> Model:
