@@ -20,6 +20,7 @@ from roadworthy.cli.app import run
 from roadworthy.web import ServiceError, delivery
 from roadworthy.web.delivery import AlarmLog, Webhook
 from roadworthy.web.ledger import Ledger
+from roadworthy.web.service import text_of
 
 
 @contextmanager
@@ -154,6 +155,19 @@ def test_a_service_says_which_alarms_the_webhook_refuses(bundle_path, tmp_path):
         assert f"roadworthy_webhook_refused {len(held)}\n" in metrics
         service.stop()
         assert f"an alarm was refused (cannot tell, key {held[0]['key']})" in service.process.stderr.read()
+
+
+def test_however_many_alarms_were_not_delivered_they_are_sent_after_the_next_start(made, bundle_path, tmp_path):
+    state = tmp_path / "s.sqlite"
+    ledger = Ledger(state, bundle=made.id, content=text_of(made))
+    for event in range(1100):
+        kind = ("raised", "cleared")[event % 2]
+        ledger.keep_alarm({"key": f"k{event}", "event": event, "kind": kind}, delivered=event < 30)
+    ledger.close()
+    with receiver() as (address, got), serving(bundle_path, state, "--webhook", address) as service:
+        until(lambda: len(got) == 1070)
+        service.stop()
+    assert [alarm["event"] for alarm in got] == list(range(30, 1100))
 
 
 def test_a_webhook_that_is_not_there_holds_nobody_up_and_keeps_a_bounded_queue():

@@ -105,11 +105,12 @@ def test_of_two_that_stood_aside_the_earlier_one_does_not_come_last():
     assert outgoing.next() == raised
 
 
-def test_what_waited_last_time_goes_first_as_far_as_there_is_room():
+def test_what_waited_last_time_goes_first_all_of_it():
     outgoing, _ = waiting("c", room=3)
     outgoing.add_before({"key": name} for name in "xab")
+    assert outgoing.add({"key": "d"}), "and takes no room from others"
     found = []
     while (alarm := outgoing.next()) is not None:
         found.append(alarm["key"])
         outgoing.taken(alarm)
-    assert found == ["a", "b", "c"]
+    assert found == ["x", "a", "b", "c", "d"]

@@ -275,8 +275,14 @@ class Ledger:
     def alarms(self, *, limit: int = 1000) -> list[dict[str, Any]]:
         """The latest alarms, oldest first, each with whether it was delivered: true, false or "no webhook"."""
         rows = self._ask("select body, delivered from alarms order by event desc, rowid desc limit ?", (limit,))
-        words = {0: False, 1: True, NO_WEBHOOK: "no webhook"}
-        return [{**json.loads(body), "delivered": words[delivered]} for body, delivered in reversed(rows)]
+        return _with_delivered(reversed(rows))
+
+    def since_undelivered(self) -> list[dict[str, Any]]:
+        """The same of the oldest that was not delivered, and of all since."""
+        oldest = "select min(event) from alarms where delivered = 0"
+        return _with_delivered(
+            self._ask(f"select body, delivered from alarms where event >= ({oldest}) order by event, rowid")
+        )
 
     def knows_alarm(self, key: str) -> bool:
         """Whether an alarm was kept."""
@@ -349,6 +355,11 @@ class Ledger:
             raise Unwritable(
                 f"{self.path} cannot be written now ({error}); nothing of this was counted, send it again"
             ) from error
+
+
+def _with_delivered(rows: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    words = {0: False, 1: True, NO_WEBHOOK: "no webhook"}
+    return [{**json.loads(body), "delivered": words[delivered]} for body, delivered in rows]
 
 
 def _is_full(error: sqlite3.Error) -> bool:

@@ -1,7 +1,8 @@
 """Alarms that wait for their receiver, in order. One that it refuses stands aside: nobody waits behind it, and it is tried again.
 
 Refused ones are gone through from the oldest, all of them, after a pause that grows; whatever else waits goes first. One that
-comes new is tried at once, whatever became of others. There is room for so many, and the oldest refused one makes it.
+comes new is tried at once, whatever became of others. There is room for so many beside those of last time, and the oldest
+refused one makes it.
 
 A receiver acts on what it hears last. So one that stands aside is not sent any more once a later one of its `matter` was taken:
 "cleared" after a later "raised" would say that all is well while it is not.
@@ -98,11 +99,11 @@ class Outgoing:
         return not full
 
     def add_before(self, alarms: Iterable[Alarm]) -> None:
-        """Those of last time go first, as far as there is room for them."""
+        """Those of last time go first, however many: whoever left some out would send them after later ones, or never."""
         with self._lock:
-            room = max(self._room - len(self), 0)
             held = list(alarms)
-            self._waiting.extendleft(reversed(held[max(len(held) - room, 0) :]))
+            self._room += len(held)
+            self._waiting.extendleft(reversed(held))
 
     def next(self) -> Alarm | None:
         """Which to send now; it stays here until it is said what became of it."""

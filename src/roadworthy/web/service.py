@@ -86,7 +86,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     log = None if settings.alarm_log is None else AlarmLog(settings.alarm_log)
     webhook = None if settings.webhook is None else Webhook(settings.webhook)
     ledger = Ledger(settings.state, bundle=bundle.id, content=text_of(bundle), max_bytes=settings.max_state_bytes)
-    waiting = still_to_send(ledger.alarms())
+    waiting = still_to_send(ledger.since_undelivered())
 
     if log is not None:
         log.start(ledger.logged, ledger.unlogged())
