@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,10 @@ def blocked(log: Path) -> None:
     """Have the log fail as on a full disk."""
     log.unlink()
     log.mkdir()
+
+
+def over_quota(file: int) -> None:
+    raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
 
 def lines(log: Path) -> list[dict]:
@@ -77,6 +84,29 @@ def test_a_log_that_has_caught_up_is_told_of_until_that_is_kept(tmp_path):
     log.catch_up()
     log.catch_up()
     assert told == ["b", "c"] and [alarm["key"] for alarm in lines(path)] == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("fails", ["sync", "half a line"])
+def test_a_line_that_is_tried_again_every_second_stands_there_once(tmp_path, monkeypatch, fails):
+    """A file system over its quota may write and not sync; a full one writes half a line."""
+    path = tmp_path / "alarms.jsonl"
+    log = AlarmLog(path, remark=lambda text: None)
+    assert log.write({"key": "a"})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with monkeypatch.context() as patched:
+        if fails == "sync":
+            patched.setattr(os, "fsync", over_quota)
+        else:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 5, limits[1]))
+        try:
+            assert not log.write({"key": "b"})
+            for _ in range(5):
+                log.catch_up()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [alarm["key"] for alarm in lines(path)] == ["a"]
+    log.catch_up()
+    assert [alarm["key"] for alarm in lines(path)] == ["a", "b"] and log.waiting == 0
 
 
 @pytest.mark.parametrize("kept", [[], ["a", "b"], ["b"]])

@@ -12,6 +12,7 @@ they say how it is since. Who cannot deliver says so in the log, and counts it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import threading
@@ -106,13 +107,18 @@ class AlarmLog:
         return written
 
     def _add(self, alarm: Alarm) -> None:
-        """One line; what a full disk cut short before stays apart from it."""
-        with self._path.open("a+b") as file:
-            if file.tell() and not _ends_a_line(file):
-                file.write(b"\n")
-            file.write(json.dumps(alarm).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        """One line, or nothing; what was cut short before stays apart from it."""
+        with self._path.open("a+b", buffering=0) as file:
+            end = file.tell()
+            line = (b"\n" if end and not _ends_a_line(file) else b"") + json.dumps(alarm).encode() + b"\n"
+            try:
+                if file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+            except OSError:  # it is written again, every second: what is there of it goes
+                if os.fstat(file.fileno()).st_size > end:
+                    file.truncate(end)
+                raise
 
 
 def _ends_a_line(file: Any) -> bool:
