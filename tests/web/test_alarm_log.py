@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from monitored import Service, events, serving, until
 
+from roadworthy.web import delivery
 from roadworthy.web.delivery import AlarmLog
 from roadworthy.web.ledger import Ledger, Unwritable
 
@@ -75,7 +76,7 @@ def test_a_log_that_has_caught_up_is_told_of_until_that_is_kept(tmp_path):
         told.extend(alarm["key"] for alarm in alarms)
 
     log = AlarmLog(path, remark=lambda text: None)
-    log.start(kept, [])
+    log.start(kept, lambda most: [])
     assert log.write({"key": "a"})
     blocked(path)
     assert not log.write({"key": "b"}) and not log.write({"key": "c"})
@@ -107,6 +108,30 @@ def test_a_line_that_is_tried_again_every_second_stands_there_once(tmp_path, mon
     assert [alarm["key"] for alarm in lines(path)] == ["a"]
     log.catch_up()
     assert [alarm["key"] for alarm in lines(path)] == ["a", "b"] and log.waiting == 0
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_however_many_lines_wait_all_are_written_in_portions(tmp_path, monkeypatch, live):
+    monkeypatch.setattr(delivery, "WAITING", 10)
+    ledger = Ledger(tmp_path / "s.sqlite", bundle="0123abcd", content="{}")
+    path = tmp_path / "alarms.jsonl"
+    log = AlarmLog(path, remark=lambda text: None)
+    if live:
+        log.start(ledger.logged, ledger.unlogged)
+        blocked(path)
+    for event in range(25):
+        alarm = {"key": f"k{event}", "event": event}
+        assert not (live and log.write(alarm))
+        ledger.keep_alarm(alarm, delivered=None, logged=False)
+    if live:
+        path.rmdir()
+    else:
+        log.start(ledger.logged, ledger.unlogged)
+        assert [alarm["event"] for alarm in lines(path)] == list(range(10)), "the oldest first"
+    for _ in range(3):
+        log.catch_up()
+    assert sorted(alarm["event"] for alarm in lines(path)) == list(range(25)) and ledger.unlogged() == []
+    ledger.close()
 
 
 @pytest.mark.parametrize("kept", [[], ["a", "b"], ["b"]])

@@ -52,6 +52,9 @@ class AlarmLog:
         self._path, self._remark = path, remark or Remarks()
         self._told: Callable[[list[Alarm]], Any] = lambda alarms: None
         self._waiting: deque[Alarm] = deque(maxlen=WAITING)
+        self._unlogged: Callable[[int], Iterable[Alarm]] = lambda most: []
+        self._more = True
+        """Whether more may be unlogged than wait here."""
         self._caught_up: list[Alarm] = []
         """Those that had waited and are written, as long as nobody was told."""
         self.failed = 0
@@ -69,22 +72,27 @@ class AlarmLog:
         """Alarms that are not in the file yet."""
         return len(self._waiting)
 
-    def start(self, told: Callable[[list[Alarm]], Any], waiting: Iterable[Alarm]) -> None:
-        """Write what was not written last time; `told` hears of alarms that had waited and are in the file."""
-        self._told = told
-        self._waiting.extend(waiting)
+    def start(self, told: Callable[[list[Alarm]], Any], unlogged: Callable[[int], Iterable[Alarm]]) -> None:
+        """Begin with what was not written last time, of which `unlogged` gives the oldest; `told` hears of alarms that had waited
+        and are in the file."""
+        self._told, self._unlogged = told, unlogged
         self.catch_up()
 
     def write(self, alarm: Alarm) -> bool:
         """Add a line, after those that could not be written before; False where it has to wait."""
+        self._more |= self.waiting == WAITING  # the oldest makes room
         self._waiting.append(alarm)
         self._catch_up(but=alarm)
         self.failed += bool(self._waiting)
         return not self._waiting
 
     def catch_up(self) -> None:
-        """Write what waits."""
+        """Write what waits; where that is all, the next of those for which there was no room here."""
         self._catch_up()
+        if self._more and not self._waiting and not self._caught_up:
+            self._waiting.extend(self._unlogged(WAITING))
+            self._more = self.waiting == WAITING
+            self._catch_up()
 
     def _catch_up(self, but: Alarm | None = None) -> None:
         self._caught_up += [alarm for alarm in self._written() if alarm is not but]

@@ -260,11 +260,12 @@ class Ledger:
             db.execute(_UNLOGGED)
             db.executemany("delete from unlogged where key = ?", [(alarm["key"],) for alarm in alarms])
 
-    def unlogged(self) -> list[dict[str, Any]]:
-        """The alarms that are not, oldest first."""
+    def unlogged(self, most: int = -1) -> list[dict[str, Any]]:
+        """The alarms that are not, oldest first; of more than `most` these."""
         if not self._ask("select 1 from sqlite_master where name = 'unlogged'"):
             return []
-        rows = self._ask("select body from alarms where key in (select key from unlogged) order by event, rowid")
+        query = "select body from alarms where key in (select key from unlogged) order by event, rowid limit ?"
+        rows = self._ask(query, (most,))
         return [json.loads(body) for (body,) in rows]
 
     def delivered(self, alarm: Mapping[str, Any]) -> None:

@@ -89,7 +89,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     waiting = still_to_send(ledger.since_undelivered())
 
     if log is not None:
-        log.start(ledger.logged, ledger.unlogged())
+        log.start(ledger.logged, ledger.unlogged)
 
     def alarmed(alarm: Mapping[str, Any]) -> None:
         # First the log, then the file, then the world: after a crash between them an alarm comes twice rather than never.
