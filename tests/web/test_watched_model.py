@@ -256,6 +256,27 @@ def test_a_version_that_nobody_says_is_not_taken_for_the_one_that_is_named():
     ]
 
 
+def test_a_name_may_have_a_slash_in_it():
+    said, kept = list[str](), list[str]()
+
+    def watching(named: str) -> WatchedModel:
+        watched = WatchedModel(named, remark=said.append)
+        watched.changed = lambda: watched.keep(kept.append)
+        watched.recall(kept[-1] if kept else None)
+        return watched
+
+    watched = watching("team/alpha")
+    assert not watched.counts(asked_of("/v2/models/team/infer"), "1"), "which says nothing about the other"
+    assert said == ["an answer of model 'team/1' was passed on and not counted: those of model 'team/alpha' are"]
+    assert watched.counts(asked_of("/v2/models/team/alpha/infer"), "1") and watched.model == ("team/alpha", None)
+    assert not watched.counts(Model("team", "alpha"), None), "the first that counts says which it is"
+    assert watching("team/alpha").model == ("team/alpha", None), "also after a restart"
+    kept.clear()
+    watched = watching("team/alpha/2")
+    assert watched.counts(Model("team/alpha"), "2") and watched.model == ("team/alpha", "2")
+    assert not watched.counts(Model("team/alpha"), "1") and not watched.counts(Model("team/alpha/2"), "1")
+
+
 @pytest.mark.parametrize("named", ["/2", "alpha/", "alpha/versions/2"])
 def test_a_model_that_can_be_none_is_refused_at_the_start(bundle_path, tmp_path, capsys, named):
     options = ["--state", str(tmp_path / "s.sqlite"), "--port", "0", "--proxy", "http://127.0.0.1:1", "--model", named]

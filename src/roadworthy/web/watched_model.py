@@ -51,7 +51,11 @@ class WatchedModel:
     """The model whose answers are counted, once it is known; one thread asks, and one keeps."""
 
     def __init__(self, named: str | None = None, *, remark: Callable[[str], None] | None = None) -> None:
-        self._named = None if named is None else _named(named)
+        self._named: Model | None = None
+        self._or: Model | None = None
+        """What the user named, and what that may mean instead until an answer has counted."""
+        if named is not None:
+            self._named, self._or = _named(named)
         self._remark = remark or Remarks()
         self.model = self._named if self._named is not None and self._named.version is not None else None
         self._versions: list[str] = []
@@ -65,6 +69,8 @@ class WatchedModel:
         """Go on with what was remembered, unless somebody has named another one since."""
         found = {} if kept is None else json.loads(kept)
         before = Model(found["name"], found["version"]) if found else None
+        if before is not None and self._or in (before, Model(before.name)):
+            self._read_otherwise()
         if before is not None and self._named in (None, before, Model(before.name)):
             self.model, self._versions = before, found["versions"]
             if before != self._named:
@@ -86,6 +92,8 @@ class WatchedModel:
 
     def may_be(self, asked: Model) -> bool:
         """Whether the answer to a request may be one that counts, as long as it was not read."""
+        if self._or is not None and asked.name == self._or.name:
+            self._read_otherwise()
         known = self.model or self._named
         if known is None or (asked.name == known.name and (self.model is None or asked.version is None)):
             return True
@@ -100,7 +108,10 @@ class WatchedModel:
             self._note(watched, version)
             return True
         own = asked.version or version
-        return own in self._counted() or self._leave_out(Model(asked.name, own))
+        if own not in self._counted():
+            return self._leave_out(Model(asked.name, own))
+        self._or = None
+        return True
 
     def moved_from(self, asked: Model) -> str:
         """What does count, where an answer that does not is of the same model, and no user named a version; else empty."""
@@ -109,6 +120,10 @@ class WatchedModel:
             return ""
         lacks = self.model.version is None and not self._versions
         return f"model {str(self.model)!r}{self._chosen}{', whose answers say none' if lacks else ''}"
+
+    def _read_otherwise(self) -> None:
+        """The user meant a name with a slash in it."""
+        self._named, self._or, self.model = self._or, None, None
 
     def _counted(self) -> list[str]:
         """The versions that count."""
@@ -155,13 +170,15 @@ class WatchedModel:
         self.changed()
 
 
-def _named(text: str) -> Model:
-    """A model as an option names it.
+def _named(text: str) -> tuple[Model, Model | None]:
+    """A model as an option names it: NAME/VERSION, or else a name that has a slash in it, which requests tell apart.
 
-    >>> _named("lesion"), _named("lesion/2")
-    (Model(name='lesion', version=None), Model(name='lesion', version='2'))
+    >>> _named("lesion")
+    (Model(name='lesion', version=None), None)
+    >>> _named("team/lesion")
+    (Model(name='team', version='lesion'), Model(name='team/lesion', version=None))
     """
-    name, sign, version = text.partition("/")
-    if not name or (sign and not version) or "/" in version:
+    if not all(text.split("/")) or "/versions/" in text:
         raise ServiceError(f"--model {text!r} is no model; write NAME or NAME/VERSION, as in --model lesion/2")
-    return Model(name, version or None)
+    name, sign, version = text.rpartition("/")
+    return (Model(name, version), Model(text)) if sign else (Model(text), None)
