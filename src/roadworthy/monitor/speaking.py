@@ -170,7 +170,7 @@ def _behind_note(state: State, rule: AlarmRule) -> str | None:
         return None
     return (
         f"the alarm watches events as they arrive, and {behind:,} of the last {rule.window:,} to arrive are older than its window, "
-        "whose figures are by time: see a longer window, or the history"
+        "whose figures are by time: see a longer window, or all events in spans of time (/v1/history?every=60)"
     )
 
 

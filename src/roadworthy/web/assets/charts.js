@@ -12,7 +12,8 @@ const charts = (() => {
   // Readings come in the order of looks. What the alarm watches is of events as they arrive: each look has the time of the newest
   // event there was, which never goes back.
   const byArrival = () => { let newest = -Infinity; return readings.map((r) => ({ ...r, time: newest = Math.max(newest, r.time) })); };
-  // Figures are by the time of events: where late ones have come, what later looks tell of a time takes the place of what was told.
+  // Figures are by the time of events: after late ones, looks at the last events by time tell anew of them, and take the place of
+  // what was told. Points before stay as they were drawn, also where late events belong there.
   const byTime = () => {
     const kept = [];
     for (const r of readings) {
