@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from monitored import events, serving, until
+from monitored import answering, events, serving, until
 
 from roadworthy.cli.app import run
 from roadworthy.web import ServiceError, delivery
@@ -50,13 +50,8 @@ def receiver(
         def log_message(self, *arguments: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/hook", got
-    finally:
-        server.shutdown()
-        server.server_close()
+    with answering(Handler) as address:
+        yield f"{address}/hook", got
 
 
 def test_a_webhook_that_fails_is_tried_again_in_order():

@@ -9,11 +9,11 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import numpy as np
 import pytest
-from monitored import serving, until
+from monitored import answering, serving, until
 
 from roadworthy.subject.adapters.inference_protocol import Server, encode
 from roadworthy.web.answer_scores import Passed
@@ -96,14 +96,8 @@ class Model(BaseHTTPRequestHandler):
 @contextmanager
 def models() -> Iterator[tuple[str, type[Model]]]:
     handler = type("Configured", (Model,), {"seen": [], "authorizations": [], "encodings": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", handler
-    finally:
-        server.shutdown()
-        server.server_close()
+    with answering(handler) as address:
+        yield address, handler
 
 
 @pytest.fixture(scope="module")
@@ -485,14 +479,10 @@ def heard() -> Iterator[tuple[Sidecar, list[tuple[str, str]]]]:
         def log_message(self, *arguments: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hears)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    sidecar = Sidecar(f"http://127.0.0.1:{server.server_address[1]}", {})
-    yield sidecar, found
-    asyncio.run(sidecar.close())
-    server.shutdown()
-    server.server_close()
+    with answering(Hears) as address:
+        sidecar = Sidecar(address, {})
+        yield sidecar, found
+        asyncio.run(sidecar.close())
 
 
 def test_a_header_that_comes_twice_goes_on_with_both_values(heard):

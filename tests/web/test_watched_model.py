@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
-from monitored import Service, serving, until
+from monitored import Service, answering, serving, until
 
 from roadworthy.cli.app import run
 from roadworthy.web.ledger import Ledger
@@ -45,14 +44,8 @@ class Served(BaseHTTPRequestHandler):
 @contextmanager
 def models() -> Iterator[tuple[str, type[Served]]]:
     handler = type("Configured", (Served,), {})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", handler
-    finally:
-        server.shutdown()
-        server.server_close()
+    with answering(handler) as address:
+        yield address, handler
 
 
 def ask(service: Service, model: str, times: int = 1) -> None:
