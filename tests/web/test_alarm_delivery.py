@@ -14,13 +14,14 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from monitored import answering, events, serving, until
+from monitored import START, answering, events, serving, until
 
 from roadworthy.cli.app import run
 from roadworthy.web import ServiceError, delivery
 from roadworthy.web.delivery import AlarmLog, Webhook
-from roadworthy.web.ledger import Ledger
-from roadworthy.web.service import text_of
+from roadworthy.web.events import Reader
+from roadworthy.web.ledger import Full, Ledger
+from roadworthy.web.service import Settings, build, text_of
 
 
 @contextmanager
@@ -87,8 +88,8 @@ def test_an_alarm_that_the_webhook_refuses_holds_no_other_back_and_is_sent_again
     )
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 405, 407, 410])
-def test_a_wrong_address_or_password_says_nothing_about_an_alarm_and_keeps_their_order(status):
+@pytest.mark.parametrize("status", [401, 407])
+def test_a_wrong_password_says_nothing_about_an_alarm_and_keeps_their_order(status):
     told: list[dict] = []
     with receiver(200, status) as (address, got):
         webhook = Webhook(address, first_pause_s=0.01)
@@ -98,6 +99,48 @@ def test_a_wrong_address_or_password_says_nothing_about_an_alarm_and_keeps_their
         until(lambda: len(told) == 3)
         webhook.close()
         assert [alarm["event"] for alarm in got] == [0, 1, 2] and webhook.failed == 1
+
+
+@pytest.mark.parametrize("status", [403, 404, 405, 410, 422])
+def test_an_alarm_that_is_not_known_to_be_open_holds_no_later_one_back(status):
+    """A receiver answers so where it has no such incident; what it hears last is how it is."""
+    told, said = list[dict](), list[str]()
+    with receiver(200, status, 200, status, 200) as (address, got):
+        webhook = Webhook(address, first_pause_s=0.3, remark=said.append)
+        webhook.start(told.append)
+        for event, kind in enumerate(("raised", "cleared", "raised", "cleared")):
+            webhook.send({"key": str(event), "kind": kind, "event": event})
+        until(lambda: len(told) == 3)
+        webhook.close()
+        assert [alarm["event"] for alarm in got] == [0, 2, 3] and (webhook.refused, webhook.waiting) == (0, 0)
+    assert any("an alarm is not sent any more (cleared, key 1)" in line for line in said)
+
+
+def test_an_alarm_that_could_not_be_kept_is_kept_later_and_not_told_anew_behind_later_ones(
+    made, bundle_path, tmp_path, monkeypatch
+):
+    kept, failed = Ledger.keep_alarm, list[str]()
+
+    def full_once(self: Ledger, alarm: dict, **more: bool) -> None:
+        if alarm["kind"] == "cleared" and not failed:
+            failed.append(alarm["key"])
+            raise Full("the disk is full")
+        kept(self, alarm, **more)
+
+    monkeypatch.setattr(Ledger, "keep_alarm", full_once)
+    with receiver() as (address, got):
+        for start in (1, 2):
+            app = build(Settings(bundle_path, tmp_path / "s.sqlite", webhook=address))
+            keeper, counting = app._keeper, app._keeper.counting
+            for first, n, shifted in ((0, 300, 0.9), (300, 400, 0.0), (700, 300, 0.9)) if start == 1 else ():
+                body = json.dumps(events(n, first=first, shifted=shifted)).encode()
+                post = Reader(made.calibration, subject=made.subject).read(body, now=START)
+                keeper._thread.submit(counting.commit, [post]).result()
+            until(lambda: len(got) >= 3)
+            app._webhook.close()
+            keeper._thread.submit(counting.close).result()
+            keeper._thread.shutdown()
+    assert failed and [alarm["kind"] for alarm in got] == ["raised", "cleared", "raised"]
 
 
 def test_the_last_that_a_receiver_hears_is_how_it_is_also_after_a_restart(bundle_path, tmp_path):

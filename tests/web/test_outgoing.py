@@ -90,19 +90,28 @@ def test_what_stood_aside_is_not_sent_once_a_later_one_says_how_it_is():
 def test_of_two_that_stood_aside_the_earlier_one_does_not_come_last():
     outgoing, moment = waiting()
     cleared, raised = said("cleared", 1), said("raised", 2, by_labels=1)
-    for alarm in (cleared, raised):
+    outgoing.add(cleared)
+    assert outgoing.refused(cleared) == []
+    outgoing.add(raised)
+    assert outgoing.refused(raised) == [cleared], "of one matter the last alone is sent again"
+    moment.now = 1.0
+    assert outgoing.next() == raised and outgoing.refused(raised) == [] and outgoing.due_in() == 2.0
+    moment.now = 3.0
+    assert outgoing.next() == raised and outgoing.taken(raised) == []
+    assert len(outgoing) == 0 and outgoing.due_in() is None
+
+
+def test_one_that_made_room_while_it_was_on_its_way_takes_back_nothing_later():
+    outgoing, moment = waiting(room=2)
+    cleared, other, raised = said("cleared", 1), said("cannot tell", 2), said("raised", 3)
+    for alarm in (cleared, other):
         outgoing.add(alarm)
         outgoing.refused(alarm)
     moment.now = 1.0
-    outgoing.refused(cleared)
-    assert outgoing.next() == raised and outgoing.taken(raised) == [cleared]
-    assert len(outgoing) == 0 and outgoing.due_in() is None
-    for alarm in (cleared, raised):
-        outgoing.add(alarm)
-        outgoing.refused(alarm)
-    moment.now = 3.0
-    assert outgoing.next() == cleared and outgoing.taken(cleared) == [], "in their order both are told"
-    assert outgoing.next() == raised
+    assert outgoing.next() == cleared  # which is on its way now
+    assert not outgoing.add(raised)
+    outgoing.refused(raised)
+    assert outgoing.taken(cleared) == [] and raised in (outgoing.next(), *outgoing._refused)
 
 
 def test_what_waited_last_time_goes_first_all_of_it():

@@ -172,6 +172,25 @@ def test_clients_that_begin_to_name_a_version_take_the_subject_with_them(
         assert all(reason in window["cannot_tell"] for window in service.ask("GET", "/v1/risk").json["windows"])
 
 
+def test_who_named_a_version_and_then_none_takes_whichever_comes():
+    plain, said = asked_of("/v2/models/lesion/infer"), list[str]()
+    by_user, by_path = WatchedModel("lesion/2"), WatchedModel("lesion")
+    by_user.recall(None)
+    assert by_user.counts(plain, "2") and by_path.counts(asked_of("/v2/models/lesion/versions/2/infer"), "2")
+    for before, counts in ((by_user, True), (by_path, False)):
+        after = WatchedModel("lesion", remark=said.append)
+        after.recall(before._text)
+        assert after.counts(plain, "3") == counts
+    assert "answers of model 'lesion' are counted from now on, and those of model 'lesion/2' were before" in said[0]
+
+
+def test_a_name_with_a_slash_that_was_taken_for_a_version_is_understood_after_a_restart():
+    before, after = WatchedModel("team/alpha"), WatchedModel()
+    before.recall(None)
+    after.recall(before._text)
+    assert after.counts(asked_of("/v2/models/team/alpha/infer"), "1")
+
+
 def test_a_server_that_moves_on_to_another_version_is_counted_and_remarked_once():
     said: list[str] = []
     watched = WatchedModel(remark=said.append)

@@ -35,9 +35,9 @@ REACH_S = 3.0
 """For how long a webhook is tried to be reached at the start."""
 WAITING = 1000
 """Alarms that wait at most; the oldest goes first, and is counted as dropped."""
-NOT_NOW = frozenset({401, 403, 404, 405, 407, 408, 410, 425, 429})
-"""Answers from 400 to 499 that say nothing about the alarm that was sent, but of the address, a password or the moment: it is to be
-sent again (RFC 9110, 8470, 6585)."""
+NOT_NOW = frozenset({401, 407, 408, 425, 429})
+"""Answers from 400 to 499 that say nothing about the alarm that was sent, but of a password or the moment: it is to be sent again
+(RFC 9110, 8470, 6585). A 404 may be of an alarm that the receiver does not know to be open."""
 
 
 def pause(failures: int, *, first: float = FIRST_PAUSE_S) -> float:
@@ -180,7 +180,10 @@ class Webhook:
         """Queue an alarm; returns at once."""
         if not self._outgoing.add(alarm):
             self.dropped += 1
-            self._remark(f"more than {WAITING:,} alarms wait for the webhook: the oldest is sent after the next start")
+            self._remark(
+                f"more than {WAITING:,} alarms wait for the webhook: the oldest is sent after the next start, if no later one took "
+                "its place"
+            )
         self._some.set()
 
     @property
@@ -231,19 +234,23 @@ class Webhook:
             failures = 0
             if became is Became.TAKEN:
                 self.sent += 1
-                for other in self._outgoing.taken(alarm):
-                    self._remark(
-                        f"an alarm is not sent any more ({other.get('kind')}, key {other.get('key')}): the webhook had refused it, "
-                        f"and took a later one ({alarm.get('kind')}, key {alarm.get('key')})"
-                    )
+                self._drop(self._outgoing.taken(alarm), alarm)
                 self._told(alarm)
             else:
                 self.failed += 1
-                self._outgoing.refused(alarm)
+                gone = self._outgoing.refused(alarm)
                 self._remark(
                     f"an alarm was refused ({alarm.get('kind')}, key {alarm.get('key')}): {self.trouble}; the others are sent "
                     "without it, and it is sent again after a while"
                 )
+                self._drop(gone, alarm)
+
+    def _drop(self, gone: Iterable[Alarm], alarm: Alarm) -> None:
+        for other in gone:
+            self._remark(
+                f"an alarm is not sent any more ({other.get('kind')}, key {other.get('key')}): the webhook had refused it, and a "
+                f"later one says how it is ({alarm.get('kind')}, key {alarm.get('key')})"
+            )
 
     def _sent(self, alarm: Alarm) -> Became:
         """Send an alarm once. Whatever goes wrong, the thread goes on: the next try may succeed."""

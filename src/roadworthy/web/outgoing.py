@@ -4,13 +4,13 @@ Refused ones are gone through from the oldest, all of them, after a pause that g
 comes new is tried at once, whatever became of others. There is room for so many beside those of last time, and the oldest
 refused one makes it.
 
-A receiver acts on what it hears last. So one that stands aside is not sent any more once a later one of its `matter` was taken:
-"cleared" after a later "raised" would say that all is well while it is not.
+A receiver acts on what it hears last. So one that stands aside is not sent any more once a later one of its `matter` was taken,
+or stands aside as well: "cleared" after a later "raised" would say that all is well while it is not.
 
 >>> moment = 0.0
 >>> outgoing = Outgoing(3, pause=lambda rounds: 10.0, clock=lambda: moment)
 >>> for name in "ab": _ = outgoing.add({"key": name})
->>> outgoing.refused(outgoing.next()); outgoing.next()
+>>> _ = outgoing.refused(outgoing.next()); outgoing.next()
 {'key': 'b'}
 >>> _ = outgoing.taken({"key": "b"}); outgoing.next(), outgoing.due_in()
 (None, 10.0)
@@ -49,17 +49,28 @@ def matter(alarm: Alarm) -> str | None:
 def still_to_send(alarms: Sequence[Alarm]) -> list[dict[str, Any]]:
     """Of alarms, oldest first, those that were not delivered and that no later one took back.
 
+    One that nobody was sent, since there was no webhook, takes back what is no longer so.
+
     >>> said = (("raised", True), ("cleared", False), ("cannot tell", False), ("raised", "no webhook"), ("cleared", False))
     >>> [alarm["kind"] for alarm in still_to_send([{"kind": kind, "delivered": delivered} for kind, delivered in said])]
     ['cannot tell', 'cleared']
+    >>> said = (("raised", False), ("cleared", False), ("raised", "no webhook"))
+    >>> [alarm["kind"] for alarm in still_to_send([{"kind": kind, "delivered": delivered} for kind, delivered in said])]
+    ['raised']
     """
-    over, found = set[str](), list[dict[str, Any]]()
+    over, unsent, found = set[str](), dict[str, str](), list[dict[str, Any]]()
     for alarm in reversed(alarms):
-        about = matter(alarm)
-        if alarm["delivered"] is not False:
-            over |= {about} if about else set()
-        elif about not in over:
+        about, kind = matter(alarm), str(alarm.get("kind"))
+        if about is not None and alarm["delivered"] is True:
+            over.add(about)
+        elif about is not None and alarm["delivered"] is not False:
+            unsent.setdefault(about, kind)
+        elif alarm["delivered"] is False and about not in over:
+            if about in unsent and unsent[about] != kind:
+                continue
             found.append({name: value for name, value in alarm.items() if name != "delivered"})
+            if about in unsent:
+                over.add(str(about))
     return found[::-1]
 
 
@@ -121,28 +132,35 @@ class Outgoing:
     def taken(self, alarm: Alarm) -> list[Alarm]:
         """The receiver has it; those that stood aside and are not sent any more, since they are of before."""
         with self._lock:
-            before = self._refused
+            before = list[Alarm]()
             if self._waiting and self._waiting[0] == alarm:
+                before = self._refused
                 self._waiting.popleft()
             elif alarm in self._refused:
                 before = self._refused[: self._refused.index(alarm)]
                 self._drop(alarm)
-            about = matter(alarm)
-            gone = [other for other in before if about is not None and matter(other) == about]
-            for other in gone:
-                self._drop(other)
-            return gone
+            return self._drop_of(matter(alarm), before)
 
-    def refused(self, alarm: Alarm) -> None:
-        """The receiver does not want it: the others go on."""
+    def refused(self, alarm: Alarm) -> list[Alarm]:
+        """The receiver does not want it: the others go on. Those that are not sent any more, since they are of before."""
         with self._lock:
+            gone = list[Alarm]()
             if self._waiting and self._waiting[0] == alarm:
+                gone = self._drop_of(matter(alarm), self._refused)
                 self._refused.append(self._waiting.popleft())
                 if len(self._refused) == 1:
                     self._rounds, self._due = 0, self._clock() + self._pause(0)
             elif self._refused[self._at : self._at + 1] == [alarm]:
                 self._at += 1
                 self._end_of_round()
+            return gone
+
+    def _drop_of(self, about: str | None, some: Sequence[Alarm]) -> list[Alarm]:
+        """Of some that stand aside, those of one matter are gone."""
+        gone = [other for other in some if about is not None and matter(other) == about]
+        for other in gone:
+            self._drop(other)
+        return gone
 
     def _drop(self, alarm: Alarm) -> None:
         """One that stands aside is gone."""

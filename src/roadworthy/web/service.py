@@ -86,21 +86,35 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     log = None if settings.alarm_log is None else AlarmLog(settings.alarm_log)
     webhook = None if settings.webhook is None else Webhook(settings.webhook)
     ledger = Ledger(settings.state, bundle=bundle.id, content=text_of(bundle), max_bytes=settings.max_state_bytes)
-    waiting = still_to_send(ledger.since_undelivered())
-
     if log is not None:
         log.start(ledger.logged, ledger.unlogged)
+
+    unkept = list[tuple[Mapping[str, Any], bool]]()
+    restored = False
 
     def alarmed(alarm: Mapping[str, Any]) -> None:
         # First the log, then the file, then the world: after a crash between them an alarm comes twice rather than never.
         logged = log is None or log.write(alarm)
-        with contextlib.suppress(StoreError):  # a full disk must not keep an alarm back
+        try:
             ledger.keep_alarm(alarm, delivered=None if webhook is None else False, logged=logged)
-        if webhook is not None:
+        except StoreError:  # a full disk must not keep an alarm back; it is kept as soon as it can be
+            unkept.append((alarm, logged))
+        if webhook is not None and restored:
             webhook.send(alarm)
 
     answers, snapshot_bytes = sidecar is not None, settings.snapshot_bytes
     counting = Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=snapshot_bytes, look_s=LOOK_S, answers=answers)
+
+    # An alarm that was told anew, since it had not been kept, goes out where it stood.
+    untold = [{**alarm, "delivered": False} for alarm, _ in unkept]
+    waiting = still_to_send(sorted([*ledger.since_undelivered(), *untold], key=lambda alarm: int(alarm["event"])))
+    restored = True
+
+    def keep() -> None:
+        while unkept:
+            alarm, logged = unkept[0]
+            ledger.keep_alarm(alarm, delivered=None if webhook is None else False, logged=logged)
+            del unkept[0]
 
     def remember(counting: Counting) -> None:
         if sidecar is not None:
@@ -109,6 +123,8 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
 
     def besides() -> None:
         remember(counting)
+        with contextlib.suppress(StoreError):
+            keep()
         if log is not None:
             log.catch_up()
 

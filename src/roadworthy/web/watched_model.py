@@ -71,8 +71,12 @@ class WatchedModel:
         before = Model(found["name"], found["version"]) if found else None
         if before is not None and self._or in (before, Model(before.name)):
             self._read_otherwise()
-        if before is not None and self._named in (None, before, Model(before.name)):
+        # Who named a version and now names none takes whichever comes.
+        widened = before is not None and before.version is not None and found.get("by_user", False)
+        if before is not None and self._named in (None, before, *([] if widened else [Model(before.name)])):
             self.model, self._versions = before, found["versions"]
+            if self._named is None and before.version is not None and not self._versions:
+                self._or = Model(str(before))
             if before != self._named:
                 self._remark(f"answers of model {str(before)!r} are counted, as before the restart; {ANOTHER}")
             return
@@ -166,7 +170,8 @@ class WatchedModel:
 
     def _remember(self, model: Model, versions: list[str]) -> None:
         self.model, self._versions = model, versions
-        self._text = json.dumps({**model._asdict(), "versions": versions})
+        by_user = model.version is not None and model == self._named
+        self._text = json.dumps({**model._asdict(), "versions": versions, "by_user": by_user})
         self.changed()
 
 
