@@ -177,7 +177,9 @@ def test_who_named_a_version_and_then_none_takes_whichever_comes():
     by_user, by_path = WatchedModel("lesion/2"), WatchedModel("lesion")
     by_user.recall(None)
     assert by_user.counts(plain, "2") and by_path.counts(asked_of("/v2/models/lesion/versions/2/infer"), "2")
-    for before, counts in ((by_user, True), (by_path, False)):
+    named_later = WatchedModel("lesion/2")
+    named_later.recall(by_path._text)
+    for before, counts in ((by_user, True), (by_path, False), (named_later, True)):
         after = WatchedModel("lesion", remark=said.append)
         after.recall(before._text)
         assert after.counts(plain, "3") == counts
@@ -221,7 +223,8 @@ def test_what_is_remembered_yields_to_what_is_named(tmp_path):
     lesion_2 = json.dumps({"name": "lesion", "version": "2", "versions": []})
     found, said = recalled(None, lesion_2)
     assert found == ("lesion", "2") and "as before the restart" in said[0] and kept == []
-    assert recalled("lesion/2", lesion_2) == (Model("lesion", "2"), []) and kept == []
+    assert recalled("lesion/2", lesion_2) == (Model("lesion", "2"), [])
+    assert [json.loads(text)["by_user"] for text in kept] == [True], "who names it now is remembered"
     assert recalled("lesion", lesion_2) == (found, said), "of whichever version a request comes first"
     found, said = recalled("lesion/3", lesion_2)
     assert found == ("lesion", "3") and '"3"' in kept[-1]
@@ -230,7 +233,7 @@ def test_what_is_remembered_yields_to_what_is_named(tmp_path):
     )
     found, said = recalled("other", lesion_2)
     assert (
-        found is None and "'other' are counted from now on, and those of model 'lesion/2'" in said[0] and len(kept) == 1
+        found is None and "'other' are counted from now on, and those of model 'lesion/2'" in said[0] and len(kept) == 2
     )
     assert recalled(None, None) == (None, [])
     ledger = Ledger(tmp_path / "s.sqlite", bundle="0123abcd", content="{}")

@@ -93,13 +93,19 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     unkept = list[tuple[Mapping[str, Any], bool]]()
     restored = False
 
+    def keep() -> None:
+        with contextlib.suppress(
+            StoreError
+        ):  # a full disk must not keep an alarm back; it is kept as soon as it can be
+            while unkept:
+                alarm, logged = unkept[0]
+                ledger.keep_alarm(alarm, delivered=None if webhook is None else False, logged=logged)
+                del unkept[0]
+
     def alarmed(alarm: Mapping[str, Any]) -> None:
         # First the log, then the file, then the world: after a crash between them an alarm comes twice rather than never.
-        logged = log is None or log.write(alarm)
-        try:
-            ledger.keep_alarm(alarm, delivered=None if webhook is None else False, logged=logged)
-        except StoreError:  # a full disk must not keep an alarm back; it is kept as soon as it can be
-            unkept.append((alarm, logged))
+        unkept.append((alarm, log is None or log.write(alarm)))
+        keep()
         if webhook is not None and restored:
             webhook.send(alarm)
 
@@ -108,14 +114,10 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
 
     # An alarm that was told anew, since it had not been kept, goes out where it stood.
     untold = [{**alarm, "delivered": False} for alarm, _ in unkept]
-    waiting = still_to_send(sorted([*ledger.since_undelivered(), *untold], key=lambda alarm: int(alarm["event"])))
+    later = ledger.alarms() if untold else []  # what came after those, delivered or not
+    known = {alarm["key"]: alarm for alarm in (*ledger.since_undelivered(), *later)}
+    waiting = still_to_send(sorted([*known.values(), *untold], key=lambda alarm: int(alarm["event"])))
     restored = True
-
-    def keep() -> None:
-        while unkept:
-            alarm, logged = unkept[0]
-            ledger.keep_alarm(alarm, delivered=None if webhook is None else False, logged=logged)
-            del unkept[0]
 
     def remember(counting: Counting) -> None:
         if sidecar is not None:
@@ -124,8 +126,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
 
     def besides() -> None:
         remember(counting)
-        with contextlib.suppress(StoreError):
-            keep()
+        keep()
         if log is not None:
             log.catch_up()
 

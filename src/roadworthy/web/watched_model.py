@@ -77,6 +77,8 @@ class WatchedModel:
             self.model, self._versions = before, found["versions"]
             if self._named is None and before.version is not None and not self._versions:
                 self._or = Model(str(before))
+            if before == self._named:
+                self._remember(before, self._versions)  # by whom it was named may be new
             if before != self._named:
                 self._remark(f"answers of model {str(before)!r} are counted, as before the restart; {ANOTHER}")
             return
