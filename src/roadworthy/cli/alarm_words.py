@@ -25,15 +25,16 @@ def rule_of(bundle: Bundle) -> AlarmRule:
 
 def alarm_in_words(bundle: Bundle) -> str:
     """The rule of the alarm, as one would tell it."""
+    from roadworthy.monitor.risk_state import odds_to_probability
     from roadworthy.monitor.rule_notes import burden_in_words
 
     rule = rule_of(bundle)
     rate = f"at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day"
-    sure, off = (1.0 / (1.0 + math.exp(-log_odds)) for log_odds in (rule.on, rule.off))
-    likely = "more likely than not" if rule.on == 0.0 else f"with a probability of {sure:.1%} or more"
+    on, off = map(odds_to_probability, (rule.on, rule.off))
+    likely = "more likely than not" if rule.on == 0.0 else f"with a probability of {on:.1%} or more"
     proof = burden_in_words(rule.burden).replace(", and ", ", and that is ", 1)
     if rule.sure < math.inf:
-        proof += f", or with a probability of {1.0 / (1.0 + math.exp(-rule.sure)):.1%} or more"
+        proof += f", or with a probability of {odds_to_probability(rule.sure):.1%} or more"
     said = (
         f"Alarm: every {rule.stride:,} events, over the last {rule.window:,}, when the cost is {likely} above "
         f"{priced(bundle.tolerable or 0.0, bundle.unit)}{proof}. {_promise(bundle, rate)}"

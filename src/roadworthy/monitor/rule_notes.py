@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from roadworthy.analysis.risk.between import in_words
 from roadworthy.analysis.risk.kind_costs import costs_of
 from roadworthy.monitor.calibration_warnings import FEW_CLEAN
+from roadworthy.monitor.risk_state import odds_to_probability
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.transfer import Estimator
@@ -109,7 +110,7 @@ def when_it_rings(rule: AlarmRule, time: float = 1.0) -> str:
 
 
 def _from(log_odds: float) -> str:
-    return f"from {1.0 / (1.0 + math.exp(-log_odds)):.1%}".replace(".0%", "%")
+    return f"from {odds_to_probability(log_odds):.1%}".replace(".0%", "%")
 
 
 def burden_in_words(burden: float) -> str:
