@@ -15,7 +15,7 @@ from roadworthy.cli.app import run
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
 from roadworthy.monitor.beforehand import Beforehand
 from roadworthy.monitor.self_test import expected_state
-from roadworthy.web.ledger import beside
+from roadworthy.web.state_files import beside
 from roadworthy.web.offline import kept
 
 TITLE = "withrisk 1.0"

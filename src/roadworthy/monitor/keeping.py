@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadworthy.monitor.alarms import Alarm
-from roadworthy.monitor.events import EventError, Taken, given_name, kept_names
+from roadworthy.monitor.events import EventError, Marks, Taken, given_name, kept_names
 from roadworthy.monitor.labels import Label
 from roadworthy.monitor.replicas import from_arrays, to_arrays
 
@@ -37,6 +37,7 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
     given = sorted(labels.given.items())
     asked = sorted(labels.asked.items())
     merged, merged_arrays = to_arrays(state.merged)
+    names, marks = _names(state)
     head = {
         "bundle": bundle,
         "replica": state.name,
@@ -49,14 +50,14 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "outrun": state.outrun,
         "unnamed_labels": labels.unnamed,
         "newest_bucket": newest,
-        "names": [given_name(name) for name in recent.first_names(len(recent))],
+        "names": names,
         "watch": watch,
         "alarms": [astuple(alarm) for alarm in alarms],
     }
     arrays = {
         "head": np.frombuffer(json.dumps(head, ensure_ascii=True).encode(), dtype=np.uint8),
         "time": recent.time,
-        "mark": recent.mark,
+        "mark": marks,
         "cell": recent.cell,
         **_arrived(state),
         "bucket_keys": keys,
@@ -72,6 +73,15 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
     np.savez(body, **arrays)  # type: ignore[arg-type]
     content = body.getvalue()
     return MAGIC + hashlib.sha256(content).digest() + content
+
+
+def _names(state: State) -> tuple[list[Any], Marks]:
+    """Names as texts and numbers, and the marks without which they are not told apart: others are worked out when asked for."""
+    names = state.recent.first_names(len(state.recent))
+    if tuple not in set(map(type, names)):
+        return list(names), np.zeros(len(names), dtype=np.uint64)
+    numbered = [type(name) is tuple for name in names]
+    return list(map(given_name, names)), np.where(numbered, state.recent.mark, np.uint64(0))
 
 
 def _arrived(state: State) -> dict[str, Any]:

@@ -29,10 +29,9 @@ from roadworthy.web.ledger import EVENTS, LABELS, LOOK, QUESTIONS, Full, Ledger
 from roadworthy.web.left_out import with_reasons
 from roadworthy.web.readings import Curve, stride_of
 from roadworthy.web.replaying import check_events, check_labels, last_clock, remember_questions, restored
+from roadworthy.web.snapshots import SNAPSHOT_BYTES, Snapshots
 from roadworthy.web.uncounted import Untold, last_told, uncounted_alarm
 
-SNAPSHOT_BYTES = 32 << 20
-"""The log grows by this much (a million events), or by twice the snapshot, before the next one: a restart replays for seconds."""
 ALARMS_SHOWN = 500
 LIVE_S = 0.5
 """How old the windows may be that a live page shows: several pages then cost what one does."""
@@ -57,7 +56,6 @@ class Counting:
     """The monitor of a bundle, and its file."""
 
     monitor: Monitor
-    _log_bytes: int
     _seq: int
     _learnt: dict[str, float]
     """Questions that the monitor was told of, and of which the log knows nothing yet."""
@@ -90,9 +88,9 @@ class Counting:
         self._untold.say(self.uncounted, after=told_after)
         self.totals: Counter[str] = Counter()
         self._lately = Lately()
-        self._alarmed, self._snapshot_bytes = alarmed, snapshot_bytes
+        self._alarmed = alarmed
+        self._snapshots = Snapshots(ledger, every=snapshot_bytes)
         self._look_s, self._looked = look_s, -math.inf
-        self._snapshot_size = 0
         self._changed = False
         self._told: tuple[int, set[str]] = (-1, set())
         self.curve = Curve(next((reading["event"] for reading in ledger.readings(limit=1)), 0))
@@ -211,7 +209,7 @@ class Counting:
     def _restore(self) -> None:
         """The monitor as the file has it."""
         found = restored(self.bundle, self.ledger)
-        self.monitor, self._log_bytes = found.monitor, found.log_bytes
+        self.monitor, self._snapshots.log_bytes = found.monitor, found.log_bytes
         self._learnt, self._unlooked = found.learnt, found.unlooked
         self._seq, self._spoken = self.ledger.last(), None
         self.look()
@@ -222,14 +220,14 @@ class Counting:
             rows = [(QUESTIONS, json.dumps(self._learnt).encode()), *rows]
         if rows:
             self._seq = self._append(rows)
-            self._log_bytes += sum(len(body) for _, body in rows)
+            self._snapshots.log_bytes += sum(len(body) for _, body in rows)
             self._learnt = {}
 
     def _append(self, rows: Sequence[tuple[int, bytes]]) -> int:
         try:
             return self.ledger.append(rows)
         except Full:
-            if not self._log_bytes:
+            if not self.ledger.has_log():
                 raise
             self.snapshot()  # makes room where the log takes more of it than the snapshot will
             return self.ledger.append(rows)
@@ -239,7 +237,7 @@ class Counting:
         try:
             self.ledger.try_to_write()
         except Full:
-            if not self._log_bytes:
+            if not self.ledger.has_log():
                 raise
             self.snapshot()
 
@@ -317,16 +315,16 @@ class Counting:
             self._told = (alarm.event, {kind, *(kinds if alarm.event == event else ())})
 
     def read(self, *, hurry: bool = False) -> bool:
-        """Keep what was said at the next looks since the last readings; whether more are due. A snapshot, where the log is long."""
+        """Keep what was said at the next looks since the last readings; whether more is due. A step of a snapshot, where the log is
+        long."""
         self.look()
         if self._changed:
             found = self.curve.next_points(self.monitor, now=self.clock.now(), hurry=hurry, untold=self._untold.at)
             self.ledger.keep_readings(found)
             self._changed = self.curve.kept(found, counted=self.monitor.state.counted)
             self._untold.forget(self.curve.upto)
-        if self._log_bytes > max(self._snapshot_bytes, 2 * self._snapshot_size):
-            self.snapshot()
-        return self._changed
+        more = self._snapshots.step(self.monitor, seq=self._seq, clock=self.clock.now())
+        return self._changed or more
 
     def _read_in_time(self, more: int) -> None:
         """Keep readings of events that so many more would push out."""
@@ -341,9 +339,8 @@ class Counting:
         if self._unlooked:  # the log is forgotten: no row need say that it was looked here
             self._look()
             self._notice_alarms()
-        body = self.monitor.to_bytes()
-        self.ledger.snapshot(body, upto=self._seq, clock=self.clock.now())
-        self._log_bytes, self._snapshot_size, self._learnt = 0, len(body), {}
+        self._snapshots.at_once(self.monitor, seq=self._seq, clock=self.clock.now())
+        self._learnt = {}
 
     def windows(self, *, age: float = 0.0) -> list[dict[str, Any]]:
         """What every window says now, or said so many seconds ago."""

@@ -1,7 +1,7 @@
 """The service's state on disk: one SQLite file, written ahead and synced before anybody is told that an event was counted.
 
 A log of batches (numbered, append-only) and a snapshot of the monitor after one of them: what is in the log up to the snapshot is
-not needed again and goes with the next one, so that the file does not grow for ever and a restart replays little. Beside them
+not needed again and goes, at once or bit by bit, so that the file does not grow for ever and a restart replays little. Beside them
 stand the bundle, alarms, readings (risk over time, thinned as they grow old) and the probabilities with which inputs were
 drawn for labelling. One process counts into a ledger at a time; others may look while it does, and draw inputs.
 
@@ -19,7 +19,6 @@ drawn for labelling. One process counts into a ledger at a time; others may look
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import sqlite3
@@ -27,20 +26,22 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from roadworthy.store import StoreError
 from roadworthy.web.folders import make_folder
+from roadworthy.web.state_files import locked
 
 VERSION = "1"
-ENDING = ".state.sqlite"
-"""Of the file beside a bundle, where nobody names another."""
 EVENTS, LABELS, QUESTIONS, LOOK = 1, 2, 3, 4
 """Kinds of rows in the log: what was counted, with which probabilities inputs were drawn, and when labels were looked at."""
 PAGE = 8192
 PATIENCE_S = 10.0
 """How long to wait for another process that writes: `label-queue` while the service runs."""
+ROWS = 2000
+"""Rows of the log that are forgotten at a time at most: ten seconds of small ones."""
 TRIAL = 64 << 10
 """Bytes that are written to see whether posts can be: about as many as a large one takes."""
 THINNED = ((3600.0, 60.0), (14 * 86_400.0, 3600.0))
@@ -73,15 +74,6 @@ class Unwritable(StoreError):
     """The file could not be written now; nothing was."""
 
 
-def beside(bundle: Path) -> Path:
-    """The state of a bundle, where nobody names another.
-
-    >>> str(beside(Path("runs/scores.bundle.json")))
-    'runs/scores.bundle.state.sqlite'
-    """
-    return bundle.parent / f"{bundle.name.removesuffix('.json')}{ENDING}"
-
-
 class Ledger:
     """A state file, open; without a bundle beside another process that counts into it, to look and to draw inputs."""
 
@@ -94,7 +86,7 @@ class Ledger:
             raise StoreError(f"{path}: there is no state file; `roadworthy monitor BUNDLE --state {path}` makes one")
         if bundle is not None:
             make_folder(path, called=f"state file {path}")
-            self._lock = _locked(path)
+            self._lock = locked(path)
         try:
             # One thread at a time uses it, but not always the same.
             self._db = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False)
@@ -182,14 +174,32 @@ class Ledger:
         with self._transaction() as db:
             db.execute("delete from log where seq > ?", (after,))
 
-    def snapshot(self, body: bytes, *, upto: int, clock: float | None = None) -> None:
-        """Replace the snapshot, and forget the log up to it; `clock` is what the service's clock shows, where there is one."""
+    def snapshot(self, body: bytes, *, upto: int, clock: float | None = None, forget: bool = True) -> None:
+        """Replace the snapshot, and `forget` the log up to it; `clock` is what the service's clock shows, where there is one."""
         made = time.time() if clock is None else clock
         with self._transaction() as db:
             # The log goes first: where no space is left, the snapshot takes its place.
-            db.execute("delete from log where seq <= ?", (upto,))
+            if forget:
+                db.execute("delete from log where seq <= ?", (upto,))
             db.execute("delete from snapshot")
             db.execute("insert into snapshot values (1, ?, ?, ?)", (upto, made, body))
+
+    def forget_before_snapshot(self, most: int) -> bool:
+        """Forget the oldest rows up to the snapshot, until they are so many bytes; whether there were any."""
+        rows = self._ask(
+            "select seq, length(body) from log where seq <= (select seq from snapshot) order by seq limit ?", (ROWS,)
+        )
+        if not rows:
+            return False
+        sizes = accumulate(size for _, size in rows)
+        last = next((seq for (seq, _), size in zip(rows, sizes, strict=True) if size >= most), rows[-1][0])
+        with self._transaction() as db:
+            db.execute("delete from log where seq <= ?", (last,))
+        return True
+
+    def has_log(self) -> bool:
+        """Whether there are rows that a snapshot would make room of."""
+        return bool(self._ask("select 1 from log limit 1"))
 
     def restored(self) -> tuple[bytes | None, list[tuple[int, int, bytes]]]:
         """The snapshot, if there is one, and the rows (number, kind, body) after it."""
@@ -376,14 +386,3 @@ def _other(bundle: str | None) -> str:
     return (
         "a file was expected that `roadworthy monitor BUNDLE --state FILE` wrote, or the address of a monitor that runs"
     )
-
-
-def _locked(path: Path) -> int:
-    """The lock of the one process that counts into this file; it goes with the process, however that ends."""
-    lock = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise StoreError(f"{path} belongs to a monitor that is running; stop it, or give another --state") from None
-    return lock

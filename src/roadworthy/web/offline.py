@@ -17,8 +17,9 @@ from roadworthy.monitor.recent import Recent
 from roadworthy.store import StoreError
 from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.drawing import draw
-from roadworthy.web.ledger import ENDING, Ledger
+from roadworthy.web.ledger import Ledger
 from roadworthy.web.replaying import restored
+from roadworthy.web.state_files import ENDING
 
 TIMEOUT_S = 60.0
 
