@@ -66,7 +66,7 @@ class Written:
         mass, chosen = (
             [beta.cdf(b, *of) - beta.cdf(a, *of) for a, b in pairwise(ends)] for of in (likely_worlds.PRIOR, prior)
         )
-        mass = [0.8 * m + (0.1 if i in (0, len(mass) - 1) else 0.0) for i, m in enumerate(mass)]
+        jeffreys = mass = [0.8 * m + (0.1 if i in (0, len(mass) - 1) else 0.0) for i, m in enumerate(mass)]
         if prior != likely_worlds.PRIOR:
             mass = [m**filled * max(c, 1e-12) ** (1.0 - filled) for m, c in zip(mass, chosen, strict=True)]
         likelihood, strange = (
@@ -82,6 +82,7 @@ class Written:
         )
         # The window's events count for less than the rows that tell what it is a mixture of, at its likeliest rate.
         clean, *shifted = self.calibration.effective.tolist()
+        kinds = len(shifted)
         at = rates[max(likelihood, key=lambda bg: likelihood[bg])[1]]
         rows = [1.0 / ((1.0 - r) ** 2 / clean + r**2 / (sum(shifted) / len(shifted))) for r in (at, 0.5)]
         rows = min(rows)
@@ -102,11 +103,14 @@ class Written:
         self.weights = {at: math.exp(v - top) / whole for at, v in logs.items()}
         usual = {(b, g): w * made.usual[b] for (b, g), w in self.weights.items()}
         self.usual = {at: w / math.fsum(usual.values()) for at, w in usual.items()}
-        # Of the rate: nine times in ten a kind like those calibrated, else a stranger.
+        # Of the rate: nine times in ten a kind like those calibrated, else a stranger, whose rates are even in a full window.
         allowed, told = np.zeros(len(rates)), np.zeros(len(rates))
         for (b, g), v in far.items():
             allowed[g] += math.exp(v - top)
-            told[g] += 0.1 * math.exp(v - top) + 0.9 * made.alike[b] * math.exp(logs[b, g] - top)
+            even = ((ends[g + 1] - ends[g]) / jeffreys[g]) ** filled
+            told[g] += 0.1 * even * math.exp(v - top) + 0.9 * even ** (0.15 / kinds) * made.alike[b] * math.exp(
+                logs[b, g] - top
+            )
         self.allowed, self.told = allowed / allowed.sum(), told / told.sum()
 
     def parts(self, cell: int) -> tuple[int, int, int]:

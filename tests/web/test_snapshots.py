@@ -53,7 +53,9 @@ def test_a_restart_between_any_two_steps_finds_all_that_was_counted(made, tmp_pa
         seen.append((body is not None, len(counting.ledger._ask("select 1 from log")) - len(rows)))
         assert after_a_kill(path, tmp_path / str(turn), made) == counting.monitor.to_bytes()
     kept = [old for there, old in seen if there]
-    assert len(kept) < 60 and 0 in kept and len(set(kept)) > 3, "rows before the snapshot go in portions, and all of them"
+    assert len(kept) < 60 and 0 in kept and len(set(kept)) > 3, (
+        "rows before the snapshot go in portions, and all of them"
+    )
 
 
 def test_posts_between_making_and_writing_are_behind_the_snapshot(made, tmp_path):

@@ -15,8 +15,8 @@ from roadworthy.cli.app import run
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
 from roadworthy.monitor.beforehand import Beforehand
 from roadworthy.monitor.self_test import expected_state
-from roadworthy.web.state_files import beside
 from roadworthy.web.offline import kept
+from roadworthy.web.state_files import beside
 
 TITLE = "withrisk 1.0"
 

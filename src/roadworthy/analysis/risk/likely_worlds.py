@@ -3,7 +3,8 @@
 The weights of draws and rates tell accuracies and costs. A rate is told by looks alone, so that a kind which looks unlike all
 others misleads it most: beside the draws, which lie about the calibrated kinds, it asks *strangers* that lie as far from them as a
 shift may (`draws.FAR`). Its interval is theirs. Its point is that of a kind like the calibrated ones, nine times in ten, and of a
-stranger else: where a window fits a calibrated kind the first tells it, elsewhere the second does.
+stranger else: where a window fits a calibrated kind the first tells it, elsewhere the second does. How often strangers come nobody
+knows, so that any rate of theirs is as likely as another.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ PRIOR = (0.5, 0.5)
 """Jeffreys' prior of the rate: most streams are clean, or shifted, for long. Full windows know no other."""
 ENDS = 0.1
 """The probability of no shift at all, and of nothing but shift, beside that prior: both are common; a density leaves them out."""
+EVENLY = 0.15
+"""How far the point of a rate goes from that prior to an even one, which is what strangers have, where one kind was calibrated: most
+others look nearly clean then, and had been told as none at all. The more kinds, the fewer: it is divided by their number. Chosen on
+the published scores and those of elsewhere (`studies/runtime-risk`)."""
 MOST = 2000.0
 """Events that a window counts for at most: beyond, what is not known about the distributions outweighs chance."""
 WORLDS = 200.0
@@ -52,6 +57,8 @@ class LikelyWorlds:
         self.log_mixed = np.log(mixed)
         self._rows = rows_at(rates, firm_rows(calibration))
         self._log_prior = np.log(beta_on(rates, PRIOR, ends=ENDS))
+        self._evenly = EVENLY / (len(calibration.kinds) - 1)
+        self._even = np.log(beta_on(rates, (1.0, 1.0))) - self._log_prior
         self._chosen = None if tuple(prior) == PRIOR else np.log(beta_on(rates, prior)) - self._log_prior
 
     def mixture(self, rates: Floats) -> tuple[Floats, Floats]:
@@ -87,7 +94,8 @@ class LikelyWorlds:
         top = np.maximum(near.max(axis=0).max(axis=1), far.max(axis=0).max(axis=1))[:, None]
         strange = np.exp(far - top).sum(axis=0)
         alike = np.tensordot(self.draws.alike, np.exp(near - top), 1)
-        told = (1.0 - STRANGER) * alike + STRANGER * strange
+        even = (1.0 - self._unfilled(window))[:, None] * self._even
+        told = (1.0 - STRANGER) * alike * np.exp(self._evenly * even) + STRANGER * strange * np.exp(even)
         return Rates(alike, told / told.sum(axis=1, keepdims=True), strange / strange.sum(axis=1, keepdims=True))
 
     def _counted(self, likelihood: Floats, window: Window, shrink: Floats) -> Floats:
@@ -115,6 +123,11 @@ class LikelyWorlds:
         """
         if self._chosen is None:
             return self._log_prior
-        left = np.where(window.empty, 1.0, 1.0 - np.asarray(window.filled))
-        result: Floats = self._log_prior + left[:, None] * self._chosen
+        result: Floats = self._log_prior + self._unfilled(window)[:, None] * self._chosen
+        return result
+
+    @staticmethod
+    def _unfilled(window: Window) -> Floats:
+        """The part of each window that is still the prior's."""
+        result: Floats = np.where(window.empty, 1.0, 1.0 - np.asarray(window.filled))
         return result

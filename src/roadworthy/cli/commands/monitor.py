@@ -88,9 +88,9 @@ def serve(
 ) -> None:
     """Run the service: events in over HTTP, risk, alarms and a live page out."""
     from roadworthy.cli.options import refuse_own_input
-    from roadworthy.web.state_files import beside
     from roadworthy.web.service import Settings, check_extra
     from roadworthy.web.service import serve as run
+    from roadworthy.web.state_files import beside
 
     check_extra()
     for_models = {"--score": score, "--model": model, "--ids-unique": ids_unique}
