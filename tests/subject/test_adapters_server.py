@@ -36,6 +36,7 @@ class Handler(BaseHTTPRequestHandler):
     fault = ""
     batch = -1
     version = "1"
+    labels = False
     seen: list[tuple[str, int]]
 
     def log_message(self, *arguments) -> None:
@@ -101,8 +102,11 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, json.dumps({"outputs": [tensor]}).encode())
         content = scores.astype("<f4").tobytes()
         tensor["parameters"] = {"binary_data_size": len(content)}
-        head = json.dumps({"outputs": [tensor]}).encode()
-        self.answer(200, head + content, {"Inference-Header-Content-Length": str(len(head))})
+        texts = len(scores) * b"\x03\0\0\0cat" if self.labels else b""
+        label = {"name": "label", "shape": [len(scores)], "datatype": "BYTES"}
+        label["parameters"] = {"binary_data_size": len(texts)}
+        head = json.dumps({"outputs": [*([label] if self.labels else []), tensor]}).encode()
+        self.answer(200, head + texts + content, {"Inference-Header-Content-Length": str(len(head))})
 
     def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -154,6 +158,13 @@ def test_answers_are_those_of_the_model_over_one_connection(tmp_path, binary):
     assert trace["model"].columns["input"].shape == (20, 1, 4, 4)
     assert len({port for _, port in seen}) == 1
     assert sum(path.endswith("/infer") for path, _ in seen) == 4
+
+
+def test_an_output_that_was_not_asked_for_need_not_be_one_of_numbers(tmp_path):
+    with serving(binary=True, labels=True) as (address, _):
+        trace = build(address, tmp_path).run(Cases(IDS, IMAGES))["system"]
+    assert trace.ok.all(), trace.error[0]
+    np.testing.assert_allclose(trace.output, expected(IMAGES), atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [1, 8])

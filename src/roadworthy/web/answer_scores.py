@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadworthy.subject.adapters.inference_protocol import HEADER_LENGTH, MalformedAnswer, decode
+from roadworthy.subject.adapters.inference_protocol import MalformedAnswer, decode
 from roadworthy.web.http_io import Headers
 
 UNPACKED = 64 << 20
@@ -68,14 +67,18 @@ def scores_of(passed: Passed, outputs: Mapping[str, str], take: Callable[[int], 
 
 def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str]) -> Scores:
     """The answer's id and the scores of its rows, NaN where there is none; raises `MalformedAnswer` where it has no row's."""
-    tensors = decode(body, headers)
-    absent = [repr(output) for output in outputs.values() if output not in tensors]
+    answer = decode(body, headers)
+    absent = [repr(output) for output in outputs.values() if output not in answer]
     found, lacking = dict[str, np.ndarray](), [f"it has no output {', '.join(absent)}"] if absent else []
     for name, output in outputs.items():
-        tensor = tensors.get(output)
-        if tensor is None:
+        if output not in answer:
             continue
-        if tensor.dtype.kind not in "fiub" or tensor.size != (tensor.shape[0] if tensor.ndim else 1):
+        try:
+            tensor = answer[output]
+        except MalformedAnswer as error:
+            lacking.append(str(error))
+            continue
+        if tensor.size != (tensor.shape[0] if tensor.ndim else 1):
             lacking.append(f"output {output!r} has shape {tensor.shape}; a score is one number a row")
         else:
             found[name] = column = tensor.astype(np.float64).reshape(-1)
@@ -85,12 +88,10 @@ def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str
                 column[infinite] = np.nan
     lengths = sorted({len(column) for column in found.values()})
     if not found:
-        raise MalformedAnswer(f"{'; '.join(lacking)}; its outputs are: {', '.join(tensors) or 'none'}")
+        raise MalformedAnswer(f"{'; '.join(lacking)}; its outputs are: {', '.join(answer) or 'none'}")
     if len(lengths) > 1:
         raise MalformedAnswer(f"the outputs have {lengths} rows; one score a row of each was expected")
-    length = headers.get(HEADER_LENGTH.lower())
-    document = json.loads(body if length is None else body[: int(length)])
-    given, version = document.get("id"), document.get("model_version")
+    given, version = answer.document.get("id"), answer.document.get("model_version")
     columns = {name: found[name] if name in found else np.full(lengths[0], np.nan) for name in outputs}
     own = given if isinstance(given, str) and given else None
     said = str(version) if version and isinstance(version, str | int) else None

@@ -13,9 +13,9 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -141,7 +141,7 @@ class Server:
         except (OSError, http.client.HTTPException):
             return False
 
-    def infer(self, path: str, body: bytes, headers: Mapping[str, str]) -> dict[str, np.ndarray]:
+    def infer(self, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """The output tensors of one request."""
         reply = self.ask("POST", f"{path}/infer", body, headers)
         if reply.status != 200:
@@ -165,32 +165,77 @@ def encode(name: str, values: np.ndarray, *, output: str | None, binary: bool) -
     return head + content, {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(head))}
 
 
-def decode(body: bytes, headers: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """The tensors of an answer, by name; what does not fit the protocol raises `MalformedAnswer`."""
+class Answer(Mapping[str, np.ndarray]):
+    """The tensors of an answer by name, each read when it is asked for: what nobody asks for need not be readable."""
+
+    def __init__(self, document: Mapping[str, Any], outputs: Mapping[str, _Output]) -> None:
+        self.document, self._outputs = document, outputs
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._outputs[name].read()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._outputs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outputs)
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+
+class _Output(NamedTuple):
+    tensor: Mapping[str, Any]
+    content: memoryview | None
+    """Its bytes, where it comes as such."""
+
+    def read(self) -> np.ndarray:
+        tensor, content = self
+        called = f"the server's answer holds a tensor that cannot be read: output {tensor['name']!r}"
+        datatype = str(tensor.get("datatype"))
+        if datatype not in DATATYPES:
+            raise MalformedAnswer(f"{called} is of type {datatype}; numbers were expected, as {', '.join(DATATYPES)}")
+        if content is None and "data" not in tensor:
+            shared = " but lies in shared memory" if "shared_memory_region" in _parameters(tensor) else ""
+            raise MalformedAnswer(f"{called} has no data{shared}; have the server send it in the answer")
+        dtype = np.dtype(DATATYPES[datatype])
+        try:
+            if content is not None:
+                values = np.frombuffer(content, dtype=dtype.newbyteorder("<")).astype(dtype)
+            else:
+                values = np.asarray(tensor["data"], dtype=dtype)
+            return values.reshape([int(side) for side in tensor["shape"]])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise MalformedAnswer(f"{called}: {error!r}") from error
+
+
+def decode(body: bytes, headers: Mapping[str, str]) -> Answer:
+    """The tensors of an answer; what does not fit the protocol raises `MalformedAnswer`, of a tensor once it is asked for."""
     length = headers.get(HEADER_LENGTH.lower())
-    head, rest = (body, b"") if length is None else (body[: int(length)], body[int(length) :])
-    document = parsed(head)
+    if length is not None and not length.strip().isdecimal():
+        raise MalformedAnswer(f"the server's answer has {HEADER_LENGTH} {length!r}; a number of bytes was expected")
+    place = len(body) if length is None else int(length)
+    document = parsed(body[:place])
     if not isinstance(document, Mapping) or not isinstance(document.get("outputs"), list):
         raise MalformedAnswer("the server's answer has no list 'outputs'")
-    tensors: dict[str, np.ndarray] = {}
+    outputs = dict[str, _Output]()
     for tensor in document["outputs"]:
-        try:
-            size = (tensor.get("parameters") or {}).get("binary_data_size")
-            tensors[tensor["name"]] = _tensor(tensor, None if size is None else rest[:size])
-            rest = rest[size or 0 :]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise MalformedAnswer(f"the server's answer holds a tensor that cannot be read: {error!r}") from error
-    return tensors
+        if not isinstance(tensor, Mapping) or not isinstance(tensor.get("name"), str):
+            raise MalformedAnswer("the server's answer holds a tensor without a name")
+        size, left = _parameters(tensor).get("binary_data_size"), max(len(body) - place, 0)
+        if size is not None and not (isinstance(size, int) and 0 <= size <= left):
+            raise MalformedAnswer(
+                f"the server's answer says that output {tensor['name']!r} has {size!r} bytes; {left:,} are left of it"
+            )
+        content = None if size is None else memoryview(body)[place : place + size]
+        outputs[tensor["name"]] = _Output(tensor, content)
+        place += size or 0
+    return Answer(document, outputs)
 
 
-def _tensor(tensor: Mapping[str, Any], content: bytes | None) -> np.ndarray:
-    shape = tuple(int(s) for s in tensor["shape"])
-    if tensor["datatype"] == "BYTES" and content is None:
-        return np.array(tensor["data"], dtype=object).reshape(shape)
-    dtype = np.dtype(DATATYPES[tensor["datatype"]])
-    if content is not None:
-        return np.frombuffer(content, dtype=dtype.newbyteorder("<")).astype(dtype).reshape(shape)
-    return np.asarray(tensor["data"], dtype=dtype).reshape(shape)
+def _parameters(tensor: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = tensor.get("parameters")
+    return found if isinstance(found, Mapping) else {}
 
 
 def parsed(body: bytes) -> Any:
