@@ -56,6 +56,15 @@ def differing_line(ids: int) -> str:
     return f"note: {sent} to more than one replica: the first stands"
 
 
+def versions_line(model: str, versions: Sequence[str]) -> str:
+    """What is said where the server of models has answered as several versions.
+
+    >>> versions_line("lesion", ("1", "2"))
+    "note: model 'lesion' has answered as version 1 and 2: all are counted, as one subject"
+    """
+    return f"note: model {model!r} has answered as version {listed(versions)}: all are counted, as one subject"
+
+
 def tolerable_line(bundle: Bundle) -> str:
     """What figures are to be held against."""
     if bundle.tolerable is None:

@@ -53,6 +53,7 @@ from roadworthy.web.keeper import Busy, Keeper
 from roadworthy.web.label_posts import labels_of
 from roadworthy.web.ledger import Full, Unwritable
 from roadworthy.web.left_out import LeftOut
+from roadworthy.web.merged_model import state_type
 from roadworthy.web.metrics import CONTENT_TYPE
 from roadworthy.web.metrics_page import metrics_page
 from roadworthy.web.sidecar import NoServer, Sidecar
@@ -303,7 +304,8 @@ class App:
         return _json(views.bundle_view(self._keeper.bundle))
 
     async def _state(self, request: Request, receive: Receive) -> Answer:
-        return 200, b"application/octet-stream", await self._keeper.ask(lambda counting: counting.monitor.to_bytes())
+        model, body = await self._keeper.ask(lambda counting: (counting.ledger.model(), counting.monitor.to_bytes()))
+        return 200, state_type(model), body
 
     async def _live(self, request: Request, receive: Receive) -> Answer:
         since, keeper = _since(request), self._keeper

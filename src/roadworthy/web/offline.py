@@ -18,6 +18,7 @@ from roadworthy.store import StoreError
 from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.drawing import draw
 from roadworthy.web.ledger import Ledger
+from roadworthy.web.merged_model import RememberedModel, model_in, one_model
 from roadworthy.web.replaying import restored
 from roadworthy.web.state_files import ENDING
 
@@ -28,7 +29,9 @@ def questions(state: str, n: int, *, window: str | None = None, token: str | Non
     """The inputs to label next: id, probability, time and cell, by file or by address."""
     if _is_address(state):
         query = urlencode({"n": n, **({"window": window} if window else {})})
-        found: list[dict[str, Any]] = json.loads(_asked("POST", state, f"/v1/label-queue?{query}", token))["questions"]
+        found: list[dict[str, Any]] = json.loads(_asked("POST", state, f"/v1/label-queue?{query}", token).body)[
+            "questions"
+        ]
         return found
     ledger = Ledger(Path(state))
     try:
@@ -63,6 +66,15 @@ class Together(NamedTuple):
     alarmed: tuple[str, ...]
     differing: int
     """Ids that more than one of them holds, with scores that do not fall into the same cell; the first stands."""
+    model: RememberedModel | None
+    """Whose answers were counted, where they come from a server of models."""
+
+
+class _Held(NamedTuple):
+    """A state as it was read: of an address, only its bytes are at hand as long as the bundle is not."""
+
+    state: Monitor | bytes
+    model: str | None
 
 
 def merged(sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None) -> Monitor:
@@ -71,24 +83,22 @@ def merged(sources: Sequence[str], *, bundle: Path | None = None, token: str | N
 
 
 def together(sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None) -> Together:
-    """The same, with whose alarm is on."""
+    """The same, with whose alarm is on, and of which model of a server they are."""
     if len(sources) < 2:
         raise StoreError("merging needs two states or more: name files, or addresses of monitors that run")
     chosen = Bundle.load(bundle) if bundle is not None else None
-    read = [source if _is_address(source) else _monitor_at(Path(source)) for source in sources]
+    read = [_held_at(source, token) for source in sources]
+    shown = [without_password(source) if _is_address(source) else source for source in sources]
+    model = one_model({name: RememberedModel.of(one.model) for name, one in zip(shown, read, strict=True)})
     if chosen is None:
-        chosen = next((monitor.bundle for monitor in read if isinstance(monitor, Monitor)), None)
+        chosen = next((one.state.bundle for one in read if isinstance(one.state, Monitor)), None)
     if chosen is None:
         raise StoreError("addresses alone do not bring the bundle along; give it with --bundle")
-    found = [
-        Monitor.from_bytes(chosen, _asked("GET", one, "/v1/state", token)) if isinstance(one, str) else one
-        for one in read
-    ]
+    found = [one.state if isinstance(one.state, Monitor) else Monitor.from_bytes(chosen, one.state) for one in read]
     whole = Monitor(chosen)  # a replica of its own, into which each of the others can be merged again
     whole.merge(*found)
-    alarmed = [name for name, one in zip(sources, found, strict=True) if one.alarm]
-    shown = tuple(without_password(name) if _is_address(name) else name for name in alarmed)
-    return Together(whole, shown, _differing([one.state.recent for one in found]))
+    alarmed = tuple(name for name, one in zip(shown, found, strict=True) if one.alarm)
+    return Together(whole, alarmed, _differing([one.state.recent for one in found]), model)
 
 
 def check_named_once(sources: Sequence[str]) -> None:
@@ -114,8 +124,8 @@ def _differing(held: Sequence[Recent]) -> int:
     return len(np.unique(mark[1:][(mark[1:] == mark[:-1]) & (cell[1:] != cell[:-1])]))
 
 
-def kept(monitor: Monitor, path: Path) -> None:
-    """Write a monitor to a new state file, from which a service can go on."""
+def kept(monitor: Monitor, path: Path, *, model: RememberedModel | None = None) -> None:
+    """Write a monitor to a new state file, from which a service can go on, with the same model of its server."""
     from roadworthy.web.service import text_of
 
     if path.exists():
@@ -123,6 +133,8 @@ def kept(monitor: Monitor, path: Path) -> None:
     ledger = Ledger(path, bundle=monitor.bundle.id, content=text_of(monitor.bundle))
     try:
         ledger.snapshot(monitor.to_bytes(), upto=0)
+        if model is not None:
+            ledger.keep_model(model.kept())
     finally:
         ledger.close()
 
@@ -134,13 +146,17 @@ def bundle_of(ledger: Ledger) -> Bundle:
     return Bundle.from_dict(record)
 
 
-def _monitor_at(path: Path) -> Monitor:
+def _held_at(source: str, token: str | None) -> _Held:
+    if _is_address(source):
+        answer = _asked("GET", source, "/v1/state", token)
+        return _Held(answer.body, model_in(answer.kind))
+    path = Path(source)
     ledger = Ledger(path)
     try:
         found = restored(bundle_of(ledger), ledger)
         if found.unlooked:
             found.monitor.look_at_labels()
-        return found.monitor
+        return _Held(found.monitor, ledger.model())
     except EventError as error:
         raise StoreError(f"{path}: {error}") from error
     finally:
@@ -151,7 +167,13 @@ def _is_address(text: str) -> bool:
     return text.lower().startswith(("http://", "https://"))
 
 
-def _asked(method: str, address: str, path: str, token: str | None) -> bytes:
+class _Answer(NamedTuple):
+    kind: str
+    """Its content type."""
+    body: bytes
+
+
+def _asked(method: str, address: str, path: str, token: str | None) -> _Answer:
     try:
         place = address_of(address)
         if "?" in place.path:
@@ -182,4 +204,4 @@ def _asked(method: str, address: str, path: str, token: str | None) -> bytes:
         except (ValueError, KeyError, TypeError):
             said = body[:200].decode(errors="replace")
         raise StoreError(f"{address} answered {answer.status}: {said}")
-    return body
+    return _Answer(answer.getheader("Content-Type", ""), body)

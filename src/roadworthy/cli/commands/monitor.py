@@ -173,14 +173,22 @@ def merge(
 ) -> int:
     """Put the states of replicas together, exactly: an event that two of them saw counts once."""
     from roadworthy.cli.amounts import many
-    from roadworthy.cli.merging import again, alarm_line, differing_line, tolerable_line, unproven_line, window_line
+    from roadworthy.cli.merging import (
+        again,
+        alarm_line,
+        differing_line,
+        tolerable_line,
+        unproven_line,
+        versions_line,
+        window_line,
+    )
     from roadworthy.web import views
     from roadworthy.web.offline import check_named_once, kept, together
 
     check_named_once(sources)
-    monitor, alarmed, differing = together(sources, bundle=bundle, token=token)
+    monitor, alarmed, differing, model = together(sources, bundle=bundle, token=token)
     if into is not None:
-        kept(monitor, into)
+        kept(monitor, into, model=model)
     windows = [views.risk_view(monitor.risk(name)) for name in monitor.bundle.windows.names]
     taken, watched = monitor.state.taken, monitor.bundle.watched
     untold = monitor.cannot_tell or any(w["cannot_tell"] for w in windows if w["window"] == watched)
@@ -188,6 +196,10 @@ def merge(
     if json:
         content = {"events": taken._asdict(), "alarm": monitor.alarm, "alarm_by_labels": monitor.alarm_by_labels}
         content |= {"alarm_of": list(alarmed), "cannot_tell": untold, "ids_with_different_scores": differing}
+        content |= {
+            "model": None if model is None else str(model),
+            "model_versions": list(model.counted) if model else [],
+        }
         showing.print_json({**content, "windows": windows, "into": into})
         return code
     out = showing.console()
@@ -196,6 +208,8 @@ def merge(
     )
     if differing:
         out.print(differing_line(differing), soft_wrap=True)
+    if model is not None and len(model.versions) > 1:
+        out.print(versions_line(model.name, model.versions), soft_wrap=True)
     out.print(tolerable_line(monitor.bundle), soft_wrap=True)
     for window in windows:
         of = "of " if window["window"].isdigit() else ""

@@ -1,0 +1,100 @@
+"""Of which model of a server replicas have counted the answers: one and the same, or their counts do not add up.
+
+A version that the user or a path named is a subject of its own. Where the server chose, what it answered as is one subject, as it
+is to a monitor (`roadworthy.web.watched_model`). A state that remembers no model was counted without a server of models.
+
+>>> lesion = RememberedModel("lesion", None, ("1",))
+>>> model = one_model({"a.sqlite": lesion, "b.sqlite": None, "c.sqlite": RememberedModel("lesion", None, ("2",))})
+>>> str(model), model.versions
+('lesion', ('1', '2'))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from roadworthy.store import StoreError
+from roadworthy.web.watched_model import MOST_VERSIONS, Model
+
+
+class RememberedModel(NamedTuple):
+    """What a state remembers of the model whose answers were counted into it."""
+
+    name: str
+    version: str | None
+    versions: tuple[str, ...] = ()
+    """As which the server answered, where it could choose."""
+    by_user: bool = False
+    """Whether the user named the version."""
+
+    @classmethod
+    def of(cls, kept: str | None) -> RememberedModel | None:
+        """As a state keeps it."""
+        found = {} if kept is None else json.loads(kept)
+        if not found:
+            return None
+        return cls(found["name"], found["version"], tuple(found["versions"]), found.get("by_user", False))
+
+    def __str__(self) -> str:
+        return str(Model(self.name, self.version))
+
+    def kept(self) -> str:
+        """As a state keeps it."""
+        return json.dumps(self._asdict())
+
+    @property
+    def said(self) -> str:
+        """As people read it."""
+        answered = f", version {' or '.join(self.versions)}" if self.versions else ""
+        return f"model {str(self)!r}{answered}"
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The versions that were counted, as far as they are known."""
+        return self.versions if self.version is None else (self.version,)
+
+
+def one_model(remembered: Mapping[str, RememberedModel | None]) -> RememberedModel | None:
+    """The model of all states, by what they are called; None where none of them remembers one."""
+    given = {source: model for source, model in remembered.items() if model is not None}
+    names = {model.name for model in given.values() if model.version is None}
+    known = {source: _read_again(model, names) for source, model in given.items()}
+    if not known:
+        return None
+    # What names a version goes first: the others are of the same subject where they have counted that one alone.
+    first, model = min(known.items(), key=lambda item: item[1].version is None)
+    for source, other in known.items():
+        same = other.name == model.name and (model.version is None or other.counted == model.counted)
+        if not same:
+            raise StoreError(
+                f"{first} was counted of {model.said}, and {source} of {other.said}: counts of two subjects do not add up; merge "
+                "replicas of one model. A version that was named (--model NAME/VERSION, or in a path) is a subject of its own"
+            )
+    if model.version is not None:
+        by_user = all(one.by_user for one in known.values() if one.version is not None)
+        return model._replace(by_user=by_user)
+    versions = dict.fromkeys(version for one in known.values() for version in one.versions)
+    return model._replace(versions=tuple(versions)[-MOST_VERSIONS:])
+
+
+def state_type(kept: str | None) -> bytes:
+    """The content type of a state that is sent; it says of which model it was counted.
+
+    >>> state_type('{"name": "lesion"}'), model_in(state_type('{"name": "lesion"}').decode())
+    (b'application/octet-stream; model=%7B%22name%22%3A%20%22lesion%22%7D', '{"name": "lesion"}')
+    """
+    return b"application/octet-stream" + (b"" if kept is None else f"; model={quote(kept, safe='')}".encode())
+
+
+def model_in(content_type: str) -> str | None:
+    """What a content type says of it; None where nothing."""
+    _, sign, kept = content_type.partition("; model=")
+    return unquote(kept) if sign else None
+
+
+def _read_again(model: RememberedModel, names: set[str]) -> RememberedModel:
+    """A name with a slash in it, which is taken for a version until a request comes."""
+    return RememberedModel(str(model), None) if model.by_user and str(model) in names else model
