@@ -50,23 +50,23 @@ def test_a_replica_that_went_on_from_an_older_state_is_refused_from_its_first_ev
 
 def test_a_replica_that_counts_again_what_it_had_counted_brings_nothing_until_it_brings_more():
     centre = one_by_one("centre", [])
-    centre.merge(one_by_one("r", range(20)))
+    centre.take_over(one_by_one("r", range(20)))
     again = one_by_one("r", range(10))
     for upto in range(11, 23):
-        centre.merge(again)
+        centre.take_over(again)
         assert centre.counted == max(20, again.counted)
         counted_by(again, range(upto - 1, upto))
 
 
 def test_an_older_state_is_known_by_its_counts_where_no_event_is_held_any_more():
     centre = one_by_one("centre", [])
-    centre.merge(one_by_one("r", range(100)))
+    centre.take_over(one_by_one("r", range(100)))
     older = one_by_one("r", range(50))
-    centre.merge(older)
+    centre.take_over(older)
     assert centre.counted == 100
     counted_by(older, range(110, 120))
     with pytest.raises(EventError, match="it started again from an older state"):
-        centre.merge(older)
+        centre.take_over(older)
 
 
 def labelled(bundle: Bundle, name: str, times: np.ndarray, wrong: np.ndarray, rng: np.random.Generator) -> Monitor:
@@ -168,7 +168,7 @@ def test_what_is_remembered_of_replicas_that_are_long_gone_is_little():
     """A job a minute, each a replica of its own: the events of most of them have left."""
     centre, events = one_by_one("centre", [], capacity=300, lateness=100.0), 200
     for job in range(40):
-        centre.merge(one_by_one(f"job {job}", range(job * events, (job + 1) * events), capacity=300, lateness=100.0))
+        centre.take_over(one_by_one(f"job {job}", range(job * events, (job + 1) * events), capacity=300, lateness=100.0))
     remembered = [len(before.mark) + len(before.brought) for before in centre.merged.values()]
     assert sum(remembered) <= 4 * 300 and centre.counted == 40 * events
     assert len(centre.merged) == 40, "by its name and its counts each is still known"
@@ -177,18 +177,18 @@ def test_what_is_remembered_of_replicas_that_are_long_gone_is_little():
 def test_a_replica_that_comes_back_after_its_events_have_left_brings_what_is_new():
     replica, other = one_by_one("r", range(0, 200, 2), capacity=20), one_by_one("other", range(1, 2001, 2), capacity=20)
     centre = one_by_one("centre", [], capacity=20)
-    centre.merge(replica)
-    centre.merge(other)
+    centre.take_over(replica)
+    centre.take_over(other)
     assert len(centre.merged["r"].mark) == 1, "the last"
-    centre.merge(replica)
+    centre.take_over(replica)
     counted_by(replica, [198, 1500, 1990, 2002, 2004])
     for _ in range(2):
-        centre.merge(replica)
+        centre.take_over(replica)
         assert centre.counted == 1104 and centre.taken.repeated == 1
         assert centre.buckets.total().tolist() == [104, 1000, 0]
         assert centre.recent.time.tolist() == sorted([*range(1965, 2001, 2), 2002, 2004, 1990])[-20:]
     with pytest.raises(EventError, match="it started again from an older state"):
-        centre.merge(one_by_one("r", [*range(0, 180, 2), 2006], capacity=20))
+        centre.take_over(one_by_one("r", [*range(0, 180, 2), 2006], capacity=20))
 
 
 @pytest.mark.parametrize(("events", "copied", "since"), [(20, 15, range(31, 55)), (40, 10, range(46, 59))])
@@ -202,10 +202,10 @@ def test_a_replica_whose_events_have_left_is_still_known_to_go_on_from_an_older_
         return found
 
     centre = counting("centre", [])
-    centre.merge(counting("r", [float(i) for i in range(events)]))
-    centre.merge(counting("other", np.linspace(events + 1.0, since[0] - 1.0, 100).tolist()))
+    centre.take_over(counting("r", [float(i) for i in range(events)]))
+    centre.take_over(counting("other", np.linspace(events + 1.0, since[0] - 1.0, 100).tolist()))
     with pytest.raises(EventError, match="it started again from an older state"):
-        centre.merge(counting("r", [float(i) for i in (*range(copied), *since)]))
+        centre.take_over(counting("r", [float(i) for i in (*range(copied), *since)]))
 
 
 def test_a_centre_of_many_jobs_is_kept_and_restored(calibration):

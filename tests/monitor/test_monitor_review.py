@@ -121,17 +121,17 @@ def test_counts_that_nobody_can_tell_apart_are_not_put_together():
         return found
 
     a, b, c = seen(range(10), "a"), seen(range(10, 20), "b"), seen(range(20, 30), "c")
-    a.merge(b)
-    c.merge(b)
+    a.take_over(b)
+    c.take_over(b)
     with pytest.raises(EventError, match="both states hold counts of replica 'b'"):
-        a.merge(c)
+        a.take_over(c)
     with pytest.raises(EventError, match="replica 'a'"):
-        a.merge(seen(range(12), "a"))
+        a.take_over(seen(range(12), "a"))
     for other in ([*range(-5, 10), 16, 17, 18], range(1000, 1020)):  # an event, or a count, of before is not there
         with pytest.raises(EventError, match="started again from an older state"):
-            a.merge(seen(other, "b"))
+            a.take_over(seen(other, "b"))
     small = seen(range(3), "a")
-    small.merge(seen(range(1, 3), "a"))
+    small.take_over(seen(range(1, 3), "a"))
     assert small.counted == 3 and small.whole, "as long as every event is known, each counts once"
 
 

@@ -116,7 +116,7 @@ def test_replicas_put_together_hold_what_one_holds_that_saw_all(events, data):
     give(a, parts["a"])
     give(b, parts["b"])
     give(one, [*parts["a"], *parts["b"]])
-    a.merge(b)
+    a.take_over(b)
     assert held(a) == held(one)
 
 
@@ -131,7 +131,7 @@ def test_the_last_events_of_replicas_are_the_last_events_of_all(n, replicas, see
         give(parts[replica], [event])
         give(one, [event])
     for part in parts[1:]:
-        parts[0].merge(part)
+        parts[0].take_over(part)
     assert held(parts[0]) == held(one)
 
 
@@ -166,7 +166,7 @@ def test_bytes_of_another_bundle_or_cut_off_or_changed_are_refused():
 
 def test_states_of_other_horizons_are_not_put_together():
     with pytest.raises(EventError, match="different bundles"):
-        state().merge(state(capacity=7))
+        state().take_over(state(capacity=7))
 
 
 def test_an_id_is_counted_once_however_late_it_comes_again():

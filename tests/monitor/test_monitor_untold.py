@@ -87,10 +87,10 @@ def test_replicas_put_together_add_up_what_outran_their_ids():
 
     both, a, b = State(cells=1, capacity=3, lateness=100.0), replica("a"), replica("b")
     for one in (a, b, a):
-        both.merge(one)
+        both.take_over(one)
     assert (both.outrun, both.taken.late) == (2, 2)
     a.add_one(1.5, None, 0, "a later")
-    both.merge(a)
+    both.take_over(a)
     assert (both.outrun, both.taken.late) == (3, 3)
 
 

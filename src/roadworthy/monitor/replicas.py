@@ -11,7 +11,7 @@ is still held; such a merge is refused.
 >>> centre, replica = State(cells=1, capacity=2, lateness=60.0), State(cells=1, capacity=2, lateness=60.0)
 >>> for i in range(5):
 ...     _ = replica.add_one(float(i), int(marks([i])[0]), 0, i)
-...     centre.merge(replica)
+...     _ = centre.take_over(replica)
 >>> centre.counted, centre.buckets.total().tolist()
 (5, [5, 0])
 """

@@ -15,7 +15,7 @@ have seen is among the last events of both. A replica that was merged before and
 Taken(accepted=2, repeated=0, late=0, unscored=0, ahead=0)
 >>> b.add(np.array([2.0, 3.0]), marks(names[1:]), np.array([1, 1], dtype=np.int16), names[1:])
 Taken(accepted=2, repeated=0, late=0, unscored=0, ahead=0)
->>> a.merge(b)
+>>> _ = a.take_over(b)
 >>> a.taken, a.buckets.total().tolist()
 (Taken(accepted=3, repeated=1, late=0, unscored=0, ahead=0), [1, 2, 0])
 """
@@ -187,13 +187,6 @@ class State:
             return refused + self._one_by_one(kept)
         return refused + self._counted(kept)
 
-    def merge(self, other: State) -> None:
-        """Take over what another state holds; an event that both hold is counted once."""
-        mine = self.arrivals.copied
-        taken = self.take_over(other)
-        if taken is not None:
-            self.line_up([mine.without(taken), other.arrivals.copied])
-
     def line_up(self, replicas: Sequence[Arrived]) -> None:
         """What is held in the order in which it came to the replicas from which it was taken over."""
         time, cell = self.recent.time, self.recent.cell
@@ -201,9 +194,10 @@ class State:
         self.arrivals.restart(time[order], cell[order])
 
     def take_over(self, other: State) -> Arrived | None:
-        """Merge, but for the order of arrival: whoever takes over several states lines up once what they hold together.
+        """Take over what another state holds, but for the order of arrival; an event that both hold is counted once.
 
-        Gives back what it brought before and is still held: when that came, the other one knows. None where it brings nothing.
+        Whoever takes over several lines up once what they hold together. Gives back what it brought before and is still held:
+        when that came, the other one knows. None where it brings nothing.
         """
         if (self.cells, self.recent.capacity, self.lateness) != (
             other.cells,
