@@ -168,7 +168,9 @@ def test_what_is_remembered_of_replicas_that_are_long_gone_is_little():
     """A job a minute, each a replica of its own: the events of most of them have left."""
     centre, events = one_by_one("centre", [], capacity=300, lateness=100.0), 200
     for job in range(40):
-        centre.take_over(one_by_one(f"job {job}", range(job * events, (job + 1) * events), capacity=300, lateness=100.0))
+        centre.take_over(
+            one_by_one(f"job {job}", range(job * events, (job + 1) * events), capacity=300, lateness=100.0)
+        )
     remembered = [len(before.mark) + len(before.brought) for before in centre.merged.values()]
     assert sum(remembered) <= 4 * 300 and centre.counted == 40 * events
     assert len(centre.merged) == 40, "by its name and its counts each is still known"
