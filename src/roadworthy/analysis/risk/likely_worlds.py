@@ -29,8 +29,8 @@ ENDS = 0.1
 """The probability of no shift at all, and of nothing but shift, beside that prior: both are common; a density leaves them out."""
 EVENLY = 0.15
 """How far the point of a rate goes from that prior to an even one, which is what strangers have, where one kind was calibrated:
-many others look nearly clean then, and had been told as none at all. The more kinds, the fewer: it is divided by their number. Chosen on
-the published scores and those of elsewhere (`studies/runtime-risk`)."""
+many others look nearly clean then, and had been told as none at all. The more kinds, the fewer: it is divided by their number.
+Chosen on the published scores and those of elsewhere (`studies/runtime-risk`)."""
 MOST = 2000.0
 """Events that a window counts for at most: beyond, what is not known about the distributions outweighs chance."""
 WORLDS = 200.0
