@@ -210,6 +210,14 @@ def test_a_server_that_moves_on_to_another_version_is_counted_and_remarked_once(
     assert again.counts(Model("alpha"), "3") and "answers as version 3, and did as 2" in said[0], "also after a restart"
 
 
+def test_every_version_that_a_server_moves_on_to_is_said(caplog):
+    watched = WatchedModel("alpha")
+    for version in "12343":
+        assert watched.counts(Model("alpha"), version)
+    said = [record.getMessage().partition(":")[0] for record in caplog.records]
+    assert said == [f"model 'alpha' answers as version {v}, and did as {v - 1}" for v in (2, 3, 4)]
+
+
 def test_what_is_remembered_yields_to_what_is_named(tmp_path):
     kept: list[str] = []
 

@@ -27,26 +27,29 @@ _NUMBERS = re.compile(r"[\d,.]+")
 
 
 class Remarks:
-    """Says something in the log; any thread may."""
+    """Says something in the log; any thread may. Where numbers are names, those that differ in them are not alike."""
 
     def __init__(
-        self, say: Callable[[str], None] | None = None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        say: Callable[[str], None] | None = None,
+        *,
+        numbers_alike: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._say, self._clock = say or _warn, clock
+        self._say, self._clock, self._numbers_alike = say or _warn, clock, numbers_alike
         self._lock = threading.Lock()
         self._said: dict[str, dict[str, float]] = {}
         """When remarks were made, by their kind."""
 
     def __call__(self, text: str) -> None:
-        text_alone = _NUMBERS.sub("#", text)
+        kind = _NUMBERS.sub("#", text)[:ALIKE]
+        text_alone = _NUMBERS.sub("#", text) if self._numbers_alike else text
         with self._lock:
             now = self._clock()
-            lately = {
-                other: when for other, when in self._said.get(text_alone[:ALIKE], {}).items() if now - when < PAUSE_S
-            }
+            lately = {other: when for other, when in self._said.get(kind, {}).items() if now - when < PAUSE_S}
             if text_alone in lately or len(lately) >= MOST:
                 return
-            self._said[text_alone[:ALIKE]] = {**lately, text_alone: now}
+            self._said[kind] = {**lately, text_alone: now}
         self._say(text)
 
 

@@ -56,7 +56,7 @@ class WatchedModel:
         """What the user named, and what that may mean instead until an answer has counted."""
         if named is not None:
             self._named, self._or = _named(named)
-        self._remark = remark or Remarks()
+        self._remark = remark or Remarks(numbers_alike=False)
         self.model = self._named if self._named is not None and self._named.version is not None else None
         self._versions: list[str] = []
         """As which the server answered requests that name none."""
