@@ -193,6 +193,34 @@ def test_a_name_with_a_slash_that_was_taken_for_a_version_is_understood_after_a_
     assert after.counts(asked_of("/v2/models/team/alpha/infer"), "1")
 
 
+@pytest.mark.parametrize(("named", "again"), [(None, None), ("lesion/2", "lesion/2"), ("lesion/2", None)])
+def test_a_stray_request_does_not_change_what_has_been_counted(named, again):
+    """A slash may be one of a name only as long as no answer has said what it is."""
+    canary, stray = asked_of("/v2/models/lesion/versions/2/infer"), asked_of("/v2/models/lesion/2/infer")
+    before, after = WatchedModel(named), WatchedModel(again)
+    before.recall(None)
+    assert before.counts(canary, "2")
+    after.recall(before._text)
+    assert not after.may_be(stray) and not after.counts(stray, "1")
+    assert after.counts(canary, "2") and after.model == ("lesion", "2")
+
+
+def test_who_named_a_version_is_remembered_once_an_answer_has_counted():
+    kept = None
+    for named, asked, version in (("lesion/2", None, None), (None, "lesion", "2"), ("lesion", "lesion", "3")):
+        watched = WatchedModel(named)
+        watched.recall(kept)
+        assert asked is None or watched.counts(Model(asked), version)
+        kept = watched._text
+    assert json.loads(kept) == {"name": "lesion", "version": None, "versions": ["3"], "by_user": False, "counted": True}
+
+
+def test_an_answer_without_scores_says_nothing_about_a_name_with_a_slash():
+    watched = WatchedModel("lesion/2")
+    assert watched.may_be(Model("lesion/2")), "its answer may have scores"
+    assert watched.counts(Model("lesion", "2"), "2") and not watched.may_be(Model("lesion/2"))
+
+
 def test_a_server_that_moves_on_to_another_version_is_counted_and_remarked_once():
     said: list[str] = []
     watched = WatchedModel(remark=said.append)

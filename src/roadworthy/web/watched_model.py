@@ -58,6 +58,8 @@ class WatchedModel:
             self._named, self._or = _named(named)
         self._remark = remark or Remarks(numbers_alike=False)
         self.model = self._named if self._named is not None and self._named.version is not None else None
+        self._by_user = self.model is not None
+        """Whether a user named the version, in this run or before."""
         self._versions: list[str] = []
         """As which the server answered requests that name none."""
         self._text = self._kept = ""
@@ -71,12 +73,14 @@ class WatchedModel:
         before = Model(found["name"], found["version"]) if found else None
         if before is not None and self._or in (before, Model(before.name)):
             self._read_otherwise()
+        by_user: bool = found.get("by_user", False)
         # Who named a version and now names none takes whichever comes.
-        widened = before is not None and before.version is not None and found.get("by_user", False)
+        widened = before is not None and before.version is not None and by_user
         if before is not None and self._named in (None, before, *([] if widened else [Model(before.name)])):
             self.model, self._versions = before, found["versions"]
-            if self._named is None and before.version is not None and not self._versions:
-                self._or = Model(str(before))
+            self._by_user = before == self._named or by_user
+            counted = found.get("counted", not by_user)
+            self._or = None if counted or before.version is None else Model(str(before))
             if before == self._named:
                 self._remember(before, self._versions)  # by whom it was named may be new
             if before != self._named:
@@ -99,7 +103,7 @@ class WatchedModel:
     def may_be(self, asked: Model) -> bool:
         """Whether the answer to a request may be one that counts, as long as it was not read."""
         if self._or is not None and asked.name == self._or.name:
-            self._read_otherwise()
+            return True
         known = self.model or self._named
         if known is None or (asked.name == known.name and (self.model is None or asked.version is None)):
             return True
@@ -109,6 +113,8 @@ class WatchedModel:
         """Whether an answer with scores counts, which says that it is of this version; the first says which do."""
         if not self.may_be(asked):
             return False
+        if self._or is not None and asked.name == self._or.name:
+            self._read_otherwise()
         watched = self.model or self._begin(asked)
         if asked.version is None and watched.version is None:
             self._note(watched, version)
@@ -116,7 +122,9 @@ class WatchedModel:
         own = asked.version or version
         if own not in self._counted():
             return self._leave_out(Model(asked.name, own))
-        self._or = None
+        if self._or is not None:
+            self._or = None
+            self._remember(watched, self._versions)
         return True
 
     def moved_from(self, asked: Model) -> str:
@@ -129,7 +137,7 @@ class WatchedModel:
 
     def _read_otherwise(self) -> None:
         """The user meant a name with a slash in it."""
-        self._named, self._or, self.model = self._or, None, None
+        self._named, self._or, self.model, self._by_user = self._or, None, None, False
 
     def _counted(self) -> list[str]:
         """The versions that count."""
@@ -172,8 +180,8 @@ class WatchedModel:
 
     def _remember(self, model: Model, versions: list[str]) -> None:
         self.model, self._versions = model, versions
-        by_user = model.version is not None and model == self._named
-        self._text = json.dumps({**model._asdict(), "versions": versions, "by_user": by_user})
+        known = {"versions": versions, "by_user": self._by_user, "counted": self._or is None}
+        self._text = json.dumps({**model._asdict(), **known})
         self.changed()
 
 
