@@ -148,6 +148,43 @@ def test_clients_that_move_to_a_version_that_nobody_named_take_the_subject_with_
 
 
 @pytest.mark.parametrize(
+    ("says", "reason"),
+    [
+        (
+            None,
+            "it does not say its version, and only those of model 'alpha/2' are counted; name it in the path, or count",
+        ),
+        ("3", "it is of another version than model 'alpha/2'; --model names the one to count"),
+    ],
+)
+def test_a_server_that_no_longer_answers_as_the_version_that_is_named_is_no_calm(bundle_path, tmp_path, says, reason):
+    """Clients that name none go where the server sends them, whoever named the version to count."""
+    with (
+        models() as (address, handler),
+        serving(bundle_path, tmp_path / "s.sqlite", "--proxy", address, "--model", "alpha/2") as service,
+    ):
+        handler.chosen = "2"
+        ask(service, "alpha", 30)
+        until(lambda: became(service) == (30, 0))
+        handler.chosen = says
+        ask(service, "alpha", 31)
+        until(lambda: service.ask("GET", "/health").status == 503)
+        assert all(reason in window["cannot_tell"] for window in service.ask("GET", "/v1/risk").json["windows"])
+        assert became(service) == (30, 31)
+
+
+def test_who_counts_a_canary_by_its_path_is_not_told_of_the_others():
+    plain, canary = Model("alpha"), Model("alpha", "2")
+    watched = WatchedModel("alpha/2", remark=lambda text: None)
+    assert watched.lost(plain, "1") and not watched.lost(Model("alpha", "1"), "1") and not watched.lost(Model("b"), "1")
+    assert watched.counts(canary, "2")
+    assert not watched.lost(plain, "1"), "clients that let the server choose never were of this version"
+    assert watched.lost(plain, None), "of which nobody knows"
+    assert watched.counts(plain, "2")
+    assert watched.lost(plain, "1"), "which were, and moved"
+
+
+@pytest.mark.parametrize(
     ("options", "says", "moved", "reason"),
     [
         ((), None, "alpha/1", "it is of another version than model 'alpha', whose answers say none; --model names"),

@@ -142,7 +142,7 @@ class Sidecar:
     async def _feed(self, passed: Passed, asked: Model, feed: Feed, take: Callable[[int], None]) -> None:
         """Count the scores of an answer that has gone out; whatever goes wrong here concerns no client."""
         if not self.watched.may_be(asked):
-            self._leave_out(asked)
+            self._leave_out(asked, None)
             return
         try:
             reading = partial(scores_of, passed, self.outputs, take)
@@ -154,7 +154,7 @@ class Sidecar:
             if not rows:
                 return
             if not self.watched.counts(asked, found.version):
-                self._leave_out(asked)
+                self._leave_out(asked, found.version)
                 return
             await feed([f"{name}/{row}" for row in range(rows)], found.columns)
         except MalformedAnswer as error:
@@ -172,11 +172,11 @@ class Sidecar:
                 self._remark(f"an answer of the server of models lacks scores: {'; '.join(found.lacking)}")
             self._judge("")
 
-    def _leave_out(self, asked: Model) -> None:
-        """An answer is another subject's; but where clients move to a version that nobody named, the subject moves with them."""
+    def _leave_out(self, asked: Model, version: str | None) -> None:
+        """An answer is another subject's, unless it is missing here."""
         self.others += 1
-        if counted := self.watched.moved_from(asked):
-            self._judge(f"it is of another version than {counted}; --model names the one to count")
+        if why := self.watched.lost(asked, version):
+            self._judge(why)
 
     def _judge(self, why: str) -> None:
         """An answer was counted, or was not and why; tell whether most are."""

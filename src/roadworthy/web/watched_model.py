@@ -60,6 +60,8 @@ class WatchedModel:
         self.model = self._named if self._named is not None and self._named.version is not None else None
         self._by_user = self.model is not None
         """Whether a user named the version, in this run or before."""
+        self._ways: set[bool] = set()
+        """How answers of the version that a user named have counted: with it in the path (True), or without."""
         self._versions: list[str] = []
         """As which the server answered requests that name none."""
         self._text = self._kept = ""
@@ -122,18 +124,30 @@ class WatchedModel:
         own = asked.version or version
         if own not in self._counted():
             return self._leave_out(Model(asked.name, own))
+        self._ways.add(asked.version is not None)
         if self._or is not None:
             self._or = None
             self._remember(watched, self._versions)
         return True
 
-    def moved_from(self, asked: Model) -> str:
-        """What does count, where an answer that does not is of the same model, and no user named a version; else empty."""
+    def lost(self, asked: Model, version: str | None) -> str:
+        """Why an answer that does not count is missing all the same; empty where it is another subject's.
+
+        Clients that move to another version take the subject with them, unless a user named the one to count: then those alone do
+        that leave it to the server, and not where all that counted named it in the path: these never were of that version.
+        """
         by_user = self._named is not None and self._named.version is not None
-        if self.model is None or by_user or asked.name != self.model.name:
+        elsewhere = asked.version is not None or (version is not None and self._ways == {True})
+        if self.model is None or asked.name != self.model.name or (by_user and elsewhere):
             return ""
-        lacks = self.model.version is None and not self._versions
-        return f"model {str(self.model)!r}{self._chosen}{', whose answers say none' if lacks else ''}"
+        none = self.model.version is None and not self._versions
+        counted = f"model {str(self.model)!r}{self._chosen}{', whose answers say none' if none else ''}"
+        if (asked.version or version) is None:
+            return (
+                f"it does not say its version, and only those of {counted} are counted; name it in the path, or count all with "
+                f"--model {asked.name} and a new --state"
+            )
+        return f"it is of another version than {counted}; --model names the one to count"
 
     def _read_otherwise(self) -> None:
         """The user meant a name with a slash in it."""
