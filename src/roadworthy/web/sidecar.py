@@ -258,7 +258,7 @@ class Sidecar:
         path = self._prefix + target
         try:
             connection.request(method, path, body if body or method not in ("GET", "HEAD") else None, dict(headers))
-            answer = connection.getresponse()
+            answer = _past_interim(connection.getresponse())
             content = _content(answer, take)
         except BaseException:
             connection.close()
@@ -316,6 +316,17 @@ def _ended(connection: http.client.HTTPConnection) -> bool:
     looking = select.poll()
     looking.register(connection.sock, select.POLLIN)
     return bool(looking.poll(0))
+
+
+def _past_interim(answer: http.client.HTTPResponse) -> http.client.HTTPResponse:
+    """The answer itself, where others come before it (RFC 9110, 15.2): http.client passes over 100 alone.
+
+    What it has read ahead may hold the beginning of the next, so that the same response is to read on.
+    """
+    while answer.status < 200:
+        answer.headers = None  # type: ignore[assignment]  # it would take itself for begun
+        answer.begin()
+    return answer
 
 
 def _content(answer: http.client.HTTPResponse, take: Callable[[int], None]) -> bytes:

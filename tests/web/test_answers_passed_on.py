@@ -1,0 +1,63 @@
+"""Answers of odd servers, as a client behind the sidecar gets them: those of its own request, with the headers that are due."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from monitored import serving
+
+from roadworthy.web.answer_scores import Passed
+from roadworthy.web.sidecar import NoServer, Sidecar
+from roadworthy.web.watched_model import Model
+
+PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain"
+DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
+
+
+class Scripted:
+    """A server that answers the requests of one connection with these bytes, one after the other, and then lets it go."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._answers = answers
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        connection, _ = self._socket.accept()
+        with connection, connection.makefile("rb") as coming:
+            for answer in self._answers:
+                headers = dict(line.lower().split(b": ", 1) for line in iter(coming.readline, b"\r\n") if b": " in line)
+                coming.read(int(headers.get(b"content-length", b"0")))
+                connection.sendall(answer)
+
+    def close(self) -> None:
+        self._thread.join(10)
+        self._socket.close()
+
+
+@contextmanager
+def in_front_of(*answers: bytes) -> Iterator[Sidecar]:
+    server = Scripted(*answers)
+    sidecar = Sidecar(server.address, {"knn": "distance"})
+    try:
+        yield sidecar
+    finally:
+        asyncio.run(sidecar.close())
+        server.close()
+
+
+@pytest.mark.parametrize("interim", [b"100 Continue", b"103 Early Hints\r\nLink: </a>", b"102 A\r\n\r\nHTTP/1.1 103 B"])
+def test_what_comes_before_an_answer_is_not_taken_for_it(interim):
+    """The answer itself had gone to whoever asked next."""
+    with in_front_of(b"HTTP/1.1 " + interim + b"\r\n\r\n" + PLAIN.replace(b"plain", b"for A"), PLAIN) as sidecar:
+        first, second = (sidecar.ask("POST", "/v2/models/m/infer", [], b"{}") for _ in range(2))
+    assert (first.status, first.body, second.body) == (200, b"for A", b"plain"), "on one connection"
