@@ -61,3 +61,21 @@ def test_what_comes_before_an_answer_is_not_taken_for_it(interim):
     with in_front_of(b"HTTP/1.1 " + interim + b"\r\n\r\n" + PLAIN.replace(b"plain", b"for A"), PLAIN) as sidecar:
         first, second = (sidecar.ask("POST", "/v2/models/m/infer", [], b"{}") for _ in range(2))
     assert (first.status, first.body, second.body) == (200, b"for A", b"plain"), "on one connection"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (PLAIN[:-2], "broke off its answer"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\npl", "broke off its answer"),
+        (b"garbage\r\n\r\n", r"answered with what is not HTTP \(BadStatusLine: garbage"),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n", "closed the connection"),
+        (b"", "closed the connection"),
+    ],
+)
+def test_a_server_that_is_there_is_not_said_to_be_none(answer, said):
+    with (
+        in_front_of(answer) as sidecar,
+        pytest.raises(NoServer, match=f"the server at {sidecar.address} {said}"),
+    ):
+        sidecar.ask("POST", "/v2/models/m/infer", [], b"{}")

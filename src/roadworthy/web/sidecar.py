@@ -17,6 +17,7 @@ import select
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -206,23 +207,29 @@ class Sidecar:
         sent = joined(headers, self._kept_back)
         sent["Accept-Encoding"] = "identity"  # the scores are read from the answer
         connection = self._kept()
-        kept = connection is not None
         try:
-            return self._exchange(connection or self._connect(), method, target, sent, body, take)
-        except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected) as error:
-            if (
-                kept and method in RESENT
-            ):  # whether the server has had it, nobody can tell: a POST is its client's to repeat
-                connection = self._connect()
-                try:
+            if connection is not None and method in RESENT:
+                # Whether the server has had it, nobody can tell: a POST is its client's to repeat.
+                with suppress(ConnectionResetError, BrokenPipeError):
                     return self._exchange(connection, method, target, sent, body, take)
-                except (OSError, http.client.HTTPException) as again:
-                    raise NoServer(f"the server at {self.address} closed the connection ({again})") from again
-            raise NoServer(f"the server at {self.address} closed the connection ({error})") from error
-        except TimeoutError as error:
-            raise NoServer(f"the server at {self.address} did not answer within {self.timeout_s:g} s") from error
+                connection = None
+            return self._exchange(connection or self._connect(), method, target, sent, body, take)
         except (OSError, http.client.HTTPException) as error:
-            raise NoServer(f"there is no server at {self.address} ({error})") from error
+            raise NoServer(self._what_happened(error)) from error
+
+    def _what_happened(self, error: Exception) -> str:
+        """Why there is no answer."""
+        match error:
+            case ConnectionResetError() | BrokenPipeError():
+                return f"the server at {self.address} closed the connection ({error})"
+            case TimeoutError():
+                return f"the server at {self.address} did not answer within {self.timeout_s:g} s"
+            case http.client.IncompleteRead():
+                return f"the server at {self.address} broke off its answer"
+            case http.client.HTTPException():
+                said = f"{type(error).__name__}: {error}".strip()
+                return f"the server at {self.address} answered with what is not HTTP ({said})"
+        return f"there is no server at {self.address} ({error})"
 
     async def close(self) -> None:
         """Let what is being counted be counted, and threads and connections go."""
