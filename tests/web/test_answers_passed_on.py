@@ -79,3 +79,30 @@ def test_a_server_that_is_there_is_not_said_to_be_none(answer, said):
         pytest.raises(NoServer, match=f"the server at {sidecar.address} {said}"),
     ):
         sidecar.ask("POST", "/v2/models/m/infer", [], b"{}")
+
+
+def test_answers_have_the_headers_that_are_due(bundle_path, tmp_path):
+    server = Scripted(
+        f"HTTP/1.1 200 OK\r\nDate: {DATE}\r\nServer: a model\r\nContent-Length: 2\r\n\r\n{{}}".encode(),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 77\r\n\r\n",
+        PLAIN,
+    )
+    with serving(bundle_path, tmp_path / "s.sqlite", "--proxy", server.address) as service:
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+
+        def asked(method: str, path: str = "/v2") -> tuple[http.client.HTTPMessage, bytes]:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.headers, answer.read()
+
+        headers, _ = asked("GET")
+        assert len(headers.get_all("Date")) == 1 and headers.get_all("Server") == ["a model"]
+        for method, length in (("HEAD", ["1234"]), ("GET", None), ("GET", None)):
+            headers, body = asked(method)
+            assert headers.get_all("Content-Length") == length and headers["Transfer-Encoding"] is None and not body
+        assert asked("GET")[1] == b"plain", "on the same connections"
+        assert len(asked("GET", "/health")[0].get_all("Date")) == 1
+        connection.close()
+    server.close()

@@ -29,6 +29,8 @@ class Passed:
     status: int
     headers: Headers
     body: bytes
+    bare: bool = False
+    """Whether it has no body by its kind; a length among its headers is then that of the one it speaks of."""
 
 
 class Scores(NamedTuple):

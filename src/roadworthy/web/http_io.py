@@ -138,15 +138,10 @@ def _too_large(limit: int) -> Refused:
     return Refused(f"the body is larger than {limit:,} bytes; send smaller batches, or raise --body-limit", status=413)
 
 
-async def answer(send: Send, status: int, body: bytes, headers: Headers) -> None:
-    """Send an answer whole."""
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [*headers, (b"content-length", b"%d" % len(body))],
-        }
-    )
+async def answer(send: Send, status: int, body: bytes, headers: Headers, *, sized: bool = True) -> None:
+    """Send an answer whole, with the length of its body unless it is of a kind that has none."""
+    length = [(b"content-length", b"%d" % len(body))] if sized else []
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
     await send({"type": "http.response.body", "body": body})
 
 

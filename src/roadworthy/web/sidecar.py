@@ -120,7 +120,7 @@ class Sidecar:
         try:
             share.take(REQUEST_BYTES)
             passed = await self._passed(request, receive, share)
-            await answer(send, passed.status, passed.body, passed.headers)
+            await answer(send, passed.status, passed.body, passed.headers, sized=not passed.bare)
         except BaseException:
             share.give_back()
             raise
@@ -271,13 +271,16 @@ class Sidecar:
             connection.close()
             raise
         headers_back = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in answer.getheaders()]
-        own = HOP_BY_HOP | of_connection(headers_back)
+        own = HOP_BY_HOP | {b"date"} | of_connection(headers_back)  # the service dates all its answers
         found = [(name, value) for name, value in headers_back if name not in own]
+        bare = method == "HEAD" or answer.status in (204, 304)
+        if method == "HEAD" and (length := answer.headers.get("Content-Length", "")).isdecimal():
+            found.append((b"content-length", length.encode("latin-1")))
         if answer.will_close:
             connection.close()
         else:
             self._idle.put(connection)
-        return Passed(answer.status, found, content)
+        return Passed(answer.status, found, content, bare)
 
 
 def of_connection(headers: Headers) -> set[bytes]:
