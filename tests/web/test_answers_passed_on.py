@@ -106,3 +106,20 @@ def test_answers_have_the_headers_that_are_due(bundle_path, tmp_path):
         assert len(asked("GET", "/health")[0].get_all("Date")) == 1
         connection.close()
     server.close()
+
+
+def test_ids_that_a_server_does_not_give_back_are_said_to_be_missing(caplog):
+    score = {"name": "distance", "datatype": "FP64", "shape": [1], "data": [0.5]}
+    fed: list[str] = []
+
+    async def feed(ids, columns):
+        fed.extend(ids)
+
+    for unique in (False, True):
+        sidecar = Sidecar("http://127.0.0.1:1", {"knn": "distance"}, ids_unique=unique, model="m")
+        for own in ({}, {"id": "r1"}, {}):
+            passed = Passed(200, [], json.dumps({**own, "outputs": [score]}).encode())
+            asyncio.run(sidecar._feed(passed, Model("m"), feed, lambda size: None))
+    assert fed[4] == "r1/0" and len(set(fed)) == 6
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["an answer of the server of models has no id: sent again it counts again, in spite of --ids-unique"]

@@ -3,10 +3,11 @@
 The model server must give the supervisors' scores among its outputs, one number a row. Its clients wait for nothing but the
 server: events are counted after the answer has gone out, and what cannot be read or is too much is counted as such and goes
 without. A score that is infinite, or whose output is not there, is a missing one: its row is an event all the same. Answers
-are asked for as they are, without compression. A row's event is the request's ``id`` where there is one, a number of its own,
-and the number of the row: the protocol does not ask clients for ids that differ, and rows of the same name would be one event.
-Where they do differ (``ids_unique``) the number is left out, and a request that is sent again is the same events. A server may have
-other models and versions: their answers are passed on, and are no events.
+are asked for as they are, without compression. A row's event is the answer's ``id`` where there is one (the protocol has servers
+give back that of the request, which is not read itself: it may be large), a number of its own, and the number of the row: the
+protocol does not ask clients for ids that differ, and rows of the same name would be one event. Where they do differ
+(``ids_unique``) the number is left out, and a request that is sent again is the same events. A server may have other models and
+versions: their answers are passed on, and are no events.
 """
 
 from __future__ import annotations
@@ -190,6 +191,10 @@ class Sidecar:
         """What the events of an answer are called."""
         own = f"{self._start}-{next(self._numbers)}"
         if given is None or not writable(given):
+            if self.ids_unique:
+                self._remark(
+                    "an answer of the server of models has no id: sent again it counts again, in spite of --ids-unique"
+                )
             return own
         if len(given) > LONGEST_NAME:
             given = f"{given[: LONGEST_NAME - 17]}~{blake2b(given.encode(), digest_size=8).hexdigest()}"
