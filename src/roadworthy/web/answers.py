@@ -1,7 +1,8 @@
 """Whether most answers of a server of models were lately not counted: the figures are then of the others, however calm they look.
 
 A supervisor that fails on just the inputs that matter takes the scores from just those answers. Those of another model say nothing
-here, once it is known which one is watched; those of another version do, where no user named the one to count.
+here, once it is known which one is watched; those of another version do, where no user named the one to count, or clients leave
+it to the server.
 
 >>> answers = Answers()
 >>> for _ in range(30): answers.add("")

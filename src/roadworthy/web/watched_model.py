@@ -2,7 +2,7 @@
 
 It is the one that somebody names, or else the first whose answer has scores; a restart does not change that. A version that is
 named, by the user or in the path of that first request, is the only one that is counted. Where none is, the server chooses: that
-it answers as another version is remarked, and counted.
+it answers as another version is remarked, and counted. An answer that is not counted may be one that is missing (`lost`).
 
 >>> said: list[str] = []
 >>> watched = WatchedModel(remark=said.append)
