@@ -234,11 +234,15 @@ def test_a_name_with_a_slash_that_was_taken_for_a_version_is_understood_after_a_
 def test_a_stray_request_does_not_change_what_has_been_counted(named, again):
     """A slash may be one of a name only as long as no answer has said what it is."""
     canary, stray = asked_of("/v2/models/lesion/versions/2/infer"), asked_of("/v2/models/lesion/2/infer")
-    before, after = WatchedModel(named), WatchedModel(again)
+    said: list[str] = []
+    before, after = WatchedModel(named), WatchedModel(again, remark=said.append)
     before.recall(None)
     assert before.counts(canary, "2")
     after.recall(before._text)
     assert not after.may_be(stray) and not after.counts(stray, "1")
+    assert (
+        "'lesion/2', which is its name, was passed on" in said[-1] and "'lesion/2' (version 2 of 'lesion')" in said[-1]
+    )
     assert after.counts(canary, "2") and after.model == ("lesion", "2")
 
 

@@ -61,7 +61,7 @@ class WatchedModel:
         self._by_user = self.model is not None
         """Whether a user named the version, in this run or before."""
         self._ways: set[bool] = set()
-        """How answers of the version that a user named have counted: with it in the path (True), or without."""
+        """How answers of a version that is named have counted since the start: with it in the path (True), or without."""
         self._versions: list[str] = []
         """As which the server answered requests that name none."""
         self._text = self._kept = ""
@@ -186,9 +186,11 @@ class WatchedModel:
     def _leave_out(self, other: Model) -> bool:
         known = self.model or self._named
         lacks = known is not None and other == (known.name, None)
+        alike = str(other) == str(known)  # a name with a slash in it, and a version of another
+        which = " that does not say its version" if lacks else f", {_apart(other)}," if alike else ""
+        those = f" ({_apart(known)})" if alike and known is not None else self._chosen
         self._remark(
-            f"an answer of model {str(other)!r}{' that does not say its version' if lacks else ''} was passed on and not counted: "
-            f"those of model {str(known)!r}{self._chosen} are"
+            f"an answer of model {str(other)!r}{which} was passed on and not counted: those of model {str(known)!r}{those} are"
         )
         return False
 
@@ -197,6 +199,10 @@ class WatchedModel:
         known = {"versions": versions, "by_user": self._by_user, "counted": self._or is None}
         self._text = json.dumps({**model._asdict(), **known})
         self.changed()
+
+
+def _apart(model: Model) -> str:
+    return "which is its name" if model.version is None else f"version {model.version} of {model.name!r}"
 
 
 def _named(text: str) -> tuple[Model, Model | None]:
