@@ -48,6 +48,17 @@ def test_what_a_monitor_remembers_is_kept_as_it_was():
     assert one_model({"a": None, "b": None}) is None
 
 
+def test_once_an_answer_of_any_of_them_has_counted_a_name_with_a_slash_is_read_in_one_way():
+    silent, heard = remembered("lesion/1"), remembered("lesion/1", ("lesion", "1"))
+    assert silent.by_user and heard.by_user and not silent.counted and heard.counted
+    both = one_model({"a": silent, "b": heard})
+    assert both is not None
+    watched = WatchedModel(None, remark=lambda said: None)
+    watched.recall(both.kept())
+    assert not watched.counts(asked_of("/v2/models/lesion/1/infer"), None)
+    assert watched.counts(asked_of("/v2/models/lesion/infer"), "1")
+
+
 @pytest.mark.parametrize(
     ("one", "other", "says"),
     [

@@ -29,6 +29,8 @@ class RememberedModel(NamedTuple):
     """As which the server answered, where it could choose."""
     by_user: bool = False
     """Whether the user named the version."""
+    counted: bool = True
+    """Whether an answer has counted, so that it is known what of a name with a slash is the version."""
 
     @classmethod
     def of(cls, kept: str | None) -> RememberedModel | None:
@@ -36,7 +38,10 @@ class RememberedModel(NamedTuple):
         found = {} if kept is None else json.loads(kept)
         if not found:
             return None
-        return cls(found["name"], found["version"], tuple(found["versions"]), found.get("by_user", False))
+        by_user = found.get("by_user", False)
+        return cls(
+            found["name"], found["version"], tuple(found["versions"]), by_user, found.get("counted", not by_user)
+        )
 
     def __str__(self) -> str:
         return str(Model(self.name, self.version))
@@ -52,7 +57,7 @@ class RememberedModel(NamedTuple):
         return f"model {str(self)!r}{answered}"
 
     @property
-    def counted(self) -> tuple[str, ...]:
+    def served(self) -> tuple[str, ...]:
         """The versions that were counted, as far as they are known."""
         return self.versions if self.version is None else (self.version,)
 
@@ -67,15 +72,16 @@ def one_model(remembered: Mapping[str, RememberedModel | None]) -> RememberedMod
     # What names a version goes first: the others are of the same subject where they have counted that one alone.
     first, model = min(known.items(), key=lambda item: item[1].version is None)
     for source, other in known.items():
-        same = other.name == model.name and (model.version is None or other.counted == model.counted)
+        same = other.name == model.name and (model.version is None or other.served == model.served)
         if not same:
             raise StoreError(
                 f"{first} was counted of {model.said}, and {source} of {other.said}: counts of two subjects do not add up; merge "
                 "replicas of one model. A version that was named (--model NAME/VERSION, or in a path) is a subject of its own"
             )
     if model.version is not None:
-        by_user = all(one.by_user for one in known.values() if one.version is not None)
-        return model._replace(by_user=by_user)
+        named = [one for one in known.values() if one.version is not None]
+        by_user, counted = all(one.by_user for one in named), any(one.counted for one in known.values())
+        return model._replace(by_user=by_user, counted=counted)
     versions = dict.fromkeys(version for one in known.values() for version in one.versions)
     return model._replace(versions=tuple(versions)[-MOST_VERSIONS:])
 

@@ -198,7 +198,7 @@ def merge(
         content |= {"alarm_of": list(alarmed), "cannot_tell": untold, "ids_with_different_scores": differing}
         content |= {
             "model": None if model is None else str(model),
-            "model_versions": list(model.counted) if model else [],
+            "model_versions": list(model.served) if model else [],
         }
         showing.print_json({**content, "windows": windows, "into": into})
         return code
