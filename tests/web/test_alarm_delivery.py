@@ -116,6 +116,31 @@ def test_an_alarm_that_is_not_known_to_be_open_holds_no_later_one_back(status):
     assert any("an alarm is not sent any more (cleared, key 1)" in line for line in said)
 
 
+def test_a_receiver_that_knows_no_such_address_for_a_moment_hears_every_alarm_in_order():
+    told, said = list[dict](), list[str]()
+    kinds = ("raised", "cleared") * 3
+    with receiver(*(404,) * 6) as (address, got):
+        webhook = Webhook(address, first_pause_s=0.2, remark=said.append)
+        webhook.start(
+            told.append, [{"key": str(event), "kind": kind, "event": event} for event, kind in enumerate(kinds)]
+        )
+        until(lambda: len(told) == 6)
+        webhook.close()
+    assert [alarm["event"] for alarm in got] == [0, 1, 2, 3, 4, 5] and (webhook.failed, webhook.waiting) == (6, 0)
+    assert not any("not sent any more" in line for line in said)
+
+
+def test_the_log_says_of_every_alarm_that_it_is_given_up(caplog):
+    told: list[dict] = []
+    with receiver(*(422,) * 5) as (address, _):
+        webhook = Webhook(address, first_pause_s=60.0)
+        webhook.start(told.append, [{"key": f"k{event}", "kind": "raised", "event": event} for event in range(6)])
+        until(lambda: told)
+        webhook.close()
+    lines = [record.getMessage() for record in caplog.records if "not sent any more" in record.getMessage()]
+    assert [f"key k{event})" in line for event, line in enumerate(lines)] == [True] * 5
+
+
 def test_an_alarm_that_could_not_be_kept_is_kept_later_and_not_told_anew_behind_later_ones(
     made, bundle_path, tmp_path, monkeypatch
 ):

@@ -87,18 +87,74 @@ def test_what_stood_aside_is_not_sent_once_a_later_one_says_how_it_is():
     assert outgoing.next() == alarms[2]
 
 
-def test_of_two_that_stood_aside_the_earlier_one_does_not_come_last():
+def test_those_that_stood_aside_are_sent_again_in_their_order_and_none_is_given_up_for_one_that_was_refused_too():
+    outgoing, moment = waiting()
+    alarms = [said(kind, event) for event, kind in enumerate(("raised", "cleared", "raised", "cleared"))]
+    for alarm in alarms:
+        outgoing.add(alarm)
+        outgoing.refused(alarm)
+    assert outgoing.refusals == 4 and outgoing.next() is None
+    moment.now = 1.0
+    for left, alarm in zip((3, 2, 1, 0), alarms, strict=True):
+        assert outgoing.next() == alarm and outgoing.taken(alarm) == [] and len(outgoing) == left
+    assert outgoing.due_in() is None
+
+
+def test_one_that_is_refused_again_is_given_up_once_the_next_of_its_matter_is_taken():
     outgoing, moment = waiting()
     cleared, raised = said("cleared", 1), said("raised", 2, by_labels=1)
-    outgoing.add(cleared)
-    assert outgoing.refused(cleared) == []
-    outgoing.add(raised)
-    assert outgoing.refused(raised) == [cleared], "of one matter the last alone is sent again"
+    for alarm in (cleared, raised):
+        outgoing.add(alarm)
+        outgoing.refused(alarm)
     moment.now = 1.0
-    assert outgoing.next() == raised and outgoing.refused(raised) == [] and outgoing.due_in() == 2.0
+    outgoing.refused(cleared)
+    assert outgoing.next() == raised
+    outgoing.refused(raised)
+    assert outgoing.next() is None and outgoing.due_in() == 2.0
     moment.now = 3.0
-    assert outgoing.next() == raised and outgoing.taken(raised) == []
-    assert len(outgoing) == 0 and outgoing.due_in() is None
+    outgoing.refused(cleared)
+    assert outgoing.taken(raised) == [cleared] and len(outgoing) == 0 and outgoing.due_in() is None
+
+
+def test_one_that_is_refused_for_the_first_time_does_not_wait_as_long_as_old_ones():
+    outgoing, moment = waiting("old")
+    outgoing.refused({"key": "old"})
+    for _ in range(10):
+        moment.now += outgoing.due_in()
+        outgoing.refused({"key": "old"})
+    assert outgoing.due_in() == 300.0
+    moment.now += 1.0
+    for name in ("new", "newer"):
+        outgoing.add({"key": name})
+        outgoing.refused({"key": name})
+        assert outgoing.due_in() == 1.0
+    moment.now += 0.5
+    outgoing.add({"key": "newest"})
+    outgoing.refused({"key": "newest"})
+    assert outgoing.due_in() == 0.5, "nor does it make others wait"
+
+
+def test_of_many_that_are_refused_for_good_a_round_tries_the_oldest_and_the_last_until_the_pause_is_the_longest():
+    outgoing, moment = waiting(room=1000)
+    kinds = ("raised", "cleared")
+    alarms = [said(kinds[event % 2], event) for event in range(100)]
+    alarms.insert(50, said("cannot tell", 50))
+    for alarm in alarms:
+        outgoing.add(alarm)
+        outgoing.refused(alarm)
+    tried = list[list[int]]()
+    for _ in range(10):
+        moment.now += outgoing.due_in()
+        tried.append([])
+        while (alarm := outgoing.next()) is not None:
+            outgoing.refused(alarm)
+            tried[-1].append(alarm["event"])
+    assert tried[0] == [*range(10), 50, 99] and all(events == tried[0] for events in tried[:9])
+    assert tried[9] == [alarm["event"] for alarm in alarms], "all of them, where it is cheap"
+    moment.now += outgoing.due_in()
+    for alarm in alarms[:9]:
+        outgoing.refused(alarm)
+    assert outgoing.taken(alarms[9]) == alarms[:9] and outgoing.next() == alarms[10], "none is held back"
 
 
 def test_one_that_made_room_while_it_was_on_its_way_takes_back_nothing_later():

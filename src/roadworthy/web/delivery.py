@@ -3,7 +3,7 @@
 Nothing here makes a post wait: a thread of its own delivers from a bounded queue. An alarm may arrive twice (an answer can
 get lost after it was taken), and never less than once, unless more wait than the queue holds; its ``key`` is the same each
 time. Where the webhook has trouble, all wait in their order; one that it refuses by itself is sent again after the others, unless
-they say how it is since. Who cannot deliver says so in the log, and counts it.
+it took one that says how it is since. Who cannot deliver says so in the log, and counts it.
 
 >>> [round(pause(n), 1) for n in (0, 1, 2, 20)]
 [1.0, 2.0, 4.0, 300.0]
@@ -27,7 +27,7 @@ from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.folders import make_folder
 from roadworthy.web.outgoing import Alarm, Outgoing
-from roadworthy.web.remarks import Remarks
+from roadworthy.web.remarks import Remarks, warn
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 TIMEOUT_S = 10.0
@@ -161,7 +161,7 @@ class Webhook:
                 f"--webhook {without_password(address)!r} is no address of a webhook: {error}; write it as in "
                 "https://alerts.example/hook"
             ) from None
-        self._first, self._remark = first_pause_s, remark or Remarks()
+        self._first, self._remark, self._say = first_pause_s, remark or Remarks(), remark or warn
         self._told: Callable[[Alarm], Any] = lambda alarm: None
         self._outgoing = Outgoing(WAITING, pause=lambda rounds: pause(rounds, first=first_pause_s))
         self._some = threading.Event()
@@ -234,20 +234,19 @@ class Webhook:
             failures = 0
             if became is Became.TAKEN:
                 self.sent += 1
-                self._drop(self._outgoing.taken(alarm), alarm)
+                self._given_up(self._outgoing.taken(alarm), alarm)
                 self._told(alarm)
             else:
                 self.failed += 1
-                gone = self._outgoing.refused(alarm)
+                self._outgoing.refused(alarm)
                 self._remark(
                     f"an alarm was refused ({alarm.get('kind')}, key {alarm.get('key')}): {self.trouble}; the others are sent "
                     "without it, and it is sent again after a while"
                 )
-                self._drop(gone, alarm)
 
-    def _drop(self, gone: Iterable[Alarm], alarm: Alarm) -> None:
+    def _given_up(self, gone: Iterable[Alarm], alarm: Alarm) -> None:
         for other in gone:
-            self._remark(
+            self._say(
                 f"an alarm is not sent any more ({other.get('kind')}, key {other.get('key')}): the webhook had refused it, and a "
                 f"later one says how it is ({alarm.get('kind')}, key {alarm.get('key')})"
             )

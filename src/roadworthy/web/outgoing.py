@@ -1,16 +1,18 @@
 """Alarms that wait for their receiver, in order. One that it refuses stands aside: nobody waits behind it, and it is tried again.
 
-Refused ones are gone through from the oldest, all of them, after a pause that grows; whatever else waits goes first. One that
-comes new is tried at once, whatever became of others. There is room for so many beside those of last time, and the oldest
-refused one makes it.
+Refused ones are gone through from the oldest after a pause that grows, and is short again for one that was refused just now;
+whatever else waits goes first. One that comes new is tried at once, whatever became of others. There is room for so many beside
+those of last time, and the oldest refused one makes it. Of a matter of which many are refused again, one after the other, a round
+goes on with the last one, which says how it is; with all of them where the pause grows no more.
 
-A receiver acts on what it hears last. So one that stands aside is not sent any more once a later one of its `matter` was taken,
-or stands aside as well: "cleared" after a later "raised" would say that all is well while it is not.
+A receiver acts on what it hears last. So one that stands aside is not sent any more once a later one of its `matter` was taken:
+"cleared" after a later "raised" would say that all is well while it is not. That a later one is refused as well takes nothing
+back: who was away for a moment hears all of them, in their order.
 
 >>> moment = 0.0
 >>> outgoing = Outgoing(3, pause=lambda rounds: 10.0, clock=lambda: moment)
 >>> for name in "ab": _ = outgoing.add({"key": name})
->>> _ = outgoing.refused(outgoing.next()); outgoing.next()
+>>> outgoing.refused(outgoing.next()); outgoing.next()
 {'key': 'b'}
 >>> _ = outgoing.taken({"key": "b"}); outgoing.next(), outgoing.due_in()
 (None, 10.0)
@@ -22,11 +24,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Alarm = Mapping[str, Any]
+IN_A_ROW = 10
+"""Of one matter so many that are refused again, one after the other, before a round passes over the next ones: one that is refused
+for good holds none back, and a receiver that refuses a thousand is not sent a thousand each time."""
 
 
 def matter(alarm: Alarm) -> str | None:
@@ -85,7 +90,9 @@ class Outgoing:
         self._waiting: deque[Alarm] = deque()
         self._refused: list[Alarm] = []
         self._at = self._rounds = 0
-        """Which refused one comes next, and how often all of them were gone through."""
+        """Which refused one comes next, and how often they were gone through since one was refused for the first time."""
+        self._again = Counter[str | None]()
+        """How many of a matter were refused again in this round, one after the other."""
         self._due = 0.0
         """When they are gone through."""
 
@@ -132,44 +139,53 @@ class Outgoing:
     def taken(self, alarm: Alarm) -> list[Alarm]:
         """The receiver has it; those that stood aside and are not sent any more, since they are of before."""
         with self._lock:
-            before = list[Alarm]()
+            about, before, own = matter(alarm), list[Alarm](), list[Alarm]()
             if self._waiting and self._waiting[0] == alarm:
                 before = self._refused
                 self._waiting.popleft()
             elif alarm in self._refused:
-                before = self._refused[: self._refused.index(alarm)]
-                self._drop(alarm)
-            return self._drop_of(matter(alarm), before)
-
-    def refused(self, alarm: Alarm) -> list[Alarm]:
-        """The receiver does not want it: the others go on. Those that are not sent any more, since they are of before."""
-        with self._lock:
-            gone = list[Alarm]()
-            if self._waiting and self._waiting[0] == alarm:
-                gone = self._drop_of(matter(alarm), self._refused)
-                self._refused.append(self._waiting.popleft())
-                if len(self._refused) == 1:
-                    self._rounds, self._due = 0, self._clock() + self._pause(0)
-            elif self._refused[self._at : self._at + 1] == [alarm]:
-                self._at += 1
-                self._end_of_round()
+                at = self._refused.index(alarm)
+                before, own = self._refused[:at], self._refused[at : at + 1]
+            gone = [other for other in before if about is not None and matter(other) == about]
+            del self._again[about]
+            self._drop([*gone, *own])
             return gone
 
-    def _drop_of(self, about: str | None, some: Sequence[Alarm]) -> list[Alarm]:
-        """Of some that stand aside, those of one matter are gone."""
-        gone = [other for other in some if about is not None and matter(other) == about]
-        for other in gone:
-            self._drop(other)
-        return gone
+    def refused(self, alarm: Alarm) -> None:
+        """The receiver does not want it: the others go on."""
+        with self._lock:
+            if self._waiting and self._waiting[0] == alarm:
+                self._refused.append(self._waiting.popleft())
+                self._begin_anew()
+            elif self._refused[self._at : self._at + 1] == [alarm]:
+                self._at += 1
+                self._again[matter(alarm)] += 1
+                self._move_on()
 
-    def _drop(self, alarm: Alarm) -> None:
-        """One that stands aside is gone."""
-        at = self._refused.index(alarm)
-        del self._refused[at]
-        self._at -= at < self._at
-        self._end_of_round()
+    def _begin_anew(self) -> None:
+        """One that is refused for the first time does not wait for as long as those before it do by now."""
+        now, first = self._clock(), self._pause(0)
+        self._due = now + first if now >= self._due else min(self._due, now + first)
+        self._at = self._rounds = 0
+        self._again.clear()
 
-    def _end_of_round(self) -> None:
-        if self._at >= len(self._refused):
-            self._at, self._rounds = 0, self._rounds + 1
-            self._due = self._clock() + self._pause(self._rounds)
+    def _drop(self, gone: Sequence[Alarm]) -> None:
+        """Some that stand aside are gone."""
+        if gone:
+            these = {id(alarm) for alarm in gone}
+            self._at -= sum(id(alarm) in these for alarm in self._refused[: self._at])
+            self._refused = [alarm for alarm in self._refused if id(alarm) not in these]
+            self._move_on()
+
+    def _move_on(self) -> None:
+        """Pass over those that are left out of this round; after the last, a pause."""
+        whole = self._pause(self._rounds) >= self._pause(self._rounds + 1)
+        last = {matter(alarm): at for at, alarm in enumerate(self._refused)}
+        while self._at < len(self._refused):
+            about = matter(self._refused[self._at])
+            if whole or about is None or self._at == last[about] or self._again[about] < IN_A_ROW:
+                return
+            self._at += 1
+        self._at, self._rounds = 0, self._rounds + 1
+        self._again.clear()
+        self._due = self._clock() + self._pause(self._rounds)

@@ -36,7 +36,7 @@ class Remarks:
         numbers_alike: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._say, self._clock, self._numbers_alike = say or _warn, clock, numbers_alike
+        self._say, self._clock, self._numbers_alike = say or warn, clock, numbers_alike
         self._lock = threading.Lock()
         self._said: dict[str, dict[str, float]] = {}
         """When remarks were made, by their kind."""
@@ -53,5 +53,6 @@ class Remarks:
         self._say(text)
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
+    """Say something in the log, whatever was said before."""
     _LOG.warning("%s", text)
