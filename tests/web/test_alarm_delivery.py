@@ -189,6 +189,43 @@ def test_the_last_that_a_receiver_hears_is_how_it_is_also_after_a_restart(bundle
             assert got[-1]["event"] > got[-2]["event"] and got[-1]["kind"] == "cleared"
 
 
+@pytest.mark.parametrize(
+    ("before", "meanwhile", "heard"),
+    [
+        ("rc", "r", ["r"]),
+        ("r", "c", ["c"]),
+        ("r", "cr", []),
+        ("rc", "rc", []),
+        ("", "r", ["r"]),
+        ("", "rc", []),
+        ("", "ut", []),
+        ("rU", "cut", ["c", "t"]),
+        ("rcL", "l" * 1200 + "k", ["k"]),
+    ],
+)
+def test_after_a_run_without_a_webhook_the_receiver_hears_how_it_is_and_no_more(
+    made, bundle_path, tmp_path, before, meanwhile, heard
+):
+    """Raised, cleared, `u`nable to tell and able to `t`ell again; of those that are late l and k."""
+    kinds = {"r": "raised", "c": "cleared", "u": "cannot tell", "t": "can tell", "l": "cannot tell", "k": "can tell"}
+    ledger = Ledger(tmp_path / "s.sqlite", bundle=made.id, content=text_of(made))
+    for event, letter in enumerate(before + meanwhile):
+        late = {"late": True, "reason": "late"} if letter.lower() in "lk" else {}
+        alarm = {"key": f"{event}{letter}", "event": 7, "kind": kinds[letter.lower()], **late}
+        ledger.keep_alarm(alarm, delivered=True if event < len(before) else None)
+    ledger.close()
+    with receiver() as (address, got), serving(bundle_path, tmp_path / "s.sqlite", "--webhook", address) as service:
+        until(lambda: len(got) >= len(heard))
+        until(lambda: f'{{outcome="taken"}} {len(heard)}\n' in service.ask("GET", "/metrics").body.decode())
+        assert "roadworthy_webhook_waiting 0\n" in service.ask("GET", "/metrics").body.decode()
+        service.stop()
+    assert [alarm["key"][-1] for alarm in got] == heard
+    with receiver() as (address, again), serving(bundle_path, tmp_path / "s.sqlite", "--webhook", address) as service:
+        assert "roadworthy_webhook_waiting 0\n" in service.ask("GET", "/metrics").body.decode()
+        service.stop()
+    assert again == [], "what was taken is not sent again"
+
+
 def test_refused_alarms_are_gone_through_in_their_order_once_a_pause():
     tried: list[str] = []
     with receiver(refused=lambda alarm: not tried.append(alarm["key"])) as (address, _):

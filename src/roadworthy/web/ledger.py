@@ -289,11 +289,14 @@ class Ledger:
         return _with_delivered(reversed(rows))
 
     def since_undelivered(self) -> list[dict[str, Any]]:
-        """The same of the oldest that was not delivered, and of all since."""
+        """The same of the oldest that was not delivered, and of all since; of those before it the last of each kind that was, and
+        that there was no webhook for."""
         oldest = "select min(event) from alarms where delivered = 0"
-        return _with_delivered(
-            self._ask(f"select body, delivered from alarms where event >= ({oldest}) order by event, rowid")
-        )
+        kinds = "json_extract(body, '$.kind'), json_extract(body, '$.late'), delivered"
+        place = f"row_number() over (partition by {kinds} order by event desc, rowid desc)"
+        last = f"select number from (select rowid as number, {place} as place from alarms) where place = 1"
+        where = f"event >= ({oldest}) or rowid in ({last})"
+        return _with_delivered(self._ask(f"select body, delivered from alarms where {where} order by event, rowid"))
 
     def knows_alarm(self, key: str) -> bool:
         """Whether an alarm was kept."""

@@ -29,6 +29,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Alarm = Mapping[str, Any]
+WELL = frozenset({"cleared", "can tell"})
+"""Kinds of alarms of which nobody needs to hear who was told of no trouble."""
 IN_A_ROW = 10
 """Of one matter so many that are refused again, one after the other, before a round passes over the next ones: one that is refused
 for good holds none back, and a receiver that refuses a thousand is not sent a thousand each time."""
@@ -52,30 +54,41 @@ def matter(alarm: Alarm) -> str | None:
 
 
 def still_to_send(alarms: Sequence[Alarm]) -> list[dict[str, Any]]:
-    """Of alarms, oldest first, those that were not delivered and that no later one took back.
+    """Of alarms, oldest first, those that were not delivered and that no later one of their matter was taken after.
 
-    One that nobody was sent, since there was no webhook, takes back what is no longer so.
+    Of those that nobody was sent, since there was no webhook, the last of a matter alone, and where it says other than what was
+    sent before it. Who was sent nothing takes it that all is well.
 
-    >>> said = (("raised", True), ("cleared", False), ("cannot tell", False), ("raised", "no webhook"), ("cleared", False))
-    >>> [alarm["kind"] for alarm in still_to_send([{"kind": kind, "delivered": delivered} for kind, delivered in said])]
-    ['cannot tell', 'cleared']
-    >>> said = (("raised", False), ("cleared", False), ("raised", "no webhook"))
-    >>> [alarm["kind"] for alarm in still_to_send([{"kind": kind, "delivered": delivered} for kind, delivered in said])]
-    ['raised']
+    >>> def kinds(*said): return [a["kind"] for a in still_to_send([{"kind": k, "delivered": d} for k, d in said])]
+    >>> kinds(("raised", False), ("cannot tell", False), ("cleared", True), ("raised", False), ("cleared", False))
+    ['cannot tell', 'raised', 'cleared']
+    >>> kinds(("cleared", True), ("raised", "no webhook")), kinds(("raised", True), ("cleared", "no webhook"))
+    (['raised'], ['cleared'])
+    >>> kinds(("raised", False), ("raised", "no webhook"), ("cleared", "no webhook"))
+    ['raised', 'cleared']
+    >>> kinds(("raised", "no webhook"), ("cleared", "no webhook"))
+    []
     """
-    over, unsent, found = set[str](), dict[str, str](), list[dict[str, Any]]()
+    sent, unsent = dict[str | None, str](), dict[str | None, Alarm]()
+    for alarm in alarms:
+        about = matter(alarm)
+        if isinstance(alarm["delivered"], bool):
+            sent[about] = str(alarm.get("kind"))
+            unsent.pop(about, None)
+        elif about is not None:
+            unsent[about] = alarm
+    news = {
+        id(alarm)
+        for about, alarm in unsent.items()
+        if (alarm["kind"] != sent[about] if about in sent else alarm["kind"] not in WELL)
+    }
+    over, found = set[str](), list[dict[str, Any]]()
     for alarm in reversed(alarms):
-        about, kind = matter(alarm), str(alarm.get("kind"))
+        about = matter(alarm)
         if about is not None and alarm["delivered"] is True:
             over.add(about)
-        elif about is not None and alarm["delivered"] is not False:
-            unsent.setdefault(about, kind)
-        elif alarm["delivered"] is False and about not in over:
-            if about in unsent and unsent[about] != kind:
-                continue
+        elif id(alarm) in news or (alarm["delivered"] is False and about not in over):
             found.append({name: value for name, value in alarm.items() if name != "delivered"})
-            if about in unsent:
-                over.add(str(about))
     return found[::-1]
 
 
