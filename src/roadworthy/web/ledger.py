@@ -278,10 +278,10 @@ class Ledger:
         rows = self._ask(query, (most,))
         return [json.loads(body) for (body,) in rows]
 
-    def delivered(self, alarm: Mapping[str, Any]) -> None:
-        """An alarm has reached its receiver."""
+    def delivered(self, alarms: Iterable[Mapping[str, Any]]) -> None:
+        """Alarms have reached their receiver."""
         with self._transaction() as db:
-            db.execute("update alarms set delivered = 1 where key = ?", (alarm["key"],))
+            db.executemany("update alarms set delivered = 1 where key = ?", [(alarm["key"],) for alarm in alarms])
 
     def alarms(self, *, limit: int = 1000) -> list[dict[str, Any]]:
         """The latest alarms, oldest first, each with whether it was delivered: true, false or "no webhook"."""

@@ -22,6 +22,7 @@ from roadworthy.store import StoreError
 from roadworthy.web import ServiceError
 from roadworthy.web.delivery import AlarmLog, Webhook
 from roadworthy.web.guard import Guard
+from roadworthy.web.kept_alarms import KeptAlarms
 from roadworthy.web.ledger import Ledger
 from roadworthy.web.outgoing import still_to_send
 
@@ -87,25 +88,14 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     log = None if settings.alarm_log is None else AlarmLog(settings.alarm_log)
     webhook = None if settings.webhook is None else Webhook(settings.webhook)
     ledger = Ledger(settings.state, bundle=bundle.id, content=text_of(bundle), max_bytes=settings.max_state_bytes)
+    kept = KeptAlarms(ledger, webhook=webhook is not None)
     if log is not None:
-        log.start(ledger.logged, ledger.unlogged)
-
-    unkept = list[tuple[Mapping[str, Any], bool]]()
+        log.start(kept.logged, ledger.unlogged)
     restored = False
-
-    def keep() -> None:
-        with contextlib.suppress(
-            StoreError
-        ):  # a full disk must not keep an alarm back; it is kept as soon as it can be
-            while unkept:
-                alarm, logged = unkept[0]
-                ledger.keep_alarm(alarm, delivered=None if webhook is None else False, logged=logged)
-                del unkept[0]
 
     def alarmed(alarm: Mapping[str, Any]) -> None:
         # First the log, then the file, then the world: after a crash between them an alarm comes twice rather than never.
-        unkept.append((alarm, log is None or log.write(alarm)))
-        keep()
+        kept.add(alarm, logged=log is None or log.write(alarm))
         if webhook is not None and restored:
             webhook.send(alarm)
 
@@ -113,7 +103,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     counting = Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=snapshot_bytes, look_s=LOOK_S, answers=answers)
 
     # An alarm that was told anew, since it had not been kept, goes out where it stood.
-    untold = [{**alarm, "delivered": False} for alarm, _ in unkept]
+    untold = [{**alarm, "delivered": False} for alarm in kept.unkept]
     later = ledger.alarms() if untold else []  # what came after those, delivered or not
     known = {alarm["key"]: alarm for alarm in (*ledger.since_undelivered(), *later)}
     waiting = still_to_send(sorted([*known.values(), *untold], key=lambda alarm: int(alarm["event"])))
@@ -126,7 +116,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
 
     def besides() -> None:
         remember(counting)
-        keep()
+        kept.catch_up()
         if log is not None:
             log.catch_up()
 
@@ -140,7 +130,7 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
         with contextlib.suppress(
             RuntimeError
         ):  # the service has ended meanwhile, and sends it again after the next start
-            keeper.soon(lambda counting: counting.ledger.delivered(alarm))
+            keeper.soon(lambda counting: kept.delivered(alarm))
 
     if webhook is not None:
         webhook.start(delivered, waiting)
