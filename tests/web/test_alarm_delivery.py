@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -168,6 +169,39 @@ def test_an_alarm_that_could_not_be_kept_is_kept_later_and_not_told_anew_behind_
     assert failed and [alarm["kind"] for alarm in got] == ["raised", "cleared", "raised"]
 
 
+def test_an_alarm_that_was_taken_while_the_disk_was_full_is_not_sent_again_after_a_restart(
+    made, bundle_path, tmp_path, monkeypatch
+):
+    kept, disk_is_full = Ledger.keep_alarm, threading.Event()
+
+    def keep_if_there_is_room(self: Ledger, alarm: dict, **more: bool) -> None:
+        if disk_is_full.is_set():
+            raise Full("the disk is full")
+        kept(self, alarm, **more)
+
+    monkeypatch.setattr(Ledger, "keep_alarm", keep_if_there_is_room)
+    disk_is_full.set()
+    with receiver() as (address, got):
+        for start in (1, 2):
+            app = build(Settings(bundle_path, tmp_path / "s.sqlite", webhook=address))
+            keeper, counting = app._keeper, app._keeper.counting
+            if start == 1:
+                body = json.dumps(events(300, shifted=0.9)).encode()
+                post = Reader(made.calibration, subject=made.subject).read(body, now=START)
+                keeper._thread.submit(counting.commit, [post]).result()
+                until(lambda: got, seconds=10.0)
+                app._webhook.close()  # after it has said what was taken
+                assert keeper._thread.submit(counting.ledger.alarms).result() == []
+                disk_is_full.clear()
+                keeper._thread.submit(keeper._besides).result()
+            assert [a["delivered"] for a in keeper._thread.submit(counting.ledger.alarms).result()] == [True]
+            assert app._webhook.waiting == 0
+            app._webhook.close()
+            keeper._thread.submit(counting.close).result()
+            keeper._thread.shutdown()
+    assert [alarm["kind"] for alarm in got] == ["raised"]
+
+
 def test_the_last_that_a_receiver_hears_is_how_it_is_also_after_a_restart(bundle_path, tmp_path):
     """It refuses that an alarm is cleared, takes that it is raised again, and would then take the first."""
     state, wanted = tmp_path / "s.sqlite", ["raised"]
@@ -291,6 +325,37 @@ def test_nobody_waits_for_a_webhook_that_does_not_answer():
         answer.set()
         until(lambda: webhook.sent >= 1)
         webhook.close()
+
+
+def test_a_receiver_whose_answer_never_ends_does_not_hold_the_others_for_ever(monkeypatch):
+    """A byte now and then is no silence, so that a timeout alone would wait without end."""
+    monkeypatch.setattr(delivery, "ANSWER_S", 0.3)
+    slow, told, said = [True], list[dict](), list[str]()
+
+    class Dripping(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n")
+            if slow:
+                slow.clear()
+                with contextlib.suppress(OSError):
+                    self.wfile.write(b"X-Slow: ")
+                    while True:
+                        self.wfile.write(b"a")
+                        time.sleep(0.02)
+                return
+            self.wfile.write(b"\r\n")
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with answering(Dripping) as address:
+        webhook = Webhook(address, first_pause_s=0.01, remark=said.append)
+        webhook.start(told.append)
+        webhook.send({"key": "a"})
+        until(lambda: told, seconds=10.0)
+        webhook.close()
+    assert (webhook.sent, webhook.failed) == (1, 1) and "no answer within 0.3 s" in said[0]
 
 
 def test_a_log_that_was_cut_short_goes_on_with_a_line_of_its_own(tmp_path):

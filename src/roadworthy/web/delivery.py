@@ -15,9 +15,10 @@ import contextlib
 import errno
 import json
 import os
+import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from roadworthy.web.remarks import Remarks, warn
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 TIMEOUT_S = 10.0
+ANSWER_S = 30.0
+"""For how long an answer may take in all: a timeout counts from the last byte, and an answer that drips in would never end."""
 REACH_S = 3.0
 """For how long a webhook is tried to be reached at the start."""
 WAITING = 1000
@@ -132,6 +135,30 @@ class AlarmLog:
 def _ends_a_line(file: Any) -> bool:
     file.seek(-1, os.SEEK_END)
     return bool(file.read(1) == b"\n")
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float, line: socket.socket) -> Iterator[None]:
+    """Let a line be used for so long; then it is cut, and TimeoutError raised, also where what was read by then has a status."""
+    cut = threading.Event()
+
+    def end() -> None:
+        cut.set()
+        with contextlib.suppress(OSError):  # it has ended by itself
+            socket.socket.shutdown(line, socket.SHUT_RDWR)  # of an encrypted one too, whoever reads it
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception:
+        if not cut.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if cut.is_set():
+        raise TimeoutError(f"no answer within {seconds:g} s")
 
 
 class Became(Enum):
@@ -259,8 +286,10 @@ class Webhook:
         try:
             connection = self._address.connection(TIMEOUT_S)
             try:
-                connection.request("POST", self._address.path, json.dumps(alarm), headers)
-                status = connection.getresponse().status
+                connection.connect()
+                with _ended_after(ANSWER_S, connection.sock):
+                    connection.request("POST", self._address.path, json.dumps(alarm), headers)
+                    status = connection.getresponse().status
             finally:
                 connection.close()
         except Exception as error:
