@@ -104,14 +104,15 @@ class Written:
         usual = {(b, g): w * made.usual[b] for (b, g), w in self.weights.items()}
         self.usual = {at: w / math.fsum(usual.values()) for at, w in usual.items()}
         # Of the rate: nine times in ten a kind like those calibrated, else a stranger, whose rates are even in a full window.
-        allowed, told = np.zeros(len(rates)), np.zeros(len(rates))
+        allowed, told, priced = np.zeros((3, len(rates)))
         for (b, g), v in far.items():
             allowed[g] += math.exp(v - top)
             even = ((ends[g + 1] - ends[g]) / jeffreys[g]) ** filled
             told[g] += 0.1 * even * math.exp(v - top) + 0.9 * even ** (0.15 / kinds) * made.alike[b] * math.exp(
                 logs[b, g] - top
             )
-        self.allowed, self.told = allowed / allowed.sum(), told / told.sum()
+            priced[g] += 0.1 * math.exp(v - top) + 0.9 * made.alike[b] * math.exp(logs[b, g] - top)
+        self.allowed, self.told, self.priced = (found / found.sum() for found in (allowed, told, priced))
 
     def parts(self, cell: int) -> tuple[int, int, int]:
         _, c, d, _ = self.calibration.shape
@@ -763,9 +764,28 @@ def test_long_windows_of_an_unseen_kind_keep_their_doubt():
 def test_points_are_those_of_the_estimate(calibration, windows):
     for tree in (accuracy_tree(), detector_tree(POLYP_COSTS)):
         estimator = Estimator(calibration, tree)
-        found, told = estimator.points(windows, shrink=0.7), estimator.estimate(windows, shrink=0.7)
-        for figure, name in zip(found, ("rate", "accuracy", "risk"), strict=True):
-            assert figure == pytest.approx(getattr(told, name), rel=1e-9, abs=1e-12)
+        told = estimator.estimate(windows, shrink=0.7, filled=0.6)
+        for i, counts in enumerate(windows):
+            _, accuracy, risk = estimator.points(counts, shrink=0.7, filled=0.6)
+            assert accuracy == pytest.approx(told.accuracy[i], rel=1e-9, abs=1e-12)
+            assert risk == pytest.approx(told.risk[i], rel=1e-9, abs=1e-12)
+
+
+def test_the_rate_that_splits_costs_has_the_prior_that_costs_have(calibration, windows):
+    estimator = Estimator(calibration, accuracy_tree(), draws=7, rates=9)
+    told = estimator.estimate(windows).rate
+    for i, counts in enumerate(windows):
+        rate, _, _ = estimator.points(counts)
+        assert rate == pytest.approx(float(Written(estimator, counts).priced @ estimator.rates), abs=1e-9)
+        assert rate != pytest.approx(told[i], abs=1e-6)
+
+
+def test_kinds_of_too_few_rows_do_not_say_how_many_were_calibrated():
+    rng = np.random.default_rng(3)
+    kind = np.array(["clean"] * 600 + ["fog"] * 600 + [f"thin {i}" for i in range(7) for _ in range(4)])
+    shifted = kind != "clean"
+    made = calibrate({"a": rng.normal(1.0 * shifted)}, kind, rng.random(len(kind)) < np.where(shifted, 0.5, 0.9))
+    assert Estimator(made, accuracy_tree())._likely._evenly == likely_worlds.EVENLY
 
 
 @pytest.mark.parametrize(

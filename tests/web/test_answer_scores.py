@@ -65,3 +65,28 @@ def test_an_answer_whose_bytes_do_not_add_up_is_not_read_in_part():
     assert len(negative) == len(body) and negative != body
     with pytest.raises(MalformedAnswer, match="output 'label' has -6 bytes"):
         scores_in(negative, headers, WANTED)
+
+
+@pytest.mark.parametrize("name", ["logits", "knn"])
+@pytest.mark.parametrize("cut", [8, -8])
+def test_sizes_that_do_not_fit_the_shape_leave_no_score_in_its_place(name, cut):
+    """Whatever stands behind such an output begins elsewhere than is said, and would be read as other numbers."""
+    body, headers = answer(name, {"datatype": "FP64", "shape": [2]}, np.array([0.5, 3.0], dtype="<f8").tobytes())
+    length = int(headers["inference-header-content-length"])
+    head = json.loads(body[:length])
+    head["outputs"][0]["parameters"]["binary_data_size"] += cut
+    said = json.dumps(head).encode()
+    with pytest.raises(
+        MalformedAnswer, match=f"output '{name}' has .* bytes; 16 were expected of its datatype and shape"
+    ):
+        scores_in(said + body[length:], {"inference-header-content-length": str(len(said))}, WANTED)
+
+
+def test_bytes_of_no_output_and_lengths_beyond_reason_are_refused():
+    body, headers = answer("label", *UNREADABLE["BF16"])
+    with pytest.raises(MalformedAnswer, match="3 bytes that are of no output"):
+        scores_in(body + b"abc", headers, WANTED)
+    with pytest.raises(MalformedAnswer, match="a number of bytes was expected"):
+        scores_in(body, {"inference-header-content-length": "9" * 5000}, WANTED)
+    with pytest.raises(MalformedAnswer):
+        scores_in(b"[" * 100_000, {}, WANTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from monitored import Service, serving, until
@@ -13,7 +14,7 @@ from test_watched_model import ask, became, models
 from roadworthy.cli.app import run
 from roadworthy.monitor import Monitor
 from roadworthy.store import StoreError
-from roadworthy.web.merged_model import RememberedModel, one_model
+from roadworthy.web.merged_model import RememberedModel, model_in, one_model, state_type
 from roadworthy.web.offline import kept
 from roadworthy.web.watched_model import WatchedModel, asked_of
 
@@ -44,19 +45,34 @@ def test_what_a_monitor_remembers_is_kept_as_it_was():
         remembered("lesion", ("lesion", "1"), ("lesion", "2")),
     ):
         assert RememberedModel.of(model.kept()) == model
-        assert one_model({"a": model, "b": None, "c": model}) == model
-    assert one_model({"a": None, "b": None}) is None
+        assert one_model({"a": model, "b": None, "c": model}.items()) == model
+    assert one_model({"a": None, "b": None}.items()) is None
 
 
 def test_once_an_answer_of_any_of_them_has_counted_a_name_with_a_slash_is_read_in_one_way():
     silent, heard = remembered("lesion/1"), remembered("lesion/1", ("lesion", "1"))
     assert silent.by_user and heard.by_user and not silent.counted and heard.counted
-    both = one_model({"a": silent, "b": heard})
+    both = one_model({"a": silent, "b": heard}.items())
     assert both is not None
     watched = WatchedModel(None, remark=lambda said: None)
     watched.recall(both.kept())
     assert not watched.counts(asked_of("/v2/models/lesion/1/infer"), None)
     assert watched.counts(asked_of("/v2/models/lesion/infer"), "1")
+
+
+def test_what_a_header_says_is_read_however_it_is_written():
+    kept = LESION_1.kept()
+    for text in (state_type(kept).decode(), f'application/octet-stream;Model="{quote(kept, safe="")}"; charset=binary'):
+        assert RememberedModel.of(model_in(text)) == LESION_1
+    assert model_in("application/octet-stream") is None
+    for odd in ("no JSON", "[1]", '{"name": "lesion"}'):
+        with pytest.raises(StoreError, match="of which model a state was counted cannot be read"):
+            RememberedModel.of(odd)
+
+
+def test_two_states_that_are_called_alike_are_two():
+    with pytest.raises(StoreError, match="counts of two subjects"):
+        one_model([("http://...@h", LESION), ("http://...@h", RememberedModel("other", None))])
 
 
 @pytest.mark.parametrize(
@@ -79,26 +95,26 @@ def test_states_of_different_models_or_of_a_version_that_was_named_and_another_a
         with pytest.raises(
             StoreError, match="counts of two subjects do not add up; merge replicas of one model"
         ) as refused:
-            one_model(states)
+            one_model(states.items())
         assert says in str(refused.value)
     with pytest.raises(StoreError, match="counts of two subjects"):
-        one_model({"b": other, "a": one})
+        one_model({"b": other, "a": one}.items())
 
 
 def test_versions_that_the_server_chose_are_one_subject():
-    assert one_model({"a": as_versions("1", "2"), "b": as_versions("2", "3")}) == as_versions("1", "2", "3")
+    assert one_model({"a": as_versions("1", "2"), "b": as_versions("2", "3")}.items()) == as_versions("1", "2", "3")
     for states in ([LESION_1, as_versions("1")], [as_versions("1"), LESION_1]):
-        assert one_model(dict(zip("ab", states, strict=True))) == LESION_1, "both have counted that one alone"
+        assert one_model(zip("ab", states, strict=True)) == LESION_1, "both have counted that one alone"
     by_user = LESION_1._replace(by_user=True)
-    assert one_model({"a": by_user, "b": by_user}) == by_user
-    assert one_model({"a": by_user, "b": LESION_1}) == LESION_1, "--model lesion goes on with version 1"
+    assert one_model({"a": by_user, "b": by_user}.items()) == by_user
+    assert one_model({"a": by_user, "b": LESION_1}.items()) == LESION_1, "--model lesion goes on with version 1"
 
 
 def test_a_name_with_a_slash_is_the_same_before_and_after_the_first_answer():
     idle, busy = remembered("team/alpha"), remembered("team/alpha", ("team/alpha", "1"))
     assert (idle.version, busy.version, str(idle)) == ("alpha", None, str(busy))
     for states in ({"a": idle, "b": busy}, {"a": busy, "b": idle}):
-        assert one_model(states) == busy
+        assert one_model(states.items()) == busy
 
 
 def test_files_of_two_models_are_refused_and_nothing_is_written(made, tmp_path, capsys):

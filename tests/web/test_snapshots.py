@@ -14,7 +14,7 @@ from roadworthy.web import snapshots as module
 from roadworthy.web.batch import Batch, Label
 from roadworthy.web.counting import Counting
 from roadworthy.web.events import Reader
-from roadworthy.web.ledger import EVENTS, Ledger
+from roadworthy.web.ledger import EVENTS, Full, Ledger
 from roadworthy.web.replaying import restored
 from roadworthy.web.snapshots import Snapshots
 
@@ -122,3 +122,21 @@ def test_the_next_one_waits_for_the_log_to_grow_again(made, tmp_path):
     steps = [snapshots.step(monitor, seq=seq, clock=START) for _ in range(5)]
     assert steps == [True, True, True, False, False] and snapshots.log_bytes == 0
     assert ledger.restored()[1] == [] and ledger.snapshot_clock() == START
+
+
+def test_the_log_is_forgotten_also_where_there_is_no_room_for_readings(made, tmp_path, monkeypatch):
+    ledger = ledger_at(tmp_path / "s.sqlite", made)
+    counting = Counting(made, ledger, snapshot_bytes=100_000)
+    for first in range(0, 10_000, 500):
+        counting.commit([batch_of(made, first)])
+    while ledger.restored()[0] is None:
+        counting.read()
+    counting.commit([batch_of(made, 10_000)])
+
+    def full(readings):
+        raise Full("no space is left")
+
+    monkeypatch.setattr(ledger, "keep_readings", full)
+    with pytest.raises(Full):
+        counting.read()
+    assert len(ledger._ask("select 1 from log")) == len(ledger.restored()[1]) == 1

@@ -60,7 +60,8 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     if accuracy is None or (window.own is None and model.cannot_tell[0] is not None):
         return None  # earlier labels say nothing of events that are unlike all that was calibrated
     tariff, risk = Tariff.of(bundle), float(model.risk[0])
-    prices = tariff.prices(bundle, float(model.rate[0]))
+    splits, _, _ = bundle.estimator.points(reading.counts, shrink=shrink, filled=reading.filled)
+    prices = tariff.prices(bundle, splits)
     cost = window.cost(prices, risk)
     doubt = window.without_chance(_half(model.accuracy_low, model.accuracy_high))
     wrong, answered = prices.at(cells).T

@@ -298,7 +298,7 @@ def _stretch(held: Held, state: State, bundle: Bundle, *, shrink: float) -> Stre
     cells = recent.cell[first : int(at[-1]) + 1]
     scored = cells >= 0
     counts = np.bincount(cells[scored], minlength=state.cells)[None, :].astype(np.float64)
-    rate, accuracy, _ = (float(figure[0]) for figure in bundle.estimator.points(counts, shrink=shrink))
+    rate, accuracy, _ = bundle.estimator.points(counts, shrink=shrink)
     right = bundle.estimator.believe(counts, shrink=shrink).right
     own = recent.cell[at]
     # A label stands for its own event and for such as have none: a probability that says more is none by which it was drawn.

@@ -315,16 +315,20 @@ class Counting:
             self._told = (alarm.event, {kind, *(kinds if alarm.event == event else ())})
 
     def read(self, *, hurry: bool = False) -> bool:
-        """Keep what was said at the next looks since the last readings; whether more is due. A step of a snapshot, where the log is
-        long."""
+        """Keep what was said at the next looks, and go on with a snapshot where one is due; whether there is more to do."""
         self.look()
+        try:
+            self._keep_readings(hurry=hurry)
+        finally:  # also where there is no room for readings: a step may make some
+            more = self._snapshots.step(self.monitor, seq=self._seq, clock=self.clock.now())
+        return more or self._changed
+
+    def _keep_readings(self, *, hurry: bool) -> None:
         if self._changed:
             found = self.curve.next_points(self.monitor, now=self.clock.now(), hurry=hurry, untold=self._untold.at)
             self.ledger.keep_readings(found)
             self._changed = self.curve.kept(found, counted=self.monitor.state.counted)
             self._untold.forget(self.curve.upto)
-        more = self._snapshots.step(self.monitor, seq=self._seq, clock=self.clock.now())
-        return self._changed or more
 
     def _read_in_time(self, more: int) -> None:
         """Keep readings of events that so many more would push out."""

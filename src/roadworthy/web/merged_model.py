@@ -4,7 +4,7 @@ A version that the user or a path named is a subject of its own. Where the serve
 is to a monitor (`roadworthy.web.watched_model`). A state that remembers no model was counted without a server of models.
 
 >>> lesion = RememberedModel("lesion", None, ("1",))
->>> model = one_model({"a.sqlite": lesion, "b.sqlite": None, "c.sqlite": RememberedModel("lesion", None, ("2",))})
+>>> model = one_model([("a.sqlite", lesion), ("b.sqlite", None), ("c.sqlite", RememberedModel("lesion", None, ("2",)))])
 >>> str(model), model.versions
 ('lesion', ('1', '2'))
 """
@@ -12,7 +12,8 @@ is to a monitor (`roadworthy.web.watched_model`). A state that remembers no mode
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
+from email.message import Message
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -35,13 +36,18 @@ class RememberedModel(NamedTuple):
     @classmethod
     def of(cls, kept: str | None) -> RememberedModel | None:
         """As a state keeps it."""
-        found = {} if kept is None else json.loads(kept)
-        if not found:
+        if kept is None or kept == "{}":
             return None
-        by_user = found.get("by_user", False)
-        return cls(
-            found["name"], found["version"], tuple(found["versions"]), by_user, found.get("counted", not by_user)
-        )
+        try:
+            found = json.loads(kept)
+            by_user = found.get("by_user", False)
+            versions, counted = tuple(found["versions"]), found.get("counted", not by_user)
+            return cls(found["name"], found["version"], versions, by_user, counted)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StoreError(
+                f"of which model a state was counted cannot be read ({kept[:80]!r}: {error!r}); is it of another version of this "
+                "program?"
+            ) from None
 
     def __str__(self) -> str:
         return str(Model(self.name, self.version))
@@ -62,16 +68,16 @@ class RememberedModel(NamedTuple):
         return self.versions if self.version is None else (self.version,)
 
 
-def one_model(remembered: Mapping[str, RememberedModel | None]) -> RememberedModel | None:
-    """The model of all states, by what they are called; None where none of them remembers one."""
-    given = {source: model for source, model in remembered.items() if model is not None}
-    names = {model.name for model in given.values() if model.version is None}
-    known = {source: _read_again(model, names) for source, model in given.items()}
+def one_model(remembered: Iterable[tuple[str, RememberedModel | None]]) -> RememberedModel | None:
+    """The model of all states, each behind what it is called; None where none of them remembers one."""
+    given = [(source, model) for source, model in remembered if model is not None]
+    names = {model.name for _, model in given if model.version is None}
+    known = [(source, _read_again(model, names)) for source, model in given]
     if not known:
         return None
     # What names a version goes first: the others are of the same subject where they have counted that one alone.
-    first, model = min(known.items(), key=lambda item: item[1].version is None)
-    for source, other in known.items():
+    first, model = min(known, key=lambda item: item[1].version is None)
+    for source, other in known:
         same = other.name == model.name and (model.version is None or other.served == model.served)
         if not same:
             raise StoreError(
@@ -79,10 +85,10 @@ def one_model(remembered: Mapping[str, RememberedModel | None]) -> RememberedMod
                 "replicas of one model. A version that was named (--model NAME/VERSION, or in a path) is a subject of its own"
             )
     if model.version is not None:
-        named = [one for one in known.values() if one.version is not None]
-        by_user, counted = all(one.by_user for one in named), any(one.counted for one in known.values())
+        named = [one for _, one in known if one.version is not None]
+        by_user, counted = all(one.by_user for one in named), any(one.counted for _, one in known)
         return model._replace(by_user=by_user, counted=counted)
-    versions = dict.fromkeys(version for one in known.values() for version in one.versions)
+    versions = dict.fromkeys(version for _, one in known for version in one.versions)
     return model._replace(versions=tuple(versions)[-MOST_VERSIONS:])
 
 
@@ -97,8 +103,10 @@ def state_type(kept: str | None) -> bytes:
 
 def model_in(content_type: str) -> str | None:
     """What a content type says of it; None where nothing."""
-    _, sign, kept = content_type.partition("; model=")
-    return unquote(kept) if sign else None
+    header = Message()
+    header["Content-Type"] = content_type
+    kept = header.get_param("model")
+    return unquote(str(kept)) if kept else None
 
 
 def _read_again(model: RememberedModel, names: set[str]) -> RememberedModel:

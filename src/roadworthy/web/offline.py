@@ -89,7 +89,7 @@ def together(sources: Sequence[str], *, bundle: Path | None = None, token: str |
     chosen = Bundle.load(bundle) if bundle is not None else None
     read = [_held_at(source, token) for source in sources]
     shown = [without_password(source) if _is_address(source) else source for source in sources]
-    model = one_model({name: RememberedModel.of(one.model) for name, one in zip(shown, read, strict=True)})
+    model = one_model([(name, RememberedModel.of(one.model)) for name, one in zip(shown, read, strict=True)])
     if chosen is None:
         chosen = next((one.state.bundle for one in read if isinstance(one.state, Monitor)), None)
     if chosen is None:

@@ -44,6 +44,8 @@ class Rates(NamedTuple):
     """If the shift is nearly of a kind that was calibrated. How vague a point is these say: strangers make any vague."""
     told: Floats
     """Where the point is read."""
+    priced: Floats
+    """Where it is read if nothing leans to an even prior: accuracies and costs do not, and what shift costs is split by it."""
     allowed: Floats
     """Where the interval is."""
 
@@ -55,9 +57,10 @@ class LikelyWorlds:
         self.draws, self.rates = draws, rates
         mixed, self.clean_share = self.mixture(rates)
         self.log_mixed = np.log(mixed)
-        self._rows = rows_at(rates, firm_rows(calibration))
+        rows = firm_rows(calibration)
+        self._rows = rows_at(rates, rows)
         self._log_prior = np.log(beta_on(rates, PRIOR, ends=ENDS))
-        self._evenly = EVENLY / (len(calibration.kinds) - 1)
+        self._evenly = EVENLY / (len(rows) - 1)
         self._even = np.log(beta_on(rates, (1.0, 1.0))) - self._log_prior
         self._chosen = None if tuple(prior) == PRIOR else np.log(beta_on(rates, prior)) - self._log_prior
 
@@ -96,7 +99,8 @@ class LikelyWorlds:
         alike = np.tensordot(self.draws.alike, np.exp(near - top), 1)
         even = (1.0 - self._unfilled(window))[:, None] * self._even
         told = (1.0 - STRANGER) * alike * np.exp(self._evenly * even) + STRANGER * strange * np.exp(even)
-        return Rates(alike, told / told.sum(axis=1, keepdims=True), strange / strange.sum(axis=1, keepdims=True))
+        priced = (1.0 - STRANGER) * alike + STRANGER * strange
+        return Rates(alike, *(found / found.sum(axis=1, keepdims=True) for found in (told, priced, strange)))
 
     def _counted(self, likelihood: Floats, window: Window, shrink: Floats) -> Floats:
         """The part of each window's events that counts.

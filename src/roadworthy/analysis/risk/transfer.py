@@ -171,13 +171,14 @@ class Estimator:
         strange = doubts(window.by_shift, window.outside, self._likely.log_likelihood(window), factor, self.calibration)
         return strange.reasons(self.separation, window.n)
 
-    def points(self, counts: ArrayLike, *, shrink: float = 1.0) -> tuple[Floats, Floats, Floats]:
-        """Rate, accuracy and risk of windows, as `estimate` says them, without intervals and at a fraction of the cost."""
-        window = self._window(np.atleast_2d(np.asarray(counts, dtype=np.float64)))
-        factor = np.full(len(window.n), shrink)
-        likelihood = self._likely.log_likelihood(window)
-        rate = self._rate(window, self._likely.of_rates(likelihood, window, factor))
-        return rate, *self._points(*self._believed(window, likelihood, factor))
+    def points(self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0) -> tuple[float, float, float]:
+        """Of one window the rate that splits costs, and accuracy and risk as `estimate` says them, at a fraction of the time."""
+        window = self._window(np.atleast_2d(np.asarray(counts, dtype=np.float64)), np.array([filled]))
+        factor, likelihood = np.array([shrink]), self._likely.log_likelihood(window)
+        likely = self._likely.of_rates(likelihood, window, factor)
+        rate = self._rate(window, likely._replace(told=likely.priced))
+        accuracy, risk = self._points(*self._believed(window, likelihood, factor))
+        return float(rate[0]), float(accuracy[0]), float(risk[0])
 
     def parameters(self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0) -> dict[str, float]:
         """The tree's parameters in one window: with them it costs what `estimate` says."""

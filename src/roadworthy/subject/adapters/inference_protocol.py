@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -189,6 +190,14 @@ class _Output(NamedTuple):
     content: memoryview | None
     """Its bytes, where it comes as such."""
 
+    @property
+    def size(self) -> int:
+        """The bytes that its datatype and shape take; where they do not say, those that it has."""
+        shape, dtype = self.tensor.get("shape"), DATATYPES.get(str(self.tensor.get("datatype")))
+        if dtype is None or not isinstance(shape, list) or not all(isinstance(side, int) for side in shape):
+            return len(self.content or b"")
+        return math.prod(shape) * np.dtype(dtype).itemsize
+
     def read(self) -> np.ndarray:
         tensor, content = self
         called = f"the server's answer holds a tensor that cannot be read: output {tensor['name']!r}"
@@ -212,7 +221,7 @@ class _Output(NamedTuple):
 def decode(body: bytes, headers: Mapping[str, str]) -> Answer:
     """The tensors of an answer; what does not fit the protocol raises `MalformedAnswer`, of a tensor once it is asked for."""
     length = headers.get(HEADER_LENGTH.lower())
-    if length is not None and not length.strip().isdecimal():
+    if length is not None and not (length.strip().isdecimal() and len(length) < 20):
         raise MalformedAnswer(f"the server's answer has {HEADER_LENGTH} {length!r}; a number of bytes was expected")
     place = len(body) if length is None else int(length)
     document = parsed(body[:place])
@@ -228,8 +237,15 @@ def decode(body: bytes, headers: Mapping[str, str]) -> Answer:
                 f"the server's answer says that output {tensor['name']!r} has {size!r} bytes; {left:,} are left of it"
             )
         content = None if size is None else memoryview(body)[place : place + size]
-        outputs[tensor["name"]] = _Output(tensor, content)
+        outputs[tensor["name"]] = output = _Output(tensor, content)
+        if size is not None and size != output.size:
+            raise MalformedAnswer(
+                f"the server's answer says that output {tensor['name']!r} has {size:,} bytes; {output.size:,} were expected of its "
+                "datatype and shape, so that nobody knows where the next one begins"
+            )
         place += size or 0
+    if place < len(body):
+        raise MalformedAnswer(f"the server's answer has {len(body) - place:,} bytes that are of no output")
     return Answer(document, outputs)
 
 
@@ -242,7 +258,7 @@ def parsed(body: bytes) -> Any:
     """A JSON document."""
     try:
         return json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedAnswer(f"the server's answer is not JSON: {body[:60]!r}") from error
 
 
