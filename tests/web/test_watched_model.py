@@ -12,7 +12,9 @@ import pytest
 from monitored import Service, answering, serving, until
 
 from roadworthy.cli.app import run
+from roadworthy.web.lately import LEAST
 from roadworthy.web.ledger import Ledger
+from roadworthy.web.merged_model import RememberedModel
 from roadworthy.web.watched_model import Model, WatchedModel, asked_of
 
 ROWS = 10
@@ -180,8 +182,43 @@ def test_who_counts_a_canary_by_its_path_is_not_told_of_the_others():
     assert watched.counts(canary, "2")
     assert not watched.lost(plain, "1"), "clients that let the server choose never were of this version"
     assert watched.lost(plain, None), "of which nobody knows"
-    assert watched.counts(plain, "2")
+    assert watched.counts(plain, "2") and not watched.lost(plain, "1"), "one is a slip"
+    assert all(watched.counts(plain, "2") for _ in range(LEAST))
     assert watched.lost(plain, "1"), "which were, and moved"
+
+
+@pytest.mark.parametrize("left_open", [True, False])
+def test_how_answers_were_asked_for_is_remembered_over_a_restart(left_open):
+    plain, canary, texts = Model("alpha"), Model("alpha", "2"), list[str]()
+    before = WatchedModel("alpha/2", remark=lambda text: None)
+    before.changed = lambda: before.keep(texts.append)
+    assert all(before.counts(plain if left_open else canary, "2") for _ in range(LEAST))
+    assert len(texts) <= 2, "the state is not written for every answer"
+    merged = RememberedModel.of(texts[-1])
+    assert merged is not None
+    watched = WatchedModel("alpha/2", remark=lambda text: None)
+    watched.recall(merged.kept())
+    assert bool(watched.lost(plain, "1")) == left_open, "before an answer has counted"
+    assert watched.counts(canary, "2")
+    assert bool(watched.lost(plain, "1")) == left_open, "one by its path is no sign that the others never were of it"
+
+
+def test_what_is_served_beside_a_canary_rings_nothing_whether_or_not_it_has_scores(bundle_path, tmp_path):
+    """But for the time before the first answer of the canary, when nothing counts."""
+    with (
+        models() as (address, handler),
+        serving(bundle_path, tmp_path / "s.sqlite", "--proxy", address, "--model", "alpha/2") as service,
+    ):
+        handler.chosen = "1"
+        ask(service, "alpha", 40)
+        until(lambda: service.ask("GET", "/health").status == 503)
+        ask(service, "alpha/2", 1)
+        until(lambda: service.ask("GET", "/health").status == 200)
+        ask(service, "alpha", 60)
+        handler.broken = True
+        ask(service, "alpha", 60)
+        until(lambda: became(service) == (1, 160))
+        assert service.ask("GET", "/health").status == 200
 
 
 @pytest.mark.parametrize(
@@ -253,7 +290,8 @@ def test_who_named_a_version_is_remembered_once_an_answer_has_counted():
         watched.recall(kept)
         assert asked is None or watched.counts(Model(asked), version)
         kept = watched._text
-    assert json.loads(kept) == {"name": "lesion", "version": None, "versions": ["3"], "by_user": False, "counted": True}
+    said = {"name": "lesion", "version": None, "versions": ["3"], "by_user": False, "counted": True}
+    assert json.loads(kept) == {**said, "by_path": False, "left_open": False}
 
 
 def test_an_answer_without_scores_says_nothing_about_a_name_with_a_slash():

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from roadworthy.web import ServiceError
+from roadworthy.web.lately import LEAST
 from roadworthy.web.remarks import Remarks
 
 MOST_VERSIONS = 20
@@ -60,8 +61,9 @@ class WatchedModel:
         self.model = self._named if self._named is not None and self._named.version is not None else None
         self._by_user = self.model is not None
         """Whether a user named the version, in this run or before."""
-        self._ways: set[bool] = set()
-        """How answers of a version that is named have counted since the start: with it in the path (True), or without."""
+        self._by_path, self._left_open = False, 0
+        """Whether answers of a version that is named have counted with it in the path, and how many did without: as many as are
+        judged at least are no slip any more, and are remembered."""
         self._versions: list[str] = []
         """As which the server answered requests that name none."""
         self._text = self._kept = ""
@@ -81,6 +83,7 @@ class WatchedModel:
         if before is not None and self._named in (None, before, *([] if widened else [Model(before.name)])):
             self.model, self._versions = before, found["versions"]
             self._by_user = before == self._named or by_user
+            self._by_path, self._left_open = found.get("by_path", False), LEAST * found.get("left_open", False)
             counted = found.get("counted", not by_user)
             self._or = None if counted or before.version is None else Model(str(before))
             if before == self._named:
@@ -124,11 +127,31 @@ class WatchedModel:
         own = asked.version or version
         if own not in self._counted():
             return self._leave_out(Model(asked.name, own))
-        self._ways.add(asked.version is not None)
-        if self._or is not None:
-            self._or = None
+        known = self._or, *self._ways
+        self._or = None
+        self._by_path |= asked.version is not None
+        self._left_open += asked.version is None and self._left_open < LEAST
+        if known != (None, *self._ways):
             self._remember(watched, self._versions)
         return True
+
+    @property
+    def _ways(self) -> tuple[bool, bool]:
+        return self._by_path, self._left_open >= LEAST
+
+    @property
+    def by_path_alone(self) -> bool:
+        """Whether all that counts of a version that the user named has it in the path: whoever leaves it open never was of it."""
+        return self._is_version_named and self._by_path and self._left_open < LEAST
+
+    @property
+    def _is_version_named(self) -> bool:
+        return self._named is not None and self._named.version is not None
+
+    def another(self, asked: Model, version: str | None) -> bool:
+        """Whether an answer that has no scores says of itself that it is of a version that does not count."""
+        own = None if self.model is None or asked.name != self.model.name else self.model.version
+        return None not in (own, version) and own != version
 
     def lost(self, asked: Model, version: str | None) -> str:
         """Why an answer that does not count is missing all the same; empty where it is another subject's.
@@ -136,9 +159,8 @@ class WatchedModel:
         Clients that move to another version take the subject with them, unless a user named the one to count: then those alone do
         that leave it to the server, and not where all that counted named it in the path: these never were of that version.
         """
-        by_user = self._named is not None and self._named.version is not None
-        elsewhere = asked.version is not None or (version is not None and self._ways == {True})
-        if self.model is None or asked.name != self.model.name or (by_user and elsewhere):
+        elsewhere = asked.version is not None or (version is not None and self.by_path_alone)
+        if self.model is None or asked.name != self.model.name or (self._is_version_named and elsewhere):
             return ""
         none = self.model.version is None and not self._versions
         counted = f"model {str(self.model)!r}{self._chosen}{', whose answers say none' if none else ''}"
@@ -196,7 +218,8 @@ class WatchedModel:
 
     def _remember(self, model: Model, versions: list[str]) -> None:
         self.model, self._versions = model, versions
-        known = {"versions": versions, "by_user": self._by_user, "counted": self._or is None}
+        ways = dict(zip(("by_path", "left_open"), self._ways, strict=True))
+        known = {"versions": versions, "by_user": self._by_user, "counted": self._or is None, **ways}
         self._text = json.dumps({**model._asdict(), **known})
         self.changed()
 
