@@ -6,13 +6,13 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 
 import pytest
 from monitored import Service, answering, serving, until
 
 from roadworthy.cli.app import run
-from roadworthy.web.lately import LEAST
 from roadworthy.web.ledger import Ledger
 from roadworthy.web.merged_model import RememberedModel
 from roadworthy.web.watched_model import Model, WatchedModel, asked_of
@@ -175,50 +175,52 @@ def test_a_server_that_no_longer_answers_as_the_version_that_is_named_is_no_calm
         assert became(service) == (30, 31)
 
 
-def test_who_counts_a_canary_by_its_path_is_not_told_of_the_others():
+def test_answers_that_clients_leave_to_the_server_are_a_loss_as_long_as_nobody_says_otherwise():
     plain, canary = Model("alpha"), Model("alpha", "2")
     watched = WatchedModel("alpha/2", remark=lambda text: None)
-    assert watched.lost(plain, "1") and not watched.lost(Model("alpha", "1"), "1") and not watched.lost(Model("b"), "1")
-    assert watched.counts(canary, "2")
-    assert not watched.lost(plain, "1"), "clients that let the server choose never were of this version"
-    assert watched.lost(plain, None), "of which nobody knows"
-    assert watched.counts(plain, "2") and not watched.lost(plain, "1"), "one is a slip"
-    assert all(watched.counts(plain, "2") for _ in range(LEAST))
-    assert watched.lost(plain, "1"), "which were, and moved"
+    for _ in range(2):
+        assert "and --model alpha/versions/2 those whose path has it" in watched.lost(plain, "1")
+        assert (
+            watched.lost(plain, None)
+            and not watched.lost(Model("alpha", "1"), "1")
+            and not watched.lost(Model("b"), "1")
+        )
+        assert watched.counts(canary, "2") and watched.counts(plain, "2"), "whichever way others have come"
 
 
-@pytest.mark.parametrize("left_open", [True, False])
-def test_how_answers_were_asked_for_is_remembered_over_a_restart(left_open):
+def test_a_canary_is_counted_by_its_path_alone_where_somebody_says_so():
     plain, canary, texts = Model("alpha"), Model("alpha", "2"), list[str]()
-    before = WatchedModel("alpha/2", remark=lambda text: None)
-    before.changed = lambda: before.keep(texts.append)
-    assert all(before.counts(plain if left_open else canary, "2") for _ in range(LEAST))
-    assert len(texts) <= 2, "the state is not written for every answer"
-    merged = RememberedModel.of(texts[-1])
-    assert merged is not None
-    watched = WatchedModel("alpha/2", remark=lambda text: None)
-    watched.recall(merged.kept())
-    assert bool(watched.lost(plain, "1")) == left_open, "before an answer has counted"
-    assert watched.counts(canary, "2")
-    assert bool(watched.lost(plain, "1")) == left_open, "one by its path is no sign that the others never were of it"
+    watched = WatchedModel("alpha/versions/2", remark=lambda text: None)
+    watched.changed = lambda: watched.keep(texts.append)
+    watched.recall(None)
+    again, named = (WatchedModel(name, remark=lambda text: None) for name in (None, "alpha/2"))
+    for one in (again, named):
+        merged = RememberedModel.of(texts[-1])
+        assert merged is not None
+        one.recall(merged.kept())
+    for one in (watched, again):
+        assert one.counts(canary, "7"), "the path says which it is"
+        assert not one.may_be(plain) and not one.counts(plain, "2") and not one.counts(Model("alpha", "1"), "1")
+        assert not one.lost(plain, "1") and not one.lost(plain, None) and not one.lost(Model("alpha", "1"), "1")
+    assert named.counts(plain, "2") and named.lost(plain, "1"), "who names it in the other way means the other"
+
+
+def _stands_at(service: Service, counted: int, others: int) -> bool:
+    return became(service) == (counted, others)
 
 
 def test_what_is_served_beside_a_canary_rings_nothing_whether_or_not_it_has_scores(bundle_path, tmp_path):
-    """But for the time before the first answer of the canary, when nothing counts."""
-    with (
-        models() as (address, handler),
-        serving(bundle_path, tmp_path / "s.sqlite", "--proxy", address, "--model", "alpha/2") as service,
-    ):
-        handler.chosen = "1"
-        ask(service, "alpha", 40)
-        until(lambda: service.ask("GET", "/health").status == 503)
-        ask(service, "alpha/2", 1)
-        until(lambda: service.ask("GET", "/health").status == 200)
-        ask(service, "alpha", 60)
-        handler.broken = True
-        ask(service, "alpha", 60)
-        until(lambda: became(service) == (1, 160))
-        assert service.ask("GET", "/health").status == 200
+    state = tmp_path / "s.sqlite"
+    with models() as (address, handler):
+        for counted, options in ((1, ("--model", "alpha/versions/2")), (2, ())):  # and after a restart
+            with serving(bundle_path, state, "--proxy", address, *options) as service:
+                handler.broken = False
+                ask(service, "alpha", 30)
+                ask(service, "alpha/2", 1)
+                handler.broken = True
+                ask(service, "alpha", 30)
+                until(partial(_stands_at, service, counted, 60))
+                assert service.ask("GET", "/health").status == 200
 
 
 @pytest.mark.parametrize(
@@ -290,8 +292,14 @@ def test_who_named_a_version_is_remembered_once_an_answer_has_counted():
         watched.recall(kept)
         assert asked is None or watched.counts(Model(asked), version)
         kept = watched._text
-    said = {"name": "lesion", "version": None, "versions": ["3"], "by_user": False, "counted": True}
-    assert json.loads(kept) == {**said, "by_path": False, "left_open": False}
+    assert json.loads(kept) == {
+        "name": "lesion",
+        "version": None,
+        "versions": ["3"],
+        "by_user": False,
+        "counted": True,
+        "by_path": False,
+    }
 
 
 def test_an_answer_without_scores_says_nothing_about_a_name_with_a_slash():
@@ -407,7 +415,7 @@ def test_a_name_may_have_a_slash_in_it():
     assert not watched.counts(Model("team/alpha"), "1") and not watched.counts(Model("team/alpha/2"), "1")
 
 
-@pytest.mark.parametrize("named", ["/2", "alpha/", "alpha/versions/2"])
+@pytest.mark.parametrize("named", ["/2", "alpha/", "alpha/versions/", "alpha/versions/2/3"])
 def test_a_model_that_can_be_none_is_refused_at_the_start(bundle_path, tmp_path, capsys, named):
     options = ["--state", str(tmp_path / "s.sqlite"), "--port", "0", "--proxy", "http://127.0.0.1:1", "--model", named]
     assert run(["monitor", str(bundle_path), *options]) == 2

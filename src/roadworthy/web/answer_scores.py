@@ -33,15 +33,6 @@ class Passed:
     """Whether it has no body by its kind; a length among its headers is then that of the one it speaks of."""
 
 
-class NoScores(MalformedAnswer):
-    """An answer that can be read, and has no score of any row."""
-
-    def __init__(self, message: str, version: str | None) -> None:
-        super().__init__(message)
-        self.version = version
-        """Of the model, where the server says which it was."""
-
-
 class Scores(NamedTuple):
     """What an answer says of its rows."""
 
@@ -98,12 +89,12 @@ def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str
                 lacking.append(f"output {output!r} is infinite in {infinite.sum():,} of {len(column):,} rows")
                 column[infinite] = np.nan
     lengths = sorted({len(column) for column in found.values()})
-    given, version = answer.document.get("id"), answer.document.get("model_version")
-    said = str(version) if version and isinstance(version, str | int) else None
     if not found:
-        raise NoScores(f"{'; '.join(lacking)}; its outputs are: {', '.join(answer) or 'none'}", said)
+        raise MalformedAnswer(f"{'; '.join(lacking)}; its outputs are: {', '.join(answer) or 'none'}")
     if len(lengths) > 1:
         raise MalformedAnswer(f"the outputs have {lengths} rows; one score a row of each was expected")
+    given, version = answer.document.get("id"), answer.document.get("model_version")
     columns = {name: found[name] if name in found else np.full(lengths[0], np.nan) for name in outputs}
     own = given if isinstance(given, str) and given else None
+    said = str(version) if version and isinstance(version, str | int) else None
     return Scores(own, columns, tuple(lacking), said)

@@ -25,20 +25,12 @@ class Answers:
 
     def __init__(self) -> None:
         self._skipped: deque[bool] = deque(maxlen=RECENT)
-        self._elsewhere: deque[bool] = deque(maxlen=RECENT)
-        """Which of them were of another version."""
         self._why = ""
 
-    def add(self, why: str, *, elsewhere: bool = False) -> None:
+    def add(self, why: str) -> None:
         """An answer, and why it was not counted; empty where it was."""
         self._why = why or self._why
         self._skipped.append(bool(why))
-        self._elsewhere.append(elsewhere)
-
-    def forget_elsewhere(self) -> None:
-        """Those of another version turn out to be none of these."""
-        own = [skipped for skipped, other in zip(self._skipped, self._elsewhere, strict=True) if not other]
-        self._skipped, self._elsewhere = deque(own, maxlen=RECENT), deque([False] * len(own), maxlen=RECENT)
 
     @property
     def known(self) -> bool:

@@ -32,7 +32,7 @@ from roadworthy.store import StoreError
 from roadworthy.subject.adapters.inference_protocol import MalformedAnswer
 from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
-from roadworthy.web.answer_scores import NoScores, Passed, encoding_of, scores_of
+from roadworthy.web.answer_scores import Passed, encoding_of, scores_of
 from roadworthy.web.answers import Answers
 from roadworthy.web.events import Refused, writable
 from roadworthy.web.http_io import Headers, Receive, Request, Send, answer, body_of
@@ -155,17 +155,11 @@ class Sidecar:
             name, rows = self._name(found.id), len(next(iter(found.columns.values())))
             if not rows:
                 return
-            alone = self.watched.by_path_alone
             if not self.watched.counts(asked, found.version):
                 self._leave_out(asked, found.version)
                 return
-            if self.watched.by_path_alone and not alone:
-                self._forget_elsewhere()
             await feed([f"{name}/{row}" for row in range(rows)], found.columns)
         except MalformedAnswer as error:
-            if isinstance(error, NoScores) and self.watched.another(asked, error.version):
-                self._leave_out(asked, error.version)
-                return
             self.unread += 1
             self._remark(f"an answer of the server of models was not counted: {error}")
             self._judge(str(error))
@@ -184,18 +178,11 @@ class Sidecar:
         """An answer is another subject's, unless it is missing here."""
         self.others += 1
         if why := self.watched.lost(asked, version):
-            self._judge(why, elsewhere=True)
+            self._judge(why)
 
-    def _forget_elsewhere(self) -> None:
-        """Answers of other versions, which clients leave to the server, turn out to be another subject's."""
-        self._answers.forget_elsewhere()
-        if self.trouble and not self._answers.trouble:
-            self.trouble = ""
-            self.told("")
-
-    def _judge(self, why: str, *, elsewhere: bool = False) -> None:
+    def _judge(self, why: str) -> None:
         """An answer was counted, or was not and why; tell whether most are."""
-        self._answers.add(why, elsewhere=elsewhere)
+        self._answers.add(why)
         if self._answers.known and (trouble := self._answers.trouble) != self.trouble:
             self.trouble = trouble
             self.told(trouble)

@@ -20,11 +20,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from roadworthy.web import ServiceError
-from roadworthy.web.lately import LEAST
 from roadworthy.web.remarks import Remarks
 
 MOST_VERSIONS = 20
 """Versions of one model that are remembered."""
+VERSIONS = "/versions/"
+"""What stands between a name and a version in a path."""
 ANOTHER = "--model names another, as in --model NAME or --model NAME/VERSION"
 
 
@@ -44,7 +45,7 @@ def asked_of(path: str) -> Model:
     >>> str(asked_of("/v2/models/lesion/versions/2/infer")), str(asked_of("/v2/models/lesion/infer"))
     ('lesion/2', 'lesion')
     """
-    name, _, version = path.removeprefix("/v2/models/").removesuffix("/infer").partition("/versions/")
+    name, _, version = path.removeprefix("/v2/models/").removesuffix("/infer").partition(VERSIONS)
     return Model(name, version or None)
 
 
@@ -61,9 +62,8 @@ class WatchedModel:
         self.model = self._named if self._named is not None and self._named.version is not None else None
         self._by_user = self.model is not None
         """Whether a user named the version, in this run or before."""
-        self._by_path, self._left_open = False, 0
-        """Whether answers of a version that is named have counted with it in the path, and how many did without: as many as are
-        judged at least are no slip any more, and are remembered."""
+        self._by_path = named is not None and VERSIONS in named
+        """Whether requests count alone that have the version in their path: who leaves it to the server is another subject's."""
         self._versions: list[str] = []
         """As which the server answered requests that name none."""
         self._text = self._kept = ""
@@ -83,7 +83,7 @@ class WatchedModel:
         if before is not None and self._named in (None, before, *([] if widened else [Model(before.name)])):
             self.model, self._versions = before, found["versions"]
             self._by_user = before == self._named or by_user
-            self._by_path, self._left_open = found.get("by_path", False), LEAST * found.get("left_open", False)
+            self._by_path = found.get("by_path", False) if self._named is None else self._by_path
             counted = found.get("counted", not by_user)
             self._or = None if counted or before.version is None else Model(str(before))
             if before == self._named:
@@ -110,6 +110,8 @@ class WatchedModel:
         if self._or is not None and asked.name == self._or.name:
             return True
         known = self.model or self._named
+        if self._by_path and asked.version is None:
+            return self._leave_out(asked)
         if known is None or (asked.name == known.name and (self.model is None or asked.version is None)):
             return True
         return (asked.name == known.name and asked.version in self._counted()) or self._leave_out(asked)
@@ -127,40 +129,24 @@ class WatchedModel:
         own = asked.version or version
         if own not in self._counted():
             return self._leave_out(Model(asked.name, own))
-        known = self._or, *self._ways
-        self._or = None
-        self._by_path |= asked.version is not None
-        self._left_open += asked.version is None and self._left_open < LEAST
-        if known != (None, *self._ways):
+        if self._or is not None:
+            self._or = None
             self._remember(watched, self._versions)
         return True
-
-    @property
-    def _ways(self) -> tuple[bool, bool]:
-        return self._by_path, self._left_open >= LEAST
-
-    @property
-    def by_path_alone(self) -> bool:
-        """Whether all that counts of a version that the user named has it in the path: whoever leaves it open never was of it."""
-        return self._is_version_named and self._by_path and self._left_open < LEAST
-
-    @property
-    def _is_version_named(self) -> bool:
-        return self._named is not None and self._named.version is not None
-
-    def another(self, asked: Model, version: str | None) -> bool:
-        """Whether an answer that has no scores says of itself that it is of a version that does not count."""
-        own = None if self.model is None or asked.name != self.model.name else self.model.version
-        return None not in (own, version) and own != version
 
     def lost(self, asked: Model, version: str | None) -> str:
         """Why an answer that does not count is missing all the same; empty where it is another subject's.
 
         Clients that move to another version take the subject with them, unless a user named the one to count: then those alone do
-        that leave it to the server, and not where all that counted named it in the path: these never were of that version.
+        that leave it to the server. Where the user wants none of these, nobody does.
         """
-        elsewhere = asked.version is not None or (version is not None and self.by_path_alone)
-        if self.model is None or asked.name != self.model.name or (self._is_version_named and elsewhere):
+        by_user = self._named is not None and self._named.version is not None
+        if (
+            self.model is None
+            or asked.name != self.model.name
+            or self._by_path
+            or (by_user and asked.version is not None)
+        ):
             return ""
         none = self.model.version is None and not self._versions
         counted = f"model {str(self.model)!r}{self._chosen}{', whose answers say none' if none else ''}"
@@ -169,7 +155,8 @@ class WatchedModel:
                 f"it does not say its version, and only those of {counted} are counted; name it in the path, or count all with "
                 f"--model {asked.name} and a new --state"
             )
-        return f"it is of another version than {counted}; --model names the one to count"
+        alone = f", and --model {asked.name}{VERSIONS}{self.model.version} those whose path has it" if by_user else ""
+        return f"it is of another version than {counted}; --model names the one to count{alone}"
 
     def _read_otherwise(self) -> None:
         """The user meant a name with a slash in it."""
@@ -208,8 +195,9 @@ class WatchedModel:
     def _leave_out(self, other: Model) -> bool:
         known = self.model or self._named
         lacks = known is not None and other == (known.name, None)
+        says = " whose path names no version" if self._by_path else " that does not say its version"
         alike = str(other) == str(known)  # a name with a slash in it, and a version of another
-        which = " that does not say its version" if lacks else f", {_apart(other)}," if alike else ""
+        which = says if lacks else f", {_apart(other)}," if alike else ""
         those = f" ({_apart(known)})" if alike and known is not None else self._chosen
         self._remark(
             f"an answer of model {str(other)!r}{which} was passed on and not counted: those of model {str(known)!r}{those} are"
@@ -218,8 +206,7 @@ class WatchedModel:
 
     def _remember(self, model: Model, versions: list[str]) -> None:
         self.model, self._versions = model, versions
-        ways = dict(zip(("by_path", "left_open"), self._ways, strict=True))
-        known = {"versions": versions, "by_user": self._by_user, "counted": self._or is None, **ways}
+        known = {"versions": versions, "by_user": self._by_user, "counted": self._or is None, "by_path": self._by_path}
         self._text = json.dumps({**model._asdict(), **known})
         self.changed()
 
@@ -231,12 +218,21 @@ def _apart(model: Model) -> str:
 def _named(text: str) -> tuple[Model, Model | None]:
     """A model as an option names it: NAME/VERSION, or else a name that has a slash in it, which requests tell apart.
 
+    With NAME/versions/VERSION no request needs to.
+
     >>> _named("lesion")
     (Model(name='lesion', version=None), None)
     >>> _named("team/lesion")
     (Model(name='team', version='lesion'), Model(name='team/lesion', version=None))
+    >>> _named("team/lesion/versions/2")
+    (Model(name='team/lesion', version='2'), None)
     """
-    if not all(text.split("/")) or "/versions/" in text:
-        raise ServiceError(f"--model {text!r} is no model; write NAME or NAME/VERSION, as in --model lesion/2")
+    name, by_path, version = text.partition(VERSIONS)
+    if not all(text.split("/")) or "/" in version:
+        raise ServiceError(
+            f"--model {text!r} is no model; write NAME or NAME/VERSION, as in --model lesion/2, or NAME/versions/VERSION"
+        )
+    if by_path:
+        return Model(name, version), None
     name, sign, version = text.rpartition("/")
     return (Model(name, version), Model(text)) if sign else (Model(text), None)

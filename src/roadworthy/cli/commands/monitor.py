@@ -73,7 +73,8 @@ def serve(
     model: Annotated[
         str | None,
         typer.Option(
-            help="With --proxy: NAME or NAME/VERSION, whose answers are counted; the first that has scores by default."
+            help="With --proxy: NAME or NAME/VERSION, whose answers are counted; the first that has scores by default. "
+            "NAME/versions/VERSION: requests alone whose path has it."
         ),
     ] = None,
     ids_unique: Annotated[
