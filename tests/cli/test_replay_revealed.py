@@ -14,9 +14,10 @@ import pytest
 from scipy.stats import norm
 
 from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.cli import revealing
 from roadworthy.cli.app import run
 from roadworthy.cli.replaying import Replayed
-from roadworthy.cli.revealing import too_often, unseen
+from roadworthy.cli.revealing import Unseen, against, too_often, unseen
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
@@ -125,3 +126,18 @@ def test_the_alarm_says_of_how_many_events_it_speaks_where_the_table_has_others(
     shifted = stream(tmp_path / "s.csv", 2.5)
     assert "over the last 100 events the cost may be above" in cli("replay", bundle, shifted, "--window", 200).out
     assert "over the last" not in cli("replay", bundle, shifted).out
+
+
+@pytest.mark.parametrize(
+    ("above", "outside", "said"),
+    [
+        (3, 0, "in 3 within the interval of the accuracy, which holds the chance of so few events."),
+        (3, 1, "in 2 within the interval of the accuracy, which holds the chance of so few events, in 1 beyond it."),
+        (1, 1, "without an alarm: in 1 beyond it."),
+    ],
+)
+def test_of_windows_that_were_dear_without_an_alarm_it_is_said_what_holds_of_them(monkeypatch, above, outside, said):
+    """And not of all the others, which nobody asked about."""
+    monkeypatch.setattr(revealing, "unseen", lambda bundle, found: Unseen(25, outside, above, outside, False))
+    (sentence,) = against(SimpleNamespace(tolerable=0.1, unit="EUR"), None)
+    assert sentence.startswith("The truth was above the tolerable") and sentence.endswith(said)

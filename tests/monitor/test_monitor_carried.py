@@ -135,10 +135,26 @@ def test_one_label_with_a_probability_that_cannot_be_is_noted_and_proves_nothing
             risk = monitor.risk(200)
             audited = risk.audited
             assert audited.carried == earlier and np.isfinite(audited.overstated) and audited.overstated > 1.0
-            assert 0.0 <= audited.accuracy_low < 0.5 < audited.accuracy <= audited.accuracy_high == 1.0
             assert audited.risk_low <= audited.risk <= audited.risk_high
             assert any(note.startswith("by the probabilities given, the labels stand for") for note in risk.notes)
-            assert not any(note.startswith("labels say") for note in risk.notes)
+            if not earlier:  # every event has its label: none stands for another
+                assert audited.accuracy == audited.accuracy_low == audited.accuracy_high == pytest.approx(0.5)
+            else:
+                assert 0.0 <= audited.accuracy_low < 0.5 < audited.accuracy <= audited.accuracy_high == 1.0
+                assert not any(note.startswith("labels say") for note in risk.notes)
+
+
+def test_where_all_events_have_labels_those_that_were_drawn_stand_for_themselves(bundle):
+    """Who drew some for labelling, and then had all labelled, knows what is right."""
+    monitor, rng, n = Monitor(bundle), np.random.default_rng(9), 1000
+    monitor.update(Events(np.arange(n), np.arange(float(n)), columns={"energy": rng.normal(size=n)}))
+    right = rng.random(n) < 0.9
+    assert max(question.probability for question in monitor.queue(3)) < 0.2
+    monitor.label_all([(i, bool(right[i]), None, None, None) for i in range(n)])
+    for window in (50, 200):
+        audited = monitor.risk(window).audited
+        truth = right[-window:].mean()
+        assert audited.accuracy == audited.accuracy_low == audited.accuracy_high == pytest.approx(truth)
 
 
 def test_labels_of_the_window_s_first_events_are_carried_on_whatever_their_probabilities(bundle):

@@ -70,10 +70,14 @@ def against(bundle: Bundle, found: Replayed) -> list[str]:
             "the scores do not tell how often answers are right in this stream."
         ]
     if said.above:
-        return [
-            f"{limit} without an alarm; it lies within the interval in {said.windows - said.outside:,} of {said.windows:,}, so "
-            "that the monitor knew it might be, and not surely enough for an alarm."
-        ]
+        inside, beside = said.above - said.above_outside, said.above_outside
+        parts = (
+            [f"in {inside:,} within the interval of the accuracy, which holds the chance of so few events"]
+            if inside
+            else []
+        )
+        parts += [f"in {beside:,} beyond it"] if beside else []
+        return [f"{limit} without an alarm: {', '.join(parts)}."]
     return []
 
 

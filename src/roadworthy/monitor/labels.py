@@ -272,10 +272,12 @@ def difference(
     """The share of right answers of a window: `expected` of all its events, the answers of those at `at`.
 
     Where events fade out, they have `weights`, and each label counts for that of its event over its probability. The variance is
-    that of Poisson sampling, sum (1 - p) / p^2 w^2 r^2. Probabilities are taken as `plausible` ones.
+    that of Poisson sampling, sum (1 - p) / p^2 w^2 r^2. Probabilities are taken as `plausible` ones, and a label stands for its own
+    event and for such as have none: one that was drawn with a small probability stands for itself where all the others came too.
     """
     labels, all_of = len(at), np.ones(len(expected)) if weights is None else weights
-    probability, overstated = plausible(probability, len(expected))
+    _, overstated = plausible(probability, len(expected))
+    probability, _ = plausible(np.maximum(probability, 1.0 / (1 + len(expected) - labels)), len(expected))
     total, own = float(all_of.sum()), all_of[at]
     residual, stands = correct - expected[at], own / probability
     value = float(all_of @ expected + stands @ residual) / total
