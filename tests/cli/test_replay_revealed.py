@@ -132,8 +132,8 @@ def test_the_alarm_says_of_how_many_events_it_speaks_where_the_table_has_others(
     ("above", "outside", "said"),
     [
         (3, 0, "in 3 within the interval of the accuracy, which holds the chance of so few events."),
-        (3, 1, "in 2 within the interval of the accuracy, which holds the chance of so few events, in 1 beyond it."),
-        (1, 1, "without an alarm: in 1 beyond it."),
+        (3, 1, "in 2 within the interval of the accuracy, which holds the chance of so few events, in 1 below it."),
+        (1, 1, "without an alarm: in 1 below the interval of the accuracy."),
     ],
 )
 def test_of_windows_that_were_dear_without_an_alarm_it_is_said_what_holds_of_them(monkeypatch, above, outside, said):

@@ -117,6 +117,8 @@ def test_values_are_finite_and_lie_within_their_intervals_whatever_the_probabili
         assert np.isfinite([*vars(found).values()]).all()
         assert found.low <= found.value <= found.high
     assert own.overstated > 1.0 or (probability >= 0.999 / 60).all()
+    least = right.sum() / 60
+    assert least - 1e-9 <= own.low and own.high <= least + 1 - len(labels) / 60 + 1e-9, "no more than labels allow for"
 
 
 @pytest.mark.parametrize("p", [1e-320, 1e-12, 1e-4])

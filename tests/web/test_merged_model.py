@@ -70,6 +70,13 @@ def test_what_a_header_says_is_read_however_it_is_written():
             RememberedModel.of(odd)
 
 
+def test_where_one_of_them_counted_what_clients_left_to_the_server_all_go_on_with_it():
+    alone = LESION_1._replace(path_alone=True)
+    for other, together in ((alone, True), (LESION_1, False), (as_versions("1"), False)):
+        found = one_model([("a", alone), ("b", other)])
+        assert found is not None and found.path_alone == together
+
+
 def test_two_states_that_are_called_alike_are_two():
     with pytest.raises(StoreError, match="counts of two subjects"):
         one_model([("http://...@h", LESION), ("http://...@h", RememberedModel("other", None))])

@@ -298,7 +298,7 @@ def test_who_named_a_version_is_remembered_once_an_answer_has_counted():
         "versions": ["3"],
         "by_user": False,
         "counted": True,
-        "by_path": False,
+        "path_alone": False,
     }
 
 

@@ -76,7 +76,7 @@ def against(bundle: Bundle, found: Replayed) -> list[str]:
             if inside
             else []
         )
-        parts += [f"in {beside:,} beyond it"] if beside else []
+        parts += [f"in {beside:,} below {'it' if inside else 'the interval of the accuracy'}"] if beside else []
         return [f"{limit} without an alarm: {', '.join(parts)}."]
     return []
 

@@ -6,8 +6,8 @@ probability min(1, w_i / t). Weights are the standard deviations that the estima
 
 Answers correct the estimate by the difference estimator (Saerndal, Swensson and Wretman 1992, chapter 6): the mean of what the
 model expects, plus the mean over all events of (answer - expectation) / probability for the labelled ones. It is unbiased whatever
-the model, where every event had a chance. Where only some could be labelled, such as those that raised an alarm, it is corrected
-there, and the rest stays the model's.
+the model, where every event had a chance and no label stands for more events than have none. Where only some could be labelled,
+such as those that raised an alarm, it is corrected there, and the rest stays the model's.
 
 Who asks again raises the probability of all that were asked before: a label of the queue has therefore none of its own, but that of
 the latest asking (u_i at most the highest of w_i / t over the rounds in which i could have been chosen).
@@ -274,6 +274,7 @@ def difference(
     Where events fade out, they have `weights`, and each label counts for that of its event over its probability. The variance is
     that of Poisson sampling, sum (1 - p) / p^2 w^2 r^2. Probabilities are taken as `plausible` ones, and a label stands for its own
     event and for such as have none: one that was drawn with a small probability stands for itself where all the others came too.
+    Nothing is said that the labels rule out: events without one are all right at most, and all wrong.
     """
     labels, all_of = len(at), np.ones(len(expected)) if weights is None else weights
     _, overstated = plausible(probability, len(expected))
@@ -286,7 +287,11 @@ def difference(
     # Labels that were certain to be given say nothing about the spread of the others.
     half = _half(stands * (stands - own), residual, weight * (weight - each), mean, confidence) / total
     covered = min(1.0, float(stands.sum()) / total)
-    return Corrected(value, value - half, value + half, labels, covered, overstated)
+    least = float(own @ correct) / total
+    most = least + max(1.0 - float(own.sum()) / total, 0.0)
+    if not least <= value <= most:
+        return Corrected(min(max(value, least), most), least, most, labels, covered, overstated)
+    return Corrected(value, max(value - half, least), min(value + half, most), labels, covered, overstated)
 
 
 def carried(

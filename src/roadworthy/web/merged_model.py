@@ -32,7 +32,7 @@ class RememberedModel(NamedTuple):
     """Whether the user named the version."""
     counted: bool = True
     """Whether an answer has counted, so that it is known what of a name with a slash is the version."""
-    by_path: bool = False
+    path_alone: bool = False
     """Whether requests count alone that have the version in their path."""
 
     @classmethod
@@ -44,7 +44,7 @@ class RememberedModel(NamedTuple):
             found = json.loads(kept)
             by_user = found.get("by_user", False)
             versions, counted = tuple(found["versions"]), found.get("counted", not by_user)
-            return cls(found["name"], found["version"], versions, by_user, counted, found.get("by_path", False))
+            return cls(found["name"], found["version"], versions, by_user, counted, found.get("path_alone", False))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreError(
                 f"of which model a state was counted cannot be read ({kept[:80]!r}: {error!r}); is it of another version of this "
@@ -89,7 +89,7 @@ def one_model(remembered: Iterable[tuple[str, RememberedModel | None]]) -> Remem
     if model.version is not None:
         named = [one for _, one in known if one.version is not None]
         by_user, counted = all(one.by_user for one in named), any(one.counted for _, one in known)
-        return model._replace(by_user=by_user, counted=counted, by_path=all(one.by_path for one in named))
+        return model._replace(by_user=by_user, counted=counted, path_alone=all(one.path_alone for _, one in known))
     versions = dict.fromkeys(version for _, one in known for version in one.versions)
     return model._replace(versions=tuple(versions)[-MOST_VERSIONS:])
 

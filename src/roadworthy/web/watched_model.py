@@ -62,7 +62,7 @@ class WatchedModel:
         self.model = self._named if self._named is not None and self._named.version is not None else None
         self._by_user = self.model is not None
         """Whether a user named the version, in this run or before."""
-        self._by_path = named is not None and VERSIONS in named
+        self._path_alone = named is not None and VERSIONS in named
         """Whether requests count alone that have the version in their path: who leaves it to the server is another subject's."""
         self._versions: list[str] = []
         """As which the server answered requests that name none."""
@@ -83,9 +83,9 @@ class WatchedModel:
         if before is not None and self._named in (None, before, *([] if widened else [Model(before.name)])):
             self.model, self._versions = before, found["versions"]
             self._by_user = before == self._named or by_user
-            self._by_path = found.get("by_path", False) if self._named is None else self._by_path
+            self._path_alone = found.get("path_alone", False) if self._named is None else self._path_alone
             counted = found.get("counted", not by_user)
-            self._or = None if counted or before.version is None else Model(str(before))
+            self._or = None if counted or before.version is None or self._path_alone else Model(str(before))
             if before == self._named:
                 self._remember(before, self._versions)  # by whom it was named may be new
             if before != self._named:
@@ -110,7 +110,7 @@ class WatchedModel:
         if self._or is not None and asked.name == self._or.name:
             return True
         known = self.model or self._named
-        if self._by_path and asked.version is None:
+        if self._path_alone and asked.version is None:
             return self._leave_out(asked)
         if known is None or (asked.name == known.name and (self.model is None or asked.version is None)):
             return True
@@ -144,7 +144,7 @@ class WatchedModel:
         if (
             self.model is None
             or asked.name != self.model.name
-            or self._by_path
+            or self._path_alone
             or (by_user and asked.version is not None)
         ):
             return ""
@@ -195,7 +195,7 @@ class WatchedModel:
     def _leave_out(self, other: Model) -> bool:
         known = self.model or self._named
         lacks = known is not None and other == (known.name, None)
-        says = " whose path names no version" if self._by_path else " that does not say its version"
+        says = " whose path names no version" if self._path_alone else " that does not say its version"
         alike = str(other) == str(known)  # a name with a slash in it, and a version of another
         which = says if lacks else f", {_apart(other)}," if alike else ""
         those = f" ({_apart(known)})" if alike and known is not None else self._chosen
@@ -206,7 +206,12 @@ class WatchedModel:
 
     def _remember(self, model: Model, versions: list[str]) -> None:
         self.model, self._versions = model, versions
-        known = {"versions": versions, "by_user": self._by_user, "counted": self._or is None, "by_path": self._by_path}
+        known = {
+            "versions": versions,
+            "by_user": self._by_user,
+            "counted": self._or is None,
+            "path_alone": self._path_alone,
+        }
         self._text = json.dumps({**model._asdict(), **known})
         self.changed()
 
