@@ -135,10 +135,10 @@ def test_an_alarm_that_one_replica_raised_is_called_its_own(cli, bundle, tmp_pat
 
 def test_the_chance_that_is_told_is_that_of_the_window_that_keeps_the_alarm_on(cli, bundle, tmp_path):
     """One replica ends five minutes before the other, whose last window is clean."""
-    from roadworthy.web.offline import merged
+    from roadworthy.web.offline import together
 
     files = [stream(bundle, tmp_path, "fog", shift=4.0), stream(bundle, tmp_path, "later", shift=0.0, first=300.5)]
-    whole, end = merged([str(file) for file in files]), 1_700_000_999.0
+    whole, end = together([str(file) for file in files]).monitor, 1_700_000_999.0
     there, now = whole.alarms[-1].exceedance, whole.risk().exceedance
     assert there == pytest.approx(whole.risk(at=end).exceedance, abs=0.01) and there > 0.8 > 0.2 > now
     said = cli("monitor", "merge", *files).out.splitlines()[-1]

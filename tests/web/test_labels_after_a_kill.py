@@ -18,7 +18,7 @@ from roadworthy.web.counting import Counting
 from roadworthy.web.drawing import draw
 from roadworthy.web.events import Reader
 from roadworthy.web.ledger import LOOK, Full, Ledger
-from roadworthy.web.offline import merged
+from roadworthy.web.offline import together
 from roadworthy.web.replaying import restored
 from roadworthy.web.service import text_of
 
@@ -84,7 +84,9 @@ def test_an_alarm_by_labels_of_the_queue_is_on_after_a_kill_and_told_once(file):
     file.events(60, 1000)
     file.kill()
     assert file.counting.monitor.alarm_by_labels and len(file.told) == 1
-    assert merged([str(file.path), str(file.path)]).alarm_by_labels, "whoever reads the file beside it finds it, too"
+    assert together([str(file.path), str(file.path)]).monitor.alarm_by_labels, (
+        "whoever reads the file beside it finds it, too"
+    )
 
 
 def test_labels_of_inputs_that_another_process_drew_are_judged_by_its_probabilities_after_a_kill(file):

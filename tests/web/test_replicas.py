@@ -14,7 +14,7 @@ from roadworthy.web.batch import Label
 from roadworthy.web.counting import Counting
 from roadworthy.web.events import Reader
 from roadworthy.web.ledger import Ledger
-from roadworthy.web.offline import kept, merged, questions
+from roadworthy.web.offline import kept, questions, together
 from roadworthy.web.service import text_of
 
 
@@ -39,9 +39,9 @@ def test_two_replicas_merged_equal_one_that_saw_all(made, tmp_path):
     for name, half, part in zip("ab", halves, (labels[1::2], labels[0::2]), strict=True):
         state_of(tmp_path / f"{name}.sqlite", made, half, part)
     state_of(tmp_path / "all.sqlite", made, stream, labels)
-    kept(merged([str(tmp_path / "all.sqlite"), str(tmp_path / "all.sqlite")]), tmp_path / "same.sqlite")
+    kept(together([str(tmp_path / "all.sqlite"), str(tmp_path / "all.sqlite")]).monitor, tmp_path / "same.sqlite")
     whole, both = (
-        merged([str(tmp_path / x), str(tmp_path / y)])
+        together([str(tmp_path / x), str(tmp_path / y)]).monitor
         for x, y in (("all.sqlite", "same.sqlite"), ("a.sqlite", "b.sqlite"))
     )
     assert both.state.counted == 900 == whole.state.counted and both.state.taken.repeated == 20
@@ -78,8 +78,8 @@ def test_ids_that_were_sent_with_different_scores_are_told(made, tmp_path, capsy
     for names in (("a", "same"), ("b", "c"), ("a", "later")):
         count, said = told(*names)
         assert count == 0 and "different scores" not in said
-    first = merged([str(tmp_path / "b.sqlite"), str(tmp_path / "a.sqlite")])
-    alone = merged([str(tmp_path / "b.sqlite"), str(tmp_path / "c.sqlite")])
+    first = together([str(tmp_path / "b.sqlite"), str(tmp_path / "a.sqlite")]).monitor
+    alone = together([str(tmp_path / "b.sqlite"), str(tmp_path / "c.sqlite")]).monitor
     assert (first.state.buckets.total() == alone.state.buckets.total()).all(), "the first stands"
 
 

@@ -70,14 +70,10 @@ def against(bundle: Bundle, found: Replayed) -> list[str]:
             "the scores do not tell how often answers are right in this stream."
         ]
     if said.above:
-        inside, beside = said.above - said.above_outside, said.above_outside
-        parts = (
-            [f"in {inside:,} within the interval of the accuracy, which holds the chance of so few events"]
-            if inside
-            else []
-        )
-        parts += [f"in {beside:,} below {'it' if inside else 'the interval of the accuracy'}"] if beside else []
-        return [f"{limit} without an alarm: {', '.join(parts)}."]
+        inside, below, interval = said.above - said.above_outside, said.above_outside, "the interval of the accuracy"
+        held = f"in {inside:,} within {interval}, which holds the chance of so few events"
+        missed = f"in {below:,} below {'it' if inside else interval}"
+        return [f"{limit} without an alarm: {', '.join([held] * bool(inside) + [missed] * bool(below))}."]
     return []
 
 

@@ -60,8 +60,9 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     if accuracy is None or (window.own is None and model.cannot_tell[0] is not None):
         return None  # earlier labels say nothing of events that are unlike all that was calibrated
     tariff, risk = Tariff.of(bundle), float(model.risk[0])
-    splits, _, _ = bundle.estimator.points(reading.counts, shrink=shrink, filled=reading.filled)
-    prices = tariff.prices(bundle, splits)
+    # Settled prices are the same at any rate.
+    split = 0.0 if tariff.settled else bundle.estimator.points(reading.counts, shrink=shrink, filled=reading.filled)[0]
+    prices = tariff.prices(bundle, split)
     cost = window.cost(prices, risk)
     doubt = window.without_chance(_half(model.accuracy_low, model.accuracy_high))
     wrong, answered = prices.at(cells).T

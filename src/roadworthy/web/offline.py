@@ -77,13 +77,8 @@ class _Held(NamedTuple):
     model: str | None
 
 
-def merged(sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None) -> Monitor:
-    """The states of several replicas as one monitor."""
-    return together(sources, bundle=bundle, token=token).monitor
-
-
 def together(sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None) -> Together:
-    """The same, with whose alarm is on, and of which model of a server they are."""
+    """The states of several replicas as one monitor, with whose alarm is on, and of which model of a server they are."""
     if len(sources) < 2:
         raise StoreError("merging needs two states or more: name files, or addresses of monitors that run")
     chosen = Bundle.load(bundle) if bundle is not None else None

@@ -25,6 +25,7 @@ from roadworthy.web.guard import Guard
 from roadworthy.web.kept_alarms import KeptAlarms
 from roadworthy.web.ledger import Ledger
 from roadworthy.web.outgoing import still_to_send
+from roadworthy.web.snapshots import SNAPSHOT_BYTES
 
 if TYPE_CHECKING:
     from roadworthy.web.app import App
@@ -51,7 +52,7 @@ class Settings:
     max_state_bytes: int | None = None
     webhook: str | None = None
     alarm_log: Path | None = None
-    snapshot_bytes: int = 32 << 20
+    snapshot_bytes: int = SNAPSHOT_BYTES
     """By how much the log grows before it is folded into a snapshot; a restart replays what came after it."""
     proxy: str | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
