@@ -107,7 +107,9 @@ def main() -> None:
     small, large = SAMPLES
     growth = {side: best[side, large] - best[side, small] for side in ("bare", "assess")}
     fixed = best["assess", small] - growth["assess"] * small / (large - small)
-    print(f"\n| | {small:,} cases | {large:,} cases | growth | us a case |\n| --- | --- | --- | --- | --- |")
+    print(
+        f"\n| | {small:,} cases | {large:,} cases | growth | us a case |\n| --- | --- | --- | --- | --- |"
+    )
     for side in ("bare", "assess"):
         per_case = growth[side] / (large - small) * 1e6
         print(

@@ -56,7 +56,8 @@ def per_event(bundle: Bundle, size: int, *, kind: str) -> float:
         columns = scores_of(bundle, total, rng)
         cells = bundle.calibration.place(columns)
         rows = [
-            dict(zip(columns, row, strict=True)) for row in zip(*(c.tolist() for c in columns.values()), strict=True)
+            dict(zip(columns, row, strict=True))
+            for row in zip(*(c.tolist() for c in columns.values()), strict=True)
         ]
         started = time.process_time()
         if size == 1:
@@ -68,7 +69,13 @@ def per_event(bundle: Bundle, size: int, *, kind: str) -> float:
                 if kind == "cells":
                     monitor.update(Events(names[part], times[part], cells=cells[part]))
                 else:
-                    monitor.update(Events(names[part], times[part], columns={n: c[part] for n, c in columns.items()}))
+                    monitor.update(
+                        Events(
+                            names[part],
+                            times[part],
+                            columns={n: c[part] for n, c in columns.items()},
+                        )
+                    )
         len(monitor.state.buckets)  # what waits to be counted is counted
         best = min(best, (time.process_time() - started) / total * 1e6)
     return best
@@ -106,10 +113,15 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=5_000_000)
     given = parser.parse_args()
     bundle = bundle_of()
-    print("\n| events a call | scores, us an event | cells, us an event | wanted |\n| ---: | ---: | ---: | ---: |")
+    print(
+        "\n| events a call | scores, us an event | cells, us an event | wanted |\n| ---: | ---: | ---: | ---: |"
+    )
     print(f"| 1 (update_one) | {per_event(bundle, 1, kind='scores'):.1f} | | 20 |")
     for size in SIZES:
-        scores, cells = per_event(bundle, size, kind="scores"), per_event(bundle, size, kind="cells")
+        scores, cells = (
+            per_event(bundle, size, kind="scores"),
+            per_event(bundle, size, kind="cells"),
+        )
         print(f"| {size:,} | {scores:.2f} | {cells:.2f} | {'2' if size >= 1000 else ''} |")
     rows = over_time(bundle, given.events)
     print("\n| events | resident, MiB | us an event |\n| ---: | ---: | ---: |")

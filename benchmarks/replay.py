@@ -40,31 +40,45 @@ def streams(rows: int) -> dict[str, np.ndarray]:
 def written(picked: np.ndarray, path: Path) -> None:
     """These rows as a stream of their own, a second apart."""
     table = pq.read_table(SCORES / "today.parquet").take(pa.array(picked))
-    table = table.set_column(table.schema.get_field_index("id"), "id", pa.array([f"e{i}" for i in range(len(picked))]))
+    table = table.set_column(
+        table.schema.get_field_index("id"), "id", pa.array([f"e{i}" for i in range(len(picked))])
+    )
     start = np.datetime64("2026-03-02T00:00:00", "ms")
-    times = pa.array(start + np.arange(len(picked)) * np.timedelta64(1000, "ms"), type=pa.timestamp("ms", tz="UTC"))
+    times = pa.array(
+        start + np.arange(len(picked)) * np.timedelta64(1000, "ms"),
+        type=pa.timestamp("ms", tz="UTC"),
+    )
     pq.write_table(table.set_column(table.schema.get_field_index("time"), "time", times), path)
 
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     print(
-        "| stream | rows | s | us a row | alarms raised or cleared |\n| --- | ---: | ---: | ---: | ---: |", flush=True
+        "| stream | rows | s | us a row | alarms raised or cleared |\n| --- | ---: | ---: | ---: | ---: |",
+        flush=True,
     )
     with tempfile.TemporaryDirectory() as folder:
         bundle, stream = Path(folder) / "scores.bundle.json", Path(folder) / "stream.parquet"
         calibration = SCORES / "calibration.parquet"
-        subprocess.run([*ROADWORTHY, "calibrate", calibration, "--out", bundle], check=True, capture_output=True)
+        subprocess.run(
+            [*ROADWORTHY, "calibrate", calibration, "--out", bundle],
+            check=True,
+            capture_output=True,
+        )
         for name, picked in streams(options.rows).items():
             written(picked, stream)
             seconds, said = np.inf, ""
             for _ in range(options.rounds):
                 start = time.perf_counter()
-                done = subprocess.run([*ROADWORTHY, "replay", bundle, stream], capture_output=True, text=True)
+                done = subprocess.run(
+                    [*ROADWORTHY, "replay", bundle, stream], capture_output=True, text=True
+                )
                 if done.returncode not in (0, 1, 3):
                     raise SystemExit(done.stderr)
                 seconds, said = min(seconds, time.perf_counter() - start), done.stdout

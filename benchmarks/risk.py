@@ -56,7 +56,9 @@ def nannyml(rows: int) -> Timed:
         scores /= scores.sum(axis=1, keepdims=True)
         found = pd.DataFrame({f"p{i}": scores[:, i] for i in range(CLASSES)})
         found["said"] = [f"c{i}" for i in scores.argmax(axis=1)]
-        found["true"] = [f"c{i}" for i in (scores.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)]
+        found["true"] = [
+            f"c{i}" for i in (scores.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+        ]
         return found
 
     def fitted(chunk: int) -> CBPE:
@@ -102,7 +104,11 @@ def ours(rows: int) -> Timed:
     right = rng.random(4000) < np.where(known, 0.5, 0.9)
     calibration = calibrate(scores(known), np.where(known, "fog", "clean"), right)
     bundle = Bundle.compile(calibration, accuracy_tree(), subject="benchmark", tolerable=0.3)
-    columns, names, times = scores(rng.random(rows) < 0.2), np.arange(rows), np.arange(rows, dtype=float)
+    columns, names, times = (
+        scores(rng.random(rows) < 0.2),
+        np.arange(rows),
+        np.arange(rows, dtype=float),
+    )
     clean = scores(np.zeros(rows))
     estimator = Estimator(calibration, accuracy_tree())
 
@@ -125,12 +131,16 @@ def ours(rows: int) -> Timed:
     ) -> Work:
         ids: Any = names if numbered else texts(after)
         monitor = Monitor(bundle)
-        monitor.update(Events(texts()[:after], times[:after], {n: c[:after] for n, c in stream.items()}))
+        monitor.update(
+            Events(texts()[:after], times[:after], {n: c[:after] for n, c in stream.items()})
+        )
 
         def work() -> None:
             for at in range(0, rows, size):
                 part = slice(at, at + size)
-                monitor.update(Events(ids[part], after + times[part], {n: c[part] for n, c in stream.items()}))
+                monitor.update(
+                    Events(ids[part], after + times[part], {n: c[part] for n, c in stream.items()})
+                )
                 if asking:
                     monitor.risk(100)
             len(monitor.state.buckets)  # what waits to be counted is counted
@@ -144,7 +154,9 @@ def ours(rows: int) -> Timed:
 
     def live(before: int) -> Work:
         monitor = Monitor(bundle)
-        monitor.update(Events(text[:before], times[:before], {n: c[:before] for n, c in columns.items()}))
+        monitor.update(
+            Events(text[:before], times[:before], {n: c[:before] for n, c in columns.items()})
+        )
 
         def work() -> None:
             for i in range(before, before + ASKED):
@@ -161,15 +173,28 @@ def ours(rows: int) -> Timed:
         cells = calibration.place(columns)
         places = np.arange(rows) // 100 * calibration.cells + cells
         estimator.estimate(
-            np.bincount(places, minlength=rows // 100 * calibration.cells).reshape(-1, calibration.cells)
+            np.bincount(places, minlength=rows // 100 * calibration.cells).reshape(
+                -1, calibration.cells
+            )
         )
 
-    found: Timed = {f"update, {size:,} events a call": (partial(update, size), rows) for size in SIZES}
+    found: Timed = {
+        f"update, {size:,} events a call": (partial(update, size), rows) for size in SIZES
+    }
     return {
         **found,
-        "update, 1,000 events a call, whole numbers as ids": (partial(update, 1000, numbered=True), rows),
-        "update, 1,000 events a call, no shift in the stream": (partial(update, 1000, stream=clean), rows),
-        f"update, 1,000 events a call, after {rows:,} others": (partial(update, 1000, after=rows), rows),
+        "update, 1,000 events a call, whole numbers as ids": (
+            partial(update, 1000, numbered=True),
+            rows,
+        ),
+        "update, 1,000 events a call, no shift in the stream": (
+            partial(update, 1000, stream=clean),
+            rows,
+        ),
+        f"update, 1,000 events a call, after {rows:,} others": (
+            partial(update, 1000, after=rows),
+            rows,
+        ),
         "update, one event a call": (lambda: update_one, len(single)),
         "update and risk, every 100 events": (partial(update, 100, asking=True), rows),
         "a table in windows of 100": (lambda: windows, rows),
@@ -194,7 +219,9 @@ def round_of(side: str, python: str, rows: int) -> dict[str, float]:
     """One round in that side's environment, on one thread."""
     command = [python, "-W", "ignore", __file__, "--side", side, "--rows", str(rows)]
     limits = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL")}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | limits)
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=os.environ | limits
+    )
     return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
@@ -204,7 +231,14 @@ def peers_of(name: str) -> list[str]:
         return []
     if name.startswith(("live", "risk")):
         return [LIVE]
-    return [*(peer for size, peer in HANDED.items() if name.startswith(f"update, {size:,} events a call")), CHUNKED]
+    return [
+        *(
+            peer
+            for size, peer in HANDED.items()
+            if name.startswith(f"update, {size:,} events a call")
+        ),
+        CHUNKED,
+    ]
 
 
 def table(times: dict[str, float], rows: int) -> str:
@@ -228,7 +262,9 @@ def table(times: dict[str, float], rows: int) -> str:
 
 def main() -> int:
     """Both sides in turns, or one side's round when asked by the first."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--peers", default=str(ROOT / ".venv-peers" / "risk" / "bin" / "python"))
     parser.add_argument("--side", choices=("ours", "peers"), help=argparse.SUPPRESS)
@@ -237,7 +273,9 @@ def main() -> int:
         print(json.dumps(measure(options.side, options.rows)))
         return 0
     if not Path(options.peers).exists():
-        print(f"{options.peers} is not there: make it from benchmarks/peers-risk.txt", file=sys.stderr)
+        print(
+            f"{options.peers} is not there: make it from benchmarks/peers-risk.txt", file=sys.stderr
+        )
         return 2
     times: dict[str, float] = {}
     for _ in range(ROUNDS):

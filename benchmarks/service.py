@@ -170,7 +170,11 @@ def bodies() -> Callable[[int], bytes]:
         scores = rng.normal(size=(BATCH, len(SCORES)))
         lines = (
             b'{"id":"cam3-#######-%03d","time":@@@@@@@@@@.%03d,"scores":{%s}}'
-            % (i, i, b",".join(b'"%s":%.6f' % (n.encode(), s) for n, s in zip(SCORES, row, strict=True)))
+            % (
+                i,
+                i,
+                b",".join(b'"%s":%.6f' % (n.encode(), s) for n, s in zip(SCORES, row, strict=True)),
+            )
             for i, row in enumerate(scores)
         )
         forms.append(b"\n".join(lines))
@@ -178,7 +182,9 @@ def bodies() -> Callable[[int], bytes]:
 
     def body(number: int) -> bytes:
         content = (
-            forms[number % 8].replace(b"#######", b"%07d" % number).replace(b"@" * 10, b"%010d" % (START + number))
+            forms[number % 8]
+            .replace(b"#######", b"%07d" % number)
+            .replace(b"@" * 10, b"%010d" % (START + number))
         )
         return head % len(content) + content
 
@@ -187,10 +193,10 @@ def bodies() -> Callable[[int], bytes]:
 
 def singles() -> Callable[[int], bytes]:
     """Event number -> request; scores repeat after 997."""
-    head = (
-        b"POST /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    head = b"POST /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    form = b'{"id":"one-%%d","time":%%.3f,"scores":{%s}}' % b",".join(
+        b'"%s":%%.6f' % n.encode() for n in SCORES
     )
-    form = b'{"id":"one-%%d","time":%%.3f,"scores":{%s}}' % b",".join(b'"%s":%%.6f' % n.encode() for n in SCORES)
     scores = np.random.default_rng(2).normal(size=(997, len(SCORES))).tolist()
 
     def body(number: int) -> bytes:
@@ -263,7 +269,9 @@ def resident(pid: int) -> float:
 def batches(served: Served, seconds: float) -> int:
     """The table of batches; how many were sent."""
     make = bodies()
-    print(f"## Batches of {BATCH:,} events, {CONNECTIONS} connections, {len(make(0)):,} bytes each\n")
+    print(
+        f"## Batches of {BATCH:,} events, {CONNECTIONS} connections, {len(make(0)):,} bytes each\n"
+    )
     print(
         "| | events/s | p50, ms | p99, ms | worst, ms | server, us an event |\n| --- | ---: | ---: | ---: | ---: | ---: |"
     )
@@ -288,9 +296,13 @@ def single_posts(servers: dict[str, Served], seconds: float, rounds: int) -> Non
     first = 0
     for _ in range(rounds):
         for name, server in servers.items():
-            found[name].append(drive(server, make, first=first, connections=SINGLES, seconds=seconds))
+            found[name].append(
+                drive(server, make, first=first, connections=SINGLES, seconds=seconds)
+            )
             first += found[name][-1].answers + SINGLES
-    print(f"## Single posts on {SINGLES} connections, {rounds} rounds of {seconds:g} s taking turns\n")
+    print(
+        f"## Single posts on {SINGLES} connections, {rounds} rounds of {seconds:g} s taking turns\n"
+    )
     print(
         "| | posts/s, median | best | p50, ms | p99, ms | server, us a post |\n| --- | ---: | ---: | ---: | ---: | ---: |"
     )
@@ -304,14 +316,18 @@ def single_posts(servers: dict[str, Served], seconds: float, rounds: int) -> Non
     *others, last = found
     for name in others:
         pairs = [s.rate / b.rate for b, s in zip(found[name], found[last], strict=True)]
-        print(f"- {name}: {np.median(pairs):.2f} ({min(pairs):.2f} to {max(pairs):.2f} over the rounds)")
+        print(
+            f"- {name}: {np.median(pairs):.2f} ({min(pairs):.2f} to {max(pairs):.2f} over the rounds)"
+        )
     print(flush=True)
 
 
 def memory(served: Served, state: Path, millions: int, first: int) -> None:
     """The table of memory."""
     make = bodies()
-    print("## Memory\n\n| events | resident, MB | state on disk, MB | events/s |\n| ---: | ---: | ---: | ---: |")
+    print(
+        "## Memory\n\n| events | resident, MB | state on disk, MB | events/s |\n| ---: | ---: | ---: | ---: |"
+    )
     for million in range(millions + 1):
         rate = ""
         if million:
@@ -319,13 +335,18 @@ def memory(served: Served, state: Path, millions: int, first: int) -> None:
             first += 1000
             rate = f"{load.rate * BATCH:,.0f}"
         size = sum(f.stat().st_size for f in state.parent.glob(state.name + "*")) / 1e6
-        print(f"| {million} million | {resident(served.process.pid):.0f} | {size:.0f} | {rate} |", flush=True)
+        print(
+            f"| {million} million | {resident(served.process.pid):.0f} | {size:.0f} | {rate} |",
+            flush=True,
+        )
     print()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement of batches")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="of each measurement of batches"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="of single posts")
     parser.add_argument("--round-seconds", type=float, default=4.0)
     parser.add_argument("--million", type=int, default=5, help="events for the table of memory")
@@ -333,17 +354,41 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         bundle, state = Path(folder) / "bundle.json", Path(folder) / "state.sqlite"
         bundle_at(bundle)
-        service = ("-m", "roadworthy.cli", "monitor", str(bundle), "--state", str(state), "--port", "0", "--json")
+        service = (
+            "-m",
+            "roadworthy.cli",
+            "monitor",
+            str(bundle),
+            "--state",
+            str(state),
+            "--port",
+            "0",
+            "--json",
+        )
         with (
             running(*service) as served,
             running("-c", BARE) as bare,
             running("-c", COMMITTING, str(Path(folder) / "bare.sqlite")) as committing,
         ):
             first = batches(served, given.seconds)
-            servers = {"bare endpoint": bare, "bare endpoint with group commit": committing, "service": served}
+            servers = {
+                "bare endpoint": bare,
+                "bare endpoint with group commit": committing,
+                "service": served,
+            }
             single_posts(servers, given.round_seconds, given.rounds)
         state = Path(folder) / "memory.sqlite"
-        service = ("-m", "roadworthy.cli", "monitor", str(bundle), "--state", str(state), "--port", "0", "--json")
+        service = (
+            "-m",
+            "roadworthy.cli",
+            "monitor",
+            str(bundle),
+            "--state",
+            str(state),
+            "--port",
+            "0",
+            "--json",
+        )
         with running(*service) as served:
             memory(served, state, given.million, first)
 

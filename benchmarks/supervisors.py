@@ -97,7 +97,10 @@ def ours(data: Activations, threads: int = 0) -> dict[str, Callable[[], Any]]:
 
     operands = []
     for c in range(CLASSES):
-        same, other = data.reference[data.reference_classes == c], data.reference[data.reference_classes != c]
+        same, other = (
+            data.reference[data.reference_classes == c],
+            data.reference[data.reference_classes != c],
+        )
         of_class = data.queries[data.predicted == c]
         if len(of_class):
             winners = np.unique(nearest(of_class, same).indices)
@@ -166,13 +169,17 @@ def measure(side: str, options: argparse.Namespace) -> dict[str, float]:
     return times
 
 
-def round_of(side: str, python: str, options: argparse.Namespace, folder: str, skip: list[str]) -> dict[str, float]:
+def round_of(
+    side: str, python: str, options: argparse.Namespace, folder: str, skip: list[str]
+) -> dict[str, float]:
     """One round in that side's environment."""
     command = [python, "-W", "ignore", __file__, "--side", side, "--rows", str(options.rows)]
     command += ["--queries", str(options.queries), "--threads", str(options.threads)]
     command += ["--folder", folder, "--skip", *skip]
     limits = {f"{name}_NUM_THREADS": str(options.threads) for name in ("OPENBLAS", "OMP", "MKL")}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | limits)
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=os.environ | limits
+    )
     return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
@@ -199,17 +206,24 @@ def apart(folder: Path, name: str, other: str) -> str:
     """The largest difference of two sides' scores, relative to the largest score."""
     if not (folder / f"{other}.npy").exists():
         return ""
-    first, second = np.load(folder / f"{name}.npy")[:: SAMPLED.get(other, 1)], np.load(folder / f"{other}.npy")
+    first, second = (
+        np.load(folder / f"{name}.npy")[:: SAMPLED.get(other, 1)],
+        np.load(folder / f"{other}.npy"),
+    )
     return f"{np.abs(first - second).max() / np.abs(first).max():.1e}"
 
 
 def main() -> int:
     """Both sides in turns, or one side's round when asked by the first."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--queries", type=int, default=2_000)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="for every side")
-    parser.add_argument("--peers", default=str(ROOT / ".venv-peers" / "supervisors" / "bin" / "python"))
+    parser.add_argument(
+        "--peers", default=str(ROOT / ".venv-peers" / "supervisors" / "bin" / "python")
+    )
     parser.add_argument("--side", choices=("ours", "peers"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     parser.add_argument("--skip", nargs="*", default=[], help=argparse.SUPPRESS)
@@ -218,7 +232,10 @@ def main() -> int:
         print(json.dumps(measure(options.side, options)))
         return 0
     if not Path(options.peers).exists():
-        print(f"{options.peers} is not there: make it from benchmarks/peers-supervisors.txt", file=sys.stderr)
+        print(
+            f"{options.peers} is not there: make it from benchmarks/peers-supervisors.txt",
+            file=sys.stderr,
+        )
         return 2
     times: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -83,7 +83,10 @@ def watched(rows: int) -> Watched:
     from roadworthy.subject.trace import ModuleTrace
 
     subject = torch_model(
-        path="model.py:build", base=EXAMPLE, task=TASKS["classification"], weights="weights.safetensors"
+        path="model.py:build",
+        base=EXAMPLE,
+        task=TASKS["classification"],
+        weights="weights.safetensors",
     )
     (model,) = subject.modules.values()
     requests = frozenset(r for s in readers().values() for r in s().needs if r.column != "output")
@@ -93,7 +96,9 @@ def watched(rows: int) -> Watched:
         n = np.arange(len(images))
         columns = {request.column: values for request, values in answers.extras.items()}
         none = np.full(len(n), None, dtype=object)
-        return ModuleTrace(n, n, none, n, CLASS_SCORES, np.asarray(answers.outputs["output"]), columns)
+        return ModuleTrace(
+            n, n, none, n, CLASS_SCORES, np.asarray(answers.outputs["output"]), columns
+        )
 
     known = bundled(path="fashion-mnist", split="reference")
     images = shifted(bundled(path="fashion-mnist", split="test").inputs, IMAGES)
@@ -123,11 +128,18 @@ def bare_products(of: Watched) -> dict[str, Callable[[], None]]:
     """By supervisor. kNN: all queries with all rows; DSA: the queries with their class, the rows found with the other classes."""
     from roadworthy.statistics import nearest
 
-    reference, queries = of.reference.columns["layer.penultimate"], of.queries.columns["layer.penultimate"]
+    reference, queries = (
+        of.reference.columns["layer.penultimate"],
+        of.queries.columns["layer.penultimate"],
+    )
     classes, predicted = of.reference.output.argmax(axis=1), of.queries.output.argmax(axis=1)
     of_classes = []
     for c in np.unique(predicted):
-        same, other, asked = reference[classes == c], reference[classes != c], queries[predicted == c]
+        same, other, asked = (
+            reference[classes == c],
+            reference[classes != c],
+            queries[predicted == c],
+        )
         of_classes += [(asked, same), (same[np.unique(nearest(asked, same).indices)], other)]
 
     # In one room that was written to before: fresh memory for a hundred million products takes longer than they do.
@@ -177,7 +189,10 @@ def cost_beside_the_model(rows: int) -> str:
     calls |= {name: lambda call=call: call for name, call in products.items()}  # type: ignore[misc]
     calls |= {name: lambda one=one: first_score(one) for name, one in made.items()}  # type: ignore[misc]
     took = in_turns(calls, TURNS)
-    total, allowed = sum(took[name] for name in made), took["forward pass"] + sum(took[name] for name in products)
+    total, allowed = (
+        sum(took[name] for name in made),
+        took["forward pass"] + sum(took[name] for name in products),
+    )
     lines = [
         f"{len(made)} supervisors, {IMAGES} images, {rows} reference rows, one thread; median of {TURNS} turns",
         "",
@@ -205,7 +220,9 @@ def gradients_by_formula() -> str:
     features = torch.from_numpy(of.columns["layer.penultimate"])
     # The network's last layer, from what goes in and comes out.
     with_one = np.concatenate([features.numpy(), np.ones((len(features), 1))], axis=1)
-    solved = torch.from_numpy(np.linalg.lstsq(with_one, of.output.astype(np.float64), rcond=None)[0])
+    solved = torch.from_numpy(
+        np.linalg.lstsq(with_one, of.output.astype(np.float64), rcond=None)[0]
+    )
     head = torch.nn.Linear(features.shape[1], solved.shape[1])
     with torch.no_grad():
         head.weight.copy_(solved[:-1].T)
@@ -273,8 +290,17 @@ def growth() -> str:
             np.savez(Path(folder) / f"{rows}.npz", **activations(rows, 2_000)._asdict())
         for name in ("knn", "dsa"):
             for rows in GROWTH:
-                command = [sys.executable, __file__, "--grown", name, str(Path(folder) / f"{rows}.npz")]
-                done = [subprocess.run(command, check=True, capture_output=True, text=True) for _ in range(2)]
+                command = [
+                    sys.executable,
+                    __file__,
+                    "--grown",
+                    name,
+                    str(Path(folder) / f"{rows}.npz"),
+                ]
+                done = [
+                    subprocess.run(command, check=True, capture_output=True, text=True)
+                    for _ in range(2)
+                ]
                 found = [json.loads(d.stdout.splitlines()[-1]) for d in done]
                 seconds, added = (min(f[key] for f in found) for key in ("seconds", "added"))
                 # What stays: the learned rows, and for dsa the operand of the products; knn's rows of length 1 are both.
@@ -289,7 +315,9 @@ def growth() -> str:
 
 def main() -> int:
     """The tables, or one measurement of the third when asked by it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--grown", nargs=2, metavar=("SUPERVISOR", "DATA"), help=argparse.SUPPRESS)
     parser.add_argument("--beside", type=int, metavar="ROWS", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -299,10 +327,17 @@ def main() -> int:
     if options.beside:
         print(cost_beside_the_model(options.beside))
         return 0
-    alone = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    alone = os.environ | {
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
     for rows in REFERENCE:
         command = [sys.executable, __file__, "--beside", str(rows)]
-        print(subprocess.run(command, check=True, capture_output=True, text=True, env=alone).stdout, flush=True)
+        print(
+            subprocess.run(command, check=True, capture_output=True, text=True, env=alone).stdout,
+            flush=True,
+        )
     print(gradients_by_formula(), end="\n\n", flush=True)
     print(growth())
     return 0

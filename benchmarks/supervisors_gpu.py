@@ -22,7 +22,11 @@ import torch
 
 from roadworthy.supervisors.activations import ActivationSupervisor
 from roadworthy.supervisors.distance import Kernels, Mahalanobis, Neighbourhood
-from roadworthy.supervisors.surprise import DistanceSurprise, LikelihoodSurprise, MahalanobisSurprise
+from roadworthy.supervisors.surprise import (
+    DistanceSurprise,
+    LikelihoodSurprise,
+    MahalanobisSurprise,
+)
 from supervisors import activations, trace_of
 
 SUPERVISORS: dict[str, tuple[type[ActivationSupervisor], float | None]] = {
@@ -55,11 +59,15 @@ def bare_matrix(reference: np.ndarray, queries: np.ndarray, device: str) -> Call
 
 def main() -> int:
     """The table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--queries", type=int, default=10_000)
-    parser.add_argument("--checked", type=int, default=200, help="queries that are scored in float64 by numpy, too")
+    parser.add_argument(
+        "--checked", type=int, default=200, help="queries that are scored in float64 by numpy, too"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--memory-mb", type=int, default=512)
     options = parser.parse_args()
@@ -71,9 +79,14 @@ def main() -> int:
     timed(bare, options.device)
     floor = min(timed(bare, options.device) for _ in range(options.rounds))
     name = torch.cuda.get_device_name() if options.device.startswith("cuda") else options.device
-    print(f"{name}, torch {torch.__version__}: {options.rows} x {data.reference.shape[1]} reference rows, ", end="")
+    print(
+        f"{name}, torch {torch.__version__}: {options.rows} x {data.reference.shape[1]} reference rows, ",
+        end="",
+    )
     print(f"{options.queries} queries, {options.memory_mb} MB at once; best of {options.rounds}\n")
-    print("| | score, ms | times the bare matrix | wanted | fit and first score, ms | from float64 on the host |")
+    print(
+        "| | score, ms | times the bare matrix | wanted | fit and first score, ms | from float64 on the host |"
+    )
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     print(f"| bare matrix | {floor * 1e3:.1f} | 1 | | | |", flush=True)
     for label, (kind, wanted) in SUPERVISORS.items():
@@ -90,7 +103,9 @@ def main() -> int:
         for _ in range(options.rounds):
             if isinstance(supervisor, DistanceSurprise):
                 supervisor._to_others[:] = np.nan
-            seconds = min(seconds, timed(lambda made=supervisor: made.score(queries), options.device))  # type: ignore[misc]
+            seconds = min(
+                seconds, timed(lambda made=supervisor: made.score(queries), options.device)
+            )  # type: ignore[misc]
         here = kind(memory_mb=options.memory_mb)
         here.fit(reference, None)
         wanted_scores = here.score(few)

@@ -102,13 +102,17 @@ def table(mine: list[dict[str, Any]], theirs: list[dict[str, Any]], count: int) 
     ]
     for name in NAMES:
         a, b = ours_large[name] * 1e3, peer[name] * 1e3
-        lines.append(f"| {name} | {a:.3f} | {b:.3f} | {b / a:.1f} | {WANTED[name]} | {ours_small[name] * 1e6:.0f} |")
+        lines.append(
+            f"| {name} | {a:.3f} | {b:.3f} | {b / a:.1f} | {WANTED[name]} | {ours_small[name] * 1e6:.0f} |"
+        )
     return "\n".join(lines)
 
 
 def main() -> int:
     """Both sides in turns, or one side's round when asked by the first."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--images", type=int, default=256)
     parser.add_argument("--side", choices=("ours", "peers"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -117,7 +121,10 @@ def main() -> int:
         return 0
     peer_python = ROOT / ".venv-peers" / "bin" / "python"
     if not peer_python.exists():
-        print(f"{peer_python.relative_to(ROOT)} is not there: make it from benchmarks/peers.txt", file=sys.stderr)
+        print(
+            f"{peer_python.relative_to(ROOT)} is not there: make it from benchmarks/peers.txt",
+            file=sys.stderr,
+        )
         return 2
     mine, theirs = [], []
     for _ in range(ROUNDS):

@@ -16,12 +16,22 @@ GIVEN = ("base", "task")
 
 def components() -> str:
     """Every registered component, by room."""
-    lines = ["# Components", "", "Made from the code by `make docs`; `roadworthy list` shows the same.", ""]
+    lines = [
+        "# Components",
+        "",
+        "Made from the code by `make docs`; `roadworthy list` shows the same.",
+        "",
+    ]
     for room in registry.ROOMS:
         lines += [f"## {room}", "", "| name | what it does | parameters |", "| --- | --- | --- |"]
         for name, component in registry.components(room).items():
             given = (
-                ", ".join(_parameter(n, p.default) for n, p in component.parameters.items() if n not in GIVEN) or "none"
+                ", ".join(
+                    _parameter(n, p.default)
+                    for n, p in component.parameters.items()
+                    if n not in GIVEN
+                )
+                or "none"
             )
             lines.append(f"| `{name}` | {_cell(component.summary)} | {_cell(given)} |")
         lines.append("")
@@ -46,7 +56,9 @@ def pages() -> dict[Path, str]:
 
 def main() -> int:
     """Write the pages; with --check, only say whether they are up to date."""
-    stale = [path for path, text in pages().items() if not path.is_file() or path.read_text() != text]
+    stale = [
+        path for path, text in pages().items() if not path.is_file() or path.read_text() != text
+    ]
     if "--check" in sys.argv:
         for path in stale:
             print(f"{path.name} is not up to date; run `make docs`")

@@ -18,13 +18,17 @@ def main() -> None:
     """How both streams end, as one SVG file that loads nothing from elsewhere."""
     import demo
 
-    console = Console(record=True, force_terminal=True, width=WIDTH, highlight=False, file=io.StringIO())
+    console = Console(
+        record=True, force_terminal=True, width=WIDTH, highlight=False, file=io.StringIO()
+    )
     demo.main(demo.Stage(console, "still"))
     picture = console.export_svg(title="make demo")
     # The fonts that rich names lie on somebody's server; any monospaced one will do.
     picture = re.sub(r"\s*@font-face \{.*?\}\n", "\n", picture, flags=re.DOTALL)
     picture = re.sub(
-        r"font-family: Fira Code, monospace", "font-family: ui-monospace, Menlo, Consolas, monospace", picture
+        r"font-family: Fira Code, monospace",
+        "font-family: ui-monospace, Menlo, Consolas, monospace",
+        picture,
     )
     (HERE / "runtime.svg").write_text(picture, encoding="utf-8")
 

@@ -23,7 +23,9 @@ def train_member(seed: int, data: Dataset) -> nn.Module:
     labels = torch.as_tensor(data.targets)
     model = build()
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=EPOCHS * (len(images) // BATCH))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, RATE, total_steps=EPOCHS * (len(images) // BATCH)
+    )
     for epoch in range(EPOCHS):
         total = 0.0
         order = torch.randperm(len(images))

@@ -49,7 +49,9 @@ def train(images: torch.Tensor, labels: torch.Tensor) -> nn.Module:
             optimiser.step()
             schedule.step()
             total += float(loss.detach()) * BATCH
-        print(f"epoch {epoch + 1}/{EPOCHS}: loss {total / len(images):.4f}, {time.perf_counter() - started:.0f} s")
+        print(
+            f"epoch {epoch + 1}/{EPOCHS}: loss {total / len(images):.4f}, {time.perf_counter() - started:.0f} s"
+        )
     return model.eval()
 
 

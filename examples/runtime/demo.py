@@ -55,11 +55,17 @@ class Stream:
     @classmethod
     def read(cls, name: str) -> Stream:
         """A stream of examples/scores, and its truth in the same order."""
-        (truth,) = open_table(SCORES / f"{name}_truth.parquet").pieces(["id", "kind", "correct"], set(), 10**6)
+        (truth,) = open_table(SCORES / f"{name}_truth.parquet").pieces(
+            ["id", "kind", "correct"], set(), 10**6
+        )
         scores = read_scores(SCORES / f"{name}.parquet")
         if truth["id"].to_pylist() != list(scores.id):
             raise SystemExit(f"{name}_truth.parquet is not in the order of {name}.parquet")
-        return cls(scores, np.array(truth["kind"].to_pylist()), np.array(truth["correct"].to_pylist(), dtype=bool))
+        return cls(
+            scores,
+            np.array(truth["kind"].to_pylist()),
+            np.array(truth["correct"].to_pylist(), dtype=bool),
+        )
 
     @property
     def begins(self) -> int:
@@ -115,7 +121,9 @@ def alarm_line(alarms: Sequence[Alarm]) -> Text:
     text = Text("      ").append(f"ALARM after {last.event:,} events", ALARM)
     if last.risk is None or last.exceedance is None:
         return text.append(": unlike anything calibrated; its cost cannot be told")
-    return text.append(f": {last.risk:.2f} {UNIT} expected, p(over {TOLERABLE:.2f}) = {last.exceedance:.2f}")
+    return text.append(
+        f": {last.risk:.2f} {UNIT} expected, p(over {TOLERABLE:.2f}) = {last.exceedance:.2f}"
+    )
 
 
 @dataclass(frozen=True)
@@ -212,13 +220,16 @@ def first_story(stage: Stage, bundle: Bundle, confidence: Cbpe) -> None:
     after = [f for f in frames if f.event >= stream.begins + WINDOW]
     truth = np.array([stream.accuracy(f.event) for f in after])
     off = [
-        np.abs(np.array(says) - truth).mean() for says in ([f.confidence for f in after], [f.accuracy for f in after])
+        np.abs(np.array(says) - truth).mean()
+        for says in ([f.confidence for f in after], [f.accuracy for f in after])
     ]
     held = np.mean([f.low <= stream.accuracy(f.event) <= f.high for f in frames])
     kind = str(stream.kind[stream.begins]).replace("_", " ")
     stage.add(f"The truth: {kind}, never calibrated on, began after event {stream.begins:,}.")
     points = [f"{100 * each:.0f}" for each in off]
-    stage.add(f"Since then confidence was {points[0]} points off, roadworthy {points[1]}; its band held {held:.0%}.")
+    stage.add(
+        f"Since then confidence was {points[0]} points off, roadworthy {points[1]}; its band held {held:.0%}."
+    )
     if raised:
         delay = slice(stream.begins, raised[0].event)
         paid = WRONG * float((~stream.correct[delay]).sum())
@@ -230,7 +241,9 @@ def first_story(stage: Stage, bundle: Bundle, confidence: Cbpe) -> None:
 def second_story(stage: Stage, bundle: Bundle, confidence: Cbpe) -> None:
     """A stream that is like nothing calibrated."""
     stream = Stream.read("strange")
-    stage.say(f"\n[bold]Another stream[/bold]: {stream.scores.n:,} events, unlike anything calibrated.\n")
+    stage.say(
+        f"\n[bold]Another stream[/bold]: {stream.scores.n:,} events, unlike anything calibrated.\n"
+    )
     frames, _ = play(stage, stream, bundle, confidence, seconds=stage.share(1))
     last = frames[-1]
     stage.add(
@@ -253,7 +266,9 @@ def main(stage: Stage | None = None) -> None:
     bundle, confidence = before_release(stage)
     first_story(stage, bundle, confidence)
     second_story(stage, bundle, confidence)
-    stage.say("\nYour own file:\n" + "\n".join(f"[bold]{command()} {rest}[/bold]" for rest in COMMANDS))
+    stage.say(
+        "\nYour own file:\n" + "\n".join(f"[bold]{command()} {rest}[/bold]" for rest in COMMANDS)
+    )
 
 
 if __name__ == "__main__":

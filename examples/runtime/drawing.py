@@ -30,9 +30,7 @@ class Frame:
         """The same in words, for a log."""
         ours = f"roadworthy {self.accuracy:.0%} [{self.low:.0%}, {self.high:.0%}], {self.risk:.2f} expected"
         told = ours if self.cannot_tell is None else f"roadworthy cannot tell: {self.cannot_tell}"
-        return (
-            f"  {self.event:>6,} events   confidence {self.confidence:.0%}   {told}{'   ALARM' if self.alarm else ''}"
-        )
+        return f"  {self.event:>6,} events   confidence {self.confidence:.0%}   {told}{'   ALARM' if self.alarm else ''}"
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,9 @@ class Axis:
         return f"{1.0 - (line + 0.5) * (1.0 - self.bottom) / HEIGHT:4.0%} "
 
 
-def chart(frames: Sequence[Frame], axis: Axis, columns: int, *, truth: Sequence[float] | None = None) -> Text:
+def chart(
+    frames: Sequence[Frame], axis: Axis, columns: int, *, truth: Sequence[float] | None = None
+) -> Text:
     """The columns so far; later marks lie over earlier ones: band, confidence, estimate, truth."""
     cells = [[(" ", "") for _ in range(columns)] for _ in range(HEIGHT)]
     for x, frame in enumerate(frames):
@@ -94,7 +94,15 @@ def _floor(frames: Sequence[Frame], columns: int) -> Text:
 
 def legend(frame: Frame, *, truth: float | None = None) -> Text:
     """The three lines by name, with where they stand."""
-    ours = f"{frame.accuracy:.0%} ({frame.low:.0%} to {frame.high:.0%})" if frame.cannot_tell is None else "cannot tell"
-    text = Text("      ").append("╌╌ ", CONFIDENCE).append(f"confidence says {frame.confidence:.0%}   ")
+    ours = (
+        f"{frame.accuracy:.0%} ({frame.low:.0%} to {frame.high:.0%})"
+        if frame.cannot_tell is None
+        else "cannot tell"
+    )
+    text = (
+        Text("      ")
+        .append("╌╌ ", CONFIDENCE)
+        .append(f"confidence says {frame.confidence:.0%}   ")
+    )
     text.append("━━ ", OURS).append(f"roadworthy {ours}   ").append("●● ", TRUTH)
     return text.append("truth: hidden" if truth is None else f"truth {truth:.0%}")

@@ -104,7 +104,16 @@ def dropped_pixels(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 UNSEEN: dict[str, Shift] = {
     f.__name__: f
-    for f in (dead_columns, dropped_pixels, haze, low_resolution, negative, occlusion, off_centre, upside_down)
+    for f in (
+        dead_columns,
+        dropped_pixels,
+        haze,
+        low_resolution,
+        negative,
+        occlusion,
+        off_centre,
+        upside_down,
+    )
 }
 """Kinds that are not in the calibration; see `screen.py`."""
 
@@ -132,14 +141,18 @@ class Scorer:
             task=TASKS["classification"],
             weights="weights.safetensors",
         )
-        self._supervisors = {name: get("supervisors", name).bind(**given) for name, given in SUPERVISORS.items()}
+        self._supervisors = {
+            name: get("supervisors", name).bind(**given) for name, given in SUPERVISORS.items()
+        }
         reference = bundled(path="fashion-mnist", split="reference")
         trace = self._trace(np.asarray(reference.inputs[:]))
         for supervisor in self._supervisors.values():
             if supervisor.fitted:
                 supervisor.fit(trace, reference.targets)
 
-    def __call__(self, images: np.ndarray, labels: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def __call__(
+        self, images: np.ndarray, labels: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Scores by supervisor, and which answers are right."""
         trace = self._trace(images)
         scores = {name: s.score(trace).astype(np.float32) for name, s in self._supervisors.items()}
@@ -171,7 +184,8 @@ def times(n: int, rng: np.random.Generator) -> pa.Array:
     start = datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC)
     seconds = np.sort(rng.uniform(0, 86400, n))
     return pa.array(
-        [start + datetime.timedelta(seconds=round(s, 3)) for s in seconds.tolist()], pa.timestamp("ms", "UTC")
+        [start + datetime.timedelta(seconds=round(s, 3)) for s in seconds.tolist()],
+        pa.timestamp("ms", "UTC"),
     )
 
 
@@ -181,7 +195,9 @@ def write(name: str, columns: Mapping[str, object]) -> None:
     print(f"{name}.parquet: {(HERE / f'{name}.parquet').stat().st_size / 1024:.0f} kB")
 
 
-def write_stream(name: str, scorer: Scorer, pool: Pool, kinds: np.ndarray, rng: np.random.Generator) -> None:
+def write_stream(
+    name: str, scorer: Scorer, pool: Pool, kinds: np.ndarray, rng: np.random.Generator
+) -> None:
     """A stream without labels, and a second table with them."""
     images, labels, ids = pool.take(len(kinds))
     scores, correct = scorer(shifted(images, ids, kinds), labels)
@@ -192,7 +208,12 @@ def write_stream(name: str, scorer: Scorer, pool: Pool, kinds: np.ndarray, rng: 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="Make the tables of examples/scores")
-    parser.add_argument("--source", type=Path, default=Path("/usr/share/datasets/fashion-mnist"), help="the idx files")
+    parser.add_argument(
+        "--source",
+        type=Path,
+        default=Path("/usr/share/datasets/fashion-mnist"),
+        help="the idx files",
+    )
     pool, scorer, rng = Pool(parser.parse_args().source), Scorer(), np.random.default_rng(SEED)
     kinds = np.repeat(["clean", *CALIBRATED], [CLEAN_ROWS] + [KIND_ROWS] * len(CALIBRATED))
     images, labels, ids = pool.take(len(kinds))
@@ -202,7 +223,9 @@ def main() -> None:
     struck = (event >= TODAY_BEGINS) & (rng.random(TODAY_ROWS) < TODAY_RATE)
     write_stream("today", scorer, pool, np.where(struck, TODAY_KIND, "clean"), rng)
     event = np.arange(STRANGE_ROWS)
-    write_stream("strange", scorer, pool, np.where(event >= STRANGE_BEGINS, STRANGE_KIND, "clean"), rng)
+    write_stream(
+        "strange", scorer, pool, np.where(event >= STRANGE_BEGINS, STRANGE_KIND, "clean"), rng
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,18 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from make import CALIBRATED, CLEAN_ROWS, HERE, KIND_ROWS, STRANGE_ROWS, TODAY_ROWS, UNSEEN, Pool, Scorer, shifted
+from make import (
+    CALIBRATED,
+    CLEAN_ROWS,
+    HERE,
+    KIND_ROWS,
+    STRANGE_ROWS,
+    TODAY_ROWS,
+    UNSEEN,
+    Pool,
+    Scorer,
+    shifted,
+)
 
 from roadworthy.analysis.risk.cells import calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
@@ -24,7 +35,12 @@ WINDOW, WINDOWS = 100, 10
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="Screen kinds of shift")
-    parser.add_argument("--source", type=Path, default=Path("/usr/share/datasets/fashion-mnist"), help="the idx files")
+    parser.add_argument(
+        "--source",
+        type=Path,
+        default=Path("/usr/share/datasets/fashion-mnist"),
+        help="the idx files",
+    )
     pool, scorer = Pool(parser.parse_args().source), Scorer()
     pool.take(CLEAN_ROWS + KIND_ROWS * len(CALIBRATED) + TODAY_ROWS + STRANGE_ROWS)
     images, labels, ids = pool.take(WINDOW * WINDOWS)

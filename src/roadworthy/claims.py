@@ -118,7 +118,13 @@ def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
     breached = _breached(claim, evidence)
     judged = max(1, sum(not _undefined(e) for e in evidence))
     members = tuple(_member(claim, e, breached.get(i), judged) for i, e in enumerate(evidence))
-    status: Status = "breached" if breached else "met" if all(m.status == "met" for m in members) else "inconclusive"
+    status: Status = (
+        "breached"
+        if breached
+        else "met"
+        if all(m.status == "met" for m in members)
+        else "inconclusive"
+    )
     deciding = _deciding(claim, members, status)
     corrected = ""
     if len(evidence) > 1:
@@ -126,7 +132,9 @@ def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
             f"over {len(evidence)} places: met needs every one (intersection-union), a breach is corrected by Holm, "
             "intervals shown are simultaneous (Bonferroni)"
         )
-    return Judgement(claim, status, members, _why(claim, status, deciding, len(members)), corrected, deciding)
+    return Judgement(
+        claim, status, members, _why(claim, status, deciding, len(members)), corrected, deciding
+    )
 
 
 def overall(judgements: Sequence[Judgement]) -> str:
@@ -147,7 +155,9 @@ def _breached(claim: Claim, evidence: Sequence[Evidence]) -> dict[int, float]:
     found: dict[int, float] = {}
     while remaining:
         confidence = simultaneous(claim.confidence, len(remaining))
-        beyond = {i for i in remaining if _beyond(claim, _optimistic(claim, evidence[i], confidence))}
+        beyond = {
+            i for i in remaining if _beyond(claim, _optimistic(claim, evidence[i], confidence))
+        }
         if not beyond:
             break
         found.update(dict.fromkeys(beyond, confidence))
@@ -161,11 +171,19 @@ def _undefined(e: Evidence) -> str:
 
 
 def _optimistic(claim: Claim, e: Evidence, confidence: float) -> float:
-    return e.interval(confidence, "upper").high if claim.direction == "min" else e.interval(confidence, "lower").low
+    return (
+        e.interval(confidence, "upper").high
+        if claim.direction == "min"
+        else e.interval(confidence, "lower").low
+    )
 
 
 def _pessimistic(claim: Claim, e: Evidence, confidence: float) -> float:
-    return e.interval(confidence, "lower").low if claim.direction == "min" else e.interval(confidence, "upper").high
+    return (
+        e.interval(confidence, "lower").low
+        if claim.direction == "min"
+        else e.interval(confidence, "upper").high
+    )
 
 
 def _beyond(claim: Claim, bound: float) -> bool:
@@ -197,7 +215,9 @@ def _settle(claim: Claim, e: Evidence, places: int) -> int | None:
     """Towards met at the claim's confidence; towards breached at the corrected one. None where no number of cases would."""
     if not e.by_cases:
         return None
-    confidence = simultaneous(claim.confidence, places) if _beyond(claim, e.value) else claim.confidence
+    confidence = (
+        simultaneous(claim.confidence, places) if _beyond(claim, e.value) else claim.confidence
+    )
     if e.proportion:
         return cases_to_settle(
             e.value,
@@ -250,4 +270,6 @@ def _why(claim: Claim, status: Status, decided: Member, places: int) -> str:
         else "it lies at the limit, too little varies to say how many cases would settle it, or what was given is in doubt"
     )
     end = "lower" if at_least else "upper"
-    return f"{value}{at}, but its {end} bound {bound} does not keep {side} {claim.limit:g}: {settle}"
+    return (
+        f"{value}{at}, but its {end} bound {bound} does not keep {side} {claim.limit:g}: {settle}"
+    )

@@ -37,7 +37,13 @@ class About:
         place = self.circumstance or ("clean" if not self.slice else "")
         if self.circumstance and self.level is not None:
             place += f"@{self.level:g}"
-        parts = [place, self.slice, self.supervisor, self.module, f"vs {self.versus}" if self.versus else ""]
+        parts = [
+            place,
+            self.slice,
+            self.supervisor,
+            self.module,
+            f"vs {self.versus}" if self.versus else "",
+        ]
         return " | ".join(p for p in parts if p)
 
 
@@ -84,7 +90,9 @@ class Finding:
 
     def __post_init__(self) -> None:
         if self.interval is None and not self.reason:
-            raise ValueError(f"the finding {self.quantity!r} has no interval and gives no reason why")
+            raise ValueError(
+                f"the finding {self.quantity!r} has no interval and gives no reason why"
+            )
 
     @property
     def id(self) -> str:
@@ -106,7 +114,9 @@ class Finding:
     def from_dict(cls, content: Mapping[str, Any]) -> Finding:
         """The finding again."""
         known = {f.name: content[f.name] for f in fields(cls) if f.name in content}
-        known["interval"] = Interval.from_dict(content["interval"]) if content.get("interval") else None
+        known["interval"] = (
+            Interval.from_dict(content["interval"]) if content.get("interval") else None
+        )
         known["about"] = About(**content.get("about", {}))
         known["assumptions"] = tuple(content.get("assumptions", ()))
         if known["value"] is None:

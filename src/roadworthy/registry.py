@@ -116,7 +116,11 @@ class Component:
     def bind(self, **parameters: Any) -> Any:
         """A class is instantiated; a function gets its keyword-only arguments filled in."""
         known = self.check(parameters)
-        return self.build(**known) if inspect.isclass(self.build) else functools.partial(self.build, **known)
+        return (
+            self.build(**known)
+            if inspect.isclass(self.build)
+            else functools.partial(self.build, **known)
+        )
 
 
 _components: dict[str, dict[str, Component]] = {room: {} for room in ROOMS}
@@ -127,7 +131,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def register(room: str, name: str, **traits: Any) -> Callable[[_F], _F]:
     """Decorator that gives a function or class a name in a room; `traits` are what it declares about itself."""
     if room not in ROOMS:
-        raise RegistryError(f"no room {room!r}{did_you_mean(room, ROOMS)}; rooms are: {', '.join(ROOMS)}")
+        raise RegistryError(
+            f"no room {room!r}{did_you_mean(room, ROOMS)}; rooms are: {', '.join(ROOMS)}"
+        )
 
     def decorate(build: _F) -> _F:
         origin = (getattr(build, "__module__", "") or "").split(".")[0]
@@ -168,7 +174,9 @@ def get(room: str, name: str) -> Component:
 def components(room: str) -> dict[str, Component]:
     """All components of a room, by name, in alphabetical order."""
     if room not in ROOMS:
-        raise RegistryError(f"no room {room!r}{did_you_mean(room, ROOMS)}; rooms are: {', '.join(ROOMS)}")
+        raise RegistryError(
+            f"no room {room!r}{did_you_mean(room, ROOMS)}; rooms are: {', '.join(ROOMS)}"
+        )
     if room not in _scanned:
         _scanned.add(room)
         _scan_package(ROOMS[room])
@@ -243,4 +251,6 @@ def _scan_entry_points(room: str) -> None:
         if known is None and callable(loaded):
             add(Component(room, point.name, loaded, {}, point.dist.name if point.dist else "?"))
         elif known is not None and point.dist is not None:
-            _components[room][point.name] = Component(room, known.name, known.build, known.traits, point.dist.name)
+            _components[room][point.name] = Component(
+                room, known.name, known.build, known.traits, point.dist.name
+            )

@@ -58,10 +58,14 @@ def bundle_of(data: Scores, rows: np.ndarray, window: int) -> tuple[Bundle, floa
     made = calibrate({n: c[rows] for n, c in data.columns.items()}, kind, ~wrong)
     rule = {"false_alarms": "1 per day", "events_per_day": EVENTS / STATED}
     tree, windows = accuracy_tree(), Windows((window,))
-    return Bundle.compile(made, tree, subject=data.name, tolerable=tolerable, windows=windows, **rule), tolerable  # type: ignore[arg-type]
+    return Bundle.compile(
+        made, tree, subject=data.name, tolerable=tolerable, windows=windows, **rule
+    ), tolerable  # type: ignore[arg-type]
 
 
-def clean_rows(data: Scores, bundle: Bundle, rho: float, n: int, rng: np.random.Generator) -> np.ndarray:
+def clean_rows(
+    data: Scores, bundle: Bundle, rho: float, n: int, rng: np.random.Generator
+) -> np.ndarray:
     """Rows of the clean stream, whose shift scores are alike in a row where rho is above 0."""
     rows = data.rows(data.streams)
     noise = rng.normal(size=n) * math.sqrt(1.0 - rho**2)
@@ -111,8 +115,12 @@ def rows_of(name: str, window: int) -> list[Row]:
     half = np.isin(np.arange(len(data.fold)), drawn[::2])
     wrong = float((~data.correct[data.rows(data.streams)]).mean())
     for number, left_out in enumerate((None, *data.kinds)):
-        known = np.isin(data.fold, [k for k in data.kinds if k != left_out]) & (half | (left_out is not None))
-        bundle, tolerable = bundle_of(data, np.flatnonzero((data.fold == data.calibrates) | known), window)
+        known = np.isin(data.fold, [k for k in data.kinds if k != left_out]) & (
+            half | (left_out is not None)
+        )
+        bundle, tolerable = bundle_of(
+            data, np.flatnonzero((data.fold == data.calibrates) | known), window
+        )
         how = "same" if left_out is None else "unseen"
         for stream, rho in STREAMS.items():
             rng = np.random.default_rng([window, number, int(10 * rho)])
@@ -121,10 +129,14 @@ def rows_of(name: str, window: int) -> list[Row]:
                 error = (1.0 - STEP) * wrong + STEP * float((~data.correct[shifted]).mean())
                 if error > tolerable:
                     noticed = steps_of(data, bundle, shifted, rho, rng)
-                    found.append(Row(name, how, kind, window, stream, error / tolerable, *noticed, math.nan))
+                    found.append(
+                        Row(name, how, kind, window, stream, error / tolerable, *noticed, math.nan)
+                    )
             if left_out is None:
                 rung = len(watched(data, bundle, clean_rows(data, bundle, rho, EVENTS, rng)))
-                found.append(Row(name, how, CLEAN, window, stream, wrong / tolerable, *3 * (math.nan,), rung))
+                found.append(
+                    Row(name, how, CLEAN, window, stream, wrong / tolerable, *3 * (math.nan,), rung)
+                )
     return found
 
 
@@ -135,7 +147,10 @@ def main() -> None:
         found = [row for rows in pool.map(rows_of, *zip(*asked, strict=True)) for row in rows]
     with (TABLES / "alarms.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(
-            [Row._fields, *([f"{v:.3f}" if isinstance(v, float) else v for v in row] for row in found)]
+            [
+                Row._fields,
+                *([f"{v:.3f}" if isinstance(v, float) else v for v in row] for row in found),
+            ]
         )
 
 

@@ -64,7 +64,10 @@ def errors(files: str, data: Scores) -> Iterator[Aligned]:
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for trial in trials(data, per=20):
         read = Read(trial)
-        for name, estimate in (("ours", ours(trial)), ("quick combination", read.by_rate(quick_combination(read)))):
+        for name, estimate in (
+            ("ours", ours(trial)),
+            ("quick combination", read.by_rate(quick_combination(read))),
+        ):
             assert estimate.rate is not None
             off = estimate.rate.value - trial.nominal, estimate.accuracy.value - trial.accuracy
             found.setdefault((trial.kind, name), []).append(
@@ -78,7 +81,10 @@ def errors(files: str, data: Scores) -> Iterator[Aligned]:
 def main() -> None:
     """The command."""
     found = [
-        row for n in protocol.available() for f, d in versions(protocol.published(n)).items() for row in errors(f, d)
+        row
+        for n in protocol.available()
+        for f, d in versions(protocol.published(n)).items()
+        for row in errors(f, d)
     ]
     if found:
         write(TABLES / "alignment.csv", found)

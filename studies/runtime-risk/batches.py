@@ -55,7 +55,9 @@ def right_batches(data: Scores, clean: np.ndarray) -> Callable[[np.ndarray], np.
     return lambda rows: data.correct[rows].mean(axis=-1) >= least
 
 
-def verdict_on_batches(score: np.ndarray, clean: np.ndarray, shifted: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def verdict_on_batches(
+    score: np.ndarray, clean: np.ndarray, shifted: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
     """The verdict on batches by their mean score, either way round."""
     best = None
     for sign in (1.0, -1.0):
@@ -79,7 +81,9 @@ def best_detector(data: Scores) -> str:
     return max(data.columns, key=balanced)
 
 
-def windows_of(trial: Trial, shifted: np.ndarray, size: int, rng: np.random.Generator, *, uniform: bool) -> np.ndarray:
+def windows_of(
+    trial: Trial, shifted: np.ndarray, size: int, rng: np.random.Generator, *, uniform: bool
+) -> np.ndarray:
     """Windows x batches x rows: a batch, or a row of it, is shifted with the nominal rate."""
     nominal = np.repeat(RATES, PER)
     shape = (len(nominal), WINDOW, size)
@@ -94,13 +98,19 @@ def errors_of(trial: Trial, detector: str) -> Iterator[Batched]:
     nominal = np.repeat(RATES, PER)
     shifted_rows = np.setdiff1d(data.rows(trial.streamed), trial.shifted)
     rows = trial.calibration
-    calibration = calibrate({n: c[rows] for n, c in data.columns.items()}, trial.kind_of_row, data.correct[rows])
+    calibration = calibrate(
+        {n: c[rows] for n, c in data.columns.items()}, trial.kind_of_row, data.correct[rows]
+    )
     estimator, cells = Estimator(calibration, accuracy_tree()), calibration.place(data.columns)
     for size in SIZES:
         drawn = [batch_rows(side, DRAWS, size, rng) for side in (trial.clean, trial.shifted)]
-        verdict, right = verdict_on_batches(data.columns[detector], *drawn), right_batches(data, drawn[0])
+        verdict, right = (
+            verdict_on_batches(data.columns[detector], *drawn),
+            right_batches(data, drawn[0]),
+        )
         known = {
-            k: np.bincount(verdict(b).astype(int), minlength=2) for k, b in zip(("clean", "shift"), drawn, strict=True)
+            k: np.bincount(verdict(b).astype(int), minlength=2)
+            for k, b in zip(("clean", "shift"), drawn, strict=True)
         }
         accuracy = [right(b).mean() for b in drawn]
         for kind in ("uniform", "mixed") if size > 1 else ("uniform",):
@@ -108,19 +118,28 @@ def errors_of(trial: Trial, detector: str) -> Iterator[Batched]:
             alarmed = verdict(windows).sum(axis=1)
             rate = batch_rate(alarmed, WINDOW, Calibrated.from_table(known), size=size).value
             truth, plain = right(windows).mean(axis=1), data.correct[windows].mean(axis=(1, 2))
-            counts = np.stack([np.bincount(cells[w.ravel()], minlength=calibration.cells) for w in windows])
+            counts = np.stack(
+                [np.bincount(cells[w.ravel()], minlength=calibration.cells) for w in windows]
+            )
             e = estimator.estimate(counts, shrink=1.0 / size)
             nothing = np.full(len(nominal), np.nan)
             share = [data.correct[side].mean() for side in (trial.clean, trial.shifted)]
             for name, r, off, off_batch in (
                 ("in-distribution accuracy", nothing, share[0] - plain, accuracy[0] - truth),
-                (f"paper, {detector}", rate, _mixed(rate, *share) - plain, _mixed(rate, *accuracy) - truth),
+                (
+                    f"paper, {detector}",
+                    rate,
+                    _mixed(rate, *share) - plain,
+                    _mixed(rate, *accuracy) - truth,
+                ),
                 ("ours, all rows", e.rate, e.accuracy - plain, nothing),
             ):
                 for at in RATES:
                     here = nominal == at
                     errors = [float(np.abs(v[here]).mean()) for v in (r - nominal, off, off_batch)]
-                    yield Batched(data.name, trial.kind, kind, size, name, float(round(at, 1)), *errors)
+                    yield Batched(
+                        data.name, trial.kind, kind, size, name, float(round(at, 1)), *errors
+                    )
 
 
 def _mixed(rate: np.ndarray, clean: float, shifted: float) -> np.ndarray:

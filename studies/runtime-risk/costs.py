@@ -37,7 +37,11 @@ TREES = {
     "with a detector": detector_tree(POLYP_COSTS, unit=POLYP_UNIT),
 }
 DETECTOR = ("tpr", "tnr")
-CLASSIFIER = tuple(f"accuracy_{kind}_{word}" for kind in ("clean", "shifted") for word in ("detected", "undetected"))
+CLASSIFIER = tuple(
+    f"accuracy_{kind}_{word}"
+    for kind in ("clean", "shifted")
+    for word in ("detected", "undetected")
+)
 
 
 class Polyp(NamedTuple):
@@ -84,7 +88,12 @@ def sweep() -> Iterator[Sweep]:
     for classifier in np.linspace(0.4, 0.9, 11):
         for detector in np.linspace(0.5, 1.0, 11):
             shifted = {name: classifier for name in CLASSIFIER if "shifted" in name}
-            given = {**POLYP_PARAMETERS, **shifted, **dict.fromkeys(DETECTOR, detector), "p_shift": 0.5}
+            given = {
+                **POLYP_PARAMETERS,
+                **shifted,
+                **dict.fromkeys(DETECTOR, detector),
+                "p_shift": 0.5,
+            }
             given = {name: given[name] for name in TREES["with a detector"].parameters}
             yield Sweep(classifier, detector, float(expectation(TREES["with a detector"], given)))
 
@@ -101,7 +110,9 @@ def points() -> Iterator[Point]:
     """At the parameters of the case study."""
     tree = TREES["with a detector"]
     for rate in RATES:
-        given = {n: POLYP_PARAMETERS[n] for n in tree.parameters if n != "p_shift"} | {"p_shift": rate}
+        given = {n: POLYP_PARAMETERS[n] for n in tree.parameters if n != "p_shift"} | {
+            "p_shift": rate
+        }
         found = worth(tree, given, DETECTOR, CLASSIFIER)
         yield Point(rate, found.saved_by_a, found.saved_by_b)
 
@@ -121,7 +132,9 @@ class Real(NamedTuple):
 def real(trial: Trial) -> Iterator[Real]:
     """All detectors together, for both; the costs are those of table 6."""
     data, rows = trial.data, trial.calibration
-    calibration = calibrate({n: c[rows] for n, c in data.columns.items()}, trial.kind_of_row, data.correct[rows])
+    calibration = calibrate(
+        {n: c[rows] for n, c in data.columns.items()}, trial.kind_of_row, data.correct[rows]
+    )
     cells = calibration.place(data.columns)
     counts = np.stack([np.bincount(cells[w], minlength=calibration.cells) for w in trial.windows])
     right = data.correct[trial.windows]
@@ -131,12 +144,19 @@ def real(trial: Trial) -> Iterator[Real]:
         known = _tables(trial, alarm)
         given = {n: v for n, v in measured(*known).values.items() if n in tree.parameters}
         raised = alarm[trial.windows]
-        verdicts = Calibrated.from_table({k: t.sum(axis=0) for k, t in zip(("clean", "shift"), known, strict=True)})
+        verdicts = Calibrated.from_table(
+            {k: t.sum(axis=0) for k, t in zip(("clean", "shift"), known, strict=True)}
+        )
         rate = rogan_gladen(raised.sum(axis=1), WINDOW, verdicts).value
-        paper, e = np.asarray(expectation(tree, {**given, "p_shift": rate})), estimator.estimate(counts)
+        paper, e = (
+            np.asarray(expectation(tree, {**given, "p_shift": rate})),
+            estimator.estimate(counts),
+        )
         answered = np.where(right, POLYP_COSTS.right, POLYP_COSTS.wrong)
         if "tpr" in tree.parameters:
-            answered = np.where(raised, np.where(right, POLYP_COSTS.unnecessary, POLYP_COSTS.necessary), answered)
+            answered = np.where(
+                raised, np.where(right, POLYP_COSTS.unnecessary, POLYP_COSTS.necessary), answered
+            )
         truth = answered.mean(axis=1)
         for nominal in RATES:
             at = trial.nominal == nominal
@@ -148,7 +168,12 @@ def _tables(trial: Trial, alarm: np.ndarray) -> list[np.ndarray]:
     """Rows (right, wrong) x (no alarm, alarm), clean and shifted."""
     right = trial.data.correct
     return [
-        np.array([[np.count_nonzero((right[r] == w) & (alarm[r] == a)) for a in (False, True)] for w in (True, False)])
+        np.array(
+            [
+                [np.count_nonzero((right[r] == w) & (alarm[r] == a)) for a in (False, True)]
+                for w in (True, False)
+            ]
+        )
         for r in (trial.clean, trial.shifted)
     ]
 
@@ -167,7 +192,12 @@ def main() -> None:
     write(TABLES / "figure-11.csv", polyps())
     write(TABLES / "figure-12.csv", sweep())
     write(TABLES / "figure-12-points.csv", points())
-    found = [r for n in protocol.available() for s in trials(protocol.published(n), per=20) for r in real(s)]
+    found = [
+        r
+        for n in protocol.available()
+        for s in trials(protocol.published(n), per=20)
+        for r in real(s)
+    ]
     if found:
         write(TABLES / "costs-published.csv", mean_over_folds(found))
     else:

@@ -62,7 +62,9 @@ class Read:
         """How shifted each row looks: a logistic regression in which clean and shifted rows weigh the same."""
         s = self.trial
         marks = np.repeat([0.0, 1.0], [len(s.clean), len(s.shifted)])
-        weights = np.repeat([0.5 / len(s.clean), 0.5 / len(s.shifted)], [len(s.clean), len(s.shifted)]) * len(marks)
+        weights = np.repeat(
+            [0.5 / len(s.clean), 0.5 / len(s.shifted)], [len(s.clean), len(s.shifted)]
+        ) * len(marks)
         slopes = fit_logistic(self.features[s.calibration], marks, weights=weights)
         return slopes[0] + self.features @ slopes[1:]
 
@@ -75,8 +77,12 @@ class Read:
     def alarms(self) -> np.ndarray:
         """The verdict on each row."""
         s = self.trial
-        score = next(iter(s.data.columns.values())) if len(s.data.columns) == 1 else self.shift_score
-        verdicts = [at_balanced_accuracy(v[s.clean], v[s.shifted]).verdict(v) for v in (score, -score)]
+        score = (
+            next(iter(s.data.columns.values())) if len(s.data.columns) == 1 else self.shift_score
+        )
+        verdicts = [
+            at_balanced_accuracy(v[s.clean], v[s.shifted]).verdict(v) for v in (score, -score)
+        ]
         return max(verdicts, key=lambda v: v[s.shifted].mean() - v[s.clean].mean())
 
     @cached_property
@@ -84,7 +90,9 @@ class Read:
         """The bin of each row, of about as many calibration rows each."""
         s, score = self.trial, self.shift_score
         both = np.concatenate([score[s.clean], score[s.shifted]])
-        weights = np.repeat([0.5 / len(s.clean), 0.5 / len(s.shifted)], [len(s.clean), len(s.shifted)])
+        weights = np.repeat(
+            [0.5 / len(s.clean), 0.5 / len(s.shifted)], [len(s.clean), len(s.shifted)]
+        )
         order = np.argsort(both)
         places = np.searchsorted(np.cumsum(weights[order]), np.arange(1, BINS) / BINS)
         return np.searchsorted(np.unique(both[order][places]), score, side="right")
@@ -94,7 +102,10 @@ class Read:
         s, most = self.trial, int(values.max()) + 1
         kinds = {k: s.shifted[s.data.fold[s.shifted] == k] for k in s.calibrated}
         return Calibrated.from_table(
-            {k: np.bincount(values[rows], minlength=most) for k, rows in {"clean": s.clean, **kinds}.items()}
+            {
+                k: np.bincount(values[rows], minlength=most)
+                for k, rows in {"clean": s.clean, **kinds}.items()
+            }
         )
 
     def in_windows(self, values: np.ndarray) -> np.ndarray:
@@ -131,7 +142,11 @@ def ours(trial: Trial) -> Estimate:
     counts = np.stack([np.bincount(cells[w], minlength=calibration.cells) for w in trial.windows])
     e = Estimator(calibration, accuracy_tree()).estimate(counts)
     refused = np.array([reason is not None for reason in e.cannot_tell])
-    return Estimate(Told(e.accuracy, e.accuracy_low, e.accuracy_high), Told(e.rate, e.rate_low, e.rate_high), refused)
+    return Estimate(
+        Told(e.accuracy, e.accuracy_low, e.accuracy_high),
+        Told(e.rate, e.rate_low, e.rate_high),
+        refused,
+    )
 
 
 def without_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:

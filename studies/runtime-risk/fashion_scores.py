@@ -36,7 +36,9 @@ def rotated(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     import cv2
 
     angle = rng.uniform(10, 35) * rng.choice([-1, 1])
-    return np.asarray(cv2.warpAffine(image, cv2.getRotationMatrix2D((13.5, 13.5), angle, 1.0), (28, 28)))
+    return np.asarray(
+        cv2.warpAffine(image, cv2.getRotationMatrix2D((13.5, 13.5), angle, 1.0), (28, 28))
+    )
 
 
 def moved(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -87,7 +89,9 @@ OWN_KINDS: dict[str, Shift] = {
 
 def example() -> ModuleType:
     """examples/scores/make.py, which has the classifier with its supervisors."""
-    spec = importlib.util.spec_from_file_location("make_scores", ROOT / "examples" / "scores" / "make.py")
+    spec = importlib.util.spec_from_file_location(
+        "make_scores", ROOT / "examples" / "scores" / "make.py"
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -103,14 +107,21 @@ def shifted(images: np.ndarray, ids: np.ndarray, kind: str) -> np.ndarray:
             made[row] = OWN_KINDS[kind](images[row], rng)
         else:
             name, levels = BUILT_IN[kind]
-            made[row] = at_level(name, int(rng.choice(levels)), table="wang").at_step(images[row], SEED, case)
+            made[row] = at_level(name, int(rng.choice(levels)), table="wang").at_step(
+                images[row], SEED, case
+            )
     return made
 
 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--source", type=Path, default=Path("/usr/share/datasets/fashion-mnist"), help="the idx files")
+    parser.add_argument(
+        "--source",
+        type=Path,
+        default=Path("/usr/share/datasets/fashion-mnist"),
+        help="the idx files",
+    )
     scores = example()
     pool, scorer = scores.Pool(parser.parse_args().source), scores.Scorer()
     folds, parts, corrects = [], [], []
@@ -123,7 +134,9 @@ def main() -> None:
         corrects.append(correct)
         print(f"{fold:16} {len(ids):5} rows, accuracy {correct.mean():.3f}", flush=True)
     OWN.parent.mkdir(exist_ok=True)
-    table = {f"score.{name}": np.concatenate([p[name] for p in parts]).astype(float) for name in parts[0]}
+    table = {
+        f"score.{name}": np.concatenate([p[name] for p in parts]).astype(float) for name in parts[0]
+    }
     np.savez_compressed(OWN, fold=np.concatenate(folds), correct=np.concatenate(corrects), **table)  # type: ignore[arg-type]
 
 

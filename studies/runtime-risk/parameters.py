@@ -16,7 +16,14 @@ from estimators import Read
 from protocol import CLEAN_CALIBRATION, CLEAN_STREAM
 from study import TABLES, write
 
-from roadworthy.analysis.risk.rates import BayesTable, Calibrated, Rates, mean_rate, paper_fallback_rate, rogan_gladen
+from roadworthy.analysis.risk.rates import (
+    BayesTable,
+    Calibrated,
+    Rates,
+    mean_rate,
+    paper_fallback_rate,
+    rogan_gladen,
+)
 from roadworthy.analysis.risk.streams import detector_grid
 from roadworthy.analysis.risk.trials import RATES, WINDOW, Scores, trials
 
@@ -39,7 +46,13 @@ def synthetic_rates(*, windows: int = 400, rows: int = 1000) -> Iterator[Synthet
     nominal = np.repeat(RATES, windows)
     for tpr, tnr in detector_grid():
         seen = Calibrated.from_table(
-            {k: [rows - n, n] for k, n in (("clean", rng.binomial(rows, 1 - tnr)), ("shift", rng.binomial(rows, tpr)))}
+            {
+                k: [rows - n, n]
+                for k, n in (
+                    ("clean", rng.binomial(rows, 1 - tnr)),
+                    ("shift", rng.binomial(rows, tpr)),
+                )
+            }
         )
         alarms = rng.binomial(WINDOW, nominal * tpr + (1 - nominal) * (1 - tnr))
         found: dict[str, Rates] = {"mean of verdicts": mean_rate(alarms, WINDOW)}
@@ -50,7 +63,9 @@ def synthetic_rates(*, windows: int = 400, rows: int = 1000) -> Iterator[Synthet
                 "Bayes table": BayesTable.build(WINDOW, seen).rate(alarms),
             }
         for name, rates in found.items():
-            yield Synthetic(tpr, tnr, (tpr + tnr) / 2, name, float(np.abs(rates.value - nominal).mean()))
+            yield Synthetic(
+                tpr, tnr, (tpr + tnr) / 2, name, float(np.abs(rates.value - nominal).mean())
+            )
 
 
 class Parameter(NamedTuple):
@@ -72,8 +87,16 @@ def accuracies(data: Scores) -> Iterator[Parameter]:
         folds = (CLEAN_CALIBRATION, CLEAN_STREAM, *data.kinds)
         least = right_batches(data, batch_rows(data.rows(CLEAN_CALIBRATION), DRAWS, size, rng))
         at = {f: least(batch_rows(data.rows(f), DRAWS, size, rng)).mean() for f in folds}
-        yield _spread(data, "", size, "accuracy_clean", [abs(at[CLEAN_CALIBRATION] - at[CLEAN_STREAM])])
-        yield _spread(data, "", size, "accuracy_shifted", [abs(at[a] - at[b]) for a, b in permutations(data.kinds, 2)])
+        yield _spread(
+            data, "", size, "accuracy_clean", [abs(at[CLEAN_CALIBRATION] - at[CLEAN_STREAM])]
+        )
+        yield _spread(
+            data,
+            "",
+            size,
+            "accuracy_shifted",
+            [abs(at[a] - at[b]) for a, b in permutations(data.kinds, 2)],
+        )
 
 
 def leaves(data: Scores) -> Iterator[Parameter]:
@@ -86,7 +109,9 @@ def leaves(data: Scores) -> Iterator[Parameter]:
             for kind, (before, after) in sides.items():
                 for word, raised in (("detected", alarms), ("undetected", ~alarms)):
                     shares = [_share(data.correct, data.rows(f), raised) for f in (before, after)]
-                    errors.setdefault(f"accuracy_{kind}_{word}", []).append(abs(shares[0] - shares[1]))
+                    errors.setdefault(f"accuracy_{kind}_{word}", []).append(
+                        abs(shares[0] - shares[1])
+                    )
         for name, values in errors.items():
             yield _spread(data, detector, 1, name, values)
 
@@ -98,7 +123,10 @@ def detection(data: Scores) -> Iterator[Parameter]:
     for size in SIZES:
         errors: dict[str, list[float]] = {"tpr": [], "tnr": []}
         for a, b in permutations(data.kinds, 2):
-            drawn = {f: batch_rows(data.rows(f), DRAWS, size, rng) for f in (CLEAN_CALIBRATION, CLEAN_STREAM, a, b)}
+            drawn = {
+                f: batch_rows(data.rows(f), DRAWS, size, rng)
+                for f in (CLEAN_CALIBRATION, CLEAN_STREAM, a, b)
+            }
             verdict = verdict_on_batches(score, drawn[CLEAN_CALIBRATION], drawn[a])
             at = {f: verdict(rows).mean() for f, rows in drawn.items()}
             errors["tpr"].append(abs(at[a] - at[b]))
@@ -129,7 +157,9 @@ def sensitivity(data: Scores, *, per: int = 20) -> Iterator[Sensitivity]:
             known = Calibrated.from_table(
                 {"clean": [1e6 * tnr, 1e6 * (1 - tnr)], "shift": [1e6 * (1 - tpr), 1e6 * tpr]}
             )
-            error = np.abs(read.by_rate(rogan_gladen(alarms, WINDOW, known)).accuracy.value - trial.accuracy)
+            error = np.abs(
+                read.by_rate(rogan_gladen(alarms, WINDOW, known)).accuracy.value - trial.accuracy
+            )
             for nominal in RATES:
                 key = trial.kind, round((tpr + tnr) / 2, 2), float(round(nominal, 1))
                 found.setdefault(key, []).append(float(error[trial.nominal == nominal].mean()))
@@ -149,7 +179,9 @@ def _share(correct: np.ndarray, rows: np.ndarray, some: np.ndarray) -> float:
 
 
 def _spread(data: Scores, detector: str, batch: int, name: str, errors: list[float]) -> Parameter:
-    return Parameter(data.name, detector, batch, name, float(np.mean(errors)), min(errors), max(errors))
+    return Parameter(
+        data.name, detector, batch, name, float(np.mean(errors)), min(errors), max(errors)
+    )
 
 
 def main() -> None:
@@ -157,7 +189,9 @@ def main() -> None:
     write(TABLES / "figure-03.csv", synthetic_rates())
     data = [protocol.published(name) for name in protocol.available()]
     if not data:
-        print(f"no published scores in {protocol.PUBLISHED.name}: figures 5 to 8 are left as they are")
+        print(
+            f"no published scores in {protocol.PUBLISHED.name}: figures 5 to 8 are left as they are"
+        )
         return
     write(TABLES / "figure-05.csv", (row for d in data for row in accuracies(d)))
     write(TABLES / "figure-06.csv", (row for d in data for row in leaves(d)))

@@ -48,7 +48,9 @@ class Remembered:
         return self._log[np.searchsorted(self._at, posteriors[:, 1])]
 
 
-def rates(features: np.ndarray, clean: np.ndarray, shifted: np.ndarray, windows: np.ndarray) -> dict[str, np.ndarray]:
+def rates(
+    features: np.ndarray, clean: np.ndarray, shifted: np.ndarray, windows: np.ndarray
+) -> dict[str, np.ndarray]:
     """The rate of shift in each window."""
     marks = np.concatenate([np.zeros(len(clean), int), np.ones(len(shifted), int)])
     found = {}
@@ -56,12 +58,16 @@ def rates(features: np.ndarray, clean: np.ndarray, shifted: np.ndarray, windows:
         classified = quantifier.classify(features)
         if name == "kdey":
             seen = classified[np.unique(windows)]
-            quantifier.mix_densities = [Remembered(density, seen) for density in quantifier.mix_densities]
+            quantifier.mix_densities = [
+                Remembered(density, seen) for density in quantifier.mix_densities
+            ]
         found[name] = np.array([quantifier.aggregate(classified[w])[1] for w in windows])
     return found
 
 
-def cbpe(confidence: np.ndarray, correct: np.ndarray, reference: np.ndarray, windows: np.ndarray) -> np.ndarray:
+def cbpe(
+    confidence: np.ndarray, correct: np.ndarray, reference: np.ndarray, windows: np.ndarray
+) -> np.ndarray:
     """NannyML's estimate of the accuracy in each window."""
     import pandas as pd
     from nannyml import CBPE
@@ -88,11 +94,16 @@ def main(given: Path, made: Path) -> None:
     for path in sorted(given.glob("*.npz")):
         with np.load(path, allow_pickle=False) as file:
             x = {name: file[name] for name in file.files}
-        found = {f"rate.{k}": v for k, v in rates(x["features"], x["clean"], x["shifted"], x["windows"]).items()}
+        found = {
+            f"rate.{k}": v
+            for k, v in rates(x["features"], x["clean"], x["shifted"], x["windows"]).items()
+        }
         if "confidence" in x:
             both = np.concatenate([x["clean"], x["shifted"]])
             found["accuracy.cbpe"] = cbpe(x["confidence"], x["correct"], x["clean"], x["windows"])
-            found["accuracy.cbpe_both"] = cbpe(x["confidence_both"], x["correct"], both, x["windows"])
+            found["accuracy.cbpe_both"] = cbpe(
+                x["confidence_both"], x["correct"], both, x["windows"]
+            )
         found["key"] = x["key"]
         np.savez(made / path.name, **found)  # type: ignore[arg-type]
         print(path.stem, flush=True)

@@ -44,7 +44,13 @@ def values(rows: Iterable[Row], column: str) -> list[str]:
 
 
 def mean_line(
-    name: str, rows: Iterable[Row], x: str, y: str, *, place: Callable[[str], float] = float, band: bool = False
+    name: str,
+    rows: Iterable[Row],
+    x: str,
+    y: str,
+    *,
+    place: Callable[[str], float] = float,
+    band: bool = False,
 ) -> Line:
     """The mean of y at each x, and from the least to the most."""
     found: dict[float, list[float]] = {}
@@ -64,8 +70,19 @@ def synthetic() -> str:
     """Figure 3."""
     rows = table("figure-03")
     lines = [
-        mean_line(n, [r for r in rows if r["estimator"] == n], "balanced_accuracy", "error", band=n.endswith("clipped"))
-        for n in ("Rogan-Gladen, clipped", "mean of verdicts", "Rogan-Gladen, fallback", "Bayes table")
+        mean_line(
+            n,
+            [r for r in rows if r["estimator"] == n],
+            "balanced_accuracy",
+            "error",
+            band=n.endswith("clipped"),
+        )
+        for n in (
+            "Rogan-Gladen, clipped",
+            "mean of verdicts",
+            "Rogan-Gladen, fallback",
+            "Bayes table",
+        )
     ]
     return lines_chart(
         [LinePanel("Windows of 100 verdicts, all rates", tuple(lines))],
@@ -77,12 +94,16 @@ def synthetic() -> str:
 
 def rate_by_batch() -> str:
     """Figure 4."""
-    rows = [r for r in table("figures-04-10-13") if r["batches"] == "uniform" and r["kind"] == "unseen"]
+    rows = [
+        r for r in table("figures-04-10-13") if r["batches"] == "uniform" and r["kind"] == "unseen"
+    ]
     panels = []
     for data, who in product(values(rows, "data"), ("paper", "ours")):
         some = [r for r in rows if r["data"] == data and r["estimator"].startswith(who)]
         lines = [
-            mean_line(f"batches of {s}", [r for r in some if r["size"] == s], "nominal", "rate_error")
+            mean_line(
+                f"batches of {s}", [r for r in some if r["size"] == s], "nominal", "rate_error"
+            )
             for s in values(some, "size")
         ]
         panels.append(LinePanel(f"{data}: {some[0]['estimator']}", tuple(lines)))
@@ -109,7 +130,9 @@ def parameters(name: str, title: str) -> str:
 def leaves() -> str:
     """Figure 6."""
     rows = table("figure-06")
-    cells = {(f"{r['data']} {r['detector']}", r["parameter"]): HeatCell(float(r["error"])) for r in rows}
+    cells = {
+        (f"{r['data']} {r['detector']}", r["parameter"]): HeatCell(float(r["error"])) for r in rows
+    }
     ramp = Ramp("loss", 0.0, 0.4, ("0, known", "0.4 off"))
     names = values([{"name": k[0]} for k in cells], "name")
     title = "Figure 6: error of the leaves' accuracies, another kind of shift"
@@ -120,7 +143,9 @@ def sensitivity(data: str) -> str:
     """Figure 8."""
     rows = [r for r in table("figure-08") if r["data"] == data and r["kind"] == "unseen"]
     cells = {
-        (f"BA {float(r['balanced_accuracy']):.2f}", f"{float(r['nominal']):.1f}"): HeatCell(float(r["error"]))
+        (f"BA {float(r['balanced_accuracy']):.2f}", f"{float(r['nominal']):.1f}"): HeatCell(
+            float(r["error"])
+        )
         for r in rows
     }
     names = [values([{"n": k[i]} for k in cells], "n") for i in (0, 1)]
@@ -156,7 +181,9 @@ def accuracy_by_batch(batches: Sequence[str], title: str) -> str:
             mine = [
                 r
                 for r in rows
-                if r["data"] == data and r["estimator"].startswith(who) and (r["batches"] == how or r["size"] == "1")
+                if r["data"] == data
+                and r["estimator"].startswith(who)
+                and (r["batches"] == how or r["size"] == "1")
             ]
             name = {
                 "ours": "ours, all rows",
@@ -166,7 +193,11 @@ def accuracy_by_batch(batches: Sequence[str], title: str) -> str:
             several = len(batches) > 1 and who != "in-distribution"
             lines.append(
                 mean_line(
-                    name + (f", {how} batches" if several else ""), mine, "size", "accuracy_error", place=at_batch
+                    name + (f", {how} batches" if several else ""),
+                    mine,
+                    "size",
+                    "accuracy_error",
+                    place=at_batch,
                 )
             )
         panels.append(LinePanel(data, tuple(lines)))
@@ -179,7 +210,10 @@ def costs() -> str:
     panels = []
     for tree in values(rows, "tree"):
         mine = [r for r in rows if r["tree"] == tree]
-        column = {c: tuple(float(r[c]) for r in mine) for c in ("rate", "risk", "estimated", "low", "high")}
+        column = {
+            c: tuple(float(r[c]) for r in mine)
+            for c in ("rate", "risk", "estimated", "low", "high")
+        }
         estimated = Line(
             "estimated from 100 verdicts, 5% to 95%",
             tuple(zip(column["rate"], column["estimated"], strict=True)),
@@ -189,16 +223,19 @@ def costs() -> str:
         expected = Line("expected cost", tuple(zip(column["rate"], column["risk"], strict=True)))
         panels.append(LinePanel(tree, (estimated, expected), limit=float(mine[0]["tolerable"])))
     title = "Figure 11: cost by the rate of shift, polyp costs"
-    return lines_chart(panels, title=title, x=RATE, y="dollars per patient", limit="tolerable: 1,925", columns=2)
+    return lines_chart(
+        panels, title=title, x=RATE, y="dollars per patient", limit="tolerable: 1,925", columns=2
+    )
 
 
 def sweep() -> str:
     """Figure 12."""
     rows = table("figure-12")
     cells = {
-        (f"classifier {float(r['classifier']):.2f}", f"detector {float(r['detector']):.2f}"): HeatCell(
-            float(r["risk"]) / 1000
-        )
+        (
+            f"classifier {float(r['classifier']):.2f}",
+            f"detector {float(r['detector']):.2f}",
+        ): HeatCell(float(r["risk"]) / 1000)
         for r in rows
     }
     names = [values([{"n": k[i]} for k in cells], "n") for i in (0, 1)]
@@ -211,7 +248,9 @@ def pairs() -> str:
     """Our own shifts: the error of ours, calibrated on one kind, streamed on another."""
     rows = table("pairs-own")
     cells = {
-        (r["calibrated"], r["streamed"]): HeatCell(float(r["error"]), picked=r["calibrated"] == r["streamed"])
+        (r["calibrated"], r["streamed"]): HeatCell(
+            float(r["error"]), picked=r["calibrated"] == r["streamed"]
+        )
         for r in rows
     }
     ramp = Ramp("loss", 0.0, 0.3, ("no error", "0.3 off"))
@@ -236,7 +275,9 @@ DRAWN: dict[str, Callable[[], str]] = {
     ),
     "figure-11": costs,
     "figure-12": sweep,
-    "figure-13": lambda: accuracy_by_batch(["uniform", "mixed"], "Figure 13: uniform and mixed batches, unseen shift"),
+    "figure-13": lambda: accuracy_by_batch(
+        ["uniform", "mixed"], "Figure 13: uniform and mixed batches, unseen shift"
+    ),
     "own-pairs": pairs,
 }
 

@@ -45,7 +45,9 @@ def published(name: str) -> Scores:
         elif not np.array_equal(fold, found):
             raise ValueError(f"{path.name} has other folds than the files before it")
     if fold is None or correct is None:
-        raise FileNotFoundError(f"no scores of {name} in {PUBLISHED.name}; they are not part of the project")
+        raise FileNotFoundError(
+            f"no scores of {name} in {PUBLISHED.name}; they are not part of the project"
+        )
     return Scores(name, fold, correct, columns)
 
 
@@ -65,7 +67,10 @@ def elsewhere() -> list[Scores]:
     """The sets of elsewhere/, all or none: means over fewer would be other means."""
     found = []
     for name, tables in {**LOOKED_AT, **UNTOUCHED}.items():
-        paths = [ELSEWHERE / (f"{name} {i}.npz" if tables > 1 else f"{name}.npz") for i in range(1, tables + 1)]
+        paths = [
+            ELSEWHERE / (f"{name} {i}.npz" if tables > 1 else f"{name}.npz")
+            for i in range(1, tables + 1)
+        ]
         found += [kept(path, name) for path in paths if path.exists()]
     return found if len(found) == sum({**LOOKED_AT, **UNTOUCHED}.values()) else []
 

@@ -43,7 +43,9 @@ def short(number: str | float) -> str:
     return f"{float(number):.3f}".removeprefix("0") if number != "" else ""
 
 
-def errors(which: str, detectors: Sequence[str], kinds: Sequence[str], *, only: Sequence[str] = ()) -> str:
+def errors(
+    which: str, detectors: Sequence[str], kinds: Sequence[str], *, only: Sequence[str] = ()
+) -> str:
     """Everyone's errors, the best accuracy on the last kind first; mean over data sets (mean over folds, if that differs).
 
     Of some data sets `only` the mean over those.
@@ -60,13 +62,23 @@ def errors(which: str, detectors: Sequence[str], kinds: Sequence[str], *, only: 
 
     def cell(name: str, target: str, kind: str) -> str:
         found = at.get((name, target, kind))
-        return "" if found is None else found[0] if found[0] == found[1] else f"{found[0]} ({found[1]})"
+        return (
+            ""
+            if found is None
+            else found[0]
+            if found[0] == found[1]
+            else f"{found[0]} ({found[1]})"
+        )
 
     def place(name: str) -> float:
         return float(at.get((name, "accuracy", kinds[-1]), ["9"])[0])
 
-    names = sorted(sorted({r["estimator"] for r in rows}), key=place)  # ties stand in the order of their names
-    lines = [[f"**{n}**" if n == "ours" else n, *(cell(n, t, k) for t, k in columns)] for n in names]
+    names = sorted(
+        sorted({r["estimator"] for r in rows}), key=place
+    )  # ties stand in the order of their names
+    lines = [
+        [f"**{n}**" if n == "ours" else n, *(cell(n, t, k) for t, k in columns)] for n in names
+    ]
     return markdown(["estimator", *(f"{t}, {k}" for t, k in columns)], lines)
 
 
@@ -75,27 +87,47 @@ def best(which: str) -> str:
     rows = table(f"best-{which}")
     at = {(r["data"], r["kind"], r["target"]): r for r in rows}
     keys = list(dict.fromkeys((r["data"], r["kind"]) for r in rows))
-    keys.sort(key=lambda k: [r["data"] for r in rows].index(k[0]))  # all kinds of a data set together
+    keys.sort(
+        key=lambda k: [r["data"] for r in rows].index(k[0])
+    )  # all kinds of a data set together
 
     def cells(row: Row) -> list[str]:
         mine, theirs = short(row["ours"]), short(row["best of the others"])
         ahead = float(row["ours"]) <= float(row["best of the others"])
-        return [f"**{mine}**" if ahead else mine, f"{theirs if ahead else f'**{theirs}**'} {row['who']}"]
+        return [
+            f"**{mine}**" if ahead else mine,
+            f"{theirs if ahead else f'**{theirs}**'} {row['who']}",
+        ]
 
-    lines = [[f"{d}, {k}", *(c for t in ("accuracy", "rate") for c in cells(at[d, k, t]))] for d, k in keys]
+    lines = [
+        [f"{d}, {k}", *(c for t in ("accuracy", "rate") for c in cells(at[d, k, t]))]
+        for d, k in keys
+    ]
     head = [f"{t}, {who}" for t in ("accuracy", "rate") for who in ("ours", "best of the others")]
     return markdown(["data set, kind of trial", *head], lines)
 
 
 def targets() -> str:
     """What was asked for, and what was found."""
-    rows = [r for r in table("errors-published") if (r["detectors"], r["estimator"]) == ("all", "ours")]
+    rows = [
+        r for r in table("errors-published") if (r["detectors"], r["estimator"]) == ("all", "ours")
+    ]
     lines = []
     for r in rows:
         most = WANTED[r["target"], r["kind"]]
-        sets = [short(v) for k, v in r.items() if k not in ("kind", "target", "detectors", "estimator", *BOTH)]
-        lines.append([f"{r['target']}, {r['kind']} shift", short(most), *(short(r[b]) for b in BOTH), *sets])
-    names = [k for k in rows[0] if k not in ("kind", "target", "detectors", "estimator")] if rows else []
+        sets = [
+            short(v)
+            for k, v in r.items()
+            if k not in ("kind", "target", "detectors", "estimator", *BOTH)
+        ]
+        lines.append(
+            [f"{r['target']}, {r['kind']} shift", short(most), *(short(r[b]) for b in BOTH), *sets]
+        )
+    names = (
+        [k for k in rows[0] if k not in ("kind", "target", "detectors", "estimator")]
+        if rows
+        else []
+    )
     return markdown(["mean absolute error of ours", "at most", *names], lines)
 
 
@@ -111,15 +143,27 @@ def intervals(which: str) -> str:
     for (target, kind, detectors), figures in found.items():
         what = f"{target}, {kind}, detectors {'together' if detectors == 'all' else detectors}"
         rest = [short(figures[f][BOTH[0]]) for f in ("width", "refused")]
-        lines.append([what, short(COVERED.get(kind, "")), *(short(figures["coverage"][n]) for n in names), *rest])
-    return markdown(["coverage of nominal 95% intervals", "at least", *names, "width", "refused"], lines)
+        lines.append(
+            [
+                what,
+                short(COVERED.get(kind, "")),
+                *(short(figures["coverage"][n]) for n in names),
+                *rest,
+            ]
+        )
+    return markdown(
+        ["coverage of nominal 95% intervals", "at least", *names, "width", "refused"], lines
+    )
 
 
 def alignment() -> str:
     """Errors with and without the files in doubt."""
     rows = table("alignment")
     at = {
-        (r["data"], r["files"], r["kind"], r["estimator"]): (short(r["rate_error"]), short(r["accuracy_error"]))
+        (r["data"], r["files"], r["kind"], r["estimator"]): (
+            short(r["rate_error"]),
+            short(r["accuracy_error"]),
+        )
         for r in rows
     }
     keys = list(dict.fromkeys((r["data"], r["files"]) for r in rows))
@@ -142,7 +186,9 @@ def costs() -> str:
         [f"{d}, {t}", *(mean(by_kind[k], i) for k in ("same", "unseen") for i in (0, 1))]
         for (d, t), by_kind in found.items()
     ]
-    return markdown(["dollars a case", "paper, same", "ours, same", "paper, unseen", "ours, unseen"], lines)
+    return markdown(
+        ["dollars a case", "paper, same", "ours, same", "paper, unseen", "ours, unseen"], lines
+    )
 
 
 PARTS = {
@@ -155,7 +201,9 @@ PARTS = {
     "own": lambda: errors("own", ("all", "none"), ALL_KINDS),
     "own-intervals": lambda: intervals("own"),
     "elsewhere": lambda: errors("elsewhere", ("all", "none"), ALL_KINDS),
-    "elsewhere-untouched": lambda: errors("elsewhere", ("all", "none"), ALL_KINDS, only=tuple(UNTOUCHED)),
+    "elsewhere-untouched": lambda: errors(
+        "elsewhere", ("all", "none"), ALL_KINDS, only=tuple(UNTOUCHED)
+    ),
     "elsewhere-best": lambda: best("elsewhere"),
     "elsewhere-intervals": lambda: intervals("elsewhere"),
 }

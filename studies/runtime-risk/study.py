@@ -67,10 +67,19 @@ def judged(trial: Trial, detectors: str, name: str, estimate: Estimate) -> Itera
             continue
         for nominal in RATES:
             at = trial.nominal == nominal
-            refused = float("nan") if estimate.refused is None else float(estimate.refused[at].mean())
+            refused = (
+                float("nan") if estimate.refused is None else float(estimate.refused[at].mean())
+            )
             e = error_of(Told(told.value[at], told.low[at], told.high[at]), truth[at])
             yield Record(
-                *about, target, float(round(nominal, 1)), e.mean_absolute, e.bias, e.coverage, e.width, refused
+                *about,
+                target,
+                float(round(nominal, 1)),
+                e.mean_absolute,
+                e.bias,
+                e.coverage,
+                e.width,
+                refused,
             )
 
 
@@ -88,13 +97,18 @@ def records_of(tried: Sequence[Trial], *, singly: bool, peers: Path | None) -> I
             for listing in found:
                 for name, estimate in listing:
                     yield from judged(trial, label, name, estimate)
-        print(f"{trial.data.name}: {trial.kind}, {'+'.join(trial.calibrated)} -> {trial.streamed}", flush=True)
+        print(
+            f"{trial.data.name}: {trial.kind}, {'+'.join(trial.calibrated)} -> {trial.streamed}",
+            flush=True,
+        )
 
 
 def ask_peers(tried: Sequence[Trial], folder: Path, *, singly: bool) -> Path | None:
     """Export the trials that the peers have not answered, run the peers, and say where their answers are."""
     if not PEERS.exists():
-        print("no peers: make .venv-peers/risk/installed makes their environment; their rows are left out")
+        print(
+            "no peers: make .venv-peers/risk/installed makes their environment; their rows are left out"
+        )
         return None
     made = folder / "out"
     with tempfile.TemporaryDirectory() as given:
@@ -120,7 +134,9 @@ def asked(trial: Trial) -> dict[str, np.ndarray]:
         "shifted": trial.shifted,
         "windows": trial.windows,
     }
-    digest = hashlib.sha256(b"".join(np.asarray(v, dtype=float).round(6).tobytes() for v in question.values()))
+    digest = hashlib.sha256(
+        b"".join(np.asarray(v, dtype=float).round(6).tobytes() for v in question.values())
+    )
     return {**question, "key": np.array(digest.hexdigest()[:16])}
 
 
@@ -160,19 +176,30 @@ def tried_on(data: Scores, *, which: str, per: int) -> Iterator[Trial]:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     whose = parser.add_mutually_exclusive_group()
     for which, what in (("own", "our own shifts"), ("elsewhere", "sets that nobody tuned it on")):
         words = f"{what} instead of the published scores"
         whose.add_argument(
-            f"--{which}", dest="which", action="store_const", const=which, default="published", help=words
+            f"--{which}",
+            dest="which",
+            action="store_const",
+            const=which,
+            default="published",
+            help=words,
         )
-    parser.add_argument("--quick", action="store_true", help="no peers, no single detectors, few windows")
+    parser.add_argument(
+        "--quick", action="store_true", help="no peers, no single detectors, few windows"
+    )
     options = parser.parse_args()
     which, (sets, per) = options.which, WHICH[options.which]
     data = sets()
     if not data:
-        print(f"no scores, or not all of them ({which}): the README says how to make them; left out")
+        print(
+            f"no scores, or not all of them ({which}): the README says how to make them; left out"
+        )
         return
     singly = which == "published" and not options.quick
     tried = [s for d in data for s in tried_on(d, which=which, per=4 if options.quick else per)]

@@ -36,21 +36,28 @@ def reading(record: Record) -> str:
 Key = Callable[[Record], tuple[str, ...]]
 
 
-def means(records: Iterable[Record], field: str, key: Key) -> dict[tuple[str, ...], dict[str, list[float]]]:
+def means(
+    records: Iterable[Record], field: str, key: Key
+) -> dict[tuple[str, ...], dict[str, list[float]]]:
     """By key and data set, the mean of a field in each fold."""
     found: dict[tuple[str, ...], dict[str, dict[tuple[str, str], list[float]]]] = {}
     for r in records:
         folds = found.setdefault(key(r), {}).setdefault(r.data, {})
         folds.setdefault((r.calibrated, r.streamed), []).append(getattr(r, field))
     return {
-        k: {d: [float(np.mean(v)) for v in folds.values()] for d, folds in sets.items()} for k, sets in found.items()
+        k: {d: [float(np.mean(v)) for v in folds.values()] for d, folds in sets.items()}
+        for k, sets in found.items()
     }
 
 
 def over(sets: dict[str, list[float]]) -> tuple[float, float, dict[str, float]]:
     """Mean over data sets, mean over all folds, and each data set."""
     each = {name: float(np.mean(v)) for name, v in sets.items()}
-    return float(np.mean(list(each.values()))), float(np.mean([v for folds in sets.values() for v in folds])), each
+    return (
+        float(np.mean(list(each.values()))),
+        float(np.mean([v for folds in sets.values() for v in folds])),
+        each,
+    )
 
 
 def errors(records: Sequence[Record]) -> list[list[str]]:
@@ -58,7 +65,15 @@ def errors(records: Sequence[Record]) -> list[list[str]]:
     data = list(dict.fromkeys(r.data for r in records))
     found = means(records, "error", lambda r: (r.kind, r.target, reading(r), r.estimator))
     lines = sorted(found.items(), key=lambda kv: (kv[0][:2], over(kv[1])[0]))
-    head = ["kind", "target", "detectors", "estimator", "mean over data sets", "mean over folds", *data]
+    head = [
+        "kind",
+        "target",
+        "detectors",
+        "estimator",
+        "mean over data sets",
+        "mean over folds",
+        *data,
+    ]
     return [head, *([*k, *_flat(sets, data)] for k, sets in lines)]
 
 
@@ -66,8 +81,19 @@ def intervals(records: Sequence[Record]) -> list[list[str]]:
     """Coverage and width of nominal 95% intervals, of those who give any."""
     data = list(dict.fromkeys(r.data for r in records))
     some = [r for r in records if not np.isnan(r.coverage)]
-    tables = [means(some, f, lambda r: (r.kind, r.target, reading(r), r.estimator)) for f in FIGURES]
-    head = ["kind", "target", "detectors", "estimator", "figure", "mean over data sets", "mean over folds", *data]
+    tables = [
+        means(some, f, lambda r: (r.kind, r.target, reading(r), r.estimator)) for f in FIGURES
+    ]
+    head = [
+        "kind",
+        "target",
+        "detectors",
+        "estimator",
+        "figure",
+        "mean over data sets",
+        "mean over folds",
+        *data,
+    ]
     lines = []
     for key in tables[0]:
         lines += [[*key, f, *_flat(t[key], data)] for f, t in zip(FIGURES, tables, strict=True)]
@@ -78,15 +104,25 @@ def by_rate(records: Sequence[Record]) -> list[list[str]]:
     """Errors of the accuracy at each nominal rate (figure 9)."""
     some = [r for r in records if r.target == "accuracy"]
     found = means(some, "error", lambda r: (r.kind, reading(r), r.estimator, f"{r.nominal:.1f}"))
-    lines = [[d, *key, f"{np.mean(values):.4f}"] for key, sets in found.items() for d, values in sets.items()]
+    lines = [
+        [d, *key, f"{np.mean(values):.4f}"]
+        for key, sets in found.items()
+        for d, values in sets.items()
+    ]
     return [["data", "kind", "detectors", "estimator", "nominal", "error"], *sorted(lines)]
 
 
 def pairs(records: Sequence[Record]) -> list[list[str]]:
     """Errors of ours, by the one kind that was calibrated and the kind that streamed."""
-    some = [r for r in records if r.kind != "left out" and r.estimator == OURS and r.detectors == TOGETHER]
+    some = [
+        r
+        for r in records
+        if r.kind != "left out" and r.estimator == OURS and r.detectors == TOGETHER
+    ]
     found = {
-        target: means([r for r in some if r.target == target], field, lambda r: (r.calibrated, r.streamed))
+        target: means(
+            [r for r in some if r.target == target], field, lambda r: (r.calibrated, r.streamed)
+        )
         for target, field in (("accuracy", "error"), ("rate", "error"))
     }
     lines = [[*k, *(f"{over(found[t][k])[0]:.4f}" for t in found)] for k in found["accuracy"]]

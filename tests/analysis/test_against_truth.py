@@ -46,9 +46,13 @@ def test_expected_cost_is_what_the_stream_pays_in_the_long_run():
     stream = draw_verdicts(DETECTOR, draw_shift(Constant(0.3), 400_000, rng=rng), rng=rng)
     alarm = stream.columns[VERDICT] == 1
     paid = np.select(
-        [alarm & stream.correct, alarm, stream.correct], [COSTS.unnecessary, COSTS.necessary, COSTS.right], COSTS.wrong
+        [alarm & stream.correct, alarm, stream.correct],
+        [COSTS.unnecessary, COSTS.necessary, COSTS.right],
+        COSTS.wrong,
     )
-    truth = truth_of(stream, 100_000, detector_tree(COSTS), {}, detected=alarm, chance=chances(stream))
+    truth = truth_of(
+        stream, 100_000, detector_tree(COSTS), {}, detected=alarm, chance=chances(stream)
+    )
     assert truth.risk.mean() == pytest.approx(paid.mean(), rel=0.01)
     assert truth.rate == pytest.approx(stream.shifted.reshape(4, -1).mean(axis=1))
     assert truth.accuracy == pytest.approx(stream.correct.reshape(4, -1).mean(axis=1))
@@ -139,4 +143,6 @@ def test_an_alarm_is_due_late_early_or_false_by_what_its_window_holds(rates, win
     record = alarm_record(raised, [], rate > 0.5, window=window, shifted=rate > 0)
     worst = [max(rates[max(i + 1 - window, 0) : i + 1]) for i in range(len(rates))]
     assert (record.quiet, record.tolerable) == (worst.count(0.0), worst.count(0.1))
-    assert (record.false, record.early) == tuple([worst[i] for i in raised].count(r) for r in (0.0, 0.1))
+    assert (record.false, record.early) == tuple(
+        [worst[i] for i in raised].count(r) for r in (0.0, 0.1)
+    )

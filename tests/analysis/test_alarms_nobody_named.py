@@ -13,7 +13,9 @@ TREE = detector_tree(COSTS)
 RATES = (0.0, 0.1, 0.3, 0.7)
 
 
-def stream(shifted: np.ndarray, rng: np.random.Generator) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def stream(
+    shifted: np.ndarray, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Scores, and how likely each answer is right: failures lie where the detector raises its alarms, clean ones too."""
     energy = rng.normal(4.0 * shifted)
     others = {name: rng.normal(1.5 * shifted) + 0.3 * energy for name in ("knn", "blur")}
@@ -45,11 +47,16 @@ def test_alarms_that_catch_failures_are_told_at_what_they_cost_and_as_forecast(r
             scores, chance = stream(rng.random(20_000) < rate, rng)
             cells = estimator.calibration.place(scores)[:1000]
             found = estimator.estimate(np.bincount(cells, minlength=estimator.calibration.cells))
-            told[seed, i], true[seed, i] = found.risk[0], cost(estimator.calibration, scores, chance)
+            told[seed, i], true[seed, i] = (
+                found.risk[0],
+                cost(estimator.calibration, scores, chance),
+            )
             forecast[seed, i] = estimator.forecast(rate)[0]
             held[seed, i] = found.risk_low[0] <= true[seed, i] <= found.risk_high[0]
     assert (told / forecast).mean(axis=0) == pytest.approx(1.0, abs=0.03)
-    assert (told / true).mean(axis=0) == pytest.approx(1.0, abs=0.05)  # the calibrations' own luck is in it
+    assert (told / true).mean(axis=0) == pytest.approx(
+        1.0, abs=0.05
+    )  # the calibrations' own luck is in it
     assert held.mean() >= 0.9
 
 
@@ -59,10 +66,14 @@ def test_what_a_cell_means_is_counted_with_and_without_an_alarm():
     calibration = estimator.calibration
     scores, chance = stream(np.zeros(20_000, dtype=bool), rng)
     cells, on = calibration.place(scores), alarmed_cells(calibration)
-    believed = estimator.believe(np.bincount(cells[:1000], minlength=calibration.cells)).right[cells]
+    believed = estimator.believe(np.bincount(cells[:1000], minlength=calibration.cells)).right[
+        cells
+    ]
     for raised in (True, False):
         some = on[cells] == raised
-        assert believed[some].mean() == pytest.approx(chance[some].mean(), abs=0.05 if raised else 0.005)
+        assert believed[some].mean() == pytest.approx(
+            chance[some].mean(), abs=0.05 if raised else 0.005
+        )
 
 
 def test_a_tree_that_asks_for_alarms_changes_no_rate_and_no_answer_of_one_that_does_not():

@@ -71,7 +71,10 @@ def test_too_few_rows_and_missing_scores_are_refused():
 @given(many, many)
 def test_balanced_accuracy_is_the_best_there_is(clean, bad):
     value = at_balanced_accuracy(clean, bad).value
-    accuracy = {t: (np.mean(np.array(bad) > t) + np.mean(np.array(clean) <= t)) / 2 for t in grid(clean, bad)}
+    accuracy = {
+        t: (np.mean(np.array(bad) > t) + np.mean(np.array(clean) <= t)) / 2
+        for t in grid(clean, bad)
+    }
     best = max(accuracy.values())
     assert value == max(t for t, a in accuracy.items() if a >= best - 1e-12)
 
@@ -116,7 +119,11 @@ def exceeded(n: int, alpha: float, trials: int, seed: int, *, rounded: bool) -> 
     ("n", "alpha", "trials"),
     [
         (39, 0.1, 4000),
-        *(pytest.param(n, a, 40_000, marks=pytest.mark.slow) for n in (19, 57, 200) for a in (0.05, 0.2)),
+        *(
+            pytest.param(n, a, 40_000, marks=pytest.mark.slow)
+            for n in (19, 57, 200)
+            for a in (0.05, 0.2)
+        ),
     ],
 )
 def test_conformal_false_alarms_keep_the_guarantee(n, alpha, trials):
@@ -142,7 +149,11 @@ def test_false_positives_on_fresh_rows_are_as_expected():
 
 
 def test_a_case_without_a_score_is_risky_even_where_nothing_else_is():
-    assert conformal([1.0], alpha=0.1).verdict([np.inf, np.nan, 3.0]).tolist() == [False, True, False]
+    assert conformal([1.0], alpha=0.1).verdict([np.inf, np.nan, 3.0]).tolist() == [
+        False,
+        True,
+        False,
+    ]
 
 
 @settings(max_examples=80, deadline=None)
@@ -155,13 +166,21 @@ def test_rows_without_a_score_are_alarms_that_every_rule_counts(rows, missing, r
         return missing + int((np.array(rows) > t).sum())
 
     for found, keeps in (
-        (at_false_positive_rate(column, rate=rate), [t for t in sorted(rows) if raised(t) <= rate * n + 1e-9]),
-        (conformal(column, alpha=rate), [t for t in sorted(rows) if raised(t) + 1 <= rate * (n + 1) + 1e-9]),
+        (
+            at_false_positive_rate(column, rate=rate),
+            [t for t in sorted(rows) if raised(t) <= rate * n + 1e-9],
+        ),
+        (
+            conformal(column, alpha=rate),
+            [t for t in sorted(rows) if raised(t) + 1 <= rate * (n + 1) + 1e-9],
+        ),
     ):
         assert found.value == (keeps[0] if keeps else math.inf)
         assert found.missing == missing and found.chosen_on == n
         assert found.expected_rate == (
-            0.0 if found.value == math.inf and not missing else pytest.approx((raised(found.value) + 1) / (n + 1))
+            0.0
+            if found.value == math.inf and not missing
+            else pytest.approx((raised(found.value) + 1) / (n + 1))
         )
 
 
@@ -181,14 +200,19 @@ def test_the_best_threshold_counts_missing_scores_as_alarms():
     def cost(t: float) -> float:
         return 0.2 * 9 * (bad <= t).mean() + 0.8 * (~(clean <= t)).mean()
 
-    assert math.isfinite(found.value) and cost(found.value) == pytest.approx(min(map(cost, np.r_[clean, bad, -np.inf])))
+    assert math.isfinite(found.value) and cost(found.value) == pytest.approx(
+        min(map(cost, np.r_[clean, bad, -np.inf]))
+    )
     assert found.expected_rate == pytest.approx(((~(clean <= found.value)).sum() + 1) / 66)
     with pytest.raises(ValueError, match="none of the 12 nominal rows has a score"):
         at_balanced_accuracy(np.full(12, np.nan), np.arange(12.0))
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 7)), min_size=1, max_size=60), st.sampled_from([0.2, 0.4]))
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 7)), min_size=1, max_size=60),
+    st.sampled_from([0.2, 0.4]),
+)
 def test_with_groups_each_group_weighs_the_same(rows, alpha):
     scores, groups = (np.array(c) for c in zip(*rows, strict=True))
     names = sorted(set(groups.tolist()))
@@ -215,12 +239,15 @@ def in_a_new_group(groups: int, trials: int, seed: int, *, alpha: float) -> int:
     for _ in range(trials):
         scores = rng.normal(size=(groups + 1, 1)) + rng.normal(size=(groups + 1, 20))
         names = np.repeat(np.arange(groups), 20)
-        seen += int(conformal(scores[:-1].ravel(), alpha=alpha, groups=names).verdict(scores[-1, :1])[0])
+        seen += int(
+            conformal(scores[:-1].ravel(), alpha=alpha, groups=names).verdict(scores[-1, :1])[0]
+        )
     return seen
 
 
 @pytest.mark.parametrize(
-    ("groups", "trials"), [(20, 1500), *(pytest.param(g, 20_000, marks=pytest.mark.slow) for g in (5, 10, 20, 50))]
+    ("groups", "trials"),
+    [(20, 1500), *(pytest.param(g, 20_000, marks=pytest.mark.slow) for g in (5, 10, 20, 50))],
 )
 def test_conformal_false_alarms_keep_the_rate_in_a_new_group(groups, trials):
     from scipy.stats import binom
@@ -240,7 +267,11 @@ def test_each_class_has_its_threshold_and_strangers_that_of_all():
         assert found.per_class[name] == at_false_positive_rate(rows[classes == name], rate=0.1)
         assert found.per_class[name].chosen_on == n
     assert found.value == at_false_positive_rate(rows, rate=0.1).value
-    assert found.verdict([4.0, 4.0, 4.0], ["cat", "dog", "cow"]).tolist() == [True, False, found.value < 4.0]
+    assert found.verdict([4.0, 4.0, 4.0], ["cat", "dog", "cow"]).tolist() == [
+        True,
+        False,
+        found.value < 4.0,
+    ]
     assert found.expected_rate == pytest.approx(0.6 * 7 / 61 + 0.4 * 5 / 41)
     with pytest.raises(ValueError, match="class dog: a false-positive rate"):
         per_class(at_false_positive_rate, rows[:65], classes[:65], rate=0.1)
@@ -264,7 +295,8 @@ def test_thresholds_come_back_exactly_from_their_record():
 
 
 rows_of_counts = st.lists(
-    st.tuples(st.sampled_from(["none", "snow", "fog"]), st.booleans(), st.integers(0, 3)), max_size=30
+    st.tuples(st.sampled_from(["none", "snow", "fog"]), st.booleans(), st.integers(0, 3)),
+    max_size=30,
 )
 
 
@@ -272,7 +304,12 @@ def table_of(rows, start: int = 0) -> Counts:
     kinds, right, column = (list(c) for c in zip(*rows, strict=True)) if rows else ([], [], [])
     ids = range(start, start + len(rows))
     return counts(
-        np.array(column, int), right, np.array(kinds, str), chosen_on=[-1], judged_on=ids, edges=(0.1, 0.5, 2.0)
+        np.array(column, int),
+        right,
+        np.array(kinds, str),
+        chosen_on=[-1],
+        judged_on=ids,
+        edges=(0.1, 0.5, 2.0),
     )
 
 
@@ -326,13 +363,16 @@ def test_score_bins_hold_equally_many_clean_rows_and_agree_with_verdicts():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.lists(tied, min_size=5, max_size=5), min_size=1, max_size=6), st.lists(tied, min_size=1, max_size=25)
+    st.lists(st.lists(tied, min_size=5, max_size=5), min_size=1, max_size=6),
+    st.lists(tied, min_size=1, max_size=25),
 )
 def test_batch_distances_are_those_of_scipy(batches, reference):
     from scipy.stats import ks_2samp
 
     finite = [np.clip(b, -100, 100) for b in batches]  # the same order, in numbers that scipy takes
-    expected = [ks_2samp(b, np.clip(reference, -100, 100), method="asymp").statistic for b in finite]
+    expected = [
+        ks_2samp(b, np.clip(reference, -100, 100), method="asymp").statistic for b in finite
+    ]
     np.testing.assert_allclose(ks_distances(batches, reference), expected, atol=1e-12)
 
 
@@ -341,7 +381,12 @@ def alarms(how: str, size: int, n: int, repeats: int, batches: int, seed: int) -
     rng = np.random.default_rng(seed)
     found = [
         batch_verdicts(
-            rng.normal(size=size * batches), rng.normal(size=n), size=size, how=how, rate=0.05, rng=rng
+            rng.normal(size=size * batches),
+            rng.normal(size=n),
+            size=size,
+            how=how,
+            rate=0.05,
+            rng=rng,
         ).mean()
         for _ in range(repeats)
     ]
@@ -370,7 +415,10 @@ def test_clean_batches_of_every_size_keep_the_rate(how, size, n):
 def test_shifted_batches_are_found_and_the_more_so_the_larger(how):
     rng = np.random.default_rng(10)
     reference, shifted = rng.normal(size=1000), rng.normal(0.7, 1, 6400)
-    power = [batch_verdicts(shifted, reference, size=s, how=how, rate=0.05, rng=rng).mean() for s in (1, 8, 64)]
+    power = [
+        batch_verdicts(shifted, reference, size=s, how=how, rate=0.05, rng=rng).mean()
+        for s in (1, 8, 64)
+    ]
     assert power[0] < power[1] < power[2]
     assert power[2] > 0.95
 
@@ -378,20 +426,34 @@ def test_shifted_batches_are_found_and_the_more_so_the_larger(how):
 def test_a_wider_spread_around_the_same_mean_is_seen_by_the_distance():
     rng = np.random.default_rng(11)
     reference, wide = rng.normal(size=2000), rng.normal(0, 3, 6400)
-    seen = {how: batch_verdicts(wide, reference, size=64, how=how, rate=0.05, rng=rng).mean() for how in ("mean", "ks")}
+    seen = {
+        how: batch_verdicts(wide, reference, size=64, how=how, rate=0.05, rng=rng).mean()
+        for how in ("mean", "ks")
+    }
     assert seen["mean"] < 0.5 < 0.9 < seen["ks"]
 
 
 def test_batch_thresholds_say_what_they_stand_on_and_come_back_exactly():
     rng = np.random.default_rng(12)
     found = batch_threshold(rng.normal(size=300), size=8, how="ks", rate=0.1, rng=rng)
-    assert (found.threshold.chosen_on, found.threshold.rule, len(found.reference)) == (300, "batch_ks", 150)
-    assert BatchThreshold.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
+    assert (found.threshold.chosen_on, found.threshold.rule, len(found.reference)) == (
+        300,
+        "batch_ks",
+        150,
+    )
+    assert (
+        BatchThreshold.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
+    )
     assert len(found.verdict(rng.normal(size=23))) == 2
     assert found.verdict(np.full(8, np.nan)).tolist() == [True]
-    same = [batch_threshold(np.arange(99.0), size=8, rate=0.1, rng=np.random.default_rng(1)) for _ in "ab"]
+    same = [
+        batch_threshold(np.arange(99.0), size=8, rate=0.1, rng=np.random.default_rng(1))
+        for _ in "ab"
+    ]
     assert same[0] == same[1]
-    with pytest.raises(ValueError, match=r"batches of 64 at a rate of 0\.05 need 64 rows to draw from, found 50"):
+    with pytest.raises(
+        ValueError, match=r"batches of 64 at a rate of 0\.05 need 64 rows to draw from, found 50"
+    ):
         batch_threshold(np.arange(100.0), size=64, how="ks", rate=0.05, rng=rng)
     with pytest.raises(ValueError, match="how must be 'mean' or 'ks'"):
         batch_threshold(np.arange(100.0), size=8, how="median", rate=0.05, rng=rng)

@@ -22,13 +22,20 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 ROWS = 300
 
 
-def table_of(*, rows: int = ROWS, seed: int = 0, kinds: tuple[str, ...] = ("clean", "blur", "fog"), digits: int = 1):
+def table_of(
+    *,
+    rows: int = ROWS,
+    seed: int = 0,
+    kinds: tuple[str, ...] = ("clean", "blur", "fog"),
+    digits: int = 1,
+):
     """Three supervisors, scores with ties, some of them missing."""
     rng = np.random.default_rng(seed)
     kind = np.repeat(kinds, rows)
     far = np.repeat(np.arange(len(kinds)), rows) > 0
     columns = {
-        name: np.round(rng.normal(gap * far), digits) for name, gap in (("energy", 1.5), ("knn", 1.0), ("vote", 0.5))
+        name: np.round(rng.normal(gap * far), digits)
+        for name, gap in (("energy", 1.5), ("knn", 1.0), ("vote", 0.5))
     }
     columns["vote"] = (columns["vote"] > 0.8).astype(float)
     columns["knn"][rng.random(len(kind)) < 0.05] = np.nan
@@ -49,7 +56,9 @@ def by_hand(calibration: Calibration, scores: dict[str, float]) -> int:
             equal = sum(r == scores[name] for r in reference)
             shares[name] = (below + 0.5 * equal + 0.5) / (len(reference) + 1.0)
     lacking = [
-        name for name, gap in zip(calibration.names, calibration.gaps, strict=True) if name not in shares and not gap
+        name
+        for name, gap in zip(calibration.names, calibration.gaps, strict=True)
+        if name not in shares and not gap
     ]
     if not shares or (lacking and len(shares) < 0.75 * len(calibration.names)):
         return -1
@@ -78,13 +87,19 @@ def test_events_are_placed_as_by_hand(calibration):
     columns["knn"][:5] = [0.0, 0.0, np.nan, np.nan, -99.0]
     columns["vote"][:5] = [1.0, 0.0, np.nan, 1.0, 1.0]
     cells = calibration.place(columns)
-    expected = [by_hand(calibration, {name: float(columns[name][i]) for name in columns}) for i in range(len(cells))]
+    expected = [
+        by_hand(calibration, {name: float(columns[name][i]) for name in columns})
+        for i in range(len(cells))
+    ]
     assert cells.tolist() == expected
     assert cells[2] == NOWHERE and cells.dtype == np.int16
     assert [int(c) % 2 for c in cells[:2]] == [1, 1] and cells[4] % 2 == 1
 
 
-@given(st.lists(FINITE, min_size=1, max_size=30), st.lists(FINITE | st.just(math.nan), min_size=1, max_size=10))
+@given(
+    st.lists(FINITE, min_size=1, max_size=30),
+    st.lists(FINITE | st.just(math.nan), min_size=1, max_size=10),
+)
 def test_steps_of_ranks_are_the_ranks_of_fusion(reference, scores):
     values, steps = rank_steps(np.array(reference))
     among = np.array([*scores, *reference, -0.0, 5e-324])
@@ -106,13 +121,21 @@ def scores_near(calibration: Calibration, name: str) -> st.SearchStrategy[float]
 @given(st.data())
 def test_one_event_lies_where_it_lies_among_others(calibration, data):
     events = data.draw(
-        st.lists(st.fixed_dictionaries({n: scores_near(calibration, n) for n in calibration.names}), max_size=6)
+        st.lists(
+            st.fixed_dictionaries({n: scores_near(calibration, n) for n in calibration.names}),
+            max_size=6,
+        )
     )
     cells = calibration.place({name: [e[name] for e in events] for name in calibration.names})
     assert cells.tolist() == [calibration.place_one(e) for e in events]
     for kind in (np.float64, np.float32, int):
-        some = [{n: s if math.isnan(s) else kind(max(-1e30, min(1e30, s))) for n, s in e.items()} for e in events]
-        cells = calibration.place({name: np.array([float(e[name]) for e in some]) for name in calibration.names})
+        some = [
+            {n: s if math.isnan(s) else kind(max(-1e30, min(1e30, s))) for n, s in e.items()}
+            for e in events
+        ]
+        cells = calibration.place(
+            {name: np.array([float(e[name]) for e in some]) for name in calibration.names}
+        )
         assert cells.tolist() == [calibration.place_one(e) for e in some]
 
 
@@ -125,7 +148,9 @@ def test_a_strictly_increasing_change_of_a_score_changes_no_cell(seed, data):
     old = np.unique(column[~np.isnan(column)])
     steps = data.draw(st.lists(st.integers(1, 2**40), min_size=len(old), max_size=len(old)))
     new = np.cumsum(np.array(steps, dtype=np.float64)) - 2.0**41
-    changed = np.where(np.isnan(column), np.nan, new[np.minimum(np.searchsorted(old, column), len(old) - 1)])
+    changed = np.where(
+        np.isnan(column), np.nan, new[np.minimum(np.searchsorted(old, column), len(old) - 1)]
+    )
     before, after = (
         calibrate(columns, kind, correct, seed=seed),
         calibrate({**columns, name: changed}, kind, correct, seed=seed),
@@ -150,7 +175,10 @@ def test_rows_of_one_supervisor_are_counted_where_they_are_placed():
         for word, cell in np.argwhere(calibration.table[i])
     }
     assert counted == dict(expected)
-    assert calibration.rows("fog") == ROWS and calibration.accuracy("clean") == correct[kind == "clean"].mean()
+    assert (
+        calibration.rows("fog") == ROWS
+        and calibration.accuracy("clean") == correct[kind == "clean"].mean()
+    )
 
 
 def test_a_table_of_its_own_is_counted_by_the_models_of_the_other():
@@ -174,9 +202,19 @@ def test_a_table_of_its_own_is_counted_by_the_models_of_the_other():
 def test_tables_to_be_counted_have_every_kind_and_no_other():
     columns, kind, correct = table_of(rows=40)
     with pytest.raises(ValueError, match="no row to be counted is of kind fog"):
-        calibrate(columns, kind, correct, count_on=(columns, np.where(kind == "fog", "blur", kind), correct))
+        calibrate(
+            columns,
+            kind,
+            correct,
+            count_on=(columns, np.where(kind == "fog", "blur", kind), correct),
+        )
     with pytest.raises(ValueError, match="kinds that were not learned: snow"):
-        calibrate(columns, kind, correct, count_on=(columns, np.where(kind == "fog", "snow", kind), correct))
+        calibrate(
+            columns,
+            kind,
+            correct,
+            count_on=(columns, np.where(kind == "fog", "snow", kind), correct),
+        )
     with pytest.raises(ValueError, match="'knn' is missing"):
         less = {name: column for name, column in columns.items() if name != "knn"}
         calibrate(columns, kind, correct, count_on=(less, kind, correct))
@@ -237,7 +275,10 @@ def test_weights_give_clean_rows_half_and_kinds_the_same():
     assert parts == pytest.approx([0.5, 0.25, 0.25])
 
 
-@given(st.lists(st.sampled_from([0.0, 0.1, 0.5, 2.0, 7.0]) | FINITE, min_size=1, max_size=60), st.integers(2, 15))
+@given(
+    st.lists(st.sampled_from([0.0, 0.1, 0.5, 2.0, 7.0]) | FINITE, min_size=1, max_size=60),
+    st.integers(2, 15),
+)
 def test_edges_lie_between_scores_and_never_on_one_side_of_all(scores, bins):
     values = np.clip(np.array(scores), -1e300, 1e300)
     edges = learning.edges_between(values, np.ones(len(values)), bins, kept=values)
@@ -248,7 +289,9 @@ def test_edges_lie_between_scores_and_never_on_one_side_of_all(scores, bins):
 def test_bins_hold_the_same_weight_where_scores_differ():
     scores = np.random.default_rng(0).normal(size=1000)
     edges = learning.edges_between(scores, np.ones(1000), 10, kept=scores)
-    assert np.bincount(np.searchsorted(edges, scores, side="right")).tolist() == pytest.approx([100] * 10, abs=1)
+    assert np.bincount(np.searchsorted(edges, scores, side="right")).tolist() == pytest.approx(
+        [100] * 10, abs=1
+    )
 
 
 @pytest.mark.parametrize("columns", [3, 6])
@@ -264,7 +307,9 @@ def test_a_verdict_makes_two_bins():
     rng = np.random.default_rng(0)
     far = np.repeat([False, True], 500)
     verdict = (rng.random(1000) < np.where(far, 0.7, 0.1)).astype(float)
-    calibration = calibrate({"verdict": verdict}, np.where(far, "fog", "clean"), rng.random(1000) < 0.8)
+    calibration = calibrate(
+        {"verdict": verdict}, np.where(far, "fog", "clean"), rng.random(1000) < 0.8
+    )
     assert calibration.shift.bins == 2
     bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
     assert bins[0].tolist() == [(~far & (verdict == v)).sum() for v in (0, 1)]
@@ -280,7 +325,9 @@ def test_outcomes_that_are_all_the_same_make_one_bin(right):
 
 
 def test_scores_that_are_all_the_same_make_one_bin():
-    calibration = calibrate({"a": np.zeros(60), "b": np.ones(60)}, np.repeat(["clean", "fog"], 30), np.arange(60) % 2)
+    calibration = calibrate(
+        {"a": np.zeros(60), "b": np.ones(60)}, np.repeat(["clean", "fog"], 30), np.arange(60) % 2
+    )
     assert calibration.shape == (1, 1, 1, 2) and calibration.table.sum() == 60
     assert calibration.place({"a": [0.0, 1.0], "b": [1.0, 1.0]}).tolist() == [0, 1]
 
@@ -324,12 +371,19 @@ def test_few_rows_are_noted():
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("Fog", "fog "), ("Holiday-Rush", "holiday_rush"), ("bot attack", "bot_attack"), ("LowLight", "low-light")],
+    [
+        ("Fog", "fog "),
+        ("Holiday-Rush", "holiday_rush"),
+        ("bot attack", "bot_attack"),
+        ("LowLight", "low-light"),
+    ],
 )
 def test_kinds_that_may_be_one_are_noted_and_counted_as_they_are_written(one, other):
     rng = np.random.default_rng(0)
     kind = np.repeat(["clean", one, other, "rain", "gain -1", "gain 1"], 60)
-    calibration = calibrate({"knn": rng.normal(2.0 * (kind != "clean"))}, kind, rng.random(360) < 0.7)
+    calibration = calibrate(
+        {"knn": rng.normal(2.0 * (kind != "clean"))}, kind, rng.random(360) < 0.7
+    )
     (note,) = (n for n in calibration.notes if "differ only" in n)
     assert note == (
         f"kinds {one!r} and {other!r} differ only in case, spaces, hyphens or underscores: if they are one, write them alike"
@@ -344,7 +398,10 @@ def test_kinds_that_may_be_one_are_noted_and_counted_as_they_are_written(one, ot
         ({"columns": {"a": [0.0, 1.0]}}, "a must have one entry a row, 4, found shape"),
         ({"columns": {"a": [0.0, 1.0, np.inf, 0.0]}}, "a has an infinite score"),
         ({"columns": {"a": [np.nan, np.nan, 1.0, 0.0]}}, "no score is there in any clean row"),
-        ({"kind": ["fog", "fog", "blur", "fog"]}, "no row is of kind 'clean'.*blur, fog.*say which"),
+        (
+            {"kind": ["fog", "fog", "blur", "fog"]},
+            "no row is of kind 'clean'.*blur, fog.*say which",
+        ),
         ({"kind": ["clean"] * 4}, "all rows are clean"),
         ({"kind": ["clean"] * 3}, "one entry a row"),
         ({"kind": ["clean", "ind", "fog", "fog"], "clean": "ind"}, "rename one of the two"),
@@ -355,7 +412,11 @@ def test_kinds_that_may_be_one_are_noted_and_counted_as_they_are_written(one, ot
     ],
 )
 def test_tables_that_cannot_be_learned_from_are_refused(change, sentence):
-    given = {"columns": {"a": [0.0, 1.0, 2.0, 3.0]}, "kind": ["clean", "clean", "fog", "fog"], "correct": [1, 0, 1, 0]}
+    given = {
+        "columns": {"a": [0.0, 1.0, 2.0, 3.0]},
+        "kind": ["clean", "clean", "fog", "fog"],
+        "correct": [1, 0, 1, 0],
+    }
     with pytest.raises(ValueError, match=sentence):
         calibrate(**{**given, **change})
 
@@ -374,7 +435,10 @@ def test_events_that_cannot_be_placed_are_refused(calibration):
     for scores in ({"energy": -math.inf}, {"energy": math.nan, "knn": math.inf}):
         with pytest.raises(ValueError, match="infinite"):
             calibration.place_one({"vote": 0.0, "knn": 0.0, **scores})
-    assert calibration.place_one({}) == NOWHERE and len(calibration.place({n: [] for n in calibration.names})) == 0
+    assert (
+        calibration.place_one({}) == NOWHERE
+        and len(calibration.place({n: [] for n in calibration.names})) == 0
+    )
 
 
 def test_a_calibration_comes_back_from_json_exactly(calibration):
@@ -416,7 +480,9 @@ def test_more_cells_than_their_numbers_can_hold_are_refused(calibration):
     many = Model(calibration.shift.coefficients, tuple(np.linspace(-1.0, 1.0, 200).tolist()))
     record = {**calibration.to_dict(), "shift": many.to_dict(), "right_clean": many.to_dict()}
     with pytest.raises(ValueError, match="at most 32767 cells"):
-        Calibration.from_dict({**record, "counts": {k: {"right": [], "wrong": []} for k in calibration.kinds}})
+        Calibration.from_dict(
+            {**record, "counts": {k: {"right": [], "wrong": []} for k in calibration.kinds}}
+        )
 
 
 def test_bins_of_cells(calibration):
@@ -435,5 +501,7 @@ def test_verdicts_keep_a_bin_each_however_rare_one_of_them_is(share):
     assert calibration.shift.bins == 2
     rows = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
     assert rows.tolist() == [[1000, 0], [1000 - round(1000 * share), round(1000 * share)]]
-    few = calibrate({"verdict": (np.arange(2000) >= 1995).astype(float)}, kind, np.ones(2000, dtype=bool))
+    few = calibrate(
+        {"verdict": (np.arange(2000) >= 1995).astype(float)}, kind, np.ones(2000, dtype=bool)
+    )
     assert few.shift.bins == 1

@@ -34,7 +34,9 @@ def scored(kind: str, seed: int, size: float) -> Scored:
     common: dict[str, Any] = {"error": errors / words, "failure": errors > words}
     if kind == "wer":
         return Scored.ratio(errors, words, better="lower", **common)
-    return Scored.ratio(errors, words, better="higher", scale=complement, limits=(-math.inf, 1.0), **common)
+    return Scored.ratio(
+        errors, words, better="higher", scale=complement, limits=(-math.inf, 1.0), **common
+    )
 
 
 def seen(measure: Scored, samples: list[str] | None = None) -> Observed:
@@ -47,7 +49,9 @@ def recorded(measure: Scored, name: str, data: str = "d1", groups: Any = None) -
     n = len(measure)
     cases = {
         "sample": np.array([f"s{i}" for i in range(n)], dtype=object),
-        "group": np.full(n, "", dtype=object) if groups is None else np.asarray(groups).astype(str).astype(object),
+        "group": np.full(n, "", dtype=object)
+        if groups is None
+        else np.asarray(groups).astype(str).astype(object),
         "role": np.full(n, "test", dtype=object),
         "circumstance": np.full(n, "", dtype=object),
         "level": np.full(n, np.nan),
@@ -84,36 +88,51 @@ def test_a_release_that_is_far_worse_is_not_met_by_a_clipped_bound(kind, data) -
     found = evidence.interval(0.95, "two")
     assert found.low <= evidence.value <= found.high and min(abs(found.low), abs(found.high)) > 1
     claim = (
-        Claim("GATE", "difference", 1.1, "max") if after.better == "lower" else Claim("G", "difference", -1.1, "min")
+        Claim("GATE", "difference", 1.1, "max")
+        if after.better == "lower"
+        else Claim("G", "difference", -1.1, "min")
     )
     assert judge(claim, [evidence]).status == "breached"
     changes = {c.quantity: c for c in compare(recorded(before, kind), recorded(after, kind, data))}
     assert changes[kind].direction == "worse"
-    assert (changes[kind].interval.low, changes[kind].interval.high) == pytest.approx((found.low, found.high), rel=0.1)
+    assert (changes[kind].interval.low, changes[kind].interval.high) == pytest.approx(
+        (found.low, found.high), rel=0.1
+    )
 
 
 def test_a_change_is_that_of_the_recorded_cases_paired_only_on_the_same_data() -> None:
     before, after = scored("wer", 1, 0.1), scored("wer", 1, 0.11)
     options: dict[str, Any] = {"confidence": 0.9, "sided": "upper", "rng": np.random.default_rng(0)}
     paired = change(seen(after), recorded(before, "wer"), record=record()).interval(0.9, "upper")
-    apart = change(seen(after), recorded(before, "wer"), record=record(data="d2")).interval(0.9, "upper")
-    assert paired.high == pytest.approx(difference(after, before, paired=True, **options).interval.high, rel=0.05)
-    assert apart.high == pytest.approx(difference(after, before, paired=False, **options).interval.high, rel=0.05)
+    apart = change(seen(after), recorded(before, "wer"), record=record(data="d2")).interval(
+        0.9, "upper"
+    )
+    assert paired.high == pytest.approx(
+        difference(after, before, paired=True, **options).interval.high, rel=0.05
+    )
+    assert apart.high == pytest.approx(
+        difference(after, before, paired=False, **options).interval.high, rel=0.05
+    )
     assert paired.high < apart.high
-    moved = change(seen(after, [f"t{i}" for i in range(N)]), recorded(before, "wer"), record=record())
+    moved = change(
+        seen(after, [f"t{i}" for i in range(N)]), recorded(before, "wer"), record=record()
+    )
     assert moved.interval(0.9, "upper").high == pytest.approx(apart.high)
 
 
 def test_samples_in_another_order_are_still_paired() -> None:
     right = np.random.default_rng(0).random(N) < 0.9
     other = right & (np.random.default_rng(1).random(N) < 0.95)
-    first, second = (recorded(Scored.proportion(v.astype(float)), "accuracy") for v in (right, other))
+    first, second = (
+        recorded(Scored.proportion(v.astype(float)), "accuracy") for v in (right, other)
+    )
     turned = {k: v[::-1] for k, v in second.cases.items()}
     found = {c.quantity: c.interval for c in compare(first, replace(second, cases=turned))}
     assert found["accuracy"] == paired_difference(other, right)
     assert found["failure_rate"].high == pytest.approx(-found["accuracy"].low)
     apart = {
-        c.quantity: c.interval for c in compare(first, replace(second, record=record("accuracy", "proportion", "d2")))
+        c.quantity: c.interval
+        for c in compare(first, replace(second, record=record("accuracy", "proportion", "d2")))
     }
     assert apart["accuracy"].width > found["accuracy"].width
 
@@ -124,11 +143,17 @@ def test_other_intervals_stretch_as_t_intervals_of_their_groups() -> None:
             "auc_failure", value, Interval(value - 0.1, value + 0.1, 0.95, ""), 500, groups=groups,
             about=About(supervisor="s"),
         )  # fmt: skip
-        return Recorded(record("ap50", "free"), recorded(scored("wer", 1, 0.2), "ap50").cases, [found])
+        return Recorded(
+            record("ap50", "free"), recorded(scored("wer", 1, 0.2), "ap50").cases, [found]
+        )
 
-    few, many = (compare(area(0.7, g), area(0.75, g), confidence=0.99)[0].interval for g in (5, None))
+    few, many = (
+        compare(area(0.7, g), area(0.75, g), confidence=0.99)[0].interval for g in (5, None)
+    )
     assert few.high - 0.05 == pytest.approx(math.sqrt(2) * 0.1 * t.ppf(0.995, 4) / t.ppf(0.975, 4))
-    assert many.high - 0.05 == pytest.approx(math.sqrt(2) * 0.1 * t.ppf(0.995, 499) / t.ppf(0.975, 499))
+    assert many.high - 0.05 == pytest.approx(
+        math.sqrt(2) * 0.1 * t.ppf(0.995, 499) / t.ppf(0.975, 499)
+    )
     assert compare(area(0.1, 3), area(0.95, 3), confidence=0.999)[0].interval.high == 1.0
 
 
@@ -149,11 +174,23 @@ def test_what_was_measured_otherwise_is_refused(place, content, words) -> None:
 
 
 def test_what_is_only_loosely_comparable_is_noted() -> None:
-    assert incomparable(record(), record()) == incomparable({}, {}) and not incomparable(record(), record()).refused
+    assert (
+        incomparable(record(), record()) == incomparable({}, {})
+        and not incomparable(record(), record()).refused
+    )
     assert "test data differ" in incomparable(record(), record(data="d2")).notes[0]
-    snow = [{"name": "snow", "kind": "transform", "transform": "snow", "parameters": {"1": {"depth": 1}}}]
+    snow = [
+        {
+            "name": "snow",
+            "kind": "transform",
+            "transform": "snow",
+            "parameters": {"1": {"depth": 1}},
+        }
+    ]
     deep = [{**snow[0], "parameters": {"1": {"depth": 2}}}]
-    notes = incomparable({**record(), "circumstances": snow}, {**record(), "circumstances": deep}).notes
+    notes = incomparable(
+        {**record(), "circumstances": snow}, {**record(), "circumstances": deep}
+    ).notes
     assert notes == ("the circumstance 'snow' is not the same in both runs",)
 
 

@@ -74,7 +74,9 @@ def test_platt_recovers_the_curve_that_made_the_rows() -> None:
 
 def test_confidence_of_one_is_finite_and_one_outcome_only_is_kept() -> None:
     for how in ("isotonic", "platt"):
-        assert np.isfinite(Cbpe.fit([0.5, 1.0, 0.0], [True, True, False], how=how).estimate([1.0, 0.0, 0.3]))
+        assert np.isfinite(
+            Cbpe.fit([0.5, 1.0, 0.0], [True, True, False], how=how).estimate([1.0, 0.0, 0.3])
+        )
         assert float(Cbpe.fit([0.5, 0.9], [True, True], how=how).estimate([0.1, 0.2])) == 1.0
     assert 0.0 < NEVER_SURE < 1e-3
 

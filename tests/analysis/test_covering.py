@@ -36,10 +36,16 @@ def test_no_smaller_set_covers_and_of_equals_none_is_cheaper(table, tolerance):
         assert not any(covers(rates, names, tolerance) for names in combinations(rates, smaller))
     if size <= LARGEST_SEARCHED:
         whole = [names for names in combinations(rates, size) if covers(rates, names, tolerance)]
-        assert sum(cost[n] for n in found.supervisors) == min(sum(cost[n] for n in names) for names in whole)
+        assert sum(cost[n] for n in found.supervisors) == min(
+            sum(cost[n] for n in names) for names in whole
+        )
     for place, by in found.by.items():
         assert by in found.supervisors
-        assert found.rates[place] == rates[by][place] == max(rates[n][place] for n in found.supervisors)
+        assert (
+            found.rates[place]
+            == rates[by][place]
+            == max(rates[n][place] for n in found.supervisors)
+        )
 
 
 def test_beyond_three_the_set_is_grown_and_still_covers():
@@ -51,7 +57,9 @@ def test_a_grown_set_has_no_member_that_the_others_make_needless():
     # the first covers most, yet the other four cover everything
     wide = {f"c{j}": float(j % 2 == 0) for j in range(8)}
     pairs = [{f"c{j}": float(j // 2 == i) for j in range(8)} for i in range(4)]
-    found = cover({"wide": wide, **{f"pair{i}": row for i, row in enumerate(pairs)}}, tolerance=0.02)
+    found = cover(
+        {"wide": wide, **{f"pair{i}": row for i, row in enumerate(pairs)}}, tolerance=0.02
+    )
     assert found.supervisors == ("pair0", "pair1", "pair2", "pair3")
 
 
@@ -87,7 +95,12 @@ def test_the_size_of_a_set_is_what_it_makes_run(table, members):
 
     found = cover(rates, tolerance=0.1, runs=runs)
     assert covers(rates, found.supervisors, 0.1, runs)
-    every = [names for k in (1, 2, 3) for names in combinations(rates, k) if covers(rates, names, 0.1, runs)]
+    every = [
+        names
+        for k in (1, 2, 3)
+        for names in combinations(rates, k)
+        if covers(rates, names, 0.1, runs)
+    ]
     assert all(size(found.supervisors) <= size(names) for names in every)
 
 
@@ -102,13 +115,17 @@ def test_fusing_everything_is_no_small_set():
 def test_a_set_of_many_is_not_fused_from_even_more():
     single = {f"s{i}": {f"c{j}": 0.9 if i == j else 0.1 for j in range(5)} for i in range(9)}
     rates = single | {"fused": {f"c{j}": 0.9 for j in range(5)}}
-    assert cover(rates, runs={"fused": list(single)}).supervisors == tuple(f"s{i}" for i in range(5))
+    assert cover(rates, runs={"fused": list(single)}).supervisors == tuple(
+        f"s{i}" for i in range(5)
+    )
 
 
 def test_single_supervisors_need_not_match_what_all_together_catch():
     single = {"a": {"clean": 0.4, "fog": 0.3}, "b": {"clean": 0.2, "fog": 0.6}}
     rates = single | {"fused": {"clean": 0.9, "fog": 0.95}}
-    assert cover(rates, runs={"fused": ["a", "b"]}).supervisors == ("fused",)  # as large as both, and one name
+    assert cover(rates, runs={"fused": ["a", "b"]}).supervisors == (
+        "fused",
+    )  # as large as both, and one name
     more = rates | {"c": {"clean": 0.1, "fog": 0.1}}
     assert cover(more, runs={"fused": ["a", "b", "c"]}).supervisors == ("a", "b")
     nobody = {"a": {"fog": np.nan}, "fused": {"fog": 0.4}}

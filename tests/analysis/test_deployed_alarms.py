@@ -34,7 +34,9 @@ def learned(alarms: Deployed | None, rng: np.random.Generator, **options) -> Cal
 def test_a_stream_is_priced_by_the_alarms_that_are_raised_in_it(threshold):
     rng = np.random.default_rng(1)
     alarms = Deployed("doubt", threshold)
-    estimator = Estimator(learned(alarms, rng), detector_tree(POLYP_COSTS), tolerable=TOLERABLE_POLYP)
+    estimator = Estimator(
+        learned(alarms, rng), detector_tree(POLYP_COSTS), tolerable=TOLERABLE_POLYP
+    )
     other = Estimator(learned(None, rng), detector_tree(POLYP_COSTS), tolerable=TOLERABLE_POLYP)
     held, off, off_by_others = [], [], []
     for rate in np.repeat([0.0, 0.1, 0.3, 0.6, 1.0], 8):
@@ -54,11 +56,18 @@ def test_a_stream_is_priced_by_the_alarms_that_are_raised_in_it(threshold):
 
 
 @given(
-    st.lists(st.tuples(st.floats(-4, 4) | st.just(np.nan), st.floats(-4, 4) | st.just(np.nan)), min_size=1, max_size=20)
+    st.lists(
+        st.tuples(st.floats(-4, 4) | st.just(np.nan), st.floats(-4, 4) | st.just(np.nan)),
+        min_size=1,
+        max_size=20,
+    )
 )
 def test_one_event_and_many_are_placed_alike_by_their_verdict(pairs):
     calibration = SMALL
-    scores = {name: np.array(column) for name, column in zip(calibration.names, zip(*pairs, strict=True), strict=True)}
+    scores = {
+        name: np.array(column)
+        for name, column in zip(calibration.names, zip(*pairs, strict=True), strict=True)
+    }
     cells = calibration.place(scores)
     for cell, (doubt, knn) in zip(cells.tolist(), pairs, strict=True):
         assert calibration.place_one({"doubt": doubt, "knn": knn}) == cell
@@ -74,19 +83,26 @@ def test_rows_with_and_without_an_alarm_are_counted_apart():
     shifted = np.repeat([False, True], ROWS // 2)
     scores = drawn(shifted, rng)
     right = rng.random(ROWS) < 0.8
-    found = calibrate(scores, np.where(shifted, "fog", "clean"), right, deployed=Deployed("knn", 1.0))
+    found = calibrate(
+        scores, np.where(shifted, "fog", "clean"), right, deployed=Deployed("knn", 1.0)
+    )
     raised = scores["knn"] > 1.0
     expected = [
-        [[np.sum(of & (right == r) & (raised == a)) for a in (0, 1)] for r in (1, 0)] for of in (~shifted, shifted)
+        [[np.sum(of & (right == r) & (raised == a)) for a in (0, 1)] for r in (1, 0)]
+        for of in (~shifted, shifted)
     ]
     assert rows_by_alarm(found).tolist() == expected
-    assert alarm_rates(found) == pytest.approx((raised[shifted].mean(), 1.0 - raised[~shifted].mean()))
+    assert alarm_rates(found) == pytest.approx(
+        (raised[shifted].mean(), 1.0 - raised[~shifted].mean())
+    )
 
 
 def test_without_a_supervisor_at_work_the_alarm_is_that_of_the_shift_score():
     found = learned(None, np.random.default_rng(4))
     cut = Estimator(found, detector_tree(POLYP_COSTS)).separation.cut
-    assert alarmed_cells(found).tolist() == (found.shift_bin(np.arange(found.cells)) >= cut).tolist()
+    assert (
+        alarmed_cells(found).tolist() == (found.shift_bin(np.arange(found.cells)) >= cut).tolist()
+    )
 
 
 def test_a_calibration_with_a_supervisor_at_work_is_kept_whole():
@@ -114,18 +130,26 @@ def test_alarms_of_a_score_that_is_not_read_are_refused():
         learned(Deployed("energy", 1.0), np.random.default_rng(6))
 
 
-@pytest.mark.parametrize("alarms", [Deployed("dark", 1.645), Deployed("unsure", 1.0)], ids=["dark", "unsure"])
-def test_a_kind_that_looks_like_none_is_told_by_how_sure_its_answers_are_whatever_raises_alarms(alarms):
+@pytest.mark.parametrize(
+    "alarms", [Deployed("dark", 1.645), Deployed("unsure", 1.0)], ids=["dark", "unsure"]
+)
+def test_a_kind_that_looks_like_none_is_told_by_how_sure_its_answers_are_whatever_raises_alarms(
+    alarms,
+):
     """An event with an alarm is not surer than one without: the bins of being right stand twice, each time in their order."""
     rng = np.random.default_rng(0)
 
     def night(n: int, sure: float, harder: float) -> tuple[dict[str, np.ndarray], np.ndarray]:
         s = rng.normal(sure, 1.0, n)
-        return {"unsure": -s, "dark": rng.normal(3.0, 1.0, n)}, rng.random(n) < 1.0 / (1.0 + np.exp(harder - 4.0 * s))
+        return {"unsure": -s, "dark": rng.normal(3.0, 1.0, n)}, rng.random(n) < 1.0 / (
+            1.0 + np.exp(harder - 4.0 * s)
+        )
 
     def clean(n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         s = rng.normal(size=n)
-        return {"unsure": -s, "dark": rng.normal(size=n)}, rng.random(n) < 1.0 / (1.0 + np.exp(-3.0 - 4.0 * s))
+        return {"unsure": -s, "dark": rng.normal(size=n)}, rng.random(n) < 1.0 / (
+            1.0 + np.exp(-3.0 - 4.0 * s)
+        )
 
     (day, day_right), (dark, dark_right) = clean(3000), night(3000, 0.0, 3.0)
     columns = {name: np.concatenate([day[name], dark[name]]) for name in day}
@@ -136,5 +160,7 @@ def test_a_kind_that_looks_like_none_is_told_by_how_sure_its_answers_are_whateve
         for deployed in (None, alarms):
             calibration = calibrate(columns, kind, right, deployed=deployed)
             counts = np.bincount(calibration.place(scores), minlength=calibration.cells)
-            found.append(Estimator(calibration, detector_tree(POLYP_COSTS)).estimate(counts).accuracy[0])
+            found.append(
+                Estimator(calibration, detector_tree(POLYP_COSTS)).estimate(counts).accuracy[0]
+            )
         assert found == pytest.approx([answers.mean()] * 2, abs=0.1)

@@ -16,7 +16,11 @@ from roadworthy.analysis.risk.transfer import Estimator
 
 
 def made(
-    *, gaps: dict[str, tuple[float, ...]], rows: dict[str, int] | int = 500, seed: int = 0, right: float = 0.8
+    *,
+    gaps: dict[str, tuple[float, ...]],
+    rows: dict[str, int] | int = 500,
+    seed: int = 0,
+    right: float = 0.8,
 ) -> Calibration:
     """Normal scores; every kind moves every score by its gap."""
     rng = np.random.default_rng(seed)
@@ -26,7 +30,9 @@ def made(
         columns.append(rng.normal(gap, 1.0, (n, len(gap))))
         kind += [name] * n
     table = np.concatenate(columns)
-    return calibrate({f"s{j}": table[:, j] for j in range(table.shape[1])}, kind, rng.random(len(kind)) < right)
+    return calibrate(
+        {f"s{j}": table[:, j] for j in range(table.shape[1])}, kind, rng.random(len(kind)) < right
+    )
 
 
 def counted(calibration: Calibration, scores: np.ndarray) -> np.ndarray:
@@ -35,14 +41,22 @@ def counted(calibration: Calibration, scores: np.ndarray) -> np.ndarray:
 
 
 def test_separation_is_that_of_the_bins():
-    calibration = made(gaps={"blur": (0.8, 0.3), "fog": (1.5, 0.2)}, rows={"clean": 700, "blur": 300, "fog": 90})
+    calibration = made(
+        gaps={"blur": (0.8, 0.3), "fog": (1.5, 0.2)}, rows={"clean": 700, "blur": 300, "fog": 90}
+    )
     bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
     clean, *shifted = (np.repeat(np.arange(bins.shape[1]), row) for row in bins)
     areas = [mannwhitneyu(s, clean).statistic / (len(s) * len(clean)) for s in shifted]
     found = separation(calibration)
     assert found.auc == pytest.approx(np.mean(areas), abs=1e-12)
-    a, n0, n1 = found.auc, 700, 4 / (1 / 300 + 1 / 90)  # as many as tell a mean of two kinds equally well
-    variance = a * (1 - a) + (n1 - 1) * (a / (2 - a) - a * a) + (n0 - 1) * (2 * a * a / (1 + a) - a * a)
+    a, n0, n1 = (
+        found.auc,
+        700,
+        4 / (1 / 300 + 1 / 90),
+    )  # as many as tell a mean of two kinds equally well
+    variance = (
+        a * (1 - a) + (n1 - 1) * (a / (2 - a) - a * a) + (n0 - 1) * (2 * a * a / (1 + a) - a * a)
+    )
     by_chance = (n0 + n1 + 1) / (12 * n0 * n1)
     assert found.error == pytest.approx(math.sqrt(max(variance / (n0 * n1), by_chance)), abs=1e-12)
     cuts = [
@@ -61,21 +75,38 @@ def test_scores_that_do_not_separate_are_told_of():
 
 def test_scores_that_may_separate_are_not_said_to_tell_nothing_where_rows_are_too_few_to_say():
     rng = np.random.default_rng(0)
-    scores, kind = np.concatenate([rng.normal(size=300), [5.0, 5.0, 5.0]]), np.repeat(["clean", "fog"], [300, 3])
+    scores, kind = (
+        np.concatenate([rng.normal(size=300), [5.0, 5.0, 5.0]]),
+        np.repeat(["clean", "fog"], [300, 3]),
+    )
     calibration = calibrate({"a": scores}, kind, np.arange(303) < 270)
     found = separation(calibration)
     assert found.auc == 1.0 and not found.enough and found.too_few
-    said = Estimator(calibration, accuracy_tree()).estimate(calibration.table.sum(axis=(0, 1))).cannot_tell[0]
-    assert said == "there are too few calibration rows to say whether the scores tell shift from none (AUC 1.00 ± 0.50)"
+    said = (
+        Estimator(calibration, accuracy_tree())
+        .estimate(calibration.table.sum(axis=(0, 1)))
+        .cannot_tell[0]
+    )
+    assert (
+        said
+        == "there are too few calibration rows to say whether the scores tell shift from none (AUC 1.00 ± 0.50)"
+    )
     many = separation(made(gaps={"fog": (0.0,)}, rows=400))
     assert not many.enough and not many.too_few
 
 
 def test_one_bin_separates_nothing():
     rng = np.random.default_rng(0)
-    calibration = calibrate({"a": np.zeros(200)}, np.repeat(["clean", "fog"], 100), rng.random(200) < 0.5)
+    calibration = calibrate(
+        {"a": np.zeros(200)}, np.repeat(["clean", "fog"], 100), rng.random(200) < 0.5
+    )
     found = separation(calibration)
-    assert not found.enough and found.auc == 0.5 and found.cut == 1 and (found.tpr, found.tnr) == (0.0, 1.0)
+    assert (
+        not found.enough
+        and found.auc == 0.5
+        and found.cut == 1
+        and (found.tpr, found.tnr) == (0.0, 1.0)
+    )
     said = Estimator(calibration, accuracy_tree()).estimate(calibration.table.sum(axis=(0, 1)))
     assert "AUC 0.50" in str(said.cannot_tell[0]) and said.strangeness[0] > 0.5
 
@@ -83,7 +114,8 @@ def test_one_bin_separates_nothing():
 def test_the_error_of_the_area_grows_with_a_small_kind_but_not_with_one_that_says_nothing():
     gaps = {"blur": (1.0,), "fog": (1.0,)}
     many, few, hardly = (
-        separation(made(gaps=gaps, rows={"clean": 300, "blur": 300, "fog": fog})).error for fog in (300, 12, 3)
+        separation(made(gaps=gaps, rows={"clean": 300, "blur": 300, "fog": fog})).error
+        for fog in (300, 12, 3)
     )
     assert few > 2 * many and hardly < 1.5 * many
 
@@ -100,7 +132,9 @@ def test_the_error_of_the_area_grows_with_a_small_kind_but_not_with_one_that_say
     ],
 )
 def test_events_beyond_all_rows_are_beta_binomial(n, k, ends, rows):
-    found = doubting.beyond(np.array([float(k), 0.0]), np.array([float(n)] * 2), float(ends), float(rows))
+    found = doubting.beyond(
+        np.array([float(k), 0.0]), np.array([float(n)] * 2), float(ends), float(rows)
+    )
     expected = betabinom.sf(k - 1, n, ends, rows + 1 - ends)
     assert found[0] == pytest.approx(expected, rel=0.2, abs=1e-13) and found[1] == 1.0
 
@@ -120,8 +154,17 @@ def test_the_best_mixture_is_found():
     calibration = made(gaps={"blur": (1.0, 0.0), "fog": (0.0, 2.0)}, rows=800)
     bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)) + 0.5
     shares = bins / bins.sum(axis=1, keepdims=True)
-    windows = np.random.default_rng(0).multinomial(300, [shares[1], 0.5 * shares[0] + 0.5 * shares[2]]).astype(float)
-    grid = [(a, b, 1 - a - b) for a in np.linspace(0, 1, 101) for b in np.linspace(0, 1, 101) if a + b <= 1]
+    windows = (
+        np.random.default_rng(0)
+        .multinomial(300, [shares[1], 0.5 * shares[0] + 0.5 * shares[2]])
+        .astype(float)
+    )
+    grid = [
+        (a, b, 1 - a - b)
+        for a in np.linspace(0, 1, 101)
+        for b in np.linspace(0, 1, 101)
+        if a + b <= 1
+    ]
     best = (np.log(np.array(grid) @ shares) @ windows.T).max(axis=0)
     found = doubting._mixed(windows, calibration)
     assert (found <= best + 0.05).all() and (found >= best - 0.05).all()
@@ -179,14 +222,18 @@ def test_what_was_calibrated_is_seldom_called_strange(seed):
         kinds = int(rng.integers(1, 6))
         gaps = {f"k{i}": tuple(rng.normal(1.0, 0.5, 2)) for i in range(kinds)}
         rows, n = int(rng.choice([200, 500, 2000])), int(rng.choice([50, 100, 1000]))
-        found = Estimator(made(gaps=gaps, rows=rows, seed=int(rng.integers(2**31)) + world), accuracy_tree())
+        found = Estimator(
+            made(gaps=gaps, rows=rows, seed=int(rng.integers(2**31)) + world), accuracy_tree()
+        )
         if not found.separation.enough:
             continue
         rates, which = rng.choice([0.0, 0.1, 0.5, 1.0], 150), rng.integers(0, kinds, 150)
         counts = []
         for rate, one in zip(rates, which, strict=True):
             shifted = rng.random((n, 1)) < rate
-            counts.append(counted(found.calibration, rng.normal(np.where(shifted, gaps[f"k{one}"], 0.0))))
+            counts.append(
+                counted(found.calibration, rng.normal(np.where(shifted, gaps[f"k{one}"], 0.0)))
+            )
         said = found.estimate(np.array(counts))
         flagged += sum(word is not None for word in said.cannot_tell)
         windows += 150
@@ -200,7 +247,9 @@ def test_a_window_that_is_mostly_unheard_of_is_not_told_however_alike_its_events
     kind, right = np.where(shifted, "fog", "clean"), rng.random(1000) < 0.8
     calibration = calibrate({"energy": rng.normal(2.5 * shifted)}, kind, right)
     estimator = Estimator(calibration, accuracy_tree())
-    window = np.bincount(calibration.place({"energy": np.full(100, 99.0)}), minlength=calibration.cells)
+    window = np.bincount(
+        calibration.place({"energy": np.full(100, 99.0)}), minlength=calibration.cells
+    )
     assert "no calibration row had" in str(estimator.estimate(window, shrink=0.02).cannot_tell[0])
 
 

@@ -38,7 +38,10 @@ from roadworthy.analysis.risk.tree import (
     worth,
 )
 
-BASE, DETECTOR = base_tree(POLYP_COSTS, unit="USD per patient"), detector_tree(POLYP_COSTS, unit="USD per patient")
+BASE, DETECTOR = (
+    base_tree(POLYP_COSTS, unit="USD per patient"),
+    detector_tree(POLYP_COSTS, unit="USD per patient"),
+)
 SHIFTED = ("accuracy_shifted_detected", "accuracy_shifted_undetected")
 CLEAN = ("accuracy_clean_detected", "accuracy_clean_undetected")
 
@@ -73,7 +76,9 @@ def test_the_base_tree_is_equation_2():
     p, clean, shifted = 0.3, 0.91, 0.31
     given = {"p_shift": p, "accuracy_clean": clean, "accuracy_shifted": shifted}
     assert 1 - expectation(accuracy_tree(), given) == pytest.approx((1 - p) * clean + p * shifted)
-    assert expectation(BASE, given) == pytest.approx(635 + 6100 * ((1 - p) * (1 - clean) + p * (1 - shifted)))
+    assert expectation(BASE, given) == pytest.approx(
+        635 + 6100 * ((1 - p) * (1 - clean) + p * (1 - shifted))
+    )
     assert accuracy_tree().unit == "wrong answers per case"
 
 
@@ -116,7 +121,9 @@ def test_derivatives_of_the_detector_tree_in_closed_form():
     assert slopes["tpr"] == pytest.approx(0.3 * (alarm - silent))
     assert slopes["tnr"] == pytest.approx(0.7 * (clean_silent - clean_alarm))
     assert slopes["accuracy_shifted_undetected"] == pytest.approx(0.3 * 0.04 * (right - wrong))
-    assert slopes["accuracy_clean_detected"] == pytest.approx(0.7 * 0.46 * (unnecessary - necessary))
+    assert slopes["accuracy_clean_detected"] == pytest.approx(
+        0.7 * 0.46 * (unnecessary - necessary)
+    )
     shifted, clean = 0.96 * alarm + 0.04 * silent, 0.46 * clean_alarm + 0.54 * clean_silent
     assert slopes["p_shift"] == pytest.approx(shifted - clean)
 
@@ -125,13 +132,18 @@ def test_under_shift_a_point_of_the_detector_is_worth_more_than_one_of_the_class
     # Figure 12. In closed form: (silent - alarm) / (6100 * missed - 50 * caught), at every rate of shift.
     for p in (0.1, 0.5, 0.9):
         found = worth(DETECTOR, {**POLYP_PARAMETERS, "p_shift": p}, "tpr", SHIFTED)
-        expected = (0.62 * 635 + 0.38 * 6735 - 0.62 * 1955 - 0.38 * 1905) / (6100 * 0.04 - 50 * 0.96)
+        expected = (0.62 * 635 + 0.38 * 6735 - 0.62 * 1955 - 0.38 * 1905) / (
+            6100 * 0.04 - 50 * 0.96
+        )
         assert found.points == pytest.approx(expected) and found.points > 5
     # Both rates of the detector against the classifier everywhere: it holds where shift is frequent, and not where most data
     # are clean. The paper does not say at which rate its figure was made.
     rates = np.linspace(0.0, 1.0, 101)
     points = [
-        worth(DETECTOR, {**POLYP_PARAMETERS, "p_shift": p}, ("tpr", "tnr"), (*SHIFTED, *CLEAN)).points for p in rates
+        worth(
+            DETECTOR, {**POLYP_PARAMETERS, "p_shift": p}, ("tpr", "tnr"), (*SHIFTED, *CLEAN)
+        ).points
+        for p in rates
     ]
     assert points[90] == pytest.approx(1.96, abs=0.01)
     assert rates[np.argmax(np.array(points) > 1.0)] == pytest.approx(0.76)
@@ -140,7 +152,9 @@ def test_under_shift_a_point_of_the_detector_is_worth_more_than_one_of_the_class
 
 def test_a_sweep_over_both_accuracies_is_one_call():
     detector, classifier = np.linspace(0.5, 1.0, 11)[:, None], np.linspace(0.5, 1.0, 6)
-    given = {"p_shift": 0.9, "tpr": detector, "tnr": detector} | dict.fromkeys((*SHIFTED, *CLEAN), classifier)
+    given = {"p_shift": 0.9, "tpr": detector, "tnr": detector} | dict.fromkeys(
+        (*SHIFTED, *CLEAN), classifier
+    )
     found = expectation(DETECTOR, given)
     assert found.shape == (11, 6)
     one = {k: float(np.broadcast_to(v, (11, 6))[3, 4]) for k, v in given.items()}
@@ -150,14 +164,22 @@ def test_a_sweep_over_both_accuracies_is_one_call():
 def test_events_that_exclude_each_other():
     events = ("shift", "adversarial", "ambiguous", "module_failure")
     tree = several_events(events, {"wrong": 100})
-    assert {"p_shift", "accuracy_shifted", "accuracy_clean", "p_module_failure", "accuracy_module_failed"} <= set(
-        tree.parameters
-    )
+    assert {
+        "p_shift",
+        "accuracy_shifted",
+        "accuracy_clean",
+        "p_module_failure",
+        "accuracy_module_failed",
+    } <= set(tree.parameters)
     shares, right = (0.2, 0.1, 0.05, 0.02), (0.6, 0.1, 0.5, 0.0)
     given = {f"p_{e}": p for e, p in zip(events, shares, strict=True)}
     names = ("shifted", "adversarial", "ambiguous", "module_failed")
-    given |= {f"accuracy_{n}": a for n, a in zip(names, right, strict=True)} | {"accuracy_clean": 0.9}
-    expected = 100 * (sum(p * (1 - a) for p, a in zip(shares, right, strict=True)) + (1 - sum(shares)) * 0.1)
+    given |= {f"accuracy_{n}": a for n, a in zip(names, right, strict=True)} | {
+        "accuracy_clean": 0.9
+    }
+    expected = 100 * (
+        sum(p * (1 - a) for p, a in zip(shares, right, strict=True)) + (1 - sum(shares)) * 0.1
+    )
     assert expectation(tree, given) == pytest.approx(expected)
 
 
@@ -191,10 +213,22 @@ def test_events_that_depend_on_each_other():
             {"events": ("a", "a_b", "b"), "successive": True},
             "make the parameter accuracy_a_b, which stands for two things",
         ),
-        ({"events": ("x", "none", "y"), "successive": True, "dependent": True}, "p_y_given_none, which stands for two"),
-        ({"events": ("shift", "shifted")}, "accuracy_shifted, which stands for two things; rename one"),
-        ({"events": ("shift", "detected"), "successive": True}, "accuracy_shifted_detected, which a monitor counts"),
-        ({"events": ("clean_detected",)}, "accuracy_clean_detected, which a monitor counts by itself"),
+        (
+            {"events": ("x", "none", "y"), "successive": True, "dependent": True},
+            "p_y_given_none, which stands for two",
+        ),
+        (
+            {"events": ("shift", "shifted")},
+            "accuracy_shifted, which stands for two things; rename one",
+        ),
+        (
+            {"events": ("shift", "detected"), "successive": True},
+            "accuracy_shifted_detected, which a monitor counts",
+        ),
+        (
+            {"events": ("clean_detected",)},
+            "accuracy_clean_detected, which a monitor counts by itself",
+        ),
         (
             {"events": ("a",), "costs": {"rong": 3}},
             r"unknown outcome 'rong' \(did you mean 'wrong'\?\); expected some of right, wrong",
@@ -207,14 +241,21 @@ def test_events_that_make_no_tree_are_refused(arguments, message):
 
 
 def test_parameters_from_counts_give_back_the_mean_cost_of_the_counted_rows():
-    clean, shifted = np.array([[50, 12], [6, 9]]), np.array([[5, 20], [7, 31]])  # right, wrong x no alarm, alarm
+    clean, shifted = (
+        np.array([[50, 12], [6, 9]]),
+        np.array([[5, 20], [7, 31]]),
+    )  # right, wrong x no alarm, alarm
     found = measured(clean, shifted)
     n = clean.sum() + shifted.sum()
     costs = np.array([[635, 1955], [6735, 1905]])
     mean = ((clean + shifted) * costs).sum() / n
-    assert expectation(DETECTOR, {**found.values, "p_shift": shifted.sum() / n}) == pytest.approx(mean)
+    assert expectation(DETECTOR, {**found.values, "p_shift": shifted.sum() / n}) == pytest.approx(
+        mean
+    )
     wrong = (clean + shifted)[1].sum() / n
-    assert expectation(accuracy_tree(), {**found.values, "p_shift": shifted.sum() / n}) == pytest.approx(wrong)
+    assert expectation(
+        accuracy_tree(), {**found.values, "p_shift": shifted.sum() / n}
+    ) == pytest.approx(wrong)
     assert found.posteriors["tpr"] == Beta(51.5, 12.5) and found.notes == ()
 
 
@@ -244,28 +285,40 @@ def test_the_spread_of_the_detector_tree_covers_the_truth():
             right = truth[f"accuracy_{kind}"]
             p = [(right if r else 1 - right) * (alarm if a else 1 - alarm) for r, a in cells]
             tables.append(rng.multinomial(300, p).reshape(2, 2))
-        interval = spread(DETECTOR, {**measured(*tables).posteriors, "p_shift": 0.4}, draws=1000).interval()
+        interval = spread(
+            DETECTOR, {**measured(*tables).posteriors, "p_shift": 0.4}, draws=1000
+        ).interval()
         covered += interval.contains(risk)
     assert covered >= 186
 
 
 def test_costs_alone_choose_the_tree():
     assert cost_tree({"wrong": 7}) == base_tree(Costs(wrong=7))
-    assert cost_tree({"missed": 7, "referred": 3}) == detector_tree(Costs(wrong=7, necessary=3, unnecessary=3))
-    assert cost_tree({"missed": 7, "referred": 3, "false_alarm": 1}) == detector_tree(Costs(0, 7, 3, 1))
-    with pytest.raises(ValueError, match="'missed' is another word for an outcome that is there already"):
+    assert cost_tree({"missed": 7, "referred": 3}) == detector_tree(
+        Costs(wrong=7, necessary=3, unnecessary=3)
+    )
+    assert cost_tree({"missed": 7, "referred": 3, "false_alarm": 1}) == detector_tree(
+        Costs(0, 7, 3, 1)
+    )
+    with pytest.raises(
+        ValueError, match="'missed' is another word for an outcome that is there already"
+    ):
         cost_tree({"wrong": 7, "missed": 3})
 
 
 def test_costs_are_read_from_a_mapping():
-    assert Costs.from_dict({"wrong": 7, "necessary": 2}) == Costs(right=0, wrong=7, necessary=2, unnecessary=0)
+    assert Costs.from_dict({"wrong": 7, "necessary": 2}) == Costs(
+        right=0, wrong=7, necessary=2, unnecessary=0
+    )
 
 
 @pytest.mark.parametrize("name", LIVE_PARAMETERS)
 def test_no_constant_carries_the_name_of_what_is_counted(name):
     refuse_live_constants(["p_noticed", "accuracy_attacked"])
     refuse_live_constants(["p_noticed", name], but=(name,))
-    with pytest.raises(ValueError, match=f"{name} is counted, on cases and in the stream, and cannot be a constant"):
+    with pytest.raises(
+        ValueError, match=f"{name} is counted, on cases and in the stream, and cannot be a constant"
+    ):
         refuse_live_constants(["p_noticed", name])
 
 
@@ -274,14 +327,21 @@ def test_a_tree_of_several_events_that_exclude_each_other_can_be_monitored(attac
     rng = np.random.default_rng(0)
     shifted = np.repeat([0, 1], 300)
     right = rng.random(600) < np.where(shifted, 0.5, 0.9)
-    calibration = calibrate({"s": rng.normal(2.0 * shifted)}, np.where(shifted, "fog", "clean"), right)
+    calibration = calibrate(
+        {"s": rng.normal(2.0 * shifted)}, np.where(shifted, "fog", "clean"), right
+    )
     constants = {"p_adversarial": attacked, "accuracy_adversarial": 0.2}
     tree = several_events(("shift", "adversarial"))
     estimator = Estimator(calibration, tree, constants=constants, tolerable=0.3, draws=20)
     tables = [rng.normal(2.0 * rate, size=100) for rate in (0.0, 1.0)]
-    windows = np.stack([np.bincount(calibration.place({"s": t}), minlength=calibration.cells) for t in tables])
+    windows = np.stack(
+        [np.bincount(calibration.place({"s": t}), minlength=calibration.cells) for t in tables]
+    )
     found = estimator.estimate(windows)
-    assert found.log_odds == pytest.approx(estimator.odds(windows).above) and found.log_odds[0] < 0 < found.log_odds[1]
+    assert (
+        found.log_odds == pytest.approx(estimator.odds(windows).above)
+        and found.log_odds[0] < 0 < found.log_odds[1]
+    )
     assert (found.risk_low < found.risk).all() and (found.risk < found.risk_high).all()
     # At a rate of 0.97 an event in twenty is an attack, and all others are shifted.
     assert estimator.forecast(0.97)[0] == pytest.approx(0.95 * 0.5 + 0.05 * 0.8, abs=0.06)

@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadworthy.analysis.risk.posteriors import Beta, Dirichlet
-from roadworthy.analysis.risk.tree import Tree, derivatives, evaluate, expectation, leaves, spread, worth
+from roadworthy.analysis.risk.tree import (
+    Tree,
+    derivatives,
+    evaluate,
+    expectation,
+    leaves,
+    spread,
+    worth,
+)
 
 
 def leaf(cost, outcome="end"):
@@ -34,7 +42,9 @@ def tree_dicts(draw, depth=3):
         branch = {"then": draw(tree_dicts(depth=depth - 1))}
         if i != rest:
             # Up to three named shares of at most 0.3 each leave something for the rest.
-            branch["p"] = draw(st.one_of(st.sampled_from(["u", "v", "w", "x"]), st.floats(0.0, 0.3)))
+            branch["p"] = draw(
+                st.one_of(st.sampled_from(["u", "v", "w", "x"]), st.floats(0.0, 0.3))
+            )
         branches[f"b{i}"] = branch
     return {"event": f"e{depth}", "branches": branches}
 
@@ -58,11 +68,17 @@ def by_paths(content, parameters, reach=1.0):
 @given(trees, values)
 def test_the_expectation_is_the_sum_over_all_paths(tree, parameters):
     paths = by_paths(tree.to_dict(), parameters)
-    assert expectation(tree, parameters) == pytest.approx(math.fsum(p * c for p, c in paths), rel=1e-12, abs=1e-9)
+    assert expectation(tree, parameters) == pytest.approx(
+        math.fsum(p * c for p, c in paths), rel=1e-12, abs=1e-9
+    )
     found = evaluate(tree, parameters)
-    assert [leaf.probability for leaf in found.leaves] == pytest.approx([p for p, _ in paths], abs=1e-12)
+    assert [leaf.probability for leaf in found.leaves] == pytest.approx(
+        [p for p, _ in paths], abs=1e-12
+    )
     assert math.fsum(leaf.probability for leaf in found.leaves) == pytest.approx(1.0, abs=1e-12)
-    assert math.fsum(leaf.contribution for leaf in found.leaves) == pytest.approx(found.expectation, abs=1e-8)
+    assert math.fsum(leaf.contribution for leaf in found.leaves) == pytest.approx(
+        found.expectation, abs=1e-8
+    )
     assert math.fsum(p for p, _ in found.by_outcome().values()) == pytest.approx(1.0, abs=1e-12)
     assert [leaf.path for leaf in found.leaves] == [path for path, _ in leaves(tree)]
 
@@ -76,7 +92,9 @@ def test_derivatives_are_those_of_finite_differences(tree, parameters):
         inner = min(max(parameters[name], h), 0.3 - h)
         at = {**parameters, name: inner}
         ahead, behind = (expectation(tree, {**at, name: inner + d}) for d in (h, -h))
-        assert derivatives(tree, at)[name] == pytest.approx((ahead - behind) / (2 * h), abs=1e-6 * size)
+        assert derivatives(tree, at)[name] == pytest.approx(
+            (ahead - behind) / (2 * h), abs=1e-6 * size
+        )
 
 
 @given(trees)
@@ -104,9 +122,13 @@ def test_arrays_broadcast_to_what_single_numbers_give(tree, seed):
     assert np.broadcast_shapes(found.shape, shape) == shape and found.dtype == np.float64
     for at in itertools.product(*map(range, shape)):
         single = {n: float(full[n][at]) for n in full}
-        assert np.broadcast_to(found, shape)[at] == pytest.approx(expectation(tree, single), rel=1e-12, abs=1e-9)
+        assert np.broadcast_to(found, shape)[at] == pytest.approx(
+            expectation(tree, single), rel=1e-12, abs=1e-9
+        )
         for name, slope in derivatives(tree, single).items():
-            assert np.broadcast_to(slopes[name], shape)[at] == pytest.approx(slope, rel=1e-9, abs=1e-8)
+            assert np.broadcast_to(slopes[name], shape)[at] == pytest.approx(
+                slope, rel=1e-9, abs=1e-8
+            )
 
 
 def test_one_parameter_at_several_nodes_of_one_path_has_the_derivative_of_its_power():
@@ -150,8 +172,14 @@ def test_no_points_outweigh_what_saves_nothing():
 
 
 def test_the_spread_agrees_with_a_large_simulation():
-    tree = Tree.from_dict(split("p", split("a", leaf(0), leaf(900)), split("b", leaf(20), leaf(400))))
-    known = {"p": Beta.from_counts(30, 100), "a": Beta.from_counts(60, 90), "b": Beta.from_counts(880, 900)}
+    tree = Tree.from_dict(
+        split("p", split("a", leaf(0), leaf(900)), split("b", leaf(20), leaf(400)))
+    )
+    known = {
+        "p": Beta.from_counts(30, 100),
+        "a": Beta.from_counts(60, 90),
+        "b": Beta.from_counts(880, 900),
+    }
     found = spread(tree, known, draws=20_000, seed=3)
     rng = np.random.default_rng(11)
     p, a, b = (rng.beta(k.a, k.b, 1_000_000) for k in (known["p"], known["a"], known["b"]))
@@ -161,9 +189,9 @@ def test_the_spread_agrees_with_a_large_simulation():
     assert found.variance == pytest.approx(costs.var(), rel=0.05)
     assert found.variance_delta == pytest.approx(costs.var(), rel=0.05)
     low, high = np.quantile(costs, [0.025, 0.975])
-    assert found.interval().low == pytest.approx(low, rel=0.02) and found.interval().high == pytest.approx(
-        high, rel=0.02
-    )
+    assert found.interval().low == pytest.approx(
+        low, rel=0.02
+    ) and found.interval().high == pytest.approx(high, rel=0.02)
     limit = float(np.quantile(costs, 0.8))
     assert found.exceedance(limit) == pytest.approx(0.2, abs=0.015)
     assert found.exceedance_delta(limit) == pytest.approx(0.2, abs=0.02)
@@ -172,7 +200,10 @@ def test_the_spread_agrees_with_a_large_simulation():
 
 
 def test_shares_counted_together_are_drawn_together():
-    content = {"event": "kind", "branches": {"a": {"p": "pa", "then": leaf(100)}, "b": {"p": "pb", "then": leaf(50)}}}
+    content = {
+        "event": "kind",
+        "branches": {"a": {"p": "pa", "then": leaf(100)}, "b": {"p": "pb", "then": leaf(50)}},
+    }
     content["branches"]["none"] = {"then": leaf(0)}
     tree = Tree.from_dict(content)
     known = Dirichlet.from_counts((6, 3, 2))
@@ -191,7 +222,11 @@ def test_what_is_certain_has_no_spread_and_a_seed_gives_the_same_draws():
     tree = Tree.from_dict(split("p", leaf(0), leaf(10)))
     certain = spread(tree, {"p": 0.25})
     assert (certain.mean, certain.variance, certain.variance_delta) == (7.5, 0.0, 0.0)
-    assert (certain.exceedance(7.4), certain.exceedance(7.5), certain.exceedance_delta(7.4)) == (1.0, 0.0, 1.0)
+    assert (certain.exceedance(7.4), certain.exceedance(7.5), certain.exceedance_delta(7.4)) == (
+        1.0,
+        0.0,
+        1.0,
+    )
     again = [spread(tree, {"p": Beta(2, 3), "unused": Beta(1, 1)}, seed=s).draws for s in (4, 4, 5)]
     assert np.array_equal(again[0], again[1]) and not np.array_equal(again[0], again[2])
 
@@ -226,10 +261,19 @@ def test_counts_that_cannot_be_are_refused(record, message):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"p": 0.5}, r"in the tree at yes > inner > yes: the parameter 'q' has no value; given are p"),
-        ({"p": 1.2, "q": 0.5}, r"in the tree at outer > yes: p must be a probability, between 0 and 1, found 1.2"),
+        (
+            {"p": 0.5},
+            r"in the tree at yes > inner > yes: the parameter 'q' has no value; given are p",
+        ),
+        (
+            {"p": 1.2, "q": 0.5},
+            r"in the tree at outer > yes: p must be a probability, between 0 and 1, found 1.2",
+        ),
         ({"p": [0.1, -0.3], "q": 0.5}, r"at outer > yes: p must be a probability.*found -0.3"),
-        ({"p": [0.1, math.nan], "q": 0.5}, r"at outer > yes: p must be a probability.*found not a number"),
+        (
+            {"p": [0.1, math.nan], "q": 0.5},
+            r"at outer > yes: p must be a probability.*found not a number",
+        ),
         ({"p": "often", "q": 0.5}, r"at outer > yes: p must be a number, found 'often'"),
     ],
 )
@@ -240,10 +284,15 @@ def test_values_that_are_no_probabilities_are_refused_with_their_place(parameter
 
 
 def test_branches_that_do_not_add_up_are_refused_with_their_place():
-    both = {"event": "kind", "branches": {"a": {"p": "pa", "then": leaf(1)}, "b": {"p": "pb", "then": leaf(0)}}}
+    both = {
+        "event": "kind",
+        "branches": {"a": {"p": "pa", "then": leaf(1)}, "b": {"p": "pb", "then": leaf(0)}},
+    }
     tree = Tree.from_dict(split(0.5, both, leaf(0)))
     assert expectation(tree, {"pa": 0.3, "pb": 0.7}) == pytest.approx(0.15)
-    with pytest.raises(ValueError, match=r"at yes > kind: the probabilities pa, pb add up to 0.9, not to 1"):
+    with pytest.raises(
+        ValueError, match=r"at yes > kind: the probabilities pa, pb add up to 0.9, not to 1"
+    ):
         expectation(tree, {"pa": [0.3, 0.2], "pb": 0.7})
     with pytest.raises(ValueError, match=r"add up to 1.1, more than 1"):
         expectation(tree, {"pa": 0.4, "pb": 0.7})
@@ -276,17 +325,38 @@ BRANCH = {"then": leaf(0)}
             {"event": "e", "branches": {"a": BRANCH, "b": BRANCH}},
             r"one branch of the event 'e' may leave out p, found a, b",
         ),
-        ({"event": "e", "branches": {"a": {**BRANCH, "p": 1.5}, "b": BRANCH}}, r"must lie between 0 and 1, found 1.5"),
-        ({"event": "e", "branches": {"a": {**BRANCH, "p": "0.5"}, "b": BRANCH}}, r"a number or a parameter's name"),
-        ({"event": "e", "branches": {"a": {**BRANCH, "p": True}, "b": BRANCH}}, r"between 0 and 1, found True"),
-        ({"event": "e", "branches": {"a": {**BRANCH, "p": 0.5}}}, r"add up to 0.5, not to 1; leave out p"),
-        ({"event": "e", "branches": {"a": {"then": {"outcome": "x"}}}}, r"tree.branches.a.then: cost is missing"),
+        (
+            {"event": "e", "branches": {"a": {**BRANCH, "p": 1.5}, "b": BRANCH}},
+            r"must lie between 0 and 1, found 1.5",
+        ),
+        (
+            {"event": "e", "branches": {"a": {**BRANCH, "p": "0.5"}, "b": BRANCH}},
+            r"a number or a parameter's name",
+        ),
+        (
+            {"event": "e", "branches": {"a": {**BRANCH, "p": True}, "b": BRANCH}},
+            r"between 0 and 1, found True",
+        ),
+        (
+            {"event": "e", "branches": {"a": {**BRANCH, "p": 0.5}}},
+            r"add up to 0.5, not to 1; leave out p",
+        ),
+        (
+            {"event": "e", "branches": {"a": {"then": {"outcome": "x"}}}},
+            r"tree.branches.a.then: cost is missing",
+        ),
         (
             {"event": "e", "branches": {"a": {"then": leaf("dear")}}},
             r"a.then: the cost of 'end' must be a finite number",
         ),
-        ({"event": "e", "branches": {"a": {"then": leaf(math.inf)}}}, r"must be a finite number, found inf"),
-        ({"event": "e", "branches": {"a": {"then": None}}}, r"tree.branches.a.then: expected .* found nothing"),
+        (
+            {"event": "e", "branches": {"a": {"then": leaf(math.inf)}}},
+            r"must be a finite number, found inf",
+        ),
+        (
+            {"event": "e", "branches": {"a": {"then": None}}},
+            r"tree.branches.a.then: expected .* found nothing",
+        ),
         (leaf(3), r"expected an event with branches at the start, found an outcome"),
         ({"unit": " ", "event": "e", "branches": {"a": BRANCH}}, r"needs the unit of its costs"),
         ("a tree", r"tree: expected a mapping"),
@@ -338,9 +408,18 @@ def test_a_live_probability_is_at_most_what_the_other_branches_leave(rates, atta
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"p_shift": 0.97, "p_attack": 0.05}, "p_shift, p_attack, 0.05 add up to 1.07, more than 1"),
-        ({"p_shift": 1.2, "p_attack": 0.0}, "p_shift must be a probability, between 0 and 1, found 1.2"),
-        ({"p_shift": [0.5, 1.2], "p_attack": 0.0}, "p_shift must be a probability, between 0 and 1, found 1.2"),
+        (
+            {"p_shift": 0.97, "p_attack": 0.05},
+            "p_shift, p_attack, 0.05 add up to 1.07, more than 1",
+        ),
+        (
+            {"p_shift": 1.2, "p_attack": 0.0},
+            "p_shift must be a probability, between 0 and 1, found 1.2",
+        ),
+        (
+            {"p_shift": [0.5, 1.2], "p_attack": 0.0},
+            "p_shift must be a probability, between 0 and 1, found 1.2",
+        ),
         ({"p_shift": [0.0, 0.5], "p_attack": 0.97}, "add up to 1.02, more than 1"),
     ],
 )
@@ -350,6 +429,9 @@ def test_what_is_no_probability_by_itself_or_among_numbers_is_still_refused(para
 
 
 def test_a_sum_above_one_of_parameters_that_no_stream_tells_is_still_refused():
-    other = {**SEVERAL, "branches": {**SEVERAL["branches"], "shifted": {"p": "p_rain", "then": leaf(10.0)}}}
+    other = {
+        **SEVERAL,
+        "branches": {**SEVERAL["branches"], "shifted": {"p": "p_rain", "then": leaf(10.0)}},
+    }
     with pytest.raises(ValueError, match=r"p_rain, p_attack, 0.05 add up to 1.1, more than 1"):
         expectation(Tree.from_dict(other), {"p_rain": [0.2, 0.95], "p_attack": 0.1})

@@ -19,11 +19,15 @@ def test_intervals_of_the_rate_hold_though_few_rows_calibrated(rows):
     for i in range(CALIBRATIONS):
         apart = 0.8 if i % 2 else 1.5
         right = rng.random(2 * rows) < np.where(shifted, 0.5, 0.9)
-        calibration = calibrate({"knn": rng.normal(apart * shifted)}, np.where(shifted, "fog", "clean"), right)
+        calibration = calibrate(
+            {"knn": rng.normal(apart * shifted)}, np.where(shifted, "fog", "clean"), right
+        )
         estimator = Estimator(calibration, accuracy_tree())
         for rate in (0.0, 0.02, 0.3):
             scores = rng.normal(apart * (rng.random(EVENTS) < rate))
-            found = estimator.estimate(np.bincount(calibration.place({"knn": scores}), minlength=calibration.cells))
+            found = estimator.estimate(
+                np.bincount(calibration.place({"knn": scores}), minlength=calibration.cells)
+            )
             if found.cannot_tell[0] is None:
                 held.append(found.rate_low[0] <= rate <= found.rate_high[0])
                 off.append(abs(found.rate[0] - rate))

@@ -14,7 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.analysis.fusion import LogisticFusion, features, fit_logistic, rank_average, ranks, thinned
+from roadworthy.analysis.fusion import (
+    LogisticFusion,
+    features,
+    fit_logistic,
+    rank_average,
+    ranks,
+    thinned,
+)
 from roadworthy.statistics import auc
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "pra-scores"
@@ -59,10 +66,14 @@ def test_the_order_of_the_members_does_not_matter_for_the_average(rows, order):
     columns = {name: table[:, i] for i, name in enumerate("abc")}
     references = {"a": [0.0, 1.0], "b": [-3.0, 0.0, 5.0], "c": [1.0]}
     found = rank_average(columns, references)
-    again = rank_average({n: columns[n] for n in order}, {n: references[n] for n in reversed(order)})
+    again = rank_average(
+        {n: columns[n] for n in order}, {n: references[n] for n in reversed(order)}
+    )
     np.testing.assert_array_equal(found, again)
     for row, value in zip(rows, found, strict=True):
-        each = [ranks([s], references[n])[0] for n, s in zip("abc", row, strict=True) if not np.isnan(s)]
+        each = [
+            ranks([s], references[n])[0] for n, s in zip("abc", row, strict=True) if not np.isnan(s)
+        ]
         assert np.isnan(value) if not each else value == pytest.approx(np.mean(each))
 
 
@@ -78,7 +89,9 @@ def penalised(coefficients, x, y, w, ridge):
     centre = np.average(x, axis=0, weights=w)
     scale = np.sqrt(np.average((x - centre) ** 2, axis=0, weights=w))
     margin = coefficients[0] + (x - centre) / scale @ coefficients[1:]
-    return np.sum(w * (np.logaddexp(0, margin) - y * margin)) + ridge / 2 * np.sum(coefficients[1:] ** 2)
+    return np.sum(w * (np.logaddexp(0, margin) - y * margin)) + ridge / 2 * np.sum(
+        coefficients[1:] ** 2
+    )
 
 
 @pytest.mark.parametrize("ridge", [0.01, 1.0, 30.0])
@@ -93,7 +106,9 @@ def test_the_fit_is_the_optimum_that_scipy_finds(ridge):
     centre = np.average(x, axis=0, weights=w)
     slopes = best.x[1:] / np.sqrt(np.average((x - centre) ** 2, axis=0, weights=w))
     expected = np.r_[best.x[0] - slopes @ centre, slopes]
-    np.testing.assert_allclose(fit_logistic(x, y, weights=w, ridge=ridge), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        fit_logistic(x, y, weights=w, ridge=ridge), expected, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_a_weight_of_two_is_the_row_twice():
@@ -125,7 +140,10 @@ def test_one_class_alone_is_refused():
 
 def three(rng: np.random.Generator, n: int = 200) -> tuple[dict[str, np.ndarray], np.ndarray]:
     shifted = np.repeat([0, 1], n)
-    columns = {name: rng.normal(size=2 * n) + by * shifted for name, by in (("a", 1.0), ("b", 0.7), ("c", 0.0))}
+    columns = {
+        name: rng.normal(size=2 * n) + by * shifted
+        for name, by in (("a", 1.0), ("b", 0.7), ("c", 0.0))
+    }
     return columns, shifted
 
 
@@ -153,7 +171,9 @@ def test_a_fusion_comes_back_exactly_from_its_record():
 def test_a_case_has_the_same_score_alone_and_among_others():
     columns, shifted = three(np.random.default_rng(7))
     fusion = LogisticFusion.fit(columns, shifted)
-    alone = [fusion.score({k: v[i : i + 1] for k, v in columns.items()})[0] for i in range(0, 400, 7)]
+    alone = [
+        fusion.score({k: v[i : i + 1] for k, v in columns.items()})[0] for i in range(0, 400, 7)
+    ]
     np.testing.assert_array_equal(alone, fusion.score(columns)[::7])
 
 
@@ -200,7 +220,9 @@ def published(name: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     for path in sorted(PUBLISHED.glob(f"{name}-*.csv.gz")):
         with gzip.open(path, "rt") as file:
             rows = list(csv.DictReader(file))
-        columns[path.name.removesuffix(".csv.gz").split("-")[1]] = np.array([float(r["score"]) for r in rows])
+        columns[path.name.removesuffix(".csv.gz").split("-")[1]] = np.array(
+            [float(r["score"]) for r in rows]
+        )
     return np.array([r["fold"] for r in rows]), columns
 
 
@@ -220,10 +242,17 @@ def fused_and_best(name: str, seed: int) -> tuple[float, float, float, float]:
     rows = {k: v[judge] for k, v in oriented.items()}
     average = rank_average(rows, {k: v[fold == "ind_val"] for k, v in oriented.items()})
     logistic = auc(fusion.score(rows), shifted[judge])
-    return logistic, auc(average, shifted[judge]), fresh[max(fitted, key=fitted.__getitem__)], max(fresh.values())
+    return (
+        logistic,
+        auc(average, shifted[judge]),
+        fresh[max(fitted, key=fitted.__getitem__)],
+        max(fresh.values()),
+    )
 
 
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published detector scores are not beside the project")
+@pytest.mark.skipif(
+    not PUBLISHED.is_dir(), reason="the published detector scores are not beside the project"
+)
 def test_published_detectors_together_see_shift_better_than_the_best_of_them():
     found = np.array([fused_and_best(name, 0) for name in ("CCT", "Office31", "OfficeHome")])
     logistic, _, chosen, best = found.mean(axis=0)

@@ -43,11 +43,22 @@ def test_answers_that_are_added_count_beside_the_independent_rows(of_three):
     known = parameters_at(Estimator(of_three, accuracy_tree(), draws=8), 0.3, added=0.5)
     right = {kind: (1000 * of_three.accuracy(kind) + 0.5) / 1001 for kind in of_three.kinds}
     assert known == pytest.approx(
-        {"p_shift": 0.3, "accuracy_clean": right["clean"], "accuracy_shifted": (right["fog"] + right["rain"]) / 2}
+        {
+            "p_shift": 0.3,
+            "accuracy_clean": right["clean"],
+            "accuracy_shifted": (right["fog"] + right["rain"]) / 2,
+        }
     )
     kind = np.repeat(["clean", "fog"], 400)
     outcomes, groups = np.ones(800, dtype=bool), np.arange(800) // 40
-    scores = np.random.default_rng(0).normal(3.0 * (kind != "clean")) + np.repeat(np.linspace(-1.0, 1.0, 20), 40)
+    scores = np.random.default_rng(0).normal(3.0 * (kind != "clean")) + np.repeat(
+        np.linspace(-1.0, 1.0, 20), 40
+    )
     grouped = calibrate({"energy": scores}, kind, outcomes, groups=groups)
-    wrong = 1.0 - parameters_at(Estimator(grouped, accuracy_tree(), draws=8), 0.0, added=0.5)["accuracy_clean"]
+    wrong = (
+        1.0
+        - parameters_at(Estimator(grouped, accuracy_tree(), draws=8), 0.0, added=0.5)[
+            "accuracy_clean"
+        ]
+    )
     assert wrong == pytest.approx(0.5 / (grouped.effective[0] + 1))

@@ -12,17 +12,23 @@ from hypothesis import strategies as st
 from roadworthy.analysis.risk.loss_bins import loss_tree
 from roadworthy.analysis.risk.tree import Tree, evaluate, expectation, leaves, spread
 
-rows = st.lists(st.tuples(st.integers(0, 9), st.floats(0, 50), st.booleans()), min_size=1, max_size=60)
+rows = st.lists(
+    st.tuples(st.integers(0, 9), st.floats(0, 50), st.booleans()), min_size=1, max_size=60
+)
 
 
 @given(rows, st.integers(1, 8))
 def test_the_expectation_is_the_mean_loss_of_the_calibration_rows(table, bins):
     cells, losses, shifted = (np.array(column) for column in zip(*table, strict=True))
     plain = loss_tree(cells, losses, bins=bins, count=10)
-    assert expectation(plain.tree, plain.values) == pytest.approx(losses.mean(), rel=1e-9, abs=1e-12)
+    assert expectation(plain.tree, plain.values) == pytest.approx(
+        losses.mean(), rel=1e-9, abs=1e-12
+    )
     assert len(plain.names) <= bins
     by_kind = loss_tree(cells, losses, kind=np.where(shifted, "fog", "clean"), bins=bins, count=10)
-    assert expectation(by_kind.tree, by_kind.values) == pytest.approx(losses.mean(), rel=1e-9, abs=1e-12)
+    assert expectation(by_kind.tree, by_kind.values) == pytest.approx(
+        losses.mean(), rel=1e-9, abs=1e-12
+    )
     # Counts of the cells alone give the same shares as the rows they were counted from.
     assert plain.shares(np.bincount(cells, minlength=10)) == pytest.approx(plain.values)
     assert Tree.from_dict(by_kind.tree.to_dict()) == by_kind.tree
@@ -60,7 +66,9 @@ def test_conditions_without_rows_get_probability_zero_and_a_note():
         "no clean calibration row has an expected loss of 5: this is given probability zero",
     )
     found = evaluate(made.tree, made.values).leaves
-    assert [leaf.probability for leaf in found if leaf.path[0] == "clean"] == pytest.approx([0.2, 0, 0])
+    assert [leaf.probability for leaf in found if leaf.path[0] == "clean"] == pytest.approx(
+        [0.2, 0, 0]
+    )
     assert made.bin_of_cell[2] == 2
     plain = loss_tree(cells, losses, bins=3, count=4)
     assert expectation(plain.tree, plain.shares([0, 0, 7, 0])) == 5.0
@@ -84,8 +92,14 @@ def test_the_spread_is_that_of_the_mean_of_bins():
         ({"cells": [-1], "losses": [1.0]}, "a whole number from 0"),
         ({"cells": [0], "losses": [np.nan]}, "a finite loss"),
         ({"cells": [0], "losses": [1.0], "bins": 0}, "bins must be 1 to 50"),
-        ({"cells": [3], "losses": [1.0], "count": 2}, "there are 2 cells, but a row lies in cell 3"),
-        ({"cells": [0], "losses": [1.0], "kind": ["clean", "fog"]}, "a kind for each of 1 rows, found 2"),
+        (
+            {"cells": [3], "losses": [1.0], "count": 2},
+            "there are 2 cells, but a row lies in cell 3",
+        ),
+        (
+            {"cells": [0], "losses": [1.0], "kind": ["clean", "fog"]},
+            "a kind for each of 1 rows, found 2",
+        ),
     ],
 )
 def test_rows_that_make_no_tree_are_refused(arguments, message):

@@ -13,7 +13,12 @@ from test_event_trees import trees, values
 from roadworthy.analysis.risk.assessed import Rows, assess_risk
 from roadworthy.analysis.risk.loss_bins import loss_tree
 from roadworthy.analysis.risk.loss_classes import outcome_classes, score_classes
-from roadworthy.analysis.risk.prototypes import POLYP_COSTS, base_tree, detector_tree, several_events
+from roadworthy.analysis.risk.prototypes import (
+    POLYP_COSTS,
+    base_tree,
+    detector_tree,
+    several_events,
+)
 from roadworthy.analysis.risk.tree import evaluate, expectation, leaves
 
 edges = st.lists(st.integers(-50, 150), max_size=4, unique=True).map(sorted)
@@ -28,12 +33,16 @@ def test_classes_of_outcomes_are_the_tree_and_lie_between_their_edges(tree, para
     assert sorted(end for c in found for end in c.leaves) == sorted(costs)
     for one in found:
         assert {one.low, one.high} <= {-math.inf, math.inf, *between} or not between
-        assert all(one.low <= costs[end] and (costs[end] < one.high or not between) for end in one.leaves)
+        assert all(
+            one.low <= costs[end] and (costs[end] < one.high or not between) for end in one.leaves
+        )
         assert one.adds == pytest.approx(one.probability * one.expected_loss, abs=1e-6)
 
 
 def test_an_outcome_that_never_happens_stands_in_the_class_of_its_cost():
-    found = outcome_classes(base_tree(POLYP_COSTS), {"p_shift": 0.0, "accuracy_clean": 1.0, "accuracy_shifted": 0.5})
+    found = outcome_classes(
+        base_tree(POLYP_COSTS), {"p_shift": 0.0, "accuracy_clean": 1.0, "accuracy_shifted": 0.5}
+    )
     assert [(c.low, c.high, c.probability, c.expected_loss) for c in found] == [
         (635, 635, 1, 635),
         (6735, 6735, 0, 6735),
@@ -53,7 +62,9 @@ def kinds(n: int = 600) -> list[Rows]:
     return made
 
 
-@pytest.mark.parametrize("tree", [base_tree(POLYP_COSTS), detector_tree(POLYP_COSTS)], ids=["base", "detector"])
+@pytest.mark.parametrize(
+    "tree", [base_tree(POLYP_COSTS), detector_tree(POLYP_COSTS)], ids=["base", "detector"]
+)
 @pytest.mark.parametrize("between", [(), (1000.0, 2500.0)])
 def test_classes_of_scores_cost_together_what_the_cases_do(tree, between):
     rows = kinds()
@@ -63,7 +74,9 @@ def test_classes_of_scores_cost_together_what_the_cases_do(tree, between):
     assert math.fsum(c.adds for c in found) == pytest.approx(whole.value)
     wrong = sum(k.probability * k.wrong.mean() for k in rows)
     assert math.fsum(c.probability * c.wrong for c in found) == pytest.approx(wrong)
-    assert len(found) > 1 and [c.expected_loss for c in found] == sorted(c.expected_loss for c in found)
+    assert len(found) > 1 and [c.expected_loss for c in found] == sorted(
+        c.expected_loss for c in found
+    )
     assert all(c.low - 1e-6 <= c.expected_loss <= c.high + 1e-6 for c in found)
     if tree == base_tree(POLYP_COSTS):
         assert found[-1].wrong > 3 * found[0].wrong, "the score tells them apart"
@@ -75,10 +88,17 @@ def test_there_are_no_classes_of_scores_where_they_would_say_something_else():
     plain = [Rows(k.name, k.probability, k.wrong) for k in rows]
     assert score_classes(tree, known, plain) == [], "no scores"
     few = [Rows(k.name, k.probability, k.wrong[:20], score=k.score[:20]) for k in rows]
-    assert score_classes(tree, assess_risk(tree, few[0], few[1:]).values, few) == [], "too few cases"
-    events, given_ = several_events(["shift", "adversarial"]), {"p_adversarial": 0.2, "accuracy_adversarial": 0.1}
+    assert score_classes(tree, assess_risk(tree, few[0], few[1:]).values, few) == [], (
+        "too few cases"
+    )
+    events, given_ = (
+        several_events(["shift", "adversarial"]),
+        {"p_adversarial": 0.2, "accuracy_adversarial": 0.1},
+    )
     both = assess_risk(events, rows[0], rows[1:], constants=given_)
-    assert score_classes(events, both.values, both.kinds) == [], "a case does not tell whether it is adversarial"
+    assert score_classes(events, both.values, both.kinds) == [], (
+        "a case does not tell whether it is adversarial"
+    )
 
 
 def test_weights_count_rows_as_often_as_they_say():
@@ -86,7 +106,10 @@ def test_weights_count_rows_as_often_as_they_say():
     made = loss_tree(cells, losses, weights=weights, bins=2)
     assert [leaf.cost for _, leaf in leaves(made.tree)] == pytest.approx([1.0, 15.0])
     assert expectation(made.tree, made.values) == pytest.approx(np.average(losses, weights=weights))
-    assert made.posteriors == {} and loss_tree(cells, losses, edges=[5]).names == ("below 5", "5 or more")
+    assert made.posteriors == {} and loss_tree(cells, losses, edges=[5]).names == (
+        "below 5",
+        "5 or more",
+    )
 
 
 @pytest.mark.parametrize(

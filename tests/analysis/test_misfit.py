@@ -56,7 +56,10 @@ def test_windows_of_what_was_calibrated_look_as_expected(calibration: Calibratio
     clean, _ = stream(calibration, rng, unsure=0.0)
     fog, _ = stream(calibration, rng, unsure=0.7, blur=4.0)
     odd, _ = stream(calibration, rng, unsure=2.0)
-    by_chance = [np.abs(looked(calibration, counts, rate)).mean() for counts, rate in ((clean, 0.0), (fog, 1.0))]
+    by_chance = [
+        np.abs(looked(calibration, counts, rate)).mean()
+        for counts, rate in ((clean, 0.0), (fog, 1.0))
+    ]
     assert max(by_chance) < 0.005 < 0.15 < np.abs(looked(calibration, odd, 0.0)).mean()
 
 
@@ -75,7 +78,9 @@ def test_the_excess_is_that_of_a_loop_over_events(calibration: Calibration) -> N
             accuracy = (per_kind[:, 0].sum(axis=0) + 0.01) / (per_kind.sum(axis=(0, 1)) + 0.02)
             total = variance = 0.0
             for s in range(seen.shape[0]):
-                p_clean = (1 - rate) * shares[0, s] / ((1 - rate) * shares[0, s] + rate * shares[1, s])
+                p_clean = (
+                    (1 - rate) * shares[0, s] / ((1 - rate) * shares[0, s] + rate * shares[1, s])
+                )
                 looks = []
                 for kind in (0, 1):
                     here = rows[kind, :, s].sum(axis=0)
@@ -98,13 +103,17 @@ def test_the_excess_is_that_of_a_loop_over_events(calibration: Calibration) -> N
 def test_a_kind_that_looks_clean_but_unsure_is_covered_and_told_better(
     calibration: Calibration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unlike, "TELLING", (2.0, 3.0))  # confidence, which would help too, is not asked
+    monkeypatch.setattr(
+        unlike, "TELLING", (2.0, 3.0)
+    )  # confidence, which would help too, is not asked
     counts, truth = stream(calibration, np.random.default_rng(2), unsure=2.0)
     told = Estimator(calibration, accuracy_tree()).estimate(counts)
     monkeypatch.setattr(misfit, "BELIEVED", 0.0)
     monkeypatch.setattr(misfit, "DOUBTED", 0.0)
     trusting = Estimator(calibration, accuracy_tree()).estimate(counts)
-    covered = [((e.accuracy_low <= truth) & (truth <= e.accuracy_high)).mean() for e in (told, trusting)]
+    covered = [
+        ((e.accuracy_low <= truth) & (truth <= e.accuracy_high)).mean() for e in (told, trusting)
+    ]
     error = [np.abs(e.accuracy - truth).mean() for e in (told, trusting)]
     assert covered[0] > 0.88 > covered[1]
     assert error[0] < 0.8 * error[1]
@@ -126,16 +135,25 @@ def test_windows_that_fit_are_told_as_without_any_doubt(
     assert odds[fits] == pytest.approx(estimator.odds(counts).above[fits], abs=1e-9)
 
 
-def test_the_alarm_watches_what_the_estimate_says_of_an_odd_window(calibration: Calibration) -> None:
+def test_the_alarm_watches_what_the_estimate_says_of_an_odd_window(
+    calibration: Calibration,
+) -> None:
     counts, _ = stream(calibration, np.random.default_rng(5), unsure=1.2, windows=30)
     estimator = Estimator(calibration, accuracy_tree(), tolerable=0.35)
-    assert estimator.odds(counts).above == pytest.approx(estimator.estimate(counts).log_odds, abs=1e-6)
+    assert estimator.odds(counts).above == pytest.approx(
+        estimator.estimate(counts).log_odds, abs=1e-6
+    )
 
 
-def test_a_doubt_does_not_silence_the_alarm(calibration: Calibration, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_doubt_does_not_silence_the_alarm(
+    calibration: Calibration, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The worse a window looks, the more likely it is above what is tolerable."""
     rng = np.random.default_rng(6)
-    looks = {unsure: stream(calibration, rng, unsure=unsure, windows=20)[0] for unsure in (-1.5, 0.0, 0.7, 1.4, 2.1)}
+    looks = {
+        unsure: stream(calibration, rng, unsure=unsure, windows=20)[0]
+        for unsure in (-1.5, 0.0, 0.7, 1.4, 2.1)
+    }
     estimator = Estimator(calibration, accuracy_tree(), tolerable=0.25)
     told = {unsure: estimator.odds(counts).above for unsure, counts in looks.items()}
     monkeypatch.setattr(misfit, "BELIEVED", 1e-12)
@@ -152,14 +170,19 @@ def test_the_detectors_tree_takes_the_same_swing(calibration: Calibration) -> No
     counts, _ = stream(calibration, np.random.default_rng(7), unsure=1.5, windows=10)
     costs = Costs(right=0.0, wrong=1.0, necessary=1.0, unnecessary=0.0)
     plain, detector = (
-        Estimator(calibration, tree).estimate(counts) for tree in (accuracy_tree(), detector_tree(costs))
+        Estimator(calibration, tree).estimate(counts)
+        for tree in (accuracy_tree(), detector_tree(costs))
     )
     assert detector.risk == pytest.approx(1.0 - detector.accuracy, abs=1e-4)
-    assert detector.risk == pytest.approx(plain.risk, abs=0.003)  # where alarms are told apart, other draws of answers
+    assert detector.risk == pytest.approx(
+        plain.risk, abs=0.003
+    )  # where alarms are told apart, other draws of answers
     assert detector.risk_high == pytest.approx(plain.risk_high, abs=0.003)
 
 
-def test_an_interval_and_the_odds_of_a_window_that_looks_worse_agree(calibration: Calibration) -> None:
+def test_an_interval_and_the_odds_of_a_window_that_looks_worse_agree(
+    calibration: Calibration,
+) -> None:
     for unsure in (-1.5, 0.7, 1.4, 2.1):
         counts, _ = stream(calibration, np.random.default_rng(8), unsure=unsure, windows=20)
         for tolerable in (0.1, 0.2, 0.4):
@@ -179,5 +202,16 @@ def test_an_odd_window_is_told_the_same_beside_others(calibration: Calibration) 
     whole = estimator.estimate(together)
     for i, counts in enumerate(together):
         alone = estimator.estimate(counts)
-        for name in ("rate_low", "rate_high", "accuracy_low", "accuracy_high", "risk_low", "risk_high", "exceedance"):
-            assert getattr(whole, name)[i] == pytest.approx(getattr(alone, name)[0], abs=1e-9), (i, name)
+        for name in (
+            "rate_low",
+            "rate_high",
+            "accuracy_low",
+            "accuracy_high",
+            "risk_low",
+            "risk_high",
+            "exceedance",
+        ):
+            assert getattr(whole, name)[i] == pytest.approx(getattr(alone, name)[0], abs=1e-9), (
+                i,
+                name,
+            )

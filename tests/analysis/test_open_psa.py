@@ -11,7 +11,12 @@ from hypothesis import given
 from test_event_trees import trees, values
 
 from roadworthy.analysis.risk.open_psa import to_open_psa
-from roadworthy.analysis.risk.prototypes import POLYP_COSTS, POLYP_PARAMETERS, detector_tree, several_events
+from roadworthy.analysis.risk.prototypes import (
+    POLYP_COSTS,
+    POLYP_PARAMETERS,
+    detector_tree,
+    several_events,
+)
 from roadworthy.analysis.risk.tree import Tree, evaluate, expectation
 
 
@@ -41,7 +46,9 @@ def sequences(text):
     def walk(place, reach, used):
         for fork in place.findall("fork"):
             name = fork.get("functional-event")
-            assert not used or order.index(name) > order.index(used[-1]), "functional events keep their order"
+            assert not used or order.index(name) > order.index(used[-1]), (
+                "functional events keep their order"
+            )
             for path in fork.findall("path"):
                 collected = path.find("collect-formula")
                 p = 1.0 if collected is None else probability(collected[0], events)
@@ -58,8 +65,12 @@ def sequences(text):
 def check(tree, parameters):
     text = to_open_psa(tree, parameters)
     found, wanted = sequences(text), evaluate(tree, parameters)
-    assert [p for p, _ in found.values()] == pytest.approx([leaf.probability for leaf in wanted.leaves], abs=1e-9)
-    assert math.fsum(p * c for p, c in found.values()) == pytest.approx(wanted.expectation, abs=1e-5)
+    assert [p for p, _ in found.values()] == pytest.approx(
+        [leaf.probability for leaf in wanted.leaves], abs=1e-9
+    )
+    assert math.fsum(p * c for p, c in found.values()) == pytest.approx(
+        wanted.expectation, abs=1e-5
+    )
     for name in re.findall(r'(?:name|functional-event|event-tree|state)="([^"]*)"', text):
         assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*", name), name
 
@@ -79,7 +90,11 @@ def test_a_sum_that_leaves_nothing_for_the_last_branches():
     end = {"outcome": "x", "cost": 1}
     content = {
         "event": "e",
-        "branches": {"a": {"p": "a", "then": end}, "b": {"p": "b", "then": end}, "c": {"then": end}},
+        "branches": {
+            "a": {"p": "a", "then": end},
+            "b": {"p": "b", "then": end},
+            "c": {"then": end},
+        },
     }
     check(Tree.from_dict(content), {"a": 1.0, "b": 0.0})
     check(Tree.from_dict(content), {"a": 0.7, "b": 0.3})
@@ -87,7 +102,10 @@ def test_a_sum_that_leaves_nothing_for_the_last_branches():
 
 def test_any_name_is_escaped_and_stays_readable():
     end = {"outcome": '5 < 6 & "worse"\x00', "cost": 2}
-    content = {"event": "<shift> & fog", "branches": {"ja/nein": {"p": 0.5, "then": end}, "JA nein": {"then": end}}}
+    content = {
+        "event": "<shift> & fog",
+        "branches": {"ja/nein": {"p": 0.5, "then": end}, "JA nein": {"then": end}},
+    }
     text = to_open_psa(Tree.from_dict(content, unit="€ per <case>"), {}, name="7 risks & more")
     document = Xml.fromstring(text)
     assert document.find("define-event-tree/define-functional-event/label").text == "<shift> & fog"
@@ -106,4 +124,6 @@ def test_only_numbers_can_be_written():
         to_open_psa(tree, {})
     with pytest.raises(ValueError, match="one number each"):
         to_open_psa(tree, {"p_shift": [0.1, 0.2], "accuracy_clean": 0.9, "accuracy_shifted": 0.1})
-    assert expectation(tree, {"p_shift": 0.1, "accuracy_clean": 1.0, "accuracy_shifted": 1.0}) == 0.0
+    assert (
+        expectation(tree, {"p_shift": 0.1, "accuracy_clean": 1.0, "accuracy_shifted": 1.0}) == 0.0
+    )

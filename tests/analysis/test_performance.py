@@ -13,10 +13,14 @@ from roadworthy.measures.scored import Scored, complement
 from roadworthy.statistics import holm
 
 
-def seen(scored: Scored, name: str = "", level: float | None = None, groups=None, slices=None) -> Observed:
+def seen(
+    scored: Scored, name: str = "", level: float | None = None, groups=None, slices=None
+) -> Observed:
     n = len(scored)
     samples = np.array([str(i) for i in range(n)], dtype=object)
-    return Observed(name, level, samples, groups, scored, scored.failure, np.zeros(n, bool), {}, slices or {})
+    return Observed(
+        name, level, samples, groups, scored, scored.failure, np.zeros(n, bool), {}, slices or {}
+    )
 
 
 def outcomes(seed: int, n: int, p: float) -> np.ndarray:
@@ -33,7 +37,9 @@ def ratios(errors: np.ndarray, totals: np.ndarray, better: str) -> Scored:
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=3, max_size=60))
 def test_the_paired_difference_is_the_mean_of_the_differences(pairs):
     clean, here = (np.array(column, dtype=float) for column in zip(*pairs, strict=True))
-    evidence = performance.difference(seen(Scored.proportion(here), "snow", 1), seen(Scored.proportion(clean)))
+    evidence = performance.difference(
+        seen(Scored.proportion(here), "snow", 1), seen(Scored.proportion(clean))
+    )
     assert evidence.value == pytest.approx(np.mean(here - clean))
     interval = evidence.interval(0.95, "two")
     assert interval.low <= evidence.value <= interval.high
@@ -58,9 +64,13 @@ def test_the_interval_of_a_paired_difference_agrees_with_a_bootstrap_of_pairs():
 
 def test_other_samples_are_compared_without_pairing_and_the_interval_is_wider():
     clean, here = outcomes(1, 300, 0.9), outcomes(1, 300, 0.9) * outcomes(2, 300, 0.85)
-    paired = performance.difference(seen(Scored.proportion(here), "snow", 1), seen(Scored.proportion(clean)))
+    paired = performance.difference(
+        seen(Scored.proportion(here), "snow", 1), seen(Scored.proportion(clean))
+    )
     moved = seen(Scored.proportion(here), "other", None)
-    moved = Observed(**{**vars(moved), "samples": np.array([f"o{i}" for i in range(300)], dtype=object)})
+    moved = Observed(
+        **{**vars(moved), "samples": np.array([f"o{i}" for i in range(300)], dtype=object)}
+    )
     apart = performance.difference(moved, seen(Scored.proportion(clean)))
     width = [i.high - i.low for i in (e.interval(0.95, "two") for e in (paired, apart))]
     assert apart.value == paired.value
@@ -75,10 +85,16 @@ def test_the_relative_drop_and_its_interval_agree_with_brute_force(better):
     totals = rng.integers(5, 15, 120).astype(float)
     errors = rng.binomial(totals.astype(int), 0.2).astype(float)
     worse = errors + rng.binomial((totals - errors).astype(int), 0.15)
-    clean, here = seen(ratios(errors, totals, better)), seen(ratios(worse, totals, better), "noise", 2)
+    clean, here = (
+        seen(ratios(errors, totals, better)),
+        seen(ratios(worse, totals, better), "noise", 2),
+    )
 
     def drop(rows: np.ndarray) -> float:
-        before, after = errors[rows].sum() / totals[rows].sum(), worse[rows].sum() / totals[rows].sum()
+        before, after = (
+            errors[rows].sum() / totals[rows].sum(),
+            worse[rows].sum() / totals[rows].sum(),
+        )
         return 1 - (1 - after) / (1 - before) if better == "higher" else after / before - 1
 
     evidence = performance.relative_drop(here, clean)
@@ -92,7 +108,9 @@ def test_the_relative_drop_and_its_interval_agree_with_brute_force(better):
 def test_the_drop_of_a_proportion_agrees_with_brute_force():
     clean = outcomes(1, 250, 0.9)
     here = clean * outcomes(2, 250, 0.8)
-    evidence = performance.relative_drop(seen(Scored.proportion(here), "snow", 1), seen(Scored.proportion(clean)))
+    evidence = performance.relative_drop(
+        seen(Scored.proportion(here), "snow", 1), seen(Scored.proportion(clean))
+    )
     assert evidence.value == pytest.approx(1 - here.mean() / clean.mean())
     low, high = bootstrap(lambda rows: 1 - here[rows].mean() / clean[rows].mean(), 250)
     interval = evidence.interval(0.95, "two")
@@ -134,7 +152,10 @@ def printed(value: float, better: str) -> Observed:
 @pytest.mark.parametrize("table", TABLES)
 def test_the_relative_drops_of_seed_000_come_out_as_printed(table):
     better, clean, cells = TABLES[table]
-    drops = [100 * performance.relative_drop(printed(v, better), printed(clean, better)).value for v, _ in cells]
+    drops = [
+        100 * performance.relative_drop(printed(v, better), printed(clean, better)).value
+        for v, _ in cells
+    ]
     assert drops == pytest.approx([d for _, d in cells], abs=0.0501)
 
 
@@ -145,17 +166,24 @@ def test_a_cell_of_table_5_is_misprinted_by_its_own_definition():
 
 
 def test_findings_name_every_condition_and_adjust_p_values_together():
-    clean = seen(Scored.proportion(outcomes(1, 200, 0.95)), slices={"site": np.array(["A"] * 190 + ["B"] * 10)})
+    clean = seen(
+        Scored.proportion(outcomes(1, 200, 0.95)),
+        slices={"site": np.array(["A"] * 190 + ["B"] * 10)},
+    )
     others = [
         seen(Scored.proportion(clean.scored.numerator * outcomes(9, 200, p)), "snow", k)
         for k, p in ((1, 0.97), (2, 0.7))
     ]
-    found = performance.findings(clean, others, [clean, clean], quantity="accuracy", confidence=0.95, smallest_slice=30)
+    found = performance.findings(
+        clean, others, [clean, clean], quantity="accuracy", confidence=0.95, smallest_slice=30
+    )
     by_id = {f.id: f for f in found}
     assert by_id["accuracy | snow@2"].value == pytest.approx(others[1].scored.value())
     adjusted = [by_id[f"difference | snow@{k} | vs clean"].details["p"] for k in (1, 2)]
     alone = [
-        performance.findings(clean, [o], [clean], quantity="accuracy", confidence=0.95, smallest_slice=30)
+        performance.findings(
+            clean, [o], [clean], quantity="accuracy", confidence=0.95, smallest_slice=30
+        )
         for o in others
     ]
     raw = [next(f for f in a if f.quantity == "difference").details["p"] for a in alone]
@@ -163,4 +191,6 @@ def test_findings_name_every_condition_and_adjust_p_values_together():
     assert by_id["accuracy | site=B"].interval is None
     wide = by_id["accuracy | site=A"]
     assert wide.details["slices"] == 1
-    assert wide.interval is not None and wide.details["simultaneous_low"] == pytest.approx(wide.interval.low)
+    assert wide.interval is not None and wide.details["simultaneous_low"] == pytest.approx(
+        wide.interval.low
+    )

@@ -10,7 +10,9 @@ from roadworthy.analysis.risk.rates import Calibrated, likelihood_rate, posterio
 from roadworthy.analysis.risk.rates.answer import REJECTED
 from roadworthy.analysis.risk.rates.score_test import score_interval
 
-SURE = Calibrated.from_table({"clean": [900_000_000, 100_000_000], "fog": [200_000_000, 800_000_000]})
+SURE = Calibrated.from_table(
+    {"clean": [900_000_000, 100_000_000], "fog": [200_000_000, 800_000_000]}
+)
 CLEAN, SHIFTED = np.array([0.9, 0.1]), np.array([0.2, 0.8])
 
 
@@ -22,7 +24,9 @@ def log_tail(alarms: float, n: float, rate: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("alarms", "end"), [(9_000, 0.0), (82_000, 1.0)])
-def test_where_every_rate_is_rejected_the_least_rejected_one_keeps_a_width_and_it_is_said(alarms, end) -> None:
+def test_where_every_rate_is_rejected_the_least_rejected_one_keeps_a_width_and_it_is_said(
+    alarms, end
+) -> None:
     n = 100_000
     rate = np.linspace(0.0, 1.0, 200_001)
     tails = log_tail(alarms, n, rate)
@@ -31,7 +35,9 @@ def test_where_every_rate_is_rejected_the_least_rejected_one_keeps_a_width_and_i
     found = likelihood_rate([n - alarms, alarms], SURE, kinds="seen", draws=5)[()]
     width = kept[-1] - kept[0]
     assert width > 1e-4
-    assert [found.interval.low, found.interval.high] == pytest.approx([kept[0], kept[-1]], abs=0.1 * width)
+    assert [found.interval.low, found.interval.high] == pytest.approx(
+        [kept[0], kept[-1]], abs=0.1 * width
+    )
     assert REJECTED in found.flags
     assert REJECTED in posterior_rate([n - alarms, alarms], SURE, kinds="seen", draws=5)[()].flags
 
@@ -57,12 +63,18 @@ def test_few_rates_that_are_not_rejected_are_found_away_from_the_likeliest(rate)
     n, clean, shifted = 10**8, np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.3, 0.6])
     drawn = np.array([0.61, 0.27, 0.12]), np.array([0.11, 0.31, 0.58])
     window = n * (rate * drawn[1] + (1 - rate) * drawn[0])
-    low, high, rejected = score_interval(window[None], (clean, shifted), (drawn[0][None], drawn[1][None]), 0.025)
+    low, high, rejected = score_interval(
+        window[None], (clean, shifted), (drawn[0][None], drawn[1][None]), 0.025
+    )
     part = (shifted - clean) / (clean + rate * (shifted - clean))
     mixed = window / n
-    deviation = np.sqrt((mixed @ part**2 - (mixed @ part) ** 2) / n) / float((drawn[1] - drawn[0]) @ part)
+    deviation = np.sqrt((mixed @ part**2 - (mixed @ part) ** 2) / n) / float(
+        (drawn[1] - drawn[0]) @ part
+    )
     assert not rejected[0]
-    assert [low[0], high[0]] == pytest.approx([rate - 1.96 * deviation, rate + 1.96 * deviation], abs=0.1 * deviation)
+    assert [low[0], high[0]] == pytest.approx(
+        [rate - 1.96 * deviation, rate + 1.96 * deviation], abs=0.1 * deviation
+    )
 
 
 def test_a_rejected_window_says_the_same_beside_any_other() -> None:
@@ -70,4 +82,6 @@ def test_a_rejected_window_says_the_same_beside_any_other() -> None:
     together = likelihood_rate(windows, SURE, kinds="seen", draws=5)
     for i, window in enumerate(windows):
         alone = likelihood_rate(window, SURE, kinds="seen", draws=5)
-        assert (float(alone.low), float(alone.high)) == pytest.approx((together.low[i], together.high[i]), abs=1e-12)
+        assert (float(alone.low), float(alone.high)) == pytest.approx(
+            (together.low[i], together.high[i]), abs=1e-12
+        )

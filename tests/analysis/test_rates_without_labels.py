@@ -50,11 +50,13 @@ from roadworthy.analysis.risk.rates.cells_of_rate import densest, prior_mass
 from roadworthy.analysis.risk.rates.mixed_batches import by_mixed_batches
 
 GOOD = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
-BINS = Calibrated.from_table({"clean": [200, 120, 60, 20], "fog": [20, 60, 120, 200], "snow": [40, 80, 90, 190]})
-PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "pra-scores"
-verdicts = st.tuples(st.integers(30, 300), st.integers(0, 25), st.integers(0, 25), st.integers(30, 300)).map(
-    lambda n: Calibrated.from_table({"clean": n[:2], "fog": n[2:]})
+BINS = Calibrated.from_table(
+    {"clean": [200, 120, 60, 20], "fog": [20, 60, 120, 200], "snow": [40, 80, 90, 190]}
 )
+PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "pra-scores"
+verdicts = st.tuples(
+    st.integers(30, 300), st.integers(0, 25), st.integers(0, 25), st.integers(30, 300)
+).map(lambda n: Calibrated.from_table({"clean": n[:2], "fog": n[2:]}))
 window = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 ESTIMATORS = {
     "mean": lambda k, n: mean_rate(k, n),
@@ -62,7 +64,9 @@ ESTIMATORS = {
     "fallback": lambda k, n: paper_fallback_rate(k, n, GOOD),
     "forward": lambda k, n: paper_forward_rate(k, n, GOOD),
     "likelihood": lambda k, n: likelihood_rate(np.stack([np.subtract(n, k), k], axis=-1), GOOD),
-    "posterior": lambda k, n: posterior_rate(np.stack([np.subtract(n, k), k], axis=-1), GOOD, draws=20),
+    "posterior": lambda k, n: posterior_rate(
+        np.stack([np.subtract(n, k), k], axis=-1), GOOD, draws=20
+    ),
 }
 
 
@@ -112,7 +116,9 @@ def test_the_mean_has_wilsons_interval(counts) -> None:
     rate = mean_rate(*counts)[()]
     expected = binomtest(*counts).proportion_ci(method="wilson")
     assert rate.value == counts[0] / counts[1]
-    assert (rate.interval.low, rate.interval.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+    assert (rate.interval.low, rate.interval.high) == pytest.approx(
+        (expected.low, expected.high), abs=1e-9
+    )
 
 
 @given(st.floats(0.0, 1.0), verdicts)
@@ -123,14 +129,22 @@ def test_rogan_gladen_gives_back_the_rate_that_made_the_expected_alarms(rate, ca
 
 def test_the_delta_interval_is_the_fields_formula() -> None:
     rows = 10**6  # so many that the rows added to every bin are nothing
-    calibrated = Calibrated.from_table({"clean": [0.9 * rows, 0.1 * rows], "fog": [0.2 * rows, 0.8 * rows]})
+    calibrated = Calibrated.from_table(
+        {"clean": [0.9 * rows, 0.1 * rows], "fog": [0.2 * rows, 0.8 * rows]}
+    )
     few = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
     for sizes, given_rows in (((rows, rows), calibrated), ((203, 203), few)):
         t, p, se, sp = 0.45, 0.5, 0.8, 0.9
-        variance = t * (1 - t) / 100 + p**2 * se * (1 - se) / sizes[0] + (1 - p) ** 2 * sp * (1 - sp) / sizes[1]
+        variance = (
+            t * (1 - t) / 100
+            + p**2 * se * (1 - se) / sizes[0]
+            + (1 - p) ** 2 * sp * (1 - sp) / sizes[1]
+        )
         half = 1.959964 * variance**0.5 / (se + sp - 1)
         found = rogan_gladen(45, 100, given_rows, kinds="seen", interval="delta")[()]
-        assert (found.interval.low, found.interval.high) == pytest.approx((p - half, p + half), abs=2e-3)
+        assert (found.interval.low, found.interval.high) == pytest.approx(
+            (p - half, p + half), abs=2e-3
+        )
 
 
 @given(window, verdicts, st.sampled_from(["new", "seen"]))
@@ -141,12 +155,21 @@ def test_the_score_interval_holds_exactly_the_rates_that_the_alarms_do_not_contr
     rate = rogan_gladen(k, n, calibrated, kinds=kinds)[()]
     p = np.linspace(0.0, 1.0, 2001)
     t = calibrated.fpr + p * (calibrated.tpr - calibrated.fpr)
-    variance = t * (1 - t) / n + p**2 * calibrated.tpr_variance(kinds) + (1 - p) ** 2 * calibrated.fpr_variance
+    variance = (
+        t * (1 - t) / n
+        + p**2 * calibrated.tpr_variance(kinds)
+        + (1 - p) ** 2 * calibrated.fpr_variance
+    )
     held = p[(k / n - t) ** 2 <= 1.959964**2 * variance]
-    if (rate.interval.low, rate.interval.high) == (0.0, 1.0):  # also where the calibration cannot tell TPR from FPR
+    if (rate.interval.low, rate.interval.high) == (
+        0.0,
+        1.0,
+    ):  # also where the calibration cannot tell TPR from FPR
         return
     if len(held) > 1 and held[0] <= rate.value <= held[-1] and np.all(np.diff(held) < 0.001):
-        assert (rate.interval.low, rate.interval.high) == pytest.approx((held[0], held[-1]), abs=1e-3)
+        assert (rate.interval.low, rate.interval.high) == pytest.approx(
+            (held[0], held[-1]), abs=1e-3
+        )
 
 
 def test_paper_modes_are_the_authors_arithmetic() -> None:
@@ -162,7 +185,13 @@ def test_a_trace_outside_what_any_rate_explains_is_flagged_and_beyond_chance_twi
     found = rogan_gladen([0, 8, 45, 83, 100], 100, GOOD, kinds="seen")
     assert found.flagged(OUTSIDE).tolist() == [True, True, False, True, True]
     assert found.flagged(BEYOND_CHANCE).tolist() == [True, False, False, False, True]
-    assert ["mismatch" in " ".join(found[i].flags) for i in range(5)] == [True, False, False, False, True]
+    assert ["mismatch" in " ".join(found[i].flags) for i in range(5)] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
     assert found[0].interval.low == 0.0 and found[4].interval.high == 1.0
 
 
@@ -197,11 +226,15 @@ def test_a_calibration_that_the_added_rows_turn_round_is_refused() -> None:
         lambda: likelihood_rate([10, 90], turned),
         lambda: posterior_rate([10, 90], turned),
     ):
-        with pytest.raises(CannotTell, match=r"TPR \+ TNR = 0.958 <= 1 with the row that is added to every bin"):
+        with pytest.raises(
+            CannotTell, match=r"TPR \+ TNR = 0.958 <= 1 with the row that is added to every bin"
+        ):
             estimate()
 
 
-@given(st.lists(st.integers(0, 30), min_size=4, max_size=4).filter(lambda n: sum(n[:2]) and sum(n[2:])))
+@given(
+    st.lists(st.integers(0, 30), min_size=4, max_size=4).filter(lambda n: sum(n[:2]) and sum(n[2:]))
+)
 @example([100, 900, 0, 5])
 def test_more_alarms_never_tell_a_lower_rate(rows) -> None:
     calibrated = Calibrated.from_table({"clean": rows[:2], "fog": rows[2:]})
@@ -226,20 +259,30 @@ def test_kinds_in_even_parts_are_said_to_be_so_and_hold_of_no_kind_alone() -> No
         lambda rows, kinds: BayesTable.build(100, rows, kinds=kinds).rate([60]),
     ):
         even = estimate(two, "seen")
-        assert even.flagged(MIXTURE).all() and even.method.endswith("shift of the calibrated kinds in even parts")
+        assert even.flagged(MIXTURE).all() and even.method.endswith(
+            "shift of the calibrated kinds in even parts"
+        )
         assert not estimate(one, "seen").flagged(MIXTURE).any()
         assert not estimate(two, "new").flagged(MIXTURE).any()
     # All of a stream is fog: 60 alarms in 100 are what it makes. Even parts exclude that, a new kind does not.
-    assert rogan_gladen(600, 1000, two, kinds="seen").high < 1.0 == rogan_gladen(600, 1000, two).high
+    assert (
+        rogan_gladen(600, 1000, two, kinds="seen").high < 1.0 == rogan_gladen(600, 1000, two).high
+    )
 
 
 def test_a_calibration_that_may_be_useless_is_flagged_and_excludes_nothing() -> None:
     weak = Calibrated.from_table({"clean": [6, 4], "fog": [5, 5]})
     rate = rogan_gladen(45, 100, weak)[()]
     assert WEAK in rate.flags and (rate.interval.low, rate.interval.high) == (0.0, 1.0)
-    assert WEAK in BayesTable.build(100, weak).rate(45)[()].flags and WEAK not in rogan_gladen(45, 100, GOOD)[()].flags
+    assert (
+        WEAK in BayesTable.build(100, weak).rate(45)[()].flags
+        and WEAK not in rogan_gladen(45, 100, GOOD)[()].flags
+    )
     alike = Calibrated.from_table({"clean": [5, 4, 5], "fog": [4, 5, 5]})
-    assert ALIKE in likelihood_rate([3, 3, 3], alike)[()].flags and ALIKE in posterior_rate([3, 3, 3], alike)[()].flags
+    assert (
+        ALIKE in likelihood_rate([3, 3, 3], alike)[()].flags
+        and ALIKE in posterior_rate([3, 3, 3], alike)[()].flags
+    )
     assert ALIKE not in likelihood_rate([3, 3, 3, 3], BINS)[()].flags
 
 
@@ -269,7 +312,9 @@ def test_the_spread_of_several_kinds_is_their_own_and_of_one_the_default() -> No
     by_default = (SPREAD * (np.log(m / (1 - m)) - np.log(0.1 / 0.9)) * m * (1 - m)) ** 2
     # The variance between kinds, predictive, with one more kind at the default.
     expected = (by_default + 2 * rates.var(ddof=1) * (1 + 1 / 3)) / 3
-    assert several.tpr == pytest.approx(m) and several.tpr_variance("new") == pytest.approx(expected, rel=1e-3)
+    assert several.tpr == pytest.approx(m) and several.tpr_variance("new") == pytest.approx(
+        expected, rel=1e-3
+    )
 
 
 def test_kinds_weigh_the_same_whatever_their_rows() -> None:
@@ -279,14 +324,19 @@ def test_kinds_weigh_the_same_whatever_their_rows() -> None:
 
 @given(window, verdicts)
 def test_a_new_kind_is_never_surer_than_a_seen_one(counts, calibrated) -> None:
-    new, seen = (rogan_gladen(*counts, calibrated, kinds=kinds, interval="delta") for kinds in ("new", "seen"))
+    new, seen = (
+        rogan_gladen(*counts, calibrated, kinds=kinds, interval="delta")
+        for kinds in ("new", "seen")
+    )
     assert float(new.low) <= float(seen.low) + 1e-12 and float(new.high) >= float(seen.high) - 1e-12
 
 
 # The Bayes table
 
 
-@pytest.mark.parametrize("a, b", [(3.0, 5.0), (0.5, 20.5), (40.5, 0.5), (0.5, 0.5), (0.3, 0.7), (1500.5, 300.5)])
+@pytest.mark.parametrize(
+    "a, b", [(3.0, 5.0), (0.5, 20.5), (40.5, 0.5), (0.5, 0.5), (0.3, 0.7), (1500.5, 300.5)]
+)
 def test_nodes_are_gauss_jacobis_and_give_the_moments_of_a_beta(a, b) -> None:
     points, weights = beta_nodes(a, b, 12)
     for power in range(12):
@@ -316,7 +366,9 @@ def brute_force(k: int, n: int, calibrated: Calibrated) -> tuple[np.ndarray, np.
 
 
 @pytest.mark.parametrize("n, alarms", [(1, (0, 1)), (100, (0, 12, 45, 100)), (1500, (100, 700))])
-@pytest.mark.parametrize("rows", [{"clean": [180, 20], "fog": [40, 160]}, {"clean": [18, 0], "fog": [4, 9]}])
+@pytest.mark.parametrize(
+    "rows", [{"clean": [180, 20], "fog": [40, 160]}, {"clean": [18, 0], "fog": [4, 9]}]
+)
 def test_the_table_equals_brute_force(n, alarms, rows) -> None:
     calibrated = Calibrated.from_table(rows)
     table = BayesTable.build(n, calibrated)
@@ -325,9 +377,9 @@ def test_the_table_equals_brute_force(n, alarms, rows) -> None:
         found = table.rate(k)[()]
         assert found.value == pytest.approx(mass @ rate, abs=1e-3)
         held = mass[(rate >= found.interval.low) & (rate <= found.interval.high)]
-        assert held.sum() == pytest.approx(0.95, abs=0.03) and held.min() >= 0.3 * mass[mass < held.min()].max(
-            initial=0.0
-        )
+        assert held.sum() == pytest.approx(0.95, abs=0.03) and held.min() >= 0.3 * mass[
+            mass < held.min()
+        ].max(initial=0.0)
         assert float(table.exceedance(k, 0.3)) == pytest.approx(mass[rate > 0.3].sum(), abs=0.015)
 
 
@@ -342,7 +394,9 @@ def test_the_table_equals_monte_carlo() -> None:
     table = BayesTable.build(50, GOOD, kinds="seen")
     for k in (3, 10, 25, 38):
         mine = rate[alarms == k]
-        assert float(table.rate(k).value) == pytest.approx(mine.mean(), abs=5 * mine.std() / len(mine) ** 0.5)
+        assert float(table.rate(k).value) == pytest.approx(
+            mine.mean(), abs=5 * mine.std() / len(mine) ** 0.5
+        )
 
 
 def test_a_table_answers_only_for_its_own_counts() -> None:
@@ -369,15 +423,23 @@ def test_the_most_likely_rate_equals_scipys(counts) -> None:
 
 def test_in_two_bins_the_most_likely_rate_is_rogan_gladens_value_and_interval() -> None:
     rows = 50_000
-    many = Calibrated.from_table({"clean": [0.9 * rows, 0.1 * rows], "fog": [0.25 * rows, 0.75 * rows]})
+    many = Calibrated.from_table(
+        {"clean": [0.9 * rows, 0.1 * rows], "fog": [0.25 * rows, 0.75 * rows]}
+    )
     alarms = np.arange(12, 72, 5)
     verdict = rogan_gladen(alarms, 100, many, kinds="seen")
     bins, new = (
-        likelihood_rate(np.stack([100 - alarms, alarms], axis=1), many, kinds=kinds) for kinds in ("seen", "new")
+        likelihood_rate(np.stack([100 - alarms, alarms], axis=1), many, kinds=kinds)
+        for kinds in ("seen", "new")
     )
     assert bins.value == pytest.approx(verdict.value, abs=1e-4)
-    assert bins.low == pytest.approx(verdict.low, abs=3e-3) and bins.high == pytest.approx(verdict.high, abs=3e-3)
-    assert new.value == pytest.approx(bins.value) and (new.high - new.low >= bins.high - bins.low - 1e-9).all()
+    assert bins.low == pytest.approx(verdict.low, abs=3e-3) and bins.high == pytest.approx(
+        verdict.high, abs=3e-3
+    )
+    assert (
+        new.value == pytest.approx(bins.value)
+        and (new.high - new.low >= bins.high - bins.low - 1e-9).all()
+    )
 
 
 def test_with_a_perfect_detector_the_posterior_is_the_beta_of_the_share() -> None:
@@ -414,12 +476,21 @@ def test_the_draws_of_a_new_kind_lie_around_the_calibrated_shares() -> None:
 @pytest.mark.parametrize("interval", ["score", "credible"])
 @pytest.mark.parametrize("kinds", ["seen", "new"])
 def test_a_window_says_the_same_beside_any_other(interval, kinds) -> None:
-    windows = np.array([[48, 30, 16, 6], [480, 300, 160, 60], [4800, 3000, 1600, 600_000], [9000, 6000, 4000, 2000]])
+    windows = np.array(
+        [
+            [48, 30, 16, 6],
+            [480, 300, 160, 60],
+            [4800, 3000, 1600, 600_000],
+            [9000, 6000, 4000, 2000],
+        ]
+    )
     together = posterior_rate(windows, BINS, interval=interval, kinds=kinds, draws=20)
     for i, window in enumerate(windows):
         alone = posterior_rate(window, BINS, interval=interval, kinds=kinds, draws=20)
         for name in ("value", "low", "high"):
-            assert float(getattr(alone, name)) == pytest.approx(getattr(together, name)[i], abs=1e-12)
+            assert float(getattr(alone, name)) == pytest.approx(
+                getattr(together, name)[i], abs=1e-12
+            )
 
 
 @pytest.mark.parametrize("n", [10**4, 10**5, 10**6, 10**8])
@@ -433,11 +504,15 @@ def test_intervals_of_long_windows_are_as_wide_as_their_information_says(n, rate
     bounds = np.clip([rate - 1.96 * deviation, rate + 1.96 * deviation], 0.0, 1.0)
     likeliest = likelihood_rate(n * mixed, calibrated, kinds="seen", draws=5)
     assert float(likeliest.value) == pytest.approx(rate, abs=1e-6)
-    assert [float(likeliest.low), float(likeliest.high)] == pytest.approx(bounds, abs=0.1 * deviation)
+    assert [float(likeliest.low), float(likeliest.high)] == pytest.approx(
+        bounds, abs=0.1 * deviation
+    )
     credible = posterior_rate(n * mixed, calibrated, kinds="seen", interval="credible", draws=5)
     if 4 * deviation < rate < 1 - 4 * deviation:
         assert float(credible.value) == pytest.approx(rate, abs=0.1 * deviation)
-        assert [float(credible.low), float(credible.high)] == pytest.approx(bounds, abs=0.3 * deviation)
+        assert [float(credible.low), float(credible.high)] == pytest.approx(
+            bounds, abs=0.3 * deviation
+        )
 
 
 def test_intervals_of_a_million_events_cover_the_rate() -> None:
@@ -472,7 +547,9 @@ def test_a_prior_speaks_alone_at_first_and_falls_silent_when_the_window_is_full(
     blended = prior.blended(rogan_gladen([0, 10, 40], seen, GOOD), seen, 100)
     alone = rogan_gladen([0, 10, 40], seen, GOOD)
     left = 40 * 0.75
-    assert blended.value == pytest.approx([0.2, (25 * alone.value[1] + left * 0.2) / (25 + left), alone.value[2]])
+    assert blended.value == pytest.approx(
+        [0.2, (25 * alone.value[1] + left * 0.2) / (25 + left), alone.value[2]]
+    )
     assert blended.low[2] == alone.low[2] and blended.high[0] < 0.4
     with pytest.raises(ValueError, match="mean between 0 and 1"):
         Prior(1.5, 3)
@@ -506,10 +583,18 @@ def test_uniformity_equals_a_loop_and_tells_uniform_from_mixed() -> None:
     mixed = rng.binomial(16, np.full(30, 0.4 * tpr + 0.6 * fpr))
     rates = np.linspace(0, 1, 201)
     for k in (uniform, mixed):
-        each = [np.sum(np.log(p * binom.pmf(k, 16, tpr) + (1 - p) * binom.pmf(k, 16, fpr))) for p in rates]
+        each = [
+            np.sum(np.log(p * binom.pmf(k, 16, tpr) + (1 - p) * binom.pmf(k, 16, fpr)))
+            for p in rates
+        ]
         together = [np.sum(binom.logpmf(k, 16, p * tpr + (1 - p) * fpr)) for p in rates]
         assert float(uniformity(k, 16, GOOD)) == pytest.approx(max(each) - max(together), abs=1e-6)
-    assert uniformity([uniform, mixed], 16, GOOD)[0] > 5 > -5 > uniformity([uniform, mixed], 16, GOOD)[1]
+    assert (
+        uniformity([uniform, mixed], 16, GOOD)[0]
+        > 5
+        > -5
+        > uniformity([uniform, mixed], 16, GOOD)[1]
+    )
 
 
 def batched(rng, shares, shifted, size, *, mixed: bool) -> np.ndarray:
@@ -523,15 +608,22 @@ def batched(rng, shares, shifted, size, *, mixed: bool) -> np.ndarray:
 
 @pytest.mark.parametrize("size", [8, 32])
 @pytest.mark.parametrize("rate", [0.26, 0.74])
-def test_batches_are_told_by_what_reads_them_as_they_are_and_the_other_reading_is_flagged(size, rate) -> None:
+def test_batches_are_told_by_what_reads_them_as_they_are_and_the_other_reading_is_flagged(
+    size, rate
+) -> None:
     rng = np.random.default_rng(4)
     shares = np.array([[0.5, 0.3, 0.15, 0.05], [0.05, 0.15, 0.3, 0.5]])
     calibrated = Calibrated(10_000 * shares[0], 10_000 * shares[1:])
     shifted = np.tile(np.arange(50) < 50 * rate, (8, 1))
-    for mixed, reader, other in ((False, by_batches, by_mixed_batches), (True, by_mixed_batches, by_batches)):
+    for mixed, reader, other in (
+        (False, by_batches, by_mixed_batches),
+        (True, by_mixed_batches, by_batches),
+    ):
         counts = batched(rng, shares, shifted, size, mixed=mixed)
         right, wrong = reader(counts, calibrated), other(counts, calibrated)
-        assert ((right.low <= rate) & (rate <= right.high)).mean() >= 7 / 8 and (right.high - right.low).max() < 0.6
+        assert ((right.low <= rate) & (rate <= right.high)).mean() >= 7 / 8 and (
+            right.high - right.low
+        ).max() < 0.6
         assert np.abs(right.value - rate).mean() < np.abs(wrong.value - rate).mean()
         doubted = by_batches(counts, calibrated).flagged(DOUBTFUL).mean()
         assert doubted >= 0.75 if mixed else doubted <= 0.25
@@ -539,14 +631,19 @@ def test_batches_are_told_by_what_reads_them_as_they_are_and_the_other_reading_i
 
 @pytest.mark.parametrize("reader", [by_batches, by_mixed_batches])
 def test_without_shift_batches_are_not_said_to_be_mixed_and_zero_is_not_excluded(reader) -> None:
-    rng, calibrated = np.random.default_rng(5), Calibrated.from_table({"clean": [700, 300], "fog": [300, 700]})
+    rng, calibrated = (
+        np.random.default_rng(5),
+        Calibrated.from_table({"clean": [700, 300], "fog": [300, 700]}),
+    )
     found = reader(rng.multinomial(16, [0.7, 0.3], (200, 20)), calibrated)
     assert found.flagged(DOUBTFUL).mean() <= 0.05 and (found.low == 0.0).mean() >= 0.95
 
 
 def test_batches_are_known_from_as_many_as_the_rows_fill_and_from_none_not_at_all() -> None:
     calibrated = Calibrated.from_table({"clean": [70, 30], "fog": [30, 20]})
-    assert BatchVerdict.choose(calibrated, 10).counted(calibrated).shifted.sum() == pytest.approx(5.0)
+    assert BatchVerdict.choose(calibrated, 10).counted(calibrated).shifted.sum() == pytest.approx(
+        5.0
+    )
     with pytest.raises(CannotTell, match="the 50 calibration rows of fog fill no batch of 64"):
         by_batches(np.full((1, 3, 2), 32.0), calibrated)
 
@@ -554,7 +651,9 @@ def test_batches_are_known_from_as_many_as_the_rows_fill_and_from_none_not_at_al
 # Coverage
 
 
-def simulated(estimate, draw_rate, *, bins: int, spread: float, kinds: int, trials: int, seed: int) -> int:
+def simulated(
+    estimate, draw_rate, *, bins: int, spread: float, kinds: int, trials: int, seed: int
+) -> int:
     """How many of so many intervals hold the rate; each trial has its own calibration, kinds and window."""
     rng = np.random.default_rng(seed)
     edges = np.linspace(-1.0, 2.0, bins - 1)
@@ -591,26 +690,48 @@ def by_the_prior(rng: np.random.Generator) -> float:
 
 
 INTERVALS = {
-    "score": (2, any_rate, lambda kinds: by_verdicts(lambda k, n, c: rogan_gladen(k, n, c, kinds=kinds))),
-    "bayes": (2, by_the_prior, lambda kinds: by_verdicts(lambda k, n, c: BayesTable.build(n, c, kinds=kinds).rate(k))),
-    "likelihood": (10, any_rate, lambda kinds: lambda counts, c: likelihood_rate(counts, c, kinds=kinds)),
-    "posterior": (10, any_rate, lambda kinds: lambda counts, c: posterior_rate(counts, c, kinds=kinds)),
+    "score": (
+        2,
+        any_rate,
+        lambda kinds: by_verdicts(lambda k, n, c: rogan_gladen(k, n, c, kinds=kinds)),
+    ),
+    "bayes": (
+        2,
+        by_the_prior,
+        lambda kinds: by_verdicts(lambda k, n, c: BayesTable.build(n, c, kinds=kinds).rate(k)),
+    ),
+    "likelihood": (
+        10,
+        any_rate,
+        lambda kinds: lambda counts, c: likelihood_rate(counts, c, kinds=kinds),
+    ),
+    "posterior": (
+        10,
+        any_rate,
+        lambda kinds: lambda counts, c: posterior_rate(counts, c, kinds=kinds),
+    ),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", INTERVALS)
-@pytest.mark.parametrize("kinds, spread, count", [("seen", 0.0, 1), ("new", SPREAD, 1), ("new", 0.3, 4)])
+@pytest.mark.parametrize(
+    "kinds, spread, count", [("seen", 0.0, 1), ("new", SPREAD, 1), ("new", 0.3, 4)]
+)
 def test_intervals_cover_what_they_say(name, kinds, spread, count) -> None:
     bins, rates, make = INTERVALS[name]
     trials = 800
-    covered = simulated(make(kinds), rates, bins=bins, spread=spread, kinds=count, trials=trials, seed=5)
+    covered = simulated(
+        make(kinds), rates, bins=bins, spread=spread, kinds=count, trials=trials, seed=5
+    )
     assert binomtest(covered, trials, 0.95, alternative="less").pvalue > 0.01, covered / trials
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds, spread, at_least", [("seen", 0.0, 0.92), ("new", SPREAD, 0.88)])
-def test_credible_intervals_over_bins_cover_about_what_their_page_says(kinds, spread, at_least) -> None:
+def test_credible_intervals_over_bins_cover_about_what_their_page_says(
+    kinds, spread, at_least
+) -> None:
     def credible(counts, calibrated):
         return posterior_rate(counts, calibrated, kinds=kinds, interval="credible")
 
@@ -633,9 +754,15 @@ def published() -> dict[tuple[str, str], dict[str, np.ndarray]]:
     found: dict[tuple[str, str], dict[str, np.ndarray]] = {}
     for path in sorted(PUBLISHED.glob("*.csv.gz")):
         with gzip.open(path, "rt") as file:
-            rows = [(row["fold"], float(row["score"])) for row in csv.DictReader(file) if row["fold"] != "train"]
+            rows = [
+                (row["fold"], float(row["score"]))
+                for row in csv.DictReader(file)
+                if row["fold"] != "train"
+            ]
         folds, scores = np.array([f for f, _ in rows]), np.array([s for _, s in rows])
-        found[tuple(path.name.split(".")[0].split("-"))] = {f: scores[folds == f] for f in np.unique(folds)}
+        found[tuple(path.name.split(".")[0].split("-"))] = {
+            f: scores[folds == f] for f in np.unique(folds)
+        }
     return found
 
 
@@ -644,10 +771,16 @@ def streams(folds: dict[str, np.ndarray], unseen: bool):
     rng = np.random.default_rng(0)
     kinds = [f for f in folds if not f.startswith("ind_")]
     halves = {k: np.split(rng.permutation(folds[k]), [len(folds[k]) // 2]) for k in kinds}
-    pairs = [(folds[a], folds[b]) for a, b in permutations(kinds, 2)] if unseen else list(halves.values())
+    pairs = (
+        [(folds[a], folds[b]) for a, b in permutations(kinds, 2)]
+        if unseen
+        else list(halves.values())
+    )
     for shifted, later in pairs:
         clean, clean_later = folds["ind_val"], folds["ind_test"]
-        rank = np.searchsorted(np.sort(clean), shifted, "left") + np.searchsorted(np.sort(clean), shifted, "right")
+        rank = np.searchsorted(np.sort(clean), shifted, "left") + np.searchsorted(
+            np.sort(clean), shifted, "right"
+        )
         sign = 1.0 if rank.mean() >= len(clean) else -1.0
         yield sign * clean, sign * shifted, sign * clean_later, sign * later
 
@@ -660,13 +793,18 @@ def measured(unseen: bool, repeats: int) -> dict[str, tuple[float, float]]:
         for clean, shifted, clean_later, later in streams(folds, unseen):
             rng = np.random.default_rng(1)
             moved = np.arange(100) < np.round(100 * rates)[:, None]
-            drawn = [rows[rng.integers(len(rows), size=moved.shape)] for rows in (clean_later, later)]
+            drawn = [
+                rows[rng.integers(len(rows), size=moved.shape)] for rows in (clean_later, later)
+            ]
             scores = np.where(moved, drawn[1], drawn[0])
             for name, found in estimates(clean, shifted, scores).items():
                 held = (found.low - 1e-9 <= rates) & (rates <= found.high + 1e-9)
                 entry = float(np.abs(found.value - rates).mean()), float(held.mean())
                 sets.setdefault(name, {}).setdefault(data, []).append(entry)
-    return {n: tuple(np.mean([np.mean(v, axis=0) for v in by.values()], axis=0)) for n, by in sets.items()}
+    return {
+        n: tuple(np.mean([np.mean(v, axis=0) for v in by.values()], axis=0))
+        for n, by in sets.items()
+    }
 
 
 def estimates(clean: np.ndarray, shifted: np.ndarray, scores: np.ndarray):
@@ -689,11 +827,17 @@ def estimates(clean: np.ndarray, shifted: np.ndarray, scores: np.ndarray):
     }
 
 
-@pytest.mark.skipif(not PUBLISHED.exists(), reason="the published scores of seed 003 lie beside the project, not in it")
-@pytest.mark.parametrize(
-    "unseen, rogan_gladens, at_most, covers", [(False, 0.108, 0.094, 0.93), (True, 0.168, 0.144, 0.87)]
+@pytest.mark.skipif(
+    not PUBLISHED.exists(),
+    reason="the published scores of seed 003 lie beside the project, not in it",
 )
-def test_on_the_published_scores_bins_tell_more_than_verdicts(unseen, rogan_gladens, at_most, covers) -> None:
+@pytest.mark.parametrize(
+    "unseen, rogan_gladens, at_most, covers",
+    [(False, 0.108, 0.094, 0.93), (True, 0.168, 0.144, 0.87)],
+)
+def test_on_the_published_scores_bins_tell_more_than_verdicts(
+    unseen, rogan_gladens, at_most, covers
+) -> None:
     found = measured(unseen, repeats=4)
     assert found["rogan_gladen"][0] == pytest.approx(rogan_gladens, abs=0.01)
     assert found["posterior"][0] <= at_most < found["rogan_gladen"][0]

@@ -22,7 +22,9 @@ def searched(values: np.ndarray, asked: np.ndarray) -> np.ndarray:
 def test_a_table_finds_what_a_binary_search_finds(values, asked):
     values = np.unique(values)
     with np.errstate(over="ignore"):
-        near = np.concatenate([values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf), asked])
+        near = np.concatenate(
+            [values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf), asked]
+        )
     near = near[np.isfinite(near)]
     assert Steps([values]).of(near[None, :])[0].tolist() == searched(values, near).tolist()
 
@@ -38,7 +40,8 @@ def test_every_row_has_steps_of_its_own(rows, asked):
 
 
 @pytest.mark.parametrize(
-    "shape", [lambda x: x, np.round, lambda x: np.exp(5 * x), lambda x: x + 1e9, lambda x: x * 1e-300]
+    "shape",
+    [lambda x: x, np.round, lambda x: np.exp(5 * x), lambda x: x + 1e9, lambda x: x * 1e-300],
 )
 def test_scores_of_any_shape_are_found(shape):
     rng = np.random.default_rng(0)
@@ -55,7 +58,9 @@ def test_no_numbers_stand_nowhere():
 @pytest.mark.parametrize("apart", [0.3, 0.6, 1.0, 2.7])
 def test_values_as_near_as_numbers_can_be_are_found(apart):
     values = np.unique(1e9 + apart * np.spacing(1e9) * 8 * np.arange(9))
-    near = np.concatenate([values, np.nextafter(values, 0), np.nextafter(values, 2e9), [-1e300, 0.0, 1e300]])
+    near = np.concatenate(
+        [values, np.nextafter(values, 0), np.nextafter(values, 2e9), [-1e300, 0.0, 1e300]]
+    )
     rows = Steps([values, values]).of(np.stack([near, near]))
     assert rows[0].tolist() == searched(values, near).tolist()
     assert (rows[1] - rows[0]).tolist() == [2 * (len(values) + 1)] * len(near)

@@ -67,7 +67,19 @@ def test_a_ramp_averages_its_ends():
 
 
 def test_regular_bursts_end_every_period():
-    assert Bursts(0.0, 1.0, every=5, length=2).rates(11, rng()).tolist() == [0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0]
+    assert Bursts(0.0, 1.0, every=5, length=2).rates(11, rng()).tolist() == [
+        0,
+        0,
+        0,
+        1,
+        1,
+        0,
+        0,
+        0,
+        1,
+        1,
+        0,
+    ]
 
 
 def test_random_bursts_have_their_length_and_fill_their_share():
@@ -90,7 +102,9 @@ def test_a_markov_chain_has_its_share_runs_and_correlations():
     assert lengths[~values].mean() == pytest.approx(60, rel=0.03)
     assert lengths[values].var() == pytest.approx((1 - 1 / 20) * 20**2, rel=0.1)  # geometric
     for k in (1, 5, 20):
-        assert lagged(states.astype(float), k) == pytest.approx((1 - chain.enter - chain.leave) ** k, abs=0.02)
+        assert lagged(states.astype(float), k) == pytest.approx(
+            (1 - chain.enter - chain.leave) ** k, abs=0.02
+        )
 
 
 def test_a_markov_chain_starts_in_equilibrium():
@@ -138,7 +152,9 @@ def test_only_the_last_segment_may_leave_its_events_out():
 
 
 @given(
-    n=st.integers(0, 3000), batches=st.lists(st.sampled_from(BATCHES), min_size=1, max_size=5), seed=st.integers(0, 99)
+    n=st.integers(0, 3000),
+    batches=st.lists(st.sampled_from(BATCHES), min_size=1, max_size=5),
+    seed=st.integers(0, 99),
 )
 @settings(max_examples=60, deadline=None)
 def test_batches_cover_all_events_and_are_whole_in_kind(n, batches, seed):
@@ -170,8 +186,12 @@ def test_batches_keep_the_rate_and_widen_its_spread_as_clusters_do(batch):
 
 def test_events_take_rows_of_their_kind_with_scores_and_truth():
     rows = table()
-    stream = draw_stream(rows, draw_shift(Constant(0.4), 5000, rng=rng()), kinds=["fog"], rng=rng(1))
-    assert set(stream.kind[stream.shifted]) == {"fog"} and set(stream.kind[~stream.shifted]) == {CLEAN}
+    stream = draw_stream(
+        rows, draw_shift(Constant(0.4), 5000, rng=rng()), kinds=["fog"], rng=rng(1)
+    )
+    assert set(stream.kind[stream.shifted]) == {"fog"} and set(stream.kind[~stream.shifted]) == {
+        CLEAN
+    }
     assert (stream.columns["score"] == stream.row).all()
     assert (stream.correct == rows.correct[stream.row]).all()
 
@@ -179,7 +199,9 @@ def test_events_take_rows_of_their_kind_with_scores_and_truth():
 def test_rows_are_drawn_evenly():
     stream = draw_stream(table(100), draw_shift(Constant(0.0), N, rng=rng()), rng=rng(1))
     counts = np.bincount(stream.row, minlength=50)
-    assert ((counts - N / 50) ** 2 / (N / 50)).sum() < 90  # chi-square, 49 degrees of freedom: 0.9997
+    assert (
+        (counts - N / 50) ** 2 / (N / 50)
+    ).sum() < 90  # chi-square, 49 degrees of freedom: 0.9997
 
 
 def test_without_replacement_no_row_comes_twice():
@@ -205,7 +227,9 @@ def test_an_unknown_kind_or_score_is_refused_with_what_there_is():
 
 @pytest.mark.parametrize("runs", [1.0, 4.0, 25.0])
 def test_repeated_rows_have_geometric_runs(runs):
-    stream = draw_stream(table(), draw_shift(Constant(0.0), N, rng=rng()), runs=runs, rng=rng(int(runs)))
+    stream = draw_stream(
+        table(), draw_shift(Constant(0.0), N, rng=rng()), runs=runs, rng=rng(int(runs))
+    )
     _, lengths = runs_of(stream.row)
     assert lengths.mean() == pytest.approx(runs, rel=0.05)
     for k in (1, 3):
@@ -224,14 +248,20 @@ def test_the_copula_keeps_the_rows_even_and_correlates_their_ranks(order):
 
 def test_the_copula_without_replacement_orders_all_rows():
     rows = table(20_000)
-    stream = draw_stream(rows, draw_shift(Constant(0.0), 10_000, rng=rng()), order=0.9, replace=False, rng=rng(7))
+    stream = draw_stream(
+        rows, draw_shift(Constant(0.0), 10_000, rng=rng()), order=0.9, replace=False, rng=rng(7)
+    )
     assert sorted(stream.row) == list(range(10_000))
-    assert lagged(stream.columns["score"], 1) == pytest.approx(6 / np.pi * np.arcsin(0.45), abs=0.02)
+    assert lagged(stream.columns["score"], 1) == pytest.approx(
+        6 / np.pi * np.arcsin(0.45), abs=0.02
+    )
 
 
 def test_the_same_seed_draws_the_same_stream():
     first, second = (
-        draw_stream(table(), draw_shift(Constant(0.5), 100, rng=rng(4)), runs=3, order=0.5, rng=rng(9))
+        draw_stream(
+            table(), draw_shift(Constant(0.5), 100, rng=rng(4)), runs=3, order=0.5, rng=rng(9)
+        )
         for _ in range(2)
     )
     assert (first.row == second.row).all()
@@ -271,7 +301,9 @@ def test_verdicts_and_answers_have_their_conditional_rates():
 
 @pytest.mark.parametrize(("tpr", "tnr"), [(1.0, 1.0), (0.0, 1.0), (1.0, 0.0)])
 def test_sure_detectors_are_sure(tpr, tnr):
-    stream = draw_verdicts(Detector(tpr, tnr), draw_shift(Constant(0.5), 1000, rng=rng()), rng=rng(1))
+    stream = draw_verdicts(
+        Detector(tpr, tnr), draw_shift(Constant(0.5), 1000, rng=rng()), rng=rng(1)
+    )
     assert (stream.columns[VERDICT][stream.shifted] == tpr).all()
     assert (stream.columns[VERDICT][~stream.shifted] == 1 - tnr).all()
 

@@ -23,7 +23,9 @@ def observed(scores, wrong, name: str = "", level: float | None = None, groups=N
     scored = Scored.proportion((~wrong).astype(float))
     samples = np.array([str(i) for i in range(len(wrong))], dtype=object)
     unanswered = np.isnan(np.asarray(scores, float))
-    return Observed(name, level, samples, groups, scored, wrong, unanswered, {"s": np.asarray(scores, float)})
+    return Observed(
+        name, level, samples, groups, scored, wrong, unanswered, {"s": np.asarray(scores, float)}
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -70,9 +72,13 @@ def test_correlated_pairs_are_taken_as_clusters():
     rng = np.random.default_rng(1)
     clean = rng.normal(0, 1, 80)
     here = observed(clean + 0.5, np.zeros(80), "snow", 1)
-    paired = supervision.detects_shift(here, observed(clean, np.zeros(80)), "s").interval(0.95, "two")
+    paired = supervision.detects_shift(here, observed(clean, np.zeros(80)), "s").interval(
+        0.95, "two"
+    )
     strangers = Observed(**{**vars(here), "role": "circumstance:snow"})
-    apart = supervision.detects_shift(strangers, observed(clean, np.zeros(80)), "s").interval(0.95, "two")
+    apart = supervision.detects_shift(strangers, observed(clean, np.zeros(80)), "s").interval(
+        0.95, "two"
+    )
     assert "80 groups" in paired.method
     assert paired.high - paired.low < apart.high - apart.low
 
@@ -85,9 +91,16 @@ def test_findings_hold_both_areas_for_every_condition_or_say_why_not():
     assert set(found) == {
         f"{curve}_{place}"
         for curve in curves
-        for place in ("failure | clean | s", "failure | snow@1 | s", "shift | snow@1 | s | vs clean")
+        for place in (
+            "failure | clean | s",
+            "failure | snow@1 | s",
+            "shift | snow@1 | s | vs clean",
+        )
     }
-    assert found["fpr95_failure | clean | s"].value == 0.0 and found["fpr95_failure | clean | s"].better == "lower"
+    assert (
+        found["fpr95_failure | clean | s"].value == 0.0
+        and found["fpr95_failure | clean | s"].better == "lower"
+    )
     assert found["aupr_failure | clean | s"].value == 1.0
     assert found["auc_failure | snow@1 | s"].reason == "there are no failures among the 4 cases"
     assert found["auc_failure | clean | s"].value == 1.0

@@ -29,13 +29,19 @@ def window(calibration: Calibration, rate: float, *, n: int = 400, seed: int = 1
 
 
 def test_windows_are_told_although_one_kind_has_three_rows() -> None:
-    with_thin, without = calibrated(clean=600, fog=400, rain=400, snow=3), calibrated(clean=600, fog=400, rain=400)
+    with_thin, without = (
+        calibrated(clean=600, fog=400, rain=400, snow=3),
+        calibrated(clean=600, fog=400, rain=400),
+    )
     for rate in (0.0, 0.3, 0.8):
         found = Estimator(with_thin, accuracy_tree()).estimate(window(with_thin, rate))
         known = Estimator(without, accuracy_tree()).estimate(window(without, rate))
         assert found.cannot_tell == known.cannot_tell == (None,)
         assert found.rate_low[0] - 0.02 <= rate <= found.rate_high[0] + 0.02
-        width, other = found.rate_high[0] - found.rate_low[0], known.rate_high[0] - known.rate_low[0]
+        width, other = (
+            found.rate_high[0] - found.rate_low[0],
+            known.rate_high[0] - known.rate_low[0],
+        )
         assert width < 1.5 * other + 0.02
         assert found.accuracy[0] == pytest.approx(known.accuracy[0], abs=0.05)
 
@@ -51,7 +57,10 @@ def test_the_error_of_the_area_is_that_of_a_mean_over_kinds() -> None:
     rows, areas = {"clean": 400, "fog": 20, "rain": 150}, []
     for _ in range(400):
         clean = np.sort(rng.normal(size=rows["clean"]))
-        by_kind = [np.searchsorted(clean, rng.normal(size=rows[k])).mean() / len(clean) for k in ("fog", "rain")]
+        by_kind = [
+            np.searchsorted(clean, rng.normal(size=rows[k])).mean() / len(clean)
+            for k in ("fog", "rain")
+        ]
         areas.append(np.mean(by_kind))
     assert separation(calibrated(**rows)).error == pytest.approx(np.std(areas), rel=0.15)
 

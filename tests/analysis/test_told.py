@@ -41,7 +41,9 @@ def test_what_calibration_counted_is_what_the_rows_are(teller):
     assert known["tpr"] == pytest.approx(alarm[shifted].mean())
     assert known["tnr"] == pytest.approx(1 - alarm[~shifted].mean())
     assert known["accuracy_shifted_detected"] == pytest.approx(ROWS.correct[shifted & alarm].mean())
-    assert known["accuracy_clean_undetected"] == pytest.approx(ROWS.correct[~shifted & ~alarm].mean())
+    assert known["accuracy_clean_undetected"] == pytest.approx(
+        ROWS.correct[~shifted & ~alarm].mean()
+    )
     assert known["accuracy_clean"] == pytest.approx(ROWS.correct[~shifted].mean())
 
 
@@ -59,16 +61,22 @@ def test_rogan_gladen_solves_for_the_rate_and_the_tree_takes_it_on(teller):
     ).all()
 
 
-@pytest.mark.parametrize("name", ["event_tree", "mean", "rogan_gladen", "bayes", "likelihood", "posterior"])
+@pytest.mark.parametrize(
+    "name", ["event_tree", "mean", "rogan_gladen", "bayes", "likelihood", "posterior"]
+)
 def test_every_estimator_sees_more_shift_where_there_are_more_alarms(teller, name):
     told = teller.tell(name, windows(10, 45, 75))
     assert (np.diff(told["rate"].value) > 0.1).all()
     assert (np.diff(told["accuracy"].value) < 0).all() and (np.diff(told["risk"].value) > 0).all()
-    assert (told["rate"].low <= told["rate"].value).all() and (told["rate"].value <= told["rate"].high).all()
+    assert (told["rate"].low <= told["rate"].value).all() and (
+        told["rate"].value <= told["rate"].high
+    ).all()
 
 
 def test_in_two_bins_likelihood_is_rogan_gladen(teller):
-    first, second = (teller.tell(name, windows(20, 60))["rate"].value for name in ("likelihood", "rogan_gladen"))
+    first, second = (
+        teller.tell(name, windows(20, 60))["rate"].value for name in ("likelihood", "rogan_gladen")
+    )
     assert first == pytest.approx(second, abs=0.01)
 
 
@@ -82,28 +90,46 @@ def test_confidence_tells_an_accuracy_and_a_cost_and_no_rate(teller):
 
 
 def test_confidence_knows_no_cost_where_interventions_cost(teller):
-    other = Teller(Estimator(CALIBRATION, detector_tree(Costs(wrong=100, necessary=9, unnecessary=9)), draws=20))
-    told = other.tell("cbpe", windows(50), confidences=(Cbpe.fit([0.5, 0.9], [0, 1]), np.full((1, 100), 0.9)))
+    other = Teller(
+        Estimator(
+            CALIBRATION, detector_tree(Costs(wrong=100, necessary=9, unnecessary=9)), draws=20
+        )
+    )
+    told = other.tell(
+        "cbpe", windows(50), confidences=(Cbpe.fit([0.5, 0.9], [0, 1]), np.full((1, 100), 0.9))
+    )
     assert np.isnan(told["risk"].value).all() and not np.isnan(told["accuracy"].value).any()
 
 
-@pytest.mark.parametrize("name", ["event_tree", "mean", "rogan_gladen", "bayes", "likelihood", "posterior"])
+@pytest.mark.parametrize(
+    "name", ["event_tree", "mean", "rogan_gladen", "bayes", "likelihood", "posterior"]
+)
 def test_a_detector_that_says_nothing_of_shift_gives_no_number_and_the_reason(name):
     rows = verdict_rows(Detector(0.5, 0.5), 500, 500, rng=np.random.default_rng(4))
-    flipped = np.where(rows.kind == "shifted", np.arange(rows.n) % 2, (np.arange(rows.n) + 1) % 2).astype(float)
+    flipped = np.where(
+        rows.kind == "shifted", np.arange(rows.n) % 2, (np.arange(rows.n) + 1) % 2
+    ).astype(float)
     calibration = calibrate({VERDICT: flipped}, rows.kind, rows.correct)
     teller = Teller(Estimator(calibration, base_tree(), draws=20))
-    counts = np.bincount(calibration.place({VERDICT: np.ones(50)}), minlength=calibration.cells)[None]
+    counts = np.bincount(calibration.place({VERDICT: np.ones(50)}), minlength=calibration.cells)[
+        None
+    ]
     told = teller.tell(name, counts)["rate"]
-    assert np.isnan(told.value).all() and "the scores do not tell shift from none" in (told.reason or "")
+    assert np.isnan(told.value).all() and "the scores do not tell shift from none" in (
+        told.reason or ""
+    )
 
 
 @pytest.mark.parametrize("tpr, tnr", [(0.5, 0.5), (0.3, 0.7), (0.48, 0.5)])
-def test_verdicts_that_tell_shift_by_chance_alone_are_refused_though_a_best_cut_is_always_above_one(tpr, tnr):
+def test_verdicts_that_tell_shift_by_chance_alone_are_refused_though_a_best_cut_is_always_above_one(
+    tpr, tnr
+):
     rows = verdict_rows(Detector(tpr, tnr), 1000, 1000, rng=np.random.default_rng(6))
     calibration = calibrate(rows.columns, rows.kind, rows.correct)
     teller = Teller(Estimator(calibration, base_tree(), draws=20))
-    counts = np.bincount(calibration.place({VERDICT: np.ones(100)}), minlength=calibration.cells)[None]
+    counts = np.bincount(calibration.place({VERDICT: np.ones(100)}), minlength=calibration.cells)[
+        None
+    ]
     assert teller.parameters["tpr"] + teller.parameters["tnr"] >= 1.0
     assert np.isnan(teller.tell("rogan_gladen", counts)["rate"].value).all()
 
@@ -122,7 +148,9 @@ def test_a_new_estimator_is_told_by_its_name_alone(teller):
         return Rates(share, share, share, confidence, "half")
 
     try:
-        assert teller.tell("half", windows(10, 40))["rate"].value.tolist() == pytest.approx([0.05, 0.2])
+        assert teller.tell("half", windows(10, 40))["rate"].value.tolist() == pytest.approx(
+            [0.05, 0.2]
+        )
         spec = "stream: {detector: {tpr: 0.9, tnr: 0.9}, shift: {constant: 0.2}, events: 200}\nestimators: [half]\n"
         assert set(simulate(Simulation.parse(spec, "half.yaml")).cases[0].errors) == {"half"}
         names = Simulation.model_json_schema()["properties"]["estimators"]["items"]["enum"]
@@ -134,7 +162,9 @@ def test_a_new_estimator_is_told_by_its_name_alone(teller):
 def test_scores_in_one_bin_give_no_rate_and_no_error():
     calibration = calibrate({VERDICT: np.zeros(ROWS.n)}, ROWS.kind, ROWS.correct)
     teller = Teller(Estimator(calibration, base_tree(), draws=20))
-    counts = np.bincount(calibration.place({VERDICT: np.zeros(50)}), minlength=calibration.cells)[None]
+    counts = np.bincount(calibration.place({VERDICT: np.zeros(50)}), minlength=calibration.cells)[
+        None
+    ]
     assert calibration.shift.bins == 1
     for name in ("rogan_gladen", "bayes", "likelihood", "posterior"):
         assert np.isnan(teller.tell(name, counts)["accuracy"].value).all(), name
@@ -142,9 +172,16 @@ def test_scores_in_one_bin_give_no_rate_and_no_error():
 
 def test_the_interval_of_a_cost_that_rises_and_falls_with_the_rate_holds_all_between():
     # 100 p (1 - p): its greatest value lies between the ends of an interval around a half.
-    again = Node("again", (Branch("yes", "p_shift", Leaf("both", 0.0)), Branch("no", None, Leaf("one", 100.0))))
-    tree = Tree(Node("shift", (Branch("yes", "p_shift", again), Branch("no", None, Leaf("none", 0.0)))))
-    told = Teller(Estimator(CALIBRATION, tree, draws=20)).tell("rogan_gladen", windows(5, 15, 25, 28, 35, 55, n=60))
+    again = Node(
+        "again",
+        (Branch("yes", "p_shift", Leaf("both", 0.0)), Branch("no", None, Leaf("one", 100.0))),
+    )
+    tree = Tree(
+        Node("shift", (Branch("yes", "p_shift", again), Branch("no", None, Leaf("none", 0.0))))
+    )
+    told = Teller(Estimator(CALIBRATION, tree, draws=20)).tell(
+        "rogan_gladen", windows(5, 15, 25, 28, 35, 55, n=60)
+    )
     rate, risk = told["rate"], told["risk"]
     assert risk.value == pytest.approx(100 * rate.value * (1 - rate.value))
     for low, high, least, most in zip(rate.low, rate.high, risk.low, risk.high, strict=True):
@@ -153,11 +190,21 @@ def test_the_interval_of_a_cost_that_rises_and_falls_with_the_rate_holds_all_bet
 
 
 def test_a_constant_that_is_known_by_counts_has_its_mean():
-    noticed = Node("noticed", (Branch("yes", "p_noticed", Leaf("help", 10.0)), Branch("no", None, Leaf("harm", 100.0))))
-    tree = Tree(Node("shift", (Branch("shifted", "p_shift", noticed), Branch("clean", None, Leaf("none", 0.0)))))
+    noticed = Node(
+        "noticed",
+        (Branch("yes", "p_noticed", Leaf("help", 10.0)), Branch("no", None, Leaf("harm", 100.0))),
+    )
+    tree = Tree(
+        Node(
+            "shift",
+            (Branch("shifted", "p_shift", noticed), Branch("clean", None, Leaf("none", 0.0))),
+        )
+    )
     drawn = np.linspace(0.1, 0.9, 20)[:, None, None]
     many, one = (
-        Teller(Estimator(CALIBRATION, tree, constants={"p_noticed": p}, draws=20)).tell("mean", windows(20, 60))
+        Teller(Estimator(CALIBRATION, tree, constants={"p_noticed": p}, draws=20)).tell(
+            "mean", windows(20, 60)
+        )
         for p in (drawn, 0.5)
     )
     assert many["risk"].value == pytest.approx([11.0, 33.0])

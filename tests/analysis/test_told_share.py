@@ -43,7 +43,9 @@ def test_it_lies_among_the_points_and_turns_with_them(weights: list[float]) -> N
     back = told(np.array([weights[::-1]]), points)[0]
     assert 0.0 <= there <= 1.0
     low, high = sorted([there, 1.0 - back])
-    assert high - low < 1e-6 or np.isclose(np.cumsum(weights) / np.sum(weights), 0.5, atol=1e-9).any()
+    assert (
+        high - low < 1e-6 or np.isclose(np.cumsum(weights) / np.sum(weights), 0.5, atol=1e-9).any()
+    )
 
 
 def test_between_narrow_and_wide_it_goes_over_without_a_jump() -> None:

@@ -15,7 +15,13 @@ from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk import likely_worlds, transfer
 from roadworthy.analysis.risk.cells import Calibration, calibrate
 from roadworthy.analysis.risk.posteriors import Beta
-from roadworthy.analysis.risk.prototypes import POLYP_COSTS, accuracy_tree, base_tree, detector_tree, several_events
+from roadworthy.analysis.risk.prototypes import (
+    POLYP_COSTS,
+    accuracy_tree,
+    base_tree,
+    detector_tree,
+    several_events,
+)
 from roadworthy.analysis.risk.transfer import Estimates, Estimator
 from roadworthy.analysis.risk.tree import Tree, expectation
 
@@ -31,13 +37,17 @@ def world(rows: int = 300, *, kinds: tuple[float, ...] = (1.0, 2.0), seed: int =
     return calibrate(columns, names, right)
 
 
-def scores_of(gaps: np.ndarray, rng: np.random.Generator) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def scores_of(
+    gaps: np.ndarray, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
     second = rng.normal(0.3 * gaps)
     right = rng.random(len(gaps)) < 1.0 / (1.0 + np.exp(-(2.0 - 0.8 * gaps - 0.7 * second)))
     return {"first": rng.normal(gaps), "second": second}, right
 
 
-def window_of(calibration: Calibration, n: int, rate: float, seed: int = 0, gap: float = 1.0) -> np.ndarray:
+def window_of(
+    calibration: Calibration, n: int, rate: float, seed: int = 0, gap: float = 1.0
+) -> np.ndarray:
     rng = np.random.default_rng([seed, n])
     columns, _ = scores_of(np.where(rng.random(n) < rate, gap, 0.0), rng)
     return np.bincount(calibration.place(columns), minlength=calibration.cells)
@@ -50,25 +60,44 @@ def calibration() -> Calibration:
 
 @pytest.fixture(scope="module")
 def windows(calibration) -> np.ndarray:
-    return np.stack([window_of(calibration, n, r, i) for i, (n, r) in enumerate([(3, 0.5), (40, 0.0), (60, 0.4)])])
+    return np.stack(
+        [
+            window_of(calibration, n, r, i)
+            for i, (n, r) in enumerate([(3, 0.5), (40, 0.0), (60, 0.4)])
+        ]
+    )
 
 
 class Written:
     """The estimates of one window as loops: every event on its own, every draw and rate in turn."""
 
     def __init__(
-        self, estimator: Estimator, counts: np.ndarray, *, prior=(0.5, 0.5), filled: float = 1.0, shrink: float = 1.0
+        self,
+        estimator: Estimator,
+        counts: np.ndarray,
+        *,
+        prior=(0.5, 0.5),
+        filled: float = 1.0,
+        shrink: float = 1.0,
     ) -> None:
         self.estimator, self.calibration = estimator, estimator.calibration
-        self.events = [cell for cell, count in enumerate(counts.tolist()) for _ in range(int(count))]
+        self.events = [
+            cell for cell, count in enumerate(counts.tolist()) for _ in range(int(count))
+        ]
         rates, made = estimator.rates.tolist(), estimator.draws
         ends = [0.0, *[(a + b) / 2 for a, b in pairwise(rates)], 1.0]
         mass, chosen = (
-            [beta.cdf(b, *of) - beta.cdf(a, *of) for a, b in pairwise(ends)] for of in (likely_worlds.PRIOR, prior)
+            [beta.cdf(b, *of) - beta.cdf(a, *of) for a, b in pairwise(ends)]
+            for of in (likely_worlds.PRIOR, prior)
         )
-        jeffreys = mass = [0.8 * m + (0.1 if i in (0, len(mass) - 1) else 0.0) for i, m in enumerate(mass)]
+        jeffreys = mass = [
+            0.8 * m + (0.1 if i in (0, len(mass) - 1) else 0.0) for i, m in enumerate(mass)
+        ]
         if prior != likely_worlds.PRIOR:
-            mass = [m**filled * max(c, 1e-12) ** (1.0 - filled) for m, c in zip(mass, chosen, strict=True)]
+            mass = [
+                m**filled * max(c, 1e-12) ** (1.0 - filled)
+                for m, c in zip(mass, chosen, strict=True)
+            ]
         likelihood, strange = (
             {
                 (b, g): math.fsum(
@@ -84,14 +113,18 @@ class Written:
         clean, *shifted = self.calibration.effective.tolist()
         kinds = len(shifted)
         at = rates[max(likelihood, key=lambda bg: likelihood[bg])[1]]
-        rows = [1.0 / ((1.0 - r) ** 2 / clean + r**2 / (sum(shifted) / len(shifted))) for r in (at, 0.5)]
+        rows = [
+            1.0 / ((1.0 - r) ** 2 / clean + r**2 / (sum(shifted) / len(shifted))) for r in (at, 0.5)
+        ]
         rows = min(rows)
         n = len(self.events)
         power = min(shrink, likely_worlds.MOST / n)
         power = power / (1.0 + power * n / rows)
 
         def logs_of(found: dict[tuple[int, int], float]) -> dict[tuple[int, int], float]:
-            logs = {(b, g): math.log(max(mass[g], 1e-12)) + power * v for (b, g), v in found.items()}
+            logs = {
+                (b, g): math.log(max(mass[g], 1e-12)) + power * v for (b, g), v in found.items()
+            }
             # Which draw it is, so many events tell at most.
             told = min(1.0, likely_worlds.WORLDS / (power * n))
             best = {b: max(logs[b, g] for g in range(len(rates))) for b in range(len(made.clean))}
@@ -108,11 +141,13 @@ class Written:
         for (b, g), v in far.items():
             allowed[g] += math.exp(v - top)
             even = ((ends[g + 1] - ends[g]) / jeffreys[g]) ** filled
-            told[g] += 0.1 * even * math.exp(v - top) + 0.9 * even ** (0.15 / kinds) * made.alike[b] * math.exp(
-                logs[b, g] - top
-            )
+            told[g] += 0.1 * even * math.exp(v - top) + 0.9 * even ** (0.15 / kinds) * made.alike[
+                b
+            ] * math.exp(logs[b, g] - top)
             priced[g] += 0.1 * math.exp(v - top) + 0.9 * made.alike[b] * math.exp(logs[b, g] - top)
-        self.allowed, self.told, self.priced = (found / found.sum() for found in (allowed, told, priced))
+        self.allowed, self.told, self.priced = (
+            found / found.sum() for found in (allowed, told, priced)
+        )
 
     def parts(self, cell: int) -> tuple[int, int, int]:
         _, c, d, _ = self.calibration.shape
@@ -122,10 +157,16 @@ class Written:
         """Of one event: the probability that it is clean, and that it is right if clean, if shifted."""
         s, c, d = self.parts(cell)
         made, rate = self.estimator.draws, float(self.estimator.rates[g])
-        if made.cut is not None and s >= made.cut:  # answers with an alarm are counted behind those without one
+        if (
+            made.cut is not None and s >= made.cut
+        ):  # answers with an alarm are counted behind those without one
             c, d = c + self.calibration.right_clean.bins, d + self.calibration.right_shifted.bins
         clean = (1 - rate) * made.clean[b, s]
-        return clean / (clean + rate * made.shifted[b, s]), made.right_clean[b, c], made.right_shifted[b, d]
+        return (
+            clean / (clean + rate * made.shifted[b, s]),
+            made.right_clean[b, c],
+            made.right_shifted[b, d],
+        )
 
     def mean_cost(self, b: int, g: int, costs) -> float:
         """The mean of the events' expected costs; `costs` of (detected, right)."""
@@ -142,10 +183,20 @@ class Written:
         way, gain = float(worlds.ways(*self.size)[0][b, g]), self.estimator._sway.gain
         parts = [self.event(b, g, cell) for cell in self.events]
         shifted = math.fsum(1.0 - clean for clean, _, _ in parts)
-        share = math.fsum((1.0 - clean) * right for clean, _, right in parts) / shifted if shifted > 0 else 0.0
-        moved = 0.0 if share <= 0 else 1.0 / (1.0 + (1.0 - share) / share * math.exp(-worlds.SWAY * way))
+        share = (
+            math.fsum((1.0 - clean) * right for clean, _, right in parts) / shifted
+            if shifted > 0
+            else 0.0
+        )
+        moved = (
+            0.0
+            if share <= 0
+            else 1.0 / (1.0 + (1.0 - share) / share * math.exp(-worlds.SWAY * way))
+        )
         moved = min(moved / (1.0 + gain * (1.0 - share) * (1.0 - 2.0 * share)), 1.0)
-        return (math.fsum(clean * right for clean, right, _ in parts) + shifted * moved) / len(parts)
+        return (math.fsum(clean * right for clean, right, _ in parts) + shifted * moved) / len(
+            parts
+        )
 
     @property
     def size(self) -> tuple[int, int]:
@@ -155,25 +206,36 @@ class Written:
         return math.fsum(w * quantity(b, g) for (b, g), w in weights.items())
 
     def accuracy(self, weights) -> float:
-        return 1.0 - self.mean(lambda b, g: self.mean_cost(b, g, lambda _, right: float(not right)), weights)
+        return 1.0 - self.mean(
+            lambda b, g: self.mean_cost(b, g, lambda _, right: float(not right)), weights
+        )
 
 
 @pytest.mark.parametrize("shrink", [1.0, 0.3])
 @pytest.mark.parametrize(
-    ("prior", "filled"), [((0.5, 0.5), 0.5), ((1.0, 9.0), 0.0), ((1.0, 9.0), 0.4), ((1.0, 9.0), 1.0)]
+    ("prior", "filled"),
+    [((0.5, 0.5), 0.5), ((1.0, 9.0), 0.0), ((1.0, 9.0), 0.4), ((1.0, 9.0), 1.0)],
 )
 def test_rate_accuracy_and_risk_are_those_of_loops_over_draws_rates_and_events(
     calibration, windows, prior, filled, shrink
 ):
     estimator = Estimator(
-        calibration, base_tree({"right": 2.0, "wrong": 30.0}), tolerable=11.0, prior=prior, draws=7, rates=9
+        calibration,
+        base_tree({"right": 2.0, "wrong": 30.0}),
+        tolerable=11.0,
+        prior=prior,
+        draws=7,
+        rates=9,
     )
     found = estimator.estimate(windows, shrink=shrink, filled=filled)
     for i, counts in enumerate(windows):
         by_hand = Written(estimator, counts, prior=prior, filled=filled, shrink=shrink)
         rate = float(by_hand.told @ estimator.rates)
         accuracy = by_hand.accuracy(by_hand.usual)
-        cost = {(b, g): by_hand.mean_cost(b, g, lambda _, right: 2.0 if right else 30.0) for b, g in by_hand.weights}
+        cost = {
+            (b, g): by_hand.mean_cost(b, g, lambda _, right: 2.0 if right else 30.0)
+            for b, g in by_hand.weights
+        }
         risk = math.fsum(w * cost[at] for at, w in by_hand.usual.items())
         elsewhere = {at: 30.0 - 28.0 * by_hand.accuracy_elsewhere(*at) for at in by_hand.weights}
         over = math.fsum(w for at, w in by_hand.weights.items() if elsewhere[at] > 11.0)
@@ -202,7 +264,9 @@ def test_the_tree_with_a_detector_is_the_mean_cost_of_the_events(calibration, wi
 
 
 @pytest.mark.parametrize(("gap", "least"), [(2.0, 0.85), (2.5, 0.93), (3.5, 0.85)])
-def test_the_interval_of_a_rate_holds_for_kinds_that_look_otherwise_than_the_one_calibrated(gap, least):
+def test_the_interval_of_a_rate_holds_for_kinds_that_look_otherwise_than_the_one_calibrated(
+    gap, least
+):
     """By simulation: nearer to clean, and farther from it, than the only kind of the calibration."""
     rng = np.random.default_rng(int(10 * gap))
     held = []
@@ -230,7 +294,9 @@ def test_strangers_tell_rates_and_no_accuracies():
     estimator = Estimator(calibration, accuracy_tree(), tolerable=0.3)
     rng = np.random.default_rng(0)
     shares = calibration.table.sum(axis=1)[0] / calibration.table[0].sum()
-    found = estimator.estimate(np.array([rng.multinomial(100, shares) for _ in range(100)], dtype=float))
+    found = estimator.estimate(
+        np.array([rng.multinomial(100, shares) for _ in range(100)], dtype=float)
+    )
     assert (found.rate_high == 1.0).any()
     unlikely = found.exceedance < 0.01
     assert unlikely.any() and (found.risk_high[unlikely] < 0.3).all()
@@ -243,7 +309,9 @@ def test_long_windows_count_for_no_more_than_stated(calibration):
     estimator = Estimator(calibration, accuracy_tree(), draws=5, rates=7)
     counts = window_of(calibration, 2500, 0.4)
     by_hand = Written(estimator, counts)
-    assert estimator.estimate(counts).rate[0] == pytest.approx(float(by_hand.told @ estimator.rates), abs=1e-9)
+    assert estimator.estimate(counts).rate[0] == pytest.approx(
+        float(by_hand.told @ estimator.rates), abs=1e-9
+    )
 
 
 def test_an_interval_of_the_rate_is_that_of_the_written_posterior(calibration, windows):
@@ -277,20 +345,28 @@ def test_an_estimate_does_not_depend_on_its_neighbours(calibration):
             assert getattr(alone, name)[0] == pytest.approx(
                 expected, rel=1e-9, abs=2e-5 if name == "log_odds" else 1e-9
             )
-            assert getattr(shuffled, name)[np.argmax(order == i)] == pytest.approx(expected, rel=1e-9, abs=2e-5)
+            assert getattr(shuffled, name)[np.argmax(order == i)] == pytest.approx(
+                expected, rel=1e-9, abs=2e-5
+            )
         assert alone.cannot_tell[0] == together.cannot_tell[i]
 
 
 def test_log_odds_alone_are_those_of_the_estimate_however_unlikely(calibration):
     clear = calibrate(
-        {"first": np.concatenate([np.random.default_rng(i).normal(4.0 * i, 1.0, 1000) for i in (0, 1)])},
+        {
+            "first": np.concatenate(
+                [np.random.default_rng(i).normal(4.0 * i, 1.0, 1000) for i in (0, 1)]
+            )
+        },
         np.repeat(["clean", "fog"], 1000),
         np.random.default_rng(2).random(2000) < np.repeat([0.95, 0.3], 1000),
     )
     estimator = Estimator(clear, accuracy_tree(), tolerable=0.3)
     rng = np.random.default_rng(3)
     several = [
-        np.bincount(clear.place({"first": rng.normal(4.0 * (rng.random(n) < r))}), minlength=clear.cells)
+        np.bincount(
+            clear.place({"first": rng.normal(4.0 * (rng.random(n) < r))}), minlength=clear.cells
+        )
         for n in (20, 300)
         for r in (0.0, 0.05, 0.5, 1.0)
     ]
@@ -301,7 +377,9 @@ def test_log_odds_alone_are_those_of_the_estimate_however_unlikely(calibration):
 
 def test_figures_lie_within_their_bounds_and_in_order(calibration):
     estimator = Estimator(calibration, base_tree({"right": -5.0, "wrong": 1e9}), tolerable=1e8)
-    several = np.stack([window_of(calibration, n, r) for n in (1, 30, 700) for r in (0.0, 0.5, 1.0)])
+    several = np.stack(
+        [window_of(calibration, n, r) for n in (1, 30, 700) for r in (0.0, 0.5, 1.0)]
+    )
     for confidence in (0.5, 0.95, 0.999):
         found = estimator.estimate(several, confidence=confidence)
         for name, least, greatest in (("rate", 0, 1), ("accuracy", 0, 1), ("risk", -5.0, 1e9)):
@@ -312,10 +390,15 @@ def test_figures_lie_within_their_bounds_and_in_order(calibration):
 
 
 def test_what_is_tolerated_more_is_exceeded_less(calibration, windows):
-    several = [Estimator(calibration, accuracy_tree(), tolerable=t, draws=40) for t in np.linspace(0.0, 1.0, 9)]
+    several = [
+        Estimator(calibration, accuracy_tree(), tolerable=t, draws=40)
+        for t in np.linspace(0.0, 1.0, 9)
+    ]
     exceedance = np.stack([e.estimate(windows).exceedance for e in several])
     log_odds = np.stack([e.odds(windows).above for e in several])
-    assert (np.diff(exceedance, axis=0) <= 1e-12).all() and (np.diff(log_odds, axis=0) <= 1e-9).all()
+    assert (np.diff(exceedance, axis=0) <= 1e-12).all() and (
+        np.diff(log_odds, axis=0) <= 1e-9
+    ).all()
     assert exceedance[0] == pytest.approx(1.0) and exceedance[-1] == pytest.approx(0.0)
 
 
@@ -327,15 +410,24 @@ def test_nothing_tolerable_means_no_exceedance(calibration, windows):
 @pytest.mark.parametrize("filled", [1.0, 0.2])
 def test_belief_in_cells_adds_up_to_the_estimate(calibration, windows, filled):
     """It is weighed by the posterior alone: the same as estimates whose draws are all as usual as one another."""
-    estimator = Estimator(calibration, accuracy_tree(), draws=30, rates=15, tilt=worlds.NEAR, prior=(9.0, 1.0))
+    estimator = Estimator(
+        calibration, accuracy_tree(), draws=30, rates=15, tilt=worlds.NEAR, prior=(9.0, 1.0)
+    )
     assert (estimator.draws.usual == 1.0).all()
     found = estimator.estimate(windows, filled=filled)
     for i, counts in enumerate(windows):
         belief = estimator.believe(counts, filled=filled)
         assert counts @ belief.right / counts.sum() == pytest.approx(found.accuracy[i], abs=1e-9)
-        assert counts @ (1.0 - belief.right) / counts.sum() == pytest.approx(found.risk[i], abs=1e-9)
+        assert counts @ (1.0 - belief.right) / counts.sum() == pytest.approx(
+            found.risk[i], abs=1e-9
+        )
         assert belief.right.shape == belief.shifted.shape == (calibration.cells,)
-        assert ((belief.right >= 0) & (belief.right <= 1) & (belief.shifted >= 0) & (belief.shifted <= 1)).all()
+        assert (
+            (belief.right >= 0)
+            & (belief.right <= 1)
+            & (belief.shifted >= 0)
+            & (belief.shifted <= 1)
+        ).all()
     by_hand = Written(estimator, windows[2], prior=(9.0, 1.0), filled=filled)
     belief, cell = estimator.believe(windows[2], filled=filled), by_hand.events[0]
     shifted = by_hand.mean(lambda b, g: 1.0 - by_hand.event(b, g, cell)[0], by_hand.weights)
@@ -369,7 +461,9 @@ UNLIKE = {"clean": (0.0, 0.95), "a": (0.8, 0.9), "b": (1.5, 0.6), "c": (2.5, 0.2
 def of_unlike_kinds() -> Calibration:
     rng, rows = np.random.default_rng(0), 4000
     gaps, right = (np.repeat(values, rows) for values in np.transpose(list(UNLIKE.values())))
-    return calibrate({"energy": rng.normal(gaps)}, np.repeat(list(UNLIKE), rows), rng.random(len(gaps)) < right)
+    return calibrate(
+        {"energy": rng.normal(gaps)}, np.repeat(list(UNLIKE), rows), rng.random(len(gaps)) < right
+    )
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.05, 0.2, 0.5, 1.0])
@@ -379,16 +473,22 @@ def test_a_forecast_is_what_the_counts_of_unlike_kinds_cost_in_even_parts(of_unl
     cut = of_alarms.separation.cut
     parts, (right, wrong) = [1.0 - rate, *[rate / 4] * 4], (0, 1)
     shares = np.zeros((2, of_unlike_kinds.shift.bins))
-    for part, rows in zip(parts, of_unlike_kinds.folded(of_unlike_kinds.table).sum(axis=(3, 4, 5)), strict=True):
+    for part, rows in zip(
+        parts, of_unlike_kinds.folded(of_unlike_kinds.table).sum(axis=(3, 4, 5)), strict=True
+    ):
         shares += part * rows / rows.sum()
     assert of_answers.forecast(rate)[0] == pytest.approx(shares[wrong].sum(), abs=0.001)
     costs = POLYP_COSTS
     by_hand = costs.right * shares[right, :cut].sum() + costs.wrong * shares[wrong, :cut].sum()
-    by_hand += costs.unnecessary * shares[right, cut:].sum() + costs.necessary * shares[wrong, cut:].sum()
+    by_hand += (
+        costs.unnecessary * shares[right, cut:].sum() + costs.necessary * shares[wrong, cut:].sum()
+    )
     assert of_alarms.forecast(rate)[0] == pytest.approx(by_hand, rel=0.001)
 
 
-def test_the_interval_of_a_forecast_reaches_to_streams_of_the_best_and_of_the_worst_kind_alone(of_unlike_kinds):
+def test_the_interval_of_a_forecast_reaches_to_streams_of_the_best_and_of_the_worst_kind_alone(
+    of_unlike_kinds,
+):
     _, low, high = Estimator(of_unlike_kinds, accuracy_tree()).forecast(0.5)
     best, worst = (0.5 * 0.05 + 0.5 * (1.0 - UNLIKE[kind][1]) for kind in ("a", "d"))
     assert (low, high) == (pytest.approx(best, abs=0.01), pytest.approx(worst, abs=0.01))
@@ -419,7 +519,9 @@ def test_an_empty_window_speaks_by_its_prior(calibration):
         assert found.risk[0] == pytest.approx(estimator.forecast(mean)[0], abs=0.05)
         assert found.accuracy[0] == pytest.approx(1.0 - found.risk[0], abs=1e-9)
         assert (found.accuracy_low[0], found.accuracy_high[0]) == (0.0, 1.0)
-        assert found.log_odds == pytest.approx(estimator.odds(np.zeros(calibration.cells)).above, abs=1e-9)
+        assert found.log_odds == pytest.approx(
+            estimator.odds(np.zeros(calibration.cells)).above, abs=1e-9
+        )
         assert found.log_odds[0] < 1.0
     next_to_nothing = estimator.estimate(np.full(calibration.cells, 1e-18))
     assert next_to_nothing.risk == pytest.approx(found.risk)
@@ -430,17 +532,29 @@ def test_weights_are_read_as_counts(calibration, windows):
     estimator = Estimator(calibration, accuracy_tree(), tolerable=0.3, draws=40)
     whole, parts = estimator.estimate(windows[2]), estimator.estimate(windows[2] * 0.25, shrink=1.0)
     assert (
-        parts.n[0] == whole.n[0] / 4 and parts.rate_high[0] - parts.rate_low[0] > whole.rate_high[0] - whole.rate_low[0]
+        parts.n[0] == whole.n[0] / 4
+        and parts.rate_high[0] - parts.rate_low[0] > whole.rate_high[0] - whole.rate_low[0]
     )
     less = estimator.estimate(windows[2], shrink=0.25)
-    for name in ("rate", "rate_low", "rate_high", "accuracy", "risk", "risk_low", "risk_high", "exceedance"):
+    for name in (
+        "rate",
+        "rate_low",
+        "rate_high",
+        "accuracy",
+        "risk",
+        "risk_low",
+        "risk_high",
+        "exceedance",
+    ):
         assert getattr(less, name)[0] == pytest.approx(getattr(parts, name)[0], abs=1e-9)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_any_counts_and_shrink_give_finite_figures(calibration, data):
-    estimator = ESTIMATORS.setdefault("small", Estimator(calibration, accuracy_tree(), tolerable=0.3, draws=20))
+    estimator = ESTIMATORS.setdefault(
+        "small", Estimator(calibration, accuracy_tree(), tolerable=0.3, draws=20)
+    )
     cells = data.draw(st.lists(st.integers(0, calibration.cells - 1), max_size=5))
     counts = np.zeros(calibration.cells)
     for cell in cells:
@@ -471,16 +585,26 @@ def test_a_tree_that_no_stream_changes_has_its_own_cost(calibration, windows):
             },
         }
     )
-    found = Estimator(calibration, tree, constants={"p_attack": 0.25}, tolerable=20.0, draws=20).estimate(windows)
+    found = Estimator(
+        calibration, tree, constants={"p_attack": 0.25}, tolerable=20.0, draws=20
+    ).estimate(windows)
     assert found.risk == pytest.approx(25.0) and found.exceedance == pytest.approx(1.0)
-    assert found.risk_low == pytest.approx(25.0, abs=0.25) and found.risk_high == pytest.approx(25.0, abs=0.25)
-    certain = Tree.from_dict({"event": "day", "branches": {"always": {"then": {"outcome": "fee", "cost": 3}}}})
+    assert found.risk_low == pytest.approx(25.0, abs=0.25) and found.risk_high == pytest.approx(
+        25.0, abs=0.25
+    )
+    certain = Tree.from_dict(
+        {"event": "day", "branches": {"always": {"then": {"outcome": "fee", "cost": 3}}}}
+    )
     found = Estimator(calibration, certain, draws=20).estimate(windows)
     for figure in (found.risk, found.risk_low, found.risk_high):
         assert figure == pytest.approx(3.0)
     drawn = np.linspace(0.1, 0.4, 20).reshape(20, 1, 1)
-    found = Estimator(calibration, tree, constants={"p_attack": drawn}, draws=20).estimate(np.zeros(calibration.cells))
-    assert found.risk_low[0] == pytest.approx(10.0, abs=0.5) and found.risk_high[0] == pytest.approx(40.0, abs=0.5)
+    found = Estimator(calibration, tree, constants={"p_attack": drawn}, draws=20).estimate(
+        np.zeros(calibration.cells)
+    )
+    assert found.risk_low[0] == pytest.approx(10.0, abs=0.5) and found.risk_high[
+        0
+    ] == pytest.approx(40.0, abs=0.5)
 
 
 @pytest.mark.parametrize("value", [Beta(2.0, 3.0), (3, 20), np.full(20, 0.5), "often", None, 1.5])
@@ -503,7 +627,14 @@ def test_constants_of_another_shape_are_refused(calibration, value):
 def test_what_is_no_window_is_refused(calibration):
     estimator = Estimator(calibration, accuracy_tree(), draws=5)
     good = np.ones(calibration.cells)
-    for bad in (good[:-1], good * np.nan, -good, good * np.inf, np.ones((2, calibration.cells, 1)), 3.0):
+    for bad in (
+        good[:-1],
+        good * np.nan,
+        -good,
+        good * np.inf,
+        np.ones((2, calibration.cells, 1)),
+        3.0,
+    ):
         with pytest.raises(ValueError, match="a window is a count"):
             estimator.estimate(bad)
     for shrink in (0.0, -1.0, 1.5, math.nan):
@@ -532,7 +663,9 @@ def test_outcomes_that_never_vary_are_estimated(right):
     rng = np.random.default_rng(0)
     kind = np.repeat(["clean", "blur", "fog"], 40)
     calibration = calibrate({"a": rng.normal(2.0 * (kind != "clean"))}, kind, right)
-    found = Estimator(calibration, accuracy_tree(), tolerable=0.5).estimate(calibration.table.sum(axis=(0, 1)))
+    found = Estimator(calibration, accuracy_tree(), tolerable=0.5).estimate(
+        calibration.table.sum(axis=(0, 1))
+    )
     assert found.accuracy[0] == pytest.approx(right.mean(), abs=0.1)
 
 
@@ -544,8 +677,12 @@ def test_draws_have_the_mean_of_the_counts(calibration):
     assert made.clean == pytest.approx(np.tile(shares[0], (4000, 1)))
     assert made.shifted.mean(axis=0) == pytest.approx(shares[1:].mean(axis=0), abs=0.005)
     # Each draw is a mixture of the two kinds.
-    part = (made.shifted - shares[2]) @ (shares[1] - shares[2]) / ((shares[1] - shares[2]) ** 2).sum()
-    assert made.shifted == pytest.approx(part[:, None] * shares[1] + (1 - part[:, None]) * shares[2])
+    part = (
+        (made.shifted - shares[2]) @ (shares[1] - shares[2]) / ((shares[1] - shares[2]) ** 2).sum()
+    )
+    assert made.shifted == pytest.approx(
+        part[:, None] * shares[1] + (1 - part[:, None]) * shares[2]
+    )
     # Every other draw is of one kind alone, in turn.
     assert part[0::4] == pytest.approx(1.0) and part[2::4] == pytest.approx(0.0, abs=1e-9)
     assert kstest(part[1::2], beta(0.5, 0.5).cdf).pvalue > 0.01
@@ -562,7 +699,9 @@ def test_draws_have_the_mean_of_the_counts(calibration):
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.4, 0.5, 0.85, 0.97])
 def test_sway_keeps_the_mean_and_is_one_of_the_odds(share):
     ways = worlds.ways(100, 101)[0]
-    moved = worlds.Sway(0.8, ways).moved(np.full((100, 1, 101), share), np.ones((100, 1, 101)), slice(None))[:, 0]
+    moved = worlds.Sway(0.8, ways).moved(
+        np.full((100, 1, 101), share), np.ones((100, 1, 101)), slice(None)
+    )[:, 0]
     assert moved.mean() == pytest.approx(share, abs=0.004)
     odds = np.log(moved / (1 - moved)) if share == 0.5 else np.zeros_like(ways)
     assert share != 0.5 or odds == pytest.approx(0.8 * ways, abs=1e-9)
@@ -585,16 +724,29 @@ def test_rows_of_groups_count_for_as_many_as_are_independent():
     names, times = np.where(gaps > 0, "fog", "clean"), np.repeat(np.arange(300), 10)
     once = calibrate(columns, names, right)
     often = {name: column[times] for name, column in columns.items()}
-    apart, together = (calibrate(often, names[times], right[times], groups=g) for g in (None, times))
-    assert apart.effective.tolist() == [1500.0, 1500.0] and once.effective.tolist() == [150.0, 150.0]
-    assert together.effective == pytest.approx([150.0, 150.0], rel=0.05) and together.rows("fog") == 1500
+    apart, together = (
+        calibrate(often, names[times], right[times], groups=g) for g in (None, times)
+    )
+    assert apart.effective.tolist() == [1500.0, 1500.0] and once.effective.tolist() == [
+        150.0,
+        150.0,
+    ]
+    assert (
+        together.effective == pytest.approx([150.0, 150.0], rel=0.05)
+        and together.rows("fog") == 1500
+    )
     width = {}
     for calibration in (once, apart, together):
-        found = Estimator(calibration, accuracy_tree()).estimate(window_of(calibration, 500, 0.5, gap=1.5))
-        width[calibration is apart, calibration is together] = found.rate_high[0] - found.rate_low[0]
+        found = Estimator(calibration, accuracy_tree()).estimate(
+            window_of(calibration, 500, 0.5, gap=1.5)
+        )
+        width[calibration is apart, calibration is together] = (
+            found.rate_high[0] - found.rate_low[0]
+        )
     assert (
         width[False, True] == pytest.approx(width[False, False], rel=0.35)
-        and width[True, False] < 0.9 * width[False, True]  # that a kind may be a stranger widens both
+        and width[True, False]
+        < 0.9 * width[False, True]  # that a kind may be a stranger widens both
     )
 
 
@@ -603,7 +755,9 @@ def test_draws_are_the_same_in_every_run():
     source = worlds._Source(8, 0)
     assert (source.uniform() * 8 - 0.5).tolist() == UNIFORM[0]
     assert (source.uniform() * 8 - 0.5).tolist() == UNIFORM[1]
-    assert worlds._Source(4, 0).dirichlet(np.array([0.5, 3.5, 20.5])).ravel() == pytest.approx(DIRICHLET, rel=1e-9)
+    assert worlds._Source(4, 0).dirichlet(np.array([0.5, 3.5, 20.5])).ravel() == pytest.approx(
+        DIRICHLET, rel=1e-9
+    )
     record = {
         "names": ["a"],
         "references": [[0.0, 1.0, 2.0, 3.0]],
@@ -662,7 +816,14 @@ DRAWS = {
         0.812907280179,
     ],
     "right_clean": [0.90110519913, 0.950693777446, 0.928545165203],
-    "right_shifted": [0.420812792897, 0.967263294515, 0.488955426524, 0.418824058978, 0.627195993253, 0.00654396104943],
+    "right_shifted": [
+        0.420812792897,
+        0.967263294515,
+        0.488955426524,
+        0.418824058978,
+        0.627195993253,
+        0.00654396104943,
+    ],
     "usual": [2.40016616173, 0.299916919135, 0.299916919135],
     "alike": [2.969284702951208, 0.015357648524395839, 0.015357648524395839],
     "strange": [
@@ -696,15 +857,7 @@ def covered(rows: int, n: int, *, worlds_of: int = 250, seed: int = 0) -> tuple[
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rows", "n"),
-    [
-        (200, 100),
-        (600, 100),
-        (2000, 100),
-        (2000, 1000),
-        (200, 1000),
-        (600, 1000),
-    ],
+    ("rows", "n"), [(200, 100), (600, 100), (2000, 100), (2000, 1000), (200, 1000), (600, 1000)]
 )
 def test_intervals_hold_the_truth_of_kinds_that_were_calibrated(rows, n):
     rates, accuracies, total = covered(rows, n)
@@ -716,13 +869,17 @@ def test_intervals_hold_the_truth_of_kinds_that_were_calibrated(rows, n):
 def test_where_nothing_went_wrong_it_still_may(right, wrong):
     """The mean of the bins is that of all rows, with Jeffreys' posterior, however the rows fell into bins."""
     rng = np.random.default_rng(0)
-    bins = np.stack([np.bincount(rng.integers(6, size=n), minlength=6) for n in (right, wrong)]).astype(float)
+    bins = np.stack(
+        [np.bincount(rng.integers(6, size=n), minlength=6) for n in (right, wrong)]
+    ).astype(float)
     shares = worlds._Source(2000, 0).shares(*bins)
     overall = shares @ bins.sum(axis=0) / bins.sum()
     assert ((shares >= 0) & (shares <= 1)).all()
     expected = beta(right + 0.5, wrong + 0.5)
     for level in (0.05, 0.5, 0.95):
-        assert np.quantile(overall, level) == pytest.approx(expected.ppf(level), abs=0.1 * expected.std() + 1e-9)
+        assert np.quantile(overall, level) == pytest.approx(
+            expected.ppf(level), abs=0.1 * expected.std() + 1e-9
+        )
 
 
 @pytest.mark.parametrize(("clean", "told"), [(3, 0.0), (15, 0.9), (60, 0.9)])
@@ -735,10 +892,14 @@ def test_few_clean_rows_are_refused_or_covered(clean, told):
         right = rng.random(len(kind)) < np.where(kind == "clean", 0.9, 0.5)
         made = calibrate({n: rng.normal(2.0 * (kind == "fog")) for n in ("a", "b")}, kind, right)
         live = {n: rng.normal(size=300) for n in ("a", "b")}
-        found = Estimator(made, accuracy_tree()).estimate(np.bincount(made.place(live), minlength=made.cells))
+        found = Estimator(made, accuracy_tree()).estimate(
+            np.bincount(made.place(live), minlength=made.cells)
+        )
         if found.cannot_tell[0] is None:
             answered += 1
-            held += bool(found.rate_low[0] == 0.0 and found.accuracy_low[0] <= 0.9 <= found.accuracy_high[0])
+            held += bool(
+                found.rate_low[0] == 0.0 and found.accuracy_low[0] <= 0.9 <= found.accuracy_high[0]
+            )
     assert answered >= told * 60 and held >= 0.85 * answered
 
 
@@ -776,31 +937,45 @@ def test_the_rate_that_splits_costs_has_the_prior_that_costs_have(calibration, w
     told = estimator.estimate(windows).rate
     for i, counts in enumerate(windows):
         rate, _, _ = estimator.points(counts)
-        assert rate == pytest.approx(float(Written(estimator, counts).priced @ estimator.rates), abs=1e-9)
+        assert rate == pytest.approx(
+            float(Written(estimator, counts).priced @ estimator.rates), abs=1e-9
+        )
         assert rate != pytest.approx(told[i], abs=1e-6)
 
 
 def test_kinds_of_too_few_rows_do_not_say_how_many_were_calibrated():
     rng = np.random.default_rng(3)
-    kind = np.array(["clean"] * 600 + ["fog"] * 600 + [f"thin {i}" for i in range(7) for _ in range(4)])
+    kind = np.array(
+        ["clean"] * 600 + ["fog"] * 600 + [f"thin {i}" for i in range(7) for _ in range(4)]
+    )
     shifted = kind != "clean"
-    made = calibrate({"a": rng.normal(1.0 * shifted)}, kind, rng.random(len(kind)) < np.where(shifted, 0.5, 0.9))
+    made = calibrate(
+        {"a": rng.normal(1.0 * shifted)}, kind, rng.random(len(kind)) < np.where(shifted, 0.5, 0.9)
+    )
     assert Estimator(made, accuracy_tree())._likely._evenly == likely_worlds.EVENLY
 
 
 @pytest.mark.parametrize(
     "tree",
-    [base_tree(POLYP_COSTS), detector_tree(POLYP_COSTS), several_events(["shift", "adversarial"], {"wrong": 9})],
+    [
+        base_tree(POLYP_COSTS),
+        detector_tree(POLYP_COSTS),
+        several_events(["shift", "adversarial"], {"wrong": 9}),
+    ],
     ids=["base", "detector", "events"],
 )
-def test_a_tree_with_the_parameters_of_a_window_costs_what_is_said_of_the_window(calibration, windows, tree):
+def test_a_tree_with_the_parameters_of_a_window_costs_what_is_said_of_the_window(
+    calibration, windows, tree
+):
     given = {"p_adversarial": 0.1, "accuracy_adversarial": 0.3}
     constants = {name: value for name, value in given.items() if name in tree.parameters}
     estimator = Estimator(calibration, tree, constants=constants)
     for counts in windows:
         found = estimator.parameters(counts, shrink=0.5)
         assert tuple(found) == tree.parameters and found == pytest.approx({**found, **constants})
-        assert expectation(tree, found) == pytest.approx(estimator.estimate(counts, shrink=0.5).risk[0], rel=1e-6)
+        assert expectation(tree, found) == pytest.approx(
+            estimator.estimate(counts, shrink=0.5).risk[0], rel=1e-6
+        )
     for rate in (0.0, 0.3, 0.8):
         before = estimator.parameters_at(rate)
         assert before["p_shift"] == rate and (tree.parameters[1] != "tpr" or before["tpr"] > 0.5)

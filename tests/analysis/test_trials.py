@@ -28,12 +28,16 @@ def test_rows_that_calibrate_never_stream(data):
 
 def test_every_ordered_pair_of_kinds_is_calibrated_and_streamed_once(data):
     found = [(t.kind, t.calibrated, t.streamed) for t in trials(data, per=1)]
-    expected = [("same", (a,), a) for a in KINDS] + [("unseen", (a,), b) for a in KINDS for b in KINDS if a != b]
+    expected = [("same", (a,), a) for a in KINDS] + [
+        ("unseen", (a,), b) for a in KINDS for b in KINDS if a != b
+    ]
     assert sorted(found) == sorted(expected)
 
 
 def test_all_kinds_but_one_calibrate_where_one_is_left_out(data):
-    found = {t.streamed: t.calibrated for t in trials(data, per=1, left_out=True) if t.kind == "left out"}
+    found = {
+        t.streamed: t.calibrated for t in trials(data, per=1, left_out=True) if t.kind == "left out"
+    }
     assert found == {k: tuple(o for o in KINDS if o != k) for k in KINDS}
 
 
@@ -48,7 +52,9 @@ def test_windows_are_the_same_for_everyone_who_asks(data):
 def test_the_truth_of_a_window_is_its_own(data):
     trial = next(trials(data, per=50))
     assert np.array_equal(np.unique(trial.nominal), RATES)
-    assert np.allclose(trial.accuracy, [np.mean([data.correct[r] for r in window]) for window in trial.windows])
+    assert np.allclose(
+        trial.accuracy, [np.mean([data.correct[r] for r in window]) for window in trial.windows]
+    )
     assert np.allclose(trial.drawn, (data.fold[trial.windows] == trial.streamed).mean(axis=1))
     deviation = np.sqrt(trial.nominal * (1 - trial.nominal) / 100)
     assert (np.abs(trial.drawn - trial.nominal) <= 5 * deviation + 1e-12).all()

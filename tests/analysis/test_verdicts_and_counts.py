@@ -15,13 +15,24 @@ from roadworthy.measures.scored import Scored
 from roadworthy.statistics import clopper_pearson, clustered_proportion, wilson
 
 
-def observed(scores, wrong, name="", level=None, groups=None, predicted=None, role="test") -> Observed:
+def observed(
+    scores, wrong, name="", level=None, groups=None, predicted=None, role="test"
+) -> Observed:
     wrong = np.asarray(wrong, bool)
     scored = Scored.proportion((~wrong).astype(float))
     samples = np.array([str(i) for i in range(len(wrong))], dtype=object)
     column = np.asarray(scores, float)
     return Observed(
-        name, level, samples, groups, scored, wrong, np.isnan(column), {"s": column}, predicted=predicted, role=role
+        name,
+        level,
+        samples,
+        groups,
+        scored,
+        wrong,
+        np.isnan(column),
+        {"s": column},
+        predicted=predicted,
+        role=role,
     )
 
 
@@ -36,10 +47,14 @@ def test_nominal_are_the_clean_cases_that_are_right_and_risky_those_that_failed(
     assert found.value == nominal[int(np.ceil((n + 1) * 0.95)) - 1]
     best = verdicts.choose(VerdictRule("balanced_accuracy"), clean, [fog], "s")
     balanced = [((risky > t).mean() + (nominal <= t).mean()) / 2 for t in np.r_[nominal, risky]]
-    assert ((risky > best.value).mean() + (nominal <= best.value).mean()) / 2 == pytest.approx(max(balanced))
+    assert ((risky > best.value).mean() + (nominal <= best.value).mean()) / 2 == pytest.approx(
+        max(balanced)
+    )
     price = VerdictRule("cost", miss=50.0, false_alarm=1.0, prevalence=0.1)
     cheapest = verdicts.choose(price, clean, [fog], "s")
-    costs = [0.1 * 50 * (risky <= t).mean() + 0.9 * (nominal > t).mean() for t in np.r_[nominal, risky]]
+    costs = [
+        0.1 * 50 * (risky <= t).mean() + 0.9 * (nominal > t).mean() for t in np.r_[nominal, risky]
+    ]
     here = 0.1 * 50 * (risky <= cheapest.value).mean() + 0.9 * (nominal > cheapest.value).mean()
     assert here == pytest.approx(min(costs))
 
@@ -47,7 +62,10 @@ def test_nominal_are_the_clean_cases_that_are_right_and_risky_those_that_failed(
 def test_only_the_samples_that_are_left_choose():
     clean = observed(np.arange(100.0), np.zeros(100))
     half = np.arange(100) < 50
-    assert verdicts.choose(VerdictRule("false_positive_rate", rate=0.1), clean, [], "s", half).value == 44.0
+    assert (
+        verdicts.choose(VerdictRule("false_positive_rate", rate=0.1), clean, [], "s", half).value
+        == 44.0
+    )
 
 
 def test_a_threshold_for_each_predicted_class():
@@ -73,7 +91,8 @@ def test_missing_scores_beyond_the_rate_leave_no_false_promise():
     found = verdicts.choose(VerdictRule("conformal", rate=0.05), clean, [], "s")
     assert found.overrun and found.expected_rate == pytest.approx(11 / 101)
     with pytest.raises(
-        ValueError, match="none of the 20 clean calibration cases that were answered rightly has a score"
+        ValueError,
+        match="none of the 20 clean calibration cases that were answered rightly has a score",
     ):
         verdicts.choose(VerdictRule(), observed(np.full(20, np.nan), np.zeros(20)), [], "s")
 
@@ -85,7 +104,9 @@ def test_a_conformal_threshold_is_for_a_case_of_a_new_group_and_other_rules_say_
     found = verdicts.choose(VerdictRule(rate=0.1), clean, [], "s")
     # 31 of groups and the new one at 10%: two whole groups may lie above
     assert found.value == np.sort(np.unique(clean.scores["s"]))[-3] and found.groups == 30
-    assert verdicts.choose(VerdictRule("false_positive_rate", rate=0.1), clean, [], "s").groups is None
+    assert (
+        verdicts.choose(VerdictRule("false_positive_rate", rate=0.1), clean, [], "s").groups is None
+    )
     assert "new group" in VerdictRule().assumed(grouped=True)
     assert "taken as independent" in VerdictRule("cost").assumed(grouped=True)
     assert VerdictRule("cost").assumed(grouped=False) == ""
@@ -110,7 +131,9 @@ def test_too_few_rows_are_said():
     assert VerdictRule().least == 19 and VerdictRule("false_positive_rate", rate=0.01).least == 100
     with pytest.raises(ValueError, match="needs at least 20 clean rows, found 10"):
         verdicts.choose(VerdictRule("false_positive_rate"), clean, [], "s")
-    with pytest.raises(ValueError, match="none of the 3 clean calibration cases was answered rightly"):
+    with pytest.raises(
+        ValueError, match="none of the 3 clean calibration cases was answered rightly"
+    ):
         verdicts.choose(VerdictRule(), observed([1, 2, 3], [1, 1, 1]), [], "s")
 
 
@@ -142,20 +165,36 @@ def test_intervals_respect_groups():
 
 
 def test_findings_are_misses_false_alarms_and_alarms_at_every_place():
-    clean, fog = observed([0.1, 0.9, 0.2], [0, 1, 0]), observed([0.6, 0.7, 0.1], [0, 1, 1], "fog", 1)
-    found = {f.id: f for f in verdicts.findings(clean, [fog], {"s": Threshold(0.5, "r", 9, 0.1)}, confidence=0.95)}
+    clean, fog = (
+        observed([0.1, 0.9, 0.2], [0, 1, 0]),
+        observed([0.6, 0.7, 0.1], [0, 1, 1], "fog", 1),
+    )
+    found = {
+        f.id: f
+        for f in verdicts.findings(
+            clean, [fog], {"s": Threshold(0.5, "r", 9, 0.1)}, confidence=0.95
+        )
+    }
     assert set(found) == {
         *(f"{q} | clean | s" for q in ("miss_rate", "false_alarm_rate", "alarm_rate")),
-        *(f"{q} | fog@1 | s" for q in ("miss_rate", "false_alarm_rate", "alarm_rate", "worst_miss_rate")),
+        *(
+            f"{q} | fog@1 | s"
+            for q in ("miss_rate", "false_alarm_rate", "alarm_rate", "worst_miss_rate")
+        ),
     }
     false = found["false_alarm_rate | fog@1 | s"]
     assert (false.value, false.n, false.about.circumstance) == (1.0, 1, "fog")
-    assert found["miss_rate | fog@1 | s"].value == 0.5 and found["alarm_rate | fog@1 | s"].better == "lower"
+    assert (
+        found["miss_rate | fog@1 | s"].value == 0.5
+        and found["alarm_rate | fog@1 | s"].better == "lower"
+    )
 
 
 def test_together_means_that_one_of_them_raises_an_alarm():
     here = observed([0.1, 0.9, 0.2, 0.8], [0, 0, 0, 0])
-    here = Observed(**{**vars(here), "scores": {"a": here.scores["s"], "b": here.scores["s"][::-1]}})
+    here = Observed(
+        **{**vars(here), "scores": {"a": here.scores["s"], "b": here.scores["s"][::-1]}}
+    )
     limits = {"a": Threshold(0.85, "r", 9, 0.1), "b": Threshold(0.85, "r", 9, 0.1)}
     assert verdicts.together(limits, here, ["a", "b"]).tolist() == [False, True, True, False]
 
@@ -203,6 +242,8 @@ def test_counts_add_up_to_the_cases_and_to_the_rates():
 
 def test_batches_that_cannot_be_calibrated_say_why():
     few = observed(np.arange(30.0), np.zeros(30))
-    found = supervisor_tables(np.arange(30.0), [few], "s", Threshold(1.0, "r", 30, 0.1), rate=0.05, seed=0)
+    found = supervisor_tables(
+        np.arange(30.0), [few], "s", Threshold(1.0, "r", 30, 0.1), rate=0.05, seed=0
+    )
     entry = next(b for b in found["batches"] if b["how"] == "ks" and b["size"] == 64)
     assert entry["threshold"] is None and "need 64 rows to draw from, found 15" in entry["reason"]

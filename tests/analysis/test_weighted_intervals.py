@@ -23,16 +23,25 @@ def spread_out(weights: np.ndarray, points: np.ndarray, parts: int = 1000) -> np
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(0, 20), min_size=3, max_size=15).filter(lambda w: sum(w) > 0), st.floats(0.5, 0.99))
+@given(
+    st.lists(st.integers(0, 20), min_size=3, max_size=15).filter(lambda w: sum(w) > 0),
+    st.floats(0.5, 0.99),
+)
 def test_quantiles_are_those_of_values_written_out(weights, confidence):
     table, points = np.array([weights], dtype=float), np.linspace(2.0, 5.0, len(weights))
     low, high = quantiles(table, points, confidence)
     values, tail = spread_out(table[0], points), (1.0 - confidence) / 2.0
     share = table[0] / table[0].sum()
     # An end whose own point holds the tail is that point; others are within a neighbourhood's part of the quantile.
-    expected_low = points[0] if share[0] >= tail else np.quantile(values, tail, method="inverted_cdf")
-    expected_high = points[-1] if share[-1] >= tail else np.quantile(values, 1.0 - tail, method="inverted_cdf")
-    assert low[0] == pytest.approx(expected_low, abs=2e-3) and high[0] == pytest.approx(expected_high, abs=2e-3)
+    expected_low = (
+        points[0] if share[0] >= tail else np.quantile(values, tail, method="inverted_cdf")
+    )
+    expected_high = (
+        points[-1] if share[-1] >= tail else np.quantile(values, 1.0 - tail, method="inverted_cdf")
+    )
+    assert low[0] == pytest.approx(expected_low, abs=2e-3) and high[0] == pytest.approx(
+        expected_high, abs=2e-3
+    )
 
 
 def test_quantiles_of_many_windows_are_those_of_each():
@@ -45,7 +54,11 @@ def test_quantiles_of_many_windows_are_those_of_each():
 
 
 @settings(max_examples=50)
-@given(st.lists(st.floats(0.0, 1.0), min_size=5, max_size=20), st.floats(0.05, 0.9), st.floats(0.01, 0.09))
+@given(
+    st.lists(st.floats(0.0, 1.0), min_size=5, max_size=20),
+    st.floats(0.05, 0.9),
+    st.floats(0.01, 0.09),
+)
 def test_more_confidence_means_a_wider_interval(weights, confidence, more):
     table, points = np.array([weights]) + 1e-3, np.linspace(0.0, 1.0, len(weights))
     inner, outer = quantiles(table, points, confidence), quantiles(table, points, confidence + more)
@@ -60,7 +73,9 @@ def test_a_histogram_keeps_weight_and_mean(seed):
     values = np.clip(values, 2.0, 18.0)
     made = among(values, weights, 2.0, 18.0)
     assert made.weights.sum(axis=1) == pytest.approx(weights.sum(axis=(0, 2)), abs=1e-9)
-    assert made.weights @ made.points == pytest.approx((weights * values).sum(axis=(0, 2)), abs=1e-9)
+    assert made.weights @ made.points == pytest.approx(
+        (weights * values).sum(axis=(0, 2)), abs=1e-9
+    )
 
 
 def test_the_interval_of_a_histogram_is_within_a_step_of_the_weighted_quantile():
@@ -70,7 +85,9 @@ def test_the_interval_of_a_histogram_is_within_a_step_of_the_weighted_quantile()
     for window in range(2):
         written = np.repeat(values[:, window].ravel(), counts[:, window].ravel())
         expected = np.quantile(written, [0.05, 0.95])
-        assert [low[window], high[window]] == pytest.approx(expected, abs=1.5 * 100.0 / weighted.RESOLUTION)
+        assert [low[window], high[window]] == pytest.approx(
+            expected, abs=1.5 * 100.0 / weighted.RESOLUTION
+        )
 
 
 def test_values_at_and_beyond_the_ends_stay_within():
@@ -111,7 +128,9 @@ def posterior(rng: np.random.Generator, centre: float, width: float) -> np.ndarr
 @pytest.mark.parametrize("n", [1, 2, 7, 100, 399, 400])
 def test_the_share_of_right_answers_is_a_binomial_mixture(n):
     rng = np.random.default_rng(n)
-    weights = np.stack([posterior(rng, c, w) for c, w in ((0.9, 0.05), (0.99, 0.01), (0.5, 0.2), (0.02, 0.03))])
+    weights = np.stack(
+        [posterior(rng, c, w) for c, w in ((0.9, 0.05), (0.99, 0.01), (0.5, 0.2), (0.02, 0.03))]
+    )
     low, high = with_chance(Histogram(GRID, weights), np.full(4, float(n)), 0.95)
     for i in range(4):
         assert (low[i], high[i]) == pytest.approx(mixture(n, weights[i], 0.95), abs=1e-12)
@@ -123,7 +142,9 @@ def test_beyond_the_exact_sizes_the_share_is_near(n):
     weights = np.stack([posterior(rng, c, w) for c, w in ((0.9, 0.03), (0.6, 0.05))])
     low, high = with_chance(Histogram(GRID, weights), np.full(2, float(n)), 0.95)
     for i in range(2):
-        assert (low[i], high[i]) == pytest.approx(mixture(n, weights[i], 0.95), abs=1.5 / (4 * weighted.EXACT) + 1 / n)
+        assert (low[i], high[i]) == pytest.approx(
+            mixture(n, weights[i], 0.95), abs=1.5 / (4 * weighted.EXACT) + 1 / n
+        )
 
 
 def test_windows_of_several_sizes_are_read_as_each_alone():
@@ -134,7 +155,9 @@ def test_windows_of_several_sizes_are_read_as_each_alone():
     for i in range(5):
         one = with_chance(Histogram(GRID, weights[i : i + 1]), sizes[i : i + 1], 0.95)
         assert (one[0][0], one[1][0]) == (low[i], high[i])
-    assert low[0] == low[3] and (low[1], high[1]) == (0.0, 1.0) and high[4] - low[4] < high[0] - low[0]
+    assert (
+        low[0] == low[3] and (low[1], high[1]) == (0.0, 1.0) and high[4] - low[4] < high[0] - low[0]
+    )
 
 
 def test_answers_that_are_surely_right_or_wrong():
@@ -142,4 +165,6 @@ def test_answers_that_are_surely_right_or_wrong():
     weights[0, 0] = weights[1, -1] = 1.0
     for n in (10.0, 1000.0):
         low, high = with_chance(Histogram(GRID, weights), np.full(2, n), 0.95)
-        assert low.tolist() == [0.0, 1.0] and high == pytest.approx([0.0, 1.0], abs=1 / (4 * weighted.EXACT))
+        assert low.tolist() == [0.0, 1.0] and high == pytest.approx(
+            [0.0, 1.0], abs=1 / (4 * weighted.EXACT)
+        )

@@ -22,7 +22,10 @@ def own_tree(clean: tuple[float, float], shifted: tuple[float, float]) -> Tree:
 
     def answer(accuracy: str, costs: tuple[float, float]) -> dict[str, object]:
         wrong, right = {"outcome": "bad", "cost": costs[1]}, {"outcome": "good", "cost": costs[0]}
-        return {"event": "a", "branches": {"no": {"then": wrong}, "yes": {"p": accuracy, "then": right}}}
+        return {
+            "event": "a",
+            "branches": {"no": {"then": wrong}, "yes": {"p": accuracy, "then": right}},
+        }
 
     branches = {
         "fair": {"then": answer("accuracy_clean", clean)},
@@ -58,12 +61,19 @@ def test_only_trees_of_right_and_wrong_have_the_costs_of_answers() -> None:
     ],
     ids=["accuracy", "base", "own words", "two costs", "detector"],
 )
-def test_the_log_odds_alone_are_those_of_the_estimate(calibration: Calibration, tree: Tree, tolerable: float) -> None:
+def test_the_log_odds_alone_are_those_of_the_estimate(
+    calibration: Calibration, tree: Tree, tolerable: float
+) -> None:
     estimator = Estimator(calibration, tree, tolerable=tolerable, draws=32)
     rng = np.random.default_rng(0)
     clean, fog = (calibration.table[kind].sum(axis=0) / 400 for kind in (0, 1))
-    windows = np.array([rng.multinomial(150, (1 - r) * clean + r * fog) for r in np.linspace(0, 1, 25)], dtype=float)
+    windows = np.array(
+        [rng.multinomial(150, (1 - r) * clean + r * fog) for r in np.linspace(0, 1, 25)],
+        dtype=float,
+    )
     windows[3] = 0.0
     expected = estimator.estimate(windows, shrink=0.7).log_odds
-    np.testing.assert_allclose(estimator.odds(windows, shrink=0.7).above, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        estimator.odds(windows, shrink=0.7).above, expected, rtol=1e-9, atol=1e-9
+    )
     assert np.ptp(expected) > 1

@@ -76,7 +76,11 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
     package = module_of(path) if path.name == "__init__.py" else module_of(path).rpartition(".")[0]
     for node in nodes_of(path):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names if alias.name.split(".")[0] == "roadworthy")
+            yield from (
+                (node.lineno, alias.name)
+                for alias in node.names
+                if alias.name.split(".")[0] == "roadworthy"
+            )
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -114,7 +118,12 @@ def test_the_reader_of_imports_reads_all_forms():
             return forms
 
     found = [module for _, module in imports(Fake(package))]
-    assert sorted(found) == ["roadworthy.claims", "roadworthy.data", "roadworthy.data.values", "roadworthy.spec"]
+    assert sorted(found) == [
+        "roadworthy.claims",
+        "roadworthy.data",
+        "roadworthy.data.values",
+        "roadworthy.spec",
+    ]
 
 
 def exports_of_nothing(path: Path) -> Iterator[str]:
@@ -132,7 +141,10 @@ def unsafe(node: ast.AST) -> bool:
     """Imports a pickler, calls eval, exec or os.system, or asks for a shell, a pickle or weights that may hold code."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
-        return bool({n.split(".")[0] for n in names} & {"pickle", "cPickle", "dill", "cloudpickle", "joblib"})
+        return bool(
+            {n.split(".")[0] for n in names}
+            & {"pickle", "cPickle", "dill", "cloudpickle", "joblib"}
+        )
     if not isinstance(node, ast.Call):
         return False
     called = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -165,7 +177,9 @@ def test_what_is_unsafe_is_seen_in_all_its_forms():
 
 
 def test_no_pickle_no_eval_no_shell():
-    assert breaches(lambda path: (f":{node.lineno}" for node in nodes_of(path) if unsafe(node))) == []
+    assert (
+        breaches(lambda path: (f":{node.lineno}" for node in nodes_of(path) if unsafe(node))) == []
+    )
 
 
 def branches_on_the_task(path: Path) -> Iterator[str]:
@@ -238,15 +252,21 @@ HEAVY = ("torch", "cv2", "scipy", "pyarrow", "pydantic", "onnxruntime", "jinja2"
 
 def loaded_after(code: str) -> set[str]:
     """Which heavy packages a fresh interpreter has loaded after running some code."""
-    report = f"{code}\nimport sys, json; print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    report = (
+        f"{code}\nimport sys, json; print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", report], capture_output=True, text=True, check=True
+    )
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
 def extras_by_hand(path: Path) -> Iterator[str]:
     if path.name != "registry.py":
         yield from (
-            f":{i}" for i, line in enumerate(text_of(path).splitlines(), 1) if re.search(r"roadworthy\[\w", line)
+            f":{i}"
+            for i, line in enumerate(text_of(path).splitlines(), 1)
+            if re.search(r"roadworthy\[\w", line)
         )
 
 
@@ -273,7 +293,9 @@ def test_reading_an_assessment_loads_neither_torch_nor_opencv():
 
 
 def test_doctests_are_collected():
-    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["pytest"][
+        "ini_options"
+    ]
     assert "--doctest-modules" in settings["addopts"]
     assert "src" in settings["testpaths"]
 

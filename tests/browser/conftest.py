@@ -28,7 +28,12 @@ def browser() -> Iterator[Browser]:
         pytest.skip("chromium is not installed")
     from playwright.sync_api import sync_playwright
 
-    quiet = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    quiet = [
+        "--no-sandbox",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=chromium, args=quiet)
         yield running
@@ -39,5 +44,7 @@ def browser() -> Iterator[Browser]:
 def bundle_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("live") / "bundle.json"
     found = monitored.bundle(subject="c576b2e0")
-    replace(found, made={**found.made, "subject": '<b onclick="alert(1)">lesion & 2.3.1</b>'}).save(path)
+    replace(found, made={**found.made, "subject": '<b onclick="alert(1)">lesion & 2.3.1</b>'}).save(
+        path
+    )
     return path

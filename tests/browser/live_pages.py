@@ -45,10 +45,18 @@ def opened(browser: Browser, address: str, size: str, **options: Any) -> tuple[P
     troubles: list[str] = []
     ours = "willReadFrequently"  # a remark on the test, which reads the canvas again and again
     page.on(
-        "console", lambda m: troubles.append(m.text) if m.type in ("error", "warning") and ours not in m.text else None
+        "console",
+        lambda m: (
+            troubles.append(m.text)
+            if m.type in ("error", "warning") and ours not in m.text
+            else None
+        ),
     )
     page.on("pageerror", lambda e: troubles.append(str(e)))
-    page.on("request", lambda r: None if r.url.startswith((address, "data:")) else troubles.append(r.url))
+    page.on(
+        "request",
+        lambda r: None if r.url.startswith((address, "data:")) else troubles.append(r.url),
+    )
     page.goto(address)
     return page, troubles
 

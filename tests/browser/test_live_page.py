@@ -29,7 +29,9 @@ from roadworthy.analysis.risk.amounts import amount
 pytestmark = pytest.mark.browser
 
 
-def test_the_page_follows_the_stream_from_tolerable_to_alarm_and_back(browser, bundle_path, tmp_path):
+def test_the_page_follows_the_stream_from_tolerable_to_alarm_and_back(
+    browser, bundle_path, tmp_path
+):
     with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
         pages = [opened(browser, service.address, size) for size in SIZES]
         desk, troubles = pages[0]
@@ -62,10 +64,17 @@ def test_the_page_follows_the_stream_from_tolerable_to_alarm_and_back(browser, b
                 "1 per month",
             ):
                 assert part in said, part
-            assert page.locator("#subject").inner_text() == '<b onclick="alert(1)">lesion & 2.3.1</b>'
+            assert (
+                page.locator("#subject").inner_text() == '<b onclick="alert(1)">lesion & 2.3.1</b>'
+            )
             assert page.title().endswith("lesion & 2.3.1</b>")
-        service.post([{"id": f"e{i}", "correct": i % 8 > 0, "probability": 0.5} for i in range(0, at, 3)], "/v1/labels")
-        await_that(desk, lambda: "–" not in desk.locator("#windows td:last-child").all_inner_texts())
+        service.post(
+            [{"id": f"e{i}", "correct": i % 8 > 0, "probability": 0.5} for i in range(0, at, 3)],
+            "/v1/labels",
+        )
+        await_that(
+            desk, lambda: "–" not in desk.locator("#windows td:last-child").all_inner_texts()
+        )
         expected = {
             "figure-exceedance": ("accent", "ink", "breached", "met"),
             "figure-risk": ("accent", "ink", "breached", "edge"),
@@ -76,7 +85,9 @@ def test_the_page_follows_the_stream_from_tolerable_to_alarm_and_back(browser, b
                 await_ink(desk, f"#{figure}", colour)
         plotted = service.get("/v1/history")["readings"]
         watched = [r["alarm_log_odds"] for r in plotted if r["alarm_log_odds"] is not None]
-        assert max(watched) > 0.0 > -1.0 > min(watched), "from where it is raised to where it is cleared"
+        assert max(watched) > 0.0 > -1.0 > min(watched), (
+            "from where it is raised to where it is cleared"
+        )
         folder = os.environ.get("SCREENSHOTS")
         if folder:
             for (page, _), name in zip(pages, SIZES, strict=True):
@@ -89,8 +100,12 @@ def test_the_page_follows_the_stream_from_tolerable_to_alarm_and_back(browser, b
             page.context.close()
 
 
-def test_a_page_without_the_token_asks_for_it_and_dark_readers_get_dark_charts(browser, bundle_path, tmp_path):
-    with monitored.serving(bundle_path, tmp_path / "state.sqlite", ROADWORTHY_TOKEN="a-secret") as service:
+def test_a_page_without_the_token_asks_for_it_and_dark_readers_get_dark_charts(
+    browser, bundle_path, tmp_path
+):
+    with monitored.serving(
+        bundle_path, tmp_path / "state.sqlite", ROADWORTHY_TOKEN="a-secret"
+    ) as service:
         token = {"Authorization": "Bearer a-secret"}
         assert service.post(monitored.events(200), **token).status == 200
         page, _ = opened(browser, service.address, "desk", color_scheme="dark")
@@ -118,14 +133,18 @@ def test_a_bundle_without_a_limit_shows_what_it_can(browser, tmp_path):
         page, troubles = opened(browser, service.address, "phone")
         service.post(monitored.events(150))
         await_verdict(page, "No limit was given")
-        assert page.locator("#subject").inner_text() == monitored.SUBJECT  # what no bundle calls otherwise
+        assert (
+            page.locator("#subject").inner_text() == monitored.SUBJECT
+        )  # what no bundle calls otherwise
         assert page.locator("#exceedance").inner_text() == "–"
         await_ink(page, "#figure-risk", "accent")
         assert troubles == []
         page.context.close()
 
 
-def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(browser, bundle_path, tmp_path):
+def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(
+    browser, bundle_path, tmp_path
+):
     with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
         page, troubles = opened(browser, service.address, "desk")
         service.post(monitored.events(15))
@@ -165,7 +184,10 @@ def test_what_cannot_be_told_is_not_shown(browser, bundle_path, tmp_path):
         kinds = {alarm["kind"] for alarm in service.get("/v1/alarms")["alarms"]}
         for kind in kinds:
             assert page.locator(f"#alarms .status:text-is('{kind}')").count(), kind
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth") and troubles == []
+        assert (
+            page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+            and troubles == []
+        )
         page.context.close()
 
 
@@ -181,11 +203,14 @@ def test_no_line_is_drawn_across_a_time_without_events(browser, bundle_path, tmp
         def drawn(figure: str, colour: str) -> set[str]:
             places = page.evaluate(COLUMNS_WITH, [f"#figure-{figure}", colour])
             return {
-                "left" if x < 0.3 else "middle" if 0.4 < x < 0.7 else "right" if x > 0.8 else "" for x in places
+                "left" if x < 0.3 else "middle" if 0.4 < x < 0.7 else "right" if x > 0.8 else ""
+                for x in places
             } - {""}
 
         await_that(page, lambda: drawn("accuracy", accent) == {"left", "right"})
-        assert drawn("exceedance", ink) == {"left", "middle", "right"}, "thresholds hold without events, too"
+        assert drawn("exceedance", ink) == {"left", "middle", "right"}, (
+            "thresholds hold without events, too"
+        )
         assert troubles == []
         page.context.close()
 
@@ -199,7 +224,13 @@ def test_no_line_is_drawn_across_a_time_without_events(browser, bundle_path, tmp
         ([0, 0, 0, 600, 600, 1200, 1800], []),
         ([0, 1800], []),
     ],
-    ids=["half an hour", "older readings are farther apart", "less than a minute", "batches", "two readings"],
+    ids=[
+        "half an hour",
+        "older readings are farther apart",
+        "less than a minute",
+        "batches",
+        "two readings",
+    ],
 )
 def test_what_is_long_without_events_is_told_by_what_is_usual_there(browser, times, gaps):
     page = browser.new_page()
@@ -240,14 +271,19 @@ def test_costs_are_written_as_commands_write_them_and_places_of_an_axis_differ(b
         1e6,
     )
     costs = [*sizes, *(-size for size in sizes[2:])]
-    assert page.evaluate("(costs) => costs.map(numbers.amount)", costs) == [amount(cost) for cost in costs]
+    assert page.evaluate("(costs) => costs.map(numbers.amount)", costs) == [
+        amount(cost) for cost in costs
+    ]
     for places, step, wanted in (
         ([0.0, 0.00025, 0.0005], 0.00025, ["0.00000", "0.00025", "0.00050"]),
         ([0.1, 0.2, 0.30000000000000004], 0.1, ["0.1", "0.2", "0.3"]),
         ([1000, 1000.5, 1001], 0.5, ["1,000.0", "1,000.5", "1,001.0"]),
         ([0, 500, 1000], 500, ["0", "500", "1,000"]),
     ):
-        assert page.evaluate("([places, step]) => numbers.ticks(places, step)", [places, step]) == wanted
+        assert (
+            page.evaluate("([places, step]) => numbers.ticks(places, step)", [places, step])
+            == wanted
+        )
     page.close()
 
 
@@ -264,10 +300,19 @@ def test_a_stream_that_is_late_is_not_called_tolerable_and_an_event_ahead_holds_
         await_verdict(page, "Tolerable")
         service.post(monitored.events(200, first=400, start=now - 280.0, step=0.1, shifted=0.9))
         await_verdict(page, "Alarm")
-        monitored.until(lambda: page.wait_for_timeout(100) or asked[-1].endswith("/v1/live?after_event=401"))
-        assert service.post(monitored.events(150, first=700, start=now - 9000.0, step=0.1)).json["late"] == 150
+        monitored.until(
+            lambda: page.wait_for_timeout(100) or asked[-1].endswith("/v1/live?after_event=401")
+        )
+        assert (
+            service.post(monitored.events(150, first=700, start=now - 9000.0, step=0.1)).json[
+                "late"
+            ]
+            == 150
+        )
         said = page.locator("#reason")
-        monitored.until(lambda: page.wait_for_timeout(100) or "refused as late" in said.inner_text())
+        monitored.until(
+            lambda: page.wait_for_timeout(100) or "refused as late" in said.inner_text()
+        )
         for name in ("risk", "exceedance", "accuracy", "rate"):
             assert page.locator(f"#{name}").inner_text() == "–", name
         page.locator("#alarms .status:text-is('cannot tell')").wait_for()
@@ -286,30 +331,51 @@ def test_what_labels_prove_is_what_the_page_says(browser, bundle_path, tmp_path)
         await_verdict(page, "Alarm")
         assert page.locator("#reason").inner_text().count("By 100 labels the risk is 0.5") == 1
         assert "By the scores alone it would be 0.0" in page.locator("#reason").inner_text()
-        tile = {name: page.locator(f"#{name}").inner_text() for name in ("risk", "accuracy", "exceedance")}
+        tile = {
+            name: page.locator(f"#{name}").inner_text()
+            for name in ("risk", "accuracy", "exceedance")
+        }
         assert (
-            tile["accuracy"] == "50.0%" and tile["risk"].startswith("0.5") and tile["exceedance"] == "Alarm by labels"
+            tile["accuracy"] == "50.0%"
+            and tile["risk"].startswith("0.5")
+            and tile["exceedance"] == "Alarm by labels"
         )
-        assert page.locator("#accuracy-interval").inner_text() == "by 100 labels; 95%: 50.0% to 50.0%"
+        assert (
+            page.locator("#accuracy-interval").inner_text() == "by 100 labels; 95%: 50.0% to 50.0%"
+        )
         window = next(w for w in service.get("/v1/risk")["windows"] if w["window"] == "100")
         figures = [window[name] for name in ("risk", "risk_low", "risk_high")]
-        assert page.locator("#risk-beside").inner_text() == "by the scores: {:.3f} ({:.3f} to {:.3f})".format(*figures)
-        assert re.match(r"by the scores: <?[\d.]+%; ", page.locator("#exceedance-rule").inner_text())
+        assert page.locator(
+            "#risk-beside"
+        ).inner_text() == "by the scores: {:.3f} ({:.3f} to {:.3f})".format(*figures)
+        assert re.match(
+            r"by the scores: <?[\d.]+%; ", page.locator("#exceedance-rule").inner_text()
+        )
         assert "the scores do not see what goes wrong" in page.locator("#remarks").inner_text()
-        assert re.search(r"by labels: of \d+ answers to \d+ events", page.locator("#alarms").inner_text())
+        assert re.search(
+            r"by labels: of \d+ answers to \d+ events", page.locator("#alarms").inner_text()
+        )
         assert not troubles
 
 
-def test_events_are_counted_as_they_are_numbered_and_a_reason_is_said_once(browser, bundle_path, tmp_path):
+def test_events_are_counted_as_they_are_numbered_and_a_reason_is_said_once(
+    browser, bundle_path, tmp_path
+):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         items = monitored.events(400, start=time.time() - 500)
-        service.post([{**event, "scores": {}} if i % 3 == 0 else event for i, event in enumerate(items)])
+        service.post(
+            [{**event, "scores": {}} if i % 3 == 0 else event for i, event in enumerate(items)]
+        )
         page, troubles = opened(browser, service.address, "desk")
         await_verdict(page, "Cannot tell")
         assert page.locator("#events").inner_text() == "400"
         detail = page.locator("#events-detail").inner_text()
-        assert detail.startswith("134 of them without a score; "), "of all events, and not of those in the window"
+        assert detail.startswith("134 of them without a score; "), (
+            "of all events, and not of those in the window"
+        )
         assert " in the window, worth " in detail.split("; ")[1]
         remarks = page.locator("#remarks li").all_inner_texts()
-        assert sum("100 events: " in remark and "of 100 events" in remark for remark in remarks) == 1, remarks
+        assert (
+            sum("100 events: " in remark and "of 100 events" in remark for remark in remarks) == 1
+        ), remarks
         assert not troubles

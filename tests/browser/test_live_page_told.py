@@ -27,7 +27,9 @@ pytestmark = pytest.mark.browser
     [("Europe/Berlin", "CET"), ("America/New_York", "GMT-5"), ("UTC", "UTC")],
     ids=["here", "there", "UTC"],
 )
-def test_every_time_names_its_zone_and_alarms_are_told_in_utc_too(browser, bundle_path, tmp_path, place, zone):
+def test_every_time_names_its_zone_and_alarms_are_told_in_utc_too(
+    browser, bundle_path, tmp_path, place, zone
+):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(monitored.events(400) + monitored.events(200, first=400, shifted=0.9))
         page, troubles = opened(browser, service.address, "desk", timezone_id=place)
@@ -37,12 +39,18 @@ def test_every_time_names_its_zone_and_alarms_are_told_in_utc_too(browser, bundl
         here = f"{at.day} {at:%b %Y, %H:%M:%S} {zone}"
         there = f"{at.astimezone(UTC).day} {at.astimezone(UTC):%b %Y, %H:%M:%S} UTC"
         assert f"Since {here}, event" in page.locator("#reason").inner_text()
-        await_text(page, "#zone", "times are in UTC" if place == "UTC" else f"times are in {place} ({zone})")
+        await_text(
+            page,
+            "#zone",
+            "times are in UTC" if place == "UTC" else f"times are in {place} ({zone})",
+        )
         cell = page.locator("#alarms tbody td").first
         assert cell.inner_text().split("\n") == ([here] if place == "UTC" else [here, there])
         moment = cell.locator("time")
         assert moment.get_attribute("title") == there
-        assert datetime.fromisoformat(moment.get_attribute("datetime")).timestamp() == pytest.approx(alarm["time"])
+        assert datetime.fromisoformat(
+            moment.get_attribute("datetime")
+        ).timestamp() == pytest.approx(alarm["time"])
         assert re.fullmatch(rf"live, \d\d:\d\d:\d\d {zone}", page.locator("#feed").inner_text())
         page.locator("#figure-risk .u-over").hover()
         await_that(page, lambda: f" {zone}: " in page.locator("#figure-risk .now").inner_text())
@@ -60,7 +68,8 @@ def test_a_service_that_no_longer_answers_is_not_called_tolerable(browser, bundl
         said = page.locator("#reason").inner_text()
         assert "has not answered since" in said and said.endswith("what it said then: Tolerable.")
         assert (
-            page.title().startswith("(?) No answer") and page.locator("#status").get_attribute("data-status") == "lost"
+            page.title().startswith("(?) No answer")
+            and page.locator("#status").get_attribute("data-status") == "lost"
         )
         assert float(page.locator(".facts").evaluate("e => getComputedStyle(e).opacity")) < 1
         page.unroute("**/v1/live*")
@@ -69,11 +78,18 @@ def test_a_service_that_no_longer_answers_is_not_called_tolerable(browser, bundl
         page.context.close()
 
 
-def test_a_page_that_knows_nothing_says_nothing_and_a_wrong_token_is_told(browser, bundle_path, tmp_path):
-    with monitored.serving(bundle_path, tmp_path / "s.sqlite", ROADWORTHY_TOKEN="a-secret") as service:
+def test_a_page_that_knows_nothing_says_nothing_and_a_wrong_token_is_told(
+    browser, bundle_path, tmp_path
+):
+    with monitored.serving(
+        bundle_path, tmp_path / "s.sqlite", ROADWORTHY_TOKEN="a-secret"
+    ) as service:
         page, _ = opened(browser, service.address, "phone")
         await_verdict(page, "This service needs its token")
-        assert "None so far" not in page.locator("main").inner_text() and not page.locator("#charts").is_visible()
+        assert (
+            "None so far" not in page.locator("main").inner_text()
+            and not page.locator("#charts").is_visible()
+        )
         page.fill("#token", "another")
         page.click("#token-form button")
         await_text(page, "#reason", "What was given is not its token.")
@@ -86,10 +102,14 @@ def test_a_page_that_knows_nothing_says_nothing_and_a_wrong_token_is_told(browse
         page.context.close()
 
 
-def test_the_end_of_the_scores_alarm_is_shown_while_labels_keep_one_on(browser, bundle_path, tmp_path):
+def test_the_end_of_the_scores_alarm_is_shown_while_labels_keep_one_on(
+    browser, bundle_path, tmp_path
+):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(monitored.events(400))
-        service.post([{"id": f"e{i}", "correct": i % 2 == 0} for i in range(300, 400)], path="/v1/labels")
+        service.post(
+            [{"id": f"e{i}", "correct": i % 2 == 0} for i in range(300, 400)], path="/v1/labels"
+        )
         service.post(monitored.events(300, first=400, shifted=0.9))
         page, troubles = opened(browser, service.address, "desk")
         await_verdict(page, "Alarm")
@@ -99,7 +119,9 @@ def test_the_end_of_the_scores_alarm_is_shown_while_labels_keep_one_on(browser, 
         reason = page.locator("#reason")
         await_that(page, lambda: "The scores’ own alarm has ended." in reason.inner_text())
         first = service.get("/v1/alarms")["alarms"][0]
-        assert f"event {first['event']:,}." in reason.inner_text(), "since the first alarm, and not the last"
+        assert f"event {first['event']:,}." in reason.inner_text(), (
+            "since the first alarm, and not the last"
+        )
         await_that(page, page.locator("#figure-exceedance .ended").is_visible)
         points = {r["event"]: r for r in service.get("/v1/history")["readings"]}
         end = min(event for event, r in points.items() if event > 700 and not r["alarm_by_scores"])
@@ -110,18 +132,25 @@ def test_the_end_of_the_scores_alarm_is_shown_while_labels_keep_one_on(browser, 
         page.context.close()
 
 
-def test_the_burden_of_proof_stands_beside_the_calibrated_one_where_events_are_alike(browser, bundle_path, tmp_path):
+def test_the_burden_of_proof_stands_beside_the_calibrated_one_where_events_are_alike(
+    browser, bundle_path, tmp_path
+):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         page, troubles = opened(browser, service.address, "desk")
         rule = page.locator("#exceedance-rule")
         calibrated = service.get("/v1/bundle")["alarm"]["rings"]
         await_text(page, "#exceedance-rule", calibrated)
         rows = monitored.events(250)
-        service.post([{**rows[i // 4], "id": f"x{i}", "time": monitored.START + i} for i in range(1000)])
+        service.post(
+            [{**rows[i // 4], "id": f"x{i}", "time": monitored.START + i} for i in range(1000)]
+        )
         await_that(page, lambda: rule.inner_text() != calibrated)
         now = service.get("/v1/live")["rings"]
         assert now.startswith("alarm from 50%, and ") and now != calibrated
-        assert rule.inner_text() == f"{now} (8,100 as calibrated: it follows how alike events of the stream are)"
+        assert (
+            rule.inner_text()
+            == f"{now} (8,100 as calibrated: it follows how alike events of the stream are)"
+        )
         assert troubles == []
         page.context.close()
 
@@ -138,7 +167,8 @@ def test_what_is_dragged_over_stays_until_somebody_goes_back(browser, bundle_pat
         page.mouse.up()
         breached = page.evaluate(COLOUR, "breached")
         marks = [
-            lambda figure=f: page.evaluate(COLUMNS_WITH, [f"#figure-{figure}", breached]) for f in ("risk", "accuracy")
+            lambda figure=f: page.evaluate(COLUMNS_WITH, [f"#figure-{figure}", breached])
+            for f in ("risk", "accuracy")
         ]
         await_that(page, lambda: not any(mark() for mark in marks))
         page.wait_for_timeout(2500)  # readings that come meanwhile do not take it back
@@ -149,7 +179,9 @@ def test_what_is_dragged_over_stays_until_somebody_goes_back(browser, bundle_pat
         page.context.close()
 
 
-def test_that_nearly_all_events_are_late_comes_before_what_the_few_others_lack(browser, bundle_path, tmp_path):
+def test_that_nearly_all_events_are_late_comes_before_what_the_few_others_lack(
+    browser, bundle_path, tmp_path
+):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post({"id": "x", "scores": {"knn": 0.4}})
         page, troubles = opened(browser, service.address, "desk")
@@ -157,7 +189,9 @@ def test_that_nearly_all_events_are_late_comes_before_what_the_few_others_lack(b
         assert service.post(monitored.events(300)).json["late"] == 300
         said = page.locator("#reason")
         await_that(page, lambda: "refused as late" in said.inner_text())
-        assert "lacks" not in said.inner_text() and "start it with a new --state" in said.inner_text()
+        assert (
+            "lacks" not in said.inner_text() and "start it with a new --state" in said.inner_text()
+        )
         assert troubles == []
         page.context.close()
 

@@ -49,7 +49,9 @@ def test_a_service_that_hangs_is_not_called_tolerable(browser, bundle_path, tmp_
         await_feed(page, "live")
         service.process.send_signal(signal.SIGSTOP)
         await_verdict(page, "No answer")
-        assert page.locator("#feed").get_attribute("data-state") == "lost" and page.title().startswith("(?) No answer")
+        assert page.locator("#feed").get_attribute(
+            "data-state"
+        ) == "lost" and page.title().startswith("(?) No answer")
         service.process.send_signal(signal.SIGCONT)
         await_verdict(page, "Tolerable")
         await_feed(page, "live")
@@ -57,7 +59,9 @@ def test_a_service_that_hangs_is_not_called_tolerable(browser, bundle_path, tmp_
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
-def test_while_nothing_can_be_written_nothing_is_called_tolerable(browser, bundle_path, tmp_path, size):
+def test_while_nothing_can_be_written_nothing_is_called_tolerable(
+    browser, bundle_path, tmp_path, size
+):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(monitored.events(300, start=time.time() - 900.0))
         page, _ = opened(browser, service.address, size)
@@ -66,8 +70,12 @@ def test_while_nothing_can_be_written_nothing_is_called_tolerable(browser, bundl
         with no_space(service) as error:
             await_verdict(page, f"Cannot tell: {UNWRITTEN}")
             assert page.title().startswith(f"Cannot tell: {UNWRITTEN}")
-            assert error in reason(page) and reason(page).endswith("of the events before: Tolerable.")
-            assert page.locator("#risk").inner_text() == risk and opacity(page) < 1, "figures of before"
+            assert error in reason(page) and reason(page).endswith(
+                "of the events before: Tolerable."
+            )
+            assert page.locator("#risk").inner_text() == risk and opacity(page) < 1, (
+                "figures of before"
+            )
             assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
             # Who counts may wait for the disk so long that no figures come: the service itself still answers.
             page.route("**/v1/live*", lambda route: route.abort())
@@ -88,7 +96,11 @@ def test_an_alarm_stays_one_while_nothing_can_be_written(browser, bundle_path, t
         await_verdict(page, "Alarm")
         with no_space(service) as error:
             await_verdict(page, f"Alarm, and {UNWRITTEN}")
-            assert page.title().startswith("(!) Alarm") and reason(page).startswith("Since ") and error in reason(page)
+            assert (
+                page.title().startswith("(!) Alarm")
+                and reason(page).startswith("Since ")
+                and error in reason(page)
+            )
         page.context.close()
 
 
@@ -96,16 +108,28 @@ def test_events_that_are_refused_are_told_beside_an_alarm_by_labels(browser, bun
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         now = time.time()
         service.post(monitored.events(400, start=now - 900.0))
-        service.post([{"id": f"e{i}", "correct": i % 2 == 0} for i in range(300, 400)], path="/v1/labels")
-        service.post([{**e, "scores": {}} for e in monitored.events(100, first=400, start=now - 900.0)])
+        service.post(
+            [{"id": f"e{i}", "correct": i % 2 == 0} for i in range(300, 400)], path="/v1/labels"
+        )
+        service.post(
+            [{**e, "scores": {}} for e in monitored.events(100, first=400, start=now - 900.0)]
+        )
         page, troubles = opened(browser, service.address, "desk")
         await_verdict(page, "Alarm")
-        assert service.post(monitored.events(200, first=600, start=now - 90_000.0)).json["late"] == 200
+        assert (
+            service.post(monitored.events(200, first=600, start=now - 90_000.0)).json["late"] == 200
+        )
         await_verdict(page, "Alarm, and most events are not counted")
         assert page.title().startswith("(!) Alarm, and most events are not counted")
-        assert "By the scores nobody can tell now: 200 of the last 200 events were refused as late" in reason(page)
+        assert (
+            "By the scores nobody can tell now: 200 of the last 200 events were refused as late"
+            in reason(page)
+        )
         window = page.locator("#windows tbody tr").first
-        assert re.search(r"watched\)\s+0\s", window.inner_text()) and "cannot tell" in window.inner_text()
+        assert (
+            re.search(r"watched\)\s+0\s", window.inner_text())
+            and "cannot tell" in window.inner_text()
+        )
         assert troubles == []
         page.context.close()
 
@@ -126,23 +150,32 @@ def test_a_new_state_of_the_same_bundle_is_another_stream(browser, bundle_path, 
         page.locator("#figure-risk .u-over").hover(position={"x": 5, "y": 40})
         shown = page.locator("#figure-risk .now")
         await_that(page, lambda: ": " in shown.inner_text())
-        assert shown.inner_text().startswith("15 Nov 2023"), "of the new stream, which began a day later"
+        assert shown.inner_text().startswith("15 Nov 2023"), (
+            "of the new stream, which began a day later"
+        )
         page.context.close()
 
 
-def test_how_old_the_newest_event_is_and_how_many_posts_were_refused_is_told(browser, bundle_path, tmp_path):
+def test_how_old_the_newest_event_is_and_how_many_posts_were_refused_is_told(
+    browser, bundle_path, tmp_path
+):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         page, _ = opened(browser, service.address, "phone", timezone_id="UTC")
         await_verdict(page, "Waiting for events")
         for i in range(3):
             assert service.post({"id": f"q{i}", "scores": {"knn_2": 1.0}}).status == 400
-        await_text(page, "#reason", "3 posts refused since the service started; the answers say why.")
+        await_text(
+            page, "#reason", "3 posts refused since the service started; the answers say why."
+        )
         service.post(monitored.events(301))
         await_verdict(page, "Tolerable")
         detail = page.locator("#events-detail")
         assert "newest: 14 Nov 2023, 22:18:20 UTC" in detail.inner_text()
         assert "3 posts refused since the service started" in detail.inner_text()
-        assert "The newest event is of 14 Nov 2023, 22:18:20 UTC: nothing is known of the time since." in reason(page)
+        assert (
+            "The newest event is of 14 Nov 2023, 22:18:20 UTC: nothing is known of the time since."
+            in reason(page)
+        )
         service.post(monitored.events(1, first=400, start=time.time() - 405.0))
         await_that(page, lambda: "newest event" not in reason(page))
         assert verdict(page) == "Tolerable" and "newest: " in detail.inner_text()

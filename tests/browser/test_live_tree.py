@@ -15,7 +15,9 @@ DRAWN = "() => { const i = document.querySelector('#tree img'); return i.complet
 @pytest.mark.parametrize("size", list(SIZES))
 def test_the_tree_is_drawn_and_follows_the_stream(browser, bundle_path, tmp_path, size):
     with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
-        page, troubles = opened(browser, service.address, size, color_scheme="dark" if size == "phone" else "light")
+        page, troubles = opened(
+            browser, service.address, size, color_scheme="dark" if size == "phone" else "light"
+        )
         await_feed(page, "live")
         picture = page.locator("#tree img")
 
@@ -25,7 +27,9 @@ def test_the_tree_is_drawn_and_follows_the_stream(browser, bundle_path, tmp_path
         await_that(page, lambda: says("Cannot be told now; as calibrated, 5% shifted"))
         assert service.post(monitored.events(200, shifted=0.9)).status == 200
         await_that(page, lambda: says("Now, window of 100 events") and page.evaluate(DRAWN))
-        assert picture.get_attribute("alt").startswith("Now, window of 100 events. 4 outcomes; expected cost 0.")
+        assert picture.get_attribute("alt").startswith(
+            "Now, window of 100 events. 4 outcomes; expected cost 0."
+        )
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         height = page.evaluate(DRAWN)
         assert height > (200 if size == "phone" else 150), "laid out for its width"

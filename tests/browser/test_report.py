@@ -59,19 +59,28 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def opened(browser: Browser, report: Path, size: str, **options: Any) -> tuple[Page, list[str]]:
     width, height = SIZES[size]
-    context = browser.new_context(viewport={"width": width, "height": height}, offline=True, **options)
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, offline=True, **options
+    )
     page = context.new_page()
     troubles: list[str] = []
-    page.on("console", lambda m: troubles.append(m.text) if m.type in ("error", "warning") else None)
+    page.on(
+        "console", lambda m: troubles.append(m.text) if m.type in ("error", "warning") else None
+    )
     page.on("pageerror", lambda e: troubles.append(str(e)))
     page.on("requestfailed", lambda r: troubles.append(f"failed: {r.url[:80]}"))
-    page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else troubles.append(r.url))
+    page.on(
+        "request",
+        lambda r: None if r.url.startswith(("file:", "data:")) else troubles.append(r.url),
+    )
     page.goto(report.as_uri())
     return page, troubles
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("variant", ["plain", "many", "hostile", "mota", "bare", "text", "supervised", "risky"])
+@pytest.mark.parametrize(
+    "variant", ["plain", "many", "hostile", "mota", "bare", "text", "supervised", "risky"]
+)
 def test_a_report_opens_offline_without_error_and_without_overflow(
     browser: Browser, reports: dict[str, Path], variant: str, size: str
 ) -> None:
@@ -88,7 +97,9 @@ def test_a_report_opens_offline_without_error_and_without_overflow(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_figure_and_claim_can_be_seen_and_read(browser: Browser, reports: dict[str, Path], size: str) -> None:
+def test_every_figure_and_claim_can_be_seen_and_read(
+    browser: Browser, reports: dict[str, Path], size: str
+) -> None:
     page, _ = opened(browser, reports["plain"], size)
     try:
         for name in FIGURES:
@@ -128,16 +139,25 @@ def test_the_recommended_set_and_what_each_supervisor_misses_can_be_read(
             assert page.evaluate(SMALLEST) >= 10.9
         cells = page.locator("#figure-missed svg.rw-chart:visible rect")
         assert cells.count() == 19 * 26
-        assert min(cells.evaluate_all("(all) => all.map((e) => e.getBoundingClientRect().width)")) >= 24
+        assert (
+            min(cells.evaluate_all("(all) => all.map((e) => e.getBoundingClientRect().width)"))
+            >= 24
+        )
         starred = page.locator("#figure-missed svg.rw-chart:visible text", has_text="★")
-        assert {t.strip("★ ") for t in starred.all_text_contents()} >= {"max_softmax", "knn(k=5)", "autoencoder"}
+        assert {t.strip("★ ") for t in starred.all_text_contents()} >= {
+            "max_softmax",
+            "knn(k=5)",
+            "autoencoder",
+        }
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert troubles == []
     finally:
         page.context.close()
 
 
-def test_a_table_that_goes_on_to_the_right_says_so_until_its_end(browser: Browser, reports: dict[str, Path]) -> None:
+def test_a_table_that_goes_on_to_the_right_says_so_until_its_end(
+    browser: Browser, reports: dict[str, Path]
+) -> None:
     from playwright.sync_api import expect
 
     page, _ = opened(browser, reports["plain"], "phone")
@@ -165,7 +185,9 @@ def test_the_page_is_complete_without_script(browser: Browser, reports: dict[str
         page.context.close()
 
 
-def test_the_gallery_is_filtered_and_stepped_through_by_keyboard(browser: Browser, reports: dict[str, Path]) -> None:
+def test_the_gallery_is_filtered_and_stepped_through_by_keyboard(
+    browser: Browser, reports: dict[str, Path]
+) -> None:
     page, _ = opened(browser, reports["hostile"], "desk")
     try:
         page.select_option("#gallery-filter", label=sample_run.HOSTILE)
@@ -173,7 +195,9 @@ def test_the_gallery_is_filtered_and_stepped_through_by_keyboard(browser: Browse
         assert seen.count() == 3
         seen.first.focus()
         page.keyboard.press("ArrowRight")
-        assert page.evaluate("document.activeElement === document.querySelectorAll('#gallery .pairs > li')[1]")
+        assert page.evaluate(
+            "document.activeElement === document.querySelectorAll('#gallery .pairs > li')[1]"
+        )
     finally:
         page.context.close()
 
@@ -182,7 +206,9 @@ def test_dark_readers_get_dark_charts(browser: Browser, reports: dict[str, Path]
     fills = []
     for scheme in ("light", "dark"):
         page, _ = opened(browser, reports["plain"], "desk", color_scheme=scheme)
-        fills.append(page.evaluate("getComputedStyle(document.querySelector('.rw-chart text')).fill"))
+        fills.append(
+            page.evaluate("getComputedStyle(document.querySelector('.rw-chart text')).fill")
+        )
         page.context.close()
     assert fills[0] != fills[1]
 

@@ -13,7 +13,14 @@ from pathlib import Path
 import numpy as np
 
 ORACLE = Path(__file__).with_name("imagecorruptions_oracle.npz")
-BLURS = ((10, 3, -44.0), (15, 5, -10.0), (15, 8, 0.0), (15, 12, 27.0), (20, 15, 45.0), (12, 8, -100.0))
+BLURS = (
+    (10, 3, -44.0),
+    (15, 5, -10.0),
+    (15, 8, 0.0),
+    (15, 12, 27.0),
+    (20, 15, 45.0),
+    (12, 8, -100.0),
+)
 DRAWS = 60
 
 
@@ -22,10 +29,13 @@ def scene(height: int, width: int) -> np.ndarray:
     y, x = np.mgrid[0:height, 0:width]
     sky = 90 + 120 * y // height
     road = np.where(abs(x - width // 2) * 3 < y, 70, 150)
-    disc = np.where((y - height // 3) ** 2 + (x - width // 4) ** 2 < (min(height, width) // 5) ** 2, 240, sky)
+    disc = np.where(
+        (y - height // 3) ** 2 + (x - width // 4) ** 2 < (min(height, width) // 5) ** 2, 240, sky
+    )
     stripes = np.where((x // 3 + y // 5) % 2 == 0, 30, 200)
     colours = np.stack(
-        [np.where(y > height // 2, road, disc), disc, np.where(x > 2 * width // 3, stripes, sky)], axis=-1
+        [np.where(y > height // 2, road, disc), disc, np.where(x > 2 * width // 3, stripes, sky)],
+        axis=-1,
     )
     grain = (x * 7919 + y * 104729 + x * y * 31) % 17 - 8
     return np.clip(colours + grain[:, :, None], 0, 255).astype(np.uint8)

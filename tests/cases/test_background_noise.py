@@ -26,7 +26,9 @@ def measured_snr(clean: Audio, noisy: Audio) -> float:
 @pytest.mark.parametrize(("level", "snr"), [(1, 10.0), (2, 5.0), (3, 2.0)])
 def test_the_measured_ratio_is_the_one_of_the_level(level, snr):
     clean = tone()
-    noisy = at_level("background_noise", level, table="wang").value(clean, np.random.default_rng(level))
+    noisy = at_level("background_noise", level, table="wang").value(
+        clean, np.random.default_rng(level)
+    )
     assert measured_snr(clean, noisy) == pytest.approx(snr, abs=1e-3)
 
 
@@ -38,7 +40,9 @@ def test_the_measured_ratio_is_the_one_of_the_level(level, snr):
     seed=st.integers(0, 2**32),
 )
 @settings(max_examples=60, deadline=None)
-def test_type_length_rate_and_range_are_kept_and_the_input_is_untouched(samples, snr, loudness, dtype, seed):
+def test_type_length_rate_and_range_are_kept_and_the_input_is_untouched(
+    samples, snr, loudness, dtype, seed
+):
     wave = (loudness * np.cos(np.arange(samples) / 3)).astype(dtype)
     clean = Audio(wave.copy(), 8000)
     noisy = background_noise(clean, np.random.default_rng(seed), snr_db=snr)
@@ -51,7 +55,10 @@ def test_type_length_rate_and_range_are_kept_and_the_input_is_untouched(samples,
 
 def test_the_noise_is_white_and_normal():
     clean = tone(seconds=2)
-    noise = background_noise(clean, np.random.default_rng(1), snr_db=10.0).wave.astype(float) - clean.wave
+    noise = (
+        background_noise(clean, np.random.default_rng(1), snr_db=10.0).wave.astype(float)
+        - clean.wave
+    )
     standard = noise / noise.std()
     assert kstest(standard, "norm").pvalue > 0.01
     neighbours = np.corrcoef(standard[:-1], standard[1:])[0, 1]
@@ -60,7 +67,9 @@ def test_the_noise_is_white_and_normal():
 
 def test_a_silent_recording_is_refused():
     with pytest.raises(ValueError, match="silent"):
-        background_noise(Audio(np.zeros(100, np.float32), 16000), np.random.default_rng(0), snr_db=5.0)
+        background_noise(
+            Audio(np.zeros(100, np.float32), 16000), np.random.default_rng(0), snr_db=5.0
+        )
 
 
 @pytest.mark.parametrize(

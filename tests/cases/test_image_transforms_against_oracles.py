@@ -65,7 +65,9 @@ def test_noise_on_mid_grey_has_the_moments_of_a_normal_cut_off_at_black_and_whit
     assert noisy.mean() == pytest.approx(0.5, abs=4 * scale / np.sqrt(noisy.size))
     assert noisy.var() == pytest.approx(variance, rel=0.015)
     cut_off = np.mean((noisy == 0) | (noisy == 1))
-    assert cut_off == pytest.approx(2 * norm.sf(a), abs=4 * np.sqrt(2 * norm.sf(a) / noisy.size) + 1e-12)
+    assert cut_off == pytest.approx(
+        2 * norm.sf(a), abs=4 * np.sqrt(2 * norm.sf(a) / noisy.size) + 1e-12
+    )
 
 
 def test_noise_is_the_generators_normal_numbers_in_reading_order():
@@ -103,8 +105,12 @@ def test_blur_is_the_weighted_sum_of_shifted_images_that_go_on_with_their_edge(a
     rows, columns = np.arange(shape[0]), np.arange(shape[1])
     expected = np.zeros(shape)
     for i, weight in enumerate(weights / weights.sum()):
-        y = np.clip(rows + np.ceil(i * np.sin(np.deg2rad(angle)) - 0.5), 0, shape[0] - 1).astype(int)
-        x = np.clip(columns + np.ceil(i * np.cos(np.deg2rad(angle)) - 0.5), 0, shape[1] - 1).astype(int)
+        y = np.clip(rows + np.ceil(i * np.sin(np.deg2rad(angle)) - 0.5), 0, shape[0] - 1).astype(
+            int
+        )
+        x = np.clip(columns + np.ceil(i * np.cos(np.deg2rad(angle)) - 0.5), 0, shape[1] - 1).astype(
+            int
+        )
         expected += weight * image[y][:, x]
     assert np.abs(streak(image, radius=15, sigma=8.0, angle=angle) - expected).max() <= 0.6
 

@@ -18,7 +18,10 @@ NAMES = ("gaussian_noise", "motion_blur", "snow", "contrast", "pixelate")
 RANDOM = ("gaussian_noise", "motion_blur", "snow")
 DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
 EVERY_LEVEL = [
-    (name, table, level) for name in NAMES for table, n in (("hendrycks", 5), ("wang", 3)) for level in range(1, n + 1)
+    (name, table, level)
+    for name in NAMES
+    for table, n in (("hendrycks", 5), ("wang", 3))
+    for level in range(1, n + 1)
 ]
 
 
@@ -61,7 +64,9 @@ def test_level_0_is_the_identity(name):
 def test_another_generator_makes_another_image(name):
     image = scene(40, 40)
     made = at_level(name, 3)
-    assert not np.array_equal(made.value(image, np.random.default_rng(1)), made.value(image, np.random.default_rng(2)))
+    assert not np.array_equal(
+        made.value(image, np.random.default_rng(1)), made.value(image, np.random.default_rng(2))
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -110,7 +115,9 @@ def test_an_alpha_channel_stays_as_it_is(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (5, 4), (1, 4), (8, 8), (3, 500), (700, 5, 3), (1, 1, 3)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (1, 9), (9, 1), (5, 4), (1, 4), (8, 8), (3, 500), (700, 5, 3), (1, 1, 3)]
+)
 def test_tiny_and_long_images_work(name, shape):
     image = np.full(shape, 90, np.uint8)
     assert at_level(name, 5).value(image, np.random.default_rng(0)).shape == shape
@@ -125,7 +132,8 @@ def test_a_view_with_strides_gives_what_its_copy_gives(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "table"), [(n, "wang") for n in NAMES] + [(n, "hendrycks") for n in NAMES if n != "snow"]
+    ("name", "table"),
+    [(n, "wang") for n in NAMES] + [(n, "hendrycks") for n in NAMES if n != "snow"],
 )
 def test_higher_levels_are_farther_from_the_original(name, table):
     image = scene(96, 96)
@@ -196,8 +204,10 @@ def test_an_unknown_parameter_is_answered_with_the_known_ones():
 
 
 def test_parameters_keep_their_types_behind_the_decorators():
-    assert {k: p.annotation for k, p in registry.get("transforms", "motion_blur").parameters.items()} == {
-        "radius": int,
-        "sigma": float,
-    }
-    assert inspect.signature(registry.get("transforms", "snow").build).parameters["kept"].kind.name == "KEYWORD_ONLY"
+    assert {
+        k: p.annotation for k, p in registry.get("transforms", "motion_blur").parameters.items()
+    } == {"radius": int, "sigma": float}
+    assert (
+        inspect.signature(registry.get("transforms", "snow").build).parameters["kept"].kind.name
+        == "KEYWORD_ONLY"
+    )

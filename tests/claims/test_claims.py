@@ -18,18 +18,24 @@ from roadworthy.measures.scored import Scored
 from roadworthy.statistics import Interval
 
 
-def observed(right: int, n: int, *, groups: np.ndarray | None = None, slices: np.ndarray | None = None) -> Observed:
+def observed(
+    right: int, n: int, *, groups: np.ndarray | None = None, slices: np.ndarray | None = None
+) -> Observed:
     """n cases of which the first `right` are right."""
     outcomes = (np.arange(n) < right).astype(float)
     return of_outcomes(outcomes, groups, slices)
 
 
-def of_outcomes(outcomes: np.ndarray, groups: np.ndarray | None = None, slices: np.ndarray | None = None) -> Observed:
+def of_outcomes(
+    outcomes: np.ndarray, groups: np.ndarray | None = None, slices: np.ndarray | None = None
+) -> Observed:
     n = len(outcomes)
     scored = Scored.proportion(outcomes)
     columns = {} if slices is None else {"site": slices}
     samples = np.array([str(i) for i in range(n)], dtype=object)
-    return Observed("", None, samples, groups, scored, scored.failure, np.zeros(n, bool), {}, columns)
+    return Observed(
+        "", None, samples, groups, scored, scored.failure, np.zeros(n, bool), {}, columns
+    )
 
 
 def accuracy(right: int, n: int) -> Evidence:
@@ -101,7 +107,10 @@ def test_a_claim_over_places_is_met_when_each_is_met_alone():
     each = [judge(claim(0.9), [accuracy(k, n)]).status for k, n in good]
     assert each == ["met"] * 3
     assert judge(claim(0.9, every="slices"), [accuracy(k, n) for k, n in good]).status == "met"
-    assert judge(claim(0.9, every="slices"), [accuracy(k, n) for k, n in [*good, (92, 100)]]).status == "inconclusive"
+    assert (
+        judge(claim(0.9, every="slices"), [accuracy(k, n) for k, n in [*good, (92, 100)]]).status
+        == "inconclusive"
+    )
 
 
 def test_the_interval_shown_ends_at_the_bound_that_decided():
@@ -113,9 +122,16 @@ def test_the_interval_shown_ends_at_the_bound_that_decided():
 
 
 def test_a_place_that_cannot_be_judged_leaves_the_claim_open_and_says_why():
-    small = Evidence("accuracy", About(slice="site=C"), 1.0, 3, "higher", nothing, reason="the slice has 3 cases")
-    undefined = Evidence("ap50", About(slice="site=D"), math.nan, 40, "higher", nothing, proportion=False)
-    for other, why in ((small, "the slice has 3 cases"), (undefined, "the quantity is not defined on these cases")):
+    small = Evidence(
+        "accuracy", About(slice="site=C"), 1.0, 3, "higher", nothing, reason="the slice has 3 cases"
+    )
+    undefined = Evidence(
+        "ap50", About(slice="site=D"), math.nan, 40, "higher", nothing, proportion=False
+    )
+    for other, why in (
+        (small, "the slice has 3 cases"),
+        (undefined, "the quantity is not defined on these cases"),
+    ):
         judged = judge(claim(0.0, every="slices"), [accuracy(99, 100), other])
         assert judged.status == "inconclusive"
         assert [m.status for m in judged.members] == ["met", "inconclusive"]
@@ -136,16 +152,33 @@ def test_the_worst_verdict_is_the_assessments():
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(1, 300), st.data(), st.floats(0.01, 0.99), st.floats(0.51, 0.999), st.sampled_from(["min", "max"]))
-def test_no_claim_is_met_and_breached_and_a_harder_limit_is_never_judged_better(n, data, limit, confidence, direction):
+@given(
+    st.integers(1, 300),
+    st.data(),
+    st.floats(0.01, 0.99),
+    st.floats(0.51, 0.999),
+    st.sampled_from(["min", "max"]),
+)
+def test_no_claim_is_met_and_breached_and_a_harder_limit_is_never_judged_better(
+    n, data, limit, confidence, direction
+):
     right = data.draw(st.integers(0, n))
-    easier = data.draw(st.floats(0.0, limit)) if direction == "min" else data.draw(st.floats(limit, 1.0))
+    easier = (
+        data.draw(st.floats(0.0, limit)) if direction == "min" else data.draw(st.floats(limit, 1.0))
+    )
     evidence = accuracy(right, n)
-    hard, easy = (judge(claim(x, direction, confidence), [evidence]).status for x in (limit, easier))
+    hard, easy = (
+        judge(claim(x, direction, confidence), [evidence]).status for x in (limit, easier)
+    )
     rank = {"breached": 0, "inconclusive": 1, "met": 2}
     assert rank[hard] <= rank[easy]
     if hard == "breached":
-        assert judge(claim(limit, "max" if direction == "min" else "min", confidence), [evidence]).status == "met"
+        assert (
+            judge(
+                claim(limit, "max" if direction == "min" else "min", confidence), [evidence]
+            ).status
+            == "met"
+        )
 
 
 @settings(max_examples=60, deadline=None)
@@ -157,7 +190,9 @@ def test_one_more_place_never_turns_a_claim_from_open_or_breached_to_met(rights,
     assert after != "met" or before == "met"
 
 
-@pytest.mark.parametrize(("right", "n", "limit"), [(46, 50, 0.9), (183, 200, 0.9), (88, 100, 0.9), (49, 50, 0.95)])
+@pytest.mark.parametrize(
+    ("right", "n", "limit"), [(46, 50, 0.9), (183, 200, 0.9), (88, 100, 0.9), (49, 50, 0.95)]
+)
 def test_the_number_of_cases_that_settles_does_so_four_times_in_five(right, n, limit):
     judged = judge(claim(limit), [accuracy(right, n)])
     assert judged.status == "inconclusive"
@@ -168,7 +203,8 @@ def test_the_number_of_cases_that_settles_does_so_four_times_in_five(right, n, l
         size: sum(
             stats.binom.pmf(k, size, share)
             for k in range(size + 1)
-            if stats.binom.pmf(k, size, share) > 1e-9 and judge(claim(limit), [accuracy(k, size)]).status == wanted
+            if stats.binom.pmf(k, size, share) > 1e-9
+            and judge(claim(limit), [accuracy(k, size)]).status == wanted
         )
         for size in (needed, needed // 2)
     }
@@ -185,7 +221,9 @@ def test_twice_the_number_that_settles_settles_most_repetitions():
     needed = judge(claim(0.9), [accuracy(93, 100)]).members[0].cases_to_settle
     assert needed is not None
     drawn = rng.binomial(2 * needed, 0.93, size=200)
-    settled = np.mean([judge(claim(0.9), [accuracy(int(k), 2 * needed)]).status == "met" for k in drawn])
+    settled = np.mean(
+        [judge(claim(0.9), [accuracy(int(k), 2 * needed)]).status == "met" for k in drawn]
+    )
     assert settled > 0.65
 
 
@@ -193,13 +231,16 @@ def test_groups_make_a_claim_harder_to_meet():
     groups = np.repeat(np.arange(40), 10).astype(str)
     outcomes = np.repeat((np.arange(40) % 20 != 0).astype(float), 10)
     alone, grouped = (
-        judge(claim(0.9), [performance.value(of_outcomes(outcomes, g), "accuracy")]).status for g in (None, groups)
+        judge(claim(0.9), [performance.value(of_outcomes(outcomes, g), "accuracy")]).status
+        for g in (None, groups)
     )
     assert (alone, grouped) == ("met", "inconclusive")
 
 
 def over_slices(outcomes: np.ndarray, sites: np.ndarray, limit: float) -> Judgement:
-    places = performance.slices(of_outcomes(outcomes, slices=sites), "site", smallest=30, quantity="accuracy")
+    places = performance.slices(
+        of_outcomes(outcomes, slices=sites), "site", smallest=30, quantity="accuracy"
+    )
     return judge(claim(limit, every="slices"), places)
 
 
@@ -212,7 +253,9 @@ def test_twenty_slices_at_the_limit_are_seldom_called_breached():
     rng = np.random.default_rng(5)
     sites = np.repeat([f"s{i:02}" for i in range(20)], 100)
     outcomes = (rng.random((60, 2000)) < 0.9).astype(float)
-    assert error_rate_is_kept(sum(over_slices(o, sites, 0.9).status == "breached" for o in outcomes), 60, 0.05)
+    assert error_rate_is_kept(
+        sum(over_slices(o, sites, 0.9).status == "breached" for o in outcomes), 60, 0.05
+    )
 
 
 @pytest.mark.slow
@@ -232,6 +275,9 @@ def test_false_breaches_over_twenty_slices_stay_at_or_below_alpha(limit):
 @pytest.mark.parametrize("limit", [0.5, 0.9, 0.98])
 def test_false_mets_and_false_breaches_of_one_claim_stay_at_or_below_alpha(limit):
     rng = np.random.default_rng(9)
-    statuses = [judge(claim(limit), [accuracy(int(k), 150)]).status for k in rng.binomial(150, limit, size=3000)]
+    statuses = [
+        judge(claim(limit), [accuracy(int(k), 150)]).status
+        for k in rng.binomial(150, limit, size=3000)
+    ]
     for wrong in ("met", "breached"):
         assert error_rate_is_kept(statuses.count(wrong), 3000, 0.05), wrong

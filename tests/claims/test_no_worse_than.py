@@ -38,7 +38,9 @@ def assessed(folder: Path, name: str, wrong: list[int], claims: str = "") -> Run
 
 
 def gated(folder: Path, before: Run, wrong: list[int], by: float) -> Run:
-    claims = f"claims:\n  - {{id: GATE, no_worse_than: {before.folder.relative_to(folder)}, by: {by}}}\n"
+    claims = (
+        f"claims:\n  - {{id: GATE, no_worse_than: {before.folder.relative_to(folder)}, by: {by}}}\n"
+    )
     return assessed(folder, "second", wrong, claims)
 
 
@@ -86,6 +88,7 @@ def test_the_paired_change_agrees_with_a_brute_force_bootstrap(tmp_path):
 
 def test_a_folder_that_is_no_run_is_named_with_its_line(tmp_path):
     with pytest.raises(
-        SpecError, match=r"first\.yaml:5: claims\[0\]\.no_worse_than: .*nowhere is not a run: it has no"
+        SpecError,
+        match=r"first\.yaml:5: claims\[0\]\.no_worse_than: .*nowhere is not a run: it has no",
     ):
         assessed(tmp_path, "first", [], "claims:\n  - {id: GATE, no_worse_than: nowhere}\n")

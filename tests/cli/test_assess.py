@@ -28,7 +28,9 @@ def test_claims_that_hold_end_with_0_and_the_report_is_there(tiny, cli):
     assert answer.code == 0
     assert "✓ met" in answer.out and "90.0%" in answer.out
     assert "600 cases: 600 computed, 0 from the cache" in answer.out
-    report = next(line for line in answer.out.splitlines() if line.startswith("Report: ")).removeprefix("Report: ")
+    report = next(
+        line for line in answer.out.splitlines() if line.startswith("Report: ")
+    ).removeprefix("Report: ")
     assert Path(report).is_file()
     again = cli("assess", tiny.file)
     assert "600 cases: 0 computed, 600 from the cache" in again.out
@@ -83,14 +85,19 @@ def test_what_a_user_can_correct_ends_with_2_in_one_sentence(tiny, cli, change, 
 
 
 def test_a_subject_that_answers_nothing_ends_with_2(tiny, cli):
-    (tiny.folder / "subject.py").write_text("def predict(image):\n    raise RuntimeError('no licence')\n")
+    (tiny.folder / "subject.py").write_text(
+        "def predict(image):\n    raise RuntimeError('no licence')\n"
+    )
     answer = cli("assess", tiny.file)
     assert answer.code == 2
     assert "no licence" in answer.err
 
 
 def test_a_full_disk_is_unfinished_and_a_fault_of_ours_is_no_verdict():
-    full, ours = OSError(errno.ENOSPC, "No space left on device", "cases"), ZeroDivisionError("division by zero")
+    full, ours = (
+        OSError(errno.ENOSPC, "No space left on device", "cases"),
+        ZeroDivisionError("division by zero"),
+    )
     assert (exits.code_of(full), exits.message_of(full)) == (4, "cases: No space left on device")
     assert exits.code_of(ours) not in exits.VERDICTS.values()
     assert "ROADWORTHY_DEBUG=1" in exits.message_of(ours)
@@ -158,7 +165,9 @@ def run_of(folder: Path) -> Path:
     return found
 
 
-def interrupted(process: subprocess.Popen[str], by: Callable[[int, int], None] = os.kill) -> tuple[str, str]:
+def interrupted(
+    process: subprocess.Popen[str], by: Callable[[int, int], None] = os.kill
+) -> tuple[str, str]:
     """What is said on Ctrl-C; pressed again where Python raised it in a place whose exceptions it ignores (a finaliser, say)."""
     for _ in range(PRESSES):
         by(process.pid, signal.SIGINT)
@@ -212,7 +221,9 @@ def test_a_process_that_does_not_end_by_ctrl_c_fails_with_where_it_is(tiny, monk
     until = time.monotonic() + 120
     while not (tiny.folder / "deaf").exists() and time.monotonic() < until:
         time.sleep(0.01)
-    with pytest.raises(pytest.fail.Exception, match=r"did not end by Ctrl-C, pressed 4 times(.|\n)*subject.py"):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"did not end by Ctrl-C, pressed 4 times(.|\n)*subject.py"
+    ):
         interrupted(process)
     tiny.end()
     with pytest.raises(ProcessLookupError):
@@ -257,6 +268,8 @@ def test_fresh_computes_everything_again(tiny, cli):
 
 
 def test_without_claims_the_numbers_stand_above_the_last_line(tiny, cli):
-    tiny.file.write_text(tiny.file.read_text().replace("claims:\n  - {id: A-1, accuracy: {min: 0.8}}\n", ""))
+    tiny.file.write_text(
+        tiny.file.read_text().replace("claims:\n  - {id: A-1, accuracy: {min: 0.8}}\n", "")
+    )
     out = " ".join(cli("assess", tiny.file).out.split())
     assert "the numbers above describe" in out and "numbers below" not in out

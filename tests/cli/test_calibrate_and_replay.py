@@ -32,7 +32,16 @@ pytestmark = pytest.mark.usefixtures("quick_alarms")
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scores"
 SHIFT_BEGINS = 1500
-EURO = ("--cost", "right=635", "--cost", "wrong=6735", "--unit", "EUR per patient", "--tolerable", "1925")
+EURO = (
+    "--cost",
+    "right=635",
+    "--cost",
+    "wrong=6735",
+    "--unit",
+    "EUR per patient",
+    "--tolerable",
+    "1925",
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,9 @@ def bundle(tmp_path_factory):
         "heavy = {'torch', 'cv2', 'onnxruntime', 'fastapi', 'pandas', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return Made(file, done.stdout)
 
@@ -71,7 +82,12 @@ def euros(tmp_path_factory, quick_alarms):
     shutil.copy(EXAMPLE / "calibration.parquet", folder)
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        assert run(["calibrate", str(folder / "calibration.parquet"), *EURO, "--events-per-day", "500"]) == 0
+        assert (
+            run(
+                ["calibrate", str(folder / "calibration.parquet"), *EURO, "--events-per-day", "500"]
+            )
+            == 0
+        )
     return Made(folder / "calibration.bundle.json", said.getvalue())
 
 
@@ -104,10 +120,13 @@ def test_what_was_learnt_is_what_stands_in_the_table(bundle):
     rows = table_of(EXAMPLE / "calibration.parquet")
     kinds, right = np.array(rows["kind"]), np.array(rows["correct"])
     assert {k["kind"]: (k["rows"], k["accuracy"]) for k in found["kinds"]} == {
-        k: (int((kinds == k).sum()), pytest.approx(right[kinds == k].mean())) for k in set(rows["kind"])
+        k: (int((kinds == k).sum()), pytest.approx(right[kinds == k].mean()))
+        for k in set(rows["kind"])
     }
     assert found["kinds"][0]["kind"] == "clean" and found["kinds"][0]["auc"] is None
-    assert all(0.8 < k["auc"] <= 1 and k["low"] < k["accuracy"] < k["high"] for k in found["kinds"][1:])
+    assert all(
+        0.8 < k["auc"] <= 1 and k["low"] < k["accuracy"] < k["high"] for k in found["kinds"][1:]
+    )
     assert any("nobody said what is tolerable" in note for note in found["notes"])
     assert 0.7 < found["coverage_on_kinds_left_out"]["observed"] <= 1
 
@@ -119,7 +138,9 @@ def test_the_area_under_the_curve_is_that_of_counts():
     made = calibrate({"knn": score}, kind, right)
     bins = made.table.sum(axis=1) @ np.eye(made.shift.bins)[made.shift_bin(np.arange(made.cells))]
     clean, fog = bins / bins.sum(axis=1, keepdims=True)
-    pairs = sum(a * b * ((i < j) + 0.5 * (i == j)) for i, a in enumerate(clean) for j, b in enumerate(fog))
+    pairs = sum(
+        a * b * ((i < j) + 0.5 * (i == j)) for i, a in enumerate(clean) for j, b in enumerate(fog)
+    )
     assert learnt(made, kind, right)[1].auc == pytest.approx(pairs)
     assert pairs == pytest.approx(0.76, abs=0.03)  # two normals one apart: Phi(1 / sqrt 2)
 
@@ -142,7 +163,9 @@ def test_few_rows_of_a_kind_are_noted_and_groups_widen_the_intervals(cli, tmp_pa
 
 
 def test_replay_finds_the_shift_and_the_truth_lies_within(cli, bundle):
-    said = cli("replay", bundle, EXAMPLE / "today.parquet", "--truth", EXAMPLE / "today_truth.parquet")
+    said = cli(
+        "replay", bundle, EXAMPLE / "today.parquet", "--truth", EXAMPLE / "today_truth.parquet"
+    )
     assert said.code == 1
     for word in (
         "3,000 events, 30 windows of 100",
@@ -154,18 +177,30 @@ def test_replay_finds_the_shift_and_the_truth_lies_within(cli, bundle):
     ):
         assert word in said.out
     found = answer_of(
-        cli, "replay", bundle, EXAMPLE / "today.parquet", "--truth", EXAMPLE / "today_truth.parquet", "--all"
+        cli,
+        "replay",
+        bundle,
+        EXAMPLE / "today.parquet",
+        "--truth",
+        EXAMPLE / "today_truth.parquet",
+        "--all",
     )
     raised = [a["event"] for a in found["alarms"] if a["kind"] == "raised"]
-    assert SHIFT_BEGINS < raised[0] <= SHIFT_BEGINS + 200 and not [e for e in raised if e <= SHIFT_BEGINS]
+    assert SHIFT_BEGINS < raised[0] <= SHIFT_BEGINS + 200 and not [
+        e for e in raised if e <= SHIFT_BEGINS
+    ]
     assert found["truth"]["windows"] == 30 and found["truth"]["covered"] >= 27
-    truth = np.array(table_of(EXAMPLE / "today_truth.parquet")["correct"]).reshape(30, 100).mean(axis=1)
+    truth = (
+        np.array(table_of(EXAMPLE / "today_truth.parquet")["correct"]).reshape(30, 100).mean(axis=1)
+    )
     np.testing.assert_allclose([w["truth"] for w in found["windows"]], truth)
 
 
 def test_the_estimates_never_see_the_truth(cli, bundle, tmp_path):
     columns = table_of(EXAMPLE / "today.parquet")
-    columns["correct"] = [not right for right in table_of(EXAMPLE / "today_truth.parquet")["correct"]]
+    columns["correct"] = [
+        not right for right in table_of(EXAMPLE / "today_truth.parquet")["correct"]
+    ]
     pq.write_table(pa.table(columns), tmp_path / "turned.parquet")
     hidden = answer_of(cli, "replay", bundle, EXAMPLE / "today.parquet")
     turned = answer_of(cli, "replay", bundle, tmp_path / "turned.parquet")
@@ -192,8 +227,12 @@ def test_no_program_reads_figures_where_the_reason_says_that_there_are_none(cli,
         "a column without values is one of numbers all the same"
     )
     for window in (*found["windows"], *pq.read_table(out).to_pylist()):
-        assert [window[name] is None for name in figures] == [window["cannot_tell"] is not None] * len(figures)
-        assert window["n"] is not None and window["strangeness"] is not None, "by these one sees how strange it is"
+        assert [window[name] is None for name in figures] == [
+            window["cannot_tell"] is not None
+        ] * len(figures)
+        assert window["n"] is not None and window["strangeness"] is not None, (
+            "by these one sees how strange it is"
+        )
 
 
 def test_costs_follow_from_right_and_wrong(cli, bundle, euros):
@@ -226,28 +265,59 @@ constants: {spare: 0.5}
 
 def test_windows_can_be_longer_closer_and_all_written(cli, bundle, tmp_path):
     out = tmp_path / "windows.parquet"
-    found = answer_of(cli, "replay", bundle, EXAMPLE / "today.parquet", "--window", 500, "--every", 10, "--out", out)
-    assert (found["window"], found["every"], found["windows_in_all"], len(found["windows"])) == (500, 10, 251, 40)
+    found = answer_of(
+        cli,
+        "replay",
+        bundle,
+        EXAMPLE / "today.parquet",
+        "--window",
+        500,
+        "--every",
+        10,
+        "--out",
+        out,
+    )
+    assert (found["window"], found["every"], found["windows_in_all"], len(found["windows"])) == (
+        500,
+        10,
+        251,
+        40,
+    )
     table = pq.read_table(out)
     assert table.num_rows == 251 and table["last_event"].to_pylist() == list(range(500, 3001, 10))
-    assert {"accuracy_low", "risk", "exceedance", "cannot_tell", "time", "truth"} <= set(table.column_names)
+    assert {"accuracy_low", "risk", "exceedance", "cannot_tell", "time", "truth"} <= set(
+        table.column_names
+    )
 
 
 @pytest.mark.parametrize("read", ["stream", "truth"])
 def test_windows_are_not_written_over_what_they_are_made_of(cli, bundle, tmp_path, read):
     for name in ("stream", "truth"):
-        (tmp_path / f"{name}.csv").write_text("id,correct,energy\n" + "".join(f"e{i},1,0.5\n" for i in range(300)))
+        (tmp_path / f"{name}.csv").write_text(
+            "id,correct,energy\n" + "".join(f"e{i},1,0.5\n" for i in range(300))
+        )
     (tmp_path / "windows.csv").symlink_to(tmp_path / f"{read}.csv")
     before = (tmp_path / f"{read}.csv").read_text()
     for out in (tmp_path / f"{read}.csv", tmp_path / "windows.csv"):
-        said = cli("replay", bundle, tmp_path / "stream.csv", "--truth", tmp_path / "truth.csv", "--out", out)
+        said = cli(
+            "replay",
+            bundle,
+            tmp_path / "stream.csv",
+            "--truth",
+            tmp_path / "truth.csv",
+            "--out",
+            out,
+        )
         assert said.code == 2 and f"{read}.csv, which is read and would be lost" in said.err
         assert (tmp_path / f"{read}.csv").read_text() == before
 
 
 def test_a_terminal_sees_forty_windows_at_most(cli, bundle):
     said = cli("replay", bundle, EXAMPLE / "today.parquet", "--every", 10)
-    assert sum("–" in line for line in said.out.splitlines()) == 40 and "--all shows every one" in said.out
+    assert (
+        sum("–" in line for line in said.out.splitlines()) == 40
+        and "--all shows every one" in said.out
+    )
     everything = cli("replay", bundle, EXAMPLE / "today.parquet", "--every", 10, "--all")
     assert sum("–" in line for line in everything.out.splitlines()) == 291
 
@@ -257,13 +327,18 @@ def test_repeated_events_are_counted_once_and_empty_ones_say_nothing(cli, bundle
     pq.write_table(pa.concat_tables([whole, whole.slice(100, 500)]), tmp_path / "twice.parquet")
     found = answer_of(cli, "replay", bundle, tmp_path / "twice.parquet")
     assert (found["events"], found["repeated"]) == (3000, 500)
-    assert found["windows"] == answer_of(cli, "replay", bundle, EXAMPLE / "today.parquet")["windows"]
+    assert (
+        found["windows"] == answer_of(cli, "replay", bundle, EXAMPLE / "today.parquet")["windows"]
+    )
     columns = whole.to_pydict()
     for name in [c for c in columns if c not in ("time", "id")]:
         columns[name][:100] = [None] * 100
     pq.write_table(pa.table(columns), tmp_path / "gap.parquet")
     gap = answer_of(cli, "replay", bundle, tmp_path / "gap.parquet")
-    assert gap["unscored"] == 100 and gap["windows"][0]["cannot_tell"] == "100 of 100 events have no score at all"
+    assert (
+        gap["unscored"] == 100
+        and gap["windows"][0]["cannot_tell"] == "100 of 100 events have no score at all"
+    )
     assert "score knn is missing in 100 of 3,000 events" in gap["notes"]
 
 
@@ -272,9 +347,13 @@ def test_scores_of_another_name_can_be_pointed_at(cli, bundle, tmp_path):
     renamed = table.rename_columns(["nrg" if c == "energy" else c for c in table.column_names])
     pq.write_table(renamed, tmp_path / "renamed.parquet")
     said = cli("replay", bundle, tmp_path / "renamed.parquet")
-    assert said.code == 2 and "no column 'energy'" in said.err and "--score energy=COLUMN" in said.err
+    assert (
+        said.code == 2 and "no column 'energy'" in said.err and "--score energy=COLUMN" in said.err
+    )
     found = answer_of(cli, "replay", bundle, tmp_path / "renamed.parquet", "--score", "energy=nrg")
-    assert found["windows"] == answer_of(cli, "replay", bundle, EXAMPLE / "today.parquet")["windows"]
+    assert (
+        found["windows"] == answer_of(cli, "replay", bundle, EXAMPLE / "today.parquet")["windows"]
+    )
     wrong = cli("replay", bundle, tmp_path / "renamed.parquet", "--score", "enrgy=nrg")
     assert wrong.code == 2 and "did you mean 'energy'?" in wrong.err
 
@@ -284,18 +363,42 @@ def test_scores_of_another_name_can_be_pointed_at(cli, bundle, tmp_path):
     [
         ("kind,correct,knn\nclean,1,1\nclean,0,2\n", (), "all 2 rows are clean"),
         ("kind,correct,knn\nsite A,1,1\nsite B,0,2\n", (), "its kinds are: 'site A', 'site B'"),
-        ("kind,knn\nclean,1\nfog,2\n", (), "answer_correct, prediction_correct) for whether the answer was right"),
+        (
+            "kind,knn\nclean,1\nfog,2\n",
+            (),
+            "answer_correct, prediction_correct) for whether the answer was right",
+        ),
         ("kind,was_right,knn\nclean,1,1\nfog,0,2\n", (), "did you mean --correct was_right?"),
         ("correct,knn\n1,1\n0,2\n", (), "'kind' (or role, shift, fold, condition,"),
         ("kind,correct,knn\nclean,1,1\nfog,0,inf\n", (), "row 2 (line 3): knn is inf"),
         ("kind,correct,knn\nclean,1,\nfog,0,\n", (), "knn"),
         ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--cost", "wrong"), "a name and a number"),
         ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--cost", "right=1"), "--cost wrong="),
-        ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--cost", "wrong=1", "--cost", "late=2"), "unknown outcome 'late'"),
-        ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--cost", "falsch=4"), "unknown outcome 'falsch'"),
-        ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--tolerable", "1"), "no outcome costs more than 1"),
-        ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--tolerable", "0"), "no outcome costs less than 0"),
-        ("kind,correct,knn\nclean,1,1\nfog,0,2\n", (*EURO[:-1], "635"), "between 635 and 6735 EUR per patient"),
+        (
+            "kind,correct,knn\nclean,1,1\nfog,0,2\n",
+            ("--cost", "wrong=1", "--cost", "late=2"),
+            "unknown outcome 'late'",
+        ),
+        (
+            "kind,correct,knn\nclean,1,1\nfog,0,2\n",
+            ("--cost", "falsch=4"),
+            "unknown outcome 'falsch'",
+        ),
+        (
+            "kind,correct,knn\nclean,1,1\nfog,0,2\n",
+            ("--tolerable", "1"),
+            "no outcome costs more than 1",
+        ),
+        (
+            "kind,correct,knn\nclean,1,1\nfog,0,2\n",
+            ("--tolerable", "0"),
+            "no outcome costs less than 0",
+        ),
+        (
+            "kind,correct,knn\nclean,1,1\nfog,0,2\n",
+            (*EURO[:-1], "635"),
+            "between 635 and 6735 EUR per patient",
+        ),
         ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--unit", "EUR"), "--cost right="),
         ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--false-alarms", "seldom"), "1 per month"),
     ],
@@ -325,7 +428,9 @@ def test_a_changed_bundle_is_refused(cli, bundle, tmp_path):
 
 
 def test_a_stream_shorter_than_a_window_is_refused(cli, bundle, tmp_path):
-    pq.write_table(pq.read_table(EXAMPLE / "today.parquet").slice(0, 50), tmp_path / "short.parquet")
+    pq.write_table(
+        pq.read_table(EXAMPLE / "today.parquet").slice(0, 50), tmp_path / "short.parquet"
+    )
     said = cli("replay", bundle, tmp_path / "short.parquet")
     assert said.code == 2 and "50 events" in said.err and "--window" in said.err
     assert cli("replay", bundle, tmp_path / "short.parquet", "--window", 50).code in (0, 1)
@@ -372,7 +477,9 @@ def test_shown_windows_end_with_the_last():
 def test_truth_is_found_by_id_whatever_its_order(tmp_path):
     (tmp_path / "truth.csv").write_text("id,correct\nc,1\na,0\nb,\n")
     truth = Truth(read_scores(tmp_path / "truth.csv", columns=[]))
-    np.testing.assert_array_equal(truth.of(np.array(["a", "b", "c", "d"])), [0.0, np.nan, 1.0, np.nan])
+    np.testing.assert_array_equal(
+        truth.of(np.array(["a", "b", "c", "d"])), [0.0, np.nan, 1.0, np.nan]
+    )
 
 
 def test_ids_are_remembered_for_as_long_as_stated():
@@ -388,10 +495,16 @@ def test_a_tree_that_cannot_be_read_says_where(tmp_path):
     for text, says in [
         ("- 1\n", "a tree was expected"),
         ("event: shift\nbranches: {}\n", "tree.yaml"),
-        ("event: shift\nbranches: {true: 1\nfalse: [\n", r"tree.yaml:3:\d+: this is not valid YAML: "),
+        (
+            "event: shift\nbranches: {true: 1\nfalse: [\n",
+            r"tree.yaml:3:\d+: this is not valid YAML: ",
+        ),
         ("event: [\n", r"tree.yaml:2:1: this is not valid YAML: "),
         ("event: shift\nconstants: {a: b}\n", "constants are names with a number"),
-        ("event: shift\nconstants: {p_shift: 0.1}\n", "tree.yaml: p_shift is counted, .* cannot be a constant"),
+        (
+            "event: shift\nconstants: {p_shift: 0.1}\n",
+            "tree.yaml: p_shift is counted, .* cannot be a constant",
+        ),
     ]:
         file.write_text(text)
         with pytest.raises(DataError, match=says):

@@ -24,7 +24,14 @@ pytestmark = pytest.mark.usefixtures("quick_alarms")
 DAY = 86400.0
 
 
-def rows_of(kinds: dict[str, int], *, accuracy: float = 0.5, apart: float = 3.0, seed: int = 0, start: float = 1.7e9):
+def rows_of(
+    kinds: dict[str, int],
+    *,
+    accuracy: float = 0.5,
+    apart: float = 3.0,
+    seed: int = 0,
+    start: float = 1.7e9,
+):
     """Lines of a table, header first: id, time (one a minute), kind, correct, knn."""
     rng = np.random.default_rng(seed)
     names = [k for k, n in kinds.items() for _ in range(n)]
@@ -32,7 +39,9 @@ def rows_of(kinds: dict[str, int], *, accuracy: float = 0.5, apart: float = 3.0,
     for i, kind in enumerate(names):
         clean = kind == "clean"
         right = rng.random() < (0.95 if clean else accuracy)
-        lines.append(f"e{i},{start + 60 * i:.0f},{kind},{int(right)},{rng.normal(0.0 if clean else apart):.4f}")
+        lines.append(
+            f"e{i},{start + 60 * i:.0f},{kind},{int(right)},{rng.normal(0.0 if clean else apart):.4f}"
+        )
     return lines
 
 
@@ -48,7 +57,10 @@ def made(tmp_path_factory, quick_alarms) -> Path:
 
     folder = tmp_path_factory.mktemp("cautions")
     table = written(folder / "scores.csv", rows_of({"clean": 400, "fog": 200}))
-    assert run(["calibrate", str(table), "--cost", "wrong=4", "--events-per-day", "1440", "--json"]) == 0
+    assert (
+        run(["calibrate", str(table), "--cost", "wrong=4", "--events-per-day", "1440", "--json"])
+        == 0
+    )
     return folder / "scores.bundle.json"
 
 
@@ -68,7 +80,9 @@ def test_exit_codes_tell_quiet_from_alarm_from_cannot_tell(cli, made, tmp_path):
     silent = written(tmp_path / "silent.csv", ["knn,id", *(f",e{i}" for i in range(200))])
     answer = cli("replay", made, silent)
     assert (
-        answer.code == 3 and "100 of 100 events have no score at all" in answer.out and "has come yet" not in answer.out
+        answer.code == 3
+        and "100 of 100 events have no score at all" in answer.out
+        and "has come yet" not in answer.out
     )
     said = cli("replay", "--help")
     assert "1 an alarm was raised" in " ".join(said.out.replace("│", " ").split())
@@ -79,19 +93,31 @@ def test_missing_scores_of_a_stream_are_counted(cli, made, tmp_path):
     assert "note: score knn is missing in 150 of 400 events" in said.out
 
 
-@pytest.mark.parametrize(("scale", "name"), [(1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds")])
+@pytest.mark.parametrize(
+    ("scale", "name"), [(1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds")]
+)
 def test_a_clock_of_smaller_parts_gives_the_same_replay(cli, made, tmp_path, scale, name):
-    plain = json.loads(cli("replay", made, stream(tmp_path / "s.csv", {"clean": 300}), "--json").out)
-    parts = json.loads(cli("replay", made, stream(tmp_path / "p.csv", {"clean": 300}, scale=scale), "--json").out)
+    plain = json.loads(
+        cli("replay", made, stream(tmp_path / "s.csv", {"clean": 300}), "--json").out
+    )
+    parts = json.loads(
+        cli("replay", made, stream(tmp_path / "p.csv", {"clean": 300}, scale=scale), "--json").out
+    )
     assert [w["time"] for w in parts["windows"]] == [w["time"] for w in plain["windows"]]
-    assert any(f"looks like {name}" in n for n in parts["notes"]) and parts["alarms"] == plain["alarms"]
+    assert (
+        any(f"looks like {name}" in n for n in parts["notes"])
+        and parts["alarms"] == plain["alarms"]
+    )
 
 
 def test_calibrate_counts_days_by_the_same_clock(cli, tmp_path):
     lines = rows_of({"clean": 300, "fog": 100})
     table = written(
         tmp_path / "ms.csv",
-        [lines[0], *(",".join([a, b + "000", *c]) for a, b, *c in (x.split(",") for x in lines[1:]))],
+        [
+            lines[0],
+            *(",".join([a, b + "000", *c]) for a, b, *c in (x.split(",") for x in lines[1:])),
+        ],
     )
     found = json.loads(cli("calibrate", table, "--json").out)
     assert found["alarm"]["events_per_day"] == pytest.approx(400 / (399 * 60) * DAY)
@@ -112,13 +138,21 @@ def test_the_next_command_names_a_file_of_the_same_kind(cli, made, tmp_path):
 
 def test_the_default_unit_is_said_once(cli, made, tmp_path):
     said = " ".join(cli("replay", made, stream(tmp_path / "quiet.csv", {"clean": 300})).out.split())
-    assert "Expected cost per case" in said and said.lower().count("cost per case") == 1 and "cost (cost" not in said
+    assert (
+        "Expected cost per case" in said
+        and said.lower().count("cost per case") == 1
+        and "cost (cost" not in said
+    )
     said = alarm_in_words(Bundle.load(made))
-    assert "when the cost is more likely than not above " in said and " per case, and that is " in said
+    assert (
+        "when the cost is more likely than not above " in said and " per case, and that is " in said
+    )
 
 
 def test_a_limit_that_nothing_calibrated_reaches_is_refused(cli, made, tmp_path):
-    table = written(tmp_path / "a.csv", rows_of({"clean": 400, "fog": 200, "snow": 200}, accuracy=0.8))
+    table = written(
+        tmp_path / "a.csv", rows_of({"clean": 400, "fog": 200, "snow": 200}, accuracy=0.8)
+    )
     said = cli("calibrate", table, "--tolerable", "0.99")
     assert said.code == 2 and "even a stream of nothing but shifted events" in said.err
     assert "within a tolerable 0.990, so that" in said.err, "a cost is written in one way"
@@ -139,37 +173,56 @@ def test_a_limit_that_nothing_calibrated_reaches_is_refused(cli, made, tmp_path)
             {"burden": -math.inf, "on": math.log(39.0)},
             "with a probability of 97.5% or more above 0.500 per case. ",
         ),
-        ({"burden": 0.0, "sure": math.log(39.0)}, "above 0.500 per case, or with a probability of 97.5% or more. "),
+        (
+            {"burden": 0.0, "sure": math.log(39.0)},
+            "above 0.500 per case, or with a probability of 97.5% or more. ",
+        ),
     ],
 )
 def test_when_an_alarm_rings_is_told_in_words(made, rule, words):
     bundle = Bundle.load(made)
     assert bundle.alarm is not None
-    assert words in alarm_in_words(replace(bundle, tolerable=0.5, alarm=replace(bundle.alarm, **rule)))
+    assert words in alarm_in_words(
+        replace(bundle, tolerable=0.5, alarm=replace(bundle.alarm, **rule))
+    )
 
 
 def test_ids_that_repeat_are_noted(cli, tmp_path):
     lines = rows_of({"clean": 300, "fog": 100})
-    lines[301:401] = [line.replace(f"e{300 + i},", f"e{i},", 1) for i, line in enumerate(lines[301:401])]
+    lines[301:401] = [
+        line.replace(f"e{300 + i},", f"e{i},", 1) for i, line in enumerate(lines[301:401])
+    ]
     found = json.loads(cli("calibrate", written(tmp_path / "a.csv", lines), "--json").out)
-    assert any("100 rows repeat the id of another row" in n and "--group" in n for n in found["notes"])
+    assert any(
+        "100 rows repeat the id of another row" in n and "--group" in n for n in found["notes"]
+    )
 
 
 def test_few_rows_that_are_missed_call_for_more_rows(cli, tmp_path):
     table = written(tmp_path / "a.csv", rows_of({"clean": 60, "fog": 40}, apart=1.2, accuracy=0.2))
     found = json.loads(cli("calibrate", table, "--json").out)
     (note,) = [n for n in found["notes"] if "the alarm misses" in n]
-    assert "add rows of clean (there are 60) and fog (there are 40)" in note and "seldom" not in " ".join(
-        found["notes"]
+    assert (
+        "add rows of clean (there are 60) and fog (there are 40)" in note
+        and "seldom" not in " ".join(found["notes"])
     )
     assert "lengthen the window" not in note
     bundle = Bundle.load(tmp_path / "a.bundle.json")
-    assert bundle.alarm is not None and note in bundle.alarm.notes, "every face says it in the same words"
+    assert bundle.alarm is not None and note in bundle.alarm.notes, (
+        "every face says it in the same words"
+    )
 
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(0.75, "one in four"), (0.5, "half"), (0.6, "4 in 10"), (0.4, "6 in 10"), (0.8, "one in five"), (0.0, "every")],
+    [
+        (0.75, "one in four"),
+        (0.5, "half"),
+        (0.6, "4 in 10"),
+        (0.4, "6 in 10"),
+        (0.8, "one in five"),
+        (0.0, "every"),
+    ],
 )
 def test_how_many_are_missed_is_said_plainly(share, said):
     assert said in misses(share)
@@ -192,7 +245,10 @@ def test_what_is_in_the_way_is_not_lost(cli, made, tmp_path):
     assert said.code == 2 and "was made from scores.csv" in said.err and "--force" in said.err
     assert target.read_text() == made.read_text()
     again = cli("calibrate", written(tmp_path / "scores.csv", lines), "--out", target)
-    assert again.code == 0 and f"the bundle {Bundle.load(made).id} that was there is replaced" in again.out
+    assert (
+        again.code == 0
+        and f"the bundle {Bundle.load(made).id} that was there is replaced" in again.out
+    )
     target.write_text("my notes")
     assert "is no bundle" in cli("calibrate", tmp_path / "b.csv", "--out", target).err
     assert target.read_text() == "my notes"
@@ -200,7 +256,10 @@ def test_what_is_in_the_way_is_not_lost(cli, made, tmp_path):
 
 
 def test_a_table_of_the_office_kind_is_calibrated_all_the_same(cli, tmp_path):
-    lines = [line.replace(".", "#").replace(",", ";").replace("#", ",") for line in rows_of({"clean": 300, "fog": 100})]
+    lines = [
+        line.replace(".", "#").replace(",", ";").replace("#", ",")
+        for line in rows_of({"clean": 300, "fog": 100})
+    ]
     table = written(tmp_path / "office.csv", lines)
     found = json.loads(cli("calibrate", table, "--json").out)
     plain = read_scores(written(tmp_path / "plain.csv", rows_of({"clean": 300, "fog": 100})))
@@ -212,14 +271,23 @@ def test_silence_is_no_good_news_where_the_last_window_is_surely_above(cli, made
     from roadworthy.monitor.self_test import expected_state
 
     bundle = Bundle.load(made)
-    deaf = replace(bundle, alarm=replace(bundle.alarm, on=900.0, by_time=(), stretch=0, by_stretch=()))
+    deaf = replace(
+        bundle, alarm=replace(bundle.alarm, on=900.0, by_time=(), stretch=0, by_stretch=())
+    )
     deaf = replace(deaf, self_test=expected_state(deaf))
     deaf.save(tmp_path / "deaf.bundle.json")
-    said = cli("replay", tmp_path / "deaf.bundle.json", stream(tmp_path / "fog.csv", {"clean": 200, "fog": 300}))
+    said = cli(
+        "replay",
+        tmp_path / "deaf.bundle.json",
+        stream(tmp_path / "fog.csv", {"clean": 200, "fog": 300}),
+    )
     assert said.code == 1 and "ALARM" not in said.out and "No alarm:" not in said.out
     assert "No alarm was raised although the cost of the last window is above" in said.out
     quiet = cli("replay", made, stream(tmp_path / "quiet.csv", {"clean": 300}))
-    assert quiet.code == 0 and "No alarm: at no time was it likely enough that the cost is above" in quiet.out
+    assert (
+        quiet.code == 0
+        and "No alarm: at no time was it likely enough that the cost is above" in quiet.out
+    )
 
 
 def test_scores_that_tell_nothing_are_said_to_and_no_longer_window_is_advised(cli, tmp_path):
@@ -228,16 +296,26 @@ def test_scores_that_tell_nothing_are_said_to_and_no_longer_window_is_advised(cl
     assert said.code == 0 and "every window of every stream will be 'cannot tell'" in said.out
     assert "lengthen" not in said.out and "Without shift that is" not in said.out
     words = " ".join(said.out.split())
-    assert "By this table it will not ring: shift is not told from none" in words and "Once on" not in words
-    assert "'cannot tell', and no alarm will ring by them; add" in words, "labels may still raise one"
+    assert (
+        "By this table it will not ring: shift is not told from none" in words
+        and "Once on" not in words
+    )
+    assert "'cannot tell', and no alarm will ring by them; add" in words, (
+        "labels may still raise one"
+    )
     again = cli("replay", tmp_path / "a.bundle.json", stream(tmp_path / "s.csv", {"clean": 200}))
     assert again.code == 3 and "warning: the scores do not tell shift from none" in again.out
 
 
-def test_scores_of_a_handful_of_shifted_rows_are_said_to_be_too_few_and_not_to_tell_nothing(cli, tmp_path):
+def test_scores_of_a_handful_of_shifted_rows_are_said_to_be_too_few_and_not_to_tell_nothing(
+    cli, tmp_path
+):
     table = written(tmp_path / "a.csv", rows_of({"clean": 300, "fog": 3}, apart=6.0))
     words = " ".join(cli("calibrate", table, "--tolerable", "0.3").out.split())
-    assert "warning: rows are too few to say whether the scores tell shift from none (told from clean 1.00" in words
+    assert (
+        "warning: rows are too few to say whether the scores tell shift from none (told from clean 1.00"
+        in words
+    )
     assert "no alarm will ring by them; add rows of fog" in words and "do not tell" not in words
     assert "By this table it will not ring: shift is not told from none" in words
 
@@ -247,10 +325,16 @@ def test_scores_of_a_handful_of_shifted_rows_are_said_to_be_too_few_and_not_to_t
     [
         ({"clean": 15, "fog": 60, "snow": 60}, 0.5, "warning: 15 clean rows are too few"),
         ({"clean": 200, "fog": 60}, 0.5, "warning: fog is the only kind of shift: "),
-        ({"clean": 200, "fog": 60, "snow": 60, "dark": 1}, 0.5, "warning: 1 row of dark is too few: "),
+        (
+            {"clean": 200, "fog": 60, "snow": 60, "dark": 1},
+            0.5,
+            "warning: 1 row of dark is too few: ",
+        ),
     ],
 )
-def test_what_calibrate_warned_of_stands_in_the_bundle_and_is_said_again(cli, tmp_path, kinds, accuracy, expected):
+def test_what_calibrate_warned_of_stands_in_the_bundle_and_is_said_again(
+    cli, tmp_path, kinds, accuracy, expected
+):
     from roadworthy.monitor import Events, Monitor
 
     table = written(tmp_path / "a.csv", rows_of(kinds, accuracy=accuracy))
@@ -259,7 +343,9 @@ def test_what_calibrate_warned_of_stands_in_the_bundle_and_is_said_again(cli, tm
     assert sum(expected.removeprefix("warning: ") in said for said in bundle.made["warnings"]) == 1
     again = cli("replay", tmp_path / "a.bundle.json", stream(tmp_path / "s.csv", {"clean": 200}))
     assert again.out.count(expected) == 1
-    assert not any("; " in said for said in again.out.splitlines() if said.startswith("warning: ")), "short: no advice"
+    assert not any(
+        "; " in said for said in again.out.splitlines() if said.startswith("warning: ")
+    ), "short: no advice"
     monitor = Monitor(bundle)
     monitor.update(Events(None, None, columns={"knn": np.zeros(120)}))
     assert any(expected.removeprefix("warning: ") in note for note in monitor.risk().notes)
@@ -269,7 +355,8 @@ def test_a_promise_made_on_few_clean_rows_is_qualified(cli, tmp_path):
     table = written(tmp_path / "a.csv", rows_of({"clean": 15, "fog": 60, "snow": 60}))
     said = cli("calibrate", table).out
     assert (
-        "Without shift that should be at most 1 per month" in said and "15 clean rows are too few to promise it" in said
+        "Without shift that should be at most 1 per month" in said
+        and "15 clean rows are too few to promise it" in said
     )
 
 
@@ -305,10 +392,19 @@ def test_tiny_costs_keep_their_digits():
 def test_why_no_alarm_rang_where_the_cost_seemed_above_is_said(made):
     bundle = Bundle.load(made)
     said = {
-        seemed: _no_alarm(bundle, SimpleNamespace(above=None, whole=True, seemed_above=seemed, events=1000), 0.5)
+        seemed: _no_alarm(
+            bundle, SimpleNamespace(above=None, whole=True, seemed_above=seemed, events=1000), 0.5
+        )
         for seemed in (True, False)
     }
-    assert "that is not so much likelier than no shift at all" in said[True] and "more often than 1 per " in said[True]
-    short = _no_alarm(bundle, SimpleNamespace(above=None, whole=True, seemed_above=True, events=60), 0.5)
+    assert (
+        "that is not so much likelier than no shift at all" in said[True]
+        and "more often than 1 per " in said[True]
+    )
+    short = _no_alarm(
+        bundle, SimpleNamespace(above=None, whole=True, seemed_above=True, events=60), 0.5
+    )
     assert short == "No alarm: it reads the last 100 events, and there are 60."
-    assert said[False].startswith("No alarm: at no time was it likely enough that the cost is above 0.500")
+    assert said[False].startswith(
+        "No alarm: at no time was it likely enough that the cost is above 0.500"
+    )

@@ -33,14 +33,24 @@ def test_a_table_of_one_group_is_refused_by_the_name_of_its_column(cli, tmp_path
 
 
 def test_that_there_are_no_groups_can_be_said(cli, tmp_path):
-    found = cli("calibrate", table(tmp_path / "t.csv", "session", lambda kind, i: "A"), "--group", "none")
+    found = cli(
+        "calibrate", table(tmp_path / "t.csv", "session", lambda kind, i: "A"), "--group", "none"
+    )
     assert found.code == 0 and "warning" not in found.out and "session for group" not in found.out
     bundle = Bundle.load(tmp_path / "t.bundle.json")
     assert not bundle.calibration.grouped and bundle.calibration.names == ("energy",)
 
 
 def test_a_column_that_is_called_none_is_the_column(cli, tmp_path):
-    assert cli("calibrate", table(tmp_path / "t.csv", "none", lambda kind, i: f"p{i}"), "--group", "none").code == 0
+    assert (
+        cli(
+            "calibrate",
+            table(tmp_path / "t.csv", "none", lambda kind, i: f"p{i}"),
+            "--group",
+            "none",
+        ).code
+        == 0
+    )
     assert Bundle.load(tmp_path / "t.bundle.json").calibration.grouped
 
 
@@ -48,5 +58,8 @@ def test_few_groups_are_blamed_and_not_the_scores(cli, tmp_path):
     """Every kind was recorded in one session of its own, so that nobody can tell the kind from the session."""
     found = cli("calibrate", table(tmp_path / "t.csv", "session", lambda kind, i: kind))
     assert found.code == 0
-    assert "rows of clean, fog, night are of so few groups that they count for 1 row at most" in found.out
+    assert (
+        "rows of clean, fog, night are of so few groups that they count for 1 row at most"
+        in found.out
+    )
     assert "the scores do not tell" not in found.out and "they do not tell" not in found.out

@@ -89,7 +89,11 @@ def test_the_table_names_every_case_and_the_readme_says_what_to_send_back(tiny, 
         rows = list(csv.DictReader(stream))
     assert list(rows[0]) == ["id", "file", "sample", "circumstance", "level", "group"]
     assert [r["id"] for r in rows[199:202]] == ["199", "0~noise@1", "1~noise@1"]
-    assert (rows[200]["circumstance"], rows[200]["level"], rows[200]["group"]) == ("noise", "1", "A")
+    assert (rows[200]["circumstance"], rows[200]["level"], rows[200]["group"]) == (
+        "noise",
+        "1",
+        "A",
+    )
     assert all((tmp_path / "cases" / r["file"]).is_file() for r in rows)
     text = (tmp_path / "cases/README.txt").read_text()
     assert len(text.splitlines()) == 10
@@ -100,7 +104,10 @@ def test_a_circumstance_inside_the_subject_is_refused_by_name(tiny, cli, tmp_pat
     file = tiny.spec(**{"levels: [1, 3]": "levels: [1, 3], port: model.images"})
     answer = cli("cases", "export", file, "--out", tmp_path / "cases")
     assert answer.code == 2
-    assert "circumstances.noise.port" in answer.err and "'noise' acts at the inner port 'model.images'" in answer.err
+    assert (
+        "circumstances.noise.port" in answer.err
+        and "'noise' acts at the inner port 'model.images'" in answer.err
+    )
     assert not (tmp_path / "cases").exists()
     listed = cli("cases", "list", file)
     assert listed.code == 0 and "cannot be exported" in listed.out

@@ -72,7 +72,11 @@ def answers(tiny) -> Path:
     lines = []
     for i, image in enumerate(arrays["images"].astype(float)):
         name = f"img-{i}" if i % 10 == 0 else str(i)
-        lines.append(json.dumps({"id": name, "scores": [image[:, :4].mean() / 255, image[:, 4:].mean() / 255]}))
+        lines.append(
+            json.dumps(
+                {"id": name, "scores": [image[:, :4].mean() / 255, image[:, 4:].mean() / 255]}
+            )
+        )
     (tiny.folder / "answers.jsonl").write_text("\n".join(lines) + "\n")
     text = tiny.spec(**{"python: subject.py:predict": "predictions: answers.jsonl"}).read_text()
     start, stop = text.index("circumstances:"), text.index("slices:")
@@ -83,14 +87,19 @@ def answers(tiny) -> Path:
 @pytest.mark.parametrize("quiet", [[], ["--quiet"]])
 def test_ids_that_fit_no_case_are_named_and_quiet_does_not_hide_them(answers, cli, quiet):
     out = " ".join(cli("assess", answers, *quiet).out.split())
-    assert "note: 20 ids in answers.jsonl fit no case, such as 'img-0'; cases have ids such as '0'" in out
+    assert (
+        "note: 20 ids in answers.jsonl fit no case, such as 'img-0'; cases have ids such as '0'"
+        in out
+    )
     assert "20 cases gave no answer" in out
 
 
 def test_the_report_is_named_by_its_whole_path_from_the_root(tiny, cli, monkeypatch):
     monkeypatch.chdir("/")
     out = cli("assess", tiny.file, "--quiet").out
-    report = next(line for line in out.splitlines() if line.startswith("Report: ")).removeprefix("Report: ")
+    report = next(line for line in out.splitlines() if line.startswith("Report: ")).removeprefix(
+        "Report: "
+    )
     assert os.path.isabs(report) and Path(report).is_file()
 
 
@@ -108,7 +117,9 @@ def test_runs_on_other_data_are_said_to_be_so_first(tiny, cli, tmp_path):
 
 def test_runs_of_other_measures_are_not_compared(tiny, cli, tmp_path):
     first = run_folder(cli, tiny.file, tmp_path / "first")
-    other = tiny.spec(**{"media: none": "media: none\nmeasure: error_rate", "accuracy: {min": "error_rate: {max"})
+    other = tiny.spec(
+        **{"media: none": "media: none\nmeasure: error_rate", "accuracy: {min": "error_rate: {max"}
+    )
     second = run_folder(cli, other, tmp_path / "second")
     answer = cli("compare", first, second)
     assert answer.code == 2
@@ -135,13 +146,21 @@ def test_a_missing_extra_is_said_before_any_case(tmp_path, cli, monkeypatch):
 
     wavfile.write(tmp_path / "a.wav", 8000, np.ones(80, np.int16))
     (tmp_path / "clips.csv").write_text("audio,transcript\na.wav,hello\n")
-    (tmp_path / "subject.py").write_text("def transcribe(audio):\n    raise AssertionError('a case was run')\n")
+    (tmp_path / "subject.py").write_text(
+        "def transcribe(audio):\n    raise AssertionError('a case was run')\n"
+    )
     file = tmp_path / "assessment.yaml"
-    file.write_text("subject: {task: speech, python: subject.py:transcribe}\ndata: {test: {audio: clips.csv}}\n")
+    file.write_text(
+        "subject: {task: speech, python: subject.py:transcribe}\ndata: {test: {audio: clips.csv}}\n"
+    )
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     answer = cli("assess", file)
     assert answer.code == 2
-    assert "wer needs rapidfuzz" in answer.err and "[audio]" in answer.err and "constraints.txt" in answer.err
+    assert (
+        "wer needs rapidfuzz" in answer.err
+        and "[audio]" in answer.err
+        and "constraints.txt" in answer.err
+    )
 
 
 def test_a_transform_that_cannot_be_made_is_refused_before_every_case_fails(tiny, cli, monkeypatch):
@@ -150,7 +169,10 @@ def test_a_transform_that_cannot_be_made_is_refused_before_every_case_fails(tiny
     monkeypatch.setitem(sys.modules, "cv2", None)
     answer = cli("assess", tiny.file)
     assert answer.code == 2
-    assert "circumstances.noise.transform: gaussian_noise needs cv2" in answer.err and "[vision]" in answer.err
+    assert (
+        "circumstances.noise.transform: gaussian_noise needs cv2" in answer.err
+        and "[vision]" in answer.err
+    )
 
 
 def test_outside_a_checkout_extras_are_installed_by_name(monkeypatch, tmp_path):
@@ -179,8 +201,15 @@ def test_a_run_in_which_nothing_can_fail_says_so_before_any_number(tiny, cli, qu
 def numbers(tiny) -> Path:
     """The subject gives the difference of its halves, which the data holds: a regression without a bound."""
     arrays = np.load(tiny.folder / "test.npz")
-    np.savez(tiny.folder / "test.npz", images=arrays["images"], labels=arrays["labels"] + 0.5, site=arrays["site"])
-    (tiny.folder / "subject.py").write_text("def predict(image):\n    return [image.mean() / 255]\n")
+    np.savez(
+        tiny.folder / "test.npz",
+        images=arrays["images"],
+        labels=arrays["labels"] + 0.5,
+        site=arrays["site"],
+    )
+    (tiny.folder / "subject.py").write_text(
+        "def predict(image):\n    return [image.mean() / 255]\n"
+    )
     return tiny.spec(
         classification="regression",
         accuracy="rmse",
@@ -190,5 +219,10 @@ def numbers(tiny) -> Path:
 
 
 def test_the_package_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "roadworthy", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "roadworthy", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.startswith("roadworthy ")

@@ -46,7 +46,11 @@ def test_every_way_in_gives_a_valid_file(tiny, cli, subject, adapter, value):
     answer = cli("init", file, "--subject", subject, "--data", "test.npz", "--yes")
     assert answer.code == 0, answer.err
     spec = Assessment.parse(file.read_text(), file)
-    assert (spec.adapter, spec.subject[adapter], spec.task.name) == (adapter, value, "classification")
+    assert (spec.adapter, spec.subject[adapter], spec.task.name) == (
+        adapter,
+        value,
+        "classification",
+    )
     assert len(spec.claims) == 2
     assert bool(spec.circumstances) == (adapter != "predictions")
     if adapter == "torch":
@@ -64,7 +68,9 @@ def test_what_it_wrote_is_assessed(tiny, cli):
 
 def test_predictions_that_are_not_there_yet_lead_to_an_export(tiny, cli):
     file = tiny.folder / "new.yaml"
-    answer = cli("init", file, "--subject", tiny.folder / "later.jsonl", "--data", "test.npz", "--yes")
+    answer = cli(
+        "init", file, "--subject", tiny.folder / "later.jsonl", "--data", "test.npz", "--yes"
+    )
     assert "roadworthy cases export" in answer.out
     spec = Assessment.read(file)
     assert spec.subject["predictions"] == "later.jsonl"
@@ -102,9 +108,15 @@ def test_nothing_to_go_by_is_said(tmp_path, cli):
 def test_paths_are_those_seen_from_the_file(tiny, cli, monkeypatch):
     (tiny.folder / "deep").mkdir()
     monkeypatch.chdir(tiny.folder)
-    assert cli("init", "deep/a.yaml", "--subject", "subject.py", "--data", "test.npz", "--yes").code == 0
+    assert (
+        cli("init", "deep/a.yaml", "--subject", "subject.py", "--data", "test.npz", "--yes").code
+        == 0
+    )
     spec = Assessment.read(Path("deep/a.yaml"))
-    assert (spec.subject["python"], spec.data.test["npz"]) == ("../subject.py:predict", "../test.npz")
+    assert (spec.subject["python"], spec.data.test["npz"]) == (
+        "../subject.py:predict",
+        "../test.npz",
+    )
     assert cli("data", "show", "deep/a.yaml").code == 0
 
 
@@ -131,7 +143,9 @@ def forms(folder: Path) -> None:
     (folder / "idx").mkdir()
     header = bytes([0, 0, 8, 3]) + b"".join(n.to_bytes(4, "big") for n in (2, 4, 4))
     (folder / "idx/t10k-images-idx3-ubyte").write_bytes(header + bytes(32))
-    (folder / "idx/t10k-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1]) + (2).to_bytes(4, "big") + bytes([0, 1]))
+    (folder / "idx/t10k-labels-idx1-ubyte").write_bytes(
+        bytes([0, 0, 8, 1]) + (2).to_bytes(4, "big") + bytes([0, 1])
+    )
     np.savez(folder / "rows.npz", x=np.zeros((4, 3), np.float32), y=np.arange(4) % 2)
 
 
@@ -189,7 +203,9 @@ def test_on_a_terminal_it_asks_and_offers_what_it_found(tiny):
     os.close(ours)
     os.close(theirs)
     assert process.returncode == 0, err
-    assert "Where is the subject? [subject.py]" in err and "What is the task? [classification]" in err
+    assert (
+        "Where is the subject? [subject.py]" in err and "What is the task? [classification]" in err
+    )
     assert Assessment.read(tiny.file).adapter == "python"
 
 

@@ -28,7 +28,17 @@ def planned(file: Path) -> Plan:
     return plan
 
 
-FORMS = ["classes", "test.json", "drive.csv", "table.csv", "clips", "goals.jsonl", "video", "idx", "rows.npz"]
+FORMS = [
+    "classes",
+    "test.json",
+    "drive.csv",
+    "table.csv",
+    "clips",
+    "goals.jsonl",
+    "video",
+    "idx",
+    "rows.npz",
+]
 
 
 @pytest.mark.parametrize("data", [*FORMS, "fashion-mnist"])
@@ -44,15 +54,47 @@ def test_every_form_of_data_gives_a_file_that_can_be_planned(folder, cli, data):
 @pytest.mark.parametrize(
     ("header", "rows", "section", "task"),
     [
-        ("a,b,target", ["1,2,0.5", "3,4,0.7"], {"features": ["a", "b"], "target": "target"}, "regression"),
-        ("a,b,target", ["1,2,0", "3,4,1"], {"features": ["a", "b"], "label": "target"}, "classification"),
-        ("id,rooms,price", ["1,2,99.5", "2,3,120.0"], {"features": ["rooms"], "target": "price"}, "regression"),
-        ("a,b,class", ["1,2,x", "3,4,y"], {"features": ["a", "b"], "label": "class"}, "classification"),
-        ("id,a,y", [f"{i},{i}.5,{i}" for i in range(30)], {"features": ["a"], "target": "y"}, "regression"),
-        ("center,steering,speed", ["img/1.png,0.1,30.5"], {"image": "center", "target": "steering"}, "regression"),
+        (
+            "a,b,target",
+            ["1,2,0.5", "3,4,0.7"],
+            {"features": ["a", "b"], "target": "target"},
+            "regression",
+        ),
+        (
+            "a,b,target",
+            ["1,2,0", "3,4,1"],
+            {"features": ["a", "b"], "label": "target"},
+            "classification",
+        ),
+        (
+            "id,rooms,price",
+            ["1,2,99.5", "2,3,120.0"],
+            {"features": ["rooms"], "target": "price"},
+            "regression",
+        ),
+        (
+            "a,b,class",
+            ["1,2,x", "3,4,y"],
+            {"features": ["a", "b"], "label": "class"},
+            "classification",
+        ),
+        (
+            "id,a,y",
+            [f"{i},{i}.5,{i}" for i in range(30)],
+            {"features": ["a"], "target": "y"},
+            "regression",
+        ),
+        (
+            "center,steering,speed",
+            ["img/1.png,0.1,30.5"],
+            {"image": "center", "target": "steering"},
+            "regression",
+        ),
     ],
 )
-def test_a_table_says_itself_whether_a_class_or_a_number_is_predicted(folder, cli, header, rows, section, task):
+def test_a_table_says_itself_whether_a_class_or_a_number_is_predicted(
+    folder, cli, header, rows, section, task
+):
     picture(folder / "img/1.png")
     (folder / "data.csv").write_text("\n".join([header, *rows]) + "\n")
     file = folder / "assessment.yaml"
@@ -67,13 +109,19 @@ def test_the_column_to_predict_can_be_named(folder, cli):
     (folder / "data.csv").write_text("a,b,c\n1,2.5,3\n4,5.5,6\n")
     file = folder / "assessment.yaml"
     assert cli("init", file, "--target", "b", "--yes").code == 0
-    assert planned(file).spec.data.test == {"csv": "data.csv", "features": ["a", "c"], "target": "b"}
+    assert planned(file).spec.data.test == {
+        "csv": "data.csv",
+        "features": ["a", "c"],
+        "target": "b",
+    }
     assert cli("init", file, "--target", "a", "--task", "regression", "--yes", "--force").code == 0
     assert planned(file).spec.data.test["target"] == "a"
     answer = cli("init", file, "--target", "bb", "--yes", "--force")
     assert answer.code == 2 and "no column 'bb'" in answer.err and "--data" in answer.err
     np.savez(folder / "data.npz", x=np.zeros((4, 3)), price=np.ones(4), age=np.ones(4))
-    assert cli("init", file, "--data", "data.npz", "--target", "price", "--yes", "--force").code == 0
+    assert (
+        cli("init", file, "--data", "data.npz", "--target", "price", "--yes", "--force").code == 0
+    )
     assert planned(file).spec.data.test == {"npz": "data.npz", "images": "x", "labels": "price"}
 
 
@@ -81,10 +129,16 @@ def test_the_column_to_predict_can_be_named(folder, cli):
 def test_a_table_of_metadata_is_joined_and_not_taken_for_the_data(folder, cli, form):
     forms(folder)
     for other in folder.iterdir():
-        keep = {"npz": ("rows.npz",), "coco": ("test.json", "img"), "image_folder": ("classes",)}[form]
+        keep = {"npz": ("rows.npz",), "coco": ("test.json", "img"), "image_folder": ("classes",)}[
+            form
+        ]
         if other.name not in (*keep, "subject.py"):
             other.rename(folder.parent / f"{folder.name}-{other.name}")
-    ids = {"npz": ["0", "1", "2", "3"], "coco": ["1.png"], "image_folder": ["cat/1.png", "dog/2.png"]}[form]
+    ids = {
+        "npz": ["0", "1", "2", "3"],
+        "coco": ["1.png"],
+        "image_folder": ["cat/1.png", "dog/2.png"],
+    }[form]
     (folder / "about.csv").write_text("id,site,age\n" + "".join(f"{i},A,61\n" for i in ids))
     file = folder / "assessment.yaml"
     answer = cli("init", file, "--yes")

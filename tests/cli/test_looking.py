@@ -26,10 +26,14 @@ def two_runs(tiny, cli, tmp_path) -> tuple[Path, Path]:
     first = run_folder(cli, tiny.file, tmp_path / "first")
     source = (tiny.folder / "subject.py").read_text()
     worse = source.replace(
-        "left =", "images = np.where(images[:, :1, :1] % 2 == 0, images[:, :, ::-1], images)\n    left =", 1
+        "left =",
+        "images = np.where(images[:, :1, :1] % 2 == 0, images[:, :, ::-1], images)\n    left =",
+        1,
     )
     (tiny.folder / "subject.py").write_text(worse)
-    second = run_folder(cli, tiny.spec(**{"seed": "seed", "name: tiny": "name: tiny\nseed: 5"}), tmp_path / "second")
+    second = run_folder(
+        cli, tiny.spec(**{"seed": "seed", "name: tiny": "name: tiny\nseed: 5"}), tmp_path / "second"
+    )
     return first, second
 
 
@@ -44,7 +48,9 @@ def test_compare_shows_what_differs_largest_clear_change_first(two_runs, cli):
     assert (claim["id"], claim["first"], claim["second"]) == ("A-1", "met", "breached")
     sizes = [abs(c["difference"]) for c in content["changes"]]
     assert sizes == sorted(sizes, reverse=True) and sizes
-    clean = next(c for c in content["changes"] if (c["quantity"], c["about"]) == ("accuracy", "clean"))
+    clean = next(
+        c for c in content["changes"] if (c["quantity"], c["about"]) == ("accuracy", "clean")
+    )
     assert clean["direction"] == "worse" and clean["interval"]["high"] < 0
 
 
@@ -83,7 +89,10 @@ def test_a_report_is_rendered_again_from_the_folder_alone(tiny, cli, tmp_path):
     moved = folder.rename(tmp_path / "moved")
     assert cli("report", moved, "--out", tmp_path / "again.html").code == 0
     assert (tmp_path / "again.html").read_text().startswith("<!")
-    assert json.loads(cli("report", moved, "--format", "json", "--out", "-").out)["run"]["name"] == "tiny"
+    assert (
+        json.loads(cli("report", moved, "--format", "json", "--out", "-").out)["run"]["name"]
+        == "tiny"
+    )
     wrong = cli("report", moved, "--format", "jsn")
     assert wrong.code == 2 and "did you mean 'json'?" in wrong.err
     assert cli("report", tmp_path / "nowhere").code == 2
@@ -113,25 +122,39 @@ def test_list_holds_every_registered_name_with_parameters_and_levels(cli):
 
 
 def test_every_estimator_that_a_simulation_may_name_is_listed(cli):
-    for text in (cli("list", "estimators").out, cli("list").out.split("estimators\n")[1].partition("\n\n\n")[0]):
-        assert set(estimator_names.known()) <= {line.split()[0] for line in text.splitlines() if line.strip()}
+    for text in (
+        cli("list", "estimators").out,
+        cli("list").out.split("estimators\n")[1].partition("\n\n\n")[0],
+    ):
+        assert set(estimator_names.known()) <= {
+            line.split()[0] for line in text.splitlines() if line.strip()
+        }
 
 
 def test_supervisors_are_listed_by_what_they_read_in_plain_words(cli):
     text = cli("list", "supervisors").out
     by_outputs, rest = text.split("reads outputs\n")[1].split("\n\n", 1)
-    assert "max_softmax" in by_outputs and "knn" not in by_outputs and "needs no reference data" in by_outputs
+    assert (
+        "max_softmax" in by_outputs
+        and "knn" not in by_outputs
+        and "needs no reference data" in by_outputs
+    )
     assert (
         "reads outputs and activations" in rest
         and "pool: one of mean, max, none = mean" in rest
         and "Literal" not in text
     )
     assert "layers: list of names = [early, middle, late, penultimate]" in text
-    content = {c["name"]: c for c in json.loads(cli("list", "supervisors", "--json").out)["supervisors"]}
+    content = {
+        c["name"]: c for c in json.loads(cli("list", "supervisors", "--json").out)["supervisors"]
+    }
     assert content["max_softmax"]["reads"] == ["outputs"] and not content["max_softmax"]["fitted"]
     assert "activations" in content["knn"]["reads"] and content["knn"]["fitted"]
     distances = cli("list", "distances").out
-    assert f"needs: sacrebleu ({registry.install('text')})" in distances and "default for: text" in distances
+    assert (
+        f"needs: sacrebleu ({registry.install('text')})" in distances
+        and "default for: text" in distances
+    )
 
 
 def test_the_schema_takes_what_the_program_takes(tiny, cli):
@@ -166,7 +189,9 @@ def test_help_imports_neither_numpy_nor_the_rooms():
         "import sys; from roadworthy.cli.app import run; run(['--help']);"
         "print([m for m in ('numpy', 'scipy', 'pydantic', 'torch', 'cv2', 'roadworthy.spec') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ})
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ}
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
     assert "assess" in done.stdout and "Exit codes" in done.stdout
@@ -178,7 +203,17 @@ def test_importing_the_package_imports_nothing_else_and_every_public_name_is_the
         "print(sorted(m for m in set(sys.modules) - before if not m.startswith(('_', 'encodings'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    light = {"roadworthy", "importlib", "typing", "collections", "functools", "types", "operator", "keyword", "reprlib"}
+    light = {
+        "roadworthy",
+        "importlib",
+        "typing",
+        "collections",
+        "functools",
+        "types",
+        "operator",
+        "keyword",
+        "reprlib",
+    }
     loaded = {m.split(".")[0] for m in json.loads(done.stdout.replace("'", '"'))}
     assert not loaded & {"numpy", "scipy", "pydantic", "typer", "rich", "yaml"}, loaded - light
     import roadworthy

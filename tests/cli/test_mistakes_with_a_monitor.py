@@ -34,7 +34,11 @@ def folder(tmp_path_factory, quick_alarms) -> Path:
 def table(path: Path, *, right: tuple[float, float] = (0.92, 0.5)) -> Path:
     rng = np.random.default_rng(0)
     lines = ["kind,correct,energy"]
-    for kind, shift, share in (("clean", 0.0, right[0]), ("fog", 2.5, right[1]), ("night", 2.0, right[1])):
+    for kind, shift, share in (
+        ("clean", 0.0, right[0]),
+        ("fog", 2.5, right[1]),
+        ("night", 2.0, right[1]),
+    ):
         lines += [f"{kind},{int(rng.random() < share)},{rng.normal(shift):.4f}" for _ in range(300)]
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -46,13 +50,28 @@ def table(path: Path, *, right: tuple[float, float] = (0.92, 0.5)) -> Path:
         ("", "tree.yaml: a tree was expected, with event and branches; found nothing"),
         ("right", "tree.yaml: a tree was expected, with event and branches; found 'right'"),
         ("- 1", "tree.yaml: a tree was expected, with event and branches; found a list"),
-        (TREE, "tree.yaml: in the tree at shifted > answer: the probabilities accuracy_shifted, 0.9 add up to"),
+        (
+            TREE,
+            "tree.yaml: in the tree at shifted > answer: the probabilities accuracy_shifted, 0.9 add up to",
+        ),
     ],
 )
 def test_a_tree_that_will_not_do_is_named_itself(cli, folder, tmp_path, text, said):
     (tmp_path / "tree.yaml").write_text(text)
-    found = cli("calibrate", folder / "t.csv", "--tree", tmp_path / "tree.yaml", "--out", tmp_path / "b.json")
-    assert found.code == 2 and said in found.err and "t.csv" not in found.err and "NoneType" not in found.err
+    found = cli(
+        "calibrate",
+        folder / "t.csv",
+        "--tree",
+        tmp_path / "tree.yaml",
+        "--out",
+        tmp_path / "b.json",
+    )
+    assert (
+        found.code == 2
+        and said in found.err
+        and "t.csv" not in found.err
+        and "NoneType" not in found.err
+    )
 
 
 def test_a_percentage_for_a_number_is_written_out(cli, folder):
@@ -68,19 +87,29 @@ def test_a_window_that_no_alarm_could_be_set_for_is_refused_at_once(cli, folder)
 def test_a_file_that_is_not_packed_is_said_not_to_be(cli, folder, tmp_path):
     (tmp_path / "t.csv.gz").write_text((folder / "t.csv").read_text())
     found = cli("calibrate", tmp_path / "t.csv.gz")
-    assert found.code == 2 and "t.csv.gz is not packed, whatever its name says: take .gz off its name" in found.err
+    assert (
+        found.code == 2
+        and "t.csv.gz is not packed, whatever its name says: take .gz off its name" in found.err
+    )
 
 
 def test_a_state_in_place_of_a_bundle_is_told_where_it_belongs(cli, folder, tmp_path):
     (tmp_path / "svc.sqlite").write_bytes(b"SQLite format 3\0\x10\0\xf8\xff" + b"\0" * 80)
     found = cli("replay", tmp_path / "svc.sqlite", folder / "t.csv")
-    assert found.code == 2 and "svc.sqlite is the state of a monitor; a bundle is expected" in found.err
+    assert (
+        found.code == 2
+        and "svc.sqlite is the state of a monitor; a bundle is expected" in found.err
+    )
     assert "--state" in found.err
 
 
 def test_a_group_of_commands_alone_is_told_what_is_missing(cli):
     found = cli("monitor")
-    assert found.code == 2 and "error: \n" not in found.err and "was expected; nothing was given" in found.err
+    assert (
+        found.code == 2
+        and "error: \n" not in found.err
+        and "was expected; nothing was given" in found.err
+    )
 
 
 def test_windows_far_apart_do_not_speak_for_what_lies_between(cli, folder, tmp_path):
@@ -102,13 +131,19 @@ def test_shift_under_which_all_is_right_is_not_said_to_look_like_clean_data(cli,
     )
 
 
-def test_a_stream_that_is_called_as_the_table_was_is_noted_whatever_kind_of_file_it_is(cli, folder, tmp_path):
+def test_a_stream_that_is_called_as_the_table_was_is_noted_whatever_kind_of_file_it_is(
+    cli, folder, tmp_path
+):
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
 
     pq.write_table(pc.read_csv(folder / "t.csv"), tmp_path / "t.parquet")
-    notes = json.loads(cli("replay", folder / "t.bundle.json", tmp_path / "t.parquet", "--json").out)["notes"]
+    notes = json.loads(
+        cli("replay", folder / "t.bundle.json", tmp_path / "t.parquet", "--json").out
+    )["notes"]
     assert any("called as the table that was calibrated on, t.csv" in note for note in notes)
     (tmp_path / "t.parquet").rename(tmp_path / "today.parquet")
-    notes = json.loads(cli("replay", folder / "t.bundle.json", tmp_path / "today.parquet", "--json").out)["notes"]
+    notes = json.loads(
+        cli("replay", folder / "t.bundle.json", tmp_path / "today.parquet", "--json").out
+    )["notes"]
     assert not any("called as the table" in note for note in notes)

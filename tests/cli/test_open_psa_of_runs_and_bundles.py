@@ -33,7 +33,10 @@ def test_the_event_tree_of_a_run_is_exported_beside_it_or_to_standard_output(cli
     found = sample_risk.sample()
     assert cost(written.read_text()) == pytest.approx(found.value)
     document = Xml.fromstring(written.read_text())
-    assert document.tag == "opsa-mef" and len(document.findall("define-event-tree/define-sequence")) == 8
+    assert (
+        document.tag == "opsa-mef"
+        and len(document.findall("define-event-tree/define-sequence")) == 8
+    )
     labels = " ".join(e.text or "" for e in document.iter("label"))
     assert "USD per patient" in labels and "shifted > detected: tpr" in labels
     assert cli("report", folder, "--format", "open_psa", "--out", "-").out == written.read_text()
@@ -42,11 +45,20 @@ def test_the_event_tree_of_a_run_is_exported_beside_it_or_to_standard_output(cli
 def test_a_run_without_costs_has_no_tree_to_export_and_says_what_to_add(cli, tmp_path):
     folder = sample_run.build(tmp_path / "run", "plain")
     said = cli("report", folder, "--format", "open_psa")
-    assert said.code == 2 and "the run has no event tree to export; add risk: {unit: …, costs: {wrong: …}}" in said.err
+    assert (
+        said.code == 2
+        and "the run has no event tree to export; add risk: {unit: …, costs: {wrong: …}}"
+        in said.err
+    )
     run = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**run, "risk": {"because": "no circumstance has a probability"}}))
+    (folder / "run.json").write_text(
+        json.dumps({**run, "risk": {"because": "no circumstance has a probability"}})
+    )
     said = cli("report", folder, "--format", "open_psa")
-    assert said.code == 2 and "there is no expected cost: no circumstance has a probability" in said.err
+    assert (
+        said.code == 2
+        and "there is no expected cost: no circumstance has a probability" in said.err
+    )
 
 
 @pytest.mark.usefixtures("quick_alarms")
@@ -55,7 +67,9 @@ def test_the_event_tree_of_a_bundle_is_exported_with_what_was_calibrated(cli, tm
     rows = [("clean", rng.random() < 0.95, rng.normal()) for _ in range(150)]
     rows += [("fog", rng.random() < 0.4, rng.normal(3.0)) for _ in range(80)]
     scores = tmp_path / "scores.csv"
-    scores.write_text("kind,correct,energy\n" + "".join(f"{k},{int(right)},{e:.4f}\n" for k, right, e in rows))
+    scores.write_text(
+        "kind,correct,energy\n" + "".join(f"{k},{int(right)},{e:.4f}\n" for k, right, e in rows)
+    )
     costs = ("--cost", "right=635", "--cost", "wrong=6735", "--unit", "EUR per patient")
     assert cli("calibrate", scores, *costs, "--out", tmp_path / "lesion.bundle.json").code == 0
     bundle = Bundle.load(tmp_path / "lesion.bundle.json")
@@ -66,7 +80,11 @@ def test_the_event_tree_of_a_bundle_is_exported_with_what_was_calibrated(cli, tm
     assert cost(written.read_text()) == pytest.approx(expectation(bundle.tree, found))
     assert cost(written.read_text()) == pytest.approx(bundle.forecast.risk, rel=0.02)
     accuracy = bundle.calibration.accuracy("clean")
-    assert any(p == pytest.approx(accuracy, abs=0.02) for p, c in sequences(written.read_text()).values() if c == 635)
+    assert any(
+        p == pytest.approx(accuracy, abs=0.02)
+        for p, c in sequences(written.read_text()).values()
+        if c == 635
+    )
     wrong = cli("report", tmp_path / "lesion.bundle.json")
     assert wrong.code == 2 and "--format open_psa exports the event tree" in wrong.err
 

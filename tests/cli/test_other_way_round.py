@@ -8,7 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.prototypes import POLYP_COSTS, accuracy_tree, base_tree, cost_tree, detector_tree
+from roadworthy.analysis.risk.prototypes import (
+    POLYP_COSTS,
+    accuracy_tree,
+    base_tree,
+    cost_tree,
+    detector_tree,
+)
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.cli.other_way_round import LOOKS, costs_reversed, outcomes_reversed
 from roadworthy.data.score_tables import ScoreTable
@@ -50,22 +56,36 @@ def test_four_patients_are_no_four_hundred_rows():
 
 
 def test_a_wrong_answer_that_costs_less_than_a_right_one_looks_swapped():
-    for costs in ({"right": 10, "wrong": 1}, {"wrong": -5}, {"right": 9, "wrong": 2, "necessary": 3}):
+    for costs in (
+        {"right": 10, "wrong": 1},
+        {"wrong": -5},
+        {"right": 9, "wrong": 2, "necessary": 3},
+    ):
         said = costs_reversed(cost_tree(costs))
         assert (
             said is not None
-            and f"a right answer costs {costs.get('right', 0)} and a wrong one {costs['wrong']}" in said
+            and f"a right answer costs {costs.get('right', 0)} and a wrong one {costs['wrong']}"
+            in said
         )
     leaf = {"outcome": "found", "cost": 5}, {"outcome": "missed", "cost": 1}
     kinds = {
         k: {
             "event": "answer",
-            "branches": {"right": {"p": f"accuracy_{k}", "then": leaf[0]}, "wrong": {"then": leaf[1]}},
+            "branches": {
+                "right": {"p": f"accuracy_{k}", "then": leaf[0]},
+                "wrong": {"then": leaf[1]},
+            },
         }
         for k in ("shifted", "clean")
     }
-    branches = {"shifted": {"p": "p_shift", "then": kinds["shifted"]}, "clean": {"then": kinds["clean"]}}
-    assert costs_reversed(Tree.from_dict({"unit": "EUR", "event": "shift", "branches": branches})) is not None
+    branches = {
+        "shifted": {"p": "p_shift", "then": kinds["shifted"]},
+        "clean": {"then": kinds["clean"]},
+    }
+    assert (
+        costs_reversed(Tree.from_dict({"unit": "EUR", "event": "shift", "branches": branches}))
+        is not None
+    )
 
 
 def test_costs_the_usual_way_and_gains_by_right_answers_are_not_warned_of():
@@ -91,7 +111,9 @@ def table(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("options", [("--correct", "wrong"), ("--cost", "right=10", "--cost", "wrong=1")])
+@pytest.mark.parametrize(
+    "options", [("--correct", "wrong"), ("--cost", "right=10", "--cost", "wrong=1")]
+)
 def test_it_is_said_by_calibrate_replay_and_the_monitor_without_the_advice_to_tolerate_more(
     cli, table, tmp_path, options
 ):
@@ -104,8 +126,13 @@ def test_it_is_said_by_calibrate_replay_and_the_monitor_without_the_advice_to_to
     assert LOOKS in warnings[0] and "raise the tolerable" not in said.out
     bundle = Bundle.load(out)
     assert sum(LOOKS in w for w in bundle.warnings) == 1
-    (tmp_path / "s.csv").write_text("\n".join(["knn", *(f"{i % 7 / 4}" for i in range(200))]) + "\n")
-    assert any(LOOKS in w for w in json.loads(cli("replay", out, tmp_path / "s.csv", "--json").out)["warnings"])
+    (tmp_path / "s.csv").write_text(
+        "\n".join(["knn", *(f"{i % 7 / 4}" for i in range(200))]) + "\n"
+    )
+    assert any(
+        LOOKS in w
+        for w in json.loads(cli("replay", out, tmp_path / "s.csv", "--json").out)["warnings"]
+    )
     monitor = Monitor(bundle)
     monitor.update(Events(None, None, columns={"knn": np.zeros(120)}))
     assert any(LOOKS in note for note in monitor.risk().notes)

@@ -22,7 +22,9 @@ from roadworthy.monitor.pace import other_than_set, per_day, too_short_to_say
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
-RULE = AlarmRule(window=100, stride=50, burden=9.0, false_alarms="1 per month", events_per_day=1000.0)
+RULE = AlarmRule(
+    window=100, stride=50, burden=9.0, false_alarms="1 per month", events_per_day=1000.0
+)
 START = 1.7e9
 
 
@@ -41,7 +43,10 @@ def table_of(path: Path, times: np.ndarray | None = None) -> Path:
 def bundle(tmp_path_factory, quick_alarms) -> Path:
     """Set for 1,000 events a day."""
     table = table_of(tmp_path_factory.mktemp("pace") / "scores.parquet")
-    assert run(["calibrate", str(table), "--tolerable", "0.2", "--events-per-day", "1000", "--json"]) == 0
+    assert (
+        run(["calibrate", str(table), "--tolerable", "0.2", "--events-per-day", "1000", "--json"])
+        == 0
+    )
     return table.with_name("scores.bundle.json")
 
 
@@ -60,19 +65,27 @@ def noted(cli, bundle, tmp_path) -> Callable[[np.ndarray], list[str]]:
 
 def test_forty_seconds_are_not_multiplied_to_a_day(noted):
     (said,) = noted(START + np.linspace(0.0, 40.0, 2000))
-    assert said.startswith("2,000 events within 40 s are too short a stretch to say how many come in a day; ")
-    assert "the alarm was set for 1,000" in said and said.endswith("; set yours with calibrate --events-per-day")
+    assert said.startswith(
+        "2,000 events within 40 s are too short a stretch to say how many come in a day; "
+    )
+    assert "the alarm was set for 1,000" in said and said.endswith(
+        "; set yours with calibrate --events-per-day"
+    )
     assert "4,320,000" not in said and "times as many" not in said
 
 
 def test_few_events_are_not_either(noted):
     (said,) = noted(START + np.linspace(0.0, 14_400.0, 500))
-    assert said.startswith("500 events within 4.0 hours are too few to say how many come in a day; ")
+    assert said.startswith(
+        "500 events within 4.0 hours are too few to say how many come in a day; "
+    )
 
 
 def test_an_hour_of_many_is(noted):
     (said,) = noted(START + np.arange(5000) * 2.0)
-    assert said.startswith("the stream brings 43,200 events a day, and the alarm was set for 1,000: expect 43.2 times ")
+    assert said.startswith(
+        "the stream brings 43,200 events a day, and the alarm was set for 1,000: expect 43.2 times "
+    )
 
 
 @pytest.mark.parametrize(("events", "seconds"), [(2000, 172_800.0), (300, 40_000.0), (2000, 0.0)])
@@ -83,7 +96,9 @@ def test_nothing_is_said_of_a_stream_no_faster_than_stated_or_of_one_moment(note
 def test_the_span_is_that_of_the_times_in_whatever_order_they_stand(noted):
     times = START + np.arange(5000) * 2.0
     times[[0, -1]] = times[[2500, 2501]]  # two seconds lie between the first row and the last
-    (said,) = [note for note in noted(np.random.default_rng(2).permutation(times)) if "brings" in note]
+    (said,) = [
+        note for note in noted(np.random.default_rng(2).permutation(times)) if "brings" in note
+    ]
     assert said.startswith("the stream brings 43,200 events a day")
 
 
@@ -109,7 +124,9 @@ def test_of_an_alarm_that_keeps_no_rate_nothing_is_said_at_whatever_pace(events,
     rings_anyway = replace(RULE, burden=-math.inf)
     pace = per_day(events, span)
     assert (
-        too_short_to_say(rings_anyway, events, span) if pace is None else other_than_set(rings_anyway, pace)
+        too_short_to_say(rings_anyway, events, span)
+        if pace is None
+        else other_than_set(rings_anyway, pace)
     ) is None
 
 
@@ -126,12 +143,21 @@ def test_an_alarm_is_not_set_for_a_day_made_of_seconds(cli, tmp_path, span, rate
     found = json.loads(cli("calibrate", table_of(tmp_path / "scores.parquet", times), "--json").out)
     assert found["alarm"]["events_per_day"] == pytest.approx(rate)
     (said,) = [note for note in found["notes"] if "--events-per-day" in note]
-    assert said == f"false alarms are counted at {rate:,.0f} events a day, {whence}; set yours with --events-per-day"
+    assert (
+        said
+        == f"false alarms are counted at {rate:,.0f} events a day, {whence}; set yours with --events-per-day"
+    )
 
 
 def test_where_clean_data_cost_too_much_nobody_is_asked_for_events_a_day(cli, tmp_path):
     found = json.loads(
-        cli("calibrate", table_of(tmp_path / "scores.parquet", None), "--tolerable", "0.0001", "--json").out
+        cli(
+            "calibrate",
+            table_of(tmp_path / "scores.parquet", None),
+            "--tolerable",
+            "0.0001",
+            "--json",
+        ).out
     )
     assert "or with a probability of 97.5% or more" in found["alarm"]["in_words"]
     assert not [note for note in found["notes"] if "--events-per-day" in note]

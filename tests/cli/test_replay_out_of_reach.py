@@ -44,7 +44,9 @@ def stream(path: Path, drawn: np.ndarray) -> Path:
     return path
 
 
-def test_a_score_on_another_scale_is_named_with_both_ranges_beside_the_reason(cli, bundle, tmp_path):
+def test_a_score_on_another_scale_is_named_with_both_ranges_beside_the_reason(
+    cli, bundle, tmp_path
+):
     drawn = np.round(scores(np.zeros(400), 3), 4) * [100, 1]
     said = cli("replay", bundle, stream(tmp_path / "s.csv", drawn))
     low, high = Bundle.load(bundle).calibration.reach[0]
@@ -62,7 +64,9 @@ def test_a_score_on_another_scale_is_named_with_both_ranges_beside_the_reason(cl
     assert sum(note in n for n in content["notes"]) == 1
 
 
-def test_a_scale_that_changes_late_is_named_too_and_an_ordinary_stream_is_not(cli, bundle, tmp_path):
+def test_a_scale_that_changes_late_is_named_too_and_an_ordinary_stream_is_not(
+    cli, bundle, tmp_path
+):
     drawn = scores(np.zeros(2000), 4)
     assert "lie outside" not in cli("replay", bundle, stream(tmp_path / "q.csv", drawn)).out
     drawn[-150:, 1] *= 1000

@@ -34,7 +34,9 @@ def bundle(tmp_path_factory, quick_alarms) -> Path:
     right = rng.random(1200) < np.where(kind == "clean", 0.95, 0.4)
     energy = rng.normal(np.where(kind == "clean", 0.0, 6.0))
     folder = tmp_path_factory.mktemp("monitor")
-    pq.write_table(pa.table({"kind": kind, "correct": right, "energy": energy}), folder / "scores.parquet")
+    pq.write_table(
+        pa.table({"kind": kind, "correct": right, "energy": energy}), folder / "scores.parquet"
+    )
     with contextlib.redirect_stdout(io.StringIO()):
         assert run(["calibrate", str(folder / "scores.parquet"), "--tolerable", "0.2"]) == 0
     return folder / "scores.bundle.json"
@@ -44,9 +46,14 @@ def bundle(tmp_path_factory, quick_alarms) -> Path:
 def replayed(cli, bundle, tmp_path) -> Answered:
     """Replays scores, with ids where there are some; the exit code and what was said."""
 
-    def call(energy: np.ndarray, *options: object, ids: list[str] | None = None) -> tuple[int, dict]:
+    def call(
+        energy: np.ndarray, *options: object, ids: list[str] | None = None
+    ) -> tuple[int, dict]:
         names = {} if ids is None else {"id": ids}
-        pq.write_table(pa.table({**names, "energy": pa.array(energy, from_pandas=True)}), tmp_path / "s.parquet")
+        pq.write_table(
+            pa.table({**names, "energy": pa.array(energy, from_pandas=True)}),
+            tmp_path / "s.parquet",
+        )
         said = cli("replay", bundle, tmp_path / "s.parquet", "--json", *options)
         return said.code, json.loads(said.out)
 
@@ -70,12 +77,17 @@ def test_an_empty_id_is_no_id_and_has_no_outcome(tmp_path):
     assert known.fresh(np.array(["", "b", "a"])).tolist() == [True, True, False]
     (tmp_path / "t.csv").write_text("id,correct\n,1\na,0\n")
     truth = Truth(read_scores(tmp_path / "t.csv", columns=[]))
-    assert np.isnan(truth.of(np.array(["", "b"]))).all() and truth.of(np.array(["a"])).tolist() == [0.0]
+    assert np.isnan(truth.of(np.array(["", "b"]))).all() and truth.of(np.array(["a"])).tolist() == [
+        0.0
+    ]
 
 
 def test_the_last_window_ends_on_the_last_event(replayed, monkeypatch):
     code, found = replayed(clean(1050))
-    assert code == 0 and [w["last_event"] for w in found["windows"]] == [*range(100, 1001, 100), 1050]
+    assert code == 0 and [w["last_event"] for w in found["windows"]] == [
+        *range(100, 1001, 100),
+        1050,
+    ]
     monkeypatch.setitem(replaying.replay.__kwdefaults__, "most", 3)
     code, found = replayed(np.concatenate([clean(1000), np.full(99, np.nan)]))
     last = found["windows"][-1]
@@ -85,7 +97,9 @@ def test_the_last_window_ends_on_the_last_event(replayed, monkeypatch):
 
 def test_a_stream_longer_than_a_window_and_shorter_than_the_distance_has_one(replayed):
     code, found = replayed(clean(150), "--every", 1000)
-    assert code == 0 and [(w["first_event"], w["last_event"]) for w in found["windows"]] == [(51, 150)]
+    assert code == 0 and [(w["first_event"], w["last_event"]) for w in found["windows"]] == [
+        (51, 150)
+    ]
 
 
 @settings(max_examples=60)
@@ -101,7 +115,9 @@ def test_no_event_is_left_out_at_the_end(n, window, every, most):
     assert counts.ends == ([] if n < window else even if even and even[-1] == n else [*even, n])
     if counts.ends:
         tail = stream[n - window :]
-        assert counts.times[-1] == n - 1 and counts.table()[-1].tolist() == [int((tail == c).sum()) for c in range(3)]
+        assert counts.times[-1] == n - 1 and counts.table()[-1].tolist() == [
+            int((tail == c).sum()) for c in range(3)
+        ]
 
 
 def test_a_part_in_the_middle_that_cannot_be_told_is_no_clean_bill(replayed, cli, bundle, tmp_path):
@@ -110,15 +126,26 @@ def test_a_part_in_the_middle_that_cannot_be_told_is_no_clean_bill(replayed, cli
     assert code == 3 and found["windows"][-1]["cannot_tell"] is None
     said = cli("replay", bundle, tmp_path / "s.parquet")
     assert (
-        said.code == 3 and "Take that as seriously as an alarm" in said.out and "as far as it can be told" in said.out
+        said.code == 3
+        and "Take that as seriously as an alarm" in said.out
+        and "as far as it can be told" in said.out
     )
 
 
-def test_what_the_monitor_could_not_tell_between_two_windows_counts(replayed, cli, bundle, tmp_path):
+def test_what_the_monitor_could_not_tell_between_two_windows_counts(
+    replayed, cli, bundle, tmp_path
+):
     stream = np.concatenate([clean(1000), np.full(500, np.nan), clean(1500, 2)])
     code, found = replayed(stream, "--every", 1000)
-    assert code == 3 and found["cannot_tell"] == 0 and "cannot tell" in [a["kind"] for a in found["alarms"]]
-    assert "Take that as seriously" in cli("replay", bundle, tmp_path / "s.parquet", "--every", 1000).out
+    assert (
+        code == 3
+        and found["cannot_tell"] == 0
+        and "cannot tell" in [a["kind"] for a in found["alarms"]]
+    )
+    assert (
+        "Take that as seriously"
+        in cli("replay", bundle, tmp_path / "s.parquet", "--every", 1000).out
+    )
 
 
 def test_exit_codes_are_those_that_help_promises(cli, replayed):
@@ -129,7 +156,9 @@ def test_exit_codes_are_those_that_help_promises(cli, replayed):
 
 def test_windows_are_written_as_the_ending_says(replayed, tmp_path):
     replayed(clean(1000), "--out", tmp_path / "w.CSV")
-    assert pa_csv.read_csv(tmp_path / "w.CSV")["last_event"].to_pylist() == list(range(100, 1001, 100))
+    assert pa_csv.read_csv(tmp_path / "w.CSV")["last_event"].to_pylist() == list(
+        range(100, 1001, 100)
+    )
     replayed(clean(1000), "--out", tmp_path / "w.PARQUET")
     assert pq.read_table(tmp_path / "w.PARQUET").num_rows == 10
 

@@ -20,10 +20,14 @@ NAMES = ("conf", "knn", "recon")
 
 
 def scored(shifted: np.ndarray, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).normal(2.5 * np.asarray(shifted)[:, None], size=(len(shifted), 3))
+    return np.random.default_rng(seed).normal(
+        2.5 * np.asarray(shifted)[:, None], size=(len(shifted), 3)
+    )
 
 
-def table(path: Path, kinds: dict[str, int], *, right: float | None = None, holes: float = 0.0) -> Path:
+def table(
+    path: Path, kinds: dict[str, int], *, right: float | None = None, holes: float = 0.0
+) -> Path:
     rng = np.random.default_rng(1)
     names = [k for k, n in kinds.items() for _ in range(n)]
     scores = scored(np.array([k != "clean" for k in names]), 2)
@@ -37,7 +41,13 @@ def table(path: Path, kinds: dict[str, int], *, right: float | None = None, hole
     return path
 
 
-def stream(path: Path, scores: np.ndarray, *, header: tuple[str, ...] = NAMES, times: list[str] | None = None) -> Path:
+def stream(
+    path: Path,
+    scores: np.ndarray,
+    *,
+    header: tuple[str, ...] = NAMES,
+    times: list[str] | None = None,
+) -> Path:
     lines = [",".join(("id", *(["time"] if times else []), *header))]
     for i, row in enumerate(scores):
         cells = ["" if v != v else f"{v:.4f}" for v in row]
@@ -76,12 +86,16 @@ def test_a_missing_score_is_named_and_not_called_no_score_at_all(cli, bundle, tm
     scores[:, 2] = np.nan
     said = cli("replay", bundle, stream(tmp_path / "s.csv", scores))
     assert said.code == 3
-    assert "400 events say nothing, since they lack a score that every calibration row had: recon" in said.out
+    assert (
+        "400 events say nothing, since they lack a score that every calibration row had: recon"
+        in said.out
+    )
     assert "100 of 100 events lack a score that every calibration row had: recon" in said.out
     assert "no score at all" not in said.out
     scores[1:] = 0.0
     assert (
-        "1 event says nothing, since it lacks a score" in cli("replay", bundle, stream(tmp_path / "o.csv", scores)).out
+        "1 event says nothing, since it lacks a score"
+        in cli("replay", bundle, stream(tmp_path / "o.csv", scores)).out
     )
 
 
@@ -95,10 +109,16 @@ def test_a_window_of_which_more_than_a_fifth_is_missing_cannot_be_told(cli, bund
 
 
 def test_calibrate_says_what_becomes_of_events_that_lack_a_score(cli, tmp_path):
-    whole = answered(cli, "calibrate", table(tmp_path / "w.csv", {"clean": 100, "fog": 60, "rain": 60}))
+    whole = answered(
+        cli, "calibrate", table(tmp_path / "w.csv", {"clean": 100, "fog": 60, "rain": 60})
+    )
     said = [n for n in whole["notes"] if n.startswith("no row lacks a score")]
     assert len(said) == 1 and "events that lack one say nothing" in said[0]
-    holes = answered(cli, "calibrate", table(tmp_path / "h.csv", {"clean": 100, "fog": 60, "rain": 60}, holes=0.2))
+    holes = answered(
+        cli,
+        "calibrate",
+        table(tmp_path / "h.csv", {"clean": 100, "fog": 60, "rain": 60}, holes=0.2),
+    )
     assert not any("lacks" in n for n in holes["notes"])
 
 
@@ -120,7 +140,9 @@ def test_outcomes_of_some_events_are_shown_with_their_number(cli, bundle, clean,
     assert "0.50 (of 50)" in said and "in no window are nine in ten outcomes known" in said
     nearly = outcomes(tmp_path / "n.csv", [(f"e{i}", int(right[i])) for i in range(400) if i % 100])
     found = answered(cli, "replay", bundle, clean, "--truth", nearly)
-    assert [w["truth_known"] for w in found["windows"]] == [99] * 4 and found["truth"]["windows"] == 4
+    assert [w["truth_known"] for w in found["windows"]] == [99] * 4 and found["truth"][
+        "windows"
+    ] == 4
     assert found["windows"][0]["truth"] == pytest.approx(75 / 99)
     few = outcomes(tmp_path / "f.csv", [(f"e{i}", 1) for i in range(9)])
     found = answered(cli, "replay", bundle, clean, "--truth", few)
@@ -134,7 +156,9 @@ def test_ids_that_come_again_with_another_outcome_are_known_by_none(cli, bundle,
     note = "2 ids of t.csv come more than once; 1 of them with outcomes that differ, which are then not known"
     assert note in found["notes"] and "the truth is known for 399 of 400 events" in found["notes"]
     truth = Truth(read_scores(twice, columns=[], needs=("id", "correct")))
-    assert truth.of(np.array(["e0", "e2"])).tolist() == [1.0, 1.0] and np.isnan(truth.of(np.array(["e1"]))[0])
+    assert truth.of(np.array(["e0", "e2"])).tolist() == [1.0, 1.0] and np.isnan(
+        truth.of(np.array(["e1"]))[0]
+    )
 
 
 def test_the_share_of_shifted_events_stands_in_the_table(cli, bundle, tmp_path):
@@ -165,16 +189,22 @@ def test_what_must_be_known_first_is_a_warning(cli, tmp_path, kinds, right, opti
     assert sum(expected in w for w in found["warnings"]) == 1
     assert not any("clean data cost" in n for n in found["notes"]), "said once, as a warning"
     lines = cli("calibrate", path, *options).out.splitlines()
-    assert any(line.startswith("warning: ") and expected in line for line in lines[1:4]), "before the table"
+    assert any(line.startswith("warning: ") and expected in line for line in lines[1:4]), (
+        "before the table"
+    )
 
 
 def test_a_good_table_has_no_such_warning(cli, tmp_path):
-    found = answered(cli, "calibrate", table(tmp_path / "t.csv", {"clean": 100, "fog": 60, "rain": 60}))
+    found = answered(
+        cli, "calibrate", table(tmp_path / "t.csv", {"clean": 100, "fog": 60, "rain": 60})
+    )
     assert not [w for w in found["warnings"] if "interval is right in" not in w]
 
 
 def test_a_column_that_begins_like_the_score_is_meant_and_not_another_score(cli, bundle, tmp_path):
-    path = stream(tmp_path / "s.csv", scored(np.zeros(200), 1), header=("confidence", "knn", "recon"))
+    path = stream(
+        tmp_path / "s.csv", scored(np.zeros(200), 1), header=("confidence", "knn", "recon")
+    )
     said = cli("replay", bundle, path)
     assert said.code == 2 and "no column 'conf' (did you mean 'confidence'?)" in said.err
     path = stream(tmp_path / "r.csv", scored(np.zeros(200), 1), header=("site", "knn", "recon"))
@@ -198,11 +228,16 @@ def test_a_run_or_a_table_in_place_of_a_bundle_is_told_what_it_is(cli, bundle, c
     within = str(tmp_path / "RUN" / "monitor" / "bundle.json")
     for command in (("replay", tmp_path / "RUN", clean), ("monitor", tmp_path / "RUN")):
         said = cli(*command)
-        assert said.code == 2 and f"is a folder, and a bundle is a file: that of this run is {within}" in said.err
+        assert (
+            said.code == 2
+            and f"is a folder, and a bundle is a file: that of this run is {within}" in said.err
+        )
     said = cli("replay", tmp_path / "RUN" / "report.json", clean)
     assert said.code == 2 and f"report.json is no bundle: that of this run is {within}" in said.err
     said = cli("monitor", clean)
-    assert said.code == 2 and "is a table" in said.err and f"roadworthy calibrate {clean}" in said.err
+    assert (
+        said.code == 2 and "is a table" in said.err and f"roadworthy calibrate {clean}" in said.err
+    )
 
 
 def test_one_of_a_thing_is_not_called_many(cli, bundle, tmp_path):

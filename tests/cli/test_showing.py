@@ -54,6 +54,10 @@ def test_calibrate_writes_its_stages_to_a_log_and_nothing_beside_json(cli, tmp_p
     (tmp_path / "t.csv").write_text("\n".join(["kind,correct,knn", *rows]) + "\n")
     said = cli("calibrate", tmp_path / "t.csv")
     assert said.code == 0, said.err
-    stages = ["learning how shift looks", "leaving out one kind after the other", "setting the alarm"]
+    stages = [
+        "learning how shift looks",
+        "leaving out one kind after the other",
+        "setting the alarm",
+    ]
     assert all(stage in line for stage, line in zip(stages, said.err.splitlines(), strict=True))
     assert cli("calibrate", tmp_path / "t.csv", "--json").err == ""

@@ -34,18 +34,23 @@ def test_flags_are_shown_with_their_share_of_windows_and_their_meaning(cli, file
     rows = list(csv.DictReader((tmp_path / "out" / "windows.csv").open()))
     below = [float(row["mean_rate"]) < 0.2 for row in rows]
     marked = [OUTSIDE in row["rogan_gladen_flags"] for row in rows]
-    assert sum(a == b for a, b in zip(below, marked, strict=True)) >= 30 and sum(marked) / len(rows) == pytest.approx(
-        flags["rogan_gladen"][OUTSIDE]
-    )
+    assert sum(a == b for a, b in zip(below, marked, strict=True)) >= 30 and sum(marked) / len(
+        rows
+    ) == pytest.approx(flags["rogan_gladen"][OUTSIDE])
     said = " ".join(cli("simulate", file).out.split())
     share = f"{flags['rogan_gladen'][OUTSIDE]:.0%}"
     assert "Flagged" in said and f"a {share}" in said
-    assert f"a {OUTSIDE} (Rogan-Gladen {share} of windows): the share of alarms is below the FPR" in said
+    assert (
+        f"a {OUTSIDE} (Rogan-Gladen {share} of windows): the share of alarms is below the FPR"
+        in said
+    )
 
 
 def test_a_detector_that_says_nothing_is_refused_by_all_with_the_reason(cli, file):
     file.write_text(
-        DETECTOR.replace("tpr: 0.8, tnr: 0.8", "tpr: 0.3, tnr: 0.6").replace("[rogan", "[event_tree, rogan")
+        DETECTOR.replace("tpr: 0.8, tnr: 0.8", "tpr: 0.3, tnr: 0.6").replace(
+            "[rogan", "[event_tree, rogan"
+        )
     )
     (case,) = json.loads(cli("simulate", file, "--json").out)["cases"]
     assert {name: by["rate"]["told"] for name, by in case["errors"].items()} == {
@@ -54,14 +59,17 @@ def test_a_detector_that_says_nothing_is_refused_by_all_with_the_reason(cli, fil
         "mean": 0.0,
     }
     assert all("do not tell shift from none" in reason for reason in case["cannot_tell"].values())
-    assert "Cannot tell: the scores do not tell shift from none" in " ".join(cli("simulate", file).out.split())
+    assert "Cannot tell: the scores do not tell shift from none" in " ".join(
+        cli("simulate", file).out.split()
+    )
 
 
 def test_a_detector_that_is_turned_round_is_said_to_be(cli, file):
     file.write_text(DETECTOR.replace("tpr: 0.8, tnr: 0.8", "tpr: 0.1, tnr: 0.4"))
     (note,) = json.loads(cli("simulate", file, "--json").out)["notes"]
     assert (
-        note.startswith("TPR + TNR = 0.50 <= 1") and "turns it round; a missing alarm is taken for one (TPR 0.9" in note
+        note.startswith("TPR + TNR = 0.50 <= 1")
+        and "turns it round; a missing alarm is taken for one (TPR 0.9" in note
     )
 
 
@@ -76,8 +84,12 @@ window: 800
 """
 
 
-@pytest.mark.parametrize("together, right, wrong", [(16, "batches", "mixed_batches"), (1, "mixed_batches", "batches")])
-def test_uniform_and_mixed_batches_are_told_by_their_own_estimator(cli, file, together, right, wrong):
+@pytest.mark.parametrize(
+    "together, right, wrong", [(16, "batches", "mixed_batches"), (1, "mixed_batches", "batches")]
+)
+def test_uniform_and_mixed_batches_are_told_by_their_own_estimator(
+    cli, file, together, right, wrong
+):
     file.write_text(BATCHED.replace("  batches: 16", f"  batches: {together}"))
     (case,) = json.loads(cli("simulate", file, "--json").out)["cases"]
     errors = {name: by["rate"] for name, by in case["errors"].items()}
@@ -92,14 +104,26 @@ def test_uniform_and_mixed_batches_are_told_by_their_own_estimator(cli, file, to
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ("batch: 16\n", "", "estimators[0]: batches judges events together; say how many, as in batch: 32"),
+        (
+            "batch: 16\n",
+            "",
+            "estimators[0]: batches judges events together; say how many, as in batch: 32",
+        ),
         (
             "[batches, mixed_batches]",
             "[mean]",
             "batch: no estimator of this file judges batches; name batches or mixed_batches",
         ),
-        ("window: 800", "window: 100", "batch: a window of 100 does not hold whole batches of 16; take window: 112"),
-        ("[batches,", "[batch,", "estimators[0]: no estimator is called 'batch' (did you mean 'batches'?)"),
+        (
+            "window: 800",
+            "window: 100",
+            "batch: a window of 100 does not hold whole batches of 16; take window: 112",
+        ),
+        (
+            "[batches,",
+            "[batch,",
+            "estimators[0]: no estimator is called 'batch' (did you mean 'batches'?)",
+        ),
     ],
 )
 def test_batches_that_do_not_fit_are_refused_by_their_line(cli, file, old, new, said):

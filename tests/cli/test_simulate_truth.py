@@ -28,16 +28,27 @@ def written(path: Path, header: str, rows: Sequence[Sequence[object]]) -> None:
 def file(tmp_path: Path) -> Path:
     """Scores to draw from, others to calibrate on, and a simulation of both; the truth is for tests to write."""
     written(tmp_path / "s.csv", "id,energy", [(f"e{i}", x) for i, x in enumerate(ENERGY)])
-    rows = zip(KIND, RIGHT.astype(int), ENERGY + np.random.default_rng(4).normal(0, 0.05, 2 * N), strict=True)
+    rows = zip(
+        KIND,
+        RIGHT.astype(int),
+        ENERGY + np.random.default_rng(4).normal(0, 0.05, 2 * N),
+        strict=True,
+    )
     written(tmp_path / "c.csv", "kind,correct,energy", list(rows))
     (tmp_path / "s.yaml").write_text(SIMULATION)
     return tmp_path / "s.yaml"
 
 
 def truth(
-    path: Path, *, outcome: Sequence[object], kind: Sequence[str] = KIND, header: str = "id,kind,correct"
+    path: Path,
+    *,
+    outcome: Sequence[object],
+    kind: Sequence[str] = KIND,
+    header: str = "id,kind,correct",
 ) -> None:
-    written(path, header, [(f"e{i}", k, o) for i, (k, o) in enumerate(zip(kind, outcome, strict=True))])
+    written(
+        path, header, [(f"e{i}", k, o) for i, (k, o) in enumerate(zip(kind, outcome, strict=True))]
+    )
 
 
 def true_accuracy(folder: Path) -> float:
@@ -51,23 +62,36 @@ def test_outcomes_that_nobody_knows_are_not_wrong_answers(cli, tmp_path, file):
     said = cli("simulate", file, "--json", "--out", tmp_path / "out")
     assert said.code == 0, said.out
     content = json.loads(said.out)
-    assert true_accuracy(tmp_path / "out") == pytest.approx(RIGHT[known & (KIND == "clean")].mean(), abs=0.03)
+    assert true_accuracy(tmp_path / "out") == pytest.approx(
+        RIGHT[known & (KIND == "clean")].mean(), abs=0.03
+    )
     assert content["cases"][0]["errors"]["event_tree"]["accuracy"]["mean_absolute"] < 0.1
-    assert f"{int((~known).sum()):,} of 1,200 rows of s.csv have no outcome and are left out" in content["notes"]
+    assert (
+        f"{int((~known).sum()):,} of 1,200 rows of s.csv have no outcome and are left out"
+        in content["notes"]
+    )
 
 
 def test_columns_and_kinds_are_called_as_in_every_other_table(cli, tmp_path, file):
     truth(tmp_path / "t.csv", outcome=RIGHT.astype(int))
     plain = json.loads(cli("simulate", file, "--json").out)["cases"]
     kinds = np.where(KIND == "clean", "ind", KIND)
-    truth(tmp_path / "t.csv", outcome=np.where(RIGHT, "yes", "no"), kind=kinds, header="ID,role,is_correct")
+    truth(
+        tmp_path / "t.csv",
+        outcome=np.where(RIGHT, "yes", "no"),
+        kind=kinds,
+        header="ID,role,is_correct",
+    )
     assert json.loads(cli("simulate", file, "--json").out)["cases"] == plain
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda t: t.replace("kind,correct", "kind,was_right"), "stream.truth: rows are matched by id"),
+        (
+            lambda t: t.replace("kind,correct", "kind,was_right"),
+            "stream.truth: rows are matched by id",
+        ),
         (lambda t: t.replace("clean", "sun"), "has no clean rows"),
         (lambda t: t.replace("e7,", ","), "t.csv has no row with the id 'e7'"),
         (

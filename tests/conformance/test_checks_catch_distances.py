@@ -22,10 +22,12 @@ def test_what_is_declared_must_be_known(broken):
     assert broken("distances", size, name="other_default", of=("vector",), default=("text",)) == {
         "declares_what_it_compares"
     }
-    assert broken("distances", size, name="second_default", of=("vector",), default=("vector",)) == {
+    assert broken(
+        "distances", size, name="second_default", of=("vector",), default=("vector",)
+    ) == {"declares_what_it_compares"}
+    assert broken("distances", size, name="odd_mean", of=("vector",), mean="harmonic") == {
         "declares_what_it_compares"
     }
-    assert broken("distances", size, name="odd_mean", of=("vector",), mean="harmonic") == {"declares_what_it_compares"}
 
 
 def test_a_parameter_without_default_cannot_be_named_alone(broken):

@@ -10,7 +10,9 @@ from roadworthy.analysis.risk.rates import Rates
 def told(value, *, off: float = 0.1, confidence: float = 0.95) -> Rates:
     value = np.asarray(value, dtype=np.float64)
     half = off * (1.0 + confidence)
-    return Rates(value, np.maximum(value - half, 0.0), np.minimum(value + half, 1.0), confidence, "made up")
+    return Rates(
+        value, np.maximum(value - half, 0.0), np.minimum(value + half, 1.0), confidence, "made up"
+    )
 
 
 def share(counts, calibrated, *, confidence: float = 0.95) -> Rates:
@@ -24,7 +26,9 @@ def test_a_sound_estimator_breaks_nothing(broken):
 
 def test_what_it_reads_must_be_declared(broken):
     assert broken("estimators", share, name="no_word") >= {"declares_what_it_reads"}
-    assert "declares_what_it_reads" in broken("estimators", share, name="odd_word", reads="tea leaves")
+    assert "declares_what_it_reads" in broken(
+        "estimators", share, name="odd_word", reads="tea leaves"
+    )
 
 
 def test_it_is_called_by_name_alone_with_a_confidence(broken):
@@ -46,11 +50,15 @@ def test_numbers_without_an_interval_or_outside_it_are_caught(broken):
 
     def deaf(counts, calibrated, *, confidence: float = 0.95) -> Rates:
         """The same interval whatever is asked."""
-        return told(counts[..., 1] / counts.sum(axis=-1), off=0.2 - 0.1 * confidence, confidence=confidence)
+        return told(
+            counts[..., 1] / counts.sum(axis=-1), off=0.2 - 0.1 * confidence, confidence=confidence
+        )
 
     rule = "tells_every_window_a_share_and_an_interval"
     for build in (bare, outside, deaf):
-        assert rule in broken("estimators", build, name=build.__name__, reads="verdicts"), build.__name__
+        assert rule in broken("estimators", build, name=build.__name__, reads="verdicts"), (
+            build.__name__
+        )
 
 
 def test_one_that_is_turned_round_is_caught(broken):

@@ -26,7 +26,11 @@ class Supervising:
     fitted = False
 
     def applies_to(self, kind):
-        return None if kind is CLASS_SCORES else f"it reads class scores, and the module gives {kind.name}"
+        return (
+            None
+            if kind is CLASS_SCORES
+            else f"it reads class scores, and the module gives {kind.name}"
+        )
 
     def fit(self, trace, truth):
         pass
@@ -95,7 +99,9 @@ def test_scores_that_depend_on_the_order(broken):
     def score(self, trace):
         return Supervising.score(self, trace) + np.arange(len(trace))
 
-    assert {"order_does_not_matter", "chunks_do_not_matter"} <= broken("supervisors", variant(score=score))
+    assert {"order_does_not_matter", "chunks_do_not_matter"} <= broken(
+        "supervisors", variant(score=score)
+    )
 
 
 def test_scores_that_depend_on_the_chunk(broken):
@@ -160,7 +166,9 @@ def test_what_was_learned_from_rows_that_failed(broken):
 
 def of_column(request: Any, read: Any) -> type:
     def score(self, trace):
-        return np.where(trace.ok, read(np.asarray(trace.columns[request.column], dtype=np.float64)), np.nan)
+        return np.where(
+            trace.ok, read(np.asarray(trace.columns[request.column], dtype=np.float64)), np.nan
+        )
 
     return variant(needs=(request,), score=score, applies_to=lambda self, kind: None)
 
@@ -176,7 +184,9 @@ READERS = {
 def test_passes_and_scores_are_made_up_and_their_direction_is_checked(broken, name):
     request, read = READERS[name]
     assert broken("supervisors", of_column(request, read)) == set()
-    assert broken("supervisors", of_column(request, lambda c: -read(c)), "turned") == {"higher_is_riskier"}
+    assert broken("supervisors", of_column(request, lambda c: -read(c)), "turned") == {
+        "higher_is_riskier"
+    }
 
 
 @pytest.mark.parametrize(
@@ -190,17 +200,24 @@ def test_passes_and_scores_are_made_up_and_their_direction_is_checked(broken, na
 def test_inputs_gradients_and_layers_are_made_up(broken, request_, read):
     assert broken("supervisors", of_column(request_, read)) == set()
     noisy = of_column(request_, lambda c: read(c) + np.arange(len(c)))
-    assert broken("supervisors", noisy, "noisy") == {"order_does_not_matter", "chunks_do_not_matter"}
+    assert broken("supervisors", noisy, "noisy") == {
+        "order_does_not_matter",
+        "chunks_do_not_matter",
+    }
 
 
 def test_a_supervisor_of_boxes_is_tried_on_boxes(broken):
     def score(self, trace):
-        return np.array([np.nan if b is None else float(len(b.labels)) for b in trace.output], dtype=np.float32)
+        return np.array(
+            [np.nan if b is None else float(len(b.labels)) for b in trace.output], dtype=np.float32
+        )
 
     def applies_to(self, kind):
         return None if kind is BOXES else f"it counts boxes, and the module gives {kind.name}"
 
-    assert broken("supervisors", variant(score=score, applies_to=applies_to)) == {"gives_one_float64_a_row"}
+    assert broken("supervisors", variant(score=score, applies_to=applies_to)) == {
+        "gives_one_float64_a_row"
+    }
 
 
 def test_what_was_learned_is_pickled(broken):
@@ -208,9 +225,9 @@ def test_what_was_learned_is_pickled(broken):
         Learning.save(self, folder)
         np.save(folder / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
 
-    assert broken("supervisors", type("Kept", (Learning,), {"__doc__": "Pickles.", "save": save})) == {
-        "comes_back_from_disk"
-    }
+    assert broken(
+        "supervisors", type("Kept", (Learning,), {"__doc__": "Pickles.", "save": save})
+    ) == {"comes_back_from_disk"}
 
 
 def test_an_adapter_without_the_task(broken):
@@ -232,7 +249,14 @@ def refuse(path: str) -> None:
 
 
 def test_a_sound_loader_breaks_nothing(broken):
-    def loader(*, path: str, base: Path = Path(), name: str = "", group: str = "", classes: list[str] | None = None):
+    def loader(
+        *,
+        path: str,
+        base: Path = Path(),
+        name: str = "",
+        group: str = "",
+        classes: list[str] | None = None,
+    ):
         """A form of data."""
         refuse(path)
 
@@ -248,7 +272,14 @@ def test_a_loader_without_a_group(broken):
 
 
 def test_a_loader_of_it_does_not_say_what(broken):
-    def loader(*, path: str, base: Path = Path(), name: str = "", group: str = "", classes: list[str] | None = None):
+    def loader(
+        *,
+        path: str,
+        base: Path = Path(),
+        name: str = "",
+        group: str = "",
+        classes: list[str] | None = None,
+    ):
         """A form of data."""
         refuse(path)
 
@@ -256,7 +287,14 @@ def test_a_loader_of_it_does_not_say_what(broken):
 
 
 def test_a_loader_that_does_not_name_the_file(broken):
-    def loader(*, path: str, base: Path = Path(), name: str = "", group: str = "", classes: list[str] | None = None):
+    def loader(
+        *,
+        path: str,
+        base: Path = Path(),
+        name: str = "",
+        group: str = "",
+        classes: list[str] | None = None,
+    ):
         """A form of data."""
         raise FileNotFoundError("nothing there")
 
@@ -306,5 +344,7 @@ def test_a_report_that_gives_no_text(broken):
 
 def test_every_rule_is_broken_by_some_component_of_these_tests():
     rules = {rule.__name__ for room in registry.ROOMS for rule in conformance.rules_of(room)}
-    text = "".join(path.read_text() for path in Path(__file__).parent.glob("test_checks_catch_*.py"))
+    text = "".join(
+        path.read_text() for path in Path(__file__).parent.glob("test_checks_catch_*.py")
+    )
     assert [rule for rule in sorted(rules) if f'"{rule}"' not in text] == []

@@ -16,7 +16,9 @@ IMAGE_TABLE = {"plain": [{"by": 0.5}]}
 
 
 def right(outputs, targets, **_):
-    answered = [o is not None and int(np.argmax(o)) == t for o, t in zip(outputs, targets, strict=True)]
+    answered = [
+        o is not None and int(np.argmax(o)) == t for o, t in zip(outputs, targets, strict=True)
+    ]
     return Scored.proportion(np.array(answered, dtype=float))
 
 
@@ -86,9 +88,13 @@ def image_transform(make: Callable[..., Any]) -> Callable[..., Any]:
     return change
 
 
-def as_transform(broken: Callable[..., set[str]], make: Callable[..., Any], **traits: Any) -> set[str]:
+def as_transform(
+    broken: Callable[..., set[str]], make: Callable[..., Any], **traits: Any
+) -> set[str]:
     return broken(
-        "transforms", image_transform(make), **{"of": "image", "tables": IMAGE_TABLE, "draw": "step", **traits}
+        "transforms",
+        image_transform(make),
+        **{"of": "image", "tables": IMAGE_TABLE, "draw": "step", **traits},
     )
 
 
@@ -125,7 +131,9 @@ def test_another_type(broken):
 
 
 def test_another_shape(broken):
-    assert as_transform(broken, lambda image, rng, by: image[1:]) == {"kind_type_and_shape_are_kept"}
+    assert as_transform(broken, lambda image, rng, by: image[1:]) == {
+        "kind_type_and_shape_are_kept"
+    }
 
 
 def test_colour_that_is_not_expected(broken):
@@ -148,7 +156,9 @@ def test_a_wave_beyond_its_range(broken):
         """Louder."""
         return Audio(audio.wave * np.float32(by), audio.rate)
 
-    assert broken("transforms", louder, of="audio", tables={}, draw="case") == {"values_stay_in_range"}
+    assert broken("transforms", louder, of="audio", tables={}, draw="case") == {
+        "values_stay_in_range"
+    }
 
 
 def test_an_input_changed_in_place(broken):
@@ -176,7 +186,9 @@ def test_a_generator_that_is_drawn_from_in_vain(broken):
     assert as_transform(broken, vain) == {"another_generator_gives_another_case"}
 
 
-def as_measure(broken: Callable[..., set[str]], make: Callable[..., Any], **traits: Any) -> set[str]:
+def as_measure(
+    broken: Callable[..., set[str]], make: Callable[..., Any], **traits: Any
+) -> set[str]:
     def measure(outputs, targets):
         """Share of right answers, more or less."""
         return make(outputs, targets)
@@ -198,7 +210,9 @@ def test_a_bare_number(broken):
 
 def test_silence_that_pays(broken):
     def generous(outputs, targets):
-        answered = [o is None or int(np.argmax(o)) == t for o, t in zip(outputs, targets, strict=True)]
+        answered = [
+            o is None or int(np.argmax(o)) == t for o, t in zip(outputs, targets, strict=True)
+        ]
         return Scored.proportion(np.array(answered, dtype=float))
 
     assert as_measure(broken, generous) == {"no_answer_is_worst", "silence_never_gains"}
@@ -209,7 +223,12 @@ def test_silence_that_is_left_out_of_the_count(broken):
         scored = right(outputs, targets)
         answered = np.array([o is not None for o in outputs], dtype=float)
         return Scored.ratio(
-            1 - scored.error, answered, error=scored.error, failure=scored.failure, better="higher", limits=(0, 1)
+            1 - scored.error,
+            answered,
+            error=scored.error,
+            failure=scored.failure,
+            better="higher",
+            limits=(0, 1),
         )
 
     assert as_measure(broken, of_the_answers) == {"silence_never_gains"}
@@ -218,9 +237,14 @@ def test_silence_that_is_left_out_of_the_count(broken):
 def test_silence_that_is_forgiven_its_error(broken):
     def mild(outputs, targets):
         error = np.array(
-            [0.5 if o is None else float(np.argmax(o) != t) for o, t in zip(outputs, targets, strict=True)]
+            [
+                0.5 if o is None else float(np.argmax(o) != t)
+                for o, t in zip(outputs, targets, strict=True)
+            ]
         )
-        return Scored.ratio(error, np.ones(len(error)), error=error, failure=error > 0, better="lower")
+        return Scored.ratio(
+            error, np.ones(len(error)), error=error, failure=error > 0, better="lower"
+        )
 
     assert "silence_never_gains" in as_measure(broken, mild, better="lower")
 
@@ -230,7 +254,11 @@ def test_an_order_that_matters(broken):
         scored = right(outputs, targets)
         weights = 1.0 / np.arange(1, len(scored) + 1)
         return Scored(
-            scored.error, scored.failure, "free", lambda w: float(np.dot(w * weights, 1 - scored.error)), "higher"
+            scored.error,
+            scored.failure,
+            "free",
+            lambda w: float(np.dot(w * weights, 1 - scored.error)),
+            "higher",
         )
 
     assert "order_does_not_matter" in as_measure(broken, early)
@@ -254,14 +282,23 @@ def test_weights_that_are_ignored(broken):
 def test_rows_that_are_not_measured_as_if_alone(broken):
     def sticky(outputs, targets):
         scored = right(outputs, targets)
-        return Scored(scored.error, scored.failure, "free", scored.weighted, "higher", subset=lambda rows: scored)
+        return Scored(
+            scored.error,
+            scored.failure,
+            "free",
+            scored.weighted,
+            "higher",
+            subset=lambda rows: scored,
+        )
 
     assert as_measure(broken, sticky) == {"some_rows_are_measured_as_if_alone"}
 
 
 def test_perfect_answers_that_fail(broken):
     def contrary(outputs, targets):
-        wrong = [o is not None and int(np.argmax(o)) != t for o, t in zip(outputs, targets, strict=True)]
+        wrong = [
+            o is not None and int(np.argmax(o)) != t for o, t in zip(outputs, targets, strict=True)
+        ]
         return Scored.proportion(np.array(wrong, dtype=float))
 
     assert as_measure(broken, contrary) == {"perfect_answers_are_best"}

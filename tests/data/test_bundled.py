@@ -14,7 +14,9 @@ from roadworthy.data.loaders.bundled import FOLDER, bundled
 EXAMPLE = Path(__file__).parents[2] / "examples/fashion"
 
 
-@pytest.mark.parametrize(("split", "n"), [("test", 2000), ("calibration", 1000), ("reference", 2000)])
+@pytest.mark.parametrize(
+    ("split", "n"), [("test", 2000), ("calibration", 1000), ("reference", 2000)]
+)
 def test_splits_have_their_size_and_ids_that_name_the_original_row(split: str, n: int) -> None:
     data = bundled(path="fashion-mnist", split=split)  # type: ignore[arg-type]
     assert data.inputs.shape == (n, 28, 28) and data.inputs.dtype == np.uint8
@@ -51,17 +53,26 @@ def test_the_files_are_small_and_carry_their_licence() -> None:
     assert "2017 Zalando SE" in (FOLDER / "LICENSE-fashion-mnist.txt").read_text()
 
 
-def test_making_the_sample_is_deterministic_and_disjoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_making_the_sample_is_deterministic_and_disjoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import gzip
     import struct
 
     rng = np.random.default_rng(0)
     for part, n in (("train", 30), ("t10k", 40)):
-        pixels, labels = rng.integers(0, 256, (n, 2, 2), dtype=np.uint8), rng.integers(0, 10, n, dtype=np.uint8)
+        pixels, labels = (
+            rng.integers(0, 256, (n, 2, 2), dtype=np.uint8),
+            rng.integers(0, 10, n, dtype=np.uint8),
+        )
         head = bytes([0, 0, 8, 3]) + struct.pack(">3I", n, 2, 2)
-        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(head + pixels.tobytes()))
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(
+            gzip.compress(head + pixels.tobytes())
+        )
         head = bytes([0, 0, 8, 1]) + struct.pack(">I", n)
-        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(head + labels.tobytes()))
+        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(
+            gzip.compress(head + labels.tobytes())
+        )
     one, two = tmp_path / "one", tmp_path / "two"
     for into in (one, two):
         into.mkdir()

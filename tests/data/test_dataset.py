@@ -68,7 +68,11 @@ def test_taking_rows_takes_everything_that_belongs_to_them(chosen: list[int]) ->
 @given(rows, st.data())
 def test_taking_twice_is_taking_once(chosen: list[int], draw: st.DataObject) -> None:
     again = draw.draw(st.lists(st.integers(0, len(chosen) - 1), unique=True, min_size=1))
-    for data in (images(), images(inputs=Reader(list(images().inputs))), images(inputs=list(images().inputs))):
+    for data in (
+        images(),
+        images(inputs=Reader(list(images().inputs))),
+        images(inputs=list(images().inputs)),
+    ):
         twice, once = data.take(chosen).take(again), data.take([chosen[i] for i in again])
         assert twice.ids.tolist() == once.ids.tolist()
         np.testing.assert_array_equal(np.stack(twice.inputs[:]), np.stack(once.inputs[:]))
@@ -76,7 +80,11 @@ def test_taking_twice_is_taking_once(chosen: list[int], draw: st.DataObject) -> 
 
 def test_a_mask_and_its_row_numbers_take_the_same() -> None:
     mask = images().where({"site": "B"})
-    assert images().take(mask).ids.tolist() == images().take(np.flatnonzero(mask)).ids.tolist() == ["2", "3"]
+    assert (
+        images().take(mask).ids.tolist()
+        == images().take(np.flatnonzero(mask)).ids.tolist()
+        == ["2", "3"]
+    )
     assert len(images().take([])) == 0
 
 
@@ -100,7 +108,8 @@ def test_conditions_filter_rows(conditions: dict[str, Any], expected: list[int])
 
 def test_wrong_conditions_say_what_there_is() -> None:
     with pytest.raises(
-        DataError, match=r"no metadata 'sit' \(did you mean 'site'\?\); it has: site, age, night, label"
+        DataError,
+        match=r"no metadata 'sit' \(did you mean 'site'\?\); it has: site, age, night, label",
     ):
         images().where({"sit": "A"})
     with pytest.raises(DataError, match="a range takes min and max"):
@@ -114,7 +123,9 @@ def test_the_fingerprint_is_of_the_content_not_of_the_name() -> None:
     assert images().fingerprint == images().take(range(N)).fingerprint
 
 
-@pytest.mark.parametrize("part", ["inputs", "targets", "ids", "metadata", "groups", "classes", "order"])
+@pytest.mark.parametrize(
+    "part", ["inputs", "targets", "ids", "metadata", "groups", "classes", "order"]
+)
 def test_the_fingerprint_changes_with_every_part(part: str) -> None:
     data = images()
     pixels = np.array(data.inputs)
@@ -132,7 +143,9 @@ def test_the_fingerprint_changes_with_every_part(part: str) -> None:
 
 
 def test_rows_taken_from_somebody_elses_reader_are_told_apart_by_content() -> None:
-    one, other = (images(inputs=Reader([np.full((2, 2), v + k, np.uint8) for v in range(N)])) for k in (0, 1))
+    one, other = (
+        images(inputs=Reader([np.full((2, 2), v + k, np.uint8) for v in range(N)])) for k in (0, 1)
+    )
     assert one.take([0, 1]).fingerprint != other.take([0, 1]).fingerprint
     assert one.take([0, 1]).fingerprint == one.take([0, 1]).fingerprint
 

@@ -19,7 +19,10 @@ def never(scratch: Path) -> Path:
 
 
 def small(content: dict[str, bytes] = CONTENT) -> Fetchable:
-    files = {name: Expected(len(data), hashlib.sha256(data).hexdigest()) for name, data in content.items()}
+    files = {
+        name: Expected(len(data), hashlib.sha256(data).hexdigest())
+        for name, data in content.items()
+    }
     return Fetchable(files, "none", None, never)
 
 
@@ -46,9 +49,13 @@ def test_a_second_call_changes_nothing_and_needs_no_source(tmp_path: Path, sourc
     assert {f.name: f.stat().st_mtime_ns for f in target.iterdir()} == before
 
 
-def test_a_wrong_hash_is_refused_by_name_and_leaves_nothing_behind(tmp_path: Path, source: Path) -> None:
+def test_a_wrong_hash_is_refused_by_name_and_leaves_nothing_behind(
+    tmp_path: Path, source: Path
+) -> None:
     (source / "labels.gz").write_bytes(b"FEW labels")
-    with pytest.raises(DataError, match=r"source/labels\.gz has the SHA-256 .* it is not the published file"):
+    with pytest.raises(
+        DataError, match=r"source/labels\.gz has the SHA-256 .* it is not the published file"
+    ):
         place(small(), tmp_path / "data/small", source=source)
     assert list((tmp_path / "data").iterdir()) == []
 
@@ -58,7 +65,10 @@ def test_a_wrong_size_and_a_missing_file_are_refused_by_name(tmp_path: Path, sou
     with pytest.raises(DataError, match=r"images\.gz has 4 bytes, 11 were expected"):
         place(small(), tmp_path / "data/small", source=source)
     (source / "images.gz").unlink()
-    with pytest.raises(DataError, match=r"source/images\.gz is missing; the folder must hold images\.gz, labels\.gz"):
+    with pytest.raises(
+        DataError,
+        match=r"source/images\.gz is missing; the folder must hold images\.gz, labels\.gz",
+    ):
         place(small(), tmp_path / "data/small", source=source)
 
 
@@ -94,7 +104,9 @@ def test_without_its_package_manager_the_remedy_is_told(
     assert not (tmp_path / "data" / name).exists()
 
 
-def test_a_package_manager_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_manager_that_fails_is_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "npm").write_text("#!/bin/sh\necho no such package >&2\nexit 3\n")
     (tmp_path / "npm").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

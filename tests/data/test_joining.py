@@ -15,28 +15,46 @@ from roadworthy.data.loaders.table import typed
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    np.savez(tmp_path / "set.npz", images=np.zeros((3, 4, 4), np.uint8), labels=[0, 1, 1], ids=["a", "b", "c"])
+    np.savez(
+        tmp_path / "set.npz",
+        images=np.zeros((3, 4, 4), np.uint8),
+        labels=[0, 1, 1],
+        ids=["a", "b", "c"],
+    )
     return tmp_path
 
 
 def joined(folder: Path, text: str, **spec: object) -> Dataset:
     (folder / "extra.csv").write_text(text, encoding="utf-8")
-    return load({"npz": "set.npz", "ids": "ids", "metadata": "extra.csv"} | spec, base=folder, name="test")
+    return load(
+        {"npz": "set.npz", "ids": "ids", "metadata": "extra.csv"} | spec, base=folder, name="test"
+    )
 
 
 def test_rows_find_their_samples_in_any_order(folder: Path) -> None:
     data = joined(folder, "id,patient,size\nc,p2,3.5\na,01,1\nb,p2,\n", group="patient")
     assert data.groups.tolist() == ["01", "p2", "p2"]
-    assert data.metadata["size"][0] == 1 and np.isnan(data.metadata["size"][1]) and data.metadata["size"][2] == 3.5
+    assert (
+        data.metadata["size"][0] == 1
+        and np.isnan(data.metadata["size"][1])
+        and data.metadata["size"][2] == 3.5
+    )
     assert "id" not in data.metadata
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(folder: Path) -> None:
-    assert joined(folder, "\ufeffid,site\na,x\nb,y\nc,z\n").metadata["site"].tolist() == ["x", "y", "z"]
+    assert joined(folder, "\ufeffid,site\na,x\nb,y\nc,z\n").metadata["site"].tolist() == [
+        "x",
+        "y",
+        "z",
+    ]
 
 
 def test_the_join_comes_before_the_limit(folder: Path) -> None:
-    assert joined(folder, "id,site\na,x\nb,y\nc,z\n", limit=2).metadata["site"].tolist() == ["x", "y"]
+    assert joined(folder, "id,site\na,x\nb,y\nc,z\n", limit=2).metadata["site"].tolist() == [
+        "x",
+        "y",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +62,10 @@ def test_the_join_comes_before_the_limit(folder: Path) -> None:
     [
         ("id,site\na,x\nb,y\n", "1 sample(s) have no row: 'c'"),
         ("id,site\na,x\nb,y\nc,z\nd,z\ne,z\n", "2 row(s) belong to no sample: 'd', 'e'"),
-        ("id,site\na,x\nd,y\nc,z\n", "1 sample(s) have no row: 'b'; 1 row(s) belong to no sample: 'd'"),
+        (
+            "id,site\na,x\nd,y\nc,z\n",
+            "1 sample(s) have no row: 'b'; 1 row(s) belong to no sample: 'd'",
+        ),
         ("id,site\na,x\na,y\nb,z\nc,z\n", "line 3: the id 'a' occurs twice"),
         ("name,site\na,x\n", "extra.csv has no column 'id'; it has: name, site"),
     ],

@@ -21,7 +21,8 @@ def test_every_loader_is_found_and_takes_the_shared_keywords() -> None:
     for name in NAMES:
         assert set(loaders[name].parameters) >= SHARED
         assert all(
-            p.kind is inspect.Parameter.KEYWORD_ONLY for p in inspect.signature(loaders[name].build).parameters.values()
+            p.kind is inspect.Parameter.KEYWORD_ONLY
+            for p in inspect.signature(loaders[name].build).parameters.values()
         )
         assert loaders[name].traits["keys"][0] == name
         assert set(loaders[name].traits["gives"]) == {"inputs", "targets"}
@@ -34,12 +35,21 @@ def test_every_loader_is_found_and_takes_the_shared_keywords() -> None:
         ({}, "no key names a loader, found: nothing"),
         ({"npzz": "a"}, "found: npzz (did you mean 'npz'?)"),
         ({"npz": "a", "coco": "b"}, "the keys npz and coco both name a loader"),
-        ({"npz": "a.npz", "lables": "y"}, "npz takes no parameter 'lables' (did you mean 'labels'?)"),
+        (
+            {"npz": "a.npz", "lables": "y"},
+            "npz takes no parameter 'lables' (did you mean 'labels'?)",
+        ),
         ({"npz": "a.npz", "path": "y"}, "write the path as npz: PATH"),
         ({"npz": "a.npz", "limit": "many"}, "limit: Input should be a valid integer"),
-        ({"bundled": "fashion-mnist", "split": "train"}, "split: Input should be 'calibration', 'test' or 'reference'"),
+        (
+            {"bundled": "fashion-mnist", "split": "train"},
+            "split: Input should be 'calibration', 'test' or 'reference'",
+        ),
         ({"bundled": "fashion-mnist"}, "split: Field required"),
-        ({"bundled": "mnist", "split": "test"}, "no data set 'mnist' is bundled; there is: fashion-mnist"),
+        (
+            {"bundled": "mnist", "split": "test"},
+            "no data set 'mnist' is bundled; there is: fashion-mnist",
+        ),
         ({"npz": "."}, "is a folder, a file was expected"),
     ],
 )

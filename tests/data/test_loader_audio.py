@@ -33,7 +33,9 @@ def folder(tmp_path: Path) -> Path:
         (TONE.astype(np.float32), 2**-23),
     ],
 )
-def test_every_width_of_sample_lands_on_the_same_scale(tmp_path: Path, stored: np.ndarray, step: float) -> None:
+def test_every_width_of_sample_lands_on_the_same_scale(
+    tmp_path: Path, stored: np.ndarray, step: float
+) -> None:
     wavfile.write(tmp_path / "tone.wav", 8000, stored)
     audio = read_wav(tmp_path / "tone.wav")
     assert audio.rate == 8000 and audio.wave.dtype == np.float32
@@ -41,7 +43,9 @@ def test_every_width_of_sample_lands_on_the_same_scale(tmp_path: Path, stored: n
 
 
 def test_channels_are_averaged(tmp_path: Path) -> None:
-    wavfile.write(tmp_path / "stereo.wav", 8000, np.stack([TONE, 0 * TONE], axis=1).astype(np.float32))
+    wavfile.write(
+        tmp_path / "stereo.wav", 8000, np.stack([TONE, 0 * TONE], axis=1).astype(np.float32)
+    )
     np.testing.assert_allclose(read_wav(tmp_path / "stereo.wav").wave, TONE / 2, atol=1e-7)
 
 
@@ -54,19 +58,30 @@ def test_a_folder_with_texts_of_the_same_name(folder: Path) -> None:
 
 def test_a_folder_with_one_transcription_file(folder: Path) -> None:
     (folder / "clips/transcription").write_text("<s> first one </s> (b)\nplain words (a)\n")
-    assert load({"audio": "clips"}, base=folder, name="test").targets == ["plain words", "first one"]
+    assert load({"audio": "clips"}, base=folder, name="test").targets == [
+        "plain words",
+        "first one",
+    ]
 
 
 def test_a_table_with_speakers_as_groups(folder: Path) -> None:
-    (folder / "clips.tsv").write_text("audio\ttranscript\tspeaker\na.wav\thello there\t007\nb.wav\tbye\t08\n")
-    data = load({"audio": "clips.tsv", "folder": "clips", "group": "speaker"}, base=folder, name="test")
+    (folder / "clips.tsv").write_text(
+        "audio\ttranscript\tspeaker\na.wav\thello there\t007\nb.wav\tbye\t08\n"
+    )
+    data = load(
+        {"audio": "clips.tsv", "folder": "clips", "group": "speaker"}, base=folder, name="test"
+    )
     assert data.targets == ["hello there", "bye"] and data.groups.tolist() == ["007", "08"]
     assert len(data.sample(1).input.wave) == 400
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"", "not a whole wav"), (b"RIFF\0\0", "not a whole wav"), (b"no wave at all, only words", "not a whole wav")],
+    [
+        (b"", "not a whole wav"),
+        (b"RIFF\0\0", "not a whole wav"),
+        (b"no wave at all, only words", "not a whole wav"),
+    ],
 )
 def test_a_broken_recording_is_a_failed_case(folder: Path, content: bytes, said: str) -> None:
     (folder / "clips/b.wav").write_bytes(content)

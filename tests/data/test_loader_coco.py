@@ -47,7 +47,10 @@ def test_boxes_become_corners_and_classes_stand_in_the_order_of_their_ids(tmp_pa
 def test_an_image_without_boxes_stays_and_crowds_are_counted(tmp_path: Path) -> None:
     data = loaded(tmp_path, DOCUMENT)
     assert len(data.targets[1]) == 0
-    assert data.metadata["objects"].tolist() == [2, 0] and data.metadata["crowds"].tolist() == [1, 0]
+    assert data.metadata["objects"].tolist() == [2, 0] and data.metadata["crowds"].tolist() == [
+        1,
+        0,
+    ]
 
 
 def test_a_missing_image_is_a_failed_case(tmp_path: Path) -> None:
@@ -80,20 +83,38 @@ def changed(section: str, at: int, **change: Any) -> dict[str, Any]:
             "annotations[0] (id 1) has the bbox [1, 1, -4, 5], whose width",
         ),
         (changed("annotations", 0, bbox=[1, 1, 0, 5]), "not both above 0"),
-        (changed("annotations", 0, bbox=[30, 5, 20, 10]), "outside its image 'a.png' of 40 x 30 pixels"),
+        (
+            changed("annotations", 0, bbox=[30, 5, 20, 10]),
+            "outside its image 'a.png' of 40 x 30 pixels",
+        ),
         (changed("annotations", 0, bbox=[-3, 5, 20, 10]), "outside its image"),
-        (changed("annotations", 0, bbox=[1, 2, 3]), "four numbers x, y, width, height were expected"),
+        (
+            changed("annotations", 0, bbox=[1, 2, 3]),
+            "four numbers x, y, width, height were expected",
+        ),
         (changed("annotations", 0, bbox=None), "four numbers"),
         (changed("annotations", 0, bbox=[1, 1, float("nan"), 2]), "not both above 0"),
         (changed("images", 1, id=10), "images[1] has the id 10, which occurs twice"),
-        (changed("images", 1, id=[10]), "images[1] has the id [10]; a number or a text was expected"),
-        (changed("annotations", 0, image_id=[10]), "is of the image [10], which the file does not list"),
+        (
+            changed("images", 1, id=[10]),
+            "images[1] has the id [10]; a number or a text was expected",
+        ),
+        (
+            changed("annotations", 0, image_id=[10]),
+            "is of the image [10], which the file does not list",
+        ),
         (changed("images", 1, file_name="a.png"), "the id 'a.png' occurs twice"),
         (changed("categories", 1, name="dog"), "'dog' stands twice"),
-        ({"images": [], "annotations": []}, "has no list 'categories' (found: images, annotations)"),
+        (
+            {"images": [], "annotations": []},
+            "has no list 'categories' (found: images, annotations)",
+        ),
         ([1, 2], "has no list 'images' (found: list)"),
         ({"images": [], "annotations": [], "categories": []}, "classes: is empty"),
-        ({"images": [{"id": 1}], "annotations": [], "categories": []}, "images[0] has no 'file_name'"),
+        (
+            {"images": [{"id": 1}], "annotations": [], "categories": []},
+            "images[0] has no 'file_name'",
+        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused(tmp_path: Path, document: Any, said: str) -> None:

@@ -15,12 +15,21 @@ from hypothesis.extra import numpy as hnp
 from roadworthy.data import DataError, load
 from roadworthy.data.loaders.idx import decode
 
-CODES = {"uint8": 0x08, "int8": 0x09, "int16": 0x0B, "int32": 0x0C, "float32": 0x0D, "float64": 0x0E}
+CODES = {
+    "uint8": 0x08,
+    "int8": 0x09,
+    "int16": 0x0B,
+    "int32": 0x0C,
+    "float32": 0x0D,
+    "float64": 0x0E,
+}
 
 
 def encoded(array: np.ndarray) -> bytes:
     """An idx file as the format's description has it, written apart from the reader."""
-    head = bytes([0, 0, CODES[array.dtype.name], array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    head = bytes([0, 0, CODES[array.dtype.name], array.ndim]) + struct.pack(
+        f">{array.ndim}I", *array.shape
+    )
     return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 
@@ -46,7 +55,9 @@ def test_every_type_and_shape_comes_back(array: np.ndarray) -> None:
 
 @pytest.mark.parametrize("images", ["images", "images.gz"])
 def test_images_and_labels_plain_or_gzipped(folder: Path, images: str) -> None:
-    data = load({"idx": images, "labels": "labels.gz", "classes": ["a", "b", "c"]}, base=folder, name="test")
+    data = load(
+        {"idx": images, "labels": "labels.gz", "classes": ["a", "b", "c"]}, base=folder, name="test"
+    )
     assert data.inputs.shape == (4, 3, 2) and data.inputs.dtype == np.uint8
     assert data.targets.tolist() == [0, 1, 1, 2]
     assert data.ids.tolist() == ["0", "1", "2", "3"]
@@ -84,7 +95,9 @@ def test_truncated_idx_is_refused_wherever_it_is_cut(folder: Path, keep: int) ->
 
 def test_more_bytes_than_the_header_promises_are_refused(folder: Path) -> None:
     (folder / "long").write_bytes((folder / "images").read_bytes() + b"\0")
-    assert "promises 24 values of 1 byte (shape 4 x 3 x 2), but 25 bytes follow" in refusal(folder, idx="long")
+    assert "promises 24 values of 1 byte (shape 4 x 3 x 2), but 25 bytes follow" in refusal(
+        folder, idx="long"
+    )
 
 
 def test_counts_of_images_and_labels_must_agree(folder: Path) -> None:

@@ -57,11 +57,9 @@ def test_a_class_a_subfolder(folder: Path) -> None:
     assert data.classes == ("cat", "dog") and data.targets.tolist() == [0, 0, 1]
     assert data.ids.tolist() == ["cat/1.png", "cat/2.png", "dog/1.png"]
     np.testing.assert_array_equal(data.sample(2).input, picture(2))
-    assert load({"image_folder": "pets", "classes": ["dog", "cat"]}, base=folder, name="t").targets.tolist() == [
-        1,
-        1,
-        0,
-    ]
+    assert load(
+        {"image_folder": "pets", "classes": ["dog", "cat"]}, base=folder, name="t"
+    ).targets.tolist() == [1, 1, 0]
 
 
 def test_a_flat_folder_has_no_labels(folder: Path) -> None:
@@ -75,7 +73,9 @@ def test_a_folder_of_no_known_class_is_refused(folder: Path) -> None:
 
 def test_images_beside_the_class_folders_are_refused(folder: Path) -> None:
     write(folder / "pets/stray.png", picture(9))
-    with pytest.raises(DataError, match=r"1 image\(s\) lie beside the class folders \('stray\.png'\)"):
+    with pytest.raises(
+        DataError, match=r"1 image\(s\) lie beside the class folders \('stray\.png'\)"
+    ):
         load({"image_folder": "pets"}, base=folder, name="test")
 
 
@@ -90,7 +90,11 @@ def test_a_truncated_image_costs_its_own_case_only(folder: Path, keep: int) -> N
     file = folder / "pets/cat/2.png"
     file.write_bytes(file.read_bytes()[:keep])
     read = load({"image_folder": "pets"}, base=folder, name="test").inputs[0:3]
-    assert isinstance(read[1], Unreadable) and "2.png" in read[1].reason and "copy it again" in read[1].reason
+    assert (
+        isinstance(read[1], Unreadable)
+        and "2.png" in read[1].reason
+        and "copy it again" in read[1].reason
+    )
     np.testing.assert_array_equal(read[2], picture(2))
 
 
@@ -98,9 +102,13 @@ def test_the_fingerprint_follows_the_content_and_not_the_place(folder: Path) -> 
     before = load({"image_folder": "pets"}, base=folder, name="test")
     (folder / "pets").rename(folder / "moved")
     moved = load({"image_folder": "moved"}, base=folder, name="test")
-    assert moved.fingerprint == load({"image_folder": "moved"}, base=folder, name="again").fingerprint
+    assert (
+        moved.fingerprint == load({"image_folder": "moved"}, base=folder, name="again").fingerprint
+    )
     write(folder / "moved/dog/1.png", picture(77))
-    assert load({"image_folder": "moved"}, base=folder, name="test").fingerprint != moved.fingerprint
+    assert (
+        load({"image_folder": "moved"}, base=folder, name="test").fingerprint != moved.fingerprint
+    )
     with pytest.raises(AttributeError):
         before.inputs.paths = ()  # type: ignore[misc]
 
@@ -114,7 +122,8 @@ def test_taking_rows_keeps_them_unread_and_a_reader_travels_between_processes(fo
     assert data.take(range(3)).fingerprint == data.fingerprint
     # a function of a module, unlike a closure, can be sent to another process
     assert (
-        getattr(importlib.import_module(taken.inputs.read.__module__), taken.inputs.read.__name__) is taken.inputs.read
+        getattr(importlib.import_module(taken.inputs.read.__module__), taken.inputs.read.__name__)
+        is taken.inputs.read
     )
 
 
@@ -125,7 +134,11 @@ def table(folder: Path, text: str, name: str = "cases.csv") -> None:
 def test_a_table_of_images_labels_and_metadata(folder: Path) -> None:
     table(folder, "image,label,site,age\ncat/1.png,cat,A,3\ndog/1.png,dog,B,\n")
     data = load({"csv": "cases.csv", "images": "pets", "group": "site"}, base=folder, name="test")
-    assert data.targets.tolist() == [0, 1] and data.classes == ("cat", "dog") and data.target_kind is LABEL
+    assert (
+        data.targets.tolist() == [0, 1]
+        and data.classes == ("cat", "dog")
+        and data.target_kind is LABEL
+    )
     assert data.groups.tolist() == ["A", "B"]
     assert data.where({"age": 3}).tolist() == [True, False] and np.isnan(data.metadata["age"][1])
     np.testing.assert_array_equal(data.sample(1).input, picture(2))
@@ -133,10 +146,16 @@ def test_a_table_of_images_labels_and_metadata(folder: Path) -> None:
 
 def test_numbers_to_predict(folder: Path) -> None:
     table(folder, "image\tsteering\tspeed\ncat/1.png\t-0.5\t10\ndog/1.png\t0.25\t12\n", "drive.tsv")
-    data = load({"csv": "drive.tsv", "images": "pets", "target": "steering"}, base=folder, name="test")
+    data = load(
+        {"csv": "drive.tsv", "images": "pets", "target": "steering"}, base=folder, name="test"
+    )
     assert data.target_kind is VECTOR and data.targets.tolist() == [[-0.5], [0.25]]
     assert data.metadata["speed"].tolist() == [10, 12]
-    both = load({"csv": "drive.tsv", "images": "pets", "target": ["speed", "steering"]}, base=folder, name="test")
+    both = load(
+        {"csv": "drive.tsv", "images": "pets", "target": ["speed", "steering"]},
+        base=folder,
+        name="test",
+    )
     assert both.targets.tolist() == [[10.0, -0.5], [12.0, 0.25]] and not both.metadata
 
 
@@ -151,30 +170,52 @@ def test_a_missing_image_costs_its_own_case_only(folder: Path) -> None:
     ("text", "spec", "said"),
     [
         ("picture,label\na.png,0\n", {}, "no column 'image'; it has: picture, label"),
-        ("image,lable\na.png,0\n", {}, "no column 'label' (did you mean 'lable'?); it has: image, lable"),
+        (
+            "image,lable\na.png,0\n",
+            {},
+            "no column 'label' (did you mean 'lable'?); it has: image, lable",
+        ),
         (
             "image,label\na.png,cat\nb.png,cow\n",
             {"classes": ["cat", "dog"]},
             "line 3: the label 'cow' is none of the 2",
         ),
-        ("image,label\na.png,7\n", {"classes": ["cat", "dog"]}, "line 2: the label '7' is none of the 2"),
+        (
+            "image,label\na.png,7\n",
+            {"classes": ["cat", "dog"]},
+            "line 2: the label '7' is none of the 2",
+        ),
         ("image,label\na.png,\nb.png,x\n", {}, "line 2: the label '' is none of the 1"),
         ("image,label\na.png,0\na.png,1\n", {}, "the id 'a.png' occurs twice"),
         ("image,label\n", {}, "has no rows"),
         ("", {}, "has no rows"),
         ("image,label\na.png\n", {}, "line 2: has 1 cells for 2 columns"),
         ("image,image\na.png,b\n", {}, "names 'image' twice"),
-        ("image,angle\na.png,fast\n", {"target": "angle"}, "line 2: column 'angle' holds 'fast', not a finite number"),
+        (
+            "image,angle\na.png,fast\n",
+            {"target": "angle"},
+            "line 2: column 'angle' holds 'fast', not a finite number",
+        ),
         ("image,angle\na.png,nan\n", {"target": "angle"}, "line 2: column 'angle' holds 'nan'"),
         ("image,label\n,0\n", {}, "line 2: the column 'image' is empty"),
-        ("image,label\na.png,0\n", {"group": "patient"}, "no metadata column 'patient' to group by"),
-        ("image,label,patient\na.png,0,\n", {"group": "patient"}, "sample 'a.png' has no 'patient'"),
+        (
+            "image,label\na.png,0\n",
+            {"group": "patient"},
+            "no metadata column 'patient' to group by",
+        ),
+        (
+            "image,label,patient\na.png,0,\n",
+            {"group": "patient"},
+            "sample 'a.png' has no 'patient'",
+        ),
         ('image,label\n"a.png,0\n', {}, "line 2: unexpected end of data"),
         ("image,label\na.png,0\n", {"limit": 0}, "limit is 0"),
         ("image,label\na.png,0\n", {"classes": ["a", "a"]}, "'a' stands twice"),
     ],
 )
-def test_bad_tables_are_refused_by_file_and_line(folder: Path, text: str, spec: dict, said: str) -> None:
+def test_bad_tables_are_refused_by_file_and_line(
+    folder: Path, text: str, spec: dict, said: str
+) -> None:
     table(folder, text)
     with pytest.raises(DataError) as caught:
         load({"csv": "cases.csv", "images": "pets"} | spec, base=folder, name="test")
@@ -193,14 +234,22 @@ def test_an_empty_class_folder_is_named_and_not_counted_as_a_class(tmp_path):
         (tmp_path / name).mkdir()
         cv2.imwrite(str(tmp_path / name / "1.png"), np.zeros((4, 4), np.uint8))
     (tmp_path / "cow").mkdir()
-    with pytest.raises(DataError, match=r"the class folder 'cow' holds no images .*classes: \[cat, cow, dog\]"):
+    with pytest.raises(
+        DataError, match=r"the class folder 'cow' holds no images .*classes: \[cat, cow, dog\]"
+    ):
         load({"image_folder": str(tmp_path)}, base=tmp_path, name="test")
-    named = load({"image_folder": str(tmp_path), "classes": ["cat", "cow", "dog"]}, base=tmp_path, name="test")
+    named = load(
+        {"image_folder": str(tmp_path), "classes": ["cat", "cow", "dog"]},
+        base=tmp_path,
+        name="test",
+    )
     assert named.targets.tolist() == [0, 2]
 
 
 def test_a_truncated_image_says_so_by_its_case_and_not_on_standard_error(tmp_path, capfd):
-    whole = cv2.imencode(".png", np.random.default_rng(0).integers(0, 255, (64, 64), np.uint8))[1].tobytes()
+    whole = cv2.imencode(".png", np.random.default_rng(0).integers(0, 255, (64, 64), np.uint8))[
+        1
+    ].tobytes()
     file = tmp_path / "cut.png"
     for cut in (20, 60, len(whole) // 2):
         file.write_bytes(whole[:cut])

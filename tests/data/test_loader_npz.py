@@ -27,7 +27,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_images_labels_ids_groups_and_columns_by_name(folder: Path) -> None:
-    spec = {"npz": "set.npz", "images": "x", "labels": "y", "ids": "name", "groups": "patient", "columns": ["age"]}
+    spec = {
+        "npz": "set.npz",
+        "images": "x",
+        "labels": "y",
+        "ids": "name",
+        "groups": "patient",
+        "columns": ["age"],
+    }
     data = load(spec, base=folder, name="test")
     assert (data.input_kind, data.target_kind) == (IMAGE, LABEL)
     assert data.inputs.dtype == np.uint16 and data.inputs[2, 3, 3] == 47
@@ -38,13 +45,18 @@ def test_images_labels_ids_groups_and_columns_by_name(folder: Path) -> None:
 
 
 def test_features_and_numbers_to_predict(folder: Path) -> None:
-    data = load({"npz": "set.npz", "images": "features", "labels": "angle"}, base=folder, name="test")
+    data = load(
+        {"npz": "set.npz", "images": "features", "labels": "angle"}, base=folder, name="test"
+    )
     assert (data.input_kind, data.target_kind) == (VECTOR, VECTOR)
     assert data.targets.tolist() == [[0.5], [-0.25], [0.0]]
 
 
 def test_data_without_labels(folder: Path) -> None:
-    assert load({"npz": "set.npz", "images": "x", "labels": None}, base=folder, name="test").targets is None
+    assert (
+        load({"npz": "set.npz", "images": "x", "labels": None}, base=folder, name="test").targets
+        is None
+    )
 
 
 def test_a_missing_array_is_answered_with_those_there_are(folder: Path) -> None:
@@ -59,8 +71,14 @@ def test_arrays_of_different_lengths_are_refused(folder: Path) -> None:
 
 
 def test_an_object_array_is_refused_not_unpickled(folder: Path) -> None:
-    np.savez(folder / "objects.npz", images=np.array([{"a": 1}, None], dtype=object), labels=np.zeros(2, int))
-    with pytest.raises(DataError, match=r"objects\.npz: cannot be read as npz .* save plain arrays"):
+    np.savez(
+        folder / "objects.npz",
+        images=np.array([{"a": 1}, None], dtype=object),
+        labels=np.zeros(2, int),
+    )
+    with pytest.raises(
+        DataError, match=r"objects\.npz: cannot be read as npz .* save plain arrays"
+    ):
         load({"npz": "objects.npz"}, base=folder, name="test")
 
 
@@ -72,7 +90,9 @@ def test_a_truncated_file_is_refused(folder: Path) -> None:
 
 
 def test_a_target_that_is_not_finite_is_refused_by_row(folder: Path) -> None:
-    np.savez(folder / "nan.npz", images=np.zeros((2, 4, 4), np.uint8), labels=np.array([0.0, np.nan]))
+    np.savez(
+        folder / "nan.npz", images=np.zeros((2, 4, 4), np.uint8), labels=np.array([0.0, np.nan])
+    )
     with pytest.raises(DataError, match=r"'labels' is not finite in row 1"):
         load({"npz": "nan.npz"}, base=folder, name="test")
 
@@ -84,6 +104,8 @@ def test_a_label_below_zero_is_refused_by_row(folder: Path) -> None:
 
 
 def test_an_id_twice_is_refused(folder: Path) -> None:
-    np.savez(folder / "twice.npz", images=np.zeros((2, 4, 4), np.uint8), labels=[0, 1], ids=["a", "a"])
+    np.savez(
+        folder / "twice.npz", images=np.zeros((2, 4, 4), np.uint8), labels=[0, 1], ids=["a", "a"]
+    )
     with pytest.raises(DataError, match="'a' occurs twice"):
         load({"npz": "twice.npz", "ids": "ids"}, base=folder, name="test")

@@ -14,8 +14,16 @@ from roadworthy.data import DataError, load
 from roadworthy.data.values import FRAMES, GOAL, TRACKS
 
 GOALS: list[dict[str, Any]] = [
-    {"id": "g1", "goal": {"hotel": {"area": "north"}}, "metadata": {"domains": 1, "kind": "single"}},
-    {"id": "g2", "goal": {"train": {"day": "monday"}, "taxi": {}}, "metadata": {"domains": 2, "kind": "multi"}},
+    {
+        "id": "g1",
+        "goal": {"hotel": {"area": "north"}},
+        "metadata": {"domains": 1, "kind": "single"},
+    },
+    {
+        "id": "g2",
+        "goal": {"train": {"day": "monday"}, "taxi": {}},
+        "metadata": {"domains": 2, "kind": "multi"},
+    },
 ]
 
 
@@ -38,7 +46,10 @@ def test_goals_from_a_list_or_from_lines(tmp_path: Path, form: str) -> None:
         ([{"id": 1, "gaol": {}}], "entry 0 has id, gaol; an id and a goal"),
         ([{"goal": {}}], "entry 0 has goal"),
         ([GOALS[0], GOALS[0]], "the id 'g1' occurs twice"),
-        ([GOALS[0], {"id": "g3", "goal": {}, "metadata": {"kind": "x"}}], "every goal needs the same names"),
+        (
+            [GOALS[0], {"id": "g3", "goal": {}, "metadata": {"kind": "x"}}],
+            "every goal needs the same names",
+        ),
     ],
 )
 def test_bad_goals_are_refused(tmp_path: Path, entries: Any, said: str) -> None:
@@ -65,7 +76,10 @@ def test_sequences_of_frames_with_tracks_counted_from_zero(tmp_path: Path) -> No
     sequence(tmp_path / "mot/drive-2", "", frames=2)
     data = load({"frames": "mot"}, base=tmp_path, name="test")
     assert (data.input_kind, data.target_kind) == (FRAMES, TRACKS)
-    assert data.ids.tolist() == ["drive-1", "drive-2"] and data.metadata["frames"].tolist() == [3, 2]
+    assert data.ids.tolist() == ["drive-1", "drive-2"] and data.metadata["frames"].tolist() == [
+        3,
+        2,
+    ]
     tracks = data.targets[0]
     assert tracks.step.tolist() == [0, 1, 2] and tracks.ids.tolist() == [1, 1, 3]
     assert tracks.xyxy.tolist() == [[9, 5, 14, 10], [10, 5, 15, 10], [1, 1, 7, 8]]
@@ -77,7 +91,9 @@ def test_sequences_of_frames_with_tracks_counted_from_zero(tmp_path: Path) -> No
 
 def test_objects_of_some_classes_only(tmp_path: Path) -> None:
     sequence(tmp_path / "mot/drive-1", TRUTH)
-    assert load({"frames": "mot", "of": [1]}, base=tmp_path, name="test").targets[0].ids.tolist() == [1, 1]
+    assert load({"frames": "mot", "of": [1]}, base=tmp_path, name="test").targets[
+        0
+    ].ids.tolist() == [1, 1]
 
 
 def test_a_broken_frame_says_so_and_changes_the_fingerprint(tmp_path: Path) -> None:

@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from roadworthy.data.values import BOXES, CLASS_SCORES, EPISODE, LABEL, TEXT, TRACKS, VECTOR, Boxes, Episode, Tracks
+from roadworthy.data.values import (
+    BOXES,
+    CLASS_SCORES,
+    EPISODE,
+    LABEL,
+    TEXT,
+    TRACKS,
+    VECTOR,
+    Boxes,
+    Episode,
+    Tracks,
+)
 
 CORNERS = [[0, 1, 4, 5], [2, 2, 3, 9]]
 
@@ -26,9 +37,15 @@ def forms(rows: Any) -> list[Any]:
 @pytest.mark.parametrize("form", range(5))
 def test_boxes_come_from_a_dict_or_rows_of_any_array(form):
     whole = BOXES.read(
-        {"boxes": forms(CORNERS)[form], "labels": forms([1, 2])[form], "scores": forms([0.5, 0.25])[form]}
+        {
+            "boxes": forms(CORNERS)[form],
+            "labels": forms([1, 2])[form],
+            "scores": forms([0.5, 0.25])[form],
+        }
     )
-    rows = BOXES.read(forms([[*c, s, k] for c, s, k in zip(CORNERS, (0.5, 0.25), (1, 2), strict=True)])[form])
+    rows = BOXES.read(
+        forms([[*c, s, k] for c, s, k in zip(CORNERS, (0.5, 0.25), (1, 2), strict=True)])[form]
+    )
     for found in (whole, rows):
         assert BOXES.problem(found) is None
         assert found.xyxy.tolist() == CORNERS
@@ -39,7 +56,9 @@ def test_boxes_come_from_a_dict_or_rows_of_any_array(form):
     assert (scored.labels.tolist(), scored.scores.tolist()) == ([0, 0], [0.5, 0.5])
 
 
-@pytest.mark.parametrize("none", [[], np.zeros((0, 4)), torch.zeros((0, 4)), {"boxes": []}, np.zeros((0, 6))])
+@pytest.mark.parametrize(
+    "none", [[], np.zeros((0, 4)), torch.zeros((0, 4)), {"boxes": []}, np.zeros((0, 6))]
+)
 def test_no_boxes_and_no_tracks_are_an_answer(none):
     assert len(BOXES.read(none)) == 0 and BOXES.problem(BOXES.read(none)) is None
     if not isinstance(none, dict):
@@ -50,18 +69,33 @@ def test_no_boxes_and_no_tracks_are_an_answer(none):
 def test_tracks_come_from_rows_with_or_without_steps_or_a_dict(form):
     here = TRACKS.read(forms([[7, *CORNERS[0]], [8, *CORNERS[1]]])[form])
     case = TRACKS.read(forms([[0, 7, *CORNERS[0]], [3, 8, *CORNERS[1]]])[form])
-    named = TRACKS.read({"ids": forms([7, 8])[form], "boxes": forms(CORNERS)[form], "steps": [0, 3]})
+    named = TRACKS.read(
+        {"ids": forms([7, 8])[form], "boxes": forms(CORNERS)[form], "steps": [0, 3]}
+    )
     for found, steps in ((here, [0, 0]), (case, [0, 3]), (named, [0, 3])):
         assert TRACKS.problem(found) is None
-        assert (found.ids.tolist(), found.step.tolist(), found.xyxy.tolist()) == ([7, 8], steps, CORNERS)
+        assert (found.ids.tolist(), found.step.tolist(), found.xyxy.tolist()) == (
+            [7, 8],
+            steps,
+            CORNERS,
+        )
 
 
 @given(st.floats(-1e6, 1e6, width=32))
 def test_one_number_is_a_vector_in_every_form(number):
-    for item in (number, np.float32(number), np.array(number), torch.tensor(number), [number], [[number]]):
+    for item in (
+        number,
+        np.float32(number),
+        np.array(number),
+        torch.tensor(number),
+        [number],
+        [[number]],
+    ):
         read = VECTOR.read(item)
         assert VECTOR.problem(read) is None
-        np.testing.assert_array_equal(np.asarray(read, dtype=np.float32), np.array([number], np.float32))
+        np.testing.assert_array_equal(
+            np.asarray(read, dtype=np.float32), np.array([number], np.float32)
+        )
 
 
 @given(hnp.arrays("f4", st.integers(2, 6), elements=st.floats(-9, 9, width=32)))
@@ -98,8 +132,16 @@ def test_texts_labels_and_episodes():
         (BOXES, np.zeros((3, 7)), "is ndarray of shape (3, 7); boxes are"),
         (BOXES, "two cars", "is str; boxes are"),
         (BOXES, [{"box": 1}], "is list of 1 items; boxes are"),
-        (BOXES, {"boxes": [[0, 0, 1, 1]], "labels": ["car"]}, "is dict with the keys boxes, labels"),
-        (TRACKS, {"boxes": CORNERS}, "is dict with the keys boxes; tracks are rows of id x1 y1 x2 y2"),
+        (
+            BOXES,
+            {"boxes": [[0, 0, 1, 1]], "labels": ["car"]},
+            "is dict with the keys boxes, labels",
+        ),
+        (
+            TRACKS,
+            {"boxes": CORNERS},
+            "is dict with the keys boxes; tracks are rows of id x1 y1 x2 y2",
+        ),
         (TRACKS, np.zeros((2, 4)), "is ndarray of shape (2, 4); tracks are"),
         (CLASS_SCORES, 3, "class scores are one row with a number for every class"),
         (CLASS_SCORES, [3], "class scores are one row with a number for every class"),

@@ -52,7 +52,12 @@ def test_samples_are_compared_where_only_one_role_has_groups() -> None:
 
 def test_the_bundled_roles_are_disjoint() -> None:
     splits = ("reference", "calibration", "test")
-    assert check_roles({s: load({"bundled": "fashion-mnist", "split": s}, base=Path(), name=s) for s in splits}) == []
+    assert (
+        check_roles(
+            {s: load({"bundled": "fashion-mnist", "split": s}, base=Path(), name=s) for s in splits}
+        )
+        == []
+    )
 
 
 def pictures(n: int, seed: int, source: str = "") -> Dataset:
@@ -77,14 +82,18 @@ def test_a_copy_under_another_name_is_refused_in_any_order():
 
 def test_a_part_of_another_role_is_refused_and_counted_in_the_smaller():
     test, few = pictures(300, 0, "test"), pictures(40, 1, "reference")
-    with pytest.raises(DataError, match="5 of 40 rows of reference have the same input as a row of test"):
+    with pytest.raises(
+        DataError, match="5 of 40 rows of reference have the same input as a row of test"
+    ):
         check_roles({"test": test, "reference": put_into(few, test.inputs[7:12])})
 
 
 @pytest.mark.parametrize(("n", "shared"), [(300, 3), (30, 1)])
 def test_an_accident_is_a_note(n, shared):
     test = pictures(n, 0, "test")
-    (note,) = check_roles({"calibration": put_into(pictures(n, 1, "cal"), test.inputs[:shared]), "test": test})
+    (note,) = check_roles(
+        {"calibration": put_into(pictures(n, 1, "cal"), test.inputs[:shared]), "test": test}
+    )
     assert note.startswith(
         f"{shared} of {n} rows of calibration have the same input as a row of test, such as 'cal-0' and 'test-0'"
     )
@@ -95,7 +104,10 @@ def test_rows_that_are_equal_by_chance_are_not_refused(values):
     """Two columns of a few whole numbers each: people of one age and height are several people."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        a, b = (Dataset("d", VECTOR, rng.integers(0, values, (n, 2)).astype(float), source=str(n)) for n in (150, 400))
+        a, b = (
+            Dataset("d", VECTOR, rng.integers(0, values, (n, 2)).astype(float), source=str(n))
+            for n in (150, 400)
+        )
         check_roles({"calibration": a, "test": b})
 
 
@@ -115,20 +127,39 @@ def files(folder: Path, contents: list[str]) -> Files:
 def test_files_are_compared_by_their_bytes_and_missing_ones_never_equal(tmp_path):
     a, b = files(tmp_path / "a", list("vwxyz")), files(tmp_path / "b", list("zyxkl"))
     with pytest.raises(DataError, match=r"3 of 5 rows of calibration .* such as '2' and '2'"):
-        check_roles({"calibration": Dataset("a", TEXT, a, source="a"), "test": Dataset("b", TEXT, b, source="b")})
+        check_roles(
+            {
+                "calibration": Dataset("a", TEXT, a, source="a"),
+                "test": Dataset("b", TEXT, b, source="b"),
+            }
+        )
     gone = [Files(tuple(tmp_path / f"{r}{i}" for i in range(3)), Path.read_text) for r in "cd"]
     assert (
-        check_roles({r: Dataset(r, TEXT, g, source=r) for r, g in zip(("test", "reference"), gone, strict=True)}) == []
+        check_roles(
+            {
+                r: Dataset(r, TEXT, g, source=r)
+                for r, g in zip(("test", "reference"), gone, strict=True)
+            }
+        )
+        == []
     )
     broken = [[Unreadable("gone")] * 3] * 2
     assert (
-        check_roles({r: Dataset(r, TEXT, g, source=r) for r, g in zip(("test", "reference"), broken, strict=True)})
+        check_roles(
+            {
+                r: Dataset(r, TEXT, g, source=r)
+                for r, g in zip(("test", "reference"), broken, strict=True)
+            }
+        )
         == []
     )
 
 
 def test_the_fingerprint_of_files_is_that_of_their_names_sizes_and_bytes(tmp_path):
-    lines = [f"{i}.txt|1|{hashlib.blake2b(t.encode(), digest_size=16).hexdigest()}\n" for i, t in enumerate("vw")]
+    lines = [
+        f"{i}.txt|1|{hashlib.blake2b(t.encode(), digest_size=16).hexdigest()}\n"
+        for i, t in enumerate("vw")
+    ]
     wanted = hashlib.blake2b("".join(lines).encode(), digest_size=16).hexdigest()
     assert files(tmp_path / "a", list("vw")).fingerprint() == wanted
 
@@ -136,7 +167,10 @@ def test_the_fingerprint_of_files_is_that_of_their_names_sizes_and_bytes(tmp_pat
 def test_sequences_are_compared_as_wholes_and_other_rows_of_a_reader_are_other_rows(tmp_path):
     clips = [files(tmp_path / name, list(name)) for name in ("abc", "abd", "xyz")]
     again = [files(tmp_path / f"{name}2", list(name)) for name in ("abc", "xyz", "abe")]
-    test, other = (Dataset(s, FRAMES, Sequences(tuple(c)), source=s) for s, c in (("one", clips), ("two", again)))
+    test, other = (
+        Dataset(s, FRAMES, Sequences(tuple(c)), source=s)
+        for s, c in (("one", clips), ("two", again))
+    )
     with pytest.raises(DataError, match="2 of 3 rows of test"):
         check_roles({"test": test, "reference": other})
     assert check_roles({"test": test.take([1]), "reference": other}) == []

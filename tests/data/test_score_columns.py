@@ -33,20 +33,32 @@ def refusal(path: Path, **options: object) -> str:
     ],
 )
 def test_a_misspelt_column_is_suggested(tmp_path, header, meant):
-    assert f"did you mean {meant}?)" in refusal(written(tmp_path / "t.csv", f"{header}\nclean,1,0.5\nfog,0,0.9\n"))
+    assert f"did you mean {meant}?)" in refusal(
+        written(tmp_path / "t.csv", f"{header}\nclean,1,0.5\nfog,0,0.9\n")
+    )
 
 
 def test_a_score_is_not_suggested_for_what_it_does_not_resemble(tmp_path):
-    assert "did you mean" not in refusal(written(tmp_path / "t.csv", "knn,correct,energy\n1,1,0.5\n2,0,0.9\n"))
+    assert "did you mean" not in refusal(
+        written(tmp_path / "t.csv", "knn,correct,energy\n1,1,0.5\n2,0,0.9\n")
+    )
 
 
 def test_spaces_around_names_are_left_out_and_that_is_noted(tmp_path):
     text = "kind, correct, energy,knn \nclean,1,0.5,2\nfog,0,0.9,7\n"
     table = read_scores(written(tmp_path / "t.csv", text), needs=("kind", "correct"))
-    assert {name: column.tolist() for name, column in table.columns.items()} == {"energy": [0.5, 0.9], "knn": [2, 7]}
+    assert {name: column.tolist() for name, column in table.columns.items()} == {
+        "energy": [0.5, 0.9],
+        "knn": [2, 7],
+    }
     assert table.correct.tolist() == [True, False]
-    assert "names of columns are read without the spaces around them: ' correct', ' energy', 'knn '" in table.notes
-    pq.write_table(pa.table({"kind": ["clean", "fog"], " energy": [0.5, 0.9]}), tmp_path / "t.parquet")
+    assert (
+        "names of columns are read without the spaces around them: ' correct', ' energy', 'knn '"
+        in table.notes
+    )
+    pq.write_table(
+        pa.table({"kind": ["clean", "fog"], " energy": [0.5, 0.9]}), tmp_path / "t.parquet"
+    )
     assert read_scores(tmp_path / "t.parquet").columns["energy"].tolist() == [0.5, 0.9]
 
 
@@ -55,7 +67,9 @@ def test_a_column_may_be_named_with_its_spaces_or_without(tmp_path):
     for kind, score in (("role", "energy"), ("role ", " energy")):
         assert list(read_scores(path, kind=kind, columns=[score]).columns) == ["energy"]
         found = open_scores(path, columns={" energy": score}).whole()
-        assert found.columns[" energy"].tolist() == [0.5, 0.9], "a bundle of old may have the name with its space"
+        assert found.columns[" energy"].tolist() == [0.5, 0.9], (
+            "a bundle of old may have the name with its space"
+        )
 
 
 def test_names_that_differ_by_their_spaces_only_are_refused(tmp_path):
@@ -71,7 +85,9 @@ def test_a_word_in_a_column_with_spaces_is_refused_by_its_name_row_and_line(tmp_
     assert "late.csv, row 400,001 (line 400,002): energy is 'oops'" in str(caught.value)
 
 
-@pytest.mark.parametrize(("right", "wrong"), [("OK", "fail"), ("pass", "FAIL"), ("Passed", "failed"), (" ok", "no ")])
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("OK", "fail"), ("pass", "FAIL"), ("Passed", "failed"), (" ok", "no ")]
+)
 def test_outcomes_may_be_what_a_test_bench_writes(tmp_path, right, wrong):
     path = written(tmp_path / "t.csv", f"kind,correct,energy\nclean,{right},0.5\nfog,{wrong},0.9\n")
     assert read_scores(path, needs=("kind", "correct")).correct.tolist() == [True, False]
@@ -79,16 +95,28 @@ def test_outcomes_may_be_what_a_test_bench_writes(tmp_path, right, wrong):
 
 def test_an_outcome_that_is_neither_is_told_which_words_are(tmp_path):
     said = refusal(written(tmp_path / "t.csv", "kind,correct,energy\nclean,good,0.5\n"))
-    assert "1, true, yes, right, correct, ok or pass, and 0, false, no, wrong, incorrect or fail" in said
+    assert (
+        "1, true, yes, right, correct, ok or pass, and 0, false, no, wrong, incorrect or fail"
+        in said
+    )
 
 
 def test_rows_are_counted_without_empty_lines_and_lines_with_them(tmp_path):
     text = "kind,correct,energy\n\nclean,1,0.5\n\nfog,0,{}\n"
-    assert "row 2 (line 5): energy is inf" in refusal(written(tmp_path / "i.csv", text.format("inf")))
-    assert "row 2 (line 5): energy is 'x'" in refusal(written(tmp_path / "x.csv", text.format("x")), columns=["energy"])
+    assert "row 2 (line 5): energy is inf" in refusal(
+        written(tmp_path / "i.csv", text.format("inf"))
+    )
+    assert "row 2 (line 5): energy is 'x'" in refusal(
+        written(tmp_path / "x.csv", text.format("x")), columns=["energy"]
+    )
     assert "row 2 (line 5) has 4 cells" in refusal(written(tmp_path / "r.csv", text.format("1,2")))
-    pq.write_table(pa.table({"kind": ["clean"], "correct": [1], "energy": [float("inf")]}), tmp_path / "t.parquet")
-    assert "t.parquet, row 1: energy is inf" in refusal(tmp_path / "t.parquet"), "such a file has no lines"
+    pq.write_table(
+        pa.table({"kind": ["clean"], "correct": [1], "energy": [float("inf")]}),
+        tmp_path / "t.parquet",
+    )
+    assert "t.parquet, row 1: energy is inf" in refusal(tmp_path / "t.parquet"), (
+        "such a file has no lines"
+    )
 
 
 def numbered(path: Path, column: str, numbers: list[int]) -> Path:
@@ -97,17 +125,28 @@ def numbered(path: Path, column: str, numbers: list[int]) -> Path:
     return written(path, f"kind,correct,{column},energy\n" + "".join(rows))
 
 
-@pytest.mark.parametrize("column", ["TransactionID", "transaction_id", "txnId", "order-no", "ROW KEY", "ID_Order"])
+@pytest.mark.parametrize(
+    "column", ["TransactionID", "transaction_id", "txnId", "order-no", "ROW KEY", "ID_Order"]
+)
 @pytest.mark.parametrize("again", [1, 2], ids=["once", "under every kind"])
-def test_whole_numbers_that_are_all_different_are_no_score_where_they_have_the_name_of_an_id(tmp_path, column, again):
-    numbers = [500_000 + i * 37 % 60 for i in range(60)] if again == 1 else [i * 7 % 30 for i in range(30)] * 2
+def test_whole_numbers_that_are_all_different_are_no_score_where_they_have_the_name_of_an_id(
+    tmp_path, column, again
+):
+    numbers = (
+        [500_000 + i * 37 % 60 for i in range(60)]
+        if again == 1
+        else [i * 7 % 30 for i in range(30)] * 2
+    )
     table = read_scores(numbered(tmp_path / "t.csv", column, numbers))
     assert list(table.columns) == ["energy"]
     assert (
         f"column {column!r} has the name and the whole numbers of an id, and is not taken for a score; name it with "
         f"--score {column!r} if it is one" in table.notes
     )
-    assert set(read_scores(tmp_path / "t.csv", columns=[column, "energy"]).columns) == {column, "energy"}
+    assert set(read_scores(tmp_path / "t.csv", columns=[column, "energy"]).columns) == {
+        column,
+        "energy",
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,7 +159,9 @@ def test_whole_numbers_that_are_all_different_are_no_score_where_they_have_the_n
         ("site_id", [i * 37 % 20 for i in range(60)], False),
     ],
 )
-def test_other_whole_numbers_stay_and_are_noted_where_they_are_all_different(tmp_path, column, numbers, noted):
+def test_other_whole_numbers_stay_and_are_noted_where_they_are_all_different(
+    tmp_path, column, numbers, noted
+):
     table = read_scores(numbered(tmp_path / "t.csv", column, numbers))
     assert list(table.columns) == [column, "energy"]
     said = f"score {column!r} has another whole number in every row; if it is no score, name those that"
@@ -129,8 +170,10 @@ def test_other_whole_numbers_stay_and_are_noted_where_they_are_all_different(tmp
 
 def test_a_table_of_nothing_but_ids_has_no_scores(tmp_path):
     path = written(
-        tmp_path / "t.csv", "kind,correct,TransactionID\n" + "".join(f"clean,1,{i * 7 % 60}\n" for i in range(60))
+        tmp_path / "t.csv",
+        "kind,correct,TransactionID\n" + "".join(f"clean,1,{i * 7 % 60}\n" for i in range(60)),
     )
-    assert "there is nothing else: TransactionID (add a column of scores, or choose with --score COLUMN)" in refusal(
-        path
+    assert (
+        "there is nothing else: TransactionID (add a column of scores, or choose with --score COLUMN)"
+        in refusal(path)
     )

@@ -30,23 +30,37 @@ def refusal(path: Path, **options: object) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(("mark", "said"), [(";", "';' between its cells"), ("\t", "a tab"), ("|", "'|'")])
+@pytest.mark.parametrize(
+    ("mark", "said"), [(";", "';' between its cells"), ("\t", "a tab"), ("|", "'|'")]
+)
 @pytest.mark.parametrize("decimal", [".", ","])
 def test_other_separators_and_decimal_commas_give_the_same_table(tmp_path, mark, said, decimal):
     text = PLAIN.replace(",", mark).replace(".", decimal)
-    table, plain = read_scores(written(tmp_path, text)), read_scores(written(tmp_path, PLAIN, "plain.csv"))
+    table, plain = (
+        read_scores(written(tmp_path, text)),
+        read_scores(written(tmp_path, PLAIN, "plain.csv")),
+    )
     for name in ("energy", "knn"):
         np.testing.assert_array_equal(table.columns[name], plain.columns[name])
-    assert table.time.tolist() == plain.time.tolist() == [0.5, 1.5] and table.kind.tolist() == plain.kind.tolist()
+    assert (
+        table.time.tolist() == plain.time.tolist() == [0.5, 1.5]
+        and table.kind.tolist() == plain.kind.tolist()
+    )
     (note,) = table.notes
-    assert said in note and ("commas in its decimals" in note) == (decimal == ",") and plain.notes == ()
+    assert (
+        said in note
+        and ("commas in its decimals" in note) == (decimal == ",")
+        and plain.notes == ()
+    )
 
 
 def test_packed_files_and_quoted_decimals_are_looked_at_as_well(tmp_path):
     with gzip.open(tmp_path / "a.csv.gz", "wt") as out:
         out.write("energy;knn\n0,5;1\n")
     assert read_scores(tmp_path / "a.csv.gz").columns["energy"].tolist() == [0.5]
-    assert read_scores(written(tmp_path, 'energy,knn\n"0,96",1\n')).columns["energy"].tolist() == [0.96]
+    assert read_scores(written(tmp_path, 'energy,knn\n"0,96",1\n')).columns["energy"].tolist() == [
+        0.96
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
@@ -82,20 +96,28 @@ def test_commas_that_may_be_thousands_are_refused_with_row_and_value(tmp_path):
     assert "row 1 (line 2): energy is '1,234', which is no number; write 1.234" in said
 
 
-@pytest.mark.parametrize(("cell", "advice"), [("96.6%", "write 0.966"), ("1.5x", "leave the cell empty")])
+@pytest.mark.parametrize(
+    ("cell", "advice"), [("96.6%", "write 0.966"), ("1.5x", "leave the cell empty")]
+)
 def test_a_column_of_no_numbers_is_refused_by_row_and_value(tmp_path, cell, advice):
     said = refusal(written(tmp_path, f"kind,correct,msp\nclean,1,{cell}\nfog,0,{cell}\n"))
     assert f"row 1 (line 2): msp is {cell!r}, which is no number" in said and advice in said
-    same = refusal(written(tmp_path, f"kind,correct,msp\nclean,1,{cell}\nfog,0,{cell}\n"), columns=["msp"])
+    same = refusal(
+        written(tmp_path, f"kind,correct,msp\nclean,1,{cell}\nfog,0,{cell}\n"), columns=["msp"]
+    )
     assert f"row 1 (line 2): msp is {cell!r}" in same and advice in same
 
 
 def test_a_line_of_another_length_is_named(tmp_path):
     text = 'a,b,c\n1,2,"x\ny"\n\n1,2\n'
-    assert "scores.csv, row 2 (line 5) has 2 cells, the header has 3" in refusal(written(tmp_path, text))
+    assert "scores.csv, row 2 (line 5) has 2 cells, the header has 3" in refusal(
+        written(tmp_path, text)
+    )
 
 
-@pytest.mark.parametrize(("factor", "name"), [(1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds")])
+@pytest.mark.parametrize(
+    ("factor", "name"), [(1e3, "milliseconds"), (1e6, "microseconds"), (1e9, "nanoseconds")]
+)
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_times_in_parts_of_a_second_are_read_with_a_note(tmp_path, factor, name, ending):
     seconds = np.array([1772409600.0, 1772409601.0])
@@ -132,7 +154,10 @@ def test_common_names_are_taken_and_said(tmp_path):
     assert table.correct.tolist() == [True, False] and table.kind.tolist() == ["clean", "fog"]
     assert table.group.tolist() == ["p", "q"] and list(table.columns) == ["energy"]
     (note,) = table.notes
-    assert "condition for kind, is_correct for correct" in note and "Timestamp for time, image_id for id" in note
+    assert (
+        "condition for kind, is_correct for correct" in note
+        and "Timestamp for time, image_id for id" in note
+    )
 
 
 def test_the_plain_name_goes_first_and_others_are_suggested(tmp_path):
@@ -151,7 +176,9 @@ def test_the_plain_name_goes_first_and_others_are_suggested(tmp_path):
 def test_a_prediction_is_no_score_unless_it_is_named(tmp_path):
     text = "predicted_class,prediction_2,predicted_probability,energy\n" + "1,2,0.3,0.5\n" * 3
     assert list(read_scores(written(tmp_path, text)).columns) == ["predicted_probability", "energy"]
-    assert list(read_scores(written(tmp_path, text), columns=["predicted_class"]).columns) == ["predicted_class"]
+    assert list(read_scores(written(tmp_path, text), columns=["predicted_class"]).columns) == [
+        "predicted_class"
+    ]
 
 
 def test_scores_that_may_be_none_are_noted_and_not_when_they_are_named(tmp_path):
@@ -163,7 +190,9 @@ def test_scores_that_may_be_none_are_noted_and_not_when_they_are_named(tmp_path)
     ]
     file = written(tmp_path, "kind,energy,site,frame,latency_ms\n" + "\n".join(rows) + "\n")
     site, frame, latency = read_scores(file).notes
-    assert "'site' has 2 different values and alone tells clean from shifted rows (AUC 1.000)" in site
+    assert (
+        "'site' has 2 different values and alone tells clean from shifted rows (AUC 1.000)" in site
+    )
     assert "'frame' rises from row to row and alone tells" in frame and "--score" in frame
     assert "'latency_ms' has the name of something else" in latency
     assert read_scores(file, columns=["energy", "site", "frame", "latency_ms"]).notes == ()

@@ -51,7 +51,10 @@ def test_text_files_of_every_kind_give_the_same_table(tmp_path, name):
     assert table.kind.tolist() == ["clean", "fog"] and table.correct.tolist() == [True, False]
     assert table.group.tolist() == ["p1", "p2"] and table.id.tolist() == ["a", "b"]
     assert table.time.tolist() == [0.0, 1.5]
-    assert {k: v.tolist() for k, v in table.columns.items()} == {"energy": [0.5, 0.9], "knn": [2.0, 7.0]}
+    assert {k: v.tolist() for k, v in table.columns.items()} == {
+        "energy": [0.5, 0.9],
+        "knn": [2.0, 7.0],
+    }
     assert all(v.dtype == np.float64 for v in table.columns.values())
 
 
@@ -70,7 +73,11 @@ def test_parquet_gives_the_same_table_whatever_its_types(tmp_path):
         },
     )
     table = read_scores(file)
-    assert table.kind.tolist() == ["clean", "clean", "fog"] and table.group is None and table.id is None
+    assert (
+        table.kind.tolist() == ["clean", "clean", "fog"]
+        and table.group is None
+        and table.id is None
+    )
     assert table.time.tolist() == [moment.timestamp()] * 3
     np.testing.assert_array_equal(table.columns["energy"], [1, np.nan, 3])
     np.testing.assert_array_equal(table.columns["text"], [1.5, 2, np.nan])
@@ -78,7 +85,9 @@ def test_parquet_gives_the_same_table_whatever_its_types(tmp_path):
     assert "score energy is missing in 1 of 3 rows" in table.notes
 
 
-scores = st.lists(st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=30)
+scores = st.lists(
+    st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=30
+)
 
 
 @settings(max_examples=25)
@@ -87,19 +96,27 @@ def test_what_csv_says_is_what_parquet_says(tmp_path_factory, values):
     folder = tmp_path_factory.mktemp("same")
     values = [0.25, *values]
     with (folder / "a.csv").open("w", newline="") as stream:
-        csv.writer(stream).writerows([["energy", "knn"], *(["" if v is None else repr(v), 1] for v in values)])
+        csv.writer(stream).writerows(
+            [["energy", "knn"], *(["" if v is None else repr(v), 1] for v in values)]
+        )
     other = as_parquet(folder, {"energy": pa.array(values, pa.float64()), "knn": [1] * len(values)})
     for file in (folder / "a.csv", other):
-        np.testing.assert_array_equal(read_scores(file).columns["energy"], [np.nan if v is None else v for v in values])
+        np.testing.assert_array_equal(
+            read_scores(file).columns["energy"], [np.nan if v is None else v for v in values]
+        )
 
 
 def test_pieces_put_together_are_the_whole(tmp_path):
     rng = np.random.default_rng(0)
-    file = as_parquet(tmp_path, {"energy": rng.normal(size=1000), "correct": rng.random(1000) < 0.5})
+    file = as_parquet(
+        tmp_path, {"energy": rng.normal(size=1000), "correct": rng.random(1000) < 0.5}
+    )
     pieces = list(open_scores(file).pieces(rows=64))
     assert len(pieces) > 10 and max(p.n for p in pieces) <= 64
     whole = read_scores(file)
-    np.testing.assert_array_equal(np.concatenate([p.columns["energy"] for p in pieces]), whole.columns["energy"])
+    np.testing.assert_array_equal(
+        np.concatenate([p.columns["energy"] for p in pieces]), whole.columns["energy"]
+    )
     np.testing.assert_array_equal(np.concatenate([p.correct for p in pieces]), whole.correct)
 
 
@@ -112,12 +129,17 @@ def test_what_is_skipped_is_neither_read_nor_a_score(tmp_path):
 
 @pytest.mark.parametrize("word", ["1", "true", "TRUE", "Yes", "right", "1.0"])
 def test_words_for_right(tmp_path, word):
-    assert read_scores(written(tmp_path, f"correct,energy\n{word},1\n0,2\n")).correct.tolist() == [True, False]
+    assert read_scores(written(tmp_path, f"correct,energy\n{word},1\n0,2\n")).correct.tolist() == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("word", ["0", "false", "No", "wrong", "0.0"])
 def test_words_for_wrong(tmp_path, word):
-    assert read_scores(written(tmp_path, f"correct,energy\n{word},1\nyes,2\n")).correct.tolist() == [False, True]
+    assert read_scores(
+        written(tmp_path, f"correct,energy\n{word},1\nyes,2\n")
+    ).correct.tolist() == [False, True]
 
 
 def test_an_outcome_that_is_neither_is_refused_by_its_row(tmp_path):
@@ -128,7 +150,10 @@ def test_an_outcome_that_is_neither_is_refused_by_its_row(tmp_path):
 def test_rows_without_an_outcome_are_left_out_where_it_is_needed(tmp_path):
     file = written(tmp_path, "kind,correct,energy\nclean,1,1\nclean,,2\nfog,0,3\n")
     kept = read_scores(file, needs=("kind", "correct"))
-    assert kept.columns["energy"].tolist() == [1.0, 3.0] and "1 row without an outcome is left out" in kept.notes
+    assert (
+        kept.columns["energy"].tolist() == [1.0, 3.0]
+        and "1 row without an outcome is left out" in kept.notes
+    )
     live = read_scores(file)
     assert live.n == 3 and live.labelled.tolist() == [True, False, True]
     nothing = written(tmp_path, "kind,correct,energy\nclean,,1\n", "empty.csv")
@@ -156,7 +181,11 @@ def test_a_time_that_is_none_is_refused_by_its_row(tmp_path):
 
 
 def test_a_time_that_is_none_among_numbers_is_refused_by_its_row_and_not_by_the_first(tmp_path):
-    said = refusal(written(tmp_path, "time,energy\n1000000000.0,1\n1000000010.0,2\nyesterday,3\n1000000030.0,4\n"))
+    said = refusal(
+        written(
+            tmp_path, "time,energy\n1000000000.0,1\n1000000010.0,2\nyesterday,3\n1000000030.0,4\n"
+        )
+    )
     assert (
         "row 3 (line 4): time is 'yesterday', neither a number of seconds nor a date" in said
         and "--time COLUMN" in said
@@ -165,7 +194,9 @@ def test_a_time_that_is_none_among_numbers_is_refused_by_its_row_and_not_by_the_
 
 @pytest.mark.parametrize("cells", [("12.5", "2026-01-01"), ("2026-01-01", "12.5")])
 def test_numbers_and_dates_in_one_column_of_times_are_refused_where_they_meet(tmp_path, cells):
-    said = refusal(written(tmp_path, f"time,energy\n,0\n{cells[0]},1\n{cells[0]},2\n{cells[1]},3\n"))
+    said = refusal(
+        written(tmp_path, f"time,energy\n,0\n{cells[0]},1\n{cells[0]},2\n{cells[1]},3\n")
+    )
     assert f"row 4 (line 5): time is {cells[1]!r}, and {cells[0]!r} above it" in said
 
 
@@ -179,9 +210,17 @@ def test_the_kind_goes_by_several_names_and_so_does_clean(tmp_path, name, clean)
 def test_clean_may_be_called_anything(tmp_path):
     file = written(tmp_path, "kind,correct,energy\nsite A,1,1\nsite B,0,2\nsite C,0,2\n")
     assert read_scores(file, clean="site A").kind.tolist() == ["clean", "site B", "site C"]
-    assert read_scores(file, clean=["site A", "site C"]).kind.tolist() == ["clean", "site B", "clean"]
+    assert read_scores(file, clean=["site A", "site C"]).kind.tolist() == [
+        "clean",
+        "site B",
+        "clean",
+    ]
     said = refusal(file)
-    assert "no clean rows" in said and "'site A', 'site B', 'site C'" in said and "--clean NAME" in said
+    assert (
+        "no clean rows" in said
+        and "'site A', 'site B', 'site C'" in said
+        and "--clean NAME" in said
+    )
     assert "called 'site D'" in refusal(file, clean="site D")
     both = written(tmp_path, "kind,energy\nclean,1\nind,2\n", "both.csv")
     assert "'clean' is there beside 'ind'" in refusal(both, clean="ind")
@@ -197,13 +236,21 @@ def test_a_kind_that_sounds_clean_beside_clean_rows_is_a_shift_and_that_is_noted
         "without shift with --clean" in table.notes
     )
     both = read_scores(written(tmp_path, rows), clean=("clean", word))
-    assert both.kind.tolist() == ["clean", "clean", "fog"] and not any("counts as a shift" in n for n in both.notes)
-    assert not any("counts as a shift" in n for n in read_scores(written(tmp_path, rows), clean="clean").notes)
+    assert both.kind.tolist() == ["clean", "clean", "fog"] and not any(
+        "counts as a shift" in n for n in both.notes
+    )
+    assert not any(
+        "counts as a shift" in n for n in read_scores(written(tmp_path, rows), clean="clean").notes
+    )
 
 
 def test_training_rows_are_left_out(tmp_path):
-    table = read_scores(written(tmp_path, "fold,correct,energy\ntrain,1,1\nind_val,1,2\nOoD Test,0,3\n"))
-    assert table.kind.tolist() == ["clean", "OoD Test"] and "the model has seen them" in table.notes[0]
+    table = read_scores(
+        written(tmp_path, "fold,correct,energy\ntrain,1,1\nind_val,1,2\nOoD Test,0,3\n")
+    )
+    assert (
+        table.kind.tolist() == ["clean", "OoD Test"] and "the model has seen them" in table.notes[0]
+    )
 
 
 @pytest.mark.parametrize("role", ["kind", "correct", "group", "time", "id"])
@@ -233,7 +280,11 @@ def test_a_label_is_no_score_unless_it_is_named(tmp_path):
     file = written(tmp_path, "label,loss,site,energy\n3,0.5,Oslo,1\n4,0.1,Bergen,2\n")
     table = read_scores(file)
     assert list(table.columns) == ["energy"]
-    assert [n.split(" is")[0] for n in table.notes] == ["column 'label'", "column 'loss'", "column 'site'"]
+    assert [n.split(" is")[0] for n in table.notes] == [
+        "column 'label'",
+        "column 'loss'",
+        "column 'site'",
+    ]
     assert list(read_scores(file, columns=["label"]).columns) == ["label"]
     assert "row 1 (line 2): site is 'Oslo', which is no number" in refusal(file, columns=["site"])
 
@@ -242,7 +293,9 @@ def test_a_word_among_numbers_is_refused_by_row_and_column(tmp_path):
     assert "row 2 (line 3): energy is 'oops'" in refusal(written(tmp_path, "energy\n1\noops\n3\n"))
     rows = "".join("1.5,2\n" for _ in range(1_200_000))
     late = written(tmp_path, f"energy,knn\n{rows}3,late\n", "late.csv")
-    assert "late.csv, row 1,200,001 (line 1,200,002): knn is 'late', which is no number" in refusal(late)
+    assert "late.csv, row 1,200,001 (line 1,200,002): knn is 'late', which is no number" in refusal(
+        late
+    )
 
 
 @pytest.mark.parametrize("word", ["inf", "-inf", "Infinity"])
@@ -302,7 +355,8 @@ def test_rows_without_a_kind_are_not_taken_for_clean_beside_rows_that_are_called
     path = tmp_path / "rows.csv"
     path.write_text("kind,correct,energy\nclean,1,0.1\n,0,0.9\nfog,0,0.8\n")
     with pytest.raises(
-        DataError, match=r"rows\.csv, row 2 \(line 3\): there is no kind, while other rows are called clean"
+        DataError,
+        match=r"rows\.csv, row 2 \(line 3\): there is no kind, while other rows are called clean",
     ):
         read_scores(path)
     assert read_scores(path, clean=("clean", "")).kind.tolist() == ["clean", "clean", "fog"]
@@ -314,10 +368,17 @@ def test_rows_without_a_kind_are_not_taken_for_clean_beside_rows_that_are_called
         ("clean", "", None, "rows.csv, row 4,001 (line 4,002): there is no kind"),
         ("", "clean", None, "rows.csv, row 1 (line 2): there is no kind"),
         ("IND", " ", None, "rows.csv, row 4,001 (line 4,002): there is no kind"),
-        ("day", "clean", "day", "rows.csv, row 4,001 (line 4,002): the kind 'clean' is there beside 'day'"),
+        (
+            "day",
+            "clean",
+            "day",
+            "rows.csv, row 4,001 (line 4,002): the kind 'clean' is there beside 'day'",
+        ),
     ],
 )
-def test_kinds_are_judged_by_the_whole_file_however_it_is_cut(tmp_path, monkeypatch, early, late, clean, says):
+def test_kinds_are_judged_by_the_whole_file_however_it_is_cut(
+    tmp_path, monkeypatch, early, late, clean, says
+):
     monkeypatch.setattr(score_files, "BLOCK", 4096)
     path = tmp_path / "rows.csv"
     rows = [f"{kind},1,{i / 7}" for kind in (early, "fog", late) for i in range(2000)]
@@ -329,8 +390,13 @@ def test_kinds_are_judged_by_the_whole_file_however_it_is_cut(tmp_path, monkeypa
 
 def test_a_column_that_counts_the_rows_is_no_score(tmp_path):
     path = tmp_path / "rows.csv"
-    path.write_text("kind,correct,patient_no,energy\n" + "".join(f"clean,1,{i},{i % 3}\n" for i in range(30)))
+    path.write_text(
+        "kind,correct,patient_no,energy\n" + "".join(f"clean,1,{i},{i % 3}\n" for i in range(30))
+    )
     table = read_scores(path)
     assert list(table.columns) == ["energy"]
     assert any("patient_no" in note for note in table.notes)
-    assert set(read_scores(path, columns=["patient_no", "energy"]).columns) == {"patient_no", "energy"}
+    assert set(read_scores(path, columns=["patient_no", "energy"]).columns) == {
+        "patient_no",
+        "energy",
+    }

@@ -66,7 +66,13 @@ def test_the_nearest_distribution_takes_the_place_of_a_rounded_row():
     scores[0] = 0.61
     (found,) = probabilities(scores[None])
     bounds, whole = [(0, 1)] * 5, {"type": "eq", "fun": lambda q: q.sum() - 1}
-    best = minimize(lambda q: ((q - scores) ** 2).sum(), np.full(5, 0.2), bounds=bounds, constraints=whole, tol=1e-14)
+    best = minimize(
+        lambda q: ((q - scores) ** 2).sum(),
+        np.full(5, 0.2),
+        bounds=bounds,
+        constraints=whole,
+        tol=1e-14,
+    )
     np.testing.assert_allclose(found, best.x, atol=1e-6)
 
 
@@ -78,7 +84,9 @@ def test_distributions_of_any_precision_are_kept_bit_for_bit(classes, dtype):
     among_others = np.concatenate(
         [scores.astype(np.float64), np.full((1, classes), 7.0), rounded(drawn(classes), "8 bits")]
     )
-    np.testing.assert_array_equal(probabilities(among_others)[: len(scores)], scores.astype(np.float64))
+    np.testing.assert_array_equal(
+        probabilities(among_others)[: len(scores)], scores.astype(np.float64)
+    )
 
 
 def test_what_float_arithmetic_leaves_below_zero_is_zero():
@@ -101,12 +109,25 @@ def test_logits_are_almost_never_taken_for_probabilities(classes, at_most):
 def test_a_row_is_read_alike_whatever_stands_beside_it(seed, classes, spread):
     rng = np.random.default_rng(seed)
     z = spread * rng.normal(size=(12, classes))
-    rows = np.concatenate([z, softmax(z, axis=1), softmax(z, axis=1).round(2), softmax(z, axis=1).round(3), z.round(2)])
+    rows = np.concatenate(
+        [
+            z,
+            softmax(z, axis=1),
+            softmax(z, axis=1).round(2),
+            softmax(z, axis=1).round(3),
+            z.round(2),
+        ]
+    )
     rows = rng.permutation(rows)
-    np.testing.assert_array_equal(probabilities(rows), np.concatenate([probabilities(r[None]) for r in rows]))
+    np.testing.assert_array_equal(
+        probabilities(rows), np.concatenate([probabilities(r[None]) for r in rows])
+    )
 
 
 def test_rows_of_both_kinds_are_counted():
     assert readings(drawn(10).round(3)) == (400, 0)
     assert readings(np.log(drawn(10))) == (0, 400)
-    assert readings(np.concatenate([drawn(10), np.log(drawn(10)), np.full((2, 10), np.nan)])) == (400, 400)
+    assert readings(np.concatenate([drawn(10), np.log(drawn(10)), np.full((2, 10), np.nan)])) == (
+        400,
+        400,
+    )

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from roadworthy.data import values
-from roadworthy.data.values import KINDS, TASKS, Audio, Boxes, Episode, Tracks, Unreadable, probabilities
+from roadworthy.data.values import (
+    KINDS,
+    TASKS,
+    Audio,
+    Boxes,
+    Episode,
+    Tracks,
+    Unreadable,
+    probabilities,
+)
 
 finite = st.floats(-1e6, 1e6, width=32)
 words = st.text(max_size=8)
@@ -19,7 +28,8 @@ plain = st.dictionaries(words, st.integers() | words | st.booleans() | st.none()
 pixels = st.sampled_from(["uint8", "uint16", "float32"]).flatmap(
     lambda d: hnp.arrays(
         d,
-        st.tuples(st.integers(1, 4), st.integers(1, 4)) | st.tuples(st.integers(1, 4), st.integers(1, 4), st.just(3)),
+        st.tuples(st.integers(1, 4), st.integers(1, 4))
+        | st.tuples(st.integers(1, 4), st.integers(1, 4), st.just(3)),
         elements=st.floats(0, 1, width=32) if d == "float32" else None,
     )
 )
@@ -46,7 +56,9 @@ ITEMS: dict[str, st.SearchStrategy[Any]] = {
     "episode": st.builds(Episode, st.lists(plain, max_size=3).map(tuple), plain),
     "image": pixels,
     "frames": st.lists(pixels, min_size=1, max_size=3),
-    "audio": st.builds(Audio, st.integers(1, 5).flatmap(lambda n: arrays("f4", (n,))), st.integers(1, 48000)),
+    "audio": st.builds(
+        Audio, st.integers(1, 5).flatmap(lambda n: arrays("f4", (n,))), st.integers(1, 48000)
+    ),
 }
 EMPTY: dict[str, Any] = {"label": -1, "boxes": Boxes.of([]), "tracks": Tracks.of([], [], [])}
 
@@ -55,7 +67,9 @@ def same(one: Any, other: Any) -> bool:
     if hasattr(one, "__dataclass_fields__"):
         return all(same(getattr(one, f), getattr(other, f)) for f in one.__dataclass_fields__)
     if isinstance(one, np.ndarray):
-        return one.shape == other.shape and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+        return one.shape == other.shape and np.array_equal(
+            one, other, equal_nan=one.dtype.kind == "f"
+        )
     if isinstance(one, list):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
@@ -63,7 +77,9 @@ def same(one: Any, other: Any) -> bool:
 
 def test_every_kind_is_tried_here() -> None:
     assert set(ITEMS) == set(KINDS)
-    assert {t.input for t in TASKS.values()} | {t.output for t in TASKS.values()} <= set(KINDS.values())
+    assert {t.input for t in TASKS.values()} | {t.output for t in TASKS.values()} <= set(
+        KINDS.values()
+    )
 
 
 @pytest.mark.parametrize("name", sorted(ITEMS))
@@ -87,33 +103,52 @@ def test_items_come_back_as_they_were_packed(name: str, draw: st.DataObject) -> 
 def test_sound_items_have_no_problem_and_a_stranger_has_one(name: str, draw: st.DataObject) -> None:
     item = draw.draw(ITEMS[name])
     if name == "boxes":
-        item = Boxes.of(np.sort(item.xyxy.reshape(-1, 2, 2), axis=1).reshape(-1, 4), item.labels, item.scores)
+        item = Boxes.of(
+            np.sort(item.xyxy.reshape(-1, 2, 2), axis=1).reshape(-1, 4), item.labels, item.scores
+        )
     if name == "tracks":
-        item = Tracks.of(item.step, np.arange(len(item)), np.sort(item.xyxy.reshape(-1, 2, 2), axis=1).reshape(-1, 4))
+        item = Tracks.of(
+            item.step,
+            np.arange(len(item)),
+            np.sort(item.xyxy.reshape(-1, 2, 2), axis=1).reshape(-1, 4),
+        )
     assert KINDS[name].problem(item) is None
     stranger = 3 if name == "text" else "text" if name != "frames" else ["text"]
     assert KINDS[name].problem(stranger) is not None
 
 
 def test_an_unreadable_image_says_why() -> None:
-    assert values.IMAGE.problem(Unreadable("a.png: cut short")) == "could not be read: a.png: cut short"
+    assert (
+        values.IMAGE.problem(Unreadable("a.png: cut short"))
+        == "could not be read: a.png: cut short"
+    )
 
 
-@pytest.mark.parametrize("name", ["boxes", "tracks", "audio", "text", "goal", "episode", "frames", "image", "label"])
+@pytest.mark.parametrize(
+    "name", ["boxes", "tracks", "audio", "text", "goal", "episode", "frames", "image", "label"]
+)
 def test_no_items_are_packed_too(name: str) -> None:
     assert len(KINDS[name].unpack(KINDS[name].pack([]))) == 0
 
 
 def test_steps_join_into_a_case() -> None:
-    steps = [Tracks.of([0], [4], [[0, 0, 1, 1]]), None, Tracks.of([0, 0], [4, 5], [[1, 1, 2, 2]] * 2)]
+    steps = [
+        Tracks.of([0], [4], [[0, 0, 1, 1]]),
+        None,
+        Tracks.of([0, 0], [4, 5], [[1, 1, 2, 2]] * 2),
+    ]
     joined = values.TRACKS.join(steps)
     assert joined.step.tolist() == [0, 2, 2] and joined.ids.tolist() == [4, 4, 5]
-    episode = values.EPISODE.join([{"said": "hi"}, None, {"said": "bye", "outcome": {"success": True}}])
+    episode = values.EPISODE.join(
+        [{"said": "hi"}, None, {"said": "bye", "outcome": {"success": True}}]
+    )
     assert episode == Episode(({"said": "hi"}, {"said": "bye"}), {"success": True})
     assert values.TEXT.join(["a", "b"]) == "b" and values.TEXT.join([]) is None
 
 
-@given(hnp.arrays("f8", st.tuples(st.integers(1, 4), st.integers(2, 4)), elements=st.floats(-30, 30)))
+@given(
+    hnp.arrays("f8", st.tuples(st.integers(1, 4), st.integers(2, 4)), elements=st.floats(-30, 30))
+)
 def test_probabilities_are_a_softmax_that_leaves_distributions_alone(logits: np.ndarray) -> None:
     from scipy.special import softmax
 
@@ -129,5 +164,7 @@ def test_probabilities_are_a_softmax_that_leaves_distributions_alone(logits: np.
 def test_tracks_that_name_an_identity_twice_in_a_step_or_turn_a_box_over_are_refused() -> None:
     still = [[0, 0, 2, 2]] * 3
     assert KINDS["tracks"].problem(Tracks.of([0, 1, 1], [7, 7, 8], still)) is None
-    assert "twice in one step" in str(KINDS["tracks"].problem(Tracks.of([0, 1, 1], [7, 7, 7], still)))
+    assert "twice in one step" in str(
+        KINDS["tracks"].problem(Tracks.of([0, 1, 1], [7, 7, 7], still))
+    )
     assert "second corner" in str(KINDS["tracks"].problem(Tracks.of([0], [7], [[2, 0, 0, 2]])))

@@ -21,14 +21,20 @@ A, B, FAR = [0, 0, 10, 10], [20, 0, 30, 10], [90, 90, 99, 99]
 def some_boxes(draw) -> Boxes:
     count = draw(st.integers(0, 4))
     rows = [[draw(st.integers(0, 6)) for _ in range(4)] for _ in range(count)]
-    return Boxes.of([[x, y, x + w, y + h] for x, y, w, h in rows], [draw(st.integers(0, 1)) for _ in range(count)])
+    return Boxes.of(
+        [[x, y, x + w, y + h] for x, y, w, h in rows],
+        [draw(st.integers(0, 1)) for _ in range(count)],
+    )
 
 
 def overlap(a, b) -> float:
     """IoU by counting the unit squares that lie in both and in either; boxes without area share all if they are equal."""
     if (a == b).all():
         return 1.0
-    cells = [set(itertools.product(range(int(x1), int(x2)), range(int(y1), int(y2)))) for x1, y1, x2, y2 in (a, b)]
+    cells = [
+        set(itertools.product(range(int(x1), int(x2)), range(int(y1), int(y2))))
+        for x1, y1, x2, y2 in (a, b)
+    ]
     either = len(cells[0] | cells[1])
     return len(cells[0] & cells[1]) / either if either else 0.0
 
@@ -84,7 +90,9 @@ def test_names_of_identities_do_not_matter():
 
 def test_a_miss_is_counted_against_either_number_of_objects():
     # two objects in two steps, one missed: 1/4 of the first, and one false against the 3 of the second
-    assert mota(path({1: A, 2: B}, {1: A, 2: B}), path({1: A, 2: B}, {1: A})) == pytest.approx((1 / 4 + 1 / 3) / 2)
+    assert mota(path({1: A, 2: B}, {1: A, 2: B}), path({1: A, 2: B}, {1: A})) == pytest.approx(
+        (1 / 4 + 1 / 3) / 2
+    )
 
 
 def test_a_changed_identity_is_one_switch_either_way():
@@ -122,9 +130,16 @@ def test_a_detection_is_taken_once_though_an_identity_stands_twice():
     assert mota(once, doubled) == pytest.approx((1 / 3 + 1 / 2) / 2)
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([A, B, FAR])), max_size=6).map(rows_of))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([A, B, FAR])), max_size=6
+    ).map(rows_of)
+)
 def test_no_count_is_below_zero_whatever_stands_in_the_tracks(found):
-    for counts in (clear(found, path({5: A}, {5: A, 6: B})), clear(path({5: A}, {5: A, 6: B}), found)):
+    for counts in (
+        clear(found, path({5: A}, {5: A, 6: B})),
+        clear(path({5: A}, {5: A, 6: B}), found),
+    ):
         assert min(counts) >= 0
 
 

@@ -47,7 +47,9 @@ def test_a_missing_sacrebleu_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     home._scorer.cache_clear()
-    with pytest.raises(ImportError, match=r"bleu needs sacrebleu, which is not installed: pip install .*\[text\]"):
+    with pytest.raises(
+        ImportError, match=r"bleu needs sacrebleu, which is not installed: pip install .*\[text\]"
+    ):
         bleu("go left", "go right")
 
 
@@ -90,7 +92,9 @@ def test_facts_within_facts_are_told_apart():
     ],
 )
 def test_values_are_equal_where_python_says_so(one, other, equal):
-    assert jaccard({"a": one}, {"a": other}) == jaccard({"a": other}, {"a": one}) == float(not equal)
+    assert (
+        jaccard({"a": one}, {"a": other}) == jaccard({"a": other}, {"a": one}) == float(not equal)
+    )
     assert jaccard({"a": one}, {"a": one}) == 0.0
 
 
@@ -111,4 +115,6 @@ def test_an_episode_is_nearer_the_more_of_it_is_the_same():
 def test_an_episode_is_read_as_a_text_of_names_and_values():
     first = episode("where", area="north")
     second = {"turns": [{"said": "when"}], "outcome": {"area": "north"}}
-    assert episode_bleu(first, second) == pytest.approx(bleu("said where\narea north", "said when\narea north"))
+    assert episode_bleu(first, second) == pytest.approx(
+        bleu("said where\narea north", "said when\narea north")
+    )

@@ -62,7 +62,10 @@ def test_a_vector_of_zeros_equals_another_and_has_nothing_in_common_with_the_res
 
 
 def test_every_kind_that_a_task_puts_out_has_a_distance_of_its_own():
-    own = {k: default_for(k) for k in ("class_scores", "vector", "boxes", "tracks", "text", "episode", "goal", "label")}
+    own = {
+        k: default_for(k)
+        for k in ("class_scores", "vector", "boxes", "tracks", "text", "episode", "goal", "label")
+    }
     assert own == {
         "class_scores": "disagreement",
         "vector": "standard_deviation",

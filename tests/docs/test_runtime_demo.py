@@ -61,7 +61,10 @@ def test_the_alarm_comes_after_the_shift_with_its_delay_and_cost(said):
     assert kinds[begins] not in pq.read_table(SCORES / "calibration.parquet")["kind"].to_pylist()
     alarm = int(re.search(r"ALARM after ([\d,]+) events", said)[1].replace(",", ""))
     assert begins < alarm <= begins + 400
-    came = re.search(r"The alarm came (\d+) events later; their mistakes cost ([\d,]+) EUR. False alarms: (\d+)", said)
+    came = re.search(
+        r"The alarm came (\d+) events later; their mistakes cost ([\d,]+) EUR. False alarms: (\d+)",
+        said,
+    )
     assert int(came[1]) == alarm - begins
     assert int(came[2].replace(",", "")) == 4 * right[begins:alarm].count(False)
     assert came[3] == "0"
@@ -70,10 +73,15 @@ def test_the_alarm_comes_after_the_shift_with_its_delay_and_cost(said):
 def test_the_truth_is_told_at_the_end_and_the_monitor_is_nearer_to_it(said):
     _, right = truth("today")
     last = round(100 * sum(right[-200:]) / 200)
-    shown = re.search(r"confidence says (\d+)%\s+━━ roadworthy (\d+)% \((\d+)% to (\d+)%\)\s+●● truth (\d+)%", said)
+    shown = re.search(
+        r"confidence says (\d+)%\s+━━ roadworthy (\d+)% \((\d+)% to (\d+)%\)\s+●● truth (\d+)%",
+        said,
+    )
     confidence, ours, low, high, true = map(int, shown.groups())
     assert true == last and low <= true <= high
-    off = re.search(r"confidence was (\d+) points off, roadworthy (\d+); its band held (\d+)%", said)
+    off = re.search(
+        r"confidence was (\d+) points off, roadworthy (\d+); its band held (\d+)%", said
+    )
     assert int(off[2]) < int(off[1]) and int(off[3]) >= 90
     assert abs(ours - true) < abs(confidence - true)
     assert said.index(f"truth {true}%") > said.index("3,000 events   confidence")
@@ -89,10 +97,15 @@ def test_the_second_stream_says_that_it_cannot_tell_and_why(said):
 
 def test_the_last_lines_are_the_commands_for_ones_own_file_and_can_be_typed_here(said):
     lines = [line.partition(" ") for line in said.strip().splitlines()[-2:]]
-    assert [rest for _, _, rest in lines] == ["calibrate yours.csv", "replay yours.bundle.json today.csv"]
+    assert [rest for _, _, rest in lines] == [
+        "calibrate yours.csv",
+        "replay yours.bundle.json today.csv",
+    ]
     (program,) = {name for name, _, _ in lines}
     beside = Path(sys.executable).with_name("roadworthy")
-    assert shutil.which(program) and (program == "roadworthy" or Path(program).resolve() == beside.resolve())
+    assert shutil.which(program) and (
+        program == "roadworthy" or Path(program).resolve() == beside.resolve()
+    )
 
 
 def test_nothing_that_is_shown_is_written_in_the_code(said):
@@ -102,7 +115,9 @@ def test_nothing_that_is_shown_is_written_in_the_code(said):
 
 
 def test_make_demo_ends_with_it_and_the_readme_shows_it():
-    target = re.search(r"^demo:.*?(?=^\S)", (PROJECT / "Makefile").read_text(), re.DOTALL | re.MULTILINE)[0]
+    target = re.search(
+        r"^demo:.*?(?=^\S)", (PROJECT / "Makefile").read_text(), re.DOTALL | re.MULTILINE
+    )[0]
     assert target.strip().splitlines()[-1].strip().endswith("python examples/runtime/demo.py")
     readme = (PROJECT / "README.md").read_text()
     picture = (PROJECT / "docs" / "pictures" / "runtime.svg").read_text()

@@ -18,10 +18,17 @@ PAGE = (Path(__file__).parents[2] / "docs" / "runtime-risk.md").read_text()
 def test_before_any_event_the_page_tells_no_rate_as_the_service_does():
     rng, shifted = np.random.default_rng(0), np.repeat([0, 1], 300)
     right = rng.random(600) < np.where(shifted, 0.4, 0.9)
-    calibration = calibrate({"knn": rng.normal(2.5 * shifted)}, np.where(shifted, "fog", "clean"), right)
-    made = Bundle.compile(calibration, accuracy_tree(), subject="s", windows=Windows((100,)), prior=(1.0, 19.0))
+    calibration = calibrate(
+        {"knn": rng.normal(2.5 * shifted)}, np.where(shifted, "fog", "clean"), right
+    )
+    made = Bundle.compile(
+        calibration, accuracy_tree(), subject="s", windows=Windows((100,)), prior=(1.0, 19.0)
+    )
     state = Monitor(made).risk()
     served = risk_view(state)
     assert served["rate"] is served["risk"] is None and state.rate == pytest.approx(0.05, abs=0.01)
     before = next(line for line in PAGE.splitlines() if line.startswith("Before any event"))
-    assert f"figures of `/v1/risk` are null, and `cannot_tell` says *{served['cannot_tell']}*" in before
+    assert (
+        f"figures of `/v1/risk` are null, and `cannot_tell` says *{served['cannot_tell']}*"
+        in before
+    )

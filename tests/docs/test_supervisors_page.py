@@ -39,5 +39,8 @@ def test_every_part_of_an_assessment_on_the_page_is_accepted(block: str) -> None
 @pytest.mark.parametrize("rule", re.findall(r"^\| `(\w+)` \|", RULES, re.MULTILINE)[1:])
 def test_every_rule_of_the_page_is_one_of_the_file(rule: str) -> None:
     prices = ", miss: 10, false_alarm: 1, prevalence: 0.1" if rule == "cost" else ""
-    text = HEAD + f"data: {{test: {{npz: a.npz}}}}\nsupervisors: [knn]\nverdicts: {{rule: {rule}{prices}}}\n"
+    text = (
+        HEAD
+        + f"data: {{test: {{npz: a.npz}}}}\nsupervisors: [knn]\nverdicts: {{rule: {rule}{prices}}}\n"
+    )
     assert Assessment.parse(text, "supervisors.md").verdicts.rule == rule

@@ -17,7 +17,9 @@ sys.path.append(str(Path(__file__).parents[1] / "subjects"))
 subject_data = importlib.import_module("subject_data")
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "ways-in.md").read_text()
-WHOLE = re.compile(r"```python\n# (?P<file>\w+\.py)\n(?P<code>.*?)```\n```yaml\n(?P<yaml>.*?)```", re.DOTALL)
+WHOLE = re.compile(
+    r"```python\n# (?P<file>\w+\.py)\n(?P<code>.*?)```\n```yaml\n(?P<yaml>.*?)```", re.DOTALL
+)
 FILES = {m["file"]: (m["code"], m["yaml"]) for m in WHOLE.finditer(PAGE)}
 
 
@@ -39,7 +41,9 @@ def placed(name: str, make: str, folder: Path) -> Path:
         ("booking.py", "booking", "success_rate", 43 / 45),
     ],
 )
-def test_every_whole_file_runs_and_finds_what_the_data_was_made_for(tmp_path, name, make, quantity, expected):
+def test_every_whole_file_runs_and_finds_what_the_data_was_made_for(
+    tmp_path, name, make, quantity, expected
+):
     run = assess(placed(name, make, tmp_path))
     assert run.record["cases"]["failed"] == 0
     assert run.finding(quantity).value == pytest.approx(expected, abs=1e-12)
@@ -68,7 +72,12 @@ GIVEN = {
         "'go'",
         "{audio: clips.csv}",
     ),
-    "box_tracker": ("tracking", "image.dtype == 'uint8' and image.shape == (32, 32)", "[]", "{frames: video}"),
+    "box_tracker": (
+        "tracking",
+        "image.dtype == 'uint8' and image.shape == (32, 32)",
+        "[]",
+        "{frames: video}",
+    ),
     "booking": (
         "dialogue",
         "set(image) == {'area', 'price'}",

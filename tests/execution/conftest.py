@@ -17,5 +17,9 @@ def all_alarms_are_quick(quick_alarms):
 def no_monitor():
     """Nothing is compiled, which takes half the time of a small run: for tests of all the rest of it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assess, "compile_monitor", lambda *given, **more: Compiled(because="nobody asked for it"))
+        patch.setattr(
+            assess,
+            "compile_monitor",
+            lambda *given, **more: Compiled(because="nobody asked for it"),
+        )
         yield

@@ -38,7 +38,12 @@ def drawn(n: int, seed: int, *, shade: float = 0.0, **columns: np.ndarray) -> di
     labels = rng.integers(0, 2, n)
     level = np.where(labels == 1, 160, 96) + shade + rng.normal(0, 25, n)
     images = np.clip(level[:, None, None] + rng.normal(0, 20, (n, 8, 8)), 0, 255).astype(np.uint8)
-    return {"images": images, "labels": labels, "site": np.where(np.arange(n) % 4 == 0, "B", "A"), **columns}
+    return {
+        "images": images,
+        "labels": labels,
+        "site": np.where(np.arange(n) % 4 == 0, "B", "A"),
+        **columns,
+    }
 
 
 def laid_out(folder: Path) -> Path:

@@ -41,32 +41,46 @@ def cases_of(done: Run) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("supervisor", ["fused", "max_softmax"])
-def test_a_stream_of_the_test_cases_costs_what_their_alarms_and_answers_cost(user: Path, supervisor: str) -> None:
+def test_a_stream_of_the_test_cases_costs_what_their_alarms_and_answers_cost(
+    user: Path, supervisor: str
+) -> None:
     done = run(user, SMALL, *FAIL_SAFE, ("risk: {", f"risk: {{supervisor: {supervisor}, "))
     bundle, cases = bundle_of(done), cases_of(done)
     alarms = bundle.calibration.deployed
-    threshold = json.loads((done.folder / "verdicts.json").read_text())["supervisors"][supervisor]["threshold"]["value"]
+    threshold = json.loads((done.folder / "verdicts.json").read_text())["supervisors"][supervisor][
+        "threshold"
+    ]["value"]
     assert alarms is not None and (alarms.name, alarms.threshold) == (supervisor, threshold)
     noisy = (cases["circumstance"] == "noise") & (cases["role"] == "test")
-    raised, wrong = cases[f"score.{supervisor}"][noisy] > threshold, cases["failure"][noisy].astype(bool)
+    raised, wrong = (
+        cases[f"score.{supervisor}"][noisy] > threshold,
+        cases["failure"][noisy].astype(bool),
+    )
     shifted = rows_by_alarm(bundle.calibration)[1]
-    assert shifted.tolist() == [[np.sum((wrong == w) & (raised == a)) for a in (0, 1)] for w in (0, 1)]
+    assert shifted.tolist() == [
+        [np.sum((wrong == w) & (raised == a)) for a in (0, 1)] for w in (0, 1)
+    ]
     paid = np.where(
         raised,
         np.where(wrong, COSTS["necessary"], COSTS["unnecessary"]),
         np.where(wrong, COSTS["wrong"], COSTS["right"]),
     )
     monitor = Monitor(bundle)
-    monitor.update(Events(columns={name: cases[f"score.{name}"][noisy] for name in bundle.calibration.names}))
+    monitor.update(
+        Events(columns={name: cases[f"score.{name}"][noisy] for name in bundle.calibration.names})
+    )
     told = monitor.risk(1000)
     assert told.risk_low <= paid.mean() <= told.risk_high
     assert told.risk == pytest.approx(paid.mean(), rel=0.1)
 
 
-def test_where_every_class_has_its_own_threshold_the_monitor_says_whose_alarms_it_takes(user: Path) -> None:
+def test_where_every_class_has_its_own_threshold_the_monitor_says_whose_alarms_it_takes(
+    user: Path,
+) -> None:
     done = run(user, SMALL, *FAIL_SAFE, ("rate: 0.2}", "rate: 0.2, per_class: true}"))
     bundle = bundle_of(done)
     assert bundle.calibration.deployed is None
     assert any(
-        note.startswith("no supervisor has one threshold for answers of every class") for note in bundle.made["notes"]
+        note.startswith("no supervisor has one threshold for answers of every class")
+        for note in bundle.made["notes"]
     )

@@ -36,7 +36,9 @@ execution: {chunk: 5}
 def images(n: int = 20) -> tuple[np.ndarray, np.ndarray]:
     """Uniform images from dark to light, and whether they are light."""
     light = np.linspace(10, 245, n)
-    return np.broadcast_to(light[:, None, None], (n, 8, 8)).astype(np.uint8), (light > 127.5).astype(np.int64)
+    return np.broadcast_to(light[:, None, None], (n, 8, 8)).astype(np.uint8), (
+        light > 127.5
+    ).astype(np.int64)
 
 
 @pytest.fixture
@@ -68,7 +70,9 @@ def picture_folder(user: Path) -> Path:
 def failed_cases(run) -> dict[str, str]:
     cases = RunFolder.open(run.folder).cases()
     clean = (cases["circumstance"] == "") & (cases["status"] == "failed")
-    return dict(zip(cases["sample"][clean].tolist(), cases["error_message"][clean].tolist(), strict=True))
+    return dict(
+        zip(cases["sample"][clean].tolist(), cases["error_message"][clean].tolist(), strict=True)
+    )
 
 
 def test_the_sound_assessment_is_sound(user):
@@ -88,7 +92,9 @@ def test_a_truncated_image_fails_its_case_alone_and_is_counted_as_wrong(user):
     ((sample, reason),) = failed_cases(run).items()
     assert sample.endswith("15.png")
     assert "15.png" in reason and "truncated or damaged: copy it again" in reason
-    assert any("2 cases gave no answer and are counted as wrong" in note for note in run.record["notes"])
+    assert any(
+        "2 cases gave no answer and are counted as wrong" in note for note in run.record["notes"]
+    )
 
 
 def test_an_image_that_disappears_after_loading_fails_its_case_alone(user):
@@ -113,7 +119,12 @@ def test_an_image_of_another_shape_reaches_the_subject_and_fails_alone_if_that_c
 
 
 def test_nan_logits_fail_their_case_and_get_no_score(user):
-    edited(user, "    return", "    if x > 0.9:\n        return [float('nan'), 1.0]\n    return", "subject.py")
+    edited(
+        user,
+        "    return",
+        "    if x > 0.9:\n        return [float('nan'), 1.0]\n    return",
+        "subject.py",
+    )
     run = assess(user / "assessment.yaml")
     failed = failed_cases(run)
     assert len(failed) == 2
@@ -145,7 +156,9 @@ def test_a_subject_that_answers_nothing_is_stopped_after_the_first_chunk(user):
         "subject.py",
     )
     for _ in range(2):
-        with pytest.raises(SubjectError, match=r"no answer to any of the first 5 cases.*FileNotFoundError"):
+        with pytest.raises(
+            SubjectError, match=r"no answer to any of the first 5 cases.*FileNotFoundError"
+        ):
             assess(user / "assessment.yaml")
     (user / "weights").write_bytes(b"")
     assert assess(user / "assessment.yaml").record["cases"]["failed"] == 0
@@ -155,7 +168,9 @@ def test_a_label_outside_the_classes_names_row_count_and_remedy(user):
     pixels, labels = images()
     labels[3] = 7
     np.savez(user / "test.npz", images=pixels, labels=labels)
-    file = edited(user, "{test: {npz: test.npz}}", "{test: {npz: test.npz}, classes: [dark, light]}")
+    file = edited(
+        user, "{test: {npz: test.npz}}", "{test: {npz: test.npz}, classes: [dark, light]}"
+    )
     with pytest.raises(SpecError) as caught:
         assess(file)
     message = str(caught.value)
@@ -194,14 +209,18 @@ def test_a_group_in_two_roles_is_refused_by_name(user):
 def test_an_empty_data_set_is_refused(user):
     np.savez(user / "test.npz", images=np.zeros((0, 8, 8), np.uint8), labels=np.zeros(0, np.int64))
     with pytest.raises(
-        SpecError, match=r"assessment.yaml:3: data.test: .*test.npz: holds no samples; at least one is needed"
+        SpecError,
+        match=r"assessment.yaml:3: data.test: .*test.npz: holds no samples; at least one is needed",
     ):
         assess(user / "assessment.yaml")
 
 
 def test_a_data_file_that_is_not_there_names_path_and_remedy(user):
     (user / "test.npz").unlink()
-    with pytest.raises(SpecError, match=r"assessment.yaml:3: data.test: .*test.npz does not exist.*correct the path"):
+    with pytest.raises(
+        SpecError,
+        match=r"assessment.yaml:3: data.test: .*test.npz does not exist.*correct the path",
+    ):
         assess(user / "assessment.yaml")
 
 
@@ -214,7 +233,9 @@ def test_a_slice_that_is_too_small_is_shown_but_not_judged(user):
     run = assess(file)
     small = run.finding("accuracy", slice="site=B")
     assert small.interval is None
-    assert small.reason == "the slice has 10 cases, fewer than the 30 that are judged (smallest_slice)"
+    assert (
+        small.reason == "the slice has 10 cases, fewer than the 30 that are judged (smallest_slice)"
+    )
     assert "slice site=B has 10 cases, too few to be judged (30)" in run.record["notes"]
     assert run.verdict == "inconclusive"
     assert [m.status for m in run.claims[0].members] == ["met", "inconclusive"]
@@ -249,7 +270,8 @@ def test_the_keyboard_stops_the_run_and_what_is_done_stays(user):
     edited(user, "    return", f"{stop}    return", "subject.py")
     edited(user, "def predict", "from pathlib import Path\n\n\ndef predict", "subject.py")
     with pytest.raises(
-        Unfinished, match=r"stopped by the keyboard; 2 of 8 chunks are done and kept, and the same command"
+        Unfinished,
+        match=r"stopped by the keyboard; 2 of 8 chunks are done and kept, and the same command",
     ):
         assess(user / "assessment.yaml")
     assert chunks_kept(user / "runs") == 2
@@ -262,9 +284,12 @@ def test_the_keyboard_stops_the_run_and_what_is_done_stays(user):
 def test_a_worker_that_is_killed_is_unfinished_work_and_the_same_command_goes_on(user):
     die = "    if x > 0.6 and not Path(__file__).with_name('go').exists():\n        os.kill(os.getpid(), 9)\n"
     edited(user, "    return", f"{die}    return", "subject.py")
-    edited(user, "def predict", "import os\nfrom pathlib import Path\n\n\ndef predict", "subject.py")
+    edited(
+        user, "def predict", "import os\nfrom pathlib import Path\n\n\ndef predict", "subject.py"
+    )
     with pytest.raises(
-        Unfinished, match=r"a worker process ended by signal 9 \(SIGKILL\).*fewer workers; \d of 8 chunks are done"
+        Unfinished,
+        match=r"a worker process ended by signal 9 \(SIGKILL\).*fewer workers; \d of 8 chunks are done",
     ):
         assess(user / "assessment.yaml", workers=2)
     (user / "go").write_text("")
@@ -300,7 +325,11 @@ def tiny_disk(tmp_path: Path):
     place.mkdir()
     mount = shutil.which("mount")
     done = (
-        subprocess.run([mount, "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(place)], capture_output=True, check=False)
+        subprocess.run(
+            [mount, "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(place)],
+            capture_output=True,
+            check=False,
+        )
         if mount and os.geteuid() == 0
         else None
     )

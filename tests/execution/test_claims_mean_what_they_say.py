@@ -49,13 +49,17 @@ def user(tmp_path: Path) -> Path:
 
 
 def run(user: Path, *claims: str, more: str = "", group: str = "") -> Run:
-    text = FILE.format(claims="\n".join(f"  - {c}" for c in claims) or "  []", more=more, group=group)
+    text = FILE.format(
+        claims="\n".join(f"  - {c}" for c in claims) or "  []", more=more, group=group
+    )
     return assess(Assessment.parse(text, user / "assessment.yaml"))
 
 
 def test_a_sliced_difference_is_a_difference_and_not_the_measure(user: Path) -> None:
     whole = run(user, "{id: D, difference: {min: -0.05}, circumstance: dark, level: 3}")
-    sliced = run(user, "{id: D, difference: {min: -0.05}, circumstance: dark, level: 3, every: site}")
+    sliced = run(
+        user, "{id: D, difference: {min: -0.05}, circumstance: dark, level: 3, every: site}"
+    )
     assert whole.claims[0].status == sliced.claims[0].status == "breached"
     values = [m.value for m in sliced.claims[0].members]
     sizes = np.array([m.n for m in sliced.claims[0].members])
@@ -64,7 +68,8 @@ def test_a_sliced_difference_is_a_difference_and_not_the_measure(user: Path) -> 
 
 def test_a_sliced_auc_is_an_auc(user: Path) -> None:
     judged = run(
-        user, "{id: S, auc_failure: {min: 0.99}, supervisor: max_softmax, circumstance: dark, level: 1, every: site}"
+        user,
+        "{id: S, auc_failure: {min: 0.99}, supervisor: max_softmax, circumstance: dark, level: 1, every: site}",
     )
     members = judged.claims[0].members
     found = {f.about.slice: f for f in judged.findings if f.quantity == "auc_failure"}
@@ -74,7 +79,11 @@ def test_a_sliced_auc_is_an_auc(user: Path) -> None:
 
 def test_missing_slice_values_are_one_slice_of_their_own(user: Path) -> None:
     judged = run(user, "{id: A, accuracy: {min: 0.2}, every: age}")
-    assert [(m.about, m.n) for m in judged.claims[0].members] == [("age=20", 60), ("age=60", 80), ("age=missing", 20)]
+    assert [(m.about, m.n) for m in judged.claims[0].members] == [
+        ("age=20", 60),
+        ("age=60", 80),
+        ("age=missing", 20),
+    ]
     assert "too few" not in str(judged.claims[0].members[0])
     assert judged.claims[0].members[2].why.startswith("the slice has 20 cases")
 
@@ -83,10 +92,19 @@ def test_missing_slice_values_are_one_slice_of_their_own(user: Path) -> None:
     ("claim", "says"),
     [
         ("{id: A, no_worse_than: runs/x, by: 0.1, every: site}", "does not go with no_worse_than"),
-        ("{id: A, no_worse_than: runs/x, by: 0.1, slice: {site: B}}", "does not go with no_worse_than"),
+        (
+            "{id: A, no_worse_than: runs/x, by: 0.1, slice: {site: B}}",
+            "does not go with no_worse_than",
+        ),
         ("{id: A, no_worse_than: runs/x, by: 0.1}", "is not a run"),
-        ("{id: A, accuracy: {min: 0.5}, supervisor: max_softmax}", "accuracy is not about a supervisor"),
-        ("{id: A, accuracy: {min: 0.5}, every: circumstances, circumstance: dark}", "leave one of them out"),
+        (
+            "{id: A, accuracy: {min: 0.5}, supervisor: max_softmax}",
+            "accuracy is not about a supervisor",
+        ),
+        (
+            "{id: A, accuracy: {min: 0.5}, every: circumstances, circumstance: dark}",
+            "leave one of them out",
+        ),
         ("{id: A, accuracy: {min: 0.5}, slice: {site: C}}", "no case has site = C; site has: A, B"),
     ],
 )
@@ -105,8 +123,12 @@ def test_an_earlier_run_is_compared_under_the_circumstance_that_is_named(user: P
         f"{{id: CLEAN, no_worse_than: {folder}, by: 0.02}}",
         f"{{id: DARK, no_worse_than: {folder}, by: 0.02, circumstance: dark, level: 3}}",
     )
-    for judged, place in zip(second.claims, ({}, {"circumstance": "dark", "level": 3}), strict=True):
-        change = second.finding("accuracy", **place).value - first.finding("accuracy", **place).value
+    for judged, place in zip(
+        second.claims, ({}, {"circumstance": "dark", "level": 3}), strict=True
+    ):
+        change = (
+            second.finding("accuracy", **place).value - first.finding("accuracy", **place).value
+        )
         assert judged.members[0].value == pytest.approx(change)
     assert "under dark at level 3" in second.claims[1].claim.text
 
@@ -120,7 +142,9 @@ def test_a_claim_on_all_levels_records_each_of_them(user: Path) -> None:
     ("name", "says"),
     [("dark@1", "holds '@'"), ("a~b", "holds '~'"), ("clean", "is taken"), ("a:b", "holds ':'")],
 )
-def test_circumstance_names_that_look_like_case_ids_are_refused(user: Path, name: str, says: str) -> None:
+def test_circumstance_names_that_look_like_case_ids_are_refused(
+    user: Path, name: str, says: str
+) -> None:
     with pytest.raises(SpecError, match="circumstances") as refused:
         run(user, more=f"  '{name}': {{where: {{site: A}}}}\n")
     assert says in str(refused.value)
@@ -155,8 +179,12 @@ def test_other_data_of_the_same_length_is_not_taken_for_the_same_samples(user: P
 
 
 def test_groups_hold_for_a_circumstances_own_data_too(user: Path) -> None:
-    text = FILE.replace("{group}}}", "}}\n  group: patient").replace("[site, age]", "[site, age, patient]", 1)
-    more = other_data(user, patient=np.repeat(np.arange(8), 20)).replace("night.npz}", "night.npz, columns: [patient]}")
+    text = FILE.replace("{group}}}", "}}\n  group: patient").replace(
+        "[site, age]", "[site, age, patient]", 1
+    )
+    more = other_data(user, patient=np.repeat(np.arange(8), 20)).replace(
+        "night.npz}", "night.npz, columns: [patient]}"
+    )
     assessment = Assessment.parse(text.format(claims="  []", more=more), user / "assessment.yaml")
     found = assess(assessment).finding("accuracy", circumstance="night")
     assert found.groups == 8
@@ -164,13 +192,18 @@ def test_groups_hold_for_a_circumstances_own_data_too(user: Path) -> None:
 
 def test_slices_that_a_circumstances_own_data_lacks_are_said_before_any_work(user: Path) -> None:
     with pytest.raises(SpecError, match=r"the data of night has no '(site|age)'"):
-        run(user, "{id: N, accuracy: {min: 0.5}, circumstance: night, every: slices}", more=other_data(user))
+        run(
+            user,
+            "{id: N, accuracy: {min: 0.5}, circumstance: night, every: slices}",
+            more=other_data(user),
+        )
     assert not list((user / "runs").glob("sorter-*"))
 
 
 def test_a_chunk_without_any_answer_is_counted_and_does_not_stop_the_run(user: Path) -> None:
     (user / "subject.py").write_text(
-        "COUNT = []\n" + SUBJECT.replace("    x = float", "    assert image.sum() % 2\n    x = float")
+        "COUNT = []\n"
+        + SUBJECT.replace("    x = float", "    assert image.sum() % 2\n    x = float")
     )
     content = dict(np.load(user / "test.npz"))
     odd = content["images"].sum(axis=(1, 2)) % 2
@@ -186,15 +219,25 @@ def test_a_chunk_without_any_answer_is_counted_and_does_not_stop_the_run(user: P
 def test_the_same_supervisor_twice_is_refused_or_kept_apart(user: Path) -> None:
     text = FILE.format(claims="  []", more="", group="")
     with pytest.raises(SpecError, match="max_softmax is named twice"):
-        assess(Assessment.parse(text.replace("[max_softmax]", "[max_softmax, max_softmax]"), user / "assessment.yaml"))
+        assess(
+            Assessment.parse(
+                text.replace("[max_softmax]", "[max_softmax, max_softmax]"),
+                user / "assessment.yaml",
+            )
+        )
     both = text.replace("[max_softmax]", "[max_softmax, {max_softmax: {module: model}}]")
     record = assess(Assessment.parse(both, user / "assessment.yaml")).record
-    assert [s["name"] for s in record["supervisors"]] == ["max_softmax", "max_softmax(module=model)"]
+    assert [s["name"] for s in record["supervisors"]] == [
+        "max_softmax",
+        "max_softmax(module=model)",
+    ]
 
 
 def test_a_subject_that_exits_fails_that_case_alone(user: Path) -> None:
     (user / "subject.py").write_text(
-        SUBJECT.replace("    x = float", "    if image[0, 0] == 77: raise SystemExit(0)\n    x = float")
+        SUBJECT.replace(
+            "    x = float", "    if image[0, 0] == 77: raise SystemExit(0)\n    x = float"
+        )
     )
     content = dict(np.load(user / "test.npz"))
     content["images"][:, 0, 0] = 60
@@ -207,7 +250,11 @@ def test_a_subject_that_exits_fails_that_case_alone(user: Path) -> None:
 
 def test_an_earlier_run_with_another_circumstance_of_that_name_is_refused(user: Path) -> None:
     folder = run(user).folder.relative_to(user)
-    text = FILE.format(claims=f"  - {{id: D, no_worse_than: {folder}, by: 0.1, circumstance: dark}}", more="", group="")
+    text = FILE.format(
+        claims=f"  - {{id: D, no_worse_than: {folder}, by: 0.1, circumstance: dark}}",
+        more="",
+        group="",
+    )
     weaker = text.replace("levels: [1, 3], table: wang", "levels: [1, 3], table: hendrycks")
     with pytest.raises(SpecError, match="its dark at level 3 has the parameters") as refused:
         assess(Assessment.parse(weaker, user / "assessment.yaml"))
@@ -215,7 +262,9 @@ def test_an_earlier_run_with_another_circumstance_of_that_name_is_refused(user: 
 
 
 def test_a_slice_that_one_of_many_places_lacks_leaves_that_place_open(user: Path) -> None:
-    judged = run(user, "{id: S, accuracy: {min: 0.1}, every: circumstances, slice: {site: A}}").claims[0]
+    judged = run(
+        user, "{id: S, accuracy: {min: 0.1}, every: circumstances, slice: {site: A}}"
+    ).claims[0]
     by_place = {m.about: m for m in judged.members}
     assert by_place["site_b | site=A"].status == "inconclusive"
     assert "no case is in this slice" in by_place["site_b | site=A"].why

@@ -98,7 +98,9 @@ def test_the_bundle_counts_the_test_rows_kind_by_kind_and_cell_by_cell(clothes: 
                 calibration.table[i, j], np.bincount(cells[rows], minlength=calibration.cells)
             )
     assert calibration.rows("noise") == 2 * calibration.rows("shake") == 1200
-    assert len(calibration.independent) == 4 and calibration.worth[0] > 0.99, "clean samples are independent"
+    assert len(calibration.independent) == 4 and calibration.worth[0] > 0.99, (
+        "clean samples are independent"
+    )
     learned = pq.read_table(clothes.folder / "tables" / "calibration.parquet")
     references = np.asarray(learned["score.energy"])[np.asarray(learned["circumstance"]) == ""]
     assert set(calibration.references[0]) <= set(references.tolist())
@@ -108,14 +110,32 @@ def test_the_run_and_its_report_name_the_bundle_and_what_it_rests_on(clothes: Ru
     bundle, record = bundle_of(clothes), clothes.record["monitor"]
     assert record["id"] == bundle.id and record["bundle"] == "monitor/bundle.json"
     assert record["supervisors"] == list(bundle.calibration.names)
-    assert bundle.subject == clothes.record["subject"]["fingerprint"] and bundle.made["run"] == clothes.record["key"]
-    assert bundle.alarm is not None and bundle.alarm.window in (100, 1000) and bundle.tree.unit == record["unit"]
+    assert (
+        bundle.subject == clothes.record["subject"]["fingerprint"]
+        and bundle.made["run"] == clothes.record["key"]
+    )
+    assert (
+        bundle.alarm is not None
+        and bundle.alarm.window in (100, 1000)
+        and bundle.tree.unit == record["unit"]
+    )
     notes = " | ".join(record["notes"])
-    assert "made from clean data by transforms: noise, shake" in notes and "fused is not read" in notes
-    assert "nobody said what is tolerable" in notes and "10,000 events a day, for want of a better number" in notes
-    assert "synthetic" not in bundle.calibrated_on and not any("no monitor" in n for n in clothes.record["notes"])
+    assert (
+        "made from clean data by transforms: noise, shake" in notes and "fused is not read" in notes
+    )
+    assert (
+        "nobody said what is tolerable" in notes
+        and "10,000 events a day, for want of a better number" in notes
+    )
+    assert "synthetic" not in bundle.calibrated_on and not any(
+        "no monitor" in n for n in clothes.record["notes"]
+    )
     page = html(RunView.open(clothes.folder))
-    assert "roadworthy monitor monitor/bundle.json" in page and bundle.id in page and '<a href="#monitor">' in page
+    assert (
+        "roadworthy monitor monitor/bundle.json" in page
+        and bundle.id in page
+        and '<a href="#monitor">' in page
+    )
     assert "roadworthy replay monitor/bundle.json today.parquet" in page
 
 
@@ -127,7 +147,9 @@ def test_the_terminal_says_what_to_type_next(clothes: Run) -> None:
     assert f"roadworthy replay {path} today.parquet" in out.export_text()
 
 
-def test_a_replay_of_the_nominal_test_scores_holds_their_accuracy(clothes: Run, tmp_path: Path) -> None:
+def test_a_replay_of_the_nominal_test_scores_holds_their_accuracy(
+    clothes: Run, tmp_path: Path
+) -> None:
     bundle = bundle_of(clothes)
     cases = RunFolder.open(clothes.folder).cases()
     nominal = cases["circumstance"] == ""
@@ -136,7 +158,9 @@ def test_a_replay_of_the_nominal_test_scores_holds_their_accuracy(clothes: Run, 
     pq.write_table(pa.table({**columns, "correct": ~cases["failure"][nominal]}), stream)
     found = replay(bundle, open_scores(stream, columns=list(columns)), window=100)
     assert found.events == 600 and found.compared is not None
-    assert found.compared.windows == 6 and found.compared.covered >= 5, "of six intervals of 95% one may miss"
+    assert found.compared.windows == 6 and found.compared.covered >= 5, (
+        "of six intervals of 95% one may miss"
+    )
     whole = replay(bundle, open_scores(stream, columns=list(columns)), window=600)
     accuracy = float((~cases["failure"][nominal]).mean())
     assert whole.estimates.accuracy_low[0] <= accuracy <= whole.estimates.accuracy_high[0]
@@ -145,7 +169,9 @@ def test_a_replay_of_the_nominal_test_scores_holds_their_accuracy(clothes: Run, 
 
 def test_an_event_of_another_subject_is_refused(clothes: Run) -> None:
     monitor = Monitor(bundle_of(clothes))
-    events = Events(["1"], [0.0], columns={n: np.zeros(1) for n in monitor.bundle.calibration.names})
+    events = Events(
+        ["1"], [0.0], columns={n: np.zeros(1) for n in monitor.bundle.calibration.names}
+    )
     with pytest.raises(EventError, match="this monitor watches"):
         monitor.update(events, subject="another")
     assert monitor.update(events, subject=clothes.record["subject"]["fingerprint"]).accepted == 1
@@ -171,7 +197,10 @@ def test_any_number_of_workers_and_a_second_run_give_the_same_bundle(
 
     monkeypatch.setattr(Bundle, "compile", refuse)
     again = run(user, runs=user / "two")
-    assert again.record["monitor"] == json.loads(json.dumps(done.record["monitor"])) and bundle_of(again).id == first.id
+    assert (
+        again.record["monitor"] == json.loads(json.dumps(done.record["monitor"]))
+        and bundle_of(again).id == first.id
+    )
 
 
 def test_a_damaged_bundle_is_compiled_again(user: Path) -> None:
@@ -194,8 +223,14 @@ def test_costs_constants_windows_and_rates_are_those_of_the_file(user: Path) -> 
         "monitor: {window: [50, 400], false_alarms: 2 per week, events_per_day: 700}\nexecution:"
     )
     bundle = bundle_of(run(user, SMALL, ("execution:", more)))
-    assert bundle.unit == "EUR per case" and bundle.tolerable == 4 and bundle.windows.lengths == (50, 400)
-    assert bundle.constants == {"p_seen": (18.0, 20.0)}, "how much is shifted is what the stream tells"
+    assert (
+        bundle.unit == "EUR per case"
+        and bundle.tolerable == 4
+        and bundle.windows.lengths == (50, 400)
+    )
+    assert bundle.constants == {"p_seen": (18.0, 20.0)}, (
+        "how much is shifted is what the stream tells"
+    )
     assert bundle.forecast is not None and bundle.forecast.rate == 0.25
     assert bundle.alarm is not None
     assert (bundle.alarm.false_alarms, bundle.alarm.events_per_day) == ("2 per week", 700.0)
@@ -209,7 +244,9 @@ def test_several_events_are_priced_in_the_run_and_in_its_monitor(user: Path) -> 
     )
     done = run(user, SMALL, ("execution:", more))
     said = done.record["risk"]
-    note = "neither cases nor a stream tell p_adversarial, accuracy_adversarial: what was given stands"
+    note = (
+        "neither cases nor a stream tell p_adversarial, accuracy_adversarial: what was given stands"
+    )
     right = said["parameters"]
     wrong = 0.2 * (1 - right["accuracy_shifted"]) + 0.1 * 0.7 + 0.7 * (1 - right["accuracy_clean"])
     assert said["value"] == pytest.approx(1 + 89 * wrong)
@@ -221,9 +258,13 @@ def test_several_events_are_priced_in_the_run_and_in_its_monitor(user: Path) -> 
     monitor = Monitor(bundle)
     level = drawn(400, 3)["images"].mean(axis=(1, 2))
     sure = 1 / (1 + np.exp(-np.abs(level - 128) / 30))
-    monitor.update(Events(None, None, columns={"max_softmax": 1 - sure, "deep_gini": 2 * sure * (1 - sure)}))
+    monitor.update(
+        Events(None, None, columns={"max_softmax": 1 - sure, "deep_gini": 2 * sure * (1 - sure)})
+    )
     state, wrong_clean = monitor.risk(), 1 - bundle.calibration.accuracy("clean")
-    assert state.risk == pytest.approx(1 + 89 * (1 - state.accuracy + 0.1 * (0.7 - wrong_clean)), abs=1.0)
+    assert state.risk == pytest.approx(
+        1 + 89 * (1 - state.accuracy + 0.1 * (0.7 - wrong_clean)), abs=1.0
+    )
     assert state.risk > 1 + 89 * (1 - state.accuracy) + 3.0, "more than without the other event"
 
 
@@ -240,13 +281,16 @@ def test_probabilities_and_the_share_of_filtered_cases_are_expected(user: Path) 
 
 
 def test_levels_that_change_nothing_are_not_counted_as_shift(user: Path) -> None:
-    assert bundle_of(run(user, SMALL, ("levels: [1, 3]", "levels: [0, 3]"))).calibration.rows("noise") == 160
+    assert (
+        bundle_of(run(user, SMALL, ("levels: [1, 3]", "levels: [0, 3]"))).calibration.rows("noise")
+        == 160
+    )
 
 
 def test_one_supervisor_is_enough(user: Path) -> None:
-    assert bundle_of(run(user, SMALL, ("[max_softmax, deep_gini]", "[max_softmax]"))).calibration.names == (
-        "max_softmax",
-    )
+    assert bundle_of(
+        run(user, SMALL, ("[max_softmax, deep_gini]", "[max_softmax]"))
+    ).calibration.names == ("max_softmax",)
 
 
 def test_data_of_its_own_is_learned_from_by_half_and_counted_by_half(user: Path) -> None:
@@ -264,7 +308,9 @@ def test_data_of_its_own_is_learned_from_by_half_and_counted_by_half(user: Path)
         ("{npz: test.npz, columns: [site]}", "{npz: test.npz, columns: [patient]}"),
     )
     bundle = bundle_of(done)
-    assert bundle.calibration.rows("night") == 48, "12 of 25 patients with 4 images each; 13 were learned from"
+    assert bundle.calibration.rows("night") == 48, (
+        "12 of 25 patients with 4 images each; 13 were learned from"
+    )
     assert bundle.calibration.grouped and bundle.calibration.rows("clean") == 160
     assert not any("transform" in n for n in bundle.made["notes"])
 
@@ -302,32 +348,50 @@ def test_infinite_scores_count_as_missing_and_it_is_said(user: Path) -> None:
         remove("supervisors", "endless")
     assert "endless" in bundle.calibration.names and bundle.calibration.rows("clean") == 160
     assert "scores of endless are infinite and count as missing" in bundle.calibrated_on
-    assert np.isfinite(bundle.calibration.references[bundle.calibration.names.index("endless")]).all()
+    assert np.isfinite(
+        bundle.calibration.references[bundle.calibration.names.index("endless")]
+    ).all()
     assert alone.calibration.rows("clean") == 96, "rows without any score are not counted"
 
 
 @pytest.mark.parametrize(
     ("changes", "because"),
     [
-        ([("  calibration: {npz: calibration.npz, columns: [site]}\n", "")], "add calibration under data"),
+        (
+            [("  calibration: {npz: calibration.npz, columns: [site]}\n", "")],
+            "add calibration under data",
+        ),
         ([("supervisors: [max_softmax, deep_gini]\n", "")], "name some in the file, supervisors"),
         (
-            [("circumstances:\n  noise: {transform: gaussian_noise, levels: [1, 3], table: wang}\n", "")],
+            [
+                (
+                    "circumstances:\n  noise: {transform: gaussian_noise, levels: [1, 3], table: wang}\n",
+                    "",
+                )
+            ],
             "nothing says what shift looks like; name circumstances",
         ),
         ([("[max_softmax, deep_gini]", "[knn]")], "none of those in the file is applicable"),
         (
             [
-                ("noise: {transform: gaussian_noise, levels: [1, 3], table: wang}", "site_b: {where: {site: B}}"),
+                (
+                    "noise: {transform: gaussian_noise, levels: [1, 3], table: wang}",
+                    "site_b: {where: {site: B}}",
+                ),
                 ("calibration.npz, columns: [site]", "calibration.npz"),
             ],
             "the calibration data lacks the columns",
         ),
-        ([("calibration.npz,", "few.npz,")], "12 clean calibration cases have a score, and a monitor needs 20"),
+        (
+            [("calibration.npz,", "few.npz,")],
+            "12 clean calibration cases have a score, and a monitor needs 20",
+        ),
     ],
     ids=["calibration", "supervisors", "circumstances", "applicable", "columns", "few"],
 )
-def test_what_is_missing_is_said_and_the_run_stands(user: Path, changes: list[tuple[str, str]], because: str) -> None:
+def test_what_is_missing_is_said_and_the_run_stands(
+    user: Path, changes: list[tuple[str, str]], because: str
+) -> None:
     np.savez(user / "few.npz", **drawn(12, 5))
     done = run(user, SMALL, *changes)
     assert because in done.record["monitor"]["because"] and done.verdict == "no claims"
@@ -340,10 +404,18 @@ def test_where_no_answer_is_wrong_there_is_nothing_to_watch(user: Path) -> None:
     for role in ("test", "calibration"):
         with np.load(user / f"{role}.npz") as kept:
             np.savez(
-                user / f"{role}.npz", images=kept["images"], labels=kept["labels"].astype(float), site=kept["site"]
+                user / f"{role}.npz",
+                images=kept["images"],
+                labels=kept["labels"].astype(float),
+                site=kept["site"],
             )
     (user / "subject.py").write_text("def predict(image):\n    return [image.mean() / 255]\n")
-    done = run(user, SMALL, ("task: classification", "task: regression"), ("[max_softmax, deep_gini]", "[]"))
+    done = run(
+        user,
+        SMALL,
+        ("task: classification", "task: regression"),
+        ("[max_softmax, deep_gini]", "[]"),
+    )
     assert "the file does not say when one is; add failure" in done.record["monitor"]["because"]
 
 
@@ -353,11 +425,19 @@ def test_of_many_supervisors_the_recommended_and_the_telling_ones_are_read() -> 
     strong = rng.normal(2.0 * (kind == "fog"))
     columns = {f"weak{i}": rng.normal(0.3 * i * (kind == "fog")) for i in range(8)}
     columns |= {"strong": strong, "copy": 3 * strong + 1}
-    at_work = SimpleNamespace(second=[SimpleNamespace(label="fused")], members_of=lambda s: tuple(columns))
+    at_work = SimpleNamespace(
+        second=[SimpleNamespace(label="fused")], members_of=lambda s: tuple(columns)
+    )
     rows = LabelledRows(columns, kind, np.ones(1000, bool))
     chosen, notes = _columns(list(columns), rows, at_work, {"supervisors": ["weak0"]})  # type: ignore[arg-type]
-    assert chosen == ["weak0", "weak2", "weak3", "weak4", "weak5", "weak6", "weak7", "strong"] and len(chosen) == MOST
-    assert "8 of 10 supervisors are read: weak0 as recommended" in notes[0] and "fused is not read" in notes[1]
+    assert (
+        chosen == ["weak0", "weak2", "weak3", "weak4", "weak5", "weak6", "weak7", "strong"]
+        and len(chosen) == MOST
+    )
+    assert (
+        "8 of 10 supervisors are read: weak0 as recommended" in notes[0]
+        and "fused is not read" in notes[1]
+    )
     everyone, _ = _columns(list(columns)[:MOST], rows, at_work, None)  # type: ignore[arg-type]
     assert everyone == list(columns)[:MOST]
     of_all, notes = _columns(list(columns), rows, at_work, {"supervisors": ["fused"]})  # type: ignore[arg-type]
@@ -365,5 +445,7 @@ def test_of_many_supervisors_the_recommended_and_the_telling_ones_are_read() -> 
 
 
 def test_how_long_a_group_lasts_needs_groups(user: Path) -> None:
-    with pytest.raises(SpecError, match="group_events: the calibration data have no groups; name their column"):
+    with pytest.raises(
+        SpecError, match="group_events: the calibration data have no groups; name their column"
+    ):
         run(user, SMALL + "monitor: {group_events: 50}\n")

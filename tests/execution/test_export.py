@@ -43,7 +43,9 @@ def seen_by(folder: Path, spec: Assessment) -> list:
 
     assess(spec, runs=folder / "runs")
     module = next(
-        m for n, m in sys.modules.items() if n.startswith("roadworthy_subject") and str(folder) in str(m.__file__)
+        m
+        for n, m in sys.modules.items()
+        if n.startswith("roadworthy_subject") and str(folder) in str(m.__file__)
     )
     return list(module.SEEN.values())
 
@@ -67,7 +69,9 @@ def test_images_are_what_the_subject_gets(tmp_path, images):
     import cv2
 
     np.savez(tmp_path / "test.npz", images=images, labels=np.arange(6) % 2)
-    (tmp_path / "subject.py").write_text(RECORD.format(name="predict", argument="image", answer="[0.0, 1.0]"))
+    (tmp_path / "subject.py").write_text(
+        RECORD.format(name="predict", argument="image", answer="[0.0, 1.0]")
+    )
     spec = read(
         tmp_path,
         "subject: {task: classification, python: subject.py:predict}\ndata: {test: {npz: test.npz}}\nmedia: none\n"
@@ -99,7 +103,9 @@ def test_recordings_are_what_the_subject_gets(tmp_path):
         wave = np.random.default_rng(i).normal(0, 3000, 400 + i).astype(np.int16)
         wavfile.write(tmp_path / f"clips/{i}.wav", 8000, wave)
         (tmp_path / f"clips/{i}.txt").write_text("hello")
-    (tmp_path / "subject.py").write_text(RECORD.format(name="transcribe", argument="audio", answer="'hello'"))
+    (tmp_path / "subject.py").write_text(
+        RECORD.format(name="transcribe", argument="audio", answer="'hello'")
+    )
     spec = read(
         tmp_path,
         "subject: {task: speech, python: subject.py:transcribe}\ndata: {test: {audio: clips}}\nmedia: none\n"
@@ -126,7 +132,9 @@ def test_frames_are_what_a_stepwise_subject_gets_and_answers_by_case_come_back(t
         for t in range(3):
             frame = np.random.default_rng(t).integers(0, 256, (16, 16), np.uint8)
             (tmp_path / f"video/{name}/img1/{t + 1:06}.png").write_bytes(encode(frame))
-        (tmp_path / f"video/{name}/gt/gt.txt").write_text("".join(f"{t},1,2,2,5,5,1,1,1\n" for t in (1, 2, 3)))
+        (tmp_path / f"video/{name}/gt/gt.txt").write_text(
+            "".join(f"{t},1,2,2,5,5,1,1,1\n" for t in (1, 2, 3))
+        )
     answer = "Tracks.of([0], [1], [[1, 1, 6, 6]])"
     source = RECORD.format(name="track", argument="frame", answer=answer)
     (tmp_path / "subject.py").write_text("from roadworthy.data.values import Tracks\n" + source)
@@ -138,7 +146,11 @@ def test_frames_are_what_a_stepwise_subject_gets_and_answers_by_case_come_back(t
     export(spec, tmp_path / "out")
     seen = seen_by(tmp_path, spec)
     listed = rows(tmp_path / "out")
-    written = [cv2.imread(str(f), -1) for r in listed for f in sorted((tmp_path / "out" / r["file"]).iterdir())]
+    written = [
+        cv2.imread(str(f), -1)
+        for r in listed
+        for f in sorted((tmp_path / "out" / r["file"]).iterdir())
+    ]
     assert len(written) == len(seen) == 12
     for found, given in zip(written, seen, strict=True):
         np.testing.assert_array_equal(found, np.asarray(given).squeeze())
@@ -146,17 +158,27 @@ def test_frames_are_what_a_stepwise_subject_gets_and_answers_by_case_come_back(t
     lines = [json.dumps({"id": r["id"], "tracks": tracks}) + "\n" for r in listed]
     (tmp_path / "answers.jsonl").write_text("".join(lines))
     here = json.loads((assess(spec, runs=tmp_path / "runs").folder / "findings.json").read_text())
-    back = assess(read(tmp_path, text.replace("SUBJECT", "predictions: answers.jsonl")), runs=tmp_path / "back")
+    back = assess(
+        read(tmp_path, text.replace("SUBJECT", "predictions: answers.jsonl")),
+        runs=tmp_path / "back",
+    )
     assert back.record["cases"]["failed"] == 0
     assert json.loads((back.folder / "findings.json").read_text()) == here
 
 
 def test_goals_and_vectors_are_json_lines(tmp_path):
-    goals = [{"id": f"g{i}", "goal": {"area": "north", "stars": i}, "metadata": {}} for i in range(3)]
+    goals = [
+        {"id": f"g{i}", "goal": {"area": "north", "stars": i}, "metadata": {}} for i in range(3)
+    ]
     (tmp_path / "goals.json").write_text(json.dumps(goals))
-    spec = read(tmp_path, "subject: {task: dialogue, predictions: later.jsonl}\ndata: {test: {dialogue: goals.json}}\n")
+    spec = read(
+        tmp_path,
+        "subject: {task: dialogue, predictions: later.jsonl}\ndata: {test: {dialogue: goals.json}}\n",
+    )
     export(spec, tmp_path / "goals")
-    lines = [json.loads(line) for line in (tmp_path / "goals/inputs.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (tmp_path / "goals/inputs.jsonl").read_text().splitlines()
+    ]
     assert lines == [{"id": g["id"], "goal": g["goal"]} for g in goals]
     (tmp_path / "table.csv").write_text("a,b,label\n0.1,2,x\n3,4,y\n")
     spec = read(

@@ -37,8 +37,13 @@ def user(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def spec_of(user: Path, supervisors: str = "max_softmax", *, more: str = "", **changes: str) -> Assessment:
-    text = FILE.replace("[SUPERVISORS]", supervisors if supervisors == "all" else f"[{supervisors}]") + more
+def spec_of(
+    user: Path, supervisors: str = "max_softmax", *, more: str = "", **changes: str
+) -> Assessment:
+    text = (
+        FILE.replace("[SUPERVISORS]", supervisors if supervisors == "all" else f"[{supervisors}]")
+        + more
+    )
     for old, new in changes.items():
         assert old in text
         text = text.replace(old, new)
@@ -46,26 +51,37 @@ def spec_of(user: Path, supervisors: str = "max_softmax", *, more: str = "", **c
 
 
 def classified(user: Path, supervisors: str) -> Plan:
-    changes = {"regression": "classification", "predict": "scores", "test.npz": "classes.npz", "rmse": "error_rate"}
+    changes = {
+        "regression": "classification",
+        "predict": "scores",
+        "test.npz": "classes.npz",
+        "rmse": "error_rate",
+    }
     return resolve(spec_of(user, supervisors, more="measure: error_rate\n", **changes))
 
 
 def test_a_run_in_which_nothing_can_fail_says_so_first(user):
     run = assess(spec_of(user), runs=user / "runs")
-    assert run.record["notes"][0].startswith(f"{NEVER_WRONG}, because the file does not say when an answer is wrong")
+    assert run.record["notes"][0].startswith(
+        f"{NEVER_WRONG}, because the file does not say when an answer is wrong"
+    )
     assert "add failure: {error: {above: …}}" in run.record["notes"][0]
     pictures = json.loads((run.folder / "media" / "gallery.json").read_text())["pairs"]
     assert pictures and all(p["failure"] is None for p in pictures)
 
 
-@pytest.mark.parametrize("more", ["failure: {error: {above: 0.2}}\n", "measure: {rmse: {tolerance: 0.2}}\n"])
+@pytest.mark.parametrize(
+    "more", ["failure: {error: {above: 0.2}}\n", "measure: {rmse: {tolerance: 0.2}}\n"]
+)
 def test_where_the_file_says_what_is_wrong_there_is_no_such_note(user, more):
     assert not [n for n in resolve(spec_of(user, more=more)).notes if NEVER_WRONG in n]
 
 
 def test_failures_that_cannot_be_are_not_claimed_to_be_found(user):
     claim = "  - {id: B, auc_failure: {min: 0.8}, supervisor: max_softmax}\n"
-    with pytest.raises(SpecError, match="auc_failure is about failures, and no case counts as failed"):
+    with pytest.raises(
+        SpecError, match="auc_failure is about failures, and no case counts as failed"
+    ):
         check_claims(resolve(spec_of(user, more=claim)))
 
 
@@ -77,7 +93,9 @@ def test_a_claim_over_levels_says_so_and_where_it_is_worst(user):
 def test_all_takes_those_that_apply_and_names_the_others_in_one_line(user):
     plan = classified(user, "all")
     names = [s.label for s in plan.supervisions]
-    assert {"max_softmax", "deep_gini"} <= set(names) and all(s.applicable for s in plan.supervisions)
+    assert {"max_softmax", "deep_gini"} <= set(names) and all(
+        s.applicable for s in plan.supervisions
+    )
     assert "knn" in plan.left_out and not set(plan.left_out) & set(names)
     said = [n for n in plan.notes if n.startswith("supervisors: all leaves out")]
     assert len(said) == 1 and "knn" in said[0]
@@ -85,12 +103,18 @@ def test_all_takes_those_that_apply_and_names_the_others_in_one_line(user):
 
 def test_a_claim_on_one_that_all_left_out_says_why(user):
     claim = "  - {id: B, auc_shift: {min: 0.8}, supervisor: max_softmax, circumstance: noise}\n"
-    with pytest.raises(SpecError, match="max_softmax is not applicable, because it reads class scores"):
+    with pytest.raises(
+        SpecError, match="max_softmax is not applicable, because it reads class scores"
+    ):
         check_claims(resolve(spec_of(user, "all", more=claim)))
 
 
 def test_a_kind_of_value_is_named_in_words(user):
-    assert resolve(spec_of(user)).supervisions[0].because.endswith("the module gives a vector of numbers")
+    assert (
+        resolve(spec_of(user))
+        .supervisions[0]
+        .because.endswith("the module gives a vector of numbers")
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,11 +132,17 @@ def test_an_unknown_member_is_answered_with_what_was_meant(user, member, said):
 
 
 def test_fused_alone_is_told_to_name_others(user):
-    assert classified(user, "fused").supervisions[0].because.endswith("there are no others in the file; name some")
+    assert (
+        classified(user, "fused")
+        .supervisions[0]
+        .because.endswith("there are no others in the file; name some")
+    )
 
 
 def test_a_classifier_declared_as_a_regression_is_told_its_task(user):
-    with pytest.raises(SpecError, match="measures that fit: none; the data goes with task: classification"):
+    with pytest.raises(
+        SpecError, match="measures that fit: none; the data goes with task: classification"
+    ):
         resolve(spec_of(user, **{"test.npz": "classes.npz"}))
 
 

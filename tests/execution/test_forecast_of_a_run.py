@@ -23,7 +23,9 @@ def user(tmp_path: Path) -> Path:
 
 
 def costed(user: Path, circumstances: str, more: str = "", *changes: tuple[str, str]) -> Run:
-    return run(user, SMALL, (NOISE, circumstances), ("execution:", COSTS.replace("MORE", more)), *changes)
+    return run(
+        user, SMALL, (NOISE, circumstances), ("execution:", COSTS.replace("MORE", more)), *changes
+    )
 
 
 def mean_cost(done: Run, kind: str, level: int | None = None) -> float:
@@ -44,7 +46,9 @@ def agree(done: Run, by_hand: float, rate: float) -> None:
     assert forecast["high"] == pytest.approx(report["interval"]["high"], rel=0.03)
 
 
-def test_filtered_cases_count_as_often_as_in_the_test_data_and_others_only_where_stated(user: Path) -> None:
+def test_filtered_cases_count_as_often_as_in_the_test_data_and_others_only_where_stated(
+    user: Path,
+) -> None:
     likely = NOISE.replace("}", ", probability: 0.1}")
     done = costed(user, f"{likely}\n{SITE}\n{DIM}")
     costs = {kind: mean_cost(done, kind) for kind in ("site_a", "site_b", "noise")}
@@ -72,16 +76,27 @@ def test_what_occurs_and_the_monitor_has_no_cases_of_is_not_foreseen_as_clean(us
     likely = NOISE.replace("}", ", probability: 0.1}")
     named = ("{npz: calibration.npz, columns: [site]}", "{npz: plain.npz}")
     done = costed(user, f"{likely}\n{SITE[:-1]}, probability: 0.2}}", ", tolerable: 2", named)
-    assert done.record["risk"]["value"] > 0 and bundle_of(done).forecast is done.record["monitor"]["forecast"] is None
+    assert (
+        done.record["risk"]["value"] > 0
+        and bundle_of(done).forecast is done.record["monitor"]["forecast"] is None
+    )
     because = "there are no cases of site_b to count, and the file says that they occur"
-    assert f"monitor: there is no forecast of what the stream will cost: {because}" in done.record["notes"]
+    assert (
+        f"monitor: there is no forecast of what the stream will cost: {because}"
+        in done.record["notes"]
+    )
 
 
 def test_where_nobody_says_how_often_anything_occurs_there_is_no_forecast(user: Path) -> None:
     done = costed(user, f"{NOISE}\n{SITE}")
-    because = "no circumstance has a probability; give them one, or risk: {constants: {p_shift: 0.1}}"
+    because = (
+        "no circumstance has a probability; give them one, or risk: {constants: {p_shift: 0.1}}"
+    )
     assert done.record["risk"]["because"] == because and done.record["monitor"]["forecast"] is None
-    assert f"there is no forecast of what the stream will cost: {because}" in done.record["monitor"]["chosen"]
+    assert (
+        f"there is no forecast of what the stream will cost: {because}"
+        in done.record["monitor"]["chosen"]
+    )
 
 
 def test_filters_alone_need_no_probability_for_a_claim(user: Path) -> None:

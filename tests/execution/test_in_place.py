@@ -85,14 +85,22 @@ def values(run) -> list:
 
 
 @pytest.mark.parametrize(
-    ("subject", "other"), [("torch: model.py:", "{knn: {k: 3}}"), ("python: subject.py:", "{vr: {kind: own, n: 3}}")]
+    ("subject", "other"),
+    [("torch: model.py:", "{knn: {k: 3}}"), ("python: subject.py:", "{vr: {kind: own, n: 3}}")],
 )
-def test_a_subject_that_works_in_place_finds_what_a_pure_one_does_with_any_number_of_workers(user, subject, other):
+def test_a_subject_that_works_in_place_finds_what_a_pure_one_does_with_any_number_of_workers(
+    user, subject, other
+):
     pure = assessed(user, f"{subject}pure", other)
     one, two = (assessed(user, f"{subject}in_place", other, workers) for workers in (1, 2))
     assert repr(values(one)) == repr(values(two)) == repr(values(pure))
-    assert (one.folder / "findings.json").read_bytes() == (two.folder / "findings.json").read_bytes()
-    tables = [pq.read_table(run.folder / "tables" / "cases.parquet").drop(["seconds"]) for run in (one, two)]
+    assert (one.folder / "findings.json").read_bytes() == (
+        two.folder / "findings.json"
+    ).read_bytes()
+    tables = [
+        pq.read_table(run.folder / "tables" / "cases.parquet").drop(["seconds"])
+        for run in (one, two)
+    ]
     assert repr(tables[0].to_pydict()) == repr(tables[1].to_pydict())
 
 

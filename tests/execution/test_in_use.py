@@ -31,7 +31,10 @@ def test_stated_probabilities_stand_and_all_add_up_to_the_rate_of_shift(stated, 
     if not some:
         assert found == pytest.approx(dict.fromkeys(ALL, rate / 4))
         return
-    assert set(found) == {name for name, p in stated.items() if p is not None} | {"site_a", "site_b"}
+    assert set(found) == {name for name, p in stated.items() if p is not None} | {
+        "site_a",
+        "site_b",
+    }
     if rate is not None:
         assert total == pytest.approx(rate)
         assert found == pytest.approx(scaled(weighed(stated, usual, None, ALL), rate), abs=1e-9)
@@ -46,14 +49,18 @@ def scaled(weights: dict[str, float], rate: float) -> dict[str, float]:
 
 
 def test_filters_take_no_more_than_what_is_stated_leaves():
-    found = weighed({"fog": 0.9, "site_a": None, "site_b": None}, {"site_a": 0.1, "site_b": 0.3}, None, ALL)
+    found = weighed(
+        {"fog": 0.9, "site_a": None, "site_b": None}, {"site_a": 0.1, "site_b": 0.3}, None, ALL
+    )
     assert found == pytest.approx({"fog": 0.9, "site_a": 0.025, "site_b": 0.075})
 
 
 def test_filters_alone_tell_their_shares():
     usual = {"site_a": 0.2, "site_b": 0.3}
     assert weighed(dict.fromkeys(usual), usual, None, ALL) == usual
-    assert weighed(dict.fromkeys(usual), usual, 0.1, ALL) == pytest.approx({"site_a": 0.04, "site_b": 0.06})
+    assert weighed(dict.fromkeys(usual), usual, 0.1, ALL) == pytest.approx(
+        {"site_a": 0.04, "site_b": 0.06}
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,7 +73,9 @@ def test_filters_alone_tell_their_shares():
     ids=["stated", "filtered", "even"],
 )
 def test_what_occurs_and_has_no_cases_is_refused_however_its_share_is_known(stated, usual, rate):
-    with pytest.raises(ValueError, match="there are no cases of snow to count, and the file says that they occur"):
+    with pytest.raises(
+        ValueError, match="there are no cases of snow to count, and the file says that they occur"
+    ):
         weighed(stated, usual, rate, {"fog"})
 
 

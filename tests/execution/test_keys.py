@@ -82,7 +82,12 @@ def test_after_an_outage_the_run_folder_holds_the_new_answers(user):
     assess(user / "assessment.yaml")
     (user / "down").unlink()
     run = assess(user / "assessment.yaml")
-    errors = [e for chunk in (run.folder / "trace").iterdir() for e in Trace.read(chunk)["system"].error if e]
+    errors = [
+        e
+        for chunk in (run.folder / "trace").iterdir()
+        for e in Trace.read(chunk)["system"].error
+        if e
+    ]
     assert errors == ["model, step 0: ValueError: seven"]
 
 
@@ -116,7 +121,9 @@ def test_fresh_computes_everything_again_and_replaces_what_was_kept(user):
     assert cases(user, fresh=True) == (40, 0, 1)
     assert (chunk / "chunk.json").read_bytes() != before
     cache = ChunkCache(user / "runs" / ".cache")
-    assert (cache.folder(chunk.name) / "chunk.json").read_bytes() == (chunk / "chunk.json").read_bytes()
+    assert (cache.folder(chunk.name) / "chunk.json").read_bytes() == (
+        chunk / "chunk.json"
+    ).read_bytes()
     assert cases(user) == (0, 40, 1)
 
 
@@ -141,7 +148,12 @@ def test_another_version_of_the_subject_shares_no_chunk(user):
 def test_a_handed_in_subject_is_told_apart_by_the_version_in_the_file(user):
     system = single(function_module(lambda image: [1.0, 0.0], outputs={"y": CLASS_SCORES}), IMAGE)
     chunks = [
-        {c.key for c in resolve(Assessment.parse(text, user / "assessment.yaml"), subject=system).chunks}
+        {
+            c.key
+            for c in resolve(
+                Assessment.parse(text, user / "assessment.yaml"), subject=system
+            ).chunks
+        }
         for text in (FILE, FILE.replace('"1"', '"2"'))
     ]
     assert not chunks[0] & chunks[1]
@@ -149,9 +161,14 @@ def test_a_handed_in_subject_is_told_apart_by_the_version_in_the_file(user):
 
 def test_two_models_in_one_closure_share_no_answer(user):
     def wrap(k):
-        return single(function_module(lambda image: [1.0 - k, k], outputs={"y": CLASS_SCORES}), IMAGE)
+        return single(
+            function_module(lambda image: [1.0 - k, k], outputs={"y": CLASS_SCORES}), IMAGE
+        )
 
-    found = [assess(user / "assessment.yaml", subject=wrap(k)).finding("accuracy").value for k in (0.0, 1.0, 0.0)]
+    found = [
+        assess(user / "assessment.yaml", subject=wrap(k)).finding("accuracy").value
+        for k in (0.0, 1.0, 0.0)
+    ]
     assert found == [1.0, 0.0, 1.0]
 
 
@@ -163,10 +180,14 @@ def test_code_and_libraries_stand_in_every_chunks_key(user, monkeypatch, what):
     assert not before[1] & after[1]
 
 
-def test_any_code_of_the_package_makes_another_run_but_only_some_makes_other_chunks(tmp_path, monkeypatch):
+def test_any_code_of_the_package_makes_another_run_but_only_some_makes_other_chunks(
+    tmp_path, monkeypatch
+):
     root = tmp_path / "roadworthy"
     shutil.copytree(
-        Path(roadworthy.__file__).parent, root, ignore=shutil.ignore_patterns("__pycache__", "*.gz", "*.npz")
+        Path(roadworthy.__file__).parent,
+        root,
+        ignore=shutil.ignore_patterns("__pycache__", "*.gz", "*.npz"),
     )
     monkeypatch.setattr(versions, "ROOT", root)
 
@@ -217,7 +238,9 @@ def test_a_subject_known_in_one_process_only_is_still_computed_by_several(user):
 def column(values) -> str:
     images = np.zeros((len(values), 2, 2), np.uint8)
     metadata = {"site": np.array([*values, None], dtype=object)[:-1]}
-    return Dataset("d", IMAGE, images, LABEL, np.zeros(len(values), np.int64), metadata=metadata).fingerprint
+    return Dataset(
+        "d", IMAGE, images, LABEL, np.zeros(len(values), np.int64), metadata=metadata
+    ).fingerprint
 
 
 words = st.text(st.sampled_from("ab|,:1 "), max_size=4) | st.integers(0, 12) | st.booleans()
@@ -233,7 +256,9 @@ def test_goals_of_a_number_and_of_a_text_differ_and_numpys_numbers_are_numbers()
     def goal(value):
         return Dataset("d", GOAL, [{"stars": value}], GOAL, [{"stars": value}]).fingerprint
 
-    assert goal(4) != goal("4") and goal([1, 2]) != goal([12]) and goal({"a": 1}) != goal({"a": "1"})
+    assert (
+        goal(4) != goal("4") and goal([1, 2]) != goal([12]) and goal({"a": 1}) != goal({"a": "1"})
+    )
     assert goal(4) == goal(np.int64(4))
 
 
@@ -250,7 +275,9 @@ def predict(image, rng):
 """
 
 
-def test_the_code_of_a_distance_that_somebody_else_wrote_is_part_of_a_chunks_key(user, monkeypatch, tmp_path_factory):
+def test_the_code_of_a_distance_that_somebody_else_wrote_is_part_of_a_chunks_key(
+    user, monkeypatch, tmp_path_factory
+):
     (user / "subject.py").write_text(ASKED_AGAIN)
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     monkeypatch.syspath_prepend(str(elsewhere))

@@ -50,8 +50,12 @@ def user(tmp_path: Path) -> Path:
     light = np.linspace(10, 245, 20)
     images = np.broadcast_to(light[:, None, None], (20, 8, 8)).astype(np.uint8)
     sites = np.array(["A", "B"] * 10)
-    np.savez(tmp_path / "test.npz", images=images, labels=(light > 127).astype(np.int64), site=sites)
-    (tmp_path / "subject.py").write_text("def predict(image):\n    x = image.mean() / 255\n    return [1 - x, x]\n")
+    np.savez(
+        tmp_path / "test.npz", images=images, labels=(light > 127).astype(np.int64), site=sites
+    )
+    (tmp_path / "subject.py").write_text(
+        "def predict(image):\n    x = image.mean() / 255\n    return [1 - x, x]\n"
+    )
     (tmp_path / "assessment.yaml").write_text(FILE)
     return tmp_path
 
@@ -175,7 +179,10 @@ def test_the_conditions_are_clean_first_and_then_every_level(user):
 def test_level_0_gives_exactly_what_clean_gives(user):
     (user / "assessment.yaml").write_text(FILE)
     run = assess(user / "assessment.yaml")
-    assert run.finding("accuracy", circumstance="noise", level=0).value == run.finding("accuracy").value
+    assert (
+        run.finding("accuracy", circumstance="noise", level=0).value
+        == run.finding("accuracy").value
+    )
     assert run.finding("difference", circumstance="noise", level=0).value == 0
 
 
@@ -197,16 +204,23 @@ def test_chunks_keep_their_keys_where_nothing_they_depend_on_changed(user):
 
 
 def test_a_level_more_keeps_the_chunks_of_the_others(user):
-    first, more = keys(plan_of(user)), keys(plan_of(user, FILE.replace("[0, 1, 3]", "[0, 1, 2, 3]")))
+    first, more = (
+        keys(plan_of(user)),
+        keys(plan_of(user, FILE.replace("[0, 1, 3]", "[0, 1, 2, 3]"))),
+    )
     assert set(first) < set(more)
 
 
 def test_chunks_get_new_keys_where_something_they_depend_on_changed(user):
     first = keys(plan_of(user))
     assert not set(first) & set(keys(plan_of(user, FILE.replace("seed: 4", "seed: 5"))))
-    (user / "subject.py").write_text((user / "subject.py").read_text().replace("1 - x, x", "x, 1 - x"))
+    (user / "subject.py").write_text(
+        (user / "subject.py").read_text().replace("1 - x, x", "x, 1 - x")
+    )
     assert not set(first) & set(keys(plan_of(user)))
-    (user / "subject.py").write_text((user / "subject.py").read_text().replace("x, 1 - x", "1 - x, x"))
+    (user / "subject.py").write_text(
+        (user / "subject.py").read_text().replace("x, 1 - x", "1 - x, x")
+    )
     assert keys(plan_of(user)) == first
     held = dict(np.load(user / "test.npz"))
     held["images"] = held["images"] + 1
@@ -234,12 +248,24 @@ def test_a_subject_and_data_can_be_handed_in(user):
     images = np.broadcast_to(light[:, None, None], (12, 8, 8)).astype(np.uint8)
     data = Dataset("mine", IMAGE, images, LABEL, (light > 127).astype(np.int64))
     text = FILE.replace("  site_b: {where: {site: B}}\nslices: [site]\n", "")
-    module = function_module(lambda image: [1 - image.mean() / 255, image.mean() / 255], outputs={"s": VECTOR})
-    with pytest.raises(SpecError, match="accuracy compares class_scores with label, but the subject gives vector"):
-        resolve(Assessment.parse(text, user / "a.yaml"), subject=single(module, IMAGE), data={"test": data})
+    module = function_module(
+        lambda image: [1 - image.mean() / 255, image.mean() / 255], outputs={"s": VECTOR}
+    )
+    with pytest.raises(
+        SpecError, match="accuracy compares class_scores with label, but the subject gives vector"
+    ):
+        resolve(
+            Assessment.parse(text, user / "a.yaml"),
+            subject=single(module, IMAGE),
+            data={"test": data},
+        )
     words = function_module(lambda text: text, outputs={"t": TEXT})
     with pytest.raises(SpecError):
-        resolve(Assessment.parse(text, user / "a.yaml"), subject=single(words, TEXT), data={"test": data})
+        resolve(
+            Assessment.parse(text, user / "a.yaml"),
+            subject=single(words, TEXT),
+            data={"test": data},
+        )
 
 
 def noise(n: int, seed: int) -> dict[str, np.ndarray]:
@@ -256,7 +282,9 @@ ROLES = FILE.replace("data:\n", "data:\n  calibration: {npz: calibration.npz}\n"
 
 def test_a_copy_of_the_test_data_cannot_calibrate(user):
     shutil.copy(user / "test.npz", user / "calibration.npz")
-    with pytest.raises(SpecError, match=r"data: 20 of 20 rows of test have the same input as a row of calibration"):
+    with pytest.raises(
+        SpecError, match=r"data: 20 of 20 rows of test have the same input as a row of calibration"
+    ):
         plan_of(user, ROLES)
 
 
@@ -265,7 +293,8 @@ def test_a_circumstance_with_calibration_rows_is_refused_and_with_test_rows_is_n
     np.savez(user / "night.npz", **noise(30, 0))
     text = ROLES.replace("  site_b: {where: {site: B}}", "  night: {data: {npz: night.npz}}")
     with pytest.raises(
-        SpecError, match="30 of 30 rows of calibration have the same input as a row of circumstance:night"
+        SpecError,
+        match="30 of 30 rows of calibration have the same input as a row of circumstance:night",
     ):
         plan_of(user, text)
     shutil.copy(user / "test.npz", user / "night.npz")
@@ -279,7 +308,9 @@ def test_few_rows_in_two_roles_stand_on_the_run(user):
     np.savez(user / "calibration.npz", **other)
     (user / "assessment.yaml").write_text(ROLES)
     (note,) = [n for n in assess(user / "assessment.yaml").record["notes"] if "same input" in n]
-    assert note.startswith("1 of 200 rows of test have the same input as a row of calibration, such as '9' and '5'")
+    assert note.startswith(
+        "1 of 200 rows of test have the same input as a row of calibration, such as '9' and '5'"
+    )
 
 
 RECIPE = """
@@ -319,7 +350,10 @@ def recipe(user: Path) -> Path:
 
 def test_members_are_not_trained_on_rows_that_judge_them(recipe):
     shutil.copy(recipe / "test.npz", recipe / "train.npz")
-    with pytest.raises(SpecError, match=r"subject.train: 40 of 40 rows of train have the same input as a row of test"):
+    with pytest.raises(
+        SpecError,
+        match=r"subject.train: 40 of 40 rows of train have the same input as a row of test",
+    ):
         plan_of(recipe, ENSEMBLE)
     assert not (recipe / "trained").exists()
 
@@ -342,7 +376,8 @@ def test_a_stop_while_members_are_trained_leaves_an_unfinished_run(recipe, monke
 
     monkeypatch.setattr("roadworthy.subject.members._say", stopped)
     with pytest.raises(
-        Unfinished, match="stopped by the keyboard while subject and data were made ready; members that are"
+        Unfinished,
+        match="stopped by the keyboard while subject and data were made ready; members that are",
     ):
         assess(recipe / "assessment.yaml")
 

@@ -28,7 +28,9 @@ from roadworthy.subject.trace import ModuleTrace
 
 pytestmark = pytest.mark.usefixtures("no_monitor")
 
-_spec = importlib.util.spec_from_file_location("supervising_tests", Path(__file__).with_name("test_supervising.py"))
+_spec = importlib.util.spec_from_file_location(
+    "supervising_tests", Path(__file__).with_name("test_supervising.py")
+)
 assert _spec is not None and _spec.loader is not None
 _tests = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_tests)
@@ -123,7 +125,13 @@ class GivesUp(Made):
 
 @pytest.fixture
 def odd():
-    names = {"flaky": Flaky, "backwards": Backwards, "gives_up": GivesUp, "unsure": Unsure, "doubtful": Doubtful}
+    names = {
+        "flaky": Flaky,
+        "backwards": Backwards,
+        "gives_up": GivesUp,
+        "unsure": Unsure,
+        "doubtful": Doubtful,
+    }
     names["startled"] = Startled
     for name, made in names.items():
         register("supervisors", name)(made)
@@ -167,14 +175,21 @@ def notes(run) -> str:
 def test_supervisors_are_compared_at_one_rate_whatever_rule_gives_verdicts(user, odd, rule):
     # knn raises an alarm on nearly all cases under this rule, and so would seem to catch most
     run = assess(
-        edited(user, ("- max_softmax\n  - {knn: {k: 3}}\n", "- {knn: {k: 3}}\n  - max_softmax\n"), ("execution:", rule))
+        edited(
+            user,
+            ("- max_softmax\n  - {knn: {k: 3}}\n", "- {knn: {k: 3}}\n  - max_softmax\n"),
+            ("execution:", rule),
+        )
     )
     found = run.record["recommended"]
     assert found["supervisors"] == ["max_softmax"]
     assert "All were compared at 5% false alarms on clean data." in found["why"]
     import pyarrow.parquet as pq
 
-    kept = {k: np.array(v) for k, v in pq.read_table(run.folder / "tables" / "calibration.parquet").to_pydict().items()}
+    kept = {
+        k: np.array(v)
+        for k, v in pq.read_table(run.folder / "tables" / "calibration.parquet").to_pydict().items()
+    }
     clean, failed, scores = kept["circumstance"] == "", kept["failure"], kept["score.max_softmax"]
     nominal = np.sort(scores[clean & ~failed])
     limit = nominal[len(nominal) - 1 - int(0.05 * len(nominal))]
@@ -184,7 +199,11 @@ def test_supervisors_are_compared_at_one_rate_whatever_rule_gives_verdicts(user,
     cases = RunFolder.open(run.folder).cases()
     quiet = (cases["circumstance"] == "") & ~cases["failure"]
     real = record_of(run, "max_softmax")["threshold"]["value"]
-    assert found["false_alarm_rate"]["value"] == (cases["score.max_softmax"][quiet] > real).mean() > 0.05
+    assert (
+        found["false_alarm_rate"]["value"]
+        == (cases["score.max_softmax"][quiet] > real).mean()
+        > 0.05
+    )
 
 
 def test_thresholds_that_never_raise_an_alarm_recommend_nobody(user):
@@ -195,7 +214,8 @@ def test_thresholds_that_never_raise_an_alarm_recommend_nobody(user):
     few = f"conformal at 0.05 needs 19 clean, right calibration cases, and there are {n}"
     assert (
         found["supervisors"] == []
-        and f"no supervisor ever raises an alarm, for the threshold is infinite: {few}" in (found["why"])
+        and f"no supervisor ever raises an alarm, for the threshold is infinite: {few}"
+        in (found["why"])
     )
     assert f"supervisor knn never raises an alarm: {few}" in notes(run)
     said = not_recommended(RunView.open(run.folder))
@@ -222,7 +242,11 @@ def test_few_false_alarms_of_whom_cannot_raise_one_meet_no_claim(user):
 def test_without_failures_nothing_is_recommended_and_the_reason_says_so(user):
     for role in ("test", "calibration"):
         rewrite(
-            user, role, labels=answers(thirds({"test": 120, "calibration": 400}[role], role == "calibration")["images"])
+            user,
+            role,
+            labels=answers(
+                thirds({"test": 120, "calibration": 400}[role], role == "calibration")["images"]
+            ),
         )
     run = assess(
         edited(
@@ -233,16 +257,19 @@ def test_without_failures_nothing_is_recommended_and_the_reason_says_so(user):
     )
     found = run.record["recommended"]
     assert (
-        found["supervisors"] == [] and "none of the 400 calibration cases fails there" in found["not_covered"]["clean"]
+        found["supervisors"] == []
+        and "none of the 400 calibration cases fails there" in found["not_covered"]["clean"]
     )
 
 
 def test_equal_scores_recommend_nobody(user):
-    constant = MODEL.replace("torch.cat([torch.eye(3), -torch.eye(3)], dim=1)", "torch.zeros(3, 6)").replace(
-        "LIMIT", "1"
-    )
+    constant = MODEL.replace(
+        "torch.cat([torch.eye(3), -torch.eye(3)], dim=1)", "torch.zeros(3, 6)"
+    ).replace("LIMIT", "1")
     (user / "model.py").write_text(constant)
-    run = assess(edited(user, ("  - {knn: {k: 3}}\n", "  - pcs\n"), ("supervisor: knn", "supervisor: pcs")))
+    run = assess(
+        edited(user, ("  - {knn: {k: 3}}\n", "  - pcs\n"), ("supervisor: knn", "supervisor: pcs"))
+    )
     assert run.record["recommended"]["supervisors"] == []
 
 
@@ -250,14 +277,20 @@ def test_who_does_worse_than_chance_is_never_recommended(user, odd):
     only = ("  - max_softmax\n  - {knn: {k: 3}}\n  - fused\n", "  - backwards\n")
     file = edited(user, only, ("supervisor: knn", "supervisor: backwards"))
     found = assess(file).record["recommended"]
-    assert found["supervisors"] == [] and "catches clearly more of the failures than" in found["not_covered"]["clean"]
+    assert (
+        found["supervisors"] == []
+        and "catches clearly more of the failures than" in found["not_covered"]["clean"]
+    )
     file = edited(
         user,
         ("  calibration: {npz: calibration.npz, columns: [site]}\n", ""),
         ("miss_rate: {max: 1}", "aupr_failure: {min: 0}"),
     )
     ranked = assess(file).record["recommended"]
-    assert ranked["supervisors"] == [] and "no supervisor ranks failures clearly above" in ranked["why"]
+    assert (
+        ranked["supervisors"] == []
+        and "no supervisor ranks failures clearly above" in ranked["why"]
+    )
 
 
 def test_circumstances_that_no_calibration_case_speaks_of_are_named(user):
@@ -269,7 +302,10 @@ def test_circumstances_that_no_calibration_case_speaks_of_are_named(user):
         "nowhere": "no calibration case meets its filter; add some that do",
         "other": "it has data of its own, and no calibration case is made under it",
     }
-    assert "every circumstance" not in found["why"] and "on the clean data and under noise" in found["why"]
+    assert (
+        "every circumstance" not in found["why"]
+        and "on the clean data and under noise" in found["why"]
+    )
     assert (
         "Under nowhere: no calibration case meets its filter; add some that do. Under other: it has data"
         in found["why"]
@@ -278,7 +314,10 @@ def test_circumstances_that_no_calibration_case_speaks_of_are_named(user):
 
 def test_every_circumstance_is_said_where_it_is_true(user):
     found = assess(user / "assessment.yaml").record["recommended"]
-    assert found["not_covered"] == {} and "on the clean data and under every circumstance" in found["why"]
+    assert (
+        found["not_covered"] == {}
+        and "on the clean data and under every circumstance" in found["why"]
+    )
     worst = max(found["miss_rate"].items(), key=lambda entry: entry[1]["value"])
     assert found["worst"]["place"] == worst[0] and found["worst"]["places"] == 4
     assert found["worst"]["interval"]["confidence"] == pytest.approx(1 - 0.05 / 4)
@@ -298,14 +337,20 @@ def test_how_long_scoring_took_chooses_nothing(user, odd, monkeypatch):
 def shifted(seed: int, level: float, *, all_alarm: bool) -> Alarms:
     rng = np.random.default_rng(seed)
     failed = rng.random(400) < level
-    return Alarms(np.ones(400, bool) if all_alarm else failed & (rng.random(400) < 0.6), failed, np.arange(400))
+    return Alarms(
+        np.ones(400, bool) if all_alarm else failed & (rng.random(400) < 0.6),
+        failed,
+        np.arange(400),
+    )
 
 
 def test_an_alarm_on_everything_or_on_a_whole_level_is_no_skill():
     quiet = Alarms(np.zeros(400, bool), shifted(1, 0.1, all_alarm=True).failed, np.arange(400))
     found = informedness([quiet, shifted(2, 0.7, all_alarm=True)], confidence=0.95)
     assert found.caught > 0.8 and found.value == pytest.approx(0.0, abs=1e-12) and found.low < 0
-    skilled = informedness([shifted(1, 0.1, all_alarm=False), shifted(2, 0.7, all_alarm=False)], confidence=0.95)
+    skilled = informedness(
+        [shifted(1, 0.1, all_alarm=False), shifted(2, 0.7, all_alarm=False)], confidence=0.95
+    )
     assert 0 < skilled.low < skilled.value == skilled.caught < found.caught
 
 
@@ -321,9 +366,13 @@ def test_who_raises_an_alarm_on_everything_under_a_shift_is_not_recommended_for_
     )
     cases = RunFolder.open(run.folder).cases()
     right = (cases["circumstance"] == "noise") & (cases["level"] == 3) & ~cases["failure"]
-    raised = ~(cases["score.max_softmax"] <= float(record_of(run, "max_softmax")["threshold"]["value"]))
+    raised = ~(
+        cases["score.max_softmax"] <= float(record_of(run, "max_softmax")["threshold"]["value"])
+    )
     assert found["false_alarms"]["noise@3"]["value"] == pytest.approx(raised[right].mean())
-    assert finding(run, "false_alarm_rate", "max_softmax", "noise", 3).value == pytest.approx(raised[right].mean())
+    assert finding(run, "false_alarm_rate", "max_softmax", "noise", 3).value == pytest.approx(
+        raised[right].mean()
+    )
 
 
 def test_a_set_whose_false_alarms_exceed_what_was_asked_for_each_says_so():
@@ -332,12 +381,19 @@ def test_a_set_whose_false_alarms_exceed_what_was_asked_for_each_says_so():
     assert said[0].startswith(
         "the recommended set raises an alarm on 12% of right answers on clean data, although 5% was"
     )
-    assert not _exceeded({"supervisors": ["a", "b"], "false_alarm_rate": rates}, VerdictRule(rate=0.2))
-    assert not _exceeded({"supervisors": ["a", "b"], "false_alarm_rate": rates}, VerdictRule("cost"))
+    assert not _exceeded(
+        {"supervisors": ["a", "b"], "false_alarm_rate": rates}, VerdictRule(rate=0.2)
+    )
+    assert not _exceeded(
+        {"supervisors": ["a", "b"], "false_alarm_rate": rates}, VerdictRule("cost")
+    )
 
 
 def test_a_fused_of_one_member_is_not_recommended_and_a_note_says_so(user, odd):
-    two = ("  - max_softmax\n  - {knn: {k: 3}}\n  - fused\n", "  - fused\n  - max_softmax\n  - gives_up\n")
+    two = (
+        "  - max_softmax\n  - {knn: {k: 3}}\n  - fused\n",
+        "  - fused\n  - max_softmax\n  - gives_up\n",
+    )
     run = assess(edited(user, two, ("supervisor: knn", "supervisor: fused")))
     assert record_of(run, "fused")["members"] == ["max_softmax"]
     assert run.record["recommended"]["supervisors"] == ["max_softmax"]
@@ -351,7 +407,9 @@ def test_what_fusing_adds_is_said_in_percent():
     }
     compared = _Compared({"all": {"dim": 0.96}, "a": {"dim": 0.82}}, {"dim": 0.02}, {}, told)
     said = _more_together(compared, {"all": ["a", "b"]}, ["a"])
-    assert "catches 100% instead of 88% under dim (alarms on right answers: 4% instead of 6%)." in said
+    assert (
+        "catches 100% instead of 88% under dim (alarms on right answers: 4% instead of 6%)." in said
+    )
 
 
 def test_fusing_all_is_as_large_as_all_of_them(user):
@@ -368,7 +426,11 @@ def test_the_cost_class_follows_from_what_is_read(user):
     more = "  - fused\n  - typicality\n  - {mc_dropout_vr: {rate: 0.1}}\n  - dlpra_grad_norm\n"
     costs = _costs(resolve(Assessment.read(edited(user, ("  - fused\n", more)))))
     assert (
-        costs["max_softmax"] < costs["knn"] < costs["typicality"] < costs["mc_dropout_vr"] == costs["dlpra_grad_norm"]
+        costs["max_softmax"]
+        < costs["knn"]
+        < costs["typicality"]
+        < costs["mc_dropout_vr"]
+        == costs["dlpra_grad_norm"]
     )
 
 
@@ -377,7 +439,9 @@ def test_what_logistic_fusion_learned_from_stands_with_its_findings(user):
     words = "learned from calibration cases under these same circumstances; a new kind of shift may be caught less"
     said = {f.about.supervisor for f in run.findings if words in f.assumptions}
     assert said == {"fused(how=logistic)"}
-    assert all(words in f.assumptions for f in run.findings if f.about.supervisor == "fused(how=logistic)")
+    assert all(
+        words in f.assumptions for f in run.findings if f.about.supervisor == "fused(how=logistic)"
+    )
     assert words in record_of(run, "fused(how=logistic)")["notes"]
 
 
@@ -394,7 +458,11 @@ def test_ranking_leaves_out_a_level_without_failures_and_not_the_circumstance():
     hard = observed("fog", 2, failed, a=rising[::-1], b=rising)
     found = _by_ranking(["a", "b"], clean, [mild, hard], 0.95)
     assert found.rates["a"]["clean"] == found.rates["b"]["fog"] == 1.0
-    assert np.isnan(found.rates["b"]["clean"]) and np.isnan(found.rates["a"]["fog"]) and not found.silent
+    assert (
+        np.isnan(found.rates["b"]["clean"])
+        and np.isnan(found.rates["a"]["fog"])
+        and not found.silent
+    )
 
 
 def test_a_set_chosen_by_ranking_calls_its_number_an_auc(user):
@@ -413,7 +481,11 @@ def test_a_set_chosen_by_ranking_calls_its_number_an_auc(user):
 
 
 def test_missing_scores_on_calibration_rows_are_alarms_that_are_counted_and_noted(user, odd):
-    run = assess(edited(user, ("  - {knn: {k: 3}}\n", "  - flaky\n"), ("supervisor: knn", "supervisor: flaky")))
+    run = assess(
+        edited(
+            user, ("  - {knn: {k: 3}}\n", "  - flaky\n"), ("supervisor: knn", "supervisor: flaky")
+        )
+    )
     threshold = record_of(run, "flaky")["threshold"]
     n, missing = threshold["chosen_on"], threshold["missing"]
     assert threshold["value"] == "inf" and missing > 0.05 * n
@@ -438,10 +510,16 @@ def test_fused_goes_without_a_member_that_gave_up_and_says_so(user, odd):
     run = assess(edited(user, ("  - {knn: {k: 3}}\n", "  - gives_up\n  - {knn: {k: 3}}\n")))
     fused = record_of(run, "fused")
     assert fused["applicable"] and fused["members"] == ["max_softmax", "knn"]
-    assert "it goes without gives_up, which is not applicable, because it cannot be done here" in fused["notes"]
+    assert (
+        "it goes without gives_up, which is not applicable, because it cannot be done here"
+        in fused["notes"]
+    )
     named = ("  - fused\n", "  - {fused: {members: [max_softmax, gives_up]}}\n")
     run = assess(edited(user, named))
-    assert "its member gives_up is not applicable, because it cannot" in record_of(run, "fused")["because"]
+    assert (
+        "its member gives_up is not applicable, because it cannot"
+        in record_of(run, "fused")["because"]
+    )
     assert "fused was fitted on" not in notes(run)
 
 
@@ -457,10 +535,15 @@ def test_groups_choose_conformal_thresholds_and_other_rules_say_that_they_do_not
     run = assess(edited(user, *GROUPED))
     threshold = record_of(run, "knn")["threshold"]
     assert threshold["groups"] == 40 and threshold["expected_rate"] <= 0.05
-    assert any("a case of a new group" in a for a in finding(run, "miss_rate", "knn", "noise", 3).assumptions)
+    assert any(
+        "a case of a new group" in a
+        for a in finding(run, "miss_rate", "knn", "noise", 3).assumptions
+    )
     run = assess(edited(user, ("execution:", "verdicts: {rule: false_positive_rate}\nexecution:")))
     assert record_of(run, "knn")["threshold"]["groups"] is None
-    assert any("taken as independent" in a for a in finding(run, "false_alarm_rate", "knn").assumptions)
+    assert any(
+        "taken as independent" in a for a in finding(run, "false_alarm_rate", "knn").assumptions
+    )
 
 
 def test_too_few_groups_are_refused_where_a_rule_was_asked_for_and_noted_elsewhere(user):
@@ -470,16 +553,23 @@ def test_too_few_groups_are_refused_where_a_rule_was_asked_for_and_noted_elsewhe
         "knn never raises an alarm: conformal at 0.05 needs 19 groups of clean, right calibration cases, and there are 8"
         in notes(run)
     )
-    with pytest.raises(SpecError, match=r"needs at least 19 groups .*the calibration data has 8 groups"):
+    with pytest.raises(
+        SpecError, match=r"needs at least 19 groups .*the calibration data has 8 groups"
+    ):
         assess(edited(user, ("execution:", "verdicts: {rule: conformal}\nexecution:")))
 
 
 def test_a_class_without_calibration_rows_takes_the_common_threshold_and_says_so(user):
-    rewrite(user, "calibration", **{k: v for k, v in thirds(400, 1, classes=2).items() if k != "site"})
+    rewrite(
+        user, "calibration", **{k: v for k, v in thirds(400, 1, classes=2).items() if k != "site"}
+    )
     run = assess(edited(user, ("execution:", "verdicts: {rate: 0.1, per_class: true}\nexecution:")))
     threshold = record_of(run, "knn")["threshold"]
     assert "2" not in threshold["per_class"]
-    assert "no clean calibration case was rightly answered with class lower; there max_softmax, knn" in notes(run)
+    assert (
+        "no clean calibration case was rightly answered with class lower; there max_softmax, knn"
+        in notes(run)
+    )
     assert json.loads((run.folder / "run.json").read_text())["recommended"] is not None
 
 
@@ -490,11 +580,19 @@ def test_classes_that_no_reference_row_has_are_noted_by_who_compares_with_them(u
     np.savez(user / "reference.npz", **{k: v[keep] for k, v in calm.items()})
     run = assess(edited(user, ("- {knn: {k: 3}}", "- knn\n  - lsa\n  - mdsa\n  - dsa")))
     for label in ("lsa", "mdsa", "dsa"):
-        assert any("no reference row is predicted as class 2" in n for n in record_of(run, label)["notes"]), label
+        assert any(
+            "no reference row is predicted as class 2" in n for n in record_of(run, label)["notes"]
+        ), label
 
 
 def test_passes_and_gradients_stand_beside_the_time_of_scoring(user):
     more = "  - fused\n  - {mc_dropout_vr: {rate: 0.1, n: 12}}\n  - dlpra_grad_norm\n"
     run = assess(edited(user, ("  - fused\n", more)))
     passes = {s["name"]: s["subject_passes"] for s in run.record["supervisors"]}
-    assert passes == {"max_softmax": 0, "knn": 0, "mc_dropout_vr": 12, "dlpra_grad_norm": 3, "fused": 15}
+    assert passes == {
+        "max_softmax": 0,
+        "knn": 0,
+        "mc_dropout_vr": 12,
+        "dlpra_grad_norm": 3,
+        "fused": 15,
+    }

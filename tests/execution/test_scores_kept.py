@@ -108,7 +108,9 @@ def file(tmp_path):
     for seed, role in enumerate(("test", "calibration", "reference")):
         rng = np.random.default_rng(seed)
         labels = rng.integers(0, 2, 100)
-        images = np.clip(rng.normal(100 + 60 * labels[:, None, None], 60, (100, 4, 4)), 0, 255).astype(np.uint8)
+        images = np.clip(
+            rng.normal(100 + 60 * labels[:, None, None], 60, (100, 4, 4)), 0, 255
+        ).astype(np.uint8)
         np.savez(tmp_path / f"{role}.npz", images=images, labels=labels)
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "assessment.yaml").write_text(FILE)
@@ -150,14 +152,21 @@ def test_a_second_run_reads_the_scores_and_finds_the_same_bytes(file):
         one, other = record_of(first, label), record_of(again, label)
         assert not one["score_kept"] and other["score_kept"]
         assert other["score_seconds"] == one["score_seconds"] > 0
-    assert not record_of(again, "forgetful")["score_kept"] and not record_of(again, "fused")["score_kept"]
+    assert (
+        not record_of(again, "forgetful")["score_kept"]
+        and not record_of(again, "fused")["score_kept"]
+    )
 
 
 def test_fresh_computes_the_scores_again_and_keeps_them(file):
     before = written(assess(file))
     asked()
     fresh = assess(file, fresh=True)
-    assert asked() == ALL and not record_of(fresh, "learned")["score_kept"] and written(fresh) == before
+    assert (
+        asked() == ALL
+        and not record_of(fresh, "learned")["score_kept"]
+        and written(fresh) == before
+    )
     assess(file)
     assert asked() == {"forgetful": 8}
 
@@ -171,7 +180,11 @@ def test_scores_that_were_damaged_are_computed_again(file):
         content = path.read_bytes()
         path.write_bytes((b"", content[:-9], content[:130] + b"?" + content[131:])[i % 3])
     again = assess(file)
-    assert asked() == ALL and written(again) == before and not record_of(again, "learned")["score_kept"]
+    assert (
+        asked() == ALL
+        and written(again) == before
+        and not record_of(again, "learned")["score_kept"]
+    )
 
 
 def test_other_parameters_and_another_fit_have_scores_of_their_own(file):
@@ -215,5 +228,7 @@ def test_scores_of_another_number_of_cases_are_not_these(tmp_path):
     assert read_scores(path, 3) is None
     write_scores(path, KeptScores(np.array([1.0, np.nan, np.inf]), 2.0))
     kept = read_scores(path, 3)
-    assert kept.seconds == 2.0 and kept.scores.tobytes() == np.array([1.0, np.nan, np.inf]).tobytes()
+    assert (
+        kept.seconds == 2.0 and kept.scores.tobytes() == np.array([1.0, np.nan, np.inf]).tobytes()
+    )
     assert read_scores(path, 2) is None and [p.name for p in path.parent.iterdir()] == ["b.npy"]

@@ -24,18 +24,31 @@ def install(source: Path, target: Path) -> Path:
         shutil.copytree(source / "src" / project["name"], target / project["name"])
     info = target / f"{project['name']}-{project['version']}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
     groups = project["entry-points"].items()
-    lines = [line for group, points in groups for line in [f"[{group}]", *(f"{k} = {v}" for k, v in points.items())]]
+    lines = [
+        line
+        for group, points in groups
+        for line in [f"[{group}]", *(f"{k} = {v}" for k, v in points.items())]
+    ]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
     return target
 
 
 def python(code: str, target: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A fresh interpreter in which the package is installed."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(target), *filter(None, sys.path)])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(target), *filter(None, sys.path)]),
+    }
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
@@ -55,7 +68,12 @@ print(json.dumps([[c.name, c.origin, c.summary, sorted(c.traits)] for c in found
     done = python(code, installed)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [
-        ["light_fog", "fogworks", "Every row of pixels moves towards white.", ["draw", "of", "tables"]],
+        [
+            "light_fog",
+            "fogworks",
+            "Every row of pixels moves towards white.",
+            ["draw", "of", "tables"],
+        ],
         [
             "close_call",
             "fogworks",
@@ -154,7 +172,8 @@ def test_a_name_that_is_taken_is_refused_and_both_places_are_named(installed, tm
         '[project.entry-points."roadworthy.transforms"]\ncontrast = "copyworks:contrast"\n'
     )
     done = python(
-        "from roadworthy import registry; registry.components('transforms')", install(source, tmp_path / "packages")
+        "from roadworthy import registry; registry.components('transforms')",
+        install(source, tmp_path / "packages"),
     )
     assert done.returncode != 0
     assert "two transforms are called 'contrast'" in done.stderr

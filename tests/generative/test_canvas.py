@@ -68,7 +68,11 @@ def test_every_size_fits_and_keeps_a_shade(height, width, multiple):
 def test_rows_of_other_sizes_and_channels_are_brought_to_the_first():
     canvas = Canvas.of([np.full((8, 8, 3), 90, np.uint8), np.full((8, 8, 4), 90, np.uint8)])
     assert canvas.channels == 3
-    mixed = [np.full((16, 20), 90, np.uint8), np.full((8, 8, 4), 90, np.uint8), np.full((3, 5, 1), 90 / 255)]
+    mixed = [
+        np.full((16, 20), 90, np.uint8),
+        np.full((8, 8, 4), 90, np.uint8),
+        np.full((3, 5, 1), 90 / 255),
+    ]
     levels, sound = canvas.read(mixed)
     assert sound.all() and (levels == 90).all()
     assert (Canvas.of(PICTURES).read([np.full((8, 12, 3), 90, np.uint8)])[0] == 90).all()

@@ -29,7 +29,9 @@ def flow_of(shape, levels=2):
 
 
 def pictures(shape, n=3):
-    return torch.rand(n, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) - 0.5
+    return (
+        torch.rand(n, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) - 0.5
+    )
 
 
 @every_shape
@@ -42,7 +44,9 @@ def test_the_log_determinant_is_that_of_the_jacobian(shape):
             return torch.cat([z.flatten() for z in flow(flat.reshape(1, *shape))[0]])
 
         jacobian = torch.autograd.functional.jacobian(latents, x.flatten())
-        assert float(torch.linalg.slogdet(jacobian).logabsdet) == pytest.approx(float(found[0].detach()), abs=1e-9)
+        assert float(torch.linalg.slogdet(jacobian).logabsdet) == pytest.approx(
+            float(found[0].detach()), abs=1e-9
+        )
 
 
 @every_shape
@@ -54,13 +58,17 @@ def test_the_inverse_undoes_the_flow(shape):
     assert torch.allclose(single.inverse(single(x.float())[0]), x.float(), atol=1e-4)
 
 
-@pytest.mark.parametrize("layer", [ActNorm(4), Mixing(4), Coupling(4, 3, 3, 5)], ids=lambda layer: type(layer).__name__)
+@pytest.mark.parametrize(
+    "layer", [ActNorm(4), Mixing(4), Coupling(4, 3, 3, 5)], ids=lambda layer: type(layer).__name__
+)
 def test_each_layer_says_how_it_grows(layer):
     layer, x = unsettled(layer), pictures((4, 3, 3), n=2)
     jacobian = torch.autograd.functional.jacobian(
         lambda flat: layer(flat.reshape(1, 4, 3, 3))[0].flatten(), x[:1].flatten()
     )
-    assert float(torch.linalg.slogdet(jacobian).logabsdet) == pytest.approx(float(layer(x)[1][0].detach()), abs=1e-9)
+    assert float(torch.linalg.slogdet(jacobian).logabsdet) == pytest.approx(
+        float(layer(x)[1][0].detach()), abs=1e-9
+    )
     assert torch.allclose(layer.inverse(layer(x)[0]), x, atol=1e-10)
 
 

@@ -51,7 +51,9 @@ def test_the_same_seed_gives_the_same_weights_whatever_torch_did_before(name, fi
     assert all(np.array_equal(first[key], again[key]) for key in first)
     assert torch.get_num_threads() == threads and torch.equal(torch.random.get_rng_state(), state)
     other = MODELS[name][0].fit(TRAINING, epochs=3, seed=6).arrays()
-    assert any(not np.array_equal(first[key], other[key]) for key in first if key.startswith("weight"))
+    assert any(
+        not np.array_equal(first[key], other[key]) for key in first if key.startswith("weight")
+    )
 
 
 @each
@@ -61,7 +63,11 @@ def test_a_picture_scores_the_same_alone_in_any_order_and_in_any_memory(name, fi
     assert whole.dtype == np.float64 and whole.shape == (20,)
     order = np.random.default_rng(0).permutation(20)
     assert np.allclose(scores(name, model, OTHERS[order]), whole[order], rtol=1e-10)
-    assert np.allclose(np.concatenate([scores(name, model, OTHERS[i : i + 1]) for i in range(20)]), whole, rtol=1e-10)
+    assert np.allclose(
+        np.concatenate([scores(name, model, OTHERS[i : i + 1]) for i in range(20)]),
+        whole,
+        rtol=1e-10,
+    )
     tight = MODELS[name][0].from_arrays(model.arrays(), memory_mb=1)
     assert np.allclose(scores(name, tight, OTHERS), whole, rtol=1e-10)
 
@@ -87,7 +93,11 @@ def test_rows_without_a_picture_have_no_score_and_no_rows_are_no_scores(name, fi
 
 @each
 def test_constant_pixels_and_pictures_do_no_harm(name):
-    for pictures in (np.zeros((10, 8, 8), np.uint8), np.full((10, 8, 8, 3), 255, np.uint8), TRAINING[:1]):
+    for pictures in (
+        np.zeros((10, 8, 8), np.uint8),
+        np.full((10, 8, 8, 3), 255, np.uint8),
+        TRAINING[:1],
+    ):
         model = MODELS[name][0].fit(pictures, epochs=20)
         found = scores(name, model, np.concatenate([pictures[:1], 255 - pictures[:1]]))
         assert np.isfinite(found).all()
@@ -115,9 +125,15 @@ def test_the_evidence_is_fit_less_divergence_at_the_mean_of_the_latents(fitted):
     with torch.no_grad():
         mean, log_variance = coder.encode(pixels)
         deviation = coder.log_deviation.exp()
-        fits = torch.distributions.Normal(coder.decode(mean), deviation).log_prob(pixels).sum(dim=(1, 2, 3))
+        fits = (
+            torch.distributions.Normal(coder.decode(mean), deviation)
+            .log_prob(pixels)
+            .sum(dim=(1, 2, 3))
+        )
         own = torch.distributions.Normal(mean, (log_variance / 2).exp())
-        apart = torch.distributions.kl_divergence(own, torch.distributions.Normal(0.0, 1.0)).sum(dim=1)
+        apart = torch.distributions.kl_divergence(own, torch.distributions.Normal(0.0, 1.0)).sum(
+            dim=1
+        )
     assert np.allclose(vae.elbo(OTHERS), (fits - apart).numpy())
     assert np.allclose(vae.encode(OTHERS), mean.numpy())
 
@@ -126,7 +142,9 @@ def test_latents_decode_to_pictures(fitted):
     vae = fitted["vae"]
     assert np.allclose(vae.decode(vae.encode(OTHERS)), vae.reconstruct(OTHERS))
     drawn = vae.sample(4, np.random.default_rng(0))
-    assert drawn.shape == (4, 8, 8) and np.array_equal(drawn, vae.sample(4, np.random.default_rng(0)))
+    assert drawn.shape == (4, 8, 8) and np.array_equal(
+        drawn, vae.sample(4, np.random.default_rng(0))
+    )
     with pytest.raises(ValueError, match=r"\(n, 16\) was expected"):
         vae.decode(np.zeros((2, 3)))
 
@@ -137,14 +155,22 @@ def test_glow_gives_back_the_picture_of_its_latents(fitted):
     assert latents.shape == (20, 64)
     assert np.abs(glow.inverse(latents) - OTHERS / 255).max() < 1e-4
     drawn = glow.sample(3, np.random.default_rng(0))
-    assert drawn.shape == (3, 8, 8) and np.array_equal(drawn, glow.sample(3, np.random.default_rng(0)))
+    assert drawn.shape == (3, 8, 8) and np.array_equal(
+        drawn, glow.sample(3, np.random.default_rng(0))
+    )
     assert drawn.min() >= 0 and drawn.max() <= 1
 
 
 def test_the_likelihoods_of_all_pictures_sum_to_about_one():
     """Of four pixels, over the levels that can be expected at all."""
     shades = [60, 90, 120, 150]
-    pictures = np.random.default_rng(0).normal(shades, 1, (300, 4)).round().astype(np.uint8).reshape(-1, 2, 2)
+    pictures = (
+        np.random.default_rng(0)
+        .normal(shades, 1, (300, 4))
+        .round()
+        .astype(np.uint8)
+        .reshape(-1, 2, 2)
+    )
     glow = Glow.fit(pictures, levels=1, steps=2, hidden=4, epochs=10)
     around = [np.arange(shade - 6, shade + 7) for shade in shades]
     grid = np.stack(np.meshgrid(*around, indexing="ij"), axis=-1).reshape(-1, 2, 2).astype(np.uint8)

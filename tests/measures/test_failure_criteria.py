@@ -27,7 +27,9 @@ FOUND = [
 DIAMETER = np.array([8, 8, 8, 4, 0])
 
 
-def missed(found: list[Boxes | None] = FOUND, metadata: dict | None = None, **criterion: Any) -> list[bool]:
+def missed(
+    found: list[Boxes | None] = FOUND, metadata: dict | None = None, **criterion: Any
+) -> list[bool]:
     scored = ap50(found, TRUTH)
     return failures(scored, found, TRUTH, criterion, classes=CLASSES, metadata=metadata).tolist()
 
@@ -35,7 +37,9 @@ def missed(found: list[Boxes | None] = FOUND, metadata: dict | None = None, **cr
 def test_a_missed_class_fails_and_nothing_else_does() -> None:
     assert missed(missed="lesion") == [False, True, False, True, False]
     assert missed(missed="car") == [False, False, True, False, False]
-    assert missed(missed=True) == missed(missed=["car", "lesion"]) == [False, True, True, True, False]
+    assert (
+        missed(missed=True) == missed(missed=["car", "lesion"]) == [False, True, True, True, False]
+    )
     assert missed(missed=1) == missed(missed="lesion")
 
 
@@ -78,15 +82,30 @@ def test_no_answer_fails_under_every_criterion_and_condition() -> None:
     silent = [None, *FOUND[1:]]
     nowhere = {"diameter_mm": {"min": 100}}
     data = {"diameter_mm": DIAMETER}
-    assert missed(silent, missed="lesion", where=nowhere, metadata=data) == [True, False, False, False, False]
+    assert missed(silent, missed="lesion", where=nowhere, metadata=data) == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
     nothing_to_miss = [*FOUND[:4], None]
     assert missed(nothing_to_miss, missed="lesion") == [False, True, False, True, True]
     assert missed(silent, error={"above": 2.0}) == [True, False, False, False, False]
-    assert missed(silent, wrong=True, where=nowhere, metadata=data) == [True, False, False, False, False]
+    assert missed(silent, wrong=True, where=nowhere, metadata=data) == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
     scores = np.array([[0.9, 0.1], [np.nan, np.nan]])
     only = {"confused": {"truth": ["car"], "with": ["lesion"]}}
     labels = np.array([0, 1])
-    assert failures(accuracy(scores, labels), scores, labels, only, classes=CLASSES).tolist() == [False, True]
+    assert failures(accuracy(scores, labels), scores, labels, only, classes=CLASSES).tolist() == [
+        False,
+        True,
+    ]
 
 
 def test_the_default_is_what_the_measure_calls_wrong() -> None:
@@ -100,7 +119,9 @@ def test_an_error_above_a_bound_fails_where_the_condition_holds() -> None:
     above = {"error": {"above": 0.2}}
     assert failures(mae(found, truth), found, truth, above).tolist() == [False, True, True]
     site = {**above, "where": {"site": "B"}}
-    found_at_b = failures(mae(found, truth), found, truth, site, metadata={"site": np.array(["B", "A", "B"])})
+    found_at_b = failures(
+        mae(found, truth), found, truth, site, metadata={"site": np.array(["B", "A", "B"])}
+    )
     assert found_at_b.tolist() == [False, False, True]
 
 
@@ -109,8 +130,16 @@ def test_only_the_named_confusions_count_and_never_the_right_answer() -> None:
     scored = accuracy(scores, labels)
     names = ("a", "b", "c")
     some = {"confused": {"truth": ["a", "b"], "with": ["b"]}}
-    assert failures(scored, scores, labels, some, classes=names).tolist() == [False, True, False, False, False]
-    listed = failures(scored, list(scores), labels.tolist(), {"confused": {"truth": 0, "with": [1, 2]}})
+    assert failures(scored, scores, labels, some, classes=names).tolist() == [
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+    listed = failures(
+        scored, list(scores), labels.tolist(), {"confused": {"truth": 0, "with": [1, 2]}}
+    )
     assert listed.tolist() == [False, True, True, False, False]
 
 
@@ -118,7 +147,10 @@ def test_only_the_named_confusions_count_and_never_the_right_answer() -> None:
     ("criterion", "said"),
     [
         ({"mised": "lesion"}, "no key 'mised' \\(did you mean 'missed'\\?\\)"),
-        ({"missed": "lesoin"}, "no class is called 'lesoin' \\(did you mean 'lesion'\\?\\); classes are car, lesion"),
+        (
+            {"missed": "lesoin"},
+            "no class is called 'lesoin' \\(did you mean 'lesion'\\?\\); classes are car, lesion",
+        ),
         ({"missed": 7}, "no class is called 7"),
         ({"missed": "lesion", "iuo": 0.3}, "did you mean 'iou'"),
         ({"missed": "lesion", "wrong": True}, "found missed and wrong; keep one"),
@@ -132,7 +164,9 @@ def test_only_the_named_confusions_count_and_never_the_right_answer() -> None:
         ({"confused": {"truth": ["car"], "with": ["lesion"]}}, "confused is for class scores"),
     ],
 )
-def test_a_criterion_that_cannot_be_read_says_what_would_be_right(criterion: dict, said: str) -> None:
+def test_a_criterion_that_cannot_be_read_says_what_would_be_right(
+    criterion: dict, said: str
+) -> None:
     with pytest.raises(CriterionError, match=said):
         missed(**criterion)
 

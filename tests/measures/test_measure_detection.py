@@ -22,7 +22,9 @@ def scenes(seed: int, n: int = 40, classes: int = 4) -> tuple[list[Boxes], list[
         truth.append(Boxes.of(whole[:k], labels[:k]))
         near = np.vstack([whole, whole[: k // 2]]) + rng.normal(0, 5, (k + extra + k // 2, 4))
         near[:, 2:] = np.maximum(near[:, 2:], near[:, :2] + 1)
-        found.append(Boxes.of(near, np.concatenate([labels, labels[: k // 2]]), rng.random(len(near))))
+        found.append(
+            Boxes.of(near, np.concatenate([labels, labels[: k // 2]]), rng.random(len(near)))
+        )
     return found, truth
 
 
@@ -32,18 +34,30 @@ def coco_value(found: list[Boxes], truth: list[Boxes], iou: float, most: int = 1
     def row(image: int, boxes: Boxes, k: int) -> dict:
         x1, y1, x2, y2 = (float(v) for v in boxes.xyxy[k])
         box = [x1, y1, x2 - x1, y2 - y1]
-        return {"image_id": image, "category_id": int(boxes.labels[k]) + 1, "bbox": box, "area": box[2] * box[3]}
+        return {
+            "image_id": image,
+            "category_id": int(boxes.labels[k]) + 1,
+            "bbox": box,
+            "area": box[2] * box[3],
+        }
 
     objects = [row(i, t, k) for i, t in enumerate(truth) for k in range(len(t))]
     reference = COCO(
         {
             "info": {},
-            "images": [{"id": i, "width": 500, "height": 500, "file_name": str(i)} for i in range(len(truth))],
+            "images": [
+                {"id": i, "width": 500, "height": 500, "file_name": str(i)}
+                for i in range(len(truth))
+            ],
             "annotations": [o | {"id": n + 1, "iscrowd": 0} for n, o in enumerate(objects)],
             "categories": [{"id": c, "name": str(c)} for c in range(1, 10)],
         }
     )
-    detections = [row(i, f, k) | {"score": float(f.scores[k])} for i, f in enumerate(found) for k in range(len(f))]
+    detections = [
+        row(i, f, k) | {"score": float(f.scores[k])}
+        for i, f in enumerate(found)
+        for k in range(len(f))
+    ]
     evaluation = COCOeval_faster(reference, reference.loadRes(detections), "bbox")
     evaluation.params.iouThrs = np.array([iou])
     evaluation.params.maxDets = [1, 10, most]
@@ -57,7 +71,9 @@ def coco_value(found: list[Boxes], truth: list[Boxes], iou: float, most: int = 1
 @pytest.mark.parametrize("iou", [0.3, 0.5, 0.75])
 def test_average_precision_equals_faster_coco_eval(seed: int, iou: float) -> None:
     found, truth = scenes(seed)
-    assert ap50(found, truth, iou=iou).value() == pytest.approx(coco_value(found, truth, iou), abs=1e-6)
+    assert ap50(found, truth, iou=iou).value() == pytest.approx(
+        coco_value(found, truth, iou), abs=1e-6
+    )
 
 
 def test_only_the_best_detections_of_a_class_count_as_in_faster_coco_eval() -> None:
@@ -72,7 +88,10 @@ def test_integer_weights_equal_faster_coco_eval_on_repeated_images() -> None:
     weights = np.random.default_rng(1).integers(0, 4, 15)
     rows = np.repeat(np.arange(15), weights)
     # The peer orders equal scores by file; a hair's breadth between repetitions makes its order ours.
-    apart = [Boxes(found[i].xyxy, found[i].labels, found[i].scores - 1e-12 * copy) for copy, i in enumerate(rows)]
+    apart = [
+        Boxes(found[i].xyxy, found[i].labels, found[i].scores - 1e-12 * copy)
+        for copy, i in enumerate(rows)
+    ]
     expected = coco_value(apart, [truth[i] for i in rows], 0.5)
     assert ap50(found, truth).value(weights) == pytest.approx(expected, abs=1e-6)
 
@@ -84,7 +103,9 @@ def brute_force(found: Boxes, truth: Boxes, least: float) -> tuple[list[bool], s
         best, best_iou = None, least
         for t in range(len(truth)):
             a, b = found.xyxy[d], truth.xyxy[t]
-            shared = max(min(a[2], b[2]) - max(a[0], b[0]), 0) * max(min(a[3], b[3]) - max(a[1], b[1]), 0)
+            shared = max(min(a[2], b[2]) - max(a[0], b[0]), 0) * max(
+                min(a[3], b[3]) - max(a[1], b[1]), 0
+            )
             union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
             if found.labels[d] == truth.labels[t] and t not in taken and shared / union >= best_iou:
                 best, best_iou = t, shared / union
@@ -100,12 +121,16 @@ def test_matching_equals_plain_loops() -> None:
     for case in range(30):
         hits, taken = brute_force(found[case], truth[case], 0.4)
         assert matched.hit[matched.case == case].tolist() == hits
-        assert set(np.flatnonzero(np.isfinite(matched.found_at[matched.truth_case == case]))) == taken
+        assert (
+            set(np.flatnonzero(np.isfinite(matched.found_at[matched.truth_case == case]))) == taken
+        )
 
 
 def test_recall_and_precision_count_at_the_score_threshold() -> None:
     found, truth = scenes(5)
-    hits = sum(sum(brute_force(_above(f, 0.6), t, 0.5)[0]) for f, t in zip(found, truth, strict=True))
+    hits = sum(
+        sum(brute_force(_above(f, 0.6), t, 0.5)[0]) for f, t in zip(found, truth, strict=True)
+    )
     assert recall(found, truth, min_score=0.6).value() == pytest.approx(hits / sum(map(len, truth)))
     made = sum(len(_above(f, 0.6)) for f in found)
     assert precision(found, truth, min_score=0.6).value() == pytest.approx(hits / made)
@@ -159,7 +184,9 @@ def test_boxes_without_area_overlap_nothing() -> None:
     assert recall([point], [point]).value() == 0.0
 
 
-def test_no_answer_is_a_false_detection_above_all_scores_and_as_many_as_the_worst_answer_at_each_score() -> None:
+def test_no_answer_is_a_false_detection_above_all_scores_and_as_many_as_the_worst_answer_at_each_score() -> (
+    None
+):
     box, stray = [0, 0, 4, 4], [[10, 10, 14, 14], [20, 20, 24, 24]]
     one, none = Boxes.of([box]), Boxes.of([])
     right = [Boxes.of([box], scores=[0.8])] * 4
@@ -168,7 +195,9 @@ def test_no_answer_is_a_false_detection_above_all_scores_and_as_many_as_the_wors
     # A second false detection counts where its score does: above the right ones, or below them.
     for second, made in ((0.9, 4 + 2 * 5), (0.7, 4 + 1 * 5)):
         worst = Boxes.of(stray, scores=[0.95, second])
-        assert ap50([*right, worst, *[None] * 4], [one] * 4 + [none] * 5).value() == pytest.approx(4 / made)
+        assert ap50([*right, worst, *[None] * 4], [one] * 4 + [none] * 5).value() == pytest.approx(
+            4 / made
+        )
     assert ap50([None, none], [none, none]).value() == 0.0
 
 

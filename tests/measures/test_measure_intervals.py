@@ -52,7 +52,10 @@ def test_a_proportion_without_groups_gets_wilsons_interval() -> None:
 
 
 def test_an_error_rate_mirrors_the_accuracy() -> None:
-    right, wrong = interval(accuracy(SCORES, LABELS), GROUPS), interval(error_rate(SCORES, LABELS), GROUPS)
+    right, wrong = (
+        interval(accuracy(SCORES, LABELS), GROUPS),
+        interval(error_rate(SCORES, LABELS), GROUPS),
+    )
     assert (wrong.low, wrong.high) == pytest.approx((1 - right.high, 1 - right.low))
     assert "12 groups" in right.method
 
@@ -101,7 +104,9 @@ def test_perfect_tracks_have_a_bound_from_the_number_of_sequences() -> None:
 def test_no_word_wrong_bounds_the_rate_by_utterances_not_by_words() -> None:
     found = interval(wer(["a b c d e"] * 300, ["a b c d e"] * 300), sided="upper")
     assert found.high == pytest.approx(1 - 0.05 ** (1 / 300))
-    grouped = interval(wer(["a b c d e"] * 300, ["a b c d e"] * 300), np.repeat(np.arange(30), 10), sided="upper")
+    grouped = interval(
+        wer(["a b c d e"] * 300, ["a b c d e"] * 300), np.repeat(np.arange(30), 10), sided="upper"
+    )
     assert grouped.high == pytest.approx(1 - 0.05 ** (1 / 30))
 
 
@@ -122,7 +127,10 @@ def test_a_measure_that_is_not_defined_says_so() -> None:
     assert (found.low, found.high) == (0.0, 1.0) and "not defined" in found.method
     assert "not defined" in interval(accuracy(SCORES[:0], LABELS[:0])).method
     compared = difference(nothing, nothing, paired=True, rng=rng())
-    assert math.isnan(compared.value) and (compared.interval.low, compared.interval.high) == (-1.0, 1.0)
+    assert math.isnan(compared.value) and (compared.interval.low, compared.interval.high) == (
+        -1.0,
+        1.0,
+    )
 
 
 def test_differences_of_proportions_come_from_statistics() -> None:
@@ -225,7 +233,9 @@ def test_the_interval_of_average_precision_covers_as_often_as_it_says() -> None:
 
     true_value = images(40_000).value()
     trials = 200
-    hits = sum(interval(images(150), rng=draws, resamples=300).contains(true_value) for _ in range(trials))
+    hits = sum(
+        interval(images(150), rng=draws, resamples=300).contains(true_value) for _ in range(trials)
+    )
     assert covered(hits, trials, 0.95), hits / trials
 
 
@@ -258,7 +268,9 @@ def test_an_average_precision_over_classes_at_its_extreme_rests_on_each_class() 
 
     none = np.zeros(500)
     support = (np.arange(495), np.arange(495, 500))
-    perfect = OverClasses(none, none > 0, "free", scored, subset=lambda rows: perfect, support=support)
+    perfect = OverClasses(
+        none, none > 0, "free", scored, subset=lambda rows: perfect, support=support
+    )
     found = interval(perfect, rng=rng(), resamples=50, sided="lower")
     assert found.low == pytest.approx((0.05 ** (2 / 495) + 0.05 ** (2 / 5)) / 2)
     with pytest.raises(ValueError, match="subset"):
@@ -288,7 +300,9 @@ def test_rates_in_joined_groups_combine_the_bounds_of_both_sides() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sided", ["lower", "upper"])
-@pytest.mark.parametrize("rate, n, m, groups", [(0.99, 60, 540, 30), (0.98, 40, 160, 20), (0.9, 200, 200, 20)])
+@pytest.mark.parametrize(
+    "rate, n, m, groups", [(0.99, 60, 540, 30), (0.98, 40, 160, 20), (0.9, 200, 200, 20)]
+)
 def test_a_difference_of_rates_over_joined_groups_covers(rate, n, m, groups, sided) -> None:
     draws = np.random.default_rng(29)
     held = 0
@@ -302,7 +316,11 @@ def test_a_difference_of_rates_over_joined_groups_covers(rate, n, m, groups, sid
 
 
 def test_a_perfect_ap_knows_no_more_of_a_rare_class_than_its_few_cases_tell() -> None:
-    truth = [Boxes.of([[0, 0, 4, 4]], labels=[0])] * 495 + [Boxes.of([[0, 0, 4, 4]], labels=[1])] * 5
-    common = interval(ap50(truth[:495], truth[:495]), rng=np.random.default_rng(0), sided="lower").low
+    truth = [Boxes.of([[0, 0, 4, 4]], labels=[0])] * 495 + [
+        Boxes.of([[0, 0, 4, 4]], labels=[1])
+    ] * 5
+    common = interval(
+        ap50(truth[:495], truth[:495]), rng=np.random.default_rng(0), sided="lower"
+    ).low
     both = interval(ap50(truth, truth), rng=np.random.default_rng(0), sided="lower").low
     assert common > 0.98 and both < 0.75

@@ -72,7 +72,9 @@ def episodes(rng: np.random.Generator, n: int) -> Cases:
     def values() -> dict[str, Any]:
         return {"area": str(rng.choice(["north", "south"])), "stars": int(rng.integers(1, 3))}
 
-    return [Episode(({},) * int(rng.integers(1, 5)), values()) for _ in range(n)], [values() for _ in range(n)]
+    return [Episode(({},) * int(rng.integers(1, 5)), values()) for _ in range(n)], [
+        values() for _ in range(n)
+    ]
 
 
 KINDRED = {
@@ -87,7 +89,14 @@ MEASURES = [name for kinds in KINDRED for name in for_values(*kinds)]
 each_measure = pytest.mark.parametrize("name", MEASURES)
 seeds = st.integers(0, 2**32 - 1)
 some_rows = st.sets(st.integers(0, 5))
-WITH_A_WORST_ANSWER = ["accuracy", "error_rate", "top_k", "balanced_accuracy", "recall", "success_rate"]
+WITH_A_WORST_ANSWER = [
+    "accuracy",
+    "error_rate",
+    "top_k",
+    "balanced_accuracy",
+    "recall",
+    "success_rate",
+]
 EMPTY = {"boxes": Boxes.of([]), "tracks": Tracks.of([], [], []), "text": ""}
 CAN_BE_EMPTY = [(name, EMPTY[kind]) for kind in EMPTY for name in for_values(kind, kind)]
 
@@ -109,9 +118,13 @@ def silenced(outputs: list[Any], rows: Iterable[int]) -> list[Any]:
     return [None if row in set(rows) else output for row, output in enumerate(outputs)]
 
 
-def answers_have_a_value(measure: Callable[..., Scored], outputs: list[Any], targets: list[Any]) -> bool:
+def answers_have_a_value(
+    measure: Callable[..., Scored], outputs: list[Any], targets: list[Any]
+) -> bool:
     rows = [i for i, output in enumerate(outputs) if output is not None]
-    return bool(np.isfinite(measure([outputs[i] for i in rows], [targets[i] for i in rows]).value()))
+    return bool(
+        np.isfinite(measure([outputs[i] for i in rows], [targets[i] for i in rows]).value())
+    )
 
 
 def close(first: float, second: float) -> bool:
@@ -193,12 +206,17 @@ def test_silence_gains_nothing_over_a_perfect_answer_and_turns_no_failure_into_a
     name: str, seed: int, perfect: set[int], rows: set[int]
 ) -> None:
     measure, kindred, (outputs, targets) = drawn(name, seed)
-    outputs = [kindred.perfect(targets[i]) if i in perfect else output for i, output in enumerate(outputs)]
+    outputs = [
+        kindred.perfect(targets[i]) if i in perfect else output for i, output in enumerate(outputs)
+    ]
     before, after = measure(outputs, targets), measure(silenced(outputs, rows & perfect), targets)
     assert (after.error >= before.error - 1e-12).all()
     if answers_have_a_value(measure, silenced(outputs, rows & perfect), targets):
         assert gain(before, after) <= 1e-9
-    assert (measure(silenced(outputs, rows), targets).failure == before.failure | np.isin(range(6), [*rows])).all()
+    assert (
+        measure(silenced(outputs, rows), targets).failure
+        == before.failure | np.isin(range(6), [*rows])
+    ).all()
 
 
 @pytest.mark.parametrize(("name", "empty"), CAN_BE_EMPTY)
@@ -221,7 +239,10 @@ def test_weights_and_rows_taken_mean_the_same_with_silent_cases(
     measure, _, (outputs, targets) = drawn(name, seed)
     outputs = silenced(outputs, rows)
     repeated = np.repeat(np.arange(6), weights)
-    scored, again = measure(outputs, targets), measure([outputs[i] for i in repeated], [targets[i] for i in repeated])
+    scored, again = (
+        measure(outputs, targets),
+        measure([outputs[i] for i in repeated], [targets[i] for i in repeated]),
+    )
     taken = scored.take(repeated)
     assert close(scored.value(np.array(weights)), again.value())
     assert close(taken.value(), again.value())

@@ -13,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadworthy.data.values import Episode
-from roadworthy.measures.classification import accuracy, balanced_accuracy, error_rate, predicted, top_k
+from roadworthy.measures.classification import (
+    accuracy,
+    balanced_accuracy,
+    error_rate,
+    predicted,
+    top_k,
+)
 from roadworthy.measures.dialogue import meets, success_rate, turns
 from roadworthy.measures.regression import mae, rmse
 from roadworthy.measures.speech import cer, wer, words
@@ -48,7 +54,10 @@ def test_logits_of_minus_infinity_are_answers() -> None:
 def test_top_k_equals_a_stable_sort_with_ties(seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     scores, labels = rng.integers(0, 3, (8, 5)) / 2, rng.integers(0, 5, 8)
-    expected = [label in np.argsort(-row, kind="stable")[:k] for row, label in zip(scores, labels, strict=True)]
+    expected = [
+        label in np.argsort(-row, kind="stable")[:k]
+        for row, label in zip(scores, labels, strict=True)
+    ]
     assert (~top_k(scores, labels, k=k).failure).tolist() == expected
 
 
@@ -58,11 +67,14 @@ def test_top_1_is_accuracy() -> None:
 
 def test_balanced_accuracy_is_the_mean_recall_of_the_classes() -> None:
     assert balanced_accuracy(SCORES, LABELS).value() == pytest.approx((1 / 2 + 0 / 1 + 1 / 2) / 3)
-    assert balanced_accuracy(SCORES, LABELS).value(np.array([1, 1, 3, 0, 1])) == pytest.approx((1 / 4 + 1 / 2) / 2)
+    assert balanced_accuracy(SCORES, LABELS).value(np.array([1, 1, 3, 0, 1])) == pytest.approx(
+        (1 / 4 + 1 / 2) / 2
+    )
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"), [([0, 3], "row 1 is 3"), ([-1, 0], "row 0 is -1"), ([None, 0], "row 0 is -1")]
+    ("labels", "said"),
+    [([0, 3], "row 1 is 3"), ([-1, 0], "row 0 is -1"), ([None, 0], "row 0 is -1")],
 )
 def test_labels_outside_the_classes_are_refused(labels: list, said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -96,7 +108,11 @@ def test_no_answer_costs_the_worst_error_the_span_or_what_is_said() -> None:
 
 def test_an_error_above_the_tolerance_fails() -> None:
     truth = np.zeros(3)
-    assert mae(np.array([0.1, -0.3, 0.2]), truth, tolerance=0.2).failure.tolist() == [False, True, False]
+    assert mae(np.array([0.1, -0.3, 0.2]), truth, tolerance=0.2).failure.tolist() == [
+        False,
+        True,
+        False,
+    ]
     assert not mae(np.array([1e9, 0, 0]), truth).failure.any()
 
 
@@ -109,7 +125,9 @@ def test_vectors_of_different_length_and_missing_truth_are_refused() -> None:
         rmse([np.zeros(2), np.zeros(3)], np.zeros((2, 2)))
 
 
-sentences = st.lists(st.sampled_from(["a", "be", "sea", "be sea", "dee"]), min_size=1, max_size=7).map(" ".join)
+sentences = st.lists(
+    st.sampled_from(["a", "be", "sea", "be sea", "dee"]), min_size=1, max_size=7
+).map(" ".join)
 
 
 @settings(max_examples=60, deadline=None)
@@ -164,14 +182,24 @@ def test_a_missing_rapidfuzz_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
         wer(["a"], ["a"])
 
 
-GOAL = {"hotel": {"area": "north", "stars": {"min": 3}, "price": ["cheap", "moderate"]}, "people": 2}
+GOAL = {
+    "hotel": {"area": "north", "stars": {"min": 3}, "price": ["cheap", "moderate"]},
+    "people": 2,
+}
 
 
 @pytest.mark.parametrize(
     ("outcome", "met"),
     [
         ({"hotel": {"area": "North ", "stars": 4, "price": "cheap"}, "people": "2"}, True),
-        ({"hotel": {"area": "north", "stars": "3", "price": "moderate", "more": 1}, "people": 2, "taxi": True}, True),
+        (
+            {
+                "hotel": {"area": "north", "stars": "3", "price": "moderate", "more": 1},
+                "people": 2,
+                "taxi": True,
+            },
+            True,
+        ),
         ({"hotel": {"area": "south", "stars": 4, "price": "cheap"}, "people": 2}, False),
         ({"hotel": {"area": "north", "stars": 2, "price": "cheap"}, "people": 2}, False),
         ({"hotel": {"area": "north", "stars": "many", "price": "cheap"}, "people": 2}, False),

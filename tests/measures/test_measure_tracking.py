@@ -77,7 +77,9 @@ def test_no_answer_costs_all_objects_and_more_where_the_answers_are_worse_than_t
     assert mota([path({7: FAR}), None], truth).value() == -1.0
 
 
-def test_no_answer_where_nothing_is_costs_one_object_or_what_the_worst_answer_made_of_nothing() -> None:
+def test_no_answer_where_nothing_is_costs_one_object_or_what_the_worst_answer_made_of_nothing() -> (
+    None
+):
     truth = [path({1: A}, {1: A}), path(), path()]
     right, junk = path({1: A}, {1: A}), path({7: FAR}, {7: FAR}, {7: FAR})
     assert mota([right, path(), None], truth).value() == pytest.approx(1 - 1 / 2)
@@ -86,7 +88,9 @@ def test_no_answer_where_nothing_is_costs_one_object_or_what_the_worst_answer_ma
     assert mota([path(), None], truth[1:]).value() == pytest.approx(1 - 1 / 2)
 
 
-def test_no_answer_costs_idf1_the_objects_and_as_many_false_detections_or_more_where_the_answers_make_more() -> None:
+def test_no_answer_costs_idf1_the_objects_and_as_many_false_detections_or_more_where_the_answers_make_more() -> (
+    None
+):
     truth = [path({1: A}, {1: A}), path({1: A})]
     assert idf1([truth[0], None], truth).value() == pytest.approx(4 / (4 + 1 + 1))
     doubled = path({1: A, 2: FAR}, {1: A, 2: FAR})

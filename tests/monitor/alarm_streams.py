@@ -28,7 +28,9 @@ RUN = 200
 """Events of one patient after another."""
 
 
-def watching(calibration: Calibration, window: int, *, stated: int, group_events: int | None = None) -> Bundle:
+def watching(
+    calibration: Calibration, window: int, *, stated: int, group_events: int | None = None
+) -> Bundle:
     """A bundle of one window by which so many false alarms are accepted in a million events."""
     return Bundle.compile(
         calibration,
@@ -92,7 +94,9 @@ def grouped(kind: str, *, groups: int = 40, rows: int = 50, seed: int = 0) -> Ca
     group = np.tile(np.repeat(np.arange(groups), rows), 3)
     names = np.repeat(["clean", "blur", "fog"], groups * rows)
     shifted = names != "clean"
-    scores = lean[group] + rest_of(how, float(size)) * rng.normal(size=len(group)) + GAIN[0.9] * shifted
+    scores = (
+        lean[group] + rest_of(how, float(size)) * rng.normal(size=len(group)) + GAIN[0.9] * shifted
+    )
     right = rng.random(len(group)) < np.where(shifted, 0.5, 0.95)
     return calibrate({"energy": scores}, names, right, groups=group)
 
@@ -116,7 +120,15 @@ def raised_without_shift(bundle: Bundle, kind: str, *, n: int = 1_000_000, seed:
 
 
 def detection(
-    bundle: Bundle, kind: str, *, rate: float, before: int, after: int, tries: int, seed: int = 0, auc: float = 0.9
+    bundle: Bundle,
+    kind: str,
+    *,
+    rate: float,
+    before: int,
+    after: int,
+    tries: int,
+    seed: int = 0,
+    auc: float = 0.9,
 ) -> Detection:
     """How soon steps are noticed after so many events without shift; streams in which an alarm rang before do not count."""
     assert bundle.alarm is not None

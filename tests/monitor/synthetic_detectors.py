@@ -10,11 +10,15 @@ GAIN = {0.9: 1.8124, 0.75: 0.9539}
 """AUC of one detector -> distance between the means of clean and shifted scores of deviation 1: sqrt(2) z(AUC)."""
 
 
-def synthetic(auc: float, *, rows: int = 1000, seed: int = 0, right: tuple[float, float] = (0.95, 0.5)) -> Calibration:
+def synthetic(
+    auc: float, *, rows: int = 1000, seed: int = 0, right: tuple[float, float] = (0.95, 0.5)
+) -> Calibration:
     """One detector with normal scores, two kinds of shift; right answers with these probabilities, clean and shifted."""
     rng = np.random.default_rng([seed, rows])
     kind = np.repeat(["clean", "blur", "fog"], rows)
     shifted = kind != "clean"
     return calibrate(
-        {"energy": rng.normal(GAIN[auc] * shifted)}, kind, rng.random(len(kind)) < np.where(shifted, right[1], right[0])
+        {"energy": rng.normal(GAIN[auc] * shifted)},
+        kind,
+        rng.random(len(kind)) < np.where(shifted, right[1], right[0]),
     )

@@ -20,7 +20,9 @@ def of_a_kind_that_hides() -> Coverage:
     kind = np.repeat(["clean", "fog", "night", "haze"], 400)
     looks = np.repeat([0.0, 2.5, 2.5, 0.3], 400)
     found = left_out(
-        LabelledRows({"knn": rng.normal(looks)}, kind, rng.random(1600) < np.where(kind == "clean", 0.9, 0.8))
+        LabelledRows(
+            {"knn": rng.normal(looks)}, kind, rng.random(1600) < np.where(kind == "clean", 0.9, 0.8)
+        )
     )
     assert found is not None
     return found
@@ -28,22 +30,30 @@ def of_a_kind_that_hides() -> Coverage:
 
 def test_the_share_shifted_is_counted_apart_from_accuracy(of_a_kind_that_hides):
     found = of_a_kind_that_hides
-    assert found.rate is not None and found.rate < found.observed - 0.1, "its kind hides, its answers do not"
-    assert f"accuracy held in {found.observed:.0%}" in str(found) and f"the share shifted in {found.rate:.0%}" in str(
-        found
+    assert found.rate is not None and found.rate < found.observed - 0.1, (
+        "its kind hides, its answers do not"
     )
+    assert f"accuracy held in {found.observed:.0%}" in str(
+        found
+    ) and f"the share shifted in {found.rate:.0%}" in str(found)
 
 
 def test_the_report_names_both_and_one_of_before_what_it_has(of_a_kind_that_hides):
     both = CompiledMonitor(coverage=of_a_kind_that_hides.to_dict()).proof()
-    assert "intervals of the accuracy held the truth, and " in both and "of those of the share that is shifted" in both
+    assert (
+        "intervals of the accuracy held the truth, and " in both
+        and "of those of the share that is shifted" in both
+    )
     assert "shifted" not in CompiledMonitor(coverage=Coverage(0.95, 0.9, 60).to_dict()).proof()
 
 
 def test_a_bundle_of_before_keeps_its_name_and_a_new_one_its_count(calibration, tmp_path):
     from roadworthy.analysis.risk.prototypes import accuracy_tree
 
-    for coverage, kept in ((Coverage(0.95, 0.9, 60), set()), (Coverage(0.95, 0.9, 60, rate=0.7), {"rate"})):
+    for coverage, kept in (
+        (Coverage(0.95, 0.9, 60), set()),
+        (Coverage(0.95, 0.9, 60, rate=0.7), {"rate"}),
+    ):
         made = Bundle.compile(calibration, accuracy_tree(), subject="lesion", coverage=coverage)
         made.save(tmp_path / "b.json")
         record = json.loads((tmp_path / "b.json").read_text())

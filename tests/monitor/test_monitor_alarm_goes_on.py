@@ -19,7 +19,13 @@ def ar(n: int, rho: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def feed(
-    monitor: Monitor, scores: np.ndarray, *, first: int = 0, step: int = 1, name: str = "e", call: int = 50
+    monitor: Monitor,
+    scores: np.ndarray,
+    *,
+    first: int = 0,
+    step: int = 1,
+    name: str = "e",
+    call: int = 50,
 ) -> None:
     """Scores of the events first, first + step, ... whose times are their numbers."""
     at = first + step * np.arange(len(scores))
@@ -53,11 +59,17 @@ def test_a_stretch_that_lost_its_scores_for_a_while_clears_nothing(watchful, see
     assert monitor.alarm
     scores[9000:9600] = np.nan
     feed(monitor, scores[9000:], first=9000)
-    assert monitor.alarm and [a.kind for a in monitor.alarms] == ["raised", "cannot tell", "can tell"]
+    assert monitor.alarm and [a.kind for a in monitor.alarms] == [
+        "raised",
+        "cannot tell",
+        "can tell",
+    ]
 
 
 @pytest.mark.parametrize("silent_from", [2000, 1500, 1950])
-def test_an_alarm_of_a_replica_whose_scores_stopped_is_carried_over_in_any_order(watchful, silent_from):
+def test_an_alarm_of_a_replica_whose_scores_stopped_is_carried_over_in_any_order(
+    watchful, silent_from
+):
     rng = np.random.default_rng(0)
 
     def replica(name: str, first: int, shifted: bool) -> Monitor:
@@ -78,7 +90,9 @@ def test_an_alarm_of_a_replica_whose_scores_stopped_is_carried_over_in_any_order
 
 
 @pytest.mark.parametrize("seed", [2, 4, 8])
-def test_the_time_of_replicas_is_not_read_from_what_is_alarmed_and_does_not_depend_on_who_takes_in_whom(watchful, seed):
+def test_the_time_of_replicas_is_not_read_from_what_is_alarmed_and_does_not_depend_on_who_takes_in_whom(
+    watchful, seed
+):
     """Two cameras, 90% of whose last events are shifted: what is alarmed is alike, and no sign of how alike others are."""
     rng = np.random.default_rng(seed)
     scores = np.stack([ar(1200, 0.9, rng) for _ in range(2)], axis=1).ravel()
@@ -129,9 +143,13 @@ def test_scores_that_do_not_tell_shift_from_none_ring_no_alarm():
     """As `calibrate` says: every window is one of which it cannot be told."""
     rng = np.random.default_rng(0)
     rows = calibrate(
-        {"energy": rng.normal(np.repeat([0.0, 3.0], 5))}, np.repeat(["clean", "fog"], 5), np.arange(10) < 5
+        {"energy": rng.normal(np.repeat([0.0, 3.0], 5))},
+        np.repeat(["clean", "fog"], 5),
+        np.arange(10) < 5,
     )
-    bundle = Bundle.compile(rows, accuracy_tree(), subject="s", tolerable=0.12, windows=Windows((100,)))
+    bundle = Bundle.compile(
+        rows, accuracy_tree(), subject="s", tolerable=0.12, windows=Windows((100,))
+    )
     assert not bundle.watch.separation.enough
     monitor = Monitor(bundle)
     feed(monitor, rng.normal(3.0, size=700))
@@ -139,7 +157,9 @@ def test_scores_that_do_not_tell_shift_from_none_ring_no_alarm():
 
 
 @pytest.mark.parametrize("begun", ["few scores", "frames in runs"])
-def test_an_alarm_carried_over_beside_a_replica_that_has_just_begun_is_cleared_in_the_end(watchful, begun):
+def test_an_alarm_carried_over_beside_a_replica_that_has_just_begun_is_cleared_in_the_end(
+    watchful, begun
+):
     """Of its few events nobody can tell how alike they are: that must not stay the time of all together."""
     rng = np.random.default_rng(0)
     one, other = Monitor(watchful, replica="a"), Monitor(watchful, replica="b")
@@ -148,7 +168,13 @@ def test_an_alarm_carried_over_beside_a_replica_that_has_just_begun_is_cleared_i
     feed(one, scores, step=2, name="a")
     young = rng.normal(size=100)
     young[::2][:45] = np.nan
-    feed(other, young if begun == "few scores" else np.repeat(rng.normal(size=15), 10), first=1001, step=2, name="b")
+    feed(
+        other,
+        young if begun == "few scores" else np.repeat(rng.normal(size=15), 10),
+        first=1001,
+        step=2,
+        name="b",
+    )
     assert one.alarm
     for monitor in merged_ways(watchful, one, other).values():
         assert monitor.alarm
@@ -157,21 +183,44 @@ def test_an_alarm_carried_over_beside_a_replica_that_has_just_begun_is_cleared_i
 
 
 @pytest.mark.parametrize("events", [300, 450, 600])
-def test_an_alarm_carried_over_between_two_replicas_that_have_just_begun_is_cleared_soon(watchful, events):
+def test_an_alarm_carried_over_between_two_replicas_that_have_just_begun_is_cleared_soon(
+    watchful, events
+):
     """How alike a few frames in runs may be is an upper limit, by which thousands of events would be read."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         one, other = Monitor(watchful, replica="a"), Monitor(watchful, replica="b")
-        feed(one, rng.normal(1.2 * GAIN[0.9] * (np.arange(events) >= events - 150)), step=2, name="a", call=events)
-        feed(other, np.repeat(rng.normal(size=15), 10), first=2 * events - 299, step=2, name="b", call=150)
+        feed(
+            one,
+            rng.normal(1.2 * GAIN[0.9] * (np.arange(events) >= events - 150)),
+            step=2,
+            name="a",
+            call=events,
+        )
+        feed(
+            other,
+            np.repeat(rng.normal(size=15), 10),
+            first=2 * events - 299,
+            step=2,
+            name="b",
+            call=150,
+        )
         assert one.alarm
         for monitor in merged_ways(watchful, one, other).values():
             carried = monitor.state.counted
             assert monitor.alarm
             kept = copy_of(watchful, monitor)
             for each in (monitor, kept):
-                feed(each, np.random.default_rng(seed).normal(size=1500), first=5000, name="z", call=500)
-                assert [a.event - carried < 1200 for a in each.alarms if a.kind == "cleared"] == [True]
+                feed(
+                    each,
+                    np.random.default_rng(seed).normal(size=1500),
+                    first=5000,
+                    name="z",
+                    call=500,
+                )
+                assert [a.event - carried < 1200 for a in each.alarms if a.kind == "cleared"] == [
+                    True
+                ]
 
 
 def test_an_alarm_that_is_carried_over_because_nothing_can_be_read_says_so_and_no_figure(watchful):
@@ -194,8 +243,16 @@ def test_after_a_long_outage_a_step_is_noticed_as_soon_as_before(watchful, out):
     monitor = Monitor(watchful)
     back = 5000 + out
     feed(monitor, np.concatenate([rng.normal(size=5000), np.full(out, np.nan)]), call=4096)
-    feed(monitor, np.concatenate([rng.normal(size=1000), rng.normal(GAIN[0.9], size=500)]), first=back)
-    assert [a.event - back for a in monitor.alarms if a.kind == "raised"] in ([1050], [1100], [1150])
+    feed(
+        monitor,
+        np.concatenate([rng.normal(size=1000), rng.normal(GAIN[0.9], size=500)]),
+        first=back,
+    )
+    assert [a.event - back for a in monitor.alarms if a.kind == "raised"] in (
+        [1050],
+        [1100],
+        [1150],
+    )
 
 
 @pytest.mark.parametrize("young", [False, True])

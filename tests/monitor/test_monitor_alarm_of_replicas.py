@@ -19,7 +19,9 @@ from roadworthy.monitor.arrivals import Arrivals, order_of_arrival
 from roadworthy.monitor.keeping import MAGIC
 
 
-def put_together(bundle: Bundle, replicas: Sequence[Monitor], *, into: Monitor | None = None) -> Monitor:
+def put_together(
+    bundle: Bundle, replicas: Sequence[Monitor], *, into: Monitor | None = None
+) -> Monitor:
     """Copies of replicas in a new state, or in a copy of one."""
     whole = Monitor(bundle) if into is None else Monitor.from_bytes(bundle, into.to_bytes())
     whole.merge(*[Monitor.from_bytes(bundle, replica.to_bytes()) for replica in replicas])
@@ -47,9 +49,16 @@ def late_source(bundle: Bundle, name: str, *, seed: int, stuck: bool = False) ->
 @pytest.mark.parametrize("stuck", [False, True])
 def test_an_alarm_that_rests_on_a_late_source_outlives_a_merge(watchful, stuck):
     for seed in range(3):
-        one, two = (late_source(watchful, name, seed=seed + ord(name), stuck=stuck) for name in "ab")
+        one, two = (
+            late_source(watchful, name, seed=seed + ord(name), stuck=stuck) for name in "ab"
+        )
         assert one.alarm and two.alarm
-        for replicas, into in (((one,), None), ((one, two), None), ((Monitor(watchful),), one), ((two,), one)):
+        for replicas, into in (
+            ((one,), None),
+            ((one, two), None),
+            ((Monitor(watchful),), one),
+            ((two,), one),
+        ):
             whole = put_together(watchful, replicas, into=into)
             assert whole.alarm, (seed, len(replicas))
             assert put_together(watchful, [Monitor(watchful)], into=whole).alarm
@@ -62,16 +71,22 @@ def test_one_replica_in_a_new_state_has_arrived_as_it_did(watchful):
     assert new.state.arrivals.cell.tolist() == one.state.arrivals.cell.tolist()
 
 
-@given(st.lists(st.lists(st.integers(0, 30), max_size=30), min_size=1, max_size=4), st.integers(0, 9))
+@given(
+    st.lists(st.lists(st.integers(0, 30), max_size=30), min_size=1, max_size=4), st.integers(0, 9)
+)
 @settings(max_examples=150, deadline=None)
-def test_events_of_replicas_keep_their_order_and_it_does_not_matter_who_is_named_first(streams, seed):
+def test_events_of_replicas_keep_their_order_and_it_does_not_matter_who_is_named_first(
+    streams, seed
+):
     """Every event has a cell of its own, by which it is known."""
     cells, replicas = iter(np.random.default_rng(seed).permutation(200).tolist()), []
     for times in streams:
         replicas.append(Arrivals(50))
         for time in times:
             replicas[-1].add_one(float(time), next(cells))
-    events = sorted((t, c) for r in replicas for t, c in zip(r.time.tolist(), r.cell.tolist(), strict=True))
+    events = sorted(
+        (t, c) for r in replicas for t, c in zip(r.time.tolist(), r.cell.tolist(), strict=True)
+    )
     time, cell = np.array([t for t, _ in events]), np.array([c for _, c in events], dtype=np.int16)
     found = {
         tuple(cell[order_of_arrival(time, cell, [r.copied for r in chosen])].tolist())
@@ -116,15 +131,25 @@ def three_ends(bundle: Bundle, seed: int) -> list[Monitor]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_alarm_of_the_replica_that_ends_between_two_others_is_kept_whatever_their_order(watchful, seed):
+def test_an_alarm_of_the_replica_that_ends_between_two_others_is_kept_whatever_their_order(
+    watchful, seed
+):
     replicas = three_ends(watchful, seed)
     assert all(put_together(watchful, chosen).alarm for chosen in permutations(replicas))
-    assert all(put_together(watchful, chosen).alarm for chosen in permutations(replicas, 2) if replicas[1] in chosen)
-    assert all(put_together(watchful, others, into=one).alarm for one, *others in permutations(replicas))
+    assert all(
+        put_together(watchful, chosen).alarm
+        for chosen in permutations(replicas, 2)
+        if replicas[1] in chosen
+    )
+    assert all(
+        put_together(watchful, others, into=one).alarm for one, *others in permutations(replicas)
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_is_kept_as_well_where_they_come_one_after_the_other_or_put_together_before(watchful, seed):
+def test_it_is_kept_as_well_where_they_come_one_after_the_other_or_put_together_before(
+    watchful, seed
+):
     replicas = three_ends(watchful, seed)
     for chosen in permutations(replicas):
         centre = Monitor(watchful)
@@ -139,7 +164,11 @@ def test_a_centre_that_merges_again_and_again_clears_with_a_state_that_merges_on
     rng, n = np.random.default_rng([0, 100]), 5000
     shifted = (np.arange(n) >= 2000) & (np.arange(n) < 3000)
     scores = [rng.normal(GAIN[0.9] * (shifted & (rng.random(n) < 0.5))) for _ in range(2)]
-    replicas, centre, on = [Monitor(watchful, replica=name) for name in "ab"], Monitor(watchful, replica="c"), []
+    replicas, centre, on = (
+        [Monitor(watchful, replica=name) for name in "ab"],
+        Monitor(watchful, replica="c"),
+        [],
+    )
     for start in range(0, n, 500):
         for i, monitor in enumerate(replicas):
             ids = [f"{i}_{j}" for j in range(start, start + 500)]
@@ -147,20 +176,32 @@ def test_a_centre_that_merges_again_and_again_clears_with_a_state_that_merges_on
             monitor.update(Events(ids, time, columns={"energy": scores[i][start : start + 500]}))
         centre.merge(*[Monitor.from_bytes(watchful, monitor.to_bytes()) for monitor in replicas])
         on.append((centre.alarm, put_together(watchful, replicas).alarm))
-    assert [one for one, _ in on] == [other for _, other in on] and on[5] == (True, True) and on[6] == (False, False)
+    assert (
+        [one for one, _ in on] == [other for _, other in on]
+        and on[5] == (True, True)
+        and on[6] == (False, False)
+    )
 
 
 @pytest.mark.parametrize("at_once", [200, 1000])
-def test_a_centre_knows_the_order_of_events_that_share_a_time_as_their_replica_does(watchful, at_once):
+def test_a_centre_knows_the_order_of_events_that_share_a_time_as_their_replica_does(
+    watchful, at_once
+):
     """Whole seconds, so many events each; half of them of a source that is five of these late and, from the middle on, shifted."""
     rng, n, late = np.random.default_rng(5), 6000, np.arange(6000) % 2
-    scores = rng.normal(GAIN[0.9] * ((rng.random(n) < 0.6) & (np.arange(n) >= n // 2) & (late == 1)))
+    scores = rng.normal(
+        GAIN[0.9] * ((rng.random(n) < 0.6) & (np.arange(n) >= n // 2) & (late == 1))
+    )
     time = np.floor(np.arange(n) / at_once) - 5 * late + 10.0
     replica, centre = Monitor(watchful, replica="a"), Monitor(watchful, replica="c")
     for start in range(0, n, 150):
         part = slice(start, start + 150)
         replica.update(
-            Events([f"e{i}" for i in range(start, start + 150)], time[part], columns={"energy": scores[part]})
+            Events(
+                [f"e{i}" for i in range(start, start + 150)],
+                time[part],
+                columns={"energy": scores[part]},
+            )
         )
         centre.merge(replica)
         assert centre.state.arrivals.time.tolist() == replica.state.arrivals.time.tolist()
@@ -181,7 +222,9 @@ def test_an_alarm_is_kept_whoever_takes_in_the_others_one_after_the_other(watchf
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_alarm_that_was_cleared_is_not_raised_again_by_a_merge_that_brings_nothing(watchful, seed):
+def test_an_alarm_that_was_cleared_is_not_raised_again_by_a_merge_that_brings_nothing(
+    watchful, seed
+):
     first, second, _ = three_ends(watchful, seed)
     live = put_together(watchful, [second], into=first)
     assert live.alarm
@@ -228,7 +271,9 @@ def test_events_that_both_saw_stay_where_they_came_however_often_a_replica_is_me
     scores = rng.normal(size=60)
 
     def seen(ids: list[int]) -> Events:
-        return Events([str(i) for i in ids], [float(i) for i in ids], columns={"energy": scores[ids]})
+        return Events(
+            [str(i) for i in ids], [float(i) for i in ids], columns={"energy": scores[ids]}
+        )
 
     here, there = Monitor(watchful), Monitor(watchful)
     here.update(seen(list(range(10))))

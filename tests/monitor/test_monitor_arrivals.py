@@ -32,7 +32,10 @@ def test_the_last_arrivals_are_held_however_they_come(calls, capacity):
         assert many.time.tolist() == single.time.tolist() == everything[-capacity:]
 
 
-@given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 20), st.integers(1, 20)), max_size=5), st.integers(1, 80))
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 20), st.integers(1, 20)), max_size=5),
+    st.integers(1, 80),
+)
 @settings(max_examples=100, deadline=None)
 def test_events_of_alarms_that_are_over_are_left_out(alarms, count):
     alarmed, out = Alarmed(), set()
@@ -41,21 +44,29 @@ def test_events_of_alarms_that_are_over_are_left_out(alarms, count):
         alarmed.end(raised + lasted)
         out |= set(range(max(raised - reach + 1, 1), raised + lasted + 1))
     last = 80
-    assert alarmed.quiet(last, count).tolist() == [number not in out for number in range(last - count + 1, last + 1)]
+    assert alarmed.quiet(last, count).tolist() == [
+        number not in out for number in range(last - count + 1, last + 1)
+    ]
     alarmed.forget(last - count)
-    assert alarmed.quiet(last, count).tolist() == [number not in out for number in range(last - count + 1, last + 1)]
+    assert alarmed.quiet(last, count).tolist() == [
+        number not in out for number in range(last - count + 1, last + 1)
+    ]
 
 
 @pytest.mark.parametrize("every", [1, 50])
 @pytest.mark.parametrize("delay", [0.0, 300.0, 500.0])
-def test_a_shifted_source_rings_however_late_its_events_come_within_the_horizon(watchful, scores_at, delay, every):
+def test_a_shifted_source_rings_however_late_its_events_come_within_the_horizon(
+    watchful, scores_at, delay, every
+):
     """Two sources, one event a second each, in turn: half of what arrives is shifted."""
     monitor, rng = Monitor(watchful), np.random.default_rng(3)
     for start in range(0, 1500, every):
         mine = np.arange(start, start + every, dtype=float)
         theirs = mine - delay + 0.5
         time = np.stack([mine, theirs], axis=1).ravel()
-        scores = np.stack([rng.normal(size=every), rng.normal(GAIN[0.9] + 2.0, size=every)], axis=1).ravel()
+        scores = np.stack(
+            [rng.normal(size=every), rng.normal(GAIN[0.9] + 2.0, size=every)], axis=1
+        ).ravel()
         kept = time >= 0
         monitor.update(Events(None, time[kept], columns={"energy": scores[kept]}))
     assert not monitor.state.taken.late
@@ -79,7 +90,8 @@ def test_figures_stay_by_time_and_say_that_the_alarm_saw_others(watchful):
     window = watchful.alarm.window
     said = f"the alarm watches events as they arrive, and {window // 2} of the last {window} to arrive are older than its window"
     assert any(
-        note.startswith(said) and "or all events in spans of time (/v1/history?every=60)" in note for note in mine.notes
+        note.startswith(said) and "or all events in spans of time (/v1/history?every=60)" in note
+        for note in mine.notes
     )
     assert not any("as they arrive" in note for note in Monitor(watchful).risk().notes)
 
@@ -115,7 +127,9 @@ def test_replicas_put_together_see_the_one_whose_events_come_late(watchful, scor
     now, late = Monitor(watchful, replica="a"), Monitor(watchful, replica="b")
     now.update(Events(None, np.arange(0.0, 2000.0), columns={"energy": scores_at(2000, 0.0)}))
     late.update(Events(None, np.arange(0.5, 1700.0), columns={"energy": scores_at(1700, 0.0)}))
-    late.update(Events(None, 1700.0 + np.arange(0.5, 100.0), columns={"energy": scores_at(100, 1.0)}))
+    late.update(
+        Events(None, 1700.0 + np.arange(0.5, 100.0), columns={"energy": scores_at(100, 1.0)})
+    )
     for one, other in ((now, late), (late, now)):
         both = Monitor.from_bytes(watchful, one.to_bytes())
         both.merge(other)
@@ -131,7 +145,9 @@ def separating() -> Bundle:
     shifted = kind != "clean"
     right = rng.random(len(kind)) < np.where(shifted, 0.4, 0.92)
     calibration = calibrate({"energy": rng.normal(6.0 * shifted)}, kind, right)
-    return Bundle.compile(calibration, accuracy_tree(), subject="s", tolerable=0.2, windows=Windows((100,)))
+    return Bundle.compile(
+        calibration, accuracy_tree(), subject="s", tolerable=0.2, windows=Windows((100,))
+    )
 
 
 def shift_that_ends(seed: int) -> np.ndarray:
@@ -145,7 +161,9 @@ def test_a_shift_that_has_ended_rings_once(separating):
     for seed in range(4):
         monitor = Monitor(separating, replica="a")
         for start in range(0, 4000, 250):
-            monitor.update(Events(None, None, columns={"energy": shift_that_ends(seed)[start : start + 250]}))
+            monitor.update(
+                Events(None, None, columns={"energy": shift_that_ends(seed)[start : start + 250]})
+            )
             monitor = Monitor.from_bytes(separating, monitor.to_bytes())
         assert kinds(monitor) == ["raised", "cleared"]
         assert monitor._watching.time < 3.0

@@ -73,7 +73,10 @@ def test_sources_that_take_turns_are_found_though_some_events_have_no_score(sour
 @pytest.mark.parametrize("sources", [4, 8])
 def test_of_sources_with_few_events_each_nobody_says_that_they_are_independent(sources):
     for n in (25 * sources, 100 * sources, 200 * sources):
-        times = [integrated_time(in_turns(n, sources, 0.95, s), window=100, variance=1.0, sure=True) for s in range(8)]
+        times = [
+            integrated_time(in_turns(n, sources, 0.95, s), window=100, variance=1.0, sure=True)
+            for s in range(8)
+        ]
         assert np.median(times) > 10.0, n
 
 
@@ -82,7 +85,10 @@ def test_four_sources_are_not_taken_for_two():
     scores = in_turns(2000, 4, 0.98, 3).reshape(-1, 4)
     scores[:, 2] = 0.5 * scores[:, 0] + 0.9 * scores[:, 2]
     scores[:, 3] = 0.5 * scores[:, 1] + 0.9 * scores[:, 3]
-    assert _turns(_time_of_series((scores.ravel(),), window=100, variance=1.0, sure=True)[1], 2000) == 4
+    assert (
+        _turns(_time_of_series((scores.ravel(),), window=100, variance=1.0, sure=True)[1], 2000)
+        == 4
+    )
 
 
 def test_scores_that_were_missing_for_long_make_no_sources_of_independent_ones():

@@ -17,7 +17,11 @@ EXPECTED = Beforehand(0.05, 20.0)
 
 @pytest.fixture(scope="module")
 def believing(bundle) -> Bundle:
-    return replace(bundle, prior=EXPECTED.pseudo_events, windows=Windows((50, 200), half_life=40.0, adaptive=True))
+    return replace(
+        bundle,
+        prior=EXPECTED.pseudo_events,
+        windows=Windows((50, 200), half_life=40.0, adaptive=True),
+    )
 
 
 def told(bundle: Bundle, scores: np.ndarray, window: str = "200"):
@@ -32,7 +36,9 @@ def test_before_any_event_the_rate_is_that_of_the_prior(believing, window):
     nothing = told(believing, np.zeros(0), window)
     assert nothing.rate == pytest.approx(EXPECTED.rate, abs=0.002)
     assert nothing.risk == pytest.approx(believing.estimator.forecast(EXPECTED.rate)[0], abs=0.01)
-    upper = 1.0 - 0.025 ** (1.0 / 19.0)  # of Beta(1, 19), whose distribution function is 1 - (1 - x)^19
+    upper = 1.0 - 0.025 ** (
+        1.0 / 19.0
+    )  # of Beta(1, 19), whose distribution function is 1 - (1 - x)^19
     assert nothing.rate_high == pytest.approx(upper, abs=0.01)
 
 
@@ -40,15 +46,25 @@ def test_a_full_window_says_what_it_would_without_a_prior(believing, bundle, sco
     for rate in (0.0, 0.3):
         scores = scores_at(200, rate)
         assert told(believing, scores).rate == told(bundle, scores).rate
-    fading = [told(b, scores_at(800, 0.3), "decay").rate for b in (believing, replace(believing, prior=(0.5, 0.5)))]
+    fading = [
+        told(b, scores_at(800, 0.3), "decay").rate
+        for b in (believing, replace(believing, prior=(0.5, 0.5)))
+    ]
     assert fading[0] == pytest.approx(fading[1], abs=1e-9)
 
 
 def test_the_fuller_a_window_the_less_the_prior_says(believing, bundle, scores_at):
     """Of events that are all shifted: drawn towards what was expected, by less and less."""
     scores = scores_at(200, 1.0)
-    drawn = [told(bundle, scores[:n]).rate - told(believing, scores[:n]).rate for n in (10, 40, 120, 200)]
-    assert drawn == sorted(drawn, reverse=True) and drawn[0] > 0.1 and drawn[2] < 0.05 and drawn[3] == 0.0
+    drawn = [
+        told(bundle, scores[:n]).rate - told(believing, scores[:n]).rate for n in (10, 40, 120, 200)
+    ]
+    assert (
+        drawn == sorted(drawn, reverse=True)
+        and drawn[0] > 0.1
+        and drawn[2] < 0.05
+        and drawn[3] == 0.0
+    )
 
 
 def test_after_a_change_nothing_is_believed_from_before(believing, scores_at):
@@ -76,7 +92,11 @@ def test_the_state_says_what_was_believed(believing, scores_at):
         .startswith("40 events so far, 50% of a full window by weight: the fewer")
     )
     assert not any("so far" in note for note in told(believing, scores_at(400, 0.0), "decay").notes)
-    assert told(believing, scores_at(40, 0.0), "adaptive").notes[0].startswith("40 events so far: the fewer")
+    assert (
+        told(believing, scores_at(40, 0.0), "adaptive")
+        .notes[0]
+        .startswith("40 events so far: the fewer")
+    )
 
 
 def test_a_bundle_keeps_what_is_believed_and_is_another_by_it(believing, tmp_path):
@@ -89,7 +109,9 @@ def test_a_bundle_keeps_what_is_believed_and_is_another_by_it(believing, tmp_pat
     assert replace(believing, prior=(0.5, 0.5)).id != believing.id
 
 
-@pytest.mark.parametrize("wrong", [(0.0, 20.0), (1.0, 20.0), (0.1, 0.0), (0.1, np.inf), (np.nan, 3.0)])
+@pytest.mark.parametrize(
+    "wrong", [(0.0, 20.0), (1.0, 20.0), (0.1, 0.0), (0.1, np.inf), (np.nan, 3.0)]
+)
 def test_what_nobody_can_believe_is_refused(wrong):
     with pytest.raises(ValueError, match="lies above 0 and below 1"):
         _ = Beforehand(*wrong).pseudo_events

@@ -22,12 +22,18 @@ def rewritten(path, change) -> None:
     path.write_text(json.dumps({"id": _digest(record), **record}))
 
 
-def test_a_bundle_survives_the_disk_with_its_id_and_everything_it_says(watchful, tmp_path, scores_at):
+def test_a_bundle_survives_the_disk_with_its_id_and_everything_it_says(
+    watchful, tmp_path, scores_at
+):
     path = tmp_path / "b.json"
     watchful.save(path)
     again = Bundle.load(path)
     assert again.id == watchful.id == json.loads(path.read_text())["id"] and again == watchful
-    assert len(watchful.id) == 16 and again.alarm == watchful.alarm and again.windows == watchful.windows
+    assert (
+        len(watchful.id) == 16
+        and again.alarm == watchful.alarm
+        and again.windows == watchful.windows
+    )
     assert [p.name for p in tmp_path.iterdir()] == ["b.json"]
     said = []
     for one in (watchful, again):
@@ -49,7 +55,11 @@ def test_costs_in_whole_numbers_do_not_change_the_id(calibration, tmp_path):
         }
     )
     bundle = Bundle.compile(
-        calibration, tree, subject="s", windows=Windows((50,)), made={"notes": ("a", "b"), "rows": 3}
+        calibration,
+        tree,
+        subject="s",
+        windows=Windows((50,)),
+        made={"notes": ("a", "b"), "rows": 3},
     )
     bundle.save(tmp_path / "b.json")
     assert Bundle.load(tmp_path / "b.json").id == bundle.id
@@ -100,7 +110,9 @@ def test_other_files_are_refused(tmp_path):
         Bundle.load(path)
     for text in ("[]", '{"format": "roadworthy bundle 99"}', "{}"):
         path.write_text(text)
-        with pytest.raises(BundleError, match="not a bundle of this version" if "99" in text else "is no bundle"):
+        with pytest.raises(
+            BundleError, match="not a bundle of this version" if "99" in text else "is no bundle"
+        ):
             Bundle.load(path)
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BundleError, match="not a whole bundle"):
@@ -114,8 +126,14 @@ def test_other_files_are_refused(tmp_path):
         (lambda r: r["self_test"]["expected"]["cells"].__setitem__(0, 1), "cells are"),
         (lambda r: r["self_test"]["expected"]["taken"].__setitem__(0, 1), "taken are"),
         (lambda r: r.update(self_test={}), "there is none"),
-        (lambda r: r["calibration"]["shift"]["coefficients"].__setitem__(1, -3.0), "cells are|counts are"),
-        (lambda r: r["calibration"]["counts"]["fog"]["right"][0].__setitem__(1, 500), "is .* and should be"),
+        (
+            lambda r: r["calibration"]["shift"]["coefficients"].__setitem__(1, -3.0),
+            "cells are|counts are",
+        ),
+        (
+            lambda r: r["calibration"]["counts"]["fog"]["right"][0].__setitem__(1, 500),
+            "is .* and should be",
+        ),
     ],
 )
 def test_a_bundle_that_fails_its_self_test_is_refused(bundle, tmp_path, change, word):
@@ -164,7 +182,10 @@ def test_the_state_says_what_it_rests_on(calibration, scores_at):
     risk = monitor.risk()
     assert risk.calibrated_on.startswith("rows: 1,000 of clean, 1,000 of blur, 1,000 of fog")
     assert "calibrated on synthetic augmentations only" in risk.calibrated_on
-    assert str(risk.coverage) == "accuracy held in 90% of 1,200 windows (kinds left out in turn), nominal 95%"
+    assert (
+        str(risk.coverage)
+        == "accuracy held in 90% of 1,200 windows (kinds left out in turn), nominal 95%"
+    )
     assert risk.unit == "USD per patient" and "labelling" in risk.blind_to[0]
     assert risk.forecast.rate == 0.1 and risk.forecast.low < risk.forecast.risk < risk.forecast.high
     assert risk.exceedance is None and not risk.alarm, "nothing was called tolerable"
@@ -193,7 +214,9 @@ def test_constants_are_numbers_or_counts(calibration, tmp_path, scores_at):
     )
     widths, risks = [], []
     for rescue in (0.8, (8.0, 10.0)):
-        bundle = Bundle.compile(calibration, tree, subject="s", windows=Windows((50,)), constants={"rescue": rescue})
+        bundle = Bundle.compile(
+            calibration, tree, subject="s", windows=Windows((50,)), constants={"rescue": rescue}
+        )
         bundle.save(tmp_path / "b.json")
         monitor = Monitor(Bundle.load(tmp_path / "b.json"))
         monitor.update(Events(None, None, columns={"energy": scores_at(50, 0.5)}))
@@ -201,7 +224,9 @@ def test_constants_are_numbers_or_counts(calibration, tmp_path, scores_at):
         risks.append(risk.risk)
         widths.append(risk.risk_high - risk.risk_low)
     assert widths[1] > 2 * widths[0], "ten trials leave much open"
-    assert risks[1] / risks[0] == pytest.approx((2.5 / 11) / 0.2, rel=0.08), "the mean of Beta(8.5, 2.5) instead of 0.8"
+    assert risks[1] / risks[0] == pytest.approx((2.5 / 11) / 0.2, rel=0.08), (
+        "the mean of Beta(8.5, 2.5) instead of 0.8"
+    )
     with pytest.raises(ValueError, match="rescue"):
         Bundle.compile(calibration, tree, subject="s", windows=Windows((50,)))
 
@@ -219,7 +244,12 @@ def test_bundles_that_cannot_work_are_refused(calibration, watchful):
 
 def test_what_the_alarm_watches_is_part_of_the_self_test(watchful):
     test = watchful.self_test
-    figures = {**test["expected"]["figures"], "evidence": test["expected"]["figures"]["evidence"] + 1.0}
+    figures = {
+        **test["expected"]["figures"],
+        "evidence": test["expected"]["figures"]["evidence"] + 1.0,
+    }
     assert failure(watchful) is None
-    changed = replace(watchful, self_test={**test, "expected": {**test["expected"], "figures": figures}})
+    changed = replace(
+        watchful, self_test={**test, "expected": {**test["expected"], "figures": figures}}
+    )
     assert str(failure(changed)).startswith("evidence is ")

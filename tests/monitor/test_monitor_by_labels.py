@@ -13,7 +13,9 @@ from roadworthy.monitor import Bundle, Events, Monitor
 N = 400
 
 
-def blind(bundle: Bundle, *, right: float = 0.5, labels: int = 120, first: int = 0, monitor=None) -> Monitor:
+def blind(
+    bundle: Bundle, *, right: float = 0.5, labels: int = 120, first: int = 0, monitor=None
+) -> Monitor:
     """Clean scores, and answers of which only this share is right; labels of the last events, all of them sure to be given."""
     rng = np.random.default_rng([first, labels])
     monitor = monitor or Monitor(bundle)
@@ -35,9 +37,15 @@ def test_what_labels_prove_and_the_scores_do_not_see_is_an_alarm_and_is_said(wat
     assert risk.risk < watchful.tolerable < risk.audited.risk_low
     assert risk.audited.accuracy_high < risk.accuracy_low
     assert risk.notes[0].startswith(f"labels say {risk.audited.accuracy:.1%} right")
-    assert f"the scores say {risk.accuracy:.1%}" in risk.notes[0] and "do not see what goes wrong" in risk.notes[0]
+    assert (
+        f"the scores say {risk.accuracy:.1%}" in risk.notes[0]
+        and "do not see what goes wrong" in risk.notes[0]
+    )
     assert monitor.alarm and risk.alarm and kinds(monitor) == [("raised", True)]
-    assert monitor.alarms[0].reason.startswith("by labels: ") and "0.12 is tolerable" in monitor.alarms[0].reason
+    assert (
+        monitor.alarms[0].reason.startswith("by labels: ")
+        and "0.12 is tolerable" in monitor.alarms[0].reason
+    )
     assert monitor.alarms[0].risk > watchful.tolerable and monitor.alarms[0].log_odds is None
 
 
@@ -63,13 +71,19 @@ def test_it_is_cleared_where_labels_say_otherwise(watchful, by):
 def test_labels_that_stop_coming_clear_nothing(watchful):
     monitor, rng = blind(watchful), np.random.default_rng(5)
     numbers = np.arange(N, N + 150_000)
-    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))}))
+    monitor.update(
+        Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))})
+    )
     monitor.look_at_labels()
     assert len(monitor.state.recent) < len(numbers), "the labelled events have left"
-    assert monitor.alarm_by_labels and [kind for kind in kinds(monitor) if kind[1]] == [("raised", True)]
+    assert monitor.alarm_by_labels and [kind for kind in kinds(monitor) if kind[1]] == [
+        ("raised", True)
+    ]
     kept = Monitor.from_bytes(watchful, monitor.to_bytes())
     numbers = np.arange(N + 150_000, N + 150_300)
-    kept.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))}))
+    kept.update(
+        Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))})
+    )
     for i in numbers.tolist():
         kept.label(i, True, look=False)
     kept.look_at_labels()
@@ -91,8 +105,12 @@ def test_an_alarm_by_the_scores_that_ends_does_not_clear_what_labels_prove(watch
         monitor.label(i, i % 3 == 0, 1.0)
     assert kinds(monitor) == [("raised", False), ("raised", True)]
     numbers = np.arange(750, 1200)
-    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))}))
-    assert not monitor._watching.active and monitor.alarm, "the scores are quiet again, labels are not"
+    monitor.update(
+        Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))})
+    )
+    assert not monitor._watching.active and monitor.alarm, (
+        "the scores are quiet again, labels are not"
+    )
     assert kinds(monitor) == [("raised", False), ("raised", True)]
     for i in numbers.tolist():
         monitor.label(i, True, look=False)
@@ -103,7 +121,11 @@ def test_an_alarm_by_the_scores_that_ends_does_not_clear_what_labels_prove(watch
 def test_it_is_kept_with_the_state_and_looked_at_again_where_replicas_are_merged(watchful):
     monitor = blind(watchful)
     kept = Monitor.from_bytes(watchful, monitor.to_bytes())
-    assert kept.alarm and kept.alarms == monitor.alarms and kept._watching.by_labels == monitor._watching.by_labels
+    assert (
+        kept.alarm
+        and kept.alarms == monitor.alarms
+        and kept._watching.by_labels == monitor._watching.by_labels
+    )
     whole = Monitor(watchful)
     whole.merge(kept)
     assert whole.alarm and kinds(whole) == [("raised", True)]
@@ -120,7 +142,9 @@ def test_a_healthy_stream_that_is_labelled_whole_raises_nothing_by_labels(watchf
     monitor, rng = Monitor(watchful), np.random.default_rng(11)
     for start in range(0, 6000, 20):
         numbers = np.arange(start, start + 20)
-        monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=20)}))
+        monitor.update(
+            Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=20)})
+        )
         for i in numbers.tolist():
             monitor.label(i, bool(rng.random() < 0.94), look=False)
         monitor.look_at_labels()
@@ -130,13 +154,17 @@ def test_a_healthy_stream_that_is_labelled_whole_raises_nothing_by_labels(watchf
 def test_labels_that_are_all_right_raise_nothing(watchful):
     monitor, rng = Monitor(watchful), np.random.default_rng(12)
     scores = np.concatenate([rng.normal(size=1000), rng.normal(3.0, size=250), rng.normal(size=40)])
-    monitor.update(Events(np.arange(len(scores)), np.arange(float(len(scores))), columns={"energy": scores}))
+    monitor.update(
+        Events(np.arange(len(scores)), np.arange(float(len(scores))), columns={"energy": scores})
+    )
     for i in range(len(scores) - 40, len(scores)):
         monitor.label(i, True)
     assert not any(alarm.by_labels for alarm in monitor.alarms)
 
 
-def stream(bundle: Bundle, wrong: np.ndarray, scores: np.ndarray, label, *, lag: int = 0, at_once: int = 50) -> Monitor:
+def stream(
+    bundle: Bundle, wrong: np.ndarray, scores: np.ndarray, label, *, lag: int = 0, at_once: int = 50
+) -> Monitor:
     """Events in order, so many at once; those that `label(i)` gives a probability are labelled by it, `lag` events later."""
     monitor, labelled = Monitor(bundle), 0
     for start in range(0, len(scores), at_once):
@@ -154,7 +182,9 @@ def stream(bundle: Bundle, wrong: np.ndarray, scores: np.ndarray, label, *, lag:
 @pytest.mark.parametrize("lag", [0, 150, 290, 1500])
 def test_labels_may_come_as_late_as_they_do(watchful, lag):
     rng = np.random.default_rng(lag)
-    monitor = stream(watchful, rng.random(2500) < 0.4, rng.normal(size=2500), lambda _: 1.0, lag=lag)
+    monitor = stream(
+        watchful, rng.random(2500) < 0.4, rng.normal(size=2500), lambda _: 1.0, lag=lag
+    )
     raised = [alarm.event for alarm in monitor.alarms if alarm.by_labels]
     assert monitor.alarm_by_labels and len(raised) == 1 and raised[0] <= lag + 250
 
@@ -188,7 +218,10 @@ def test_labels_of_what_looks_risky_alone_prove_nothing_about_the_rest(watchful)
     scores = rng.normal(1.8 * shifted)
     wrong = rng.random(4000) < np.where(shifted, 0.5, 0.04)
     monitor = stream(
-        watchful, wrong, scores, lambda i: 1.0 if scores[i] > 1.6 else (0.03 if rng.random() < 0.03 else None)
+        watchful,
+        wrong,
+        scores,
+        lambda i: 1.0 if scores[i] > 1.6 else (0.03 if rng.random() < 0.03 else None),
     )
     assert wrong[scores > 1.6].mean() > 0.25 and not monitor.alarm_by_labels
 
@@ -206,7 +239,9 @@ def test_errors_that_come_together_are_no_proof(watchful):
 
 def test_it_does_not_flap(watchful):
     rng = np.random.default_rng(8)
-    monitor = stream(watchful, rng.random(3000) < 0.2, rng.normal(size=3000), lambda _: 1.0, at_once=10)
+    monitor = stream(
+        watchful, rng.random(3000) < 0.2, rng.normal(size=3000), lambda _: 1.0, at_once=10
+    )
     assert [kind for kind, by_labels in kinds(monitor) if by_labels] == ["raised"]
 
 
@@ -223,7 +258,9 @@ def test_events_of_one_instant_are_each_judged_by_their_own_label(watchful, at_o
     """A post without times gives all its events that of its coming."""
     rng = np.random.default_rng(10)
     monitor, names = Monitor(watchful), np.arange(1000)
-    monitor.update(Events(names, (names // at_once).astype(float), columns={"energy": rng.normal(size=1000)}))
+    monitor.update(
+        Events(names, (names // at_once).astype(float), columns={"energy": rng.normal(size=1000)})
+    )
     for i in names.tolist():
         monitor.label(i, bool(rng.random() < 0.96), look=False)
     monitor.look_at_labels()
@@ -253,7 +290,9 @@ def test_a_hard_drive_is_no_proof_wherever_it_comes(watchful, like):
         drives = np.repeat(np.arange(60), 20)
         hard = np.arange(60) % 30 == rng.integers(30)
         wrong = rng.random(len(drives)) < np.where(hard, 0.8, 0.02)[drives]
-        scores = like * rng.normal(size=60)[drives] + np.sqrt(1 - like**2) * rng.normal(size=len(drives))
+        scores = like * rng.normal(size=60)[drives] + np.sqrt(1 - like**2) * rng.normal(
+            size=len(drives)
+        )
         monitor = stream(watchful, wrong, scores, lambda _: 1.0, at_once=100)
         rung += sum(alarm.by_labels > 0 for alarm in monitor.alarms)
     assert rung == 0
@@ -263,7 +302,9 @@ def test_what_labels_proved_to_a_replica_and_have_left_is_carried_over(watchful)
     rng = np.random.default_rng(14)
     monitor = blind(watchful)
     numbers = np.arange(N, N + 150_000)
-    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))}))
+    monitor.update(
+        Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))})
+    )
     assert monitor.alarm_by_labels
     for first, second in ((Monitor(watchful), monitor), (monitor, Monitor(watchful))):
         first.merge(second)
@@ -278,7 +319,9 @@ def test_whether_labels_prove_it_to_all_together_does_not_depend_on_their_order(
         monitor = Monitor(watchful, replica=f"r{number}")
         numbers = np.arange(int(rng.integers(100, 500)))
         names = [f"{number} {i}" for i in numbers]
-        monitor.update(Events(names, numbers * 3.0 + number, columns={"energy": rng.normal(size=len(numbers))}))
+        monitor.update(
+            Events(names, numbers * 3.0 + number, columns={"energy": rng.normal(size=len(numbers))})
+        )
         for name in names:
             monitor.label(name, bool(rng.random() >= share), look=False)
         monitor.look_at_labels()
@@ -308,7 +351,9 @@ def test_events_without_labels_clear_nothing(watchful, gap):
 def test_a_breach_after_a_long_time_without_labels_is_proven(watchful):
     monitor, rng = Monitor(watchful), np.random.default_rng(1)
     numbers = np.arange(10_000)
-    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=10_000)}))
+    monitor.update(
+        Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=10_000)})
+    )
     for i in [*range(120), *range(9_700, 10_000)]:
         monitor.label(i, i < 120, 1.0, look=False)
     monitor.look_at_labels()
@@ -319,15 +364,21 @@ def test_an_error_that_gets_rarer_but_not_rare_enough_clears_nothing(watchful):
     """Half wrong, then a quarter, where 12% are tolerable: that level changes is no reason to doubt it."""
     for seed in range(4):
         rng = np.random.default_rng([15, seed])
-        wrong = np.concatenate([rng.random(600) < 0.03, rng.random(300) < 0.5, rng.random(2500) < 0.25])
+        wrong = np.concatenate(
+            [rng.random(600) < 0.03, rng.random(300) < 0.5, rng.random(2500) < 0.25]
+        )
         monitor = stream(watchful, wrong, rng.normal(size=len(wrong)), lambda _: 1.0, at_once=100)
         assert [kind for kind, by_labels in kinds(monitor) if by_labels] == ["raised"]
 
 
-def test_labels_that_come_late_count_though_a_later_event_was_labelled_before_it_was_cleared(watchful):
+def test_labels_that_come_late_count_though_a_later_event_was_labelled_before_it_was_cleared(
+    watchful,
+):
     rng = np.random.default_rng(16)
     monitor, numbers = Monitor(watchful), np.arange(3000)
-    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=3000)}))
+    monitor.update(
+        Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=3000)})
+    )
     answers = [(i, bool(rng.random() < 0.5), None, None, None) for i in range(300)]
     monitor.label_all(answers)
     assert monitor.alarm_by_labels
@@ -338,14 +389,20 @@ def test_labels_that_come_late_count_though_a_later_event_was_labelled_before_it
     assert monitor.alarm_by_labels
 
 
-def test_a_risk_a_little_above_a_small_one_is_proven_by_more_labels_than_are_held_one_by_one(calibration):
+def test_a_risk_a_little_above_a_small_one_is_proven_by_more_labels_than_are_held_one_by_one(
+    calibration,
+):
     from roadworthy.analysis.risk.prototypes import accuracy_tree
     from roadworthy.monitor import Windows
 
-    strict = Bundle.compile(calibration, accuracy_tree(), subject="s", tolerable=0.01, windows=Windows((100,)))
+    strict = Bundle.compile(
+        calibration, accuracy_tree(), subject="s", tolerable=0.01, windows=Windows((100,))
+    )
     rng = np.random.default_rng(17)
     for risk, rings in ((0.02, True), (0.008, False)):
-        monitor = stream(strict, rng.random(12_000) < risk, rng.normal(size=12_000), lambda _: 1.0, at_once=500)
+        monitor = stream(
+            strict, rng.random(12_000) < risk, rng.normal(size=12_000), lambda _: 1.0, at_once=500
+        )
         assert monitor.alarm_by_labels == rings
 
 
@@ -370,17 +427,29 @@ def priced(calibration) -> Bundle:
     return Bundle.compile(calibration, tree, subject="s", tolerable=1.0, windows=Windows((300,)))
 
 
-@pytest.mark.parametrize(("detected", "undetected", "rings"), [(0.9, 0.02, False), (0.0, 0.3, True)])
-def test_a_wrong_answer_that_a_person_took_over_costs_what_that_costs(calibration, priced, detected, undetected, rings):
+@pytest.mark.parametrize(
+    ("detected", "undetected", "rings"), [(0.9, 0.02, False), (0.0, 0.3, True)]
+)
+def test_a_wrong_answer_that_a_person_took_over_costs_what_that_costs(
+    calibration, priced, detected, undetected, rings
+):
     """Every event is labelled, so that the cost is known to the last digit."""
     rng = np.random.default_rng(19)
     scores = rng.normal(1.8 * (rng.random(1500) < 0.1))
-    over = calibration.shift_bin(calibration.place({"energy": scores})) >= priced.estimator.separation.cut
+    over = (
+        calibration.shift_bin(calibration.place({"energy": scores}))
+        >= priced.estimator.separation.cut
+    )
     wrong = rng.random(1500) < np.where(over, detected, undetected)
     monitor = stream(priced, wrong, scores, lambda _: 1.0)
     truth = np.where(over, 1.0, np.where(wrong, 10.0, 0.0))[-300:].mean()
     audited = monitor.risk(300).audited
-    assert audited.risk == pytest.approx(truth) == pytest.approx(audited.risk_low) == pytest.approx(audited.risk_high)
+    assert (
+        audited.risk
+        == pytest.approx(truth)
+        == pytest.approx(audited.risk_low)
+        == pytest.approx(audited.risk_high)
+    )
     assert monitor.alarm_by_labels == rings
 
 
@@ -390,14 +459,20 @@ def test_all_that_looks_risky_and_a_tenth_of_the_rest_make_no_false_proof(watchf
     scores = rng.normal(1.0, size=12_000)
     wrong, lot = rng.random(12_000) < 0.085, rng.random(12_000) < 0.1
     monitor = stream(
-        watchful, wrong, scores, lambda i: 1.0 if scores[i] > 1.8 else (0.1 if lot[i] else None), at_once=200
+        watchful,
+        wrong,
+        scores,
+        lambda i: 1.0 if scores[i] > 1.8 else (0.1 if lot[i] else None),
+        at_once=200,
     )
     assert not any(alarm.by_labels for alarm in monitor.alarms)
 
 
 def test_labels_of_events_counted_elsewhere_prove_nothing_here(watchful):
     monitor, rng = Monitor(watchful), np.random.default_rng(21)
-    monitor.update(Events(np.arange(400), np.arange(400.0), columns={"energy": rng.normal(size=400)}))
+    monitor.update(
+        Events(np.arange(400), np.arange(400.0), columns={"energy": rng.normal(size=400)})
+    )
     for i in range(120):
         monitor.label(f"ghost {i}", False, 1.0, cell=3, time=float(i + 200), look=False)
     monitor.look_at_labels()
@@ -409,7 +484,9 @@ def test_merging_again_and_again_says_nothing_new(watchful):
     rng = np.random.default_rng(22)
     first = blind(watchful)
     numbers = np.arange(N, N + 150_000)
-    first.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))}))
+    first.update(
+        Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))})
+    )
     first.look_at_labels()
     second, numbers = Monitor(watchful), np.arange(160_000, 161_000)
     second.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=1000)}))
@@ -449,7 +526,9 @@ def test_questions_that_are_open_are_not_forgotten_for_those_that_were_answered(
 def test_asking_again_reaches_who_merged_before(watchful):
     rng = np.random.default_rng(23)
     replica, centre = Monitor(watchful, replica="a"), Monitor(watchful, replica="centre")
-    replica.update(Events(np.arange(400), np.arange(400.0), columns={"energy": rng.normal(size=400)}))
+    replica.update(
+        Events(np.arange(400), np.arange(400.0), columns={"energy": rng.normal(size=400)})
+    )
     replica.queue(10)
     centre.merge(replica)
     replica.queue(100)
@@ -461,7 +540,9 @@ def test_asking_again_reaches_who_merged_before(watchful):
     ("later", "held_back", "proven"),
     [(200, 0, True), (500, 0, True), (3000, 0, True), (6000, 0, False), (6000, 6000, True)],
 )
-def test_wrong_answers_that_are_confirmed_later_than_right_ones_are_proven(watchful, later, held_back, proven):
+def test_wrong_answers_that_are_confirmed_later_than_right_ones_are_proven(
+    watchful, later, held_back, proven
+):
     """What is right is known at once: until the others come, its labels are of what is easy alone. They are waited for as long as
     labels are gone through again (2,000, of which 3,000 events have 1,800), or as the labels of the right ones are held back."""
     rng = np.random.default_rng(later)
@@ -469,7 +550,9 @@ def test_wrong_answers_that_are_confirmed_later_than_right_ones_are_proven(watch
     wrong, monitor = rng.random(n) < 0.4, Monitor(watchful)
     for start in range(0, n, step):
         numbers = np.arange(start, start + step)
-        monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=step)}))
+        monitor.update(
+            Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=step)})
+        )
         due = [i for i in (numbers - held_back).tolist() if i >= 0 and not wrong[i]]
         due += [i for i in (numbers - later).tolist() if i >= 0 and wrong[i]]
         monitor.label_all([(i, not wrong[i], None, None, None) for i in due])
@@ -480,16 +563,27 @@ def test_labels_of_what_is_easy_alone_clear_nothing(watchful):
     rng = np.random.default_rng(24)
     scores = rng.normal(size=2000)
     wrong = rng.random(2000) < np.where(scores < -1.0, 0.02, 0.5)
-    monitor = stream(watchful, wrong, scores, lambda i: 1.0 if i < 500 or scores[i] < -1.0 else None)
-    assert monitor.alarm_by_labels and [kind for kind, by_labels in kinds(monitor) if by_labels] == ["raised"]
+    monitor = stream(
+        watchful, wrong, scores, lambda i: 1.0 if i < 500 or scores[i] < -1.0 else None
+    )
+    assert monitor.alarm_by_labels and [
+        kind for kind, by_labels in kinds(monitor) if by_labels
+    ] == ["raised"]
 
 
 def test_a_replica_whose_alarm_is_over_does_not_take_back_anothers(watchful):
     rng = np.random.default_rng(25)
-    recovered = stream(watchful, rng.random(1400) < np.repeat([0.4, 0.02], 700), rng.normal(size=1400), lambda _: 1.0)
+    recovered = stream(
+        watchful,
+        rng.random(1400) < np.repeat([0.4, 0.02], 700),
+        rng.normal(size=1400),
+        lambda _: 1.0,
+    )
     assert not recovered.alarm_by_labels
     bad, numbers = Monitor(watchful), np.arange(700)
-    bad.update(Events([f"b{i}" for i in numbers], 2.0 * numbers, columns={"energy": rng.normal(size=700)}))
+    bad.update(
+        Events([f"b{i}" for i in numbers], 2.0 * numbers, columns={"energy": rng.normal(size=700)})
+    )
     bad.label_all([(f"b{i}", bool(rng.random() < 0.6), None, None, None) for i in numbers])
     assert bad.alarm_by_labels
     for order in permutations((recovered, bad)):
@@ -556,12 +650,16 @@ def test_a_label_decides_every_share_of_right_answers_that_a_tree_asks_for(calib
 def test_a_state_of_before_labels_settled_is_read(watchful):
     from roadworthy.monitor.by_labels import ByLabels
 
-    assert ByLabels.from_dict({"on": True, "said": 3, "since": 5.0, "after": None}) == ByLabels(on=True, said=3)
+    assert ByLabels.from_dict({"on": True, "said": 3, "since": 5.0, "after": None}) == ByLabels(
+        on=True, said=3
+    )
 
 
 def test_thousands_of_labels_of_events_that_are_not_held_are_passed_over(watchful):
     monitor, rng = Monitor(watchful), np.random.default_rng(30)
-    monitor.update(Events(np.arange(400), np.arange(400.0), columns={"energy": rng.normal(size=400)}))
+    monitor.update(
+        Events(np.arange(400), np.arange(400.0), columns={"energy": rng.normal(size=400)})
+    )
     monitor.label_all([(f"gone {i}", False, None, 3, float(i % 400)) for i in range(6000)])
     assert not monitor.alarm_by_labels
     monitor.label_all([(i, i % 2 == 0, None, None, None) for i in range(200)])

@@ -38,7 +38,11 @@ def covers(design: str, *, trials: int) -> tuple[int, int, int]:
             continue
         right = rng.random(n) >= errors
         found = carried(
-            np.full(50, 1 - told), np.ones(50, bool), right[drawn] - (1 - told), probability[drawn], confidence=0.95
+            np.full(50, 1 - told),
+            np.ones(50, bool),
+            right[drawn] - (1 - told),
+            probability[drawn],
+            confidence=0.95,
         )
         all_of += 1
         inside += found.low <= 1 - errors <= found.high
@@ -51,7 +55,9 @@ def not_below(hits: int, trials: int, nominal: float) -> bool:
     return bool(binom.cdf(hits, trials, nominal) > 0.01)
 
 
-@pytest.mark.parametrize("design", ["a tenth sure, the rest 1%", "a tenth sure, the rest 0.5%, few errors"])
+@pytest.mark.parametrize(
+    "design", ["a tenth sure, the rest 1%", "a tenth sure, the rest 0.5%, few errors"]
+)
 def test_a_few_labels_that_stand_for_nearly_all_events_are_taken_as_few(design):
     inside, understated, trials = covers(design, trials=400)
     assert not_below(inside, trials, 0.95) and not_below(trials - understated, trials, 0.975)
@@ -70,7 +76,9 @@ def test_labels_all_alike_say_what_as_many_answers_say(right, n):
     answers = np.arange(n) < right
     low, high = beta.ppf(0.025, right, n - right + 1), beta.ppf(0.975, right + 1, n - right)
     for told in (0.95, 0.5):
-        found = carried(np.full(9, told), np.ones(9, bool), answers - told, np.full(n, 0.01), confidence=0.95)
+        found = carried(
+            np.full(9, told), np.ones(9, bool), answers - told, np.full(n, 0.01), confidence=0.95
+        )
         assert found.value == pytest.approx(right / n)
         assert max(0.0, found.low) == pytest.approx(np.nan_to_num(low), abs=0.05)
         assert min(1.0, found.high) == pytest.approx(1.0 if right == n else high, abs=0.05)
@@ -79,7 +87,9 @@ def test_labels_all_alike_say_what_as_many_answers_say(right, n):
 def test_one_label_of_a_tiny_probability_makes_the_others_say_little_but_nothing_certain():
     right = np.arange(1000) % 2 == 0
     probability = np.where(np.arange(1000) == 0, 1e-4, 1.0)
-    found = carried(np.full(100, 0.9), np.ones(100, bool), right - 0.9, probability, confidence=0.95)
+    found = carried(
+        np.full(100, 0.9), np.ones(100, bool), right - 0.9, probability, confidence=0.95
+    )
     assert found.low < 0.5 and found.high > 1.0
 
 
@@ -87,7 +97,8 @@ def test_what_labels_were_told_decides_how_far_answers_may_lie_not_what_the_wind
     """All nine right where the model was sure says as little of a doubtful window."""
     nine, reached = np.full(9, 0.05), np.ones(50, bool)
     sure, doubtful = (
-        carried(np.full(50, e), reached, nine, np.ones(9), confidence=0.95, told=np.full(9, 0.95)) for e in (0.95, 0.6)
+        carried(np.full(50, e), reached, nine, np.ones(9), confidence=0.95, told=np.full(9, 0.95))
+        for e in (0.95, 0.6)
     )
     assert doubtful.high - doubtful.low == pytest.approx(sure.high - sure.low)
     assert doubtful.value == pytest.approx(0.65)
@@ -101,11 +112,15 @@ def test_no_label_stands_for_more_events_than_there_are():
 
 
 probabilities = st.one_of(
-    st.floats(0.0, 1.0, exclude_min=True, allow_subnormal=True), st.sampled_from([5e-324, 1e-308, 1e-4, 0.1, 1.0])
+    st.floats(0.0, 1.0, exclude_min=True, allow_subnormal=True),
+    st.sampled_from([5e-324, 1e-308, 1e-4, 0.1, 1.0]),
 )
 
 
-@given(st.lists(st.tuples(probabilities, st.booleans()), min_size=5, max_size=40), st.floats(0.01, 0.99))
+@given(
+    st.lists(st.tuples(probabilities, st.booleans()), min_size=5, max_size=40),
+    st.floats(0.01, 0.99),
+)
 @settings(max_examples=150, deadline=None)
 def test_values_are_finite_and_lie_within_their_intervals_whatever_the_probabilities(labels, told):
     probability, right = (np.array(part) for part in zip(*labels, strict=True))
@@ -118,13 +133,17 @@ def test_values_are_finite_and_lie_within_their_intervals_whatever_the_probabili
         assert found.low <= found.value <= found.high
     assert own.overstated > 1.0 or (probability >= 0.999 / 60).all()
     least = right.sum() / 60
-    assert least - 1e-9 <= own.low and own.high <= least + 1 - len(labels) / 60 + 1e-9, "no more than labels allow for"
+    assert least - 1e-9 <= own.low and own.high <= least + 1 - len(labels) / 60 + 1e-9, (
+        "no more than labels allow for"
+    )
 
 
 @pytest.mark.parametrize("p", [1e-320, 1e-12, 1e-4])
 def test_one_label_with_a_probability_that_cannot_be_is_noted_and_proves_nothing(bundle, p):
     monitor, rng, n = Monitor(bundle), np.random.default_rng(8), 200
-    monitor.update(Events(np.arange(n), np.arange(float(n)), columns={"energy": rng.normal(size=n)}))
+    monitor.update(
+        Events(np.arange(n), np.arange(float(n)), columns={"energy": rng.normal(size=n)})
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for i in range(n):
@@ -133,40 +152,75 @@ def test_one_label_with_a_probability_that_cannot_be_is_noted_and_proves_nothing
         for earlier in (False, True):
             if earlier:
                 numbers = np.arange(n, 3 * n)
-                monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=2 * n)}))
+                monitor.update(
+                    Events(
+                        numbers, numbers.astype(float), columns={"energy": rng.normal(size=2 * n)}
+                    )
+                )
             risk = monitor.risk(200)
             audited = risk.audited
-            assert audited.carried == earlier and np.isfinite(audited.overstated) and audited.overstated > 1.0
+            assert (
+                audited.carried == earlier
+                and np.isfinite(audited.overstated)
+                and audited.overstated > 1.0
+            )
             assert audited.risk_low <= audited.risk <= audited.risk_high
-            assert any(note.startswith("by the probabilities given, the labels stand for") for note in risk.notes)
+            assert any(
+                note.startswith("by the probabilities given, the labels stand for")
+                for note in risk.notes
+            )
             if not earlier:  # every event has its label: none stands for another
-                assert audited.accuracy == audited.accuracy_low == audited.accuracy_high == pytest.approx(0.5)
+                assert (
+                    audited.accuracy
+                    == audited.accuracy_low
+                    == audited.accuracy_high
+                    == pytest.approx(0.5)
+                )
             else:
-                assert 0.0 <= audited.accuracy_low < 0.5 < audited.accuracy <= audited.accuracy_high == 1.0
+                assert (
+                    0.0
+                    <= audited.accuracy_low
+                    < 0.5
+                    < audited.accuracy
+                    <= audited.accuracy_high
+                    == 1.0
+                )
                 assert not any(note.startswith("labels say") for note in risk.notes)
 
 
 def test_where_all_events_have_labels_those_that_were_drawn_stand_for_themselves(bundle):
     """Who drew some for labelling, and then had all labelled, knows what is right."""
     monitor, rng, n = Monitor(bundle), np.random.default_rng(9), 1000
-    monitor.update(Events(np.arange(n), np.arange(float(n)), columns={"energy": rng.normal(size=n)}))
+    monitor.update(
+        Events(np.arange(n), np.arange(float(n)), columns={"energy": rng.normal(size=n)})
+    )
     right = rng.random(n) < 0.9
     assert max(question.probability for question in monitor.queue(3)) < 0.2
     monitor.label_all([(i, bool(right[i]), None, None, None) for i in range(n)])
     for window in (50, 200):
         audited = monitor.risk(window).audited
         truth = right[-window:].mean()
-        assert audited.accuracy == audited.accuracy_low == audited.accuracy_high == pytest.approx(truth)
+        assert (
+            audited.accuracy
+            == audited.accuracy_low
+            == audited.accuracy_high
+            == pytest.approx(truth)
+        )
 
 
 def test_labels_of_the_window_s_first_events_are_carried_on_whatever_their_probabilities(bundle):
     monitor, rng = Monitor(bundle), np.random.default_rng(8)
-    monitor.update(Events(np.arange(200), np.arange(200.0), columns={"energy": rng.normal(size=200)}))
+    monitor.update(
+        Events(np.arange(200), np.arange(200.0), columns={"energy": rng.normal(size=200)})
+    )
     for i in range(40):
         monitor.label(i, i % 2 == 0, 5e-324 if i == 0 else None, look=False)
     with np.errstate(over="raise", divide="raise", invalid="raise"):
         audited = monitor.risk(200).audited
-    assert not audited.carried and 0.0 <= audited.accuracy_low <= audited.accuracy <= audited.accuracy_high <= 1.0
+    assert (
+        not audited.carried
+        and 0.0 <= audited.accuracy_low <= audited.accuracy <= audited.accuracy_high <= 1.0
+    )
 
 
 def unnamed(monitor: Monitor, number: int) -> None:
@@ -197,7 +251,9 @@ def test_complaints_say_nothing_of_the_events_they_are_not_about(watchful, compl
     """Wrong answers that somebody reported, of events before the window: 90% and more are right."""
     rng = np.random.default_rng(complaints)
     monitor = Monitor(watchful)
-    monitor.update(Events(np.arange(6000), np.arange(6000.0), columns={"energy": rng.normal(size=6000)}))
+    monitor.update(
+        Events(np.arange(6000), np.arange(6000.0), columns={"energy": rng.normal(size=6000)})
+    )
     for i in rng.choice(5800, complaints, replace=False).tolist():
         monitor.label(i, False, look=False)
     monitor.look_at_labels()
@@ -209,7 +265,9 @@ def test_complaints_say_nothing_of_the_events_they_are_not_about(watchful, compl
 def test_labels_of_all_events_or_of_a_sample_speak_for_those_after_them(watchful, way):
     rng = np.random.default_rng(7)
     monitor = Monitor(watchful)
-    monitor.update(Events(np.arange(1000), np.arange(1000.0), columns={"energy": rng.normal(size=1000)}))
+    monitor.update(
+        Events(np.arange(1000), np.arange(1000.0), columns={"energy": rng.normal(size=1000)})
+    )
     if way == "queue":
         asked = [question.id for question in monitor.queue(100, 300)]
     else:
@@ -219,16 +277,24 @@ def test_labels_of_all_events_or_of_a_sample_speak_for_those_after_them(watchful
     numbers = np.arange(1000, 1200)
     monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=200)}))
     audited = monitor.risk(100).audited
-    assert audited.carried and audited.accuracy_low < 0.55 < 0.45 + audited.accuracy_high and audited.accuracy < 0.7
+    assert (
+        audited.carried
+        and audited.accuracy_low < 0.55 < 0.45 + audited.accuracy_high
+        and audited.accuracy < 0.7
+    )
 
 
 def test_earlier_labels_say_nothing_of_what_is_unlike_all_that_was_calibrated(watchful):
     rng = np.random.default_rng(8)
     monitor = Monitor(watchful)
-    monitor.update(Events(np.arange(1000), np.arange(1000.0), columns={"energy": rng.normal(size=1000)}))
+    monitor.update(
+        Events(np.arange(1000), np.arange(1000.0), columns={"energy": rng.normal(size=1000)})
+    )
     monitor.label_all([(i, True, None, None, None) for i in range(1000)])
     numbers = np.arange(1000, 1300)
-    monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(400.0, size=300)}))
+    monitor.update(
+        Events(numbers, numbers.astype(float), columns={"energy": rng.normal(400.0, size=300)})
+    )
     risk = monitor.risk(100)
     assert risk.cannot_tell and risk.audited is None
 

@@ -16,13 +16,19 @@ from roadworthy.monitor.worlds import clean_worlds
 @pytest.fixture(scope="module")
 def compiled(of_three) -> Bundle:
     """30% rain costs about 0.116, 30% fog about 0.236."""
-    return Bundle.compile(of_three, accuracy_tree(), subject="s", tolerable=0.15, windows=Windows((100, 1000)))
+    return Bundle.compile(
+        of_three, accuracy_tree(), subject="s", tolerable=0.15, windows=Windows((100, 1000))
+    )
 
 
-def test_a_kind_of_which_a_share_is_tolerable_is_not_due_and_no_reason_for_a_longer_window(compiled):
+def test_a_kind_of_which_a_share_is_tolerable_is_not_due_and_no_reason_for_a_longer_window(
+    compiled,
+):
     rule = compiled.alarm
     assert rule.not_due == ("rain",) and rule.window == 100
-    assert dict(rule.detects)["rain"] < 0.95, "the number is kept, and would have asked for a longer one"
+    assert dict(rule.detects)["rain"] < 0.95, (
+        "the number is kept, and would have asked for a longer one"
+    )
     assert rule.noticed == {"fog": dict(rule.detects)["fog"], "rain": None}
     assert AlarmRule.from_dict(rule.to_dict()) == rule
     said = " ".join(rule.notes)
@@ -50,7 +56,11 @@ def test_a_kind_that_is_missed_for_its_cost_is_no_reason_for_more_false_alarms(c
     given = {"step": 0.3, "false_alarms": "1 per month", "events_per_day": 1e4, "not_due": {}}
     detects = (("fog", 0.5), ("rain", 0.4))
     (both,) = rule_notes(compiled.watch, detects, freely={"fog": 0.9, "rain": 0.41}, **given)
-    assert "accept more false alarms" in both and "30% of rain costs about 0.1" in both and "of fog costs" not in both
+    assert (
+        "accept more false alarms" in both
+        and "30% of rain costs about 0.1" in both
+        and "of fog costs" not in both
+    )
     (neither,) = rule_notes(compiled.watch, detects, freely={"fog": 0.52, "rain": 0.41}, **given)
     assert "accept more" not in neither and neither.endswith("hardly above the tolerable 0.15")
     (unknown,) = rule_notes(compiled.watch, detects, **given)
@@ -72,7 +82,9 @@ def test_streams_that_are_simulated_together_are_those_simulated_one_by_one(comp
     found = watched.odds_of(streams, ends, length=60)
     for above, evidence, cells in zip(*found, streams, strict=True):
         alone = watched.odds_of([cells], ends, length=60)
-        assert above == pytest.approx(alone.above[0]) and evidence == pytest.approx(alone.evidence[0])
+        assert above == pytest.approx(alone.above[0]) and evidence == pytest.approx(
+            alone.evidence[0]
+        )
 
 
 def test_fewer_false_alarms_need_a_higher_burden_of_the_same_simulation(compiled):

@@ -20,12 +20,17 @@ def test_an_infinite_score_is_refused_with_its_event_and_nothing_of_the_call_is_
 
 def test_an_event_without_a_score_is_counted_and_says_nothing(bundle):
     monitor = Monitor(bundle)
-    assert monitor.update(Events(["a", "b"], [1.0, 2.0], columns={"energy": [0.0, np.nan]})) == Taken(1, 0, 0, 1)
+    assert monitor.update(
+        Events(["a", "b"], [1.0, 2.0], columns={"energy": [0.0, np.nan]})
+    ) == Taken(1, 0, 0, 1)
     assert monitor.update_one("c", 3.0, {"energy": np.nan}) == Taken(0, 0, 0, 1)
     assert monitor.update_one("d", 3.0, {}) == Taken(0, 0, 0, 1)
     risk = monitor.risk()
     assert (risk.n, risk.unscored) == (1, 3)
-    assert "3 of 4 events say nothing, since they lack a score that every calibration row had: energy" in risk.notes
+    assert (
+        "3 of 4 events say nothing, since they lack a score that every calibration row had: energy"
+        in risk.notes
+    )
 
 
 def test_when_all_detectors_fall_silent_the_window_forgets_what_they_said(bundle, scores_at):
@@ -46,7 +51,9 @@ def test_a_time_that_no_clock_shows_is_refused_with_its_event(bundle, time):
 
 def test_events_of_another_subject_are_refused(bundle):
     monitor = Monitor(bundle)
-    with pytest.raises(EventError, match=r"of 'lesion-2\.4'; this monitor watches 'lesion-2\.3\.1'"):
+    with pytest.raises(
+        EventError, match=r"of 'lesion-2\.4'; this monitor watches 'lesion-2\.3\.1'"
+    ):
         monitor.update(Events(["a"], [1.0], cells=[0]), subject="lesion-2.4")
     with pytest.raises(EventError, match="watches"):
         monitor.update_one("a", 1.0, {"energy": 0.0}, subject="lesion-2.4")
@@ -80,7 +87,10 @@ def test_a_clock_that_goes_back_makes_events_late_and_says_so(bundle):
     monitor.update(Events(["a", "b"], [5000.0, 5001.0], cells=[0, 0]))
     assert monitor.update(Events(["c", "d"], [4500.0, 1000.0], cells=[1, 1])) == Taken(1, 0, 1, 0)
     assert monitor.state.recent.time.tolist() == [4500.0, 5000.0, 5001.0]
-    assert "1 event was refused as late, the latest by 4,001 s: look at the clocks" in monitor.risk().notes
+    assert (
+        "1 event was refused as late, the latest by 4,001 s: look at the clocks"
+        in monitor.risk().notes
+    )
 
 
 def test_one_clock_ahead_does_not_make_all_others_late(bundle):

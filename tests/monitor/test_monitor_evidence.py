@@ -21,7 +21,13 @@ BAR = math.log(600_000)
 def of(at: np.ndarray, wrong: np.ndarray, stands: np.ndarray) -> Stretch:
     """Labels at these places, where a wrong answer costs 1 and a right one nothing."""
     n = len(at)
-    return Stretch.of(at, right=~wrong, stands=stands, prices=np.tile([1.0, 0.0], (n, 1)), expected=np.full(n, 0.95))
+    return Stretch.of(
+        at,
+        right=~wrong,
+        stands=stands,
+        prices=np.tile([1.0, 0.0], (n, 1)),
+        expected=np.full(n, 0.95),
+    )
 
 
 def drawn(wrong: np.ndarray, probability: np.ndarray, rng: np.random.Generator) -> Stretch:
@@ -30,7 +36,9 @@ def drawn(wrong: np.ndarray, probability: np.ndarray, rng: np.random.Generator) 
 
 
 def proven(judged: Stretch, tolerable: float, bar: float = BAR) -> bool:
-    return walk(bets_on(judged, tolerable=tolerable, costs=(0.0, 1.0)), Start(), time=1.0, raised=bar).on
+    return walk(
+        bets_on(judged, tolerable=tolerable, costs=(0.0, 1.0)), Start(), time=1.0, raised=bar
+    ).on
 
 
 def raised(judged: Stretch, tolerable: float, bar: float, *, on: str = "above") -> int:
@@ -48,7 +56,14 @@ def raised(judged: Stretch, tolerable: float, bar: float, *, on: str = "above") 
 @pytest.mark.parametrize("tolerable", [0.003, 0.02, 0.1, 0.3, 0.5])
 @pytest.mark.parametrize(
     "sample",
-    ["all", "one in five", "what looks risky", "what looks risky alone", "what looks safe alone", "few or nearly all"],
+    [
+        "all",
+        "one in five",
+        "what looks risky",
+        "what looks risky alone",
+        "what looks safe alone",
+        "few or nearly all",
+    ],
 )
 @pytest.mark.parametrize("on", ["above", "below"])
 def test_at_the_very_limit_it_is_reached_no_more_often_than_is_accepted(tolerable, sample, on):
@@ -80,7 +95,11 @@ def test_at_the_very_limit_no_stake_gains_on_average(tolerable, on):
     wealth = []
     for _ in range(600):
         probability = np.where(rng.random(400) < 0.5, 0.1, 0.9)
-        bets = bets_on(drawn(rng.random(400) < tolerable, probability, rng), tolerable=tolerable, costs=(0.0, 1.0))
+        bets = bets_on(
+            drawn(rng.random(400) < tolerable, probability, rng),
+            tolerable=tolerable,
+            costs=(0.0, 1.0),
+        )
         wealth.append(np.exp(getattr(bets, on).sum(axis=1)))
     error = np.std(wealth, axis=0) / math.sqrt(len(wealth))
     assert (np.mean(wealth, axis=0) <= 1.0 + 3.0 * error).all()
@@ -96,15 +115,19 @@ def test_labels_whose_probabilities_differ_make_no_false_proof():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "tolerable", "labels"), [(0.4, 0.1, 70), (0.22, 0.1, 330), (0.17, 0.1, 900), (0.009, 0.003, 6500)]
+    ("wrong", "tolerable", "labels"),
+    [(0.4, 0.1, 70), (0.22, 0.1, 330), (0.17, 0.1, 900), (0.009, 0.003, 6500)],
 )
 def test_what_is_wrong_is_proven_by_little_more_labels_than_it_takes(wrong, tolerable, labels):
     """The best test of one alternative takes about log(1 / a) over the divergence."""
     rng = np.random.default_rng(5)
-    divergence = wrong * math.log(wrong / tolerable) + (1 - wrong) * math.log((1 - wrong) / (1 - tolerable))
+    divergence = wrong * math.log(wrong / tolerable) + (1 - wrong) * math.log(
+        (1 - wrong) / (1 - tolerable)
+    )
     assert labels < 2.2 * BAR / divergence
     noticed = sum(
-        proven(of(np.arange(labels), rng.random(labels) < wrong, np.ones(labels)), tolerable) for _ in range(60)
+        proven(of(np.arange(labels), rng.random(labels) < wrong, np.ones(labels)), tolerable)
+        for _ in range(60)
     )
     assert noticed >= 48
 
@@ -123,7 +146,9 @@ def test_no_bet_gains_where_the_risk_is_tolerable(seed, tolerable, share):
     right, wrong = (
         np.exp(
             bets_on(
-                of(np.arange(n), np.full(n, outcome), 1.0 / probability), tolerable=tolerable, costs=(0.0, 1.0)
+                of(np.arange(n), np.full(n, outcome), 1.0 / probability),
+                tolerable=tolerable,
+                costs=(0.0, 1.0),
             ).above
         )
         for outcome in (False, True)
@@ -144,7 +169,9 @@ def test_no_bet_on_the_opposite_gains_where_the_risk_is_above(seed, tolerable):
     right, wrong = (
         np.exp(
             bets_on(
-                of(np.arange(n), np.full(n, outcome), 1.0 / probability), tolerable=tolerable, costs=(0.0, 1.0)
+                of(np.arange(n), np.full(n, outcome), 1.0 / probability),
+                tolerable=tolerable,
+                costs=(0.0, 1.0),
             ).below
         )
         for outcome in (False, True)
@@ -166,7 +193,11 @@ def test_what_no_answer_can_be_is_proven_by_any():
     n = 40
     prices = np.tile([2.0, 1.0], (n, 1))
     judged = Stretch.of(
-        np.arange(n), right=np.ones(n, dtype=bool), stands=np.ones(n), prices=prices, expected=np.ones(n)
+        np.arange(n),
+        right=np.ones(n, dtype=bool),
+        stands=np.ones(n),
+        prices=prices,
+        expected=np.ones(n),
     )
     bets = bets_on(judged, tolerable=0.5, costs=(1.0, 2.0))
     assert np.isfinite(bets.above).all() and walk(bets, Start(), time=1.0, raised=BAR).on
@@ -213,7 +244,12 @@ def test_labels_gone_through_in_two_parts_say_what_they_say_at_once(seed, cut, p
     half = walk(first, Start(), time=1.0, raised=6.0, cleared=4.0)
     found = walk(rest, Start(half.on, half.evidence, 0.0), time=1.0, raised=6.0, cleared=4.0)
     assert found.on == whole.on and found.evidence == pytest.approx(whole.evidence, abs=1e-9)
-    tail = bets_on(judged.part(slice(cut, None)), tolerable=0.12, costs=(0.0, 1.0), ahead=float(bets.ahead[cut - 1]))
+    tail = bets_on(
+        judged.part(slice(cut, None)),
+        tolerable=0.12,
+        costs=(0.0, 1.0),
+        ahead=float(bets.ahead[cut - 1]),
+    )
     assert tail.above == pytest.approx(rest.above) and tail.ahead == pytest.approx(rest.ahead)
 
 
@@ -226,7 +262,9 @@ def test_labels_whose_errors_come_together_say_as_much_as_their_drives():
     alone = of(np.arange(2000), rng.random(2000) < 0.1, np.ones(2000))
     bets = bets_on(alone, tolerable=0.1, costs=(0.0, 1.0))
     assert time_of(alone, bets, held=1.0) < 1.3
-    assert time_of(alone, bets, held=80.0) < 1.3, "how alike scores are says nothing of errors that are known"
+    assert time_of(alone, bets, held=80.0) < 1.3, (
+        "how alike scores are says nothing of errors that are known"
+    )
     few = alone.part(slice(0, 40))
     assert time_of(few, bets_on(few, tolerable=0.1, costs=(0.0, 1.0)), held=20.0) == 20.0
     assert time_of(alone, bets, held=1.0, together=100.0) == 100.0

@@ -72,7 +72,9 @@ def assert_kept(kind: str, found: Sequence[int]) -> None:
 @pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize("window", WINDOWS)
 def test_a_million_events_without_shift_raise_at_most_as_many_alarms_as_stated(window, kind):
-    found = [raised_without_shift(bundle_of(window, seed), kind, seed=seed) for seed in CALIBRATIONS]
+    found = [
+        raised_without_shift(bundle_of(window, seed), kind, seed=seed) for seed in CALIBRATIONS
+    ]
     print(f"{window:5d} {kind:13s} {np.mean(found):4.1f} of {STATED}  {found}")
     assert_kept(kind, found)
 
@@ -83,7 +85,13 @@ def test_a_million_events_without_shift_raise_at_most_as_many_alarms_as_stated(w
 def test_steps_are_noticed(window, kind):
     steps = [
         detection(
-            bundle_of(window), kind, rate=rate, before=12 * window, after=max(6000, 2 * window), tries=TRIES, seed=11
+            bundle_of(window),
+            kind,
+            rate=rate,
+            before=12 * window,
+            after=max(6000, 2 * window),
+            tries=TRIES,
+            seed=11,
         )
         for rate in (0.3, 0.6)
     ]
@@ -91,7 +99,9 @@ def test_steps_are_noticed(window, kind):
     print(f"{window:5d} {kind:13s} {told}")
     key = kind, window
     assert key in {**LEAST_NOTICED, **LATEST, **NOTICED_IN_THE_END}
-    assert steps[0].within_two >= LEAST_NOTICED.get(key, 0.0) and steps[0].delay <= LATEST.get(key, np.inf)
+    assert steps[0].within_two >= LEAST_NOTICED.get(key, 0.0) and steps[0].delay <= LATEST.get(
+        key, np.inf
+    )
     assert min(step.noticed for step in steps) >= NOTICED_IN_THE_END.get(key, 0.95)
 
 
@@ -115,5 +125,7 @@ def test_the_beginnings_of_a_hundred_streams_raise_no_more_alarms_than_stated(ki
 @pytest.mark.slow
 @pytest.mark.parametrize("window", WINDOWS)
 def test_a_stream_that_begins_shifted_rings_within_two_windows(window):
-    found = detection(bundle_of(window), "independent", rate=0.6, before=0, after=2 * window, tries=TRIES, seed=11)
+    found = detection(
+        bundle_of(window), "independent", rate=0.6, before=0, after=2 * window, tries=TRIES, seed=11
+    )
     assert found.within_two >= 0.95

@@ -28,7 +28,9 @@ from roadworthy.statistics.clusters import intraclass_correlation
 STATED = 10
 
 
-def differing(groups: int, rows: int, deviation: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def differing(
+    groups: int, rows: int, deviation: float, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng([seed, groups, rows])
     codes = np.repeat(np.arange(groups), rows)
     return rng.normal(rng.normal(0.0, deviation, groups)[codes]), codes
@@ -61,7 +63,9 @@ def test_a_huge_group_beside_many_leaves_the_others_a_say():
 
 def test_groups_that_do_not_differ_are_seldom_taken_to():
     rng, codes = np.random.default_rng(0), np.repeat(np.arange(40), 25)
-    assert np.mean([leans(rng.normal(size=(1, 1000)), codes) != () for _ in range(400)]) < 0.03  # 1% by construction
+    assert (
+        np.mean([leans(rng.normal(size=(1, 1000)), codes) != () for _ in range(400)]) < 0.03
+    )  # 1% by construction
 
 
 @settings(max_examples=40, deadline=None)
@@ -84,9 +88,15 @@ def test_without_groups_nothing_is_kept_and_the_alarm_watches_what_it_always_did
 
 def test_what_was_found_is_kept_in_the_record_and_said():
     calibration = grouped("cycle .3")
-    assert len(calibration.between) == 40 and "differ between the 40 groups, by 0." in in_words(calibration)
+    assert len(calibration.between) == 40 and "differ between the 40 groups, by 0." in in_words(
+        calibration
+    )
     again = Calibration.from_dict(json.loads(json.dumps(calibration.to_dict())))
-    assert again == calibration and again.between == calibration.between and in_words(again) == in_words(calibration)
+    assert (
+        again == calibration
+        and again.between == calibration.between
+        and in_words(again) == in_words(calibration)
+    )
 
 
 def test_rows_that_lack_scores_do_not_matter():
@@ -94,27 +104,43 @@ def test_rows_that_lack_scores_do_not_matter():
     kind, group = np.repeat(["clean", "fog"], 1000), np.tile(np.repeat(np.arange(40), 25), 2)
     scores = rng.normal(2.0 * (kind != "clean")) + np.sin(group)
     scores[::9] = np.nan
-    found = calibrate({"energy": scores, "other": rng.normal(size=2000)}, kind, rng.random(2000) < 0.8, groups=group)
+    found = calibrate(
+        {"energy": scores, "other": rng.normal(size=2000)},
+        kind,
+        rng.random(2000) < 0.8,
+        groups=group,
+    )
     assert len(found.between) == 40
 
 
 def test_where_there_are_times_and_no_groups_stretches_or_hours_stand_for_them():
     rng = np.random.default_rng(0)
     kind, times = np.repeat(["clean", "fog"], 2000), np.tile(np.arange(2000) * 1800.0, 2)
-    hour = 0.5 * np.sin(2 * np.pi * times / 86400)  # six weeks: a stretch holds a whole day, an hour does not
+    hour = 0.5 * np.sin(
+        2 * np.pi * times / 86400
+    )  # six weeks: a stretch holds a whole day, an hour does not
     right = rng.random(4000) < 0.8
     scores = {"energy": rng.normal(2.0 * (kind != "clean") + hour)}
     found, without = calibrate(scores, kind, right, times=times), calibrate(scores, kind, right)
     assert "24 hours of the day" in in_words(found) and 0.25 < spread(found.between) < 0.6
     assert without.between == () and found.effective.tolist() == without.effective.tolist()
-    assert stretches(np.full(500, 7.0), np.ones(500, bool)) == [] and stretches(np.arange(80), np.ones(80, bool)) == []
+    assert (
+        stretches(np.full(500, 7.0), np.ones(500, bool)) == []
+        and stretches(np.arange(80), np.ones(80, bool)) == []
+    )
 
 
 def test_a_window_of_a_hard_group_is_told_from_one_with_shift():
     """By the log-odds both are an alarm, since how dear an unseen kind of shift is stays in doubt; by the evidence one is."""
     calibration, rng = grouped("cycle .3", rows=100), np.random.default_rng(5)
-    scores = {"hard": rng.normal(0.4, 1.0, 1000), "shifted": rng.normal(1.8124 * (rng.random(1000) < 0.6))}
-    counts = [np.bincount(calibration.place({"energy": s}), minlength=calibration.cells) for s in scores.values()]
+    scores = {
+        "hard": rng.normal(0.4, 1.0, 1000),
+        "shifted": rng.normal(1.8124 * (rng.random(1000) < 0.6)),
+    }
+    counts = [
+        np.bincount(calibration.place({"energy": s}), minlength=calibration.cells)
+        for s in scores.values()
+    ]
     estimator = Estimator(calibration, accuracy_tree(), tolerable=0.12, draws=48)
     hard, shifted = np.transpose(estimator.odds(counts))
     assert 1.0 < hard[0] < shifted[0] < 5.0 and 0.0 < hard[1] < 0.3 * shifted[1]
@@ -128,24 +154,32 @@ def compiled(kind: str | Calibration, window: int, group_events: int | None = No
 @pytest.mark.usefixtures("quick_alarms")
 def test_an_alarm_that_nobody_asked_to_allow_for_groups_is_the_one_of_a_table_whose_groups_do_not_differ():
     differing = grouped("cycle .3")
-    left, right = (compiled(calibration, 300) for calibration in (differing, replace(differing, between=())))
+    left, right = (
+        compiled(calibration, 300) for calibration in (differing, replace(differing, between=()))
+    )
     assert left.alarm is not None and right.alarm is not None
     assert replace(left.alarm, notes=()) == replace(right.alarm, notes=())
     (said,) = set(left.alarm.notes) - set(right.alarm.notes)
     assert (
-        "differ between the 40 groups, by 0." in said and "false alarms come more often than stated; --group-ev" in said
+        "differ between the 40 groups, by 0." in said
+        and "false alarms come more often than stated; --group-ev" in said
     )
     assert "group_events" not in left.alarm.to_dict()
 
 
 @pytest.mark.usefixtures("quick_alarms")
-def test_an_alarm_that_was_asked_to_allow_for_groups_has_more_to_prove_and_so_has_a_bundle_that_is_loaded(tmp_path):
+def test_an_alarm_that_was_asked_to_allow_for_groups_has_more_to_prove_and_so_has_a_bundle_that_is_loaded(
+    tmp_path,
+):
     calibration = grouped("cycle .3")
     lasting = compiled(calibration, 300, 2500)
-    assert lasting.alarm.burden > compiled(calibration, 300, 12).alarm.burden + 5.0, "many short groups cancel"
+    assert lasting.alarm.burden > compiled(calibration, 300, 12).alarm.burden + 5.0, (
+        "many short groups cancel"
+    )
     assert lasting.alarm.burden > compiled(calibration, 300).alarm.burden + 5.0
-    assert "2,500 events of one come in a row: an alarm needs more than the hardest would explain" in str(
-        lasting.alarm.notes
+    assert (
+        "2,500 events of one come in a row: an alarm needs more than the hardest would explain"
+        in str(lasting.alarm.notes)
     )
     lasting.save(tmp_path / "b.json")
     again = Bundle.load(tmp_path / "b.json")
@@ -169,15 +203,25 @@ def test_groups_of_no_event_are_refused():
 def test_simulated_groups_differ_as_the_calibrated_ones_and_last_as_long_as_stated():
     calibration, rng = grouped("cycle .3"), np.random.default_rng(0)
     swaying = Swaying.of(calibration, 1000)
-    assert swaying is not None and Swaying.of(calibration, 0) is None and Swaying.of(grouped("none"), 1000) is None
-    assert np.std(swaying.groups(800, rng)[:, 0]) == pytest.approx(spread(calibration.between), rel=0.02)
+    assert (
+        swaying is not None
+        and Swaying.of(calibration, 0) is None
+        and Swaying.of(grouped("none"), 1000) is None
+    )
+    assert np.std(swaying.groups(800, rng)[:, 0]) == pytest.approx(
+        spread(calibration.between), rel=0.02
+    )
     world = calibration.table[0].sum(axis=0) / calibration.table[0].sum()
     score = swaying.directions[0]
     for time, run in ((1.0, 1000), (4.0, 250)):
         cells = np.concatenate(swaying.streams(np.stack([world] * 20), 10 * run, rng, time=time))
         means = score[cells].reshape(-1, run).mean(axis=1)
-        assert np.std(means) ** 2 == pytest.approx(spread(calibration.between) ** 2 + 1 / run, rel=0.15)
-    assert [len(cells) for cells in replace(swaying, run=1).streams(world[None], 1001, rng)] == [1001]
+        assert np.std(means) ** 2 == pytest.approx(
+            spread(calibration.between) ** 2 + 1 / run, rel=0.15
+        )
+    assert [len(cells) for cells in replace(swaying, run=1).streams(world[None], 1001, rng)] == [
+        1001
+    ]
 
 
 RUNS = {"cycle": 2500, "patients": RUN}
@@ -187,12 +231,15 @@ RUNS = {"cycle": 2500, "patients": RUN}
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cycle .2", "cycle .3", "patients .2"])
 @pytest.mark.parametrize("window", [300, 1000])
-def test_streams_whose_clean_data_differ_as_the_groups_did_raise_no_more_alarms_than_stated(window, kind):
+def test_streams_whose_clean_data_differ_as_the_groups_did_raise_no_more_alarms_than_stated(
+    window, kind
+):
     bundle = compiled(kind, window, RUNS[kind.split()[0]])
     assert bundle.alarm is not None
     found = raised_without_shift(bundle, kind, seed=11)
     steps = [
-        detection(bundle, kind, rate=rate, before=12 * window, after=6000, tries=20, seed=11) for rate in (0.3, 0.6)
+        detection(bundle, kind, rate=rate, before=12 * window, after=6000, tries=20, seed=11)
+        for rate in (0.3, 0.6)
     ]
     told = "  ".join(f"{s.within_two:4.0%} {s.noticed:4.0%} {s.delay / window:5.1f}" for s in steps)
     print(f"{window:5d} {kind:13s} {found:3d} of {STATED}  {told}")

@@ -16,16 +16,24 @@ NEVER = "no shift rings, however much it is: "
 
 
 def scores_of(
-    kinds: dict[str, tuple[float, float]], *, clean: float = 0.95, rows: int = 400, differ: float = 0.0
+    kinds: dict[str, tuple[float, float]],
+    *,
+    clean: float = 0.95,
+    rows: int = 400,
+    differ: float = 0.0,
 ) -> Calibration:
     """By kind, how far its scores lie from clean ones and how often it is right; 40 groups that differ so much."""
     rng = np.random.default_rng(0)
     names = np.repeat(["clean", *kinds], rows)
-    apart, right = (np.repeat(values, rows) for values in np.transpose([(0.0, clean), *kinds.values()]))
+    apart, right = (
+        np.repeat(values, rows) for values in np.transpose([(0.0, clean), *kinds.values()])
+    )
     group = np.tile(np.arange(rows) * 40 // rows, len(kinds) + 1)
     lean = rng.normal(0.0, differ, 40)[group] if differ else 0.0
     scores = {"energy": rng.normal(apart + lean)}
-    return calibrate(scores, names, rng.random(len(names)) < right, groups=group if differ else None)
+    return calibrate(
+        scores, names, rng.random(len(names)) < right, groups=group if differ else None
+    )
 
 
 def compiled(calibration: Calibration, tolerable: float, group_events: int | None = None) -> Bundle:
@@ -54,8 +62,14 @@ def test_shift_that_is_told_well_and_is_tolerable_is_not_said_to_look_like_clean
     rule, estimator = at_the_limit.alarm, at_the_limit.watch
     windows = np.random.default_rng(1).normal(2.5, size=(40, 100))
     cells = [at_the_limit.calibration.place({"energy": window}) for window in windows]
-    odds = estimator.odds([np.bincount(cell, minlength=at_the_limit.calibration.cells) for cell in cells])
-    assert rule is not None and (odds.evidence > rule.burden + 100.0).all() and np.median(odds.above) < 0.0
+    odds = estimator.odds(
+        [np.bincount(cell, minlength=at_the_limit.calibration.cells) for cell in cells]
+    )
+    assert (
+        rule is not None
+        and (odds.evidence > rule.burden + 100.0).all()
+        and np.median(odds.above) < 0.0
+    )
     (said,) = why(at_the_limit)
     expected = estimator.forecast(1.0)[0]
     how = "within" if expected <= 0.5 else "hardly above"
@@ -67,16 +81,21 @@ def test_shift_that_is_told_well_and_is_tolerable_is_not_said_to_look_like_clean
 def test_a_lower_one_rings_as_advised():
     bundle = compiled(scores_of({"fog": (2.0, 0.5), "rain": (2.5, 0.5)}), 0.4)
     monitor = Monitor(bundle)
-    monitor.update(Events(None, None, columns={"energy": np.random.default_rng(2).normal(2.5, size=500)}))
+    monitor.update(
+        Events(None, None, columns={"energy": np.random.default_rng(2).normal(2.5, size=500)})
+    )
     assert why(bundle) == [] and monitor.alarms[0].kind == "raised"
 
 
 def test_shift_that_costs_no_more_than_clean_data_is_said_to():
     calibration = scores_of({"fog": (2.0, 1.0), "rain": (2.5, 1.0)}, clean=1.0)
     clean, shifted = (
-        Bundle.compile(calibration, accuracy_tree(), subject="s").watch.forecast(rate)[0] for rate in (0, 1)
+        Bundle.compile(calibration, accuracy_tree(), subject="s").watch.forecast(rate)[0]
+        for rate in (0, 1)
     )
-    assert why(compiled(calibration, 1.01 * max(clean, shifted))) == ["it costs no more than clean data do"]
+    assert why(compiled(calibration, 1.01 * max(clean, shifted))) == [
+        "it costs no more than clean data do"
+    ]
 
 
 def test_clean_data_that_differ_as_much_as_shift_does_are_said_to():

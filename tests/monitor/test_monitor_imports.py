@@ -33,10 +33,10 @@ monitor.risk("adaptive"), monitor.queue(3), monitor.history(60.0), Monitor.from_
 
 def files_after(code: str) -> set[str]:
     """The files of all modules that a fresh interpreter has after some code."""
-    listed = (
-        "import sys, json; print(json.dumps([f for m in sys.modules.values() if (f := getattr(m, '__file__', None))]))"
+    listed = "import sys, json; print(json.dumps([f for m in sys.modules.values() if (f := getattr(m, '__file__', None))]))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{listed}"], capture_output=True, text=True, check=True
     )
-    done = subprocess.run([sys.executable, "-c", f"{code}\n{listed}"], capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -22,7 +22,9 @@ def stream(bundle) -> Monitor:
     monitor = Monitor(bundle, replica="r")
     monitor.update(Events(["a0", "a1", 7], [1.0, 2.0, 2.0], columns={"energy": [0.1, 0.2, 0.3]}))
     monitor.update(Events(None, [3.0, 4.0], columns={"energy": [0.1, 0.2]}))
-    monitor.update(Events(np.arange(100, 200), np.full(100, 5.0), columns={"energy": np.zeros(100)}))
+    monitor.update(
+        Events(np.arange(100, 200), np.full(100, 5.0), columns={"energy": np.zeros(100)})
+    )
     return monitor
 
 
@@ -39,7 +41,12 @@ def test_many_labels_are_those_labels_one_by_one(bundle):
 def test_labels_of_events_that_nobody_can_name_are_all_counted(bundle):
     """However they come, and whatever else is labelled, or labelled again, between them."""
     monitor, nameless = stream(bundle), (None, True, None, 1, 2.0)
-    for answers in ([*GOOD, nameless, nameless], [GOOD[0], nameless], [nameless], [GOOD[1], nameless, GOOD[2]]):
+    for answers in (
+        [*GOOD, nameless, nameless],
+        [GOOD[0], nameless],
+        [nameless],
+        [GOOD[1], nameless, GOOD[2]],
+    ):
         monitor.label_all(answers)
     monitor.label(*nameless[:3], cell=1, time=2.0)
     assert monitor.state.labels.counts.sum() == len(monitor.state.labels.given) == 4 + 6
@@ -79,4 +86,6 @@ def test_of_more_labels_than_are_kept_the_latest_stay():
     labels, n = Labels(cells=1), KEPT + 5 * SLACK
     labels.add_all((i, Label(float(n - i), 0, True, None)) for i in range(n))
     assert len(labels.given) == KEPT and labels.counts.sum() == n
-    assert max(labels.given) == KEPT - 1, "by the time of their events, not in the order in which they came"
+    assert max(labels.given) == KEPT - 1, (
+        "by the time of their events, not in the order in which they came"
+    )

@@ -55,7 +55,11 @@ def test_with_few_labels_the_interval_still_holds(share):
         if len(at) < 5:
             at = np.arange(5)
         inside += (
-            (found := difference(expected, at, right[at], np.full(len(at), 0.03), confidence=0.95)).low
+            (
+                found := difference(
+                    expected, at, right[at], np.full(len(at), 0.03), confidence=0.95
+                )
+            ).low
             <= right.mean()
             <= found.high
         )
@@ -86,12 +90,20 @@ def test_earlier_labels_are_carried_over_without_bias():
     trials, values, inside = 1000, [], 0
     for _ in range(trials):
         residual = (rng.random(150) < 0.7) - 0.9
-        found = carried(np.full(400, 0.9), np.ones(400, dtype=bool), residual, np.full(150, 0.2), confidence=0.95)
+        found = carried(
+            np.full(400, 0.9),
+            np.ones(400, dtype=bool),
+            residual,
+            np.full(150, 0.2),
+            confidence=0.95,
+        )
         values.append(found.value)
         inside += found.low <= 0.7 <= found.high
     assert np.mean(values) == pytest.approx(0.7, abs=0.005)
     assert not_below(inside, trials, 0.95)
-    half = carried(np.full(400, 0.9), np.arange(400) < 200, residual, np.full(150, 0.2), confidence=0.95)
+    half = carried(
+        np.full(400, 0.9), np.arange(400) < 200, residual, np.full(150, 0.2), confidence=0.95
+    )
     assert half.value == pytest.approx(0.9 + 0.5 * residual.mean()) and half.covered == 0.5
 
 
@@ -106,14 +118,19 @@ def test_priority_samples_estimate_every_total_without_bias():
         sizes.add(len(places))
         found.append((values[places] / probability[places]).sum())
     assert sizes == {25}
-    assert np.mean(found) == pytest.approx(values.sum(), abs=4 * np.std(found) / np.sqrt(len(found)))
+    assert np.mean(found) == pytest.approx(
+        values.sum(), abs=4 * np.std(found) / np.sqrt(len(found))
+    )
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 1000))
 @settings(max_examples=50, deadline=None)
 def test_asking_twice_is_the_same_as_asking_for_more(first, second, seed):
     rng = np.random.default_rng(seed)
-    keys, weights = mixed(np.arange(60, dtype=np.uint64) + np.uint64(seed)), rng.uniform(0.1, 1.0, 60)
+    keys, weights = (
+        mixed(np.arange(60, dtype=np.uint64) + np.uint64(seed)),
+        rng.uniform(0.1, 1.0, 60),
+    )
     one, before = choose(keys, weights, {}, first)
     two, after = choose(keys, weights, {int(keys[i]): before[i] for i in one}, second)
     both, together = choose(keys, weights, {}, first + second)
@@ -139,7 +156,10 @@ def test_a_queue_gives_ids_and_probabilities_which_labels_then_use(bundle, score
     for one in (monitor, again):
         one.label(first.id, True)
         label = one.state.labels.weighed(next(iter(one.state.labels.given)))
-        assert label.probability >= first.probability and (label.time, label.cell) == (first.time, first.cell)
+        assert label.probability >= first.probability and (label.time, label.cell) == (
+            first.time,
+            first.cell,
+        )
     assert len(monitor.queue(1000)) == 160 and monitor.queue(5) == []
     assert Monitor(bundle).queue(5) == []
 
@@ -167,14 +187,20 @@ def test_labels_correct_what_the_state_says(bundle):
     later = bundle.calibration.place({"energy": rng.normal(size=200)})
     monitor.update(Events(None, np.arange(200.0, 400.0), cells=later))
     after = monitor.risk(200).audited
-    assert after.carried and after.labels == 80 and after.accuracy == pytest.approx(audited.accuracy, abs=0.06)
+    assert (
+        after.carried
+        and after.labels == 80
+        and after.accuracy == pytest.approx(audited.accuracy, abs=0.06)
+    )
     assert "corrected by 80 labels of earlier events" in monitor.risk(200).notes
 
 
 def test_a_label_of_an_event_long_gone_needs_its_cell_and_time(bundle):
     monitor = Monitor(bundle)
     monitor.update(Events(["a"], [1.0], cells=[3]))
-    with pytest.raises(EventError, match="'b' is not among the last 1 events; give its cell and its time"):
+    with pytest.raises(
+        EventError, match="'b' is not among the last 1 events; give its cell and its time"
+    ):
         monitor.label("b", True)
     monitor.label("b", False, 0.5, cell=7, time=-100.0)
     monitor.label(None, True, cell=7, time=-50.0)

@@ -14,13 +14,19 @@ from roadworthy.monitor.events import EventError, marks
 from roadworthy.monitor.state import State
 
 
-def seen(monitor: Monitor, times: np.ndarray, rng: np.random.Generator, *, rate: float = 0.0) -> None:
+def seen(
+    monitor: Monitor, times: np.ndarray, rng: np.random.Generator, *, rate: float = 0.0
+) -> None:
     """Events of these times, so many of them shifted, named by their replica."""
     scores = rng.normal(GAIN[0.9] * (rng.random(len(times)) < rate))
-    monitor.update(Events([f"{monitor.replica} {t}" for t in times], times, columns={"energy": scores}))
+    monitor.update(
+        Events([f"{monitor.replica} {t}" for t in times], times, columns={"energy": scores})
+    )
 
 
-def one_by_one(name: str, numbers: range | list[int], *, capacity: int = 5, lateness: float = 1e9) -> State:
+def one_by_one(
+    name: str, numbers: range | list[int], *, capacity: int = 5, lateness: float = 1e9
+) -> State:
     found = State(cells=2, capacity=capacity, lateness=lateness, bucket=10.0, name=name)
     counted_by(found, numbers)
     return found
@@ -32,7 +38,9 @@ def counted_by(state: State, numbers: range | list[int]) -> None:
 
 
 @pytest.mark.parametrize("since", [range(2000, 2001), range(500, 501), range(2000, 3000)])
-def test_a_replica_that_went_on_from_an_older_state_is_refused_from_its_first_event_on(watchful, since):
+def test_a_replica_that_went_on_from_an_older_state_is_refused_from_its_first_event_on(
+    watchful, since
+):
     """However few it has counted since: they are no longer lost without a word until they are more than were merged before."""
     rng = np.random.default_rng(0)
     replica, centre = Monitor(watchful, replica="r"), Monitor(watchful, replica="centre")
@@ -69,7 +77,9 @@ def test_an_older_state_is_known_by_its_counts_where_no_event_is_held_any_more()
         centre.take_over(older)
 
 
-def labelled(bundle: Bundle, name: str, times: np.ndarray, wrong: np.ndarray, rng: np.random.Generator) -> Monitor:
+def labelled(
+    bundle: Bundle, name: str, times: np.ndarray, wrong: np.ndarray, rng: np.random.Generator
+) -> Monitor:
     monitor, ids = Monitor(bundle, replica=name), [f"{name}{i}" for i in range(len(times))]
     monitor.update(Events(ids, times, columns={"energy": rng.normal(size=len(ids))}))
     monitor.label_all([(i, not bool(w), None, None, None) for i, w in zip(ids, wrong, strict=True)])
@@ -89,14 +99,18 @@ def test_an_alarm_by_labels_that_another_replicas_labels_took_back_is_not_told_a
         centre = Monitor(watchful)
         for _ in range(3):
             centre.merge(*order)
-            assert not centre.alarm_by_labels and not by_labels(centre), "a merge is one look at all of them"
+            assert not centre.alarm_by_labels and not by_labels(centre), (
+                "a merge is one look at all of them"
+            )
     centre = Monitor(watchful)
     for replicas in ((bad,), (bad,), (good,), (bad, good), (bad,), (good,)):
         centre.merge(*replicas)
     assert by_labels(centre) == [("raised", 1), ("cleared", 2)]
 
 
-def test_an_own_alarm_by_labels_that_is_over_is_not_told_again_for_a_replica_with_few_labels(watchful):
+def test_an_own_alarm_by_labels_that_is_over_is_not_told_again_for_a_replica_with_few_labels(
+    watchful,
+):
     rng = np.random.default_rng(25)
     wrong = np.concatenate([rng.random(700) < 0.4, rng.random(1000) < 0.01])
     own = labelled(watchful, "own", np.arange(1700.0), wrong, rng)
@@ -105,7 +119,9 @@ def test_an_own_alarm_by_labels_that_is_over_is_not_told_again_for_a_replica_wit
     few = Monitor(watchful, replica="few")
     for start in range(2000, 2300, 10):
         ids = [f"few{i}" for i in range(start, start + 10)]
-        few.update(Events(ids, np.arange(start, start + 10.0), columns={"energy": rng.normal(size=10)}))
+        few.update(
+            Events(ids, np.arange(start, start + 10.0), columns={"energy": rng.normal(size=10)})
+        )
         few.label_all([(i, bool(rng.random() > 0.05), None, None, None) for i in ids])
         own.merge(few)
     assert by_labels(own) == said
@@ -115,7 +131,9 @@ def test_a_replica_that_ended_long_ago_with_its_alarm_on_does_not_lower_the_bar(
     raised = {True: 0, False: 0}
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        bad, good, centre, without = (Monitor(watchful, replica=name) for name in ("bad", "good", "centre", "without"))
+        bad, good, centre, without = (
+            Monitor(watchful, replica=name) for name in ("bad", "good", "centre", "without")
+        )
         seen(bad, np.arange(600.0), rng)
         seen(bad, np.arange(600.0, 1000.0), rng, rate=1.0)
         seen(good, 1000.0 + watchful.lateness + np.arange(1000.0), rng)
@@ -146,13 +164,17 @@ def test_what_peers_refused_is_not_multiplied_by_merging_each_other(watchful):
     for _ in range(2):
         a.merge(b)
         b.merge(a)
-        assert a.state.taken == b.state.taken == (201, 0, 3, 0, 0), "the most that one of them knows of"
+        assert a.state.taken == b.state.taken == (201, 0, 3, 0, 0), (
+            "the most that one of them knows of"
+        )
     assert a.state.arrivals.time.tolist() == b.state.arrivals.time.tolist()
 
 
 def test_a_state_that_was_taken_in_by_way_of_another_adds_nothing_to_what_was_refused(watchful):
     rng = np.random.default_rng(0)
-    a, b, between, centre = (Monitor(watchful, replica=name) for name in ("a", "b", "between", "centre"))
+    a, b, between, centre = (
+        Monitor(watchful, replica=name) for name in ("a", "b", "between", "centre")
+    )
     for monitor in (a, b):
         seen(monitor, 10_000.0 + np.arange(100.0), rng)
     seen(a, np.array([1.0, 10_099.0]), rng)
@@ -169,7 +191,9 @@ def test_what_is_remembered_of_replicas_that_are_long_gone_is_little():
     centre, events = one_by_one("centre", [], capacity=300, lateness=100.0), 200
     for job in range(40):
         centre.take_over(
-            one_by_one(f"job {job}", range(job * events, (job + 1) * events), capacity=300, lateness=100.0)
+            one_by_one(
+                f"job {job}", range(job * events, (job + 1) * events), capacity=300, lateness=100.0
+            )
         )
     remembered = [len(before.mark) + len(before.brought) for before in centre.merged.values()]
     assert sum(remembered) <= 4 * 300 and centre.counted == 40 * events
@@ -177,7 +201,10 @@ def test_what_is_remembered_of_replicas_that_are_long_gone_is_little():
 
 
 def test_a_replica_that_comes_back_after_its_events_have_left_brings_what_is_new():
-    replica, other = one_by_one("r", range(0, 200, 2), capacity=20), one_by_one("other", range(1, 2001, 2), capacity=20)
+    replica, other = (
+        one_by_one("r", range(0, 200, 2), capacity=20),
+        one_by_one("other", range(1, 2001, 2), capacity=20),
+    )
     centre = one_by_one("centre", [], capacity=20)
     centre.take_over(replica)
     centre.take_over(other)
@@ -188,13 +215,19 @@ def test_a_replica_that_comes_back_after_its_events_have_left_brings_what_is_new
         centre.take_over(replica)
         assert centre.counted == 1104 and centre.taken.repeated == 1
         assert centre.buckets.total().tolist() == [104, 1000, 0]
-        assert centre.recent.time.tolist() == sorted([*range(1965, 2001, 2), 2002, 2004, 1990])[-20:]
+        assert (
+            centre.recent.time.tolist() == sorted([*range(1965, 2001, 2), 2002, 2004, 1990])[-20:]
+        )
     with pytest.raises(EventError, match="it started again from an older state"):
         centre.take_over(one_by_one("r", [*range(0, 180, 2), 2006], capacity=20))
 
 
-@pytest.mark.parametrize(("events", "copied", "since"), [(20, 15, range(31, 55)), (40, 10, range(46, 59))])
-def test_a_replica_whose_events_have_left_is_still_known_to_go_on_from_an_older_state(events, copied, since):
+@pytest.mark.parametrize(
+    ("events", "copied", "since"), [(20, 15, range(31, 55)), (40, 10, range(46, 59))]
+)
+def test_a_replica_whose_events_have_left_is_still_known_to_go_on_from_an_older_state(
+    events, copied, since
+):
     """Within one bucket its counts do not tell; but it does not have the last event that it had."""
 
     def counting(name: str, times: list[float]) -> State:
@@ -211,7 +244,9 @@ def test_a_replica_whose_events_have_left_is_still_known_to_go_on_from_an_older_
 
 
 def test_a_centre_of_many_jobs_is_kept_and_restored(calibration):
-    bundle = Bundle.compile(calibration, accuracy_tree(), subject="s", windows=Windows((50,)), id_horizon=100)
+    bundle = Bundle.compile(
+        calibration, accuracy_tree(), subject="s", windows=Windows((50,)), id_horizon=100
+    )
     rng, centre, jobs = np.random.default_rng(1), Monitor(bundle, replica="centre"), []
     for job in range(12):
         jobs.append(Monitor(bundle, replica=f"job {job}"))

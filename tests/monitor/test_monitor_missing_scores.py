@@ -27,7 +27,9 @@ def learned(*, holes: float = 0.0) -> Calibration:
     columns = scores_of(shifted, 2)
     for column in columns.values():
         column[rng.random(1000) < holes] = np.nan
-    return calibrate(columns, np.where(shifted, "fog", "clean"), rng.random(1000) < np.where(shifted, 0.4, 0.95))
+    return calibrate(
+        columns, np.where(shifted, "fog", "clean"), rng.random(1000) < np.where(shifted, 0.4, 0.95)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +53,18 @@ def test_it_is_known_which_scores_calibration_rows_always_had():
     assert (found.place(columns) < 0).sum() == 4
     assert found.lacks(columns) == {"recon": 4}
     assert found.lacks(lacking(10, 0)) == {}
-    assert found.why_nowhere(1, lacking=["recon"]) == "lacks a score that every calibration row had: recon"
+    assert (
+        found.why_nowhere(1, lacking=["recon"])
+        == "lacks a score that every calibration row had: recon"
+    )
     assert learned(holes=0.1).why_nowhere(3) == "have no score at all"
 
 
 def test_a_misspelt_score_of_a_single_event_is_refused_and_more_scores_than_needed_are_not(bundle):
     monitor = Monitor(bundle)
     with pytest.raises(
-        EventError, match=r"event 'a': unknown score 'knm' \(did you mean 'knn'\?\); .* conf, knn, recon"
+        EventError,
+        match=r"event 'a': unknown score 'knm' \(did you mean 'knn'\?\); .* conf, knn, recon",
     ):
         monitor.update_one("a", 1000.0, {"conf": 1.0, "knm": 2.0, "recon": 0.5})
     assert monitor.state.taken.total == 0
@@ -72,7 +78,10 @@ def test_a_monitor_says_of_events_without_a_place_what_they_lack(bundle):
     monitor = Monitor(bundle)
     monitor.update(Events(columns=lacking(100, 10)))
     notes = " ".join(monitor.risk().notes)
-    assert "10 of 100 events say nothing, since they lack a score that every calibration row had" in notes
+    assert (
+        "10 of 100 events say nothing, since they lack a score that every calibration row had"
+        in notes
+    )
     assert "no score" not in notes
     one = Monitor(bundle)
     one.update(Events(columns=lacking(100, 1)))
@@ -80,7 +89,9 @@ def test_a_monitor_says_of_events_without_a_place_what_they_lack(bundle):
 
 
 @pytest.mark.parametrize("gone", [0, 20, 21, 40, 98, 100])
-def test_no_figures_stand_where_more_than_a_fifth_has_no_place_and_the_alarm_says_the_same(bundle, gone):
+def test_no_figures_stand_where_more_than_a_fifth_has_no_place_and_the_alarm_says_the_same(
+    bundle, gone
+):
     """The rule of `Monitor.risk` is that of the alarm: as soon as one cannot tell, the other cannot."""
     monitor = Monitor(bundle)
     monitor.update(Events(columns=scores_of(np.zeros(1000), 5)))
@@ -92,7 +103,9 @@ def test_no_figures_stand_where_more_than_a_fifth_has_no_place_and_the_alarm_say
     assert (risk.cannot_tell is None) == told == (not monitor.cannot_tell)
     if not told:
         assert risk.cannot_tell == monitor.alarms[-1].reason
-        assert risk.cannot_tell.startswith(f"{gone} of 100 events lack a score that every calibration row had")
+        assert risk.cannot_tell.startswith(
+            f"{gone} of 100 events lack a score that every calibration row had"
+        )
 
 
 def test_a_supervisor_that_fails_on_just_the_shifted_inputs_is_no_good_news(bundle):
@@ -109,4 +122,6 @@ def test_a_supervisor_that_fails_on_just_the_shifted_inputs_is_no_good_news(bund
 def test_spans_of_history_follow_the_same_rule(bundle):
     monitor = Monitor(bundle)
     monitor.update(Events(None, np.arange(300.0), columns=lacking(300, 150)))
-    assert any(said.cannot_tell and "lack a score" in said.cannot_tell for said in monitor.history(300.0))
+    assert any(
+        said.cannot_tell and "lack a score" in said.cannot_tell for said in monitor.history(300.0)
+    )

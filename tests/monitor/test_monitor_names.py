@@ -11,7 +11,9 @@ from roadworthy.monitor.events import mark, marks
 from roadworthy.monitor.recent import Recent
 
 named = st.lists(
-    st.tuples(st.one_of(st.integers(0, 40), st.text("ab#1", max_size=2)), st.integers(0, 12).map(float)),
+    st.tuples(
+        st.one_of(st.integers(0, 40), st.text("ab#1", max_size=2)), st.integers(0, 12).map(float)
+    ),
     max_size=60,
     unique_by=lambda event: (type(event[0]), event[0]),
 )
@@ -26,7 +28,12 @@ def test_events_stand_by_time_and_mark_whether_marks_were_given_or_not(events, c
         while at < len(events):
             part = events[at : at + (cuts[at % len(cuts)] if cuts else 7)]
             names, times = [name for name, _ in part], np.array([time for _, time in part])
-            recent.put(times, marks(names) if given_marks else None, np.zeros(len(part), dtype=np.int16), names)
+            recent.put(
+                times,
+                marks(names) if given_marks else None,
+                np.zeros(len(part), dtype=np.int16),
+                names,
+            )
             at += len(part)
         assert recent.known == {name for _, _, name in by_hand}
         assert [*recent.names.items()] == [(key, name) for _, key, name in by_hand]
@@ -41,13 +48,20 @@ def test_an_id_that_reads_like_the_number_of_an_event_is_another_event(bundle):
     again = Monitor.from_bytes(bundle, monitor.to_bytes())
     for one in (monitor, again):
         assert one.update(Events(["r#0", "r#7"], [3.0, 4.0], cells=[2, 2])).repeated == 2
-        assert one.state.recent.mark.tolist() == [mark(("r", 0)), mark(("r", 1)), mark("r#0"), mark("r#7")]
+        assert one.state.recent.mark.tolist() == [
+            mark(("r", 0)),
+            mark(("r", 1)),
+            mark("r#0"),
+            mark("r#7"),
+        ]
         one.label("r#1", True)
         one.label("r#0", True)
         assert one.state.labels.counts[0, :3].tolist() == [0, 1, 1], "an id comes before a number"
 
 
-def test_the_same_stream_says_the_same_in_calls_of_any_size_with_times_alike_and_out_of_order(watchful):
+def test_the_same_stream_says_the_same_in_calls_of_any_size_with_times_alike_and_out_of_order(
+    watchful,
+):
     rng = np.random.default_rng(3)
     n = 3000
     names = [f"e{i}" for i in rng.permutation(n)]
@@ -72,7 +86,11 @@ def test_the_same_stream_says_the_same_in_calls_of_any_size_with_times_alike_and
 
 def test_whole_numbers_of_any_size_are_events_of_their_own(bundle):
     """Negative ones, and those of a UUID, have marks as texts have: no two are taken for one when replicas are put together."""
-    wide = [(7 << 64) + i for i in range(20)] + [-i for i in range(1, 21)] + [2**64 - i for i in range(1, 21)]
+    wide = (
+        [(7 << 64) + i for i in range(20)]
+        + [-i for i in range(1, 21)]
+        + [2**64 - i for i in range(1, 21)]
+    )
     assert len(set(marks(wide).tolist())) == 60 and [mark(n) for n in wide] == marks(wide).tolist()
     assert marks(np.array([-1, 5])).tolist() == [mark(-1), mark(5)] and mark(-1) != mark(2**64 - 1)
     one, other = Monitor(bundle, replica="one"), Monitor(bundle, replica="other")

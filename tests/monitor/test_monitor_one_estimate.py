@@ -31,7 +31,9 @@ def bundle() -> Bundle:
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.3, 0.6, 1.0])
 @pytest.mark.parametrize("window", ["100", "1000"])
-def test_an_interval_above_or_below_the_tolerable_says_the_same_as_the_probability(bundle, rate, window):
+def test_an_interval_above_or_below_the_tolerable_says_the_same_as_the_probability(
+    bundle, rate, window
+):
     """With the limit just below the interval the risk is above it with 97.5% or more, and just above it with 2.5% or less."""
     rng = np.random.default_rng([int(window), int(10 * rate)])
     shifted = rng.random(1000) < rate
@@ -56,7 +58,9 @@ def test_simulated_windows_never_contradict_themselves(bundle):
         chosen = replace(bundle, tolerable=tolerable)
         for rate in (0.0, 0.2, 0.5, 0.9):
             shifted = rng.random(100) < rate
-            cells = calibration.place({name: rng.normal(2.2 * shifted) for name in ("energy", "knn")})
+            cells = calibration.place(
+                {name: rng.normal(2.2 * shifted) for name in ("energy", "knn")}
+            )
             monitor = Monitor(chosen)
             monitor.update(Events(cells=cells))
             risk = monitor.risk("100")

@@ -61,7 +61,12 @@ def test_an_event_is_found_by_its_name_whatever_came_and_left_since(calls, capac
 def test_a_search_works_out_no_marks_and_what_is_kept_for_it_goes_where_nobody_searches():
     recent = Recent(100)
     for at in range(0, 100, 10):
-        recent.put(at + np.arange(10.0), None, np.zeros(10, dtype=np.int16), [f"e{i}" for i in range(at, at + 10)])
+        recent.put(
+            at + np.arange(10.0),
+            None,
+            np.zeros(10, dtype=np.int16),
+            [f"e{i}" for i in range(at, at + 10)],
+        )
     assert recent._times is None, "nobody has searched yet"
     assert recent.find("e37") == 37 and recent.find("e100") is None and not recent._mark[:100].any()
     for i in range(100, 150):

@@ -56,9 +56,15 @@ def test_labels_of_windows_that_slide_are_unbiased(bundle):
     assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(trials) < 0.08
 
 
-def test_a_probability_that_was_given_stays_and_that_of_the_queue_follows_the_questions(bundle, scores_at):
+def test_a_probability_that_was_given_stays_and_that_of_the_queue_follows_the_questions(
+    bundle, scores_at
+):
     monitor = Monitor(bundle)
-    monitor.update(Events([f"e{i}" for i in range(200)], np.arange(200.0), columns={"energy": scores_at(200, 0.3)}))
+    monitor.update(
+        Events(
+            [f"e{i}" for i in range(200)], np.arange(200.0), columns={"energy": scores_at(200, 0.3)}
+        )
+    )
     first, second, *_ = (q for q in monitor.queue(10) if q.probability < 0.5)
     labels = monitor.state.labels
     monitor.label(first.id, True)
@@ -72,7 +78,13 @@ def test_a_probability_that_was_given_stays_and_that_of_the_queue_follows_the_qu
 
 def test_a_replica_that_grows_is_merged_again_without_counting_anything_twice(calibration):
     bundle = Bundle.compile(
-        calibration, accuracy_tree(), subject="s", windows=Windows((50,)), id_horizon=100, lateness=1e9, bucket=10.0
+        calibration,
+        accuracy_tree(),
+        subject="s",
+        windows=Windows((50,)),
+        id_horizon=100,
+        lateness=1e9,
+        bucket=10.0,
     )
     rng = np.random.default_rng(3)
     cells = rng.integers(-1, calibration.cells, 60_000)
@@ -98,7 +110,11 @@ def test_a_replica_that_grows_is_merged_again_without_counting_anything_twice(ca
         assert centre.state.counted == one.state.counted
         assert (centre.state.buckets.total() == one.state.buckets.total()).all()
         assert centre.state.recent.mark.tolist() == one.state.recent.mark.tolist()
-        assert centre.state.labels.counts.sum() == len(centre.state.labels.given) == 2 * (1 + start // 15_000)
+        assert (
+            centre.state.labels.counts.sum()
+            == len(centre.state.labels.given)
+            == 2 * (1 + start // 15_000)
+        )
 
 
 def test_an_answer_that_its_replica_changes_changes_where_it_was_merged(bundle):
@@ -127,7 +143,10 @@ def test_counts_that_nobody_can_tell_apart_are_not_put_together():
         a.take_over(c)
     with pytest.raises(EventError, match="replica 'a'"):
         a.take_over(seen(range(12), "a"))
-    for other in ([*range(-5, 10), 16, 17, 18], range(1000, 1020)):  # an event, or a count, of before is not there
+    for other in (
+        [*range(-5, 10), 16, 17, 18],
+        range(1000, 1020),
+    ):  # an event, or a count, of before is not there
         with pytest.raises(EventError, match="started again from an older state"):
             a.take_over(seen(other, "b"))
     small = seen(range(3), "a")
@@ -142,7 +161,9 @@ def test_unnamed_events_are_no_numbers_that_somebody_gave(bundle):
     assert monitor.update(Events([3, 4, 5], [7.0, 8.0, 9.0], cells=[2, 2, 2])).accepted == 3
     for question in monitor.queue(9):
         monitor.label(question.id, True)
-    assert monitor.state.labels.counts[0, :3].tolist() == [3, 3, 3], "each label went to the event that was asked for"
+    assert monitor.state.labels.counts[0, :3].tolist() == [3, 3, 3], (
+        "each label went to the event that was asked for"
+    )
 
 
 def test_unnamed_events_of_replicas_without_a_name_are_different_events(bundle):
@@ -205,7 +226,9 @@ def test_replicas_put_together_tell_what_one_tells_that_saw_all(watchful):
             "alarm": a.alarm,
             "alarm_log_odds": a.risk(window).alarm_log_odds,
         }
-    assert a.alarms[: len(said)] == said and len(a.alarms) <= len(said) + 1, "what the other one said stays its own"
+    assert a.alarms[: len(said)] == said and len(a.alarms) <= len(said) + 1, (
+        "what the other one said stays its own"
+    )
 
 
 def test_a_window_without_scores_raises_nothing_but_that_nobody_can_tell(watchful):
@@ -214,7 +237,8 @@ def test_a_window_without_scores_raises_nothing_but_that_nobody_can_tell(watchfu
     monitor.update(Events(columns={"energy": np.full(4 * window, np.nan)}))
     assert kinds(monitor) == ["cannot tell"] and monitor.cannot_tell and not monitor.alarm
     assert (
-        monitor.alarms[0].reason == f"{window} of {window} events lack a score that every calibration row had: energy"
+        monitor.alarms[0].reason
+        == f"{window} of {window} events lack a score that every calibration row had: energy"
     )
     assert monitor.risk().cannot_tell == monitor.alarms[0].reason
     assert any("more than 20% of the events say nothing" in note for note in monitor.risk().notes)
@@ -239,10 +263,14 @@ def test_what_is_watched_says_nothing_of_windows_with_few_scores(watchful):
 @pytest.fixture(scope="module")
 def tolerant(calibration) -> Bundle:
     """Clean streams hardly come near its limit."""
-    return Bundle.compile(calibration, accuracy_tree(), subject="s", tolerable=0.35, windows=Windows((300,)))
+    return Bundle.compile(
+        calibration, accuracy_tree(), subject="s", tolerable=0.35, windows=Windows((300,))
+    )
 
 
-def test_an_alarm_means_that_the_risk_is_more_likely_than_not_above_the_tolerable(tolerant, watchful):
+def test_an_alarm_means_that_the_risk_is_more_likely_than_not_above_the_tolerable(
+    tolerant, watchful
+):
     for bundle in (tolerant, watchful):
         rule = bundle.alarm
         assert rule.on >= 0.0 and all(on >= 0.0 for _, on in rule.by_time)
@@ -263,10 +291,16 @@ def test_an_alarm_is_not_cleared_while_nobody_can_tell(watchful):
     # Scores lower than any that was calibrated: they look clean, and are not.
     monitor.update(Events(columns={"energy": np.full(4 * window, -9.0)}))
     assert (
-        monitor.alarm and kinds(monitor)[-1] == "cannot tell" and "no calibration row had" in monitor.alarms[-1].reason
+        monitor.alarm
+        and kinds(monitor)[-1] == "cannot tell"
+        and "no calibration row had" in monitor.alarms[-1].reason
     )
     monitor.update(Events(columns={"energy": at_rate(4 * window, 0.0, 9)}))
-    assert not monitor.alarm and not monitor.cannot_tell and {*kinds(monitor)[-2:]} == {"can tell", "cleared"}
+    assert (
+        not monitor.alarm
+        and not monitor.cannot_tell
+        and {*kinds(monitor)[-2:]} == {"can tell", "cleared"}
+    )
 
 
 def test_a_strange_stretch_shorter_than_a_window_is_no_alarm(watchful):
@@ -282,7 +316,11 @@ def test_shift_in_bursts_is_noticed_every_time(watchful):
     burst = 3 * watchful.alarm.window
     n = 20 * burst
     monitor = Monitor(watchful)
-    monitor.update(Events(columns={"energy": at_rate(n, np.where((np.arange(n) // burst) % 4 == 3, 0.6, 0.0), 12)}))
+    monitor.update(
+        Events(
+            columns={"energy": at_rate(n, np.where((np.arange(n) // burst) % 4 == 3, 0.6, 0.0), 12)}
+        )
+    )
     raised = [alarm.event for alarm in monitor.alarms if alarm.kind == "raised"]
     for start in range(3 * burst, n, 4 * burst):
         assert any(start < event <= start + burst for event in raised), f"the burst from {start}"
@@ -304,9 +342,15 @@ def test_bundles_take_as_many_draws_as_estimators_do(watchful):
 
 def test_doubts_are_those_of_the_estimates(watchful):
     rng = np.random.default_rng(14)
-    windows = [rng.normal(size=100), np.full(100, 9.0), np.full(100, 0.1), rng.normal(2.0, size=100)]
+    windows = [
+        rng.normal(size=100),
+        np.full(100, 9.0),
+        np.full(100, 0.1),
+        rng.normal(2.0, size=100),
+    ]
     counts = [
-        np.bincount(watchful.calibration.place({"energy": w}), minlength=watchful.calibration.cells) for w in windows
+        np.bincount(watchful.calibration.place({"energy": w}), minlength=watchful.calibration.cells)
+        for w in windows
     ]
     counts.append(np.zeros(watchful.calibration.cells, dtype=int))
     estimates = watchful.estimator.estimate(counts, shrink=0.5)

@@ -43,7 +43,9 @@ def give(to: State, events) -> None:
 
 def held(of: State) -> tuple:
     keys, rows, newest = of.buckets.arrays()
-    table = {tuple(key): row.tolist() for key, row in zip(keys.tolist(), rows, strict=True) if row.any()}
+    table = {
+        tuple(key): row.tolist() for key, row in zip(keys.tolist(), rows, strict=True) if row.any()
+    }
     recent = of.recent
     return (
         table,
@@ -73,7 +75,9 @@ def consistent(events):
     st.sampled_from([0.0, 300.0, 1e9]),
 )
 @settings(max_examples=150, deadline=None)
-def test_calls_of_any_size_are_the_same_as_one_event_after_the_other(events, cuts, capacity, lateness):
+def test_calls_of_any_size_are_the_same_as_one_event_after_the_other(
+    events, cuts, capacity, lateness
+):
     whole, single = (state(capacity=capacity, lateness=lateness) for _ in range(2))
     ends = sorted({0, *(min(c, len(events)) for c in cuts), len(events)})
     for start, end in pairwise(ends):
@@ -100,14 +104,20 @@ def test_counts_are_those_of_a_plain_list(events, lateness):
     total = [sum(c == cell for _, c in kept.values()) for cell in [*range(CELLS), -1]]
     assert found.buckets.total().tolist() == total
     assert (found.taken.repeated, found.taken.late) == (repeated, late)
-    assert sorted(found.recent.time.tolist()) == found.recent.time.tolist() == sorted(t for t, _ in kept.values())
+    assert (
+        sorted(found.recent.time.tolist())
+        == found.recent.time.tolist()
+        == sorted(t for t, _ in kept.values())
+    )
 
 
 @given(events_of, st.data())
 @settings(max_examples=150, deadline=None)
 def test_replicas_put_together_hold_what_one_holds_that_saw_all(events, data):
     events = consistent(events)
-    shares = data.draw(st.lists(st.sampled_from(["a", "b", "both"]), min_size=len(events), max_size=len(events)))
+    shares = data.draw(
+        st.lists(st.sampled_from(["a", "b", "both"]), min_size=len(events), max_size=len(events))
+    )
     a, b, one = state(), state(), state()
     parts = {
         "a": [e for e, s in zip(events, shares, strict=True) if s != "b"],
@@ -124,7 +134,9 @@ def test_replicas_put_together_hold_what_one_holds_that_saw_all(events, data):
 @settings(max_examples=50, deadline=None)
 def test_the_last_events_of_replicas_are_the_last_events_of_all(n, replicas, seed):
     rng = np.random.default_rng(seed)
-    events = [(i, float(i) + rng.random(), int(c)) for i, c in enumerate(rng.integers(-1, CELLS, n))]
+    events = [
+        (i, float(i) + rng.random(), int(c)) for i, c in enumerate(rng.integers(-1, CELLS, n))
+    ]
     parts = [state(capacity=40) for _ in range(replicas)]
     one = state(capacity=40)
     for event, replica in zip(events, rng.integers(replicas, size=n), strict=True):
@@ -135,7 +147,10 @@ def test_the_last_events_of_replicas_are_the_last_events_of_all(n, replicas, see
     assert held(parts[0]) == held(one)
 
 
-@given(events_of, st.lists(st.tuples(st.integers(0, 60), st.booleans(), st.floats(0.01, 1.0)), max_size=10))
+@given(
+    events_of,
+    st.lists(st.tuples(st.integers(0, 60), st.booleans(), st.floats(0.01, 1.0)), max_size=10),
+)
 @settings(max_examples=60, deadline=None)
 def test_bytes_hold_everything(events, labels):
     first = state(capacity=30, lateness=300.0)
@@ -176,10 +191,15 @@ def test_an_id_is_counted_once_however_late_it_comes_again():
     for event in events:
         give(one, [event])
     assert one.buckets.total()[0] == 100
-    assert one.taken.repeated == 10 and one.taken.late == 90, "what nobody remembers is refused, not counted again"
+    assert one.taken.repeated == 10 and one.taken.late == 90, (
+        "what nobody remembers is refused, not counted again"
+    )
 
 
-@given(st.lists(st.integers(-(10**9), 10**9).map(lambda t: t / 1000), min_size=1, max_size=80), st.integers(0, 1000))
+@given(
+    st.lists(st.integers(-(10**9), 10**9).map(lambda t: t / 1000), min_size=1, max_size=80),
+    st.integers(0, 1000),
+)
 @settings(max_examples=80, deadline=None)
 def test_buckets_depend_on_what_came_not_on_its_order(times, seed):
     rng = np.random.default_rng(seed)
@@ -201,7 +221,9 @@ def test_buckets_grow_with_the_logarithm_of_time():
     buckets = Buckets(cells=2, width=60.0, keep=16)
     sizes = []
     for day in range(400):
-        buckets.add(np.linspace(day, day + 1, 500, endpoint=False) * 86_400.0, np.zeros(500, dtype=np.int16))
+        buckets.add(
+            np.linspace(day, day + 1, 500, endpoint=False) * 86_400.0, np.zeros(500, dtype=np.int16)
+        )
         sizes.append(len(buckets))
     assert max(sizes) <= 16 + 8 * 16, "16 young ones, and 8 for every doubling"
     assert buckets.total().tolist() == [200_000, 0, 0]

@@ -32,14 +32,30 @@ def test_for_how_long_it_is_judged_as_alike_does_not_depend_on_calls(watchful):
     assert one._watching.to_dict() == other._watching.to_dict()
 
 
-def test_a_kept_state_in_which_nobody_can_tell_is_read_soon_though_it_does_not_say_when(watchful, scores_at):
+def test_a_kept_state_in_which_nobody_can_tell_is_read_soon_though_it_does_not_say_when(
+    watchful, scores_at
+):
     """States kept before an upper limit was known for one have none."""
     monitor = Monitor(watchful)
     monitor.update(
-        Events(None, None, columns={"energy": np.concatenate([scores_at(30_000, 0.0), np.full(40_000, np.nan)])})
+        Events(
+            None,
+            None,
+            columns={"energy": np.concatenate([scores_at(30_000, 0.0), np.full(40_000, np.nan)])},
+        )
     )
-    record = {**monitor._watching.to_dict(), "time": math.inf, "next_time": monitor.state.counted + 16_384}
+    record = {
+        **monitor._watching.to_dict(),
+        "time": math.inf,
+        "next_time": monitor.state.counted + 16_384,
+    }
     del record["limit"]
     monitor._watching.restore(record, [])
-    monitor.update(Events(None, None, columns={"energy": np.concatenate([scores_at(1000, 0.0), scores_at(1000, 0.5)])}))
+    monitor.update(
+        Events(
+            None,
+            None,
+            columns={"energy": np.concatenate([scores_at(1000, 0.0), scores_at(1000, 0.5)])},
+        )
+    )
     assert monitor.alarm

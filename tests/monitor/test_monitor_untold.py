@@ -13,7 +13,9 @@ from roadworthy.monitor.state import State
 
 @pytest.mark.parametrize("scored_every", [50, 10_000, 6, 3])
 @pytest.mark.parametrize("call", [1, 200, 3000])
-def test_a_stream_with_few_scores_or_none_is_counted_and_said_to_be_untold(watchful, call, scored_every):
+def test_a_stream_with_few_scores_or_none_is_counted_and_said_to_be_untold(
+    watchful, call, scored_every
+):
     scores = np.full(3000, np.nan)
     scores[::scored_every] = 0.1
     monitor = Monitor(watchful)
@@ -38,7 +40,9 @@ def test_scores_that_stop_and_come_again_are_told_again(watchful, scores_at):
     assert monitor.alarms[1].risk == pytest.approx(0.06, abs=0.05)
 
 
-def test_an_alarm_over_events_unlike_anything_calibrated_says_why_and_no_figure(watchful, scores_at):
+def test_an_alarm_over_events_unlike_anything_calibrated_says_why_and_no_figure(
+    watchful, scores_at
+):
     monitor = Monitor(watchful)
     strange = np.where(np.arange(600) % 2 == 0, 40.0, scores_at(600, 0.3))
     monitor.update(Events(None, None, columns={"energy": scores_at(1000, 0.0)}))
@@ -55,7 +59,13 @@ def test_an_alarm_over_events_unlike_anything_calibrated_says_why_and_no_figure(
 
 def test_an_alarm_that_can_be_told_has_figures_and_no_reason(watchful, scores_at):
     monitor = Monitor(watchful)
-    monitor.update(Events(None, None, columns={"energy": np.concatenate([scores_at(1000, 0.0), scores_at(400, 0.5)])}))
+    monitor.update(
+        Events(
+            None,
+            None,
+            columns={"energy": np.concatenate([scores_at(1000, 0.0), scores_at(400, 0.5)])},
+        )
+    )
     raised = next(alarm for alarm in monitor.alarms if alarm.kind == "raised")
     assert raised.reason == "" and raised.risk > 0.0 and 0.0 <= raised.exceedance <= 1.0
 
@@ -70,11 +80,17 @@ def test_an_event_too_old_for_the_ids_held_is_told_from_one_with_a_wrong_clock(b
     assert monitor.state.reach == pytest.approx(reach, rel=0.01)
     late = [note for note in monitor.risk("50").notes if "as late" in note]
     assert len(late) == 1 and "clocks" not in late[0]
-    assert f"within the lateness of 600 s: the {held:,} ids that are held reach back {reach:.2g} s" in late[0]
+    assert (
+        f"within the lateness of 600 s: the {held:,} ids that are held reach back {reach:.2g} s"
+        in late[0]
+    )
     monitor.update_one(-2, time[-1] - 700.0, cell=0)
     again = Monitor.from_bytes(bundle, monitor.to_bytes())
     late = [note for note in again.risk("50").notes if "as late" in note]
-    assert len(late) == 2 and late[0] == "1 event was refused as late, the latest by 700 s: look at the clocks"
+    assert (
+        len(late) == 2
+        and late[0] == "1 event was refused as late, the latest by 700 s: look at the clocks"
+    )
 
 
 def test_replicas_put_together_add_up_what_outran_their_ids():
@@ -110,14 +126,21 @@ def test_an_alarm_between_windows_that_cannot_be_told_says_that_this_one_can(wat
             raised += 1
             assert not untold, f"figures stand at event {alarm.event}, of which none can be told"
     kinds = [alarm.kind for alarm in monitor.alarms]
-    assert raised and "cannot tell" in kinds[kinds.index("raised") :], "and it is said again that nobody can tell"
+    assert raised and "cannot tell" in kinds[kinds.index("raised") :], (
+        "and it is said again that nobody can tell"
+    )
 
 
 def test_the_figures_with_which_it_can_be_told_again_do_not_depend_on_calls(watchful):
     """What comes in the same call after it is no part of them, though it is more alike."""
     rng = np.random.default_rng(5)
     scores = np.concatenate(
-        [rng.normal(size=1000), np.full(400, np.nan), rng.normal(size=300), np.repeat(rng.normal(size=80), 20)]
+        [
+            rng.normal(size=1000),
+            np.full(400, np.nan),
+            rng.normal(size=300),
+            np.repeat(rng.normal(size=80), 20),
+        ]
     )
     found = []
     for call in (50, 700, 4000):
@@ -131,7 +154,9 @@ def test_the_figures_with_which_it_can_be_told_again_do_not_depend_on_calls(watc
 
 
 @pytest.mark.parametrize("more", [0, 50])
-def test_a_centre_cannot_tell_while_its_replicas_cannot_however_many_events_it_holds(watchful, scores_at, more):
+def test_a_centre_cannot_tell_while_its_replicas_cannot_however_many_events_it_holds(
+    watchful, scores_at, more
+):
     """It is asked at every merge, though none falls on the first look of a window."""
     replica, other, centre = (Monitor(watchful, replica=name) for name in ("a", "b", "c"))
     other.update(Events(None, np.arange(float(more)), columns={"energy": scores_at(more, 0.0)}))
@@ -151,7 +176,10 @@ def test_a_replica_that_ends_earlier_does_not_make_what_came_last_told(watchful,
     scores = np.concatenate([scores_at(1000, 0.0), np.full(600, np.nan)])
     for name, monitor, n in (("a", mute, 1600), ("b", other, 1000)):
         for start in range(0, n, 100):
-            ids, time = [f"{name}{i}" for i in range(start, start + 100)], np.arange(start, start + 100.0)
+            ids, time = (
+                [f"{name}{i}" for i in range(start, start + 100)],
+                np.arange(start, start + 100.0),
+            )
             monitor.update(Events(ids, time, columns={"energy": scores[start : start + 100]}))
     assert mute.cannot_tell and not other.cannot_tell
     mute.merge(other)

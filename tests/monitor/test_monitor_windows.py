@@ -24,7 +24,11 @@ def test_the_effective_number_of_fading_events_is_that_of_the_formula(half_life)
 def test_a_window_takes_the_last_events_and_leaves_out_those_without_a_score():
     cells = np.array([0, 0, 1, -1, 2, 1], dtype=np.int16)
     found = sliding(cells, 4, size=3)
-    assert found.counts.tolist() == [0, 2, 1] and (found.n, found.unscored, found.first) == (3, 1, 4)
+    assert found.counts.tolist() == [0, 2, 1] and (found.n, found.unscored, found.first) == (
+        3,
+        1,
+        4,
+    )
     assert sliding(cells, 100, size=3).first == 6
 
 
@@ -44,12 +48,18 @@ def test_before_a_window_is_full_the_prior_speaks_and_the_state_says_so(bundle, 
     monitor = Monitor(bundle)
     nothing = monitor.risk(200)
     assert nothing.n == 0 and nothing.start is None and nothing.rate == pytest.approx(0.5, abs=0.05)
-    assert nothing.notes[0] == "0 of 200 events so far: the fewer, the more the figures are a guess from before"
+    assert (
+        nothing.notes[0]
+        == "0 of 200 events so far: the fewer, the more the figures are a guess from before"
+    )
     monitor.update(Events(None, None, columns={"energy": scores_at(5, 0.0)}))
     some = monitor.risk(200)
     monitor.update(Events(None, None, columns={"energy": scores_at(400, 0.0)}))
     full = monitor.risk(200)
-    assert some.notes[0] == "5 of 200 events so far: the fewer, the more the figures are a guess from before"
+    assert (
+        some.notes[0]
+        == "5 of 200 events so far: the fewer, the more the figures are a guess from before"
+    )
     assert not full.notes and full.n == 200
     assert max(full.rate, some.rate) < nothing.rate
     assert full.rate_high - full.rate_low < some.rate_high - some.rate_low
@@ -64,7 +74,9 @@ def test_several_windows_stand_side_by_side(watchful, scores_at):
     assert rates["100"] > rates["300"]
     assert rates["adaptive"] > 0.4
     assert monitor.risk().window == str(watchful.alarm.window)
-    with pytest.raises(ValueError, match=r"no window 17; this bundle has 100, 300, decay, adaptive"):
+    with pytest.raises(
+        ValueError, match=r"no window 17; this bundle has 100, 300, decay, adaptive"
+    ):
         monitor.risk(17)
 
 
@@ -75,7 +87,9 @@ def test_the_past_is_read_from_the_last_events_and_before_from_the_buckets(bundl
     rng = np.random.default_rng(0)
     scores = rng.normal(1.8124 * (rng.random(n) < rates))
     monitor.update(Events(None, np.arange(n, dtype=float), columns={"energy": scores}))
-    assert monitor.risk(200, at=29_000.0).end == 29_000.0 and monitor.risk(200, at=29_000.0).rate > 0.6
+    assert (
+        monitor.risk(200, at=29_000.0).end == 29_000.0 and monitor.risk(200, at=29_000.0).rate > 0.6
+    )
     early = monitor.risk(at=130.0)
     assert early.window == "time" and early.start <= 130.0 < early.end and early.rate < 0.3
     with pytest.raises(ValueError, match="no events were counted around -50"):
@@ -87,7 +101,13 @@ def test_the_past_is_read_from_the_last_events_and_before_from_the_buckets(bundl
 
 
 def test_windows_are_refused_that_cannot_be_read():
-    for wrong in ({"lengths": ()}, {"lengths": (1,)}, {"lengths": (10, 10)}, {"half_life": 0.5}, {"half_life": np.inf}):
+    for wrong in (
+        {"lengths": ()},
+        {"lengths": (1,)},
+        {"lengths": (10, 10)},
+        {"half_life": 0.5},
+        {"half_life": np.inf},
+    ):
         with pytest.raises(ValueError, match=r"windows are|half-life"):
             Windows(**wrong)
     assert Windows.from_dict(Windows((5, 7), 3.5, True).to_dict()) == Windows((5, 7), 3.5, True)

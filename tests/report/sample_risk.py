@@ -16,7 +16,11 @@ COSTS = Costs(right=635.0, wrong=6735.0, necessary=1905.0, unnecessary=1955.0)
 
 def sample() -> AssessedRisk:
     """Clean cases and two circumstances: right, right with an alarm, wrong, wrong with an alarm."""
-    counts = {"clean": [1700, 100, 90, 110], "fog@1": [1200, 300, 200, 300], "fog@3": [500, 600, 200, 700]}
+    counts = {
+        "clean": [1700, 100, 90, 110],
+        "fog@1": [1200, 300, 200, 300],
+        "fog@3": [500, 600, 200, 700],
+    }
     probabilities = {"clean": 0.7, "fog@1": 0.15, "fog@3": 0.15}
     kinds = []
     for name, cells in counts.items():

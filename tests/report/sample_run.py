@@ -23,7 +23,18 @@ from sample_supervisors import supervise
 from roadworthy.finding import About, Finding
 from roadworthy.statistics import Interval, wilson
 
-CLASSES = ("T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+CLASSES = (
+    "T-shirt",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
 CIRCUMSTANCES = {
     "fog": (0.86, 0.74, 0.58, 60),
     "motion_blur": (0.88, 0.81, 0.66, 80),
@@ -73,7 +84,9 @@ def write(
 
     (folder / "tables").mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(run), encoding="utf-8")
-    (folder / "findings.json").write_text(json.dumps([f.to_dict() for f in findings]), encoding="utf-8")
+    (folder / "findings.json").write_text(
+        json.dumps([f.to_dict() for f in findings]), encoding="utf-8"
+    )
     pyarrow.parquet.write_table(pyarrow.table(cases), folder / "tables" / "cases.parquet")
     if gallery is not None:
         (folder / "media").mkdir(exist_ok=True)
@@ -89,18 +102,32 @@ def png(pixels: np.ndarray) -> bytes:
     raw = b"".join(b"\0" + pixels[y].tobytes() for y in range(height))
 
     def chunk(name: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        return (
+            struct.pack(">I", len(content))
+            + name
+            + content
+            + struct.pack(">I", zlib.crc32(name + content))
+        )
 
     head = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(raw, 9)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(raw, 9))
+        + chunk(b"IEND", b"")
+    )
 
 
-def _plain(variant: str) -> tuple[dict[str, Any], list[Finding], dict[str, Any], dict[str, list[Any]]]:
+def _plain(
+    variant: str,
+) -> tuple[dict[str, Any], list[Finding], dict[str, Any], dict[str, list[Any]]]:
     rng = np.random.default_rng(7)
     circumstances = _circumstances(variant)
     classes = [HOSTILE if variant == "hostile" and c == "Shirt" else c for c in CLASSES]
     measure = _measure(variant)
-    findings = list(_performance(measure, circumstances, classes)) + list(_supervision(circumstances, rng))
+    findings = list(_performance(measure, circumstances, classes)) + list(
+        _supervision(circumstances, rng)
+    )
     claims = _claims(measure, circumstances, classes, findings)
     run = _run(measure, circumstances, classes, claims)
     return run, findings, _gallery(variant, circumstances, classes, rng), _cases(circumstances)
@@ -110,11 +137,18 @@ def _circumstances(variant: str) -> dict[str, tuple[float, float, float, float |
     known: dict[str, tuple[float, float, float, float | None]] = dict(CIRCUMSTANCES)
     if variant == "hostile":
         fog = known.pop("fog")
-        return {HOSTILE: fog, **known, 'a"quoted" & very_long_name_of_a_circumstance_that_goes_on': fog}
+        return {
+            HOSTILE: fog,
+            **known,
+            'a"quoted" & very_long_name_of_a_circumstance_that_goes_on': fog,
+        }
     if variant == "many":
         rng = np.random.default_rng(3)
         return {
-            f"circumstance_number_{i:02d}": (*sorted(rng.uniform(0.3, 0.9, 3))[::-1], float(rng.integers(1, 126)))
+            f"circumstance_number_{i:02d}": (
+                *sorted(rng.uniform(0.3, 0.9, 3))[::-1],
+                float(rng.integers(1, 126)),
+            )
             for i in range(40)
         }
     if variant == "supervised":
@@ -124,10 +158,20 @@ def _circumstances(variant: str) -> dict[str, tuple[float, float, float, float |
 
 def _measure(variant: str) -> dict[str, Any]:
     if variant == "wer":
-        return {"name": "wer", "better": "lower", "shape": "ratio", "failure": {"error": {"min": 0.3}}}
+        return {
+            "name": "wer",
+            "better": "lower",
+            "shape": "ratio",
+            "failure": {"error": {"min": 0.3}},
+        }
     if variant == "mota":
         return {"name": "mota", "better": "higher", "shape": "free", "failure": {}}
-    return {"name": "accuracy", "better": "higher", "shape": "proportion", "failure": {"wrong": True}}
+    return {
+        "name": "accuracy",
+        "better": "higher",
+        "shape": "proportion",
+        "failure": {"wrong": True},
+    }
 
 
 def _seen(measure: dict[str, Any], accuracy: float) -> float:
@@ -145,30 +189,56 @@ def _interval(measure: dict[str, Any], value: float, n: int) -> Interval:
 
 
 def _performance(
-    measure: dict[str, Any], circumstances: dict[str, tuple[float, float, float, float | None]], classes: list[str]
+    measure: dict[str, Any],
+    circumstances: dict[str, tuple[float, float, float, float | None]],
+    classes: list[str],
 ) -> Iterator[Finding]:
     name, better = measure["name"], measure["better"]
-    assumed = ("cases are independent of each other", "cases without an answer are counted as wrong")
+    assumed = (
+        "cases are independent of each other",
+        "cases without an answer are counted as wrong",
+    )
 
     def at(about: About, accuracy: float, n: int = N, failed: int = 0) -> Iterator[Finding]:
         value = _seen(measure, accuracy)
         yield Finding(
-            name, value, _interval(measure, value, n), n, about=about, better=better, assumptions=assumed, failed=failed
+            name,
+            value,
+            _interval(measure, value, n),
+            n,
+            about=about,
+            better=better,
+            assumptions=assumed,
+            failed=failed,
         )
         rate = 1 - accuracy
         yield Finding(
-            "failure_rate", rate, wilson(round(rate * n), n), n, about=about, better="lower", assumptions=assumed
+            "failure_rate",
+            rate,
+            wilson(round(rate * n), n),
+            n,
+            about=about,
+            better="lower",
+            assumptions=assumed,
         )
 
     clean = _seen(measure, 0.912)
     yield from at(About(), 0.912)
     for c, (*values, _) in circumstances.items():
         for level, accuracy in enumerate(values, start=1):
-            yield from at(About(circumstance=c, level=level), accuracy, failed=3 if level == 3 else 0)
+            yield from at(
+                About(circumstance=c, level=level), accuracy, failed=3 if level == 3 else 0
+            )
             value = _seen(measure, accuracy)
             loss = 1 - value / clean if better == "higher" else value / clean - 1
             about = About(circumstance=c, level=level, versus="clean")
-            details = {"quantity": name, "clean": clean, "here": value, "relative_drop": loss, "p": 0.0004 * level}
+            details = {
+                "quantity": name,
+                "clean": clean,
+                "here": value,
+                "relative_drop": loss,
+                "p": 0.0004 * level,
+            }
             yield Finding(
                 "difference",
                 value - clean,
@@ -179,30 +249,64 @@ def _performance(
                 details=details,
             )
             yield Finding(
-                "relative_drop", loss, Interval(loss - 0.02, loss + 0.02, 0.95, "linearised ratio"), N, about=about
+                "relative_drop",
+                loss,
+                Interval(loss - 0.02, loss + 0.02, 0.95, "linearised ratio"),
+                N,
+                about=about,
             )
     for i, c in enumerate(classes):
-        yield from at(About(slice=f"label={c}"), (0.86, 0.98, 0.87, 0.92, 0.85, 0.97, 0.71, 0.96, 0.985, 0.955)[i], 200)
-    yield Finding(name, math.nan, None, 7, about=About(slice="brightness=unknown"), reason="fewer than 30 cases")
+        yield from at(
+            About(slice=f"label={c}"),
+            (0.86, 0.98, 0.87, 0.92, 0.85, 0.97, 0.71, 0.96, 0.985, 0.955)[i],
+            200,
+        )
+    yield Finding(
+        name,
+        math.nan,
+        None,
+        7,
+        about=About(slice="brightness=unknown"),
+        reason="fewer than 30 cases",
+    )
 
 
-def _supervision(circumstances: dict[str, tuple[float, float, float, float | None]], rng: Any) -> Iterator[Finding]:
+def _supervision(
+    circumstances: dict[str, tuple[float, float, float, float | None]], rng: Any
+) -> Iterator[Finding]:
     for j, s in enumerate(SUPERVISORS):
         places = [("", None), *((c, level) for c in circumstances for level in (1.0, 2.0, 3.0))]
         for c, level in places:
-            value = float(np.clip(0.93 - 0.04 * j - 0.08 * (level or 0) + rng.normal(0, 0.04), 0.38, 0.99))
+            value = float(
+                np.clip(0.93 - 0.04 * j - 0.08 * (level or 0) + rng.normal(0, 0.04), 0.38, 0.99)
+            )
             about = About(circumstance=c, level=level, supervisor=s)
             if s == "knn_distance" and not c:
-                yield Finding("auc_failure", math.nan, None, N, about=about, reason="there are no failures here")
+                yield Finding(
+                    "auc_failure",
+                    math.nan,
+                    None,
+                    N,
+                    about=about,
+                    reason="there are no failures here",
+                )
                 continue
             yield Finding(
-                "auc_failure", value, Interval(value - 0.02, min(value + 0.02, 1), 0.95, "delong"), N, about=about
+                "auc_failure",
+                value,
+                Interval(value - 0.02, min(value + 0.02, 1), 0.95, "delong"),
+                N,
+                about=about,
             )
             if c:
                 about = About(circumstance=c, level=level, supervisor=s, versus="clean")
                 shift = min(0.55 + 0.13 * (level or 0), 0.99)
                 yield Finding(
-                    "auc_shift", shift, Interval(shift - 0.02, min(shift + 0.02, 1), 0.95, "delong"), 2 * N, about=about
+                    "auc_shift",
+                    shift,
+                    Interval(shift - 0.02, min(shift + 0.02, 1), 0.95, "delong"),
+                    2 * N,
+                    about=about,
                 )
 
 
@@ -219,9 +323,15 @@ def _claims(
     def bound(found: Finding, direction: str, status: str) -> float | None:
         if found.interval is None:
             return None
-        return found.interval.low if (direction == "min") != (status == "breached") else found.interval.high
+        return (
+            found.interval.low
+            if (direction == "min") != (status == "breached")
+            else found.interval.high
+        )
 
-    def claim(id: str, text: str, found: Finding, limit: float, status: str, why: str, **more: Any) -> dict[str, Any]:
+    def claim(
+        id: str, text: str, found: Finding, limit: float, status: str, why: str, **more: Any
+    ) -> dict[str, Any]:
         direction = "max" if found.better == "lower" else "min"
         return {
             "id": id, "text": text, "quantity": found.quantity, "status": status, "value": found.value, "n": found.n,
@@ -331,7 +441,10 @@ def _images(n: int) -> tuple[np.ndarray, list[int]]:
 
 
 def _gallery(
-    variant: str, circumstances: dict[str, tuple[float, float, float, float | None]], classes: list[str], rng: Any
+    variant: str,
+    circumstances: dict[str, tuple[float, float, float, float | None]],
+    classes: list[str],
+    rng: Any,
 ) -> dict[str, Any]:
     images, labels = _images(12)
     files: dict[str, bytes] = {}
@@ -359,13 +472,21 @@ def _gallery(
         if variant == "detection":
             scene = np.full((120, 200, 3), 90, np.uint8)
             scene[40:90, 30:70] = (190, 160, 90)
-            boxes = {"truth": [[30, 40, 70, 90], [120, 30, 170, 80]], "prediction": [[34, 44, 76, 94]]}
+            boxes = {
+                "truth": [[30, 40, 70, 90], [120, 30, 170, 80]],
+                "prediction": [[34, 44, 76, 94]],
+            }
             noisy = np.clip(scene + rng.normal(0, 25, scene.shape), 0, 255).astype(np.uint8)
             both = {"original": stored(scene), "made": stored(noisy)}
             return record | both | {"boxes": boxes, "width": 200, "height": 120}
         if variant == "large_media":
             big = rng.integers(0, 256, (200, 300, 3), dtype=np.uint8)
-            return record | {"original": stored(big), "made": stored(255 - big), "width": 300, "height": 200}
+            return record | {
+                "original": stored(big),
+                "made": stored(255 - big),
+                "width": 300,
+                "height": 200,
+            }
         noisy = np.clip(image + rng.normal(0, 22 * level, image.shape), 0, 255).astype(np.uint8)
         return record | {"original": stored(image), "made": stored(noisy)}
 
@@ -378,7 +499,9 @@ def _gallery(
     return {"pairs": pairs, "worst": worst, "files": files}
 
 
-def _cases(circumstances: dict[str, tuple[float, float, float, float | None]]) -> dict[str, list[Any]]:
+def _cases(
+    circumstances: dict[str, tuple[float, float, float, float | None]],
+) -> dict[str, list[Any]]:
     rows = [("test-0001", "", math.nan, "ok", "")]
     rows += [
         (f"test-{i:04d}", c, 3.0, "failed", f"ValueError: the input of case {i} holds NaN")
@@ -408,5 +531,17 @@ def _no_supervisors(run: dict[str, Any], findings: list[Finding]) -> None:
 def _bare(run: dict[str, Any], findings: list[Finding]) -> None:
     """Nothing but clean data: no circumstances, slices, supervisors, claims or pictures."""
     findings[:] = [f for f in findings if f.about == About()]
-    run.update(circumstances=[], slices=[], supervisors=[], claims=[], notes=[], not_tested=[], intended_use="")
-    run.update(verdict="no claims", media="none", cases={"total": N, "failed": 0, "computed": N, "from_cache": 0})
+    run.update(
+        circumstances=[],
+        slices=[],
+        supervisors=[],
+        claims=[],
+        notes=[],
+        not_tested=[],
+        intended_use="",
+    )
+    run.update(
+        verdict="no claims",
+        media="none",
+        cases={"total": N, "failed": 0, "computed": N, "from_cache": 0},
+    )

@@ -18,9 +18,35 @@ from roadworthy.finding import About, Finding
 from roadworthy.statistics import Interval, wilson
 
 NAMES = (
-    *("max_softmax", "pcs", "deep_gini", "softmax_entropy", "max_logit", "energy", "mc_dropout_vr", "mc_dropout_mi"),
-    *("mc_dropout_pe", "mc_dropout_ms", "ensemble_mi", "ensemble_pe", "ensemble_ms", "lsa", "mdsa", "dsa"),
-    *("mahalanobis", "kde", "knn(k=5)", "knn(k=50)", "dissector(layer=penultimate)", "autoencoder", "typicality"),
+    *(
+        "max_softmax",
+        "pcs",
+        "deep_gini",
+        "softmax_entropy",
+        "max_logit",
+        "energy",
+        "mc_dropout_vr",
+        "mc_dropout_mi",
+    ),
+    *(
+        "mc_dropout_pe",
+        "mc_dropout_ms",
+        "ensemble_mi",
+        "ensemble_pe",
+        "ensemble_ms",
+        "lsa",
+        "mdsa",
+        "dsa",
+    ),
+    *(
+        "mahalanobis",
+        "kde",
+        "knn(k=5)",
+        "knn(k=50)",
+        "dissector(layer=penultimate)",
+        "autoencoder",
+        "typicality",
+    ),
     *("grad_norm", "fused"),
 )
 RECOMMENDED = ("max_softmax", "knn(k=5)", "autoencoder")
@@ -42,7 +68,8 @@ def supervise(run: dict[str, Any], findings: list[Finding], circumstances: dict[
         _absent("react", "the adapter gives no layer activations"),
     ]
     run["notes"] += [
-        f"supervisor {s} is not applicable, because the adapter gives no layer activations" for s in ("vim", "react")
+        f"supervisor {s} is not applicable, because the adapter gives no layer activations"
+        for s in ("vim", "react")
     ]
     places = [(c, level) for c in circumstances for level in (1, 2, 3)]
     run["recommended"] = {
@@ -64,12 +91,18 @@ def supervise(run: dict[str, Any], findings: list[Finding], circumstances: dict[
 
 def miss_rate(index: int, circumstance: int, level: int) -> float:
     """The sample's miss rate of a supervisor at a place, as a share of the failures."""
-    return round(FAILURES * (0.08 + 0.9 * ((7 * index + 11 * circumstance + 5 * level) % 29) / 29)) / FAILURES
+    return (
+        round(FAILURES * (0.08 + 0.9 * ((7 * index + 11 * circumstance + 5 * level) % 29) / 29))
+        / FAILURES
+    )
 
 
 def _findings(circumstances: dict[str, Any]) -> Iterator[Finding]:
     rng = np.random.default_rng(5)
-    places = [(0, "", 0), *((i, c, level) for i, c in enumerate(circumstances, start=1) for level in (1, 2, 3))]
+    places = [
+        (0, "", 0),
+        *((i, c, level) for i, c in enumerate(circumstances, start=1) for level in (1, 2, 3)),
+    ]
     for j, name in enumerate(NAMES):
         at = max(places, key=lambda place: miss_rate(j, place[0], place[2]))
         worst = round(miss_rate(j, at[0], at[2]) * FAILURES)
@@ -88,14 +121,29 @@ def _findings(circumstances: dict[str, Any]) -> Iterator[Finding]:
                 continue
             if name == "kde" and not c:
                 for quantity in ("auc_failure", "aupr_failure", "fpr95_failure", "miss_rate"):
-                    yield Finding(quantity, math.nan, None, 0, about=about, reason="there are no failures here")
+                    yield Finding(
+                        quantity,
+                        math.nan,
+                        None,
+                        0,
+                        about=about,
+                        reason="there are no failures here",
+                    )
                 continue
             auc = float(np.clip(0.95 - 0.012 * j - 0.05 * level + rng.normal(0, 0.02), 0.38, 0.99))
             yield Finding(
-                "auc_failure", auc, Interval(auc - 0.02, min(auc + 0.02, 1), 0.95, "delong"), 2000, about=about
+                "auc_failure",
+                auc,
+                Interval(auc - 0.02, min(auc + 0.02, 1), 0.95, "delong"),
+                2000,
+                about=about,
             )
             yield Finding(
-                "aupr_failure", auc - 0.3, Interval(auc - 0.35, auc - 0.26, 0.95, "bootstrap"), 2000, about=about
+                "aupr_failure",
+                auc - 0.3,
+                Interval(auc - 0.35, auc - 0.26, 0.95, "bootstrap"),
+                2000,
+                about=about,
             )
             yield _share("fpr95_failure", round((1.1 - auc) * CLEAN_RIGHT), CLEAN_RIGHT, about)
             yield _share("miss_rate", round(miss_rate(j, i, level) * FAILURES), FAILURES, about)
@@ -103,7 +151,11 @@ def _findings(circumstances: dict[str, Any]) -> Iterator[Finding]:
             if c:
                 versus = About(circumstance=c, level=level, supervisor=name, versus="clean")
                 shift = min(0.5 + 0.12 * level, 0.99)
-                for quantity, value in (("auc_shift", shift), ("aupr_shift", shift - 0.1), ("fpr95_shift", 1 - shift)):
+                for quantity, value in (
+                    ("auc_shift", shift),
+                    ("aupr_shift", shift - 0.1),
+                    ("fpr95_shift", 1 - shift),
+                ):
                     ends = Interval(value - 0.02, min(value + 0.02, 1), 0.95, "delong")
                     yield Finding(quantity, value, ends, 4000, about=versus)
             yield _share("false_alarm_rate", 80 + j + 100 * level, CLEAN_RIGHT, about)
@@ -132,4 +184,10 @@ def _record(index: int, name: str) -> dict[str, Any]:
 
 
 def _absent(name: str, because: str) -> dict[str, Any]:
-    return {"name": name, "module": "cnn", "applicable": False, "because": because, "parameters": {}}
+    return {
+        "name": name,
+        "module": "cnn",
+        "applicable": False,
+        "because": because,
+        "parameters": {},
+    }

@@ -56,19 +56,31 @@ def parsed(svg: str) -> ElementTree.Element:
     WIDTHS,
     st.sampled_from(["higher", "lower"]),
 )
-def test_a_forest_draws_any_rows(rows: list, reference: float | None, width: float, better: str) -> None:
+def test_a_forest_draws_any_rows(
+    rows: list, reference: float | None, width: float, better: str
+) -> None:
     drawn = forest(
-        [ForestRow(*r) for r in rows], title="t", reference=reference, style="plain", width=width, better=better
+        [ForestRow(*r) for r in rows],
+        title="t",
+        reference=reference,
+        style="plain",
+        width=width,
+        better=better,
     )
     dots = len(parsed(drawn).findall(f".//{SVG}circle"))
     assert dots == sum(v is not None and math.isfinite(v) for _, v, *_ in rows)
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.lists(st.tuples(AWKWARD, AWKWARD, AWKWARD), max_size=5), min_size=1, max_size=9), AWKWARD, WIDTHS)
+@given(
+    st.lists(st.lists(st.tuples(AWKWARD, AWKWARD, AWKWARD), max_size=5), min_size=1, max_size=9),
+    AWKWARD,
+    WIDTHS,
+)
 def test_curves_are_drawn_for_any_values(panels: list, clean: float | None, width: float) -> None:
     made = [
-        LevelPanel(f"c{i}", tuple(LevelPoint(j, *p) for j, p in enumerate(points))) for i, points in enumerate(panels)
+        LevelPanel(f"c{i}", tuple(LevelPoint(j, *p) for j, p in enumerate(points)))
+        for i, points in enumerate(panels)
     ]
     root = parsed(levels_chart(made, title="t", clean=clean, style="plain", width=width))
     finite = sum(v is not None and math.isfinite(v) for points in panels for v, _, _ in points)
@@ -78,27 +90,44 @@ def test_curves_are_drawn_for_any_values(panels: list, clean: float | None, widt
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(
-        st.tuples(NAMES, AWKWARD, AWKWARD, AWKWARD, AWKWARD, st.sampled_from(["met", "breached", "inconclusive"])),
+        st.tuples(
+            NAMES,
+            AWKWARD,
+            AWKWARD,
+            AWKWARD,
+            AWKWARD,
+            st.sampled_from(["met", "breached", "inconclusive"]),
+        ),
         max_size=8,
     ),
     WIDTHS,
 )
 def test_claims_are_drawn_for_any_values(rows: list, width: float) -> None:
-    made = [ClaimRow(n, "text", "q", v, lo, hi, limit, "min", s, "plain") for n, v, lo, hi, limit, s in rows]
+    made = [
+        ClaimRow(n, "text", "q", v, lo, hi, limit, "min", s, "plain")
+        for n, v, lo, hi, limit, s in rows
+    ]
     parsed(claims_chart(made, title="t", width=width))
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 13, 40])
 @pytest.mark.parametrize("width", [336.0, 920.0])
 def test_labels_of_dots_never_overlap(count: int, width: float) -> None:
-    points = [SignificancePoint(f"circumstance_{i}", 1 + (i * 37) % 125, (i * 17 % 40) / 50) for i in range(count)]
+    points = [
+        SignificancePoint(f"circumstance_{i}", 1 + (i * 37) % 125, (i * 17 % 40) / 50)
+        for i in range(count)
+    ]
     root = parsed(significance_chart(points, title="t", width=width))
     assert len(root.findall(f".//{SVG}circle")) == count
     boxes = []
     for text in root.findall(f".//{SVG}text"):
         if not (text.text or "").startswith("circumstance"):
             continue
-        x, y, wide = float(text.get("x", 0)), float(text.get("y", 0)), text_width(text.text or "", 11)
+        x, y, wide = (
+            float(text.get("x", 0)),
+            float(text.get("y", 0)),
+            text_width(text.text or "", 11),
+        )
         start = x - {"start": 0, "middle": wide / 2, "end": wide}[text.get("text-anchor", "start")]
         boxes.append((start, y - 10, start + wide, y + 3))
     assert boxes
@@ -131,7 +160,9 @@ def test_a_heat_table_is_drawn_for_any_values(
 ) -> None:
     places = [(r, c) for r in rows for c in columns]
     cells = {p: HeatCell(values[i % len(values)], picked=i % 3 == 0) for i, p in enumerate(places)}
-    root = parsed(heat(rows, columns, cells, title="t", width=width, ramp=ramp, starred=columns[:3]))
+    root = parsed(
+        heat(rows, columns, cells, title="t", width=width, ramp=ramp, starred=columns[:3])
+    )
     rects = root.findall(f".//{SVG}rect")
     assert len(rects) == len(places)
     assert all(float(r.get("x", 0)) + float(r.get("width", 0)) <= width for r in rects)
@@ -140,16 +171,28 @@ def test_a_heat_table_is_drawn_for_any_values(
 def test_a_phone_gets_the_table_turned_where_it_is_shorter_so() -> None:
     few, many = [f"c{i}" for i in range(9)], [f"s{i}" for i in range(25)]
     for rows, columns in ((few, many), (many, few)):
-        drawn = heat(rows, columns, {(r, c): HeatCell(0.3) for r in rows for c in columns}, title="t", width=336.0)
+        drawn = heat(
+            rows,
+            columns,
+            {(r, c): HeatCell(0.3) for r in rows for c in columns},
+            title="t",
+            width=336.0,
+        )
         texts = [t.text for t in parsed(drawn).iter(f"{SVG}text")]
-        assert all(texts.count(name) == 1 for name in (*few, *many))  # one band: no name is repeated
+        assert all(
+            texts.count(name) == 1 for name in (*few, *many)
+        )  # one band: no name is repeated
 
 
 def test_a_chosen_column_has_a_star_and_a_frame_not_colour_alone() -> None:
     cells = {("clean", c): HeatCell(0.3, picked=c == "b") for c in "abc"}
     for width in (336.0, 920.0):
-        root = parsed(heat(["clean"], list("abc"), cells, title="t", width=width, ramp=MISSED, starred=["b"]))
-        assert [t.text for t in root.iter(f"{SVG}text") if (t.text or "").startswith("★")] == ["★ b"]
+        root = parsed(
+            heat(["clean"], list("abc"), cells, title="t", width=width, ramp=MISSED, starred=["b"])
+        )
+        assert [t.text for t in root.iter(f"{SVG}text") if (t.text or "").startswith("★")] == [
+            "★ b"
+        ]
         classes = [p.get("class", "") for p in root.iter(f"{SVG}path")]
         assert classes.count("chosen") == 1 and sum(c.startswith("picked") for c in classes) == 1
 
@@ -166,9 +209,14 @@ def test_every_colour_is_readable_on_its_ground() -> None:
 
 
 def test_the_ramps_survive_greyscale() -> None:
-    for light, dark in ((palette.RAMP_LIGHT, palette.RAMP_DARK), (palette.LOSS_LIGHT, palette.LOSS_DARK)):
+    for light, dark in (
+        (palette.RAMP_LIGHT, palette.RAMP_DARK),
+        (palette.LOSS_LIGHT, palette.LOSS_DARK),
+    ):
         brightness = [palette.luminance(c) for c in light], [palette.luminance(c) for c in dark]
-        assert brightness[0] == sorted(brightness[0], reverse=True) and brightness[1] == sorted(brightness[1])
+        assert brightness[0] == sorted(brightness[0], reverse=True) and brightness[1] == sorted(
+            brightness[1]
+        )
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 9))
@@ -218,11 +266,16 @@ def test_a_share_is_never_rounded_up_to_all_or_down_to_none(x: float) -> None:
 
 
 def test_numbers_are_written_as_a_reader_expects() -> None:
-    assert numbers.value(0.9285, "percent") == "92.9%" and numbers.value(0.0715, "percent") == "7.2%"
+    assert (
+        numbers.value(0.9285, "percent") == "92.9%" and numbers.value(0.0715, "percent") == "7.2%"
+    )
     right, wrong = (numbers.estimate(x, None, 2000, "percent").value for x in (0.9285, 1 - 0.9285))
     assert (right, wrong) == ("92.85%", "7.15%")
     assert numbers.value(0.9995, "percent") == "99.95%"
-    assert numbers.bound(0.8999, 0.9, "percent") == "89.99%" and numbers.bound(0.9, 0.9, "percent") == "90.0%"
+    assert (
+        numbers.bound(0.8999, 0.9, "percent") == "89.99%"
+        and numbers.bound(0.9, 0.9, "percent") == "90.0%"
+    )
     assert numbers.value(0.0031, "percent") == "0.31%"
     assert numbers.value(5.04, "percent") == "504%"
     assert numbers.value(math.nan) == numbers.NONE == numbers.value(None, "percent")
@@ -232,7 +285,9 @@ def test_numbers_are_written_as_a_reader_expects() -> None:
     assert numbers.interval(Interval(-math.inf, 0.25, 0.975, "t")) == "−∞ to 0.250"
 
 
-def test_a_heat_table_measures_its_names_once_and_not_for_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heat_table_measures_its_names_once_and_not_for_every_cell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     measured: list[str] = []
 
     def counted(text: str, font: float) -> float:

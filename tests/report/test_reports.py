@@ -64,7 +64,9 @@ def test_the_worst_level_stands_among_those_that_were_tried(views):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_page_has_every_section_in_order_and_loads_nothing(views: dict[str, RunView], variant: str) -> None:
+def test_a_page_has_every_section_in_order_and_loads_nothing(
+    views: dict[str, RunView], variant: str
+) -> None:
     content = html(views[variant])
     page = Page(content)
     assert [i for i in page.ids if i in SECTIONS] == SECTIONS
@@ -113,7 +115,9 @@ def test_failed_cases_are_counted_in_sight(views: dict[str, RunView]) -> None:
     assert "the input of case 0 holds NaN" in text
 
 
-def test_inconclusive_claims_say_how_many_cases_would_settle_them(views: dict[str, RunView]) -> None:
+def test_inconclusive_claims_say_how_many_cases_would_settle_them(
+    views: dict[str, RunView],
+) -> None:
     content = html(views["plain"])
     assert "needs about 14,200 cases under fog@1" in content
     assert "needs about 3,100 cases<" in content
@@ -132,7 +136,9 @@ def test_what_is_needed_names_the_slice_that_a_claim_was_made_for(tmp_path: Path
     view = changed(tmp_path, ask)
     assert wording.settle(view, view.claims[0]) == "needs about 3,100 cases of label=Shirt"
     assert wording.verdict(view).reason.startswith("The only claim cannot be decided")
-    assert wording.verdict(view).reason.endswith("; about 3,100 cases of label=Shirt would settle it.")
+    assert wording.verdict(view).reason.endswith(
+        "; about 3,100 cases of label=Shirt would settle it."
+    )
 
 
 def test_the_bound_that_decided_stands_beside_the_limit(views: dict[str, RunView]) -> None:
@@ -143,7 +149,10 @@ def test_the_bound_that_decided_stands_beside_the_limit(views: dict[str, RunView
         style = views["plain"].style_of(claim.quantity)
         shown = numbers.bound(claim.bound, claim.limit, style)
         assert re.search(rf'data-label="Bound"><b>{re.escape(shown)}</b>', row)
-        assert f"{claim.bound_side(claim.status)} bound at {numbers.confidence(claim.confidence)}" in row
+        assert (
+            f"{claim.bound_side(claim.status)} bound at {numbers.confidence(claim.confidence)}"
+            in row
+        )
     breached = content.split('<b class="id">HAZ-07</b>')[1].split("</tr>")[0]
     assert "upper bound at 95%,<br>over 11 places" in breached
 
@@ -151,10 +160,21 @@ def test_the_bound_that_decided_stands_beside_the_limit(views: dict[str, RunView
 def test_a_claim_met_in_every_place_shows_no_bound_beyond_its_limit(tmp_path: Path) -> None:
     """The simultaneous interval crosses the limit; the place's own bound does not."""
     wide = {"low": 0.58, "high": 0.9, "confidence": 0.99, "method": "clopper_pearson"}
-    member = {"about": "label=Shirt", "value": 0.77, "interval": wide, "n": 90, "status": "met", "bound": 0.6004}
+    member = {
+        "about": "label=Shirt",
+        "value": 0.77,
+        "interval": wide,
+        "n": 90,
+        "status": "met",
+        "bound": 0.6004,
+    }
 
     def one(run: dict[str, Any]) -> None:
-        first = run["claims"][0] | member | {"limit": 0.6, "members": [member, member | {"about": "label=Bag"}]}
+        first = (
+            run["claims"][0]
+            | member
+            | {"limit": 0.6, "members": [member, member | {"about": "label=Bag"}]}
+        )
         del first["bound"]
         run["claims"] = [first]
 
@@ -163,7 +183,9 @@ def test_a_claim_met_in_every_place_shows_no_bound_beyond_its_limit(tmp_path: Pa
     assert "<b>60.04%</b>" in html(view)
 
 
-def test_records_without_a_bound_take_it_from_the_interval_only_where_it_is_one(tmp_path: Path) -> None:
+def test_records_without_a_bound_take_it_from_the_interval_only_where_it_is_one(
+    tmp_path: Path,
+) -> None:
     def old(run: dict[str, Any]) -> None:
         for claim in run["claims"]:
             del claim["bound"]
@@ -181,7 +203,10 @@ def test_notes_of_one_pattern_are_one_line_and_the_rest_can_be_opened(tmp_path: 
     aside = html(view).split('<aside class="notes"')[1].split("</aside>")[0]
     seen, folded = aside.split("<details>")[:2]
     assert seen.count("<li>") == 4
-    assert "70 slices of age have too few cases to be judged (fewer than 30)" in seen and "and 67 more" in seen
+    assert (
+        "70 slices of age have too few cases to be judged (fewer than 30)" in seen
+        and "and 67 more" in seen
+    )
     assert "All 75 notes" in folded and folded.count("<li>") == 75
 
 
@@ -193,7 +218,11 @@ def test_no_absolute_path_of_a_machine_is_shown(tmp_path: Path) -> None:
 
     content = html(changed(tmp_path, moved))
     assert "secret" not in content
-    assert ">test.npz<" in content and ">model.pt<" in content and 'title="sets/cal.npz">cal.npz<' in content
+    assert (
+        ">test.npz<" in content
+        and ">model.pt<" in content
+        and 'title="sets/cal.npz">cal.npz<' in content
+    )
 
 
 def test_the_quantities_that_occur_are_explained(views: dict[str, RunView]) -> None:
@@ -227,7 +256,9 @@ def test_an_unfinished_run_says_so(views: dict[str, RunView]) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_json_report_keeps_its_schema(views: dict[str, RunView], variant: str) -> None:
-    document = json.loads(json_report(views[variant]), parse_constant=lambda c: pytest.fail(f"{c} is no JSON"))
+    document = json.loads(
+        json_report(views[variant]), parse_constant=lambda c: pytest.fail(f"{c} is no JSON")
+    )
     assert list(complaints(document, schema())) == []
     assert len(document["findings"]) == len(views[variant].findings)
 
@@ -258,7 +289,9 @@ def test_junit_has_a_case_for_each_claim_and_each_place(views: dict[str, RunView
 
 
 @pytest.mark.parametrize("variant", ["plain", "wer", "mota", "hostile", "no_claims", "bare"])
-def test_terminal_tables_fit_80_columns_without_cutting(views: dict[str, RunView], variant: str) -> None:
+def test_terminal_tables_fit_80_columns_without_cutting(
+    views: dict[str, RunView], variant: str
+) -> None:
     from rich.console import Console
 
     out = io.StringIO()
@@ -270,22 +303,31 @@ def test_terminal_tables_fit_80_columns_without_cutting(views: dict[str, RunView
     assert "…" not in printed
     if views[variant].claims:
         assert "✗ breached" in printed and "? inconclusive" in printed and "at 95%" in printed
-        assert "needs about 14,200 cases under fog@1" in " ".join(printed.split()) or variant != "plain"
+        assert (
+            "needs about 14,200 cases under fog@1" in " ".join(printed.split())
+            or variant != "plain"
+        )
 
 
 def test_an_interval_of_a_claim_names_its_level(views: dict[str, RunView]) -> None:
     from rich.console import Console
 
     def printed(view: RunView) -> str:
-        Console(file=(out := io.StringIO()), width=80, force_terminal=False).print(claims_table(view))
+        Console(file=(out := io.StringIO()), width=80, force_terminal=False).print(
+            claims_table(view)
+        )
         return " ".join(out.getvalue().split())
 
     view = views["plain"]
     place, first = next((i, c) for i, c in enumerate(view.claims) if c.interval and not c.members)
     record = view.run["claims"][place]
     other = {**record, "interval": {**record["interval"], "confidence": 0.9}}
-    of_one, of_two = (replace(view, run={**view.run, "claims": claims}) for claims in ([other], [other, record]))
-    ends = numbers.estimate(first.value, first.interval, first.n, view.style_of(first.quantity)).interval
+    of_one, of_two = (
+        replace(view, run={**view.run, "claims": claims}) for claims in ([other], [other, record])
+    )
+    ends = numbers.estimate(
+        first.value, first.interval, first.n, view.style_of(first.quantity)
+    ).interval
     assert "Under the value: its interval, at 90%." in printed(of_one)
     assert f"{ends} at 90%" in printed(of_two) and f"{ends} at 95%" in printed(of_two)
     text = " ".join(re.sub("<[^>]+>", " ", html(of_two)).split())
@@ -333,10 +375,14 @@ def test_a_picture_outside_the_run_folder_is_refused(tmp_path: Path) -> None:
         html(RunView.open(folder))
 
 
-def test_circumstances_come_by_significance_and_slices_worst_first(views: dict[str, RunView]) -> None:
+def test_circumstances_come_by_significance_and_slices_worst_first(
+    views: dict[str, RunView],
+) -> None:
     significances = [c.significance or 0 for c in views["many"].circumstances]
     assert significances == sorted(significances, reverse=True)
-    plain = [s.performance.value for s in views["plain"].slices if s.performance and not s.too_small]
+    plain = [
+        s.performance.value for s in views["plain"].slices if s.performance and not s.too_small
+    ]
     assert plain == sorted(plain)
     wer = [s.performance.value for s in views["wer"].slices if s.performance and not s.too_small]
     assert wer == sorted(wer, reverse=True)
@@ -352,7 +398,8 @@ def complaints(content: Any, rule: dict[str, Any], place: str = "$") -> Any:
     wanted = rule.get("type")
     allowed = [wanted] if isinstance(wanted, str) else wanted or []
     if allowed and not any(
-        isinstance(content, kinds[k]) and isinstance(content, bool) == (k == "boolean") for k in allowed
+        isinstance(content, kinds[k]) and isinstance(content, bool) == (k == "boolean")
+        for k in allowed
     ):
         yield f"{place}: {content!r} is no {wanted}"
         return
@@ -363,7 +410,9 @@ def complaints(content: Any, rule: dict[str, Any], place: str = "$") -> Any:
     if isinstance(content, int | float) and content < rule.get("minimum", content):
         yield f"{place}: {content!r} is too small"
     if isinstance(content, dict):
-        yield from (f"{place}: lacks {key}" for key in rule.get("required", ()) if key not in content)
+        yield from (
+            f"{place}: lacks {key}" for key in rule.get("required", ()) if key not in content
+        )
         known = rule.get("properties", {})
         if rule.get("additionalProperties") is False:
             yield from (f"{place}: unknown {key}" for key in content if key not in known)

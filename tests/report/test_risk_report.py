@@ -34,7 +34,11 @@ def test_the_tree_stands_in_a_section_of_its_own_with_its_numbers(folder: Path) 
         f"{found.value:,.0f} USD per patient" in text
         and "1,925 is tolerable. The probability that it costs more is below 0.01%." in text
     )
-    assert "Alarms are those of fused." in text and 'id="figure-risk"' in text and "necessary intervention" in text
+    assert (
+        "Alarms are those of fused." in text
+        and 'id="figure-risk"' in text
+        and "necessary intervention" in text
+    )
     for name in found.tree.parameters:
         assert f"<b>{name}</b>" in text.replace("<wbr>", "")
     assert "clean cases that raise none" in text and "fog@3" in text
@@ -44,14 +48,20 @@ def test_the_tree_stands_in_a_section_of_its_own_with_its_numbers(folder: Path) 
 def test_classes_of_loss_stand_in_tables_of_outcomes_and_of_scores(folder: Path) -> None:
     page = html(RunView.open(folder))
     tables = {
-        name: re.search(rf'<table id="{name}">.*?</table>', page, re.DOTALL) for name in ("loss-bins", "loss-by-score")
+        name: re.search(rf'<table id="{name}">.*?</table>', page, re.DOTALL)
+        for name in ("loss-bins", "loss-by-score")
     }
-    rows = {name: re.findall(r"<tr><td.*?</tr>", found[0]) for name, found in tables.items() if found}
+    rows = {
+        name: re.findall(r"<tr><td.*?</tr>", found[0]) for name, found in tables.items() if found
+    }
     cells = [re.findall(r">([^<>]+)<", row) for row in rows["loss-bins"]]
     assert [row[0] for row in cells] == ["below 1,000", "1,000 to 5,000", "5,000 or more"]
     found = sample_risk.sample()
     wrong = evaluate(found.tree, found.values).by_outcome()["wrong answer"]
-    assert cells[2][1] == "wrong answer: shifted &gt; undetected &gt; wrong; clean &gt; undetected &gt; wrong"
+    assert (
+        cells[2][1]
+        == "wrong answer: shifted &gt; undetected &gt; wrong; clean &gt; undetected &gt; wrong"
+    )
     assert cells[2][2:] == [value(wrong[0], "percent"), "6,735", value(wrong[1])]
     assert len(rows["loss-by-score"]) > 1 and "here of fused" in page
 
@@ -69,7 +79,9 @@ def test_what_changes_the_cost_most_comes_first(folder: Path) -> None:
     assert risk is not None and risk.tree is not None
     slopes = [abs(p.slope or 0.0) for p in risk.by_worth]
     assert slopes == sorted(slopes, reverse=True)
-    assert expectation(risk.tree, {p.name: p.value for p in risk.parameters}) == pytest.approx(risk.value)
+    assert expectation(risk.tree, {p.name: p.value for p in risk.parameters}) == pytest.approx(
+        risk.value
+    )
 
 
 def section_of(page: str) -> str:
@@ -78,7 +90,9 @@ def section_of(page: str) -> str:
     return found[0]
 
 
-def test_a_point_of_the_detector_is_told_in_points_of_the_classifier(folder: Path, tmp_path: Path) -> None:
+def test_a_point_of_the_detector_is_told_in_points_of_the_classifier(
+    folder: Path, tmp_path: Path
+) -> None:
     record = json.loads((folder / "run.json").read_text())["risk"]
     worth = record["worth"]
     assert (
@@ -93,7 +107,9 @@ def test_a_point_of_the_detector_is_told_in_points_of_the_classifier(folder: Pat
     ) in html(changed(folder, tmp_path, {**record, "worth": turned})).replace("&#39;", "'")
 
 
-def test_a_run_of_before_points_were_weighed_says_nothing_of_them(folder: Path, tmp_path: Path) -> None:
+def test_a_run_of_before_points_were_weighed_says_nothing_of_them(
+    folder: Path, tmp_path: Path
+) -> None:
     record = json.loads((folder / "run.json").read_text())["risk"]
     for part in ("worth", "notes"):
         del record[part]
@@ -101,13 +117,19 @@ def test_a_run_of_before_points_were_weighed_says_nothing_of_them(folder: Path, 
     assert "What a point is worth" in text and "One more point of" not in text
 
 
-def test_a_point_whose_worth_no_case_tells_has_no_number_and_the_reason_beside_it(folder: Path, tmp_path: Path) -> None:
+def test_a_point_whose_worth_no_case_tells_has_no_number_and_the_reason_beside_it(
+    folder: Path, tmp_path: Path
+) -> None:
     record = json.loads((folder / "run.json").read_text())["risk"]
     why = "no case was shifted: what a point of p_shift costs is not known"
     record = {**record, "slopes": {**record["slopes"], "p_shift": None}, "notes": [why]}
     view = changed(folder, tmp_path, record)
     rows = re.findall(r"<tr><td><b>p_<wbr>shift</b>.*?</tr>", html(view))
-    assert rows and rows[0].endswith(f'<td class="num">{value(None)}</td></tr>') and why in section_of(html(view))
+    assert (
+        rows
+        and rows[0].endswith(f'<td class="num">{value(None)}</td></tr>')
+        and why in section_of(html(view))
+    )
     document = json.loads(json_report(view))
     jsonschema.validate(document, schema())
     assert document["run"]["risk"]["slopes"]["p_shift"] is None
@@ -138,7 +160,11 @@ def test_a_broken_record_is_named(folder: Path, tmp_path: Path) -> None:
 
 def test_names_of_the_file_are_escaped(folder: Path, tmp_path: Path) -> None:
     end = {"outcome": sample_run.HOSTILE, "cost": 1}
-    tree = {"unit": sample_run.HOSTILE, "event": sample_run.HOSTILE, "branches": {sample_run.HOSTILE: {"then": end}}}
+    tree = {
+        "unit": sample_run.HOSTILE,
+        "event": sample_run.HOSTILE,
+        "branches": {sample_run.HOSTILE: {"then": end}},
+    }
     record = {"unit": sample_run.HOSTILE, "tree": tree, "parameters": {}, "value": 1.0, "kinds": []}
     page = html(changed(folder, tmp_path, record))
     assert sample_run.HOSTILE not in page and 'id="figure-risk"' in page

@@ -50,7 +50,9 @@ from roadworthy.statistics import wilson
 
 @pytest.fixture(scope="module")
 def view(tmp_path_factory: pytest.TempPathFactory) -> RunView:
-    return RunView.open(sample_run.build(tmp_path_factory.mktemp("runs") / "supervised", "supervised"))
+    return RunView.open(
+        sample_run.build(tmp_path_factory.mktemp("runs") / "supervised", "supervised")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +110,9 @@ def changed(view: RunView, folder: Path, change: Any) -> RunView:
     change(run)
     folder.mkdir()
     (folder / "findings.json").write_bytes((view.folder / "findings.json").read_bytes())
-    (folder / "run.json").write_text(json.dumps(run | {"media": "none", "cases": run["cases"] | {"failed": 0}}))
+    (folder / "run.json").write_text(
+        json.dumps(run | {"media": "none", "cases": run["cases"] | {"failed": 0}})
+    )
     return RunView.open(folder)
 
 
@@ -132,12 +136,19 @@ def test_the_terminal_table_fits_its_width_and_names_everyone(view: RunView, wid
 def test_at_120_columns_nothing_is_left_out_and_at_80_what_is_gone_is_named(view: RunView) -> None:
     wide, narrow = printed(view, 120), printed(view, 80)
     head = " ".join(wide.split("────")[0].split())
-    assert all(word in head for word in ("AUC", "AUPR", "FPR@95", "Missed", "alarms", "Fit", "Score", "Kept"))
+    assert all(
+        word in head
+        for word in ("AUC", "AUPR", "FPR@95", "Missed", "alarms", "Fit", "Score", "Kept")
+    )
     assert "In a wider terminal and in the report: where most is missed." in " ".join(wide.split())
     assert "In a wider terminal" not in printed(view, 140)
-    assert all(word in narrow.split("────")[0] for word in ("AUC", "FPR@95", "Missed", "Fit", "Score", "Kept"))
-    assert "In a wider terminal and in the report: AUPR, where most is missed, false alarms." in " ".join(
-        narrow.split()
+    assert all(
+        word in narrow.split("────")[0]
+        for word in ("AUC", "FPR@95", "Missed", "Fit", "Score", "Kept")
+    )
+    assert (
+        "In a wider terminal and in the report: AUPR, where most is missed, false alarms."
+        in " ".join(narrow.split())
     )
 
 
@@ -146,7 +157,11 @@ def test_a_row_of_the_terminal_has_the_findings_with_their_intervals(view: RunVi
     at = next(i for i, line in enumerate(lines) if line.startswith("pcs"))
     values, ends = re.split(r"\s{2,}", lines[at]), re.split(r"\s{2,}", lines[at + 1].strip())
     j = NAMES.index("pcs")
-    worst = max(round(miss_rate(j, i, level) * FAILURES) for i in range(7) for level in ((1, 2, 3) if i else (0,)))
+    worst = max(
+        round(miss_rate(j, i, level) * FAILURES)
+        for i in range(7)
+        for level in ((1, 2, 3) if i else (0,))
+    )
     missed, alarms = wilson(worst, FAILURES, confidence=WORST_AT), wilson(80 + j, CLEAN_RIGHT)
     assert values[4] == f"{100 * worst / FAILURES:.1f}%"
     assert ends[3] == f"{100 * missed.low:.1f} to {100 * missed.high:.1f}%"
@@ -159,9 +174,7 @@ def test_under_the_table_stand_the_set_and_those_who_could_not_be_asked(view: Ru
     text = " ".join(printed(view, 80).split())
     assert "★ Recommended: max_softmax, knn(k=5) and autoencoder. max_softmax catches most" in text
     found = wilson(25, FAILURES, confidence=WORST_AT)
-    rate = (
-        f"13.9% ({100 * found.low:.1f} to {100 * found.high:.1f}% at 99.74%, widened for the worst of {PLACES} places)"
-    )
+    rate = f"13.9% ({100 * found.low:.1f} to {100 * found.high:.1f}% at 99.74%, widened for the worst of {PLACES} places)"
     assert f"Together they miss {rate} of failures at worst (under fog @ 3)" in text
     assert "Chosen on calibration data." in text
     assert "Thresholds by the rule false positive rate (rate 0.05), chosen on 2,000 rows" in text
@@ -181,7 +194,17 @@ def test_the_page_has_every_column_and_the_run_s_numbers(page: str) -> None:
     rows = Cells(page.split('<table class="supervisors">')[1].split("</table>")[0]).rows
     heads = [text for text, _ in rows[0]]
     assert heads == [
-        *("Supervisor", "AUC", "AUPR", "FPR@95", "Missed at worst", "False alarms", "Fit", "Score", "Kept"),
+        *(
+            "Supervisor",
+            "AUC",
+            "AUPR",
+            "FPR@95",
+            "Missed at worst",
+            "False alarms",
+            "Fit",
+            "Score",
+            "Kept",
+        )
     ]
     assert len(rows) == 26
     row = next(r for r in rows if r[0][0].split() == ["pcs"])
@@ -200,7 +223,9 @@ def test_the_page_has_every_column_and_the_run_s_numbers(page: str) -> None:
     assert len(starred) == 3 and all(any(name in s for name in RECOMMENDED) for s in starred)
 
 
-def test_the_heat_of_misses_has_every_place_the_set_first_and_intervals_in_tooltips(view: RunView) -> None:
+def test_the_heat_of_misses_has_every_place_the_set_first_and_intervals_in_tooltips(
+    view: RunView,
+) -> None:
     figure = figures(view)["figure-missed"]
     for drawn in (figure.wide, figure.narrow):
         rects = re.findall(r'<rect [^>]*class="(\w+)"', drawn)
@@ -220,13 +245,17 @@ def test_the_heat_of_misses_has_every_place_the_set_first_and_intervals_in_toolt
     assert "typicality: misses" in figure.wide and "there are no failures here" in figure.wide
 
 
-def test_alarms_on_right_answers_are_drawn_at_the_same_places_and_columns(view: RunView, report: str) -> None:
+def test_alarms_on_right_answers_are_drawn_at_the_same_places_and_columns(
+    view: RunView, report: str
+) -> None:
     drawn = figures(view)
     missed, alarms = drawn["figure-missed"], drawn["figure-alarms"]
     first = next(iter(sample_run.CIRCUMSTANCES))
     j = NAMES.index("pcs")
     for one, other in ((missed.wide, alarms.wide), (missed.narrow, alarms.narrow)):
-        assert other.count("<rect ") == one.count("<rect ") and other.count("chosen") == one.count("chosen")
+        assert other.count("<rect ") == one.count("<rect ") and other.count("chosen") == one.count(
+            "chosen"
+        )
         assert f"{first} @ 3, pcs: alarms on {100 * (380 + j) / CLEAN_RIGHT:.2f}%" in other
         assert f"{first} @ 3, the set together: alarms on {100 * 764 / CLEAN_RIGHT:.2f}%" in other
     assert "The set first, then by AUC." in missed.caption and "Rows" not in missed.caption
@@ -234,15 +263,21 @@ def test_alarms_on_right_answers_are_drawn_at_the_same_places_and_columns(view: 
     assert [report.index(p) for p in places] == sorted(report.index(p) for p in places)
 
 
-def test_false_alarms_known_on_clean_data_alone_have_no_picture(view: RunView, tmp_path: Path) -> None:
+def test_false_alarms_known_on_clean_data_alone_have_no_picture(
+    view: RunView, tmp_path: Path
+) -> None:
     changed(view, tmp_path / "run", lambda run: None)
-    kept = [f for f in view.findings if f.quantity != "false_alarm_rate" or not f.about.circumstance]
+    kept = [
+        f for f in view.findings if f.quantity != "false_alarm_rate" or not f.about.circumstance
+    ]
     (tmp_path / "run" / "findings.json").write_text(json.dumps([f.to_dict() for f in kept]))
     drawn = figures(RunView.open(tmp_path / "run"))
     assert "figure-alarms" not in drawn and "figure-missed" in drawn
 
 
-def test_both_pictures_have_the_same_places_and_worse_than_chance_is_marked(view: RunView, tmp_path: Path) -> None:
+def test_both_pictures_have_the_same_places_and_worse_than_chance_is_marked(
+    view: RunView, tmp_path: Path
+) -> None:
     changed(view, tmp_path / "run", lambda run: None)
     worse = [
         replace(f, value=0.36, interval=None, reason="set by hand")
@@ -257,11 +292,15 @@ def test_both_pictures_have_the_same_places_and_worse_than_chance_is_marked(view
     for drawn in (figure.wide, figure.narrow):
         assert len(re.findall("<rect ", drawn)) == 19 * 25
         assert len(re.findall(r'<rect [^>]*class="loss2"', drawn)) == below
-        assert drawn.count('class="loss2-ink"') == below + 1 and drawn.count("worse than chance") == 1
+        assert (
+            drawn.count('class="loss2-ink"') == below + 1 and drawn.count("worse than chance") == 1
+        )
     assert "worse than chance" not in figures(view)["figure-supervisors"].wide
 
 
-def test_a_picture_of_dashes_alone_is_not_drawn_and_a_sentence_says_why(view: RunView, tmp_path: Path) -> None:
+def test_a_picture_of_dashes_alone_is_not_drawn_and_a_sentence_says_why(
+    view: RunView, tmp_path: Path
+) -> None:
     changed(view, tmp_path / "run", lambda run: run["recommended"].update(miss_rate={}))
     none = [
         replace(f, value=math.nan, interval=None, reason="nothing fails here")
@@ -288,15 +327,25 @@ def test_a_parameter_that_the_name_holds_is_not_said_again(view: RunView, tmp_pa
     assert "knn<wbr>(k=5)" in content and "† Fitted in an earlier run" in content
 
 
-def test_notes_that_differ_in_numbers_alone_are_folded_in_the_whole_list_too(view: RunView, tmp_path: Path) -> None:
-    each = [f"class {c}: the covariance of 80 activations is singular; shrunk by 0.0{c}" for c in range(10)]
+def test_notes_that_differ_in_numbers_alone_are_folded_in_the_whole_list_too(
+    view: RunView, tmp_path: Path
+) -> None:
+    each = [
+        f"class {c}: the covariance of 80 activations is singular; shrunk by 0.0{c}"
+        for c in range(10)
+    ]
     other = changed(view, tmp_path / "run", lambda run: run["notes"].extend(each))
     aside = html(other).split('<aside class="notes"')[1].split("</aside>")[0]
-    assert "class 0: the covariance of 80 activations is singular; shrunk by 0.00 (and 9 more like it)" in aside
+    assert (
+        "class 0: the covariance of 80 activations is singular; shrunk by 0.00 (and 9 more like it)"
+        in aside
+    )
     assert "class 7" not in aside
 
 
-def test_many_places_are_drawn_at_their_highest_level_and_the_caption_says_so(tmp_path: Path) -> None:
+def test_many_places_are_drawn_at_their_highest_level_and_the_caption_says_so(
+    tmp_path: Path,
+) -> None:
     circumstances = {f"circumstance_{i}": (0.8, 0.7, 0.6, None) for i in range(8)}
     run, findings, _, cases = sample_run._plain("plain")
     supervise(run, findings, circumstances)
@@ -312,15 +361,22 @@ def test_many_places_are_drawn_at_their_highest_level_and_the_caption_says_so(tm
     assert len(re.findall("<rect ", figure.wide)) == 9 * 26
 
 
-def test_a_recommendation_chosen_on_the_test_cases_says_that_it_is_optimistic(view: RunView, tmp_path: Path) -> None:
-    other = changed(view, tmp_path / "run", lambda run: run["recommended"].update(chosen_on="test (optimistic)"))
+def test_a_recommendation_chosen_on_the_test_cases_says_that_it_is_optimistic(
+    view: RunView, tmp_path: Path
+) -> None:
+    other = changed(
+        view, tmp_path / "run", lambda run: run["recommended"].update(chosen_on="test (optimistic)")
+    )
     assert "optimistic" in recommended_rates(other) and "optimistic" in html(other)
     assert "optimistic" not in recommended_rates(view)
 
 
 def test_a_set_chosen_by_auc_has_no_rates_and_says_so(view: RunView, tmp_path: Path) -> None:
     def ranked(run: dict[str, Any]) -> None:
-        covers = {"clean": {"by": "pcs", "auc_failure": 0.91}, "fog": {"by": "energy", "auc_failure": 0.8}}
+        covers = {
+            "clean": {"by": "pcs", "auc_failure": 0.91},
+            "fog": {"by": "energy", "auc_failure": 0.8},
+        }
         run["recommended"] = {
             "supervisors": ["pcs", "energy"], "why": "the smallest set found", "quantity": "auc_failure", "covers": covers,
             "miss_rate": {}, "false_alarm_rate": None, "chosen_on": "test (optimistic)",
@@ -328,31 +384,55 @@ def test_a_set_chosen_by_auc_has_no_rates_and_says_so(view: RunView, tmp_path: P
 
     other = changed(view, tmp_path / "run", ranked)
     assert covered(other) == "The best AUC: clean: pcs (0.910); fog: energy (0.800)."
-    assert recommended_rates(other).startswith("Chosen on the test cases themselves, which is optimistic")
+    assert recommended_rates(other).startswith(
+        "Chosen on the test cases themselves, which is optimistic"
+    )
     assert "the set together" not in html(other)
 
 
 def test_no_set_is_recommended_with_its_reason_everywhere(view: RunView, tmp_path: Path) -> None:
     def nothing(run: dict[str, Any]) -> None:
-        run["recommended"] = {"supervisors": [], "why": "Under fog: nothing fails there; add harder cases."}
+        run["recommended"] = {
+            "supervisors": [],
+            "why": "Under fog: nothing fails there; add harder cases.",
+        }
 
     other = changed(view, tmp_path / "run", nothing)
     said = "No set of supervisors is recommended. Under fog: nothing fails there; add harder cases."
-    assert other.recommended is None and not_recommended(other) == said and not_recommended(view) == ""
+    assert (
+        other.recommended is None and not_recommended(other) == said and not_recommended(view) == ""
+    )
     assert said in html(other) and said in " ".join(printed(other, 100).split())
     assert "★" not in printed(other, 100)
     jsonschema.Draft202012Validator(schema()).validate(json.loads(json_report(other)))
 
 
-def test_the_worst_of_many_places_is_widened_everywhere_and_says_so(view: RunView, page: str) -> None:
+def test_the_worst_of_many_places_is_widened_everywhere_and_says_so(
+    view: RunView, page: str
+) -> None:
     assert f"Missed at worst: {CORRECTED}." in page
     assert f"Missed at worst: {CORRECTED}." in " ".join(printed(view, 140).split())
     j = NAMES.index("pcs")
-    worst = max(round(miss_rate(j, i, level) * FAILURES) for i in range(7) for level in ((1, 2, 3) if i else (0,)))
+    worst = max(
+        round(miss_rate(j, i, level) * FAILURES)
+        for i in range(7)
+        for level in ((1, 2, 3) if i else (0,))
+    )
     ends = wilson(worst, FAILURES, confidence=WORST_AT)
-    row = next(r for r in Cells(page.split('<table class="supervisors">')[1]).rows if r[0][0].split() == ["pcs"])
-    assert f"{100 * ends.low:.1f} to {100 * ends.high:.1f}%" in row[4][0] and "99.74% interval" in row[4][1]
-    found = {f["id"]: f for f in json.loads(json_report(view))["findings"] if f["quantity"] == "worst_miss_rate"}
+    row = next(
+        r
+        for r in Cells(page.split('<table class="supervisors">')[1]).rows
+        if r[0][0].split() == ["pcs"]
+    )
+    assert (
+        f"{100 * ends.low:.1f} to {100 * ends.high:.1f}%" in row[4][0]
+        and "99.74% interval" in row[4][1]
+    )
+    found = {
+        f["id"]: f
+        for f in json.loads(json_report(view))["findings"]
+        if f["quantity"] == "worst_miss_rate"
+    }
     mine = next(f for key, f in found.items() if key.endswith("| pcs"))
     assert mine["interval"]["low"] == ends.low and mine["corrected"] == CORRECTED
     assert "Intervals at 95%." in " ".join(printed(view, 140).split())
@@ -363,22 +443,36 @@ def test_a_worst_place_of_an_older_run_has_no_interval(view: RunView, tmp_path: 
     kept = [f for f in view.findings if f.quantity != "worst_miss_rate"]
     (tmp_path / "run" / "findings.json").write_text(json.dumps([f.to_dict() for f in kept]))
     other = RunView.open(tmp_path / "run")
-    assert all(s.worst_miss.interval is None and s.worst_miss.reason for s in other.supervisors if s.applicable)
+    assert all(
+        s.worst_miss.interval is None and s.worst_miss.reason
+        for s in other.supervisors
+        if s.applicable
+    )
     assert "miss 13.9% of failures at worst" in recommended_rates(other)
     assert "Missed at worst:" not in printed(other, 140)
 
 
-def test_what_the_subject_computes_for_a_supervisor_is_said_beside_its_time(view: RunView, page: str) -> None:
+def test_what_the_subject_computes_for_a_supervisor_is_said_beside_its_time(
+    view: RunView, page: str
+) -> None:
     words = "of the subject itself, which cost at most, in forward passes a case, about 10 for "
     for text in (page, " ".join(printed(view, 140).split())):
         said = text.split(words)[1].split(";")[0]
-        assert sorted(said.replace(" and ", ", ").split(", ")) == [f"mc_dropout_{k}" for k in ("mi", "ms", "pe", "vr")]
+        assert sorted(said.replace(" and ", ", ").split(", ")) == [
+            f"mc_dropout_{k}" for k in ("mi", "ms", "pe", "vr")
+        ]
 
 
 def test_remarks_are_numbered_footnotes_and_escaped(page: str) -> None:
-    assert MARKUP not in page and "scored &lt;b&gt;after&lt;/b&gt; [bold]pooling[/bold] &amp; a rescaling" in page
+    assert (
+        MARKUP not in page
+        and "scored &lt;b&gt;after&lt;/b&gt; [bold]pooling[/bold] &amp; a rescaling" in page
+    )
     assert page.count('id="supervisor-note-') == 2
-    assert page.count('href="#supervisor-note-1"') == 2 and page.count('href="#supervisor-note-2"') == 1
+    assert (
+        page.count('href="#supervisor-note-1"') == 2
+        and page.count('href="#supervisor-note-2"') == 1
+    )
 
 
 def test_a_remark_for_each_class_is_one_footnote(view: RunView, tmp_path: Path) -> None:
@@ -394,9 +488,17 @@ def test_hostile_words_of_a_record_are_escaped_everywhere(view: RunView, tmp_pat
 
     def poison(run: dict[str, Any]) -> None:
         run["supervisors"][0] |= {"notes": [evil], "parameters": {evil: evil}}
-        run["supervisors"][0]["threshold"] |= {"rule": evil, "chosen_on": evil, "parameters": {evil: evil}}
+        run["supervisors"][0]["threshold"] |= {
+            "rule": evil,
+            "chosen_on": evil,
+            "parameters": {evil: evil},
+        }
         run["supervisors"][-1]["because"] = evil
-        run["recommended"] |= {"why": evil, "covers": {evil: {"by": evil, "catch_rate": 0.5}}, "chosen_on": evil}
+        run["recommended"] |= {
+            "why": evil,
+            "covers": {evil: {"by": evil, "catch_rate": 0.5}},
+            "chosen_on": evil,
+        }
 
     other = changed(view, tmp_path / "run", poison)
     assert evil not in html(other)
@@ -414,7 +516,11 @@ def test_thresholds_and_their_rule_stand_in_the_page(page: str) -> None:
 
 def test_thresholds_by_different_rules_are_told_apart(view: RunView, tmp_path: Path) -> None:
     def mixed(run: dict[str, Any]) -> None:
-        run["supervisors"][0]["threshold"] |= {"rule": "conformal", "parameters": {"alpha": 0.1}, "value": "inf"}
+        run["supervisors"][0]["threshold"] |= {
+            "rule": "conformal",
+            "parameters": {"alpha": 0.1},
+            "value": "inf",
+        }
 
     content = html(changed(view, tmp_path / "run", mixed))
     assert "each threshold&#39;s rule stands in the table" in content
@@ -425,21 +531,34 @@ def test_a_run_of_before_renders_without_verdicts_costs_or_a_set(tmp_path: Path)
     old = RunView.open(sample_run.build(tmp_path / "run", "plain"))
     content = html(old).split('<section id="supervisors">')[1].split('<section id="use">')[0]
     text = printed(old, 80)
-    assert "figure-missed" not in content and "Recommended" not in content and "Thresholds" not in content
+    assert (
+        "figure-missed" not in content
+        and "Recommended" not in content
+        and "Thresholds" not in content
+    )
     heads = [text for text, _ in Cells(content).rows[0]]
     assert heads == ["Supervisor", "AUC"]
     assert "Missed" not in text and "Recommended" not in text and "max_softmax" in text
     assert next(s.name for s in old.supervisors if s.applicable) == "max_softmax"
 
 
-def test_the_json_report_carries_supervisors_and_the_set_and_its_schema_knows_them(view: RunView) -> None:
+def test_the_json_report_carries_supervisors_and_the_set_and_its_schema_knows_them(
+    view: RunView,
+) -> None:
     document = json.loads(json_report(view))
     jsonschema.Draft202012Validator(schema()).validate(document)
     assert document["run"]["recommended"]["supervisors"] == list(RECOMMENDED)
     by_name = {s["name"]: s for s in document["run"]["supervisors"]}
     assert by_name["knn(k=5)"]["threshold"]["rule"] == "at_false_positive_rate"
     quantities = {f["quantity"] for f in document["findings"] if f["about"]["supervisor"]}
-    assert {"auc_failure", "aupr_failure", "fpr95_failure", "miss_rate", "false_alarm_rate", "alarm_rate"} <= quantities
+    assert {
+        "auc_failure",
+        "aupr_failure",
+        "fpr95_failure",
+        "miss_rate",
+        "false_alarm_rate",
+        "alarm_rate",
+    } <= quantities
     document["run"]["supervisors"][0]["fit_seconds"] = "fast"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(schema()).validate(document)
@@ -447,21 +566,37 @@ def test_the_json_report_carries_supervisors_and_the_set_and_its_schema_knows_th
 
 def test_the_words_of_supervision_are_explained(report: str) -> None:
     content = report
-    for term in ("verdict", "miss rate", "false alarm rate", "aupr failure", "fpr95 failure", "alarm rate"):
+    for term in (
+        "verdict",
+        "miss rate",
+        "false alarm rate",
+        "aupr failure",
+        "fpr95 failure",
+        "alarm rate",
+    ):
         assert f"<b>{term}</b>:" in content
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
 @settings(max_examples=150, deadline=None)
 @given(JSON, JSON, JSON, st.lists(st.text(max_size=9), max_size=3))
-def test_records_with_odd_parts_are_read_all_the_same(covers: Any, rates: Any, alarms: Any, names: list[str]) -> None:
-    record = {"supervisors": names, "covers": covers, "miss_rate": rates, "false_alarm_rate": alarms}
+def test_records_with_odd_parts_are_read_all_the_same(
+    covers: Any, rates: Any, alarms: Any, names: list[str]
+) -> None:
+    record = {
+        "supervisors": names,
+        "covers": covers,
+        "miss_rate": rates,
+        "false_alarm_rate": alarms,
+    }
     found = Recommendation.read(record, 0.95)
     assert (found is None) == (not names)
     if found is not None:
@@ -471,19 +606,32 @@ def test_records_with_odd_parts_are_read_all_the_same(covers: Any, rates: Any, a
 
 
 def test_a_single_recommended_supervisor_is_an_it(view: RunView, tmp_path: Path) -> None:
-    other = changed(view, tmp_path / "run", lambda run: run["recommended"].update(supervisors=["pcs"], why=""))
+    other = changed(
+        view, tmp_path / "run", lambda run: run["recommended"].update(supervisors=["pcs"], why="")
+    )
     assert recommended(other) == "Recommended: pcs."
     assert recommended_rates(other).startswith("It misses 13.9%")
     assert ", and raises an alarm on" in recommended_rates(other)
 
 
-def test_alarms_on_right_answers_are_said_on_clean_data_and_where_they_are_most(view: RunView, tmp_path: Path) -> None:
+def test_alarms_on_right_answers_are_said_on_clean_data_and_where_they_are_most(
+    view: RunView, tmp_path: Path
+) -> None:
     def more(run: dict[str, Any]) -> None:
         at = {"clean": 0.12, "fog@1": 0.2, "fog@3": 0.61, "snow": None}
         run["recommended"] |= {
             "quantity": "informedness",
-            "false_alarms": {place: {"value": value, "interval": None, "n": 9} for place, value in at.items()},
-            "covers": {"fog": {"by": "pcs", "informedness": 0.5, "catch_rate": 0.9, "false_alarm_rate": 0.4}},
+            "false_alarms": {
+                place: {"value": value, "interval": None, "n": 9} for place, value in at.items()
+            },
+            "covers": {
+                "fog": {
+                    "by": "pcs",
+                    "informedness": 0.5,
+                    "catch_rate": 0.9,
+                    "false_alarm_rate": 0.4,
+                }
+            },
         }
 
     other = changed(view, tmp_path / "run", more)

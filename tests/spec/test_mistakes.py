@@ -34,13 +34,18 @@ def claim(content: str) -> str:
 )
 def test_a_limit_without_its_side_is_told_how_to_write_it(content, right):
     name = content.split(":")[0]
-    assert refused(claim(content)) == f"a.yaml:5: claims[0]: {name} needs min or max, such as {right}"
+    assert (
+        refused(claim(content)) == f"a.yaml:5: claims[0]: {name} needs min or max, such as {right}"
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("accuracy: {min: 90}", "accuracy lies between 0 and 1, but the limit is 90 (did you mean 0.9?)"),
+        (
+            "accuracy: {min: 90}",
+            "accuracy lies between 0 and 1, but the limit is 90 (did you mean 0.9?)",
+        ),
         ("failure_rate: {max: -0.1}", "failure_rate lies between 0 and 1, but the limit is -0.1"),
         ("auc_failure: {min: 80}, supervisor: max_softmax", "(did you mean 0.8?)"),
         ("difference: {min: -5}, circumstance: dim", "(did you mean -0.05?)"),
@@ -48,7 +53,10 @@ def test_a_limit_without_its_side_is_told_how_to_write_it(content, right):
             "relative_drop: {max: 10}, circumstance: dim",
             "relative_drop is 1 or less, but the limit is 10 (did you mean 0.1?)",
         ),
-        ("relative_drop: {min: 0.1}, circumstance: dim", "limits it from above: relative_drop: {max: 0.1}"),
+        (
+            "relative_drop: {min: 0.1}, circumstance: dim",
+            "limits it from above: relative_drop: {max: 0.1}",
+        ),
         ("accuracy: {min: .nan}", "but the limit is nan"),
     ],
 )
@@ -58,7 +66,8 @@ def test_a_limit_that_the_quantity_cannot_reach_is_refused(content, said):
 
 
 @pytest.mark.parametrize(
-    "content", ["accuracy: {min: 0}", "accuracy: {min: 1}", "relative_drop: {max: -0.1}, circumstance: dim"]
+    "content",
+    ["accuracy: {min: 0}", "accuracy: {min: 1}", "relative_drop: {max: -0.1}, circumstance: dim"],
 )
 def test_limits_within_reach_stand(content):
     assert Assessment.parse(claim(content), "a.yaml").claims
@@ -75,8 +84,14 @@ def test_every_measure_has_a_range_and_every_range_a_quantity():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (TEXT.replace("subject", "subjct"), "a.yaml:1: subjct: this key is not known (did you mean 'subject'?)"),
-        (TEXT.replace("test:", "tset:"), "a.yaml:2: data.tset: this key is not known (did you mean 'test'?)"),
+        (
+            TEXT.replace("subject", "subjct"),
+            "a.yaml:1: subjct: this key is not known (did you mean 'subject'?)",
+        ),
+        (
+            TEXT.replace("test:", "tset:"),
+            "a.yaml:2: data.tset: this key is not known (did you mean 'test'?)",
+        ),
         (
             "claims: [{id: A, accuracy: {min: high}}]\n" + TEXT.replace("data", "dta"),
             "a.yaml:3: dta: this key is not known (did you mean 'data'?)",
@@ -93,7 +108,9 @@ def test_the_schema_offers_nothing_that_is_refused():
     assert every["type"] == "string" and "levels" not in str(every)
 
 
-@pytest.mark.parametrize("quantity", ["miss_rate", "false_alarm_rate", "fpr95_failure", "fpr95_shift"])
+@pytest.mark.parametrize(
+    "quantity", ["miss_rate", "false_alarm_rate", "fpr95_failure", "fpr95_shift"]
+)
 def test_a_limit_that_a_bad_supervisor_would_keep_is_refused(quantity):
     message = refused(claim(f"{quantity}: {{min: 0.5}}, supervisor: max_softmax"))
     assert message.endswith(f"so a claim limits it from above: {quantity}: {{max: 0.5}}")
@@ -108,14 +125,22 @@ def test_a_ceiling_on_how_well_failures_are_found_is_refused(quantity):
 @pytest.mark.parametrize("side", ["min", "max"])
 def test_alarms_may_be_wanted_or_a_nuisance(side):
     text = TEXT + "supervisors: [max_softmax]\nclaims:\n"
-    assert Assessment.parse(f"{text}  - {{id: A, alarm_rate: {{{side}: 0.5}}, supervisor: max_softmax}}\n", "a.yaml")
+    assert Assessment.parse(
+        f"{text}  - {{id: A, alarm_rate: {{{side}: 0.5}}, supervisor: max_softmax}}\n", "a.yaml"
+    )
 
 
 @pytest.mark.parametrize(
     ("verdicts", "said"),
     [
-        ("{rule: conformal, alpha: 0.05}", "verdicts.alpha: this key is not known (did you mean 'rate'?)"),
-        ("conformal", "verdicts: takes keys; write verdicts: {rule: conformal, rate: 0.05}; it is 'conformal'"),
+        (
+            "{rule: conformal, alpha: 0.05}",
+            "verdicts.alpha: this key is not known (did you mean 'rate'?)",
+        ),
+        (
+            "conformal",
+            "verdicts: takes keys; write verdicts: {rule: conformal, rate: 0.05}; it is 'conformal'",
+        ),
         ("cost", "write verdicts: {rule: cost, miss: 100, false_alarm: 1, prevalence: 0.1}"),
         ("{rule: conformol}", "(did you mean 'conformal'?); it is 'conformol'"),
     ],
@@ -137,7 +162,12 @@ def of_knn(entries: str, name: str) -> str:
 
 
 def test_a_supervisor_may_be_claimed_with_its_settings_before_there_is_a_second():
-    assert Assessment.parse(of_knn("{knn: {k: 5}}", "knn(k=5)"), "a.yaml").claims[0].supervisor == "knn"
+    assert (
+        Assessment.parse(of_knn("{knn: {k: 5}}", "knn(k=5)"), "a.yaml").claims[0].supervisor
+        == "knn"
+    )
     two = "{knn: {k: 5}}, {knn: {k: 20}}"
     assert Assessment.parse(of_knn(two, "knn(k=5)"), "a.yaml").claims[0].supervisor == "knn(k=5)"
-    assert "'knn' is there more than once; name one of: knn(k=5), knn(k=20)" in refused(of_knn(two, "knn"))
+    assert "'knn' is there more than once; name one of: knn(k=5), knn(k=20)" in refused(
+        of_knn(two, "knn")
+    )

@@ -41,14 +41,23 @@ def refused(text):
 def test_the_file_of_a_medical_team_is_read():
     spec = Assessment.parse(MEDICAL, "a.yaml")
     tree = spec.risk.event_tree()
-    assert tree == detector_tree(Costs(0, 6100, necessary=1290, unnecessary=180), unit="EUR per patient")
-    assert spec.risk.needs_alarms and spec.monitor.windows == (500,) and spec.monitor.false_alarms == "1 per month"
+    assert tree == detector_tree(
+        Costs(0, 6100, necessary=1290, unnecessary=180), unit="EUR per patient"
+    )
+    assert (
+        spec.risk.needs_alarms
+        and spec.monitor.windows == (500,)
+        and spec.monitor.false_alarms == "1 per month"
+    )
     assert spec.claims[1].quantity == "risk" and spec.claims[1].max == 1925
 
 
 def test_costs_of_right_and_wrong_make_the_base_tree():
     spec = Assessment.parse(BASE + "risk: {unit: EUR per case, costs: {wrong: 7}}", "a.yaml")
-    assert spec.risk.event_tree() == base_tree(Costs(0, 7), unit="EUR per case") and not spec.risk.needs_alarms
+    assert (
+        spec.risk.event_tree() == base_tree(Costs(0, 7), unit="EUR per case")
+        and not spec.risk.needs_alarms
+    )
 
 
 def test_an_intervention_costs_the_same_unless_the_file_says_otherwise():
@@ -58,9 +67,7 @@ def test_an_intervention_costs_the_same_unless_the_file_says_otherwise():
 
 
 def test_any_tree_with_constants_is_read():
-    text = (
-        f"risk: {{unit: EUR per km, tree: {TREE}, constants: {{p_rain: {{successes: 18, trials: 20}}}}, tolerable: 9}}"
-    )
+    text = f"risk: {{unit: EUR per km, tree: {TREE}, constants: {{p_rain: {{successes: 18, trials: 20}}}}, tolerable: 9}}"
     risk = Assessment.parse(BASE + text, "a.yaml").risk
     assert risk.known_constants() == {"p_rain": Beta(18.5, 2.5)} and risk.tolerable == 9
     assert risk.event_tree().unit == "EUR per km"
@@ -71,7 +78,9 @@ EVENTS = "risk: {unit: EUR, costs: {right: 1, wrong: 9}, events: [shift, adversa
 
 
 def test_several_events_are_a_field_beside_the_costs():
-    text = EVENTS.replace("CONSTANTS", "p_adversarial: 0.01, accuracy_adversarial: {successes: 30, trials: 100}")
+    text = EVENTS.replace(
+        "CONSTANTS", "p_adversarial: 0.01, accuracy_adversarial: {successes: 30, trials: 100}"
+    )
     risk = Assessment.parse(BASE + text, "a.yaml").risk
     assert risk.event_tree() == several_events(["shift", "adversarial"], Costs(1, 9), unit="EUR")
     assert not risk.needs_alarms
@@ -86,9 +95,13 @@ def test_several_events_are_a_field_beside_the_costs():
         },
     )
     assert found == pytest.approx(1 + 8 * (0.2 * 0.5 + 0.01 * 0.7 + 0.79 * 0.1))
-    meet = text.replace("constants: {", "successive: true, constants: {accuracy_shifted_adversarial: 0.2, ")
+    meet = text.replace(
+        "constants: {", "successive: true, constants: {accuracy_shifted_adversarial: 0.2, "
+    )
     tree = Assessment.parse(BASE + meet, "a.yaml").risk.event_tree()
-    assert tree == several_events(["shift", "adversarial"], Costs(1, 9), successive=True, unit="EUR")
+    assert tree == several_events(
+        ["shift", "adversarial"], Costs(1, 9), successive=True, unit="EUR"
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,9 +126,15 @@ def test_several_events_are_a_field_beside_the_costs():
             "risk: {unit: EUR, costs: {wrong: 1}, events: [shift, shift]}",
             "risk: events: give one or more distinct events",
         ),
-        ("risk: {unit: EUR, costs: {wrong: 1}, events: [wet road]}", "such as module_failure; found 'wet road'"),
+        (
+            "risk: {unit: EUR, costs: {wrong: 1}, events: [wet road]}",
+            "such as module_failure; found 'wet road'",
+        ),
         ("risk: {unit: EUR, costs: {wrong: 1}, events: []}", "risk.events: "),
-        ("risk: {unit: EUR, costs: {wrong: 1}, successive: true}", "risk: successive: is about events; add events"),
+        (
+            "risk: {unit: EUR, costs: {wrong: 1}, successive: true}",
+            "risk: successive: is about events; add events",
+        ),
         (
             "risk: {unit: EUR, costs: {wrong: 1}, events: [shift, a, b], constants: "
             "{p_a: 0.6, p_b: 0.6, accuracy_a: 0, accuracy_b: 0}}",
@@ -132,7 +151,9 @@ def test_the_schema_names_what_an_event_asks_for_where_that_is_not_its_own_name(
     described = schema()["$defs"]["RiskSpec"]["properties"]["events"]["description"]
     for event in ("shift", "adversarial", "ambiguous", "module_failure"):
         usual = {"accuracy_clean", f"p_{event}", f"accuracy_{event}"}
-        assert all(name in described for name in set(several_events([event]).parameters) - usual), event
+        assert all(name in described for name in set(several_events([event]).parameters) - usual), (
+            event
+        )
 
 
 def test_the_published_schema_takes_what_is_read_and_refuses_what_is_not():
@@ -156,15 +177,36 @@ def test_without_a_window_the_monitor_has_those_of_a_bundle():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("risk: 5", "risk: takes keys; write risk: {unit: EUR per case, costs: {right: 0, wrong: 100}}"),
+        (
+            "risk: 5",
+            "risk: takes keys; write risk: {unit: EUR per case, costs: {right: 0, wrong: 100}}",
+        ),
         ("risk: {costs: {wrong: 3}}", "risk.unit: is missing"),
         ("risk: {unit: EUR}", "risk: needs exactly one of costs"),
-        (f"risk: {{unit: EUR, costs: {{wrong: 1}}, tree: {TREE}}}", "risk: needs exactly one of costs"),
-        ("risk: {unit: EUR, costs: {wrnog: 5}}", "risk.costs: unknown outcome 'wrnog' (did you mean 'wrong'?)"),
-        ("risk: {unit: EUR, costs: {right: 5}}", "risk.costs: says nothing of the cost of a wrong answer"),
-        ("risk: {unit: EUR, costs: {missed: 5, wrong: 6}}", "'wrong' is another word for an outcome that is there"),
-        ("risk: {unit: EUR, costs: {wrong: dear}}", "risk.costs.wrong: input should be a valid number"),
-        ("risk: {unit: EUR, costs: {wrong: .inf}}", "risk.costs.wrong: input should be a finite number"),
+        (
+            f"risk: {{unit: EUR, costs: {{wrong: 1}}, tree: {TREE}}}",
+            "risk: needs exactly one of costs",
+        ),
+        (
+            "risk: {unit: EUR, costs: {wrnog: 5}}",
+            "risk.costs: unknown outcome 'wrnog' (did you mean 'wrong'?)",
+        ),
+        (
+            "risk: {unit: EUR, costs: {right: 5}}",
+            "risk.costs: says nothing of the cost of a wrong answer",
+        ),
+        (
+            "risk: {unit: EUR, costs: {missed: 5, wrong: 6}}",
+            "'wrong' is another word for an outcome that is there",
+        ),
+        (
+            "risk: {unit: EUR, costs: {wrong: dear}}",
+            "risk.costs.wrong: input should be a valid number",
+        ),
+        (
+            "risk: {unit: EUR, costs: {wrong: .inf}}",
+            "risk.costs.wrong: input should be a finite number",
+        ),
         (
             "risk: {unit: EUR, costs: {wrong: 1}, loss_bins: [5, 5]}",
             "risk.loss_bins: is a rising list of the costs between",
@@ -172,10 +214,22 @@ def test_without_a_window_the_monitor_has_those_of_a_bundle():
         ("risk: {unit: EUR, costs: {wrong: 1}, loss_bins: []}", "risk.loss_bins: "),
         ("risk: {unit: EUR, costs: {wrong: 1}, loss_bins: 100}", "risk.loss_bins: "),
         ("risk: {unit: EUR, costs: {wrong: 1}, tolerble: 5}", "(did you mean 'tolerable'?)"),
-        (f"risk: {{unit: EUR, tree: {TREE}}}", "risk: no case tells the tree's p_rain; give values under constants"),
-        (f"risk: {{unit: EUR, tree: {TREE.replace('p_rain', 'p_shft')}}}", "p_shft (did you mean 'p_shift'?)"),
-        (f"risk: {{unit: EUR, tree: {TREE.replace('p:', 'q:')}}}", "risk.tree: branches.wet: unknown key 'q'"),
-        (f"risk: {{unit: EUR, tree: {TREE.replace('wet', 'yes')}}}", "put yes, no, on, off and null in quotes"),
+        (
+            f"risk: {{unit: EUR, tree: {TREE}}}",
+            "risk: no case tells the tree's p_rain; give values under constants",
+        ),
+        (
+            f"risk: {{unit: EUR, tree: {TREE.replace('p_rain', 'p_shft')}}}",
+            "p_shft (did you mean 'p_shift'?)",
+        ),
+        (
+            f"risk: {{unit: EUR, tree: {TREE.replace('p:', 'q:')}}}",
+            "risk.tree: branches.wet: unknown key 'q'",
+        ),
+        (
+            f"risk: {{unit: EUR, tree: {TREE.replace('wet', 'yes')}}}",
+            "put yes, no, on, off and null in quotes",
+        ),
         (
             f"risk: {{unit: EUR, tree: {TREE.replace('cost: 50', 'cost: x')}}}",
             "the cost of 'skid' must be a finite number",
@@ -204,7 +258,10 @@ def test_without_a_window_the_monitor_has_those_of_a_bundle():
             "risk: {unit: EUR, costs: {wrong: 1}, supervisor: knn}",
             "risk.supervisor: 'knn' is not among the supervisors",
         ),
-        ("monitor: [500]", "monitor: takes keys; write monitor: {window: 500, false_alarms: 1 per month}"),
+        (
+            "monitor: [500]",
+            "monitor: takes keys; write monitor: {window: 500, false_alarms: 1 per month}",
+        ),
         (
             "monitor: {window: 5}",
             "monitor.window: a window holds 10 events or more; write 500, or [100, 1000]; it is 5",
@@ -216,8 +273,14 @@ def test_without_a_window_the_monitor_has_those_of_a_bundle():
         ),
         ("monitor: {false_alarms: 0 per day}", "is a number per time"),
         ("monitor: {group_events: 0}", "monitor.group_events"),
-        ("monitor: {half_life: 0.5}", "monitor.half_life: input should be greater than or equal to 1"),
-        ("monitor: {prior: 0.05}", "monitor.prior: takes keys; write prior: {rate: 0.05, events: 20}"),
+        (
+            "monitor: {half_life: 0.5}",
+            "monitor.half_life: input should be greater than or equal to 1",
+        ),
+        (
+            "monitor: {prior: 0.05}",
+            "monitor.prior: takes keys; write prior: {rate: 0.05, events: 20}",
+        ),
         ("monitor: {prior: {rate: 0}}", "monitor.prior.rate: input should be greater than 0"),
         ("monitor: {prior: {events: 20}}", "monitor.prior.rate: is missing"),
     ],
@@ -241,19 +304,27 @@ RISK = "risk: {unit: EUR, costs: {wrong: 1}, constants: {p_shift: 0.1}}\n"
             RISK.replace(", constants: {p_shift: 0.1}", "") + "claims: [{id: A, risk: {max: 3}}]",
             "Give circumstances a probability",
         ),
-        (RISK + "claims: [{id: A, risk: {min: 3}}]", "so a claim limits it from above: risk: {max: 3}"),
+        (
+            RISK + "claims: [{id: A, risk: {min: 3}}]",
+            "so a claim limits it from above: risk: {max: 3}",
+        ),
         (RISK + "claims: [{id: A, risk: 3}]", "risk needs min or max, such as risk: {max: 3}"),
         (
             RISK + "slices: [a]\nclaims: [{id: A, risk: {max: 3}, every: slices}]",
             "claims[0].every: does not go with risk",
         ),
-        (RISK.replace("wrong: 1", "wrong: 1, referred: 2") + "claims: [{id: A, risk: {max: 3}}]", "add supervisors"),
         (
-            RISK.replace("wrong: 1", "wrong: 1, referred: 2") + "supervisors: [knn]\nclaims: [{id: A, risk: {max: 3}}]",
+            RISK.replace("wrong: 1", "wrong: 1, referred: 2") + "claims: [{id: A, risk: {max: 3}}]",
+            "add supervisors",
+        ),
+        (
+            RISK.replace("wrong: 1", "wrong: 1, referred: 2")
+            + "supervisors: [knn]\nclaims: [{id: A, risk: {max: 3}}]",
             "add calibration under data",
         ),
         (
-            RISK + "circumstances: {a: {where: {x: 1}, probability: 0.8}, b: {where: {x: 2}, probability: 0.8}}",
+            RISK
+            + "circumstances: {a: {where: {x: 1}, probability: 0.8}, b: {where: {x: 2}, probability: 0.8}}",
             "circumstances: their probabilities add up to 1.6",
         ),
     ],
@@ -264,7 +335,8 @@ def test_a_claim_on_risk_that_cannot_be_judged_is_refused(text, said):
 
 def test_the_supervisor_of_a_risk_may_be_named_with_its_settings():
     text = (
-        BASE + "supervisors: [{knn: {k: 5}}]\nrisk: {unit: EUR, costs: {wrong: 1, referred: 2}, supervisor: knn(k=5)}"
+        BASE
+        + "supervisors: [{knn: {k: 5}}]\nrisk: {unit: EUR, costs: {wrong: 1, referred: 2}, supervisor: knn(k=5)}"
     )
     assert Assessment.parse(text, "a.yaml").risk.supervisor == "knn"
 
@@ -293,7 +365,11 @@ risk: {unit: EUR per case, costs: {right: 0, wrong: 10}, tolerable: 2, constants
         ("-2", "a tolerable -2 is always exceeded"),
     ],
 )
-def test_a_tolerable_cost_that_nothing_or_everything_exceeds_is_refused_at_its_line(tolerable, said):
-    text = f"risk:\n  unit: EUR per case\n  costs: {{right: 0, wrong: 4}}\n  tolerable: {tolerable}\n"
+def test_a_tolerable_cost_that_nothing_or_everything_exceeds_is_refused_at_its_line(
+    tolerable, said
+):
+    text = (
+        f"risk:\n  unit: EUR per case\n  costs: {{right: 0, wrong: 4}}\n  tolerable: {tolerable}\n"
+    )
     line = (BASE + text).splitlines().index(f"  tolerable: {tolerable}") + 1
     assert refused(text).startswith(f"a.yaml:{line}: risk.tolerable: {said}")

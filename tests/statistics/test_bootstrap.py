@@ -23,7 +23,9 @@ def test_equals_scipy_at_the_widened_confidence(method) -> None:
     name = "BCa" if method == "bca" else "percentile"
     ours, theirs = [], []
     for seed in range(10):
-        found = bootstrap(weighted_mean, 80, method=method, resamples=8000, rng=np.random.default_rng(50 + seed))
+        found = bootstrap(
+            weighted_mean, 80, method=method, resamples=8000, rng=np.random.default_rng(50 + seed)
+        )
         oracle = stats.bootstrap(
             (SKEWED,),
             np.mean,
@@ -89,7 +91,9 @@ def test_acceleration_over_blocks_agrees_with_that_over_cases() -> None:
 
     blocks = _acceleration(statistic, np.arange(4000), 4000, np.random.default_rng(9))
     assert blocks == pytest.approx(stats.skew(values) / (6 * math.sqrt(4000)), rel=0.6)
-    small = _acceleration(lambda w: float(w[:300] @ values[:300]) / w[:300].sum(), np.arange(300), 300, None)
+    small = _acceleration(
+        lambda w: float(w[:300] @ values[:300]) / w[:300].sum(), np.arange(300), 300, None
+    )
     assert small == pytest.approx(stats.skew(values[:300]) / (6 * math.sqrt(300)), rel=0.02)
 
 
@@ -113,14 +117,22 @@ def test_undefined_resamples_widen_and_are_counted() -> None:
     assert "undefined, counted beyond both ends" in found.method
     assert (found.low, found.high) == (-math.inf, math.inf)
     rare = bootstrap(
-        lambda w: math.nan if w[0] > 5 else weighted_mean(w), 80, rng=np.random.default_rng(1), resamples=2000
+        lambda w: math.nan if w[0] > 5 else weighted_mean(w),
+        80,
+        rng=np.random.default_rng(1),
+        resamples=2000,
     )
     assert math.isfinite(rare.width)
 
 
 def test_an_end_that_the_resamples_cannot_reach_is_open_and_says_so() -> None:
     found = bootstrap(
-        weighted_mean, 80, confidence=0.9999, method="percentile", resamples=500, rng=np.random.default_rng(0)
+        weighted_mean,
+        80,
+        confidence=0.9999,
+        method="percentile",
+        resamples=500,
+        rng=np.random.default_rng(0),
     )
     assert (found.low, found.high) == (-math.inf, math.inf) and "draw more" in found.method
 
@@ -161,7 +173,9 @@ def test_draws_are_made_once_for_all_confidences_and_change_no_number() -> None:
 
     def kept(seed: int, confidence: float):
         rng = np.random.Generator(np.random.Philox(seed))
-        made = draws.of((groups, 300), rng, lambda: resampled(statistic, 80, groups, resamples=300, rng=rng))
+        made = draws.of(
+            (groups, 300), rng, lambda: resampled(statistic, 80, groups, resamples=300, rng=rng)
+        )
         return made.interval(confidence=confidence), rng.random()
 
     first, again = kept(1, 0.95), kept(1, 0.9)

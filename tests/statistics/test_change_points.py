@@ -13,7 +13,9 @@ from scipy.stats import binomtest, multivariate_hypergeom, norm
 from roadworthy.statistics.change_points import change_evidence, since_change
 
 tables = st.integers(2, 4).flatmap(
-    lambda bins: st.lists(st.lists(st.integers(0, 6), min_size=bins, max_size=bins), min_size=2, max_size=6)
+    lambda bins: st.lists(
+        st.lists(st.integers(0, 6), min_size=bins, max_size=bins), min_size=2, max_size=6
+    )
 )
 
 
@@ -81,7 +83,12 @@ def test_a_step_is_placed_where_it_happened_and_the_last_of_two_is_given() -> No
 
 
 def test_empty_buckets_and_short_streams_show_no_change() -> None:
-    assert since_change(np.zeros((5, 3))) == since_change(np.zeros((0, 3))) == since_change([[4, 4]]) == 0
+    assert (
+        since_change(np.zeros((5, 3)))
+        == since_change(np.zeros((0, 3)))
+        == since_change([[4, 4]])
+        == 0
+    )
     assert change_evidence([[4, 4]]) == 0.0
 
 
@@ -139,7 +146,10 @@ def test_a_step_is_seen_soon_and_the_window_is_cut_near_it(rate, events) -> None
     delays, off = [], []
     for _ in range(60):
         stream = np.concatenate(
-            [rng.multinomial(10, p, size=100) for p in (clean, (1 - rate) * clean + rate * shifted, shifted)]
+            [
+                rng.multinomial(10, p, size=100)
+                for p in (clean, (1 - rate) * clean + rate * shifted, shifted)
+            ]
         )
         end, found = 101, since_change(stream[1:101])
         while not found:

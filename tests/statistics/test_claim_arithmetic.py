@@ -60,7 +60,9 @@ def test_exact_p_value_is_the_binomial_test(n, limit, data) -> None:
     for alternative in ("greater", "less"):
         expected = binomtest(successes, n, limit, alternative=alternative).pvalue
         assume(expected > 1e-12)
-        found = proportion_p_value(outcomes, limit, alternative=alternative, method="clopper_pearson")
+        found = proportion_p_value(
+            outcomes, limit, alternative=alternative, method="clopper_pearson"
+        )
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-8)
 
 
@@ -70,7 +72,10 @@ def test_wilson_p_value_is_the_score_test() -> None:
     assert found == pytest.approx(norm.sf(z), rel=1e-6)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 8)), min_size=4, max_size=80), st.floats(0.05, 0.95))
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 8)), min_size=4, max_size=80),
+    st.floats(0.05, 0.95),
+)
 @settings(max_examples=50)
 def test_p_value_is_below_the_error_exactly_where_the_bound_clears(cases, limit) -> None:
     outcomes, groups = zip(*cases, strict=True)
@@ -92,19 +97,27 @@ def test_p_value_from_a_bound_of_a_mean_is_the_t_test() -> None:
     values = np.random.default_rng(0).normal(0.5, 1.0, 30)
     found = p_value_from_bound(lambda c: mean(values, confidence=c, sided="lower").low, 0.1)
     assert found == pytest.approx(ttest_1samp(values, 0.1, alternative="greater").pvalue, rel=1e-6)
-    less = p_value_from_bound(lambda c: mean(values, confidence=c, sided="upper").high, 0.8, alternative="less")
+    less = p_value_from_bound(
+        lambda c: mean(values, confidence=c, sided="upper").high, 0.8, alternative="less"
+    )
     assert less == pytest.approx(ttest_1samp(values, 0.8, alternative="less").pvalue, rel=1e-6)
 
 
 @given(st.floats(0.02, 0.98), st.floats(0.02, 0.98), st.floats(1.5, 20))
 def test_a_plan_has_the_power_of_the_normal_approximation(value, limit, effect) -> None:
     assume(abs(value - limit) > 0.02)
-    found = cases_to_settle(value, limit, n=10, effective_n=10 / effect, confidence=0.975, method="wilson")
-    errors = norm.ppf(0.975) * math.sqrt(limit * (1 - limit)) + norm.ppf(0.8) * math.sqrt(value * (1 - value))
+    found = cases_to_settle(
+        value, limit, n=10, effective_n=10 / effect, confidence=0.975, method="wilson"
+    )
+    errors = norm.ppf(0.975) * math.sqrt(limit * (1 - limit)) + norm.ppf(0.8) * math.sqrt(
+        value * (1 - value)
+    )
     needed = effect * (errors / (value - limit)) ** 2
     # Half a success for the correction for continuity shifts the effective number by about 1 / |value - limit|.
     slack = effect * (1 / abs(value - limit) + 1) + 1
-    assert found is not None and max(11, needed - slack) <= found + 1e-9 <= max(11.5, needed + slack)
+    assert found is not None and max(11, needed - slack) <= found + 1e-9 <= max(
+        11.5, needed + slack
+    )
 
 
 @pytest.mark.parametrize("method", ["wilson", "clopper_pearson", "jeffreys"])
@@ -163,7 +176,12 @@ def test_a_plan_for_a_mean_is_that_of_the_z_test(confidence) -> None:
         (lambda: proportion_p_value([0, 1], 1.5), "proportion"),
         (lambda: proportion_p_value([0, 1], 0.5, alternative="both"), "alternative"),
         (lambda: cases_to_settle(1.5, 0.5, n=10, confidence=0.9, method="wilson"), "proportions"),
-        (lambda: cases_to_settle(0.6, 0.5, n=10, effective_n=20, confidence=0.9, method="wilson"), "effective_n"),
+        (
+            lambda: cases_to_settle(
+                0.6, 0.5, n=10, effective_n=20, confidence=0.9, method="wilson"
+            ),
+            "effective_n",
+        ),
         (lambda: cases_to_settle_mean(math.nan, 0.5, 0.1, 10), "finite"),
         (lambda: cases_to_settle_mean(0.1, 0.5, -0.1, 10), "half_width"),
     ],

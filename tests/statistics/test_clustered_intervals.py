@@ -98,7 +98,10 @@ def test_failures_in_a_single_group_are_not_taken_as_well_known() -> None:
     groups = np.repeat(np.arange(50), 30)
     outcomes = np.zeros(1500)
     outcomes[0] = 1.0
-    assert clustered_proportion(outcomes, groups, sided="upper").high > 4 * wilson(1, 1500, sided="upper").high
+    assert (
+        clustered_proportion(outcomes, groups, sided="upper").high
+        > 4 * wilson(1, 1500, sided="upper").high
+    )
 
 
 def test_one_group_bounds_nothing_and_says_so() -> None:
@@ -120,19 +123,25 @@ def test_groups_that_balance_do_not_beat_independent_cases() -> None:
 def test_discount_is_the_squared_ratio_of_normal_and_t_quantiles(freedom, confidence) -> None:
     expected = 100 * (norm.ppf(confidence) / t.ppf(confidence, freedom)) ** 2
     assert discounted_size(100.0, freedom, 1 - confidence) == pytest.approx(expected)
-    assert discounted_size(100.0, freedom, 0.5) == pytest.approx(100 * (t.pdf(0, freedom) / norm.pdf(0)) ** 2, rel=1e-3)
+    assert discounted_size(100.0, freedom, 0.5) == pytest.approx(
+        100 * (t.pdf(0, freedom) / norm.pdf(0)) ** 2, rel=1e-3
+    )
 
 
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=40).filter(lambda v: np.ptp(v) > 1e-3))
 def test_mean_without_groups_is_students_interval(values) -> None:
     expected = ttest_1samp(values, 0.0).confidence_interval(0.9)
     found = mean(values, confidence=0.9)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-6, abs=1e-6)
+    assert (found.low, found.high) == pytest.approx(
+        (expected.low, expected.high), rel=1e-6, abs=1e-6
+    )
 
 
 def test_mean_of_equal_groups_is_students_interval_of_the_group_means() -> None:
     rng = np.random.default_rng(2)
-    centres = np.linspace(-1, 1, 12)  # flat: neither kurtosis nor skewness takes degrees of freedom away
+    centres = np.linspace(
+        -1, 1, 12
+    )  # flat: neither kurtosis nor skewness takes degrees of freedom away
     values = centres[:, None] + 0.01 * rng.normal(size=(12, 5))
     expected = ttest_1samp(values.mean(axis=1), 0.0).confidence_interval(0.95)
     found = mean(values.ravel(), np.repeat(np.arange(12), 5))
@@ -158,7 +167,9 @@ def test_ratio_is_the_explicit_jackknife() -> None:
 @given(st.lists(st.integers(0, 30), min_size=3, max_size=30).filter(lambda v: len(set(v)) > 1))
 def test_ratio_to_equal_denominators_is_the_mean(values) -> None:
     found, expected = ratio(values, np.full(len(values), 2.0)), mean(np.array(values) / 2.0)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-9, abs=1e-9)
+    assert (found.low, found.high) == pytest.approx(
+        (expected.low, expected.high), rel=1e-9, abs=1e-9
+    )
 
 
 def test_ratio_with_exposure_in_one_group_only_claims_nothing() -> None:

@@ -32,7 +32,9 @@ EQUAL = np.full(50, 30)
 UNEQUAL = np.concatenate([np.full(25, 5), np.full(15, 30), np.full(10, 92)])
 
 
-def coverage(draw: Callable[[np.random.Generator], Interval], truth: float, runs: int, seed: int) -> int:
+def coverage(
+    draw: Callable[[np.random.Generator], Interval], truth: float, runs: int, seed: int
+) -> int:
     """How many of the simulated intervals hold the truth."""
     rng = np.random.default_rng(seed)
     return sum(draw(rng).contains(truth) for _ in range(runs))
@@ -65,14 +67,18 @@ def test_clustered_proportion_covers_where_cases_share_groups(
     for _ in range(runs):
         outcomes, groups = beta_binomial(rng, p, sizes)
         for sided in held:
-            held[sided] += clustered_proportion(outcomes, groups, sided=sided, method=method).contains(p)
+            held[sided] += clustered_proportion(
+                outcomes, groups, sided=sided, method=method
+            ).contains(p)
     assert all(is_nominal(covered, runs) for covered in held.values()), held
 
 
 @pytest.mark.parametrize("groups", [4, 12])
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_clustered_proportion_covers_with_few_groups(p: float, groups: int) -> None:
-    covered = coverage(lambda rng: clustered_proportion(*beta_binomial(rng, p, np.full(groups, 20))), p, 2000, 21)
+    covered = coverage(
+        lambda rng: clustered_proportion(*beta_binomial(rng, p, np.full(groups, 20))), p, 2000, 21
+    )
     assert is_nominal(covered, 2000), covered / 2000
 
 
@@ -97,7 +103,9 @@ def test_clopper_pearson_never_covers_less_than_it_says(n: int, sided: str) -> N
 
 @pytest.mark.parametrize("bounds", [wilson_bounds, jeffreys_bounds])
 @pytest.mark.parametrize("n", [20, 50, 200])
-def test_wilson_and_jeffreys_are_nominal_on_average_over_p_but_not_at_each(bounds: Callable, n: int) -> None:
+def test_wilson_and_jeffreys_are_nominal_on_average_over_p_but_not_at_each(
+    bounds: Callable, n: int
+) -> None:
     p = np.linspace(0.0005, 0.9995, 2000)[:, None]
     counts = np.arange(n + 1)
     low, high = bounds(counts, n, confidence=0.95, sided="two")
@@ -106,14 +114,18 @@ def test_wilson_and_jeffreys_are_nominal_on_average_over_p_but_not_at_each(bound
     assert exact.min() < 0.95
 
 
-def shared(rng: np.random.Generator, sizes: NDArray[np.int_]) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
+def shared(
+    rng: np.random.Generator, sizes: NDArray[np.int_]
+) -> tuple[NDArray[np.float64], NDArray[np.int_]]:
     """Numbers with mean 1 and an intraclass correlation of one half."""
     groups = np.repeat(np.arange(len(sizes)), sizes)
     return 1.0 + rng.normal(size=len(sizes))[groups] + rng.normal(size=len(groups)), groups
 
 
 @pytest.mark.parametrize("sided", ["two", "lower", "upper"])
-@pytest.mark.parametrize("sizes", [EQUAL, UNEQUAL, np.full(6, 10)], ids=["equal", "unequal", "six groups"])
+@pytest.mark.parametrize(
+    "sizes", [EQUAL, UNEQUAL, np.full(6, 10)], ids=["equal", "unequal", "six groups"]
+)
 def test_mean_of_clustered_numbers_covers(sizes: NDArray[np.int_], sided: str) -> None:
     covered = coverage(lambda rng: mean(*shared(rng, sizes), sided=sided), 1.0, 2000, 5)
     assert is_nominal(covered, 2000), covered / 2000
@@ -197,7 +209,9 @@ def test_bootstrap_bca_covers_a_ratio_of_two_means(clustered: bool) -> None:
         noise, groups = shared(rng, sizes)
         above = 4.0 + noise + rng.normal(size=len(groups))
         below = rng.uniform(5.0, 15.0, len(groups))
-        return bootstrap(lambda w: float(w @ above / (w @ below)), len(groups), groups, resamples=600, rng=rng)
+        return bootstrap(
+            lambda w: float(w @ above / (w @ below)), len(groups), groups, resamples=600, rng=rng
+        )
 
     covered = coverage(draw, 0.5, 600, 12)
     assert is_nominal(covered, 600), covered / 600
@@ -211,12 +225,16 @@ def binormal(rng: np.random.Generator, area: float, m: int, n: int) -> tuple[NDA
 @pytest.mark.parametrize("sided", ["two", "lower", "upper"])
 @pytest.mark.parametrize("area", [0.5, 0.7, 0.9, 0.97])
 def test_delong_covers_with_50_positives_and_100_negatives(area: float, sided: str) -> None:
-    covered = coverage(lambda rng: delong(*binormal(rng, area, 50, 100), sided=sided), area, 2000, 13)
+    covered = coverage(
+        lambda rng: delong(*binormal(rng, area, 50, 100), sided=sided), area, 2000, 13
+    )
     assert is_nominal(covered, 2000), covered / 2000
 
 
 @pytest.mark.parametrize("area", [0.7, 0.9])
-@pytest.mark.parametrize("mixed", [True, False], ids=["classes mixed in groups", "groups of one class"])
+@pytest.mark.parametrize(
+    "mixed", [True, False], ids=["classes mixed in groups", "groups of one class"]
+)
 def test_obuchowski_covers_for_scores_in_groups(area: float, mixed: bool) -> None:
     def draw(rng: np.random.Generator) -> Interval:
         groups = np.repeat(np.arange(40), 8)
@@ -236,7 +254,9 @@ def test_difference_of_two_areas_covers(areas: tuple[float, float]) -> None:
         positive = np.arange(150) < 50
         common = rng.normal(size=150)
         first, second = (
-            np.sqrt(0.5) * common + np.sqrt(0.5) * rng.normal(size=150) + positive * np.sqrt(2.0) * norm.ppf(area)
+            np.sqrt(0.5) * common
+            + np.sqrt(0.5) * rng.normal(size=150)
+            + positive * np.sqrt(2.0) * norm.ppf(area)
             for area in areas
         )
         return delong_difference(first, second, positive)

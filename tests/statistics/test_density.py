@@ -53,7 +53,9 @@ def test_chunks_and_torch_change_nothing():
     kernels = KernelDensity.fit(points)
     whole = kernels.log_density(queries)
     np.testing.assert_allclose(kernels.log_density(queries, memory_mb=1), whole, rtol=1e-12)
-    np.testing.assert_allclose(kernels.log_density(queries, memory_mb=1, device="cpu:0"), whole, rtol=1e-10)
+    np.testing.assert_allclose(
+        kernels.log_density(queries, memory_mb=1, device="cpu:0"), whole, rtol=1e-10
+    )
 
 
 def test_mahalanobis_distance_is_that_of_scipy():
@@ -63,7 +65,9 @@ def test_mahalanobis_distance_is_that_of_scipy():
     wanted = cdist(queries, centre[None], "mahalanobis", VI=np.linalg.inv(np.cov(points.T)))[:, 0]
     assert fitted.shrinkage == 0
     np.testing.assert_allclose(fitted.factor @ fitted.factor.T, np.cov(points.T), rtol=1e-10)
-    np.testing.assert_allclose(np.sqrt(mahalanobis_squared(queries, centre, fitted.factor)), wanted, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.sqrt(mahalanobis_squared(queries, centre, fitted.factor)), wanted, rtol=1e-9
+    )
 
 
 def test_a_singular_covariance_is_shrunk_and_says_by_how_much():
@@ -82,7 +86,9 @@ def test_a_singular_covariance_is_shrunk_and_says_by_how_much():
 
 
 def test_two_points_are_shrunk_by_half():
-    assert Covariance.fit(np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0]])).shrinkage == pytest.approx(0.5)
+    assert Covariance.fit(np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0]])).shrinkage == pytest.approx(
+        0.5
+    )
 
 
 def test_shrinkage_is_that_of_scikit_learn():
@@ -97,7 +103,9 @@ def test_points_without_spread_have_no_covariance():
         Covariance.fit(np.ones((5, 3)))
 
 
-def test_a_covariance_around_several_means_is_that_of_the_rows_less_their_own_in_any_number_of_blocks(monkeypatch):
+def test_a_covariance_around_several_means_is_that_of_the_rows_less_their_own_in_any_number_of_blocks(
+    monkeypatch,
+):
     rng = np.random.default_rng(5)
     points, means, which = rng.normal(size=(57, 4)), rng.normal(size=(3, 4)), rng.integers(0, 3, 57)
     moved = points - means[which]

@@ -52,7 +52,9 @@ def test_paired_binary_without_discordant_pairs_has_its_closed_form() -> None:
 def test_paired_binary_holds_its_estimate_and_mirrors_when_the_systems_swap(table, sided) -> None:
     first, second = outcomes(*table)
     found = paired_difference(first, second, sided=sided)
-    other = paired_difference(second, first, sided={"lower": "upper", "upper": "lower"}.get(sided, "two"))
+    other = paired_difference(
+        second, first, sided={"lower": "upper", "upper": "lower"}.get(sided, "two")
+    )
     assert found.low - 1e-9 <= np.mean(first) - np.mean(second) <= found.high + 1e-9
     assert (found.low, found.high) == pytest.approx((-other.high, -other.low), abs=1e-9)
     assert -1.0 <= found.low < found.high <= 1.0
@@ -88,7 +90,9 @@ def test_paired_numbers_are_the_paired_t_interval() -> None:
 def test_paired_numbers_that_never_differ_claim_nothing() -> None:
     values = np.linspace(0.0, 2.0, 30)
     found = paired_difference(values, values, np.arange(30) // 3)
-    assert math.isinf(found.low) and math.isinf(found.high) and "variance is unknown" in found.method
+    assert (
+        math.isinf(found.low) and math.isinf(found.high) and "variance is unknown" in found.method
+    )
 
 
 def test_unpaired_proportions_are_newcombes_hybrid() -> None:
@@ -119,7 +123,10 @@ def test_groups_widen_an_unpaired_difference() -> None:
     first = (rng.normal(size=10)[groups] > 0).astype(float)
     assert difference(first, first, groups, groups).width > 2 * difference(first, first).width
     numbers = rng.normal(size=10)[groups] + rng.normal(size=100)
-    assert difference(numbers, numbers, groups, groups).width > 1.5 * difference(numbers, numbers).width
+    assert (
+        difference(numbers, numbers, groups, groups).width
+        > 1.5 * difference(numbers, numbers).width
+    )
 
 
 def test_open_side_of_a_difference_of_proportions_is_one() -> None:

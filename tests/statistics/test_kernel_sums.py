@@ -50,14 +50,20 @@ def test_no_row_is_farther_from_scipy_than_its_bound(d, spread, away, seed):
 def test_queries_too_far_for_float32_have_the_sums_of_float64(scale):
     points = heavy_tailed(500, 6, 2).astype(np.float32)
     queries = scale * heavy_tailed(20, 6, 3)
-    np.testing.assert_allclose(KernelPoints(points).log_sums(queries), by_scipy(queries, points), rtol=1e-12)
+    np.testing.assert_allclose(
+        KernelPoints(points).log_sums(queries), by_scipy(queries, points), rtol=1e-12
+    )
     at_the_centre = KernelPoints(np.zeros((3, 6), dtype=np.float32)).log_sums(queries)
-    np.testing.assert_allclose(at_the_centre, np.log(3) - 0.5 * (queries**2).sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        at_the_centre, np.log(3) - 0.5 * (queries**2).sum(axis=1), rtol=1e-12
+    )
 
 
 def test_rows_that_float32_cannot_tell_are_done_again():
     # Two points far out and close together: which one leads is below the rounding of their products.
-    points = np.concatenate([heavy_tailed(200, 4, 4), [[3e4, 0, 0, 0], [3e4, 1, 0, 0]]]).astype(np.float32)
+    points = np.concatenate([heavy_tailed(200, 4, 4), [[3e4, 0, 0, 0], [3e4, 1, 0, 0]]]).astype(
+        np.float32
+    )
     queries = np.array([[3e4, 0.4, 0, 0], [0.1, 0, 0, 0]])
     ready = KernelPoints(points)
     _, bound = ready._summed(queries, np.linalg.norm(queries, axis=1), np.float32, 512)

@@ -24,7 +24,10 @@ def by_hand(queries: np.ndarray, points: np.ndarray, k: int) -> tuple[np.ndarray
 @pytest.mark.parametrize(("n", "k"), [(40, 1), (40, 40), (1500, 1), (1500, 7), (5000, 50)])
 def test_neighbours_are_those_of_a_loop_over_all_pairs(n, k, dtype):
     rng = np.random.default_rng(n + k)
-    queries, points = rng.normal(size=(30, 12)).astype(dtype), rng.normal(size=(n, 12)).astype(dtype)
+    queries, points = (
+        rng.normal(size=(30, 12)).astype(dtype),
+        rng.normal(size=(n, 12)).astype(dtype),
+    )
     distances, indices = by_hand(queries, points, k)
     found = nearest(queries, points, k=k)
     np.testing.assert_allclose(found.distances, distances, rtol=1e-12)
@@ -41,7 +44,9 @@ def test_points_far_from_the_origin_keep_their_digits(offset):
     found = nearest(queries, points, k=3)
     np.testing.assert_allclose(found.distances, distances, rtol=1e-9)
     np.testing.assert_array_equal(found.indices, indices)
-    assert np.abs(np.sqrt(np.abs(naive.min(axis=1))) / distances[:, 0] - 1).max() > 1e-3  # the trap is there
+    assert (
+        np.abs(np.sqrt(np.abs(naive.min(axis=1))) / distances[:, 0] - 1).max() > 1e-3
+    )  # the trap is there
 
 
 def test_two_far_clusters_that_float32_cannot_tell_apart_inside():
@@ -93,20 +98,27 @@ def test_no_point_is_its_own_neighbour_where_it_must_not_be():
     distances = cdist(points.astype(np.float64), points.astype(np.float64))
     np.fill_diagonal(distances, np.inf)
     found = nearest(points, points, k=2, exclude_self=True, memory_mb=1)
-    np.testing.assert_array_equal(found.indices, np.argsort(distances, axis=1, kind="stable")[:, :2])
+    np.testing.assert_array_equal(
+        found.indices, np.argsort(distances, axis=1, kind="stable")[:, :2]
+    )
     assert found.indices[4, 0] == 900
     assert found.distances[4, 0] == 0.0
 
 
 def test_chunks_and_order_change_nothing():
     rng = np.random.default_rng(9)
-    queries, points = rng.normal(size=(300, 10)).astype(np.float32), rng.normal(size=(4000, 10)).astype(np.float32)
+    queries, points = (
+        rng.normal(size=(300, 10)).astype(np.float32),
+        rng.normal(size=(4000, 10)).astype(np.float32),
+    )
     assert chunk_rows(len(points), 1) < 50
     whole, parts = nearest(queries, points, k=5), nearest(queries, points, k=5, memory_mb=1)
     np.testing.assert_array_equal(whole.indices, parts.indices)
     np.testing.assert_array_equal(whole.distances, parts.distances)
     order = rng.permutation(len(queries))
-    np.testing.assert_array_equal(nearest(queries[order], points, k=5).indices, whole.indices[order])
+    np.testing.assert_array_equal(
+        nearest(queries[order], points, k=5).indices, whole.indices[order]
+    )
 
 
 @pytest.mark.parametrize("k", [1, 6])
@@ -150,7 +162,10 @@ def test_vanishing_points_beside_ordinary_queries_are_found(dtype: type, tiny: f
 @pytest.mark.parametrize(("n", "k"), [(40, 1), (40, 40), (1500, 7), (5000, 50)])
 def test_the_kth_distance_alone_is_the_last_of_all_k(n, k, dtype):
     rng = np.random.default_rng(n * k)
-    queries, points = rng.normal(size=(30, 12)).astype(dtype), rng.normal(size=(n, 12)).astype(dtype)
+    queries, points = (
+        rng.normal(size=(30, 12)).astype(dtype),
+        rng.normal(size=(n, 12)).astype(dtype),
+    )
     points[: n // 2] = points[n // 2 : 2 * (n // 2)]  # every one twice
     found = Points(points, memory_mb=1).kth_distances(queries, k=k)
     np.testing.assert_allclose(found, by_hand(queries, points, k)[0][:, -1], rtol=1e-12)
@@ -182,14 +197,19 @@ def test_points_that_a_query_must_not_find_are_not_found(device, hidden):
     if device != "cpu":
         pytest.importorskip("torch")
     rng = np.random.default_rng(hidden)
-    queries, points = rng.normal(size=(50, 7)).astype(np.float32), rng.normal(size=(2500, 7)).astype(np.float32)
+    queries, points = (
+        rng.normal(size=(50, 7)).astype(np.float32),
+        rng.normal(size=(2500, 7)).astype(np.float32),
+    )
     starts = np.sort(rng.integers(0, 2501 - hidden, 50)) // 500 * 500 % (2501 - hidden)
     without = np.stack([starts, starts + hidden], axis=1)
     distances = cdist(queries.astype(np.float64), points.astype(np.float64))
     for row, (first, last) in zip(distances, without, strict=True):
         row[first:last] = np.inf
     found = Points(points, device=device, memory_mb=1).nearest(queries, k=3, without=without)
-    np.testing.assert_array_equal(found.indices, np.argsort(distances, axis=1, kind="stable")[:, :3])
+    np.testing.assert_array_equal(
+        found.indices, np.argsort(distances, axis=1, kind="stable")[:, :3]
+    )
     np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :3], rtol=1e-12)
     with pytest.raises(ValueError, match=f"from 1 to {2500 - hidden} was expected"):
         Points(points, device=device).nearest(queries, k=2501 - hidden, without=without)
@@ -206,16 +226,22 @@ def test_a_device_answers_like_numpy_where_points_are_equal_far_or_shifted(dtype
         "shifted": plain + dtype(1e4),
         "vanishing": plain * dtype(1e-36),
         "huge": plain * dtype(1e25),
-        "two clusters": np.where(np.arange(1800)[:, None] % 2, dtype(1e3), dtype(-1e3)) + plain * dtype(1e-3),
+        "two clusters": np.where(np.arange(1800)[:, None] % 2, dtype(1e3), dtype(-1e3))
+        + plain * dtype(1e-3),
     }
     for name, points in cases.items():
         queries = np.concatenate([points[:30], plain[:5]])
         for k in (1, 20):
-            here, there = (Points(points, device=d, memory_mb=2).nearest(queries, k=k) for d in ("cpu", "cpu:0"))
+            here, there = (
+                Points(points, device=d, memory_mb=2).nearest(queries, k=k)
+                for d in ("cpu", "cpu:0")
+            )
             np.testing.assert_array_equal(there.indices, here.indices, err_msg=name)
             np.testing.assert_allclose(there.distances, here.distances, rtol=1e-14, err_msg=name)
             np.testing.assert_allclose(
-                Points(points, device="cpu:0").kth_distances(queries, k=k), here.distances[:, -1], rtol=1e-14
+                Points(points, device="cpu:0").kth_distances(queries, k=k),
+                here.distances[:, -1],
+                rtol=1e-14,
             )
 
 
@@ -234,14 +260,20 @@ def test_rounded_products_of_torch_are_refused():
 @pytest.mark.parametrize("k", [1, 3, 8, 9, 40])
 def test_groups_of_points_leave_no_neighbour_out(n, k):
     rng = np.random.default_rng(n + k)
-    points = rng.integers(0, 3, (n, 4)).astype(np.float32)  # many equal distances, also among the last points
+    points = rng.integers(0, 3, (n, 4)).astype(
+        np.float32
+    )  # many equal distances, also among the last points
     queries = rng.normal(1, 1, (30, 4)).astype(np.float32)
     distances = cdist(queries.astype(np.float64), points.astype(np.float64))
     found = nearest(queries, points, k=k)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    np.testing.assert_allclose(found.distances, np.take_along_axis(distances, order, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(
+        found.distances, np.take_along_axis(distances, order, axis=1), rtol=1e-12
+    )
     np.testing.assert_array_equal(found.indices, order)
-    np.testing.assert_allclose(Points(points).kth_distances(queries, k=k), found.distances[:, -1], rtol=1e-12)
+    np.testing.assert_allclose(
+        Points(points).kth_distances(queries, k=k), found.distances[:, -1], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("away", [0.0, 1.0, 30.0])
@@ -249,7 +281,9 @@ def test_points_of_one_length_have_the_neighbours_of_a_loop(away):
     rng = np.random.default_rng(3)
     points = rng.normal(size=(1300, 12)) + away
     points = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
-    queries = np.concatenate([points[:20] * np.float32(1.5), rng.normal(size=(20, 12)).astype(np.float32), points[:5]])
+    queries = np.concatenate(
+        [points[:20] * np.float32(1.5), rng.normal(size=(20, 12)).astype(np.float32), points[:5]]
+    )
     queries[-1] = 0
     ready = Points(points)
     found = ready.nearest(queries, k=7)
@@ -258,10 +292,14 @@ def test_points_of_one_length_have_the_neighbours_of_a_loop(away):
     distances = cdist(queries.astype(np.float64), points.astype(np.float64))
     np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :7], rtol=1e-12)
     inside = ready.nearest(queries, k=2, start=100, stop=300)
-    np.testing.assert_allclose(inside.distances, np.sort(distances[:, 100:300], axis=1)[:, :2], rtol=1e-12)
+    np.testing.assert_allclose(
+        inside.distances, np.sort(distances[:, 100:300], axis=1)[:, :2], rtol=1e-12
+    )
     with_zero = points.copy()
     with_zero[700] = 0
     again = Points(with_zero)
     distances[:, 700] = np.linalg.norm(queries.astype(np.float64), axis=1)
-    np.testing.assert_allclose(again.kth_distances(queries, k=5), np.sort(distances, axis=1)[:, 4], rtol=1e-12)
+    np.testing.assert_allclose(
+        again.kth_distances(queries, k=5), np.sort(distances, axis=1)[:, 4], rtol=1e-12
+    )
     assert again._radius == 0

@@ -59,7 +59,9 @@ def test_average_precision_is_the_step_area_under_the_curve(cases) -> None:
 @given(scored, st.sampled_from([0.5, 0.8, 0.95]))
 def test_the_rate_is_the_lowest_among_thresholds_that_enough_positives_reach(cases, rate) -> None:
     scores, positive = columns(cases)
-    assert fpr_at_tpr(scores, positive, rate=rate) == pytest.approx(lowest_rate(scores, positive, rate))
+    assert fpr_at_tpr(scores, positive, rate=rate) == pytest.approx(
+        lowest_rate(scores, positive, rate)
+    )
 
 
 def test_a_small_example_counted_by_hand() -> None:
@@ -75,7 +77,9 @@ def test_influences_are_those_of_leaving_a_case_out() -> None:
     scores = rng.normal(size=400) + positive
     found = _precision(scores, positive)
     rest = np.arange(400)
-    left_out = np.array([average_precision(scores[rest != i], positive[rest != i]) for i in range(400)])
+    left_out = np.array(
+        [average_precision(scores[rest != i], positive[rest != i]) for i in range(400)]
+    )
     jackknife = 399 * (left_out.mean() - left_out)
     assert np.corrcoef(found.influence, jackknife)[0, 1] > 0.995
     assert found.influence.std() == pytest.approx(jackknife.std(), rel=0.05)
@@ -114,7 +118,9 @@ def test_intervals_hold_their_values_and_only_ranks_matter(cases, random) -> Non
         assert (again.low, again.high) == pytest.approx((found.low, found.high), abs=1e-9)
         wide = interval(scores, positive, confidence=0.99)
         assert wide.low <= found.low + 1e-12 and found.high <= wide.high + 1e-12
-        lower, upper = (interval(scores, positive, confidence=0.975, sided=s) for s in ("lower", "upper"))
+        lower, upper = (
+            interval(scores, positive, confidence=0.975, sided=s) for s in ("lower", "upper")
+        )
         assert (lower.low, upper.high) == pytest.approx((found.low, found.high))
         assert lower.high == 1.0 and upper.low == 0.0
 
@@ -151,7 +157,10 @@ def test_groups_widen_where_cases_of_a_group_are_alike() -> None:
         (lambda: average_precision([1, math.nan], [1, 0]), "scores has 1 NaN"),
         (lambda: fpr_at_tpr([1, 2, 3], [1, 0]), "3 and 2"),
         (lambda: fpr_at_tpr([1, 2], [1, 0], rate=95), "write 0.95 for 95%"),
-        (lambda: average_precision_interval([1, 2, 3, 4], [0, 0, 1, 1], confidence=1.2), "confidence"),
+        (
+            lambda: average_precision_interval([1, 2, 3, 4], [0, 0, 1, 1], confidence=1.2),
+            "confidence",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_what_to_do(call, message) -> None:

@@ -28,7 +28,9 @@ counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.j
 @given(counts, st.sampled_from([0.8, 0.9, 0.95, 0.975, 0.999]))
 def test_equals_scipy(ours, theirs, sided, count, confidence) -> None:
     successes, n = count
-    expected = binomtest(successes, n, alternative=SCIPY_SIDE[sided]).proportion_ci(confidence, method=theirs)
+    expected = binomtest(successes, n, alternative=SCIPY_SIDE[sided]).proportion_ci(
+        confidence, method=theirs
+    )
     found = ours(successes, n, confidence=confidence, sided=sided)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
@@ -44,12 +46,16 @@ def test_jeffreys_is_the_beta_quantile_with_the_ends_kept(count) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @given(counts, st.floats(0.8, 0.999))
-def test_holds_the_estimate_and_mirrors_when_success_and_failure_swap(method, count, confidence) -> None:
+def test_holds_the_estimate_and_mirrors_when_success_and_failure_swap(
+    method, count, confidence
+) -> None:
     successes, n = count
     interval = method(successes, n, confidence=confidence)
     mirrored = method(n - successes, n, confidence=confidence)
     assert interval.low <= successes / n + 1e-12 and successes / n <= interval.high + 1e-12
-    assert (interval.low, interval.high) == pytest.approx((1 - mirrored.high, 1 - mirrored.low), abs=1e-9)
+    assert (interval.low, interval.high) == pytest.approx(
+        (1 - mirrored.high, 1 - mirrored.low), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -63,7 +69,9 @@ def test_more_confidence_never_narrows(method, sided, count, confidence, more) -
 
 @pytest.mark.parametrize("method", METHODS)
 @given(counts)
-def test_one_sided_bounds_are_the_ends_of_the_two_sided_interval_of_half_the_error(method, count) -> None:
+def test_one_sided_bounds_are_the_ends_of_the_two_sided_interval_of_half_the_error(
+    method, count
+) -> None:
     two = method(*count, confidence=0.9)
     assert method(*count, confidence=0.95, sided="lower").low == pytest.approx(two.low, abs=1e-12)
     assert method(*count, confidence=0.95, sided="upper").high == pytest.approx(two.high, abs=1e-12)
@@ -79,7 +87,11 @@ def test_open_side_of_a_proportion_is_zero_or_one() -> None:
 
 def test_array_forms_equal_the_scalar_ones() -> None:
     successes, n = np.array([0, 1, 7, 10, 0]), np.array([10, 10, 10, 10, 0])
-    pairs = [(wilson_bounds, wilson), (clopper_pearson_bounds, clopper_pearson), (jeffreys_bounds, jeffreys)]
+    pairs = [
+        (wilson_bounds, wilson),
+        (clopper_pearson_bounds, clopper_pearson),
+        (jeffreys_bounds, jeffreys),
+    ]
     for bounds, single in pairs:
         low, high = bounds(successes, n, confidence=0.9, sided="two")
         expected = [single(x, m, confidence=0.9) for x, m in zip(successes, n, strict=True)]

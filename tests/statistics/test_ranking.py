@@ -47,7 +47,10 @@ def test_variance_is_delongs_by_brute_force(cases) -> None:
     other = (scores * 7) % 5
     a, b = kernel(scores, positive), kernel(other, positive)
     m, n = a.shape
-    expected = np.cov(a.mean(axis=1), b.mean(axis=1))[0, 1] / m + np.cov(a.mean(axis=0), b.mean(axis=0))[0, 1] / n
+    expected = (
+        np.cov(a.mean(axis=1), b.mean(axis=1))[0, 1] / m
+        + np.cov(a.mean(axis=0), b.mean(axis=0))[0, 1] / n
+    )
     assert variance(scores, other, positive) == pytest.approx(expected, abs=1e-12)
 
 
@@ -65,7 +68,14 @@ def test_variance_in_groups_is_obuchowskis_by_brute_force() -> None:
     i10, i01 = sum(len(x) > 0 for x in ups), sum(len(y) > 0 for y in downs)
     s10 = i10 / ((i10 - 1) * m) * sum((x.sum() - len(x) * area) ** 2 for x in ups)
     s01 = i01 / ((i01 - 1) * n) * sum((y.sum() - len(y) * area) ** 2 for y in downs)
-    s11 = 12 / 11 * sum((x.sum() - len(x) * area) * (y.sum() - len(y) * area) for x, y in zip(ups, downs, strict=True))
+    s11 = (
+        12
+        / 11
+        * sum(
+            (x.sum() - len(x) * area) * (y.sum() - len(y) * area)
+            for x, y in zip(ups, downs, strict=True)
+        )
+    )
     expected = s10 / m + s01 / n + 2 * s11 / (m * n)
     assert variance(scores, scores, positive, groups) == pytest.approx(expected)
 
@@ -114,7 +124,10 @@ def test_one_positive_bounds_nothing_and_says_so() -> None:
 def test_difference_holds_its_estimate_and_mirrors(cases) -> None:
     scores, positive = columns(cases)
     other = (scores * 7) % 5
-    found, mirrored = delong_difference(scores, other, positive), delong_difference(other, scores, positive)
+    found, mirrored = (
+        delong_difference(scores, other, positive),
+        delong_difference(other, scores, positive),
+    )
     gap = auc(scores, positive) - auc(other, positive)
     assert found.low - 1e-9 <= gap <= found.high + 1e-9
     assert (found.low, found.high) == pytest.approx((-mirrored.high, -mirrored.low), abs=1e-9)

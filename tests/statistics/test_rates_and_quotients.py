@@ -57,13 +57,18 @@ def test_rates_hold_their_estimate_and_stay_in_range(pairs, kind) -> None:
     found = ratio(above, below, kind=kind)
     assert 0 <= found.low <= above.sum() / below.sum() + 1e-12 <= found.high + 1e-9
     assert kind == "count" or found.high <= 1
-    both = [ratio(above, below, kind=kind, confidence=0.975, sided=sided) for sided in ("lower", "upper")]
+    both = [
+        ratio(above, below, kind=kind, confidence=0.975, sided=sided)
+        for sided in ("lower", "upper")
+    ]
     assert (found.low, found.high) == pytest.approx((both[0].low, both[1].high))
 
 
 def test_the_difference_of_two_intervals_is_not_clipped() -> None:
     parts = Interval(13.0, 14.5, 0.95, ""), Interval(3.5, 4.2, 0.95, "")
-    assert mover((13.76, 3.86), *parts) == pytest.approx((9.9 - math.hypot(0.76, 0.34), 9.9 + math.hypot(0.74, 0.36)))
+    assert mover((13.76, 3.86), *parts) == pytest.approx(
+        (9.9 - math.hypot(0.76, 0.34), 9.9 + math.hypot(0.74, 0.36))
+    )
 
 
 def test_losses_alone_are_bounded_exactly_among_those_right_before() -> None:
@@ -84,7 +89,9 @@ def test_a_quotient_of_independent_parts_is_movers_on_the_log_scale() -> None:
     low, high = quotient((0.7, 0.9), first, second)
     assert low == pytest.approx(7 / 9 * math.exp(-math.hypot(math.log(7 / 6), math.log(95 / 90))))
     assert high == pytest.approx(7 / 9 * math.exp(math.hypot(math.log(8 / 7), math.log(90 / 85))))
-    assert quotient((0.0, 0.9), Interval(0.0, 0.1, 0.95, ""), second) == pytest.approx((0.0, 0.1 / 0.85))
+    assert quotient((0.0, 0.9), Interval(0.0, 0.1, 0.95, ""), second) == pytest.approx(
+        (0.0, 0.1 / 0.85)
+    )
     with pytest.raises(ValueError, match="above 0"):
         quotient((0.5, 0.0), first, second)
 
@@ -97,7 +104,9 @@ def exact_miss(n: int, gain: float, loss: float, confidence: float, sided: str) 
             p = multinomial.pmf([up, down, n - up - down], n, [gain, loss, 1 - gain - loss])
             if p < 1e-7:
                 continue
-            first, second = (np.repeat(v, [up, down, n - up - down]) for v in ([1.0, 0, 1], [0.0, 1, 1]))
+            first, second = (
+                np.repeat(v, [up, down, n - up - down]) for v in ([1.0, 0, 1], [0.0, 1, 1])
+            )
             found = paired_difference(first, second, confidence=confidence, sided=sided)  # type: ignore[arg-type]
             missed += p * (not found.low <= gain - loss <= found.high)
     return missed
@@ -106,8 +115,12 @@ def exact_miss(n: int, gain: float, loss: float, confidence: float, sided: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.95, 0.975])
 @pytest.mark.parametrize("sided", ["lower", "upper"])
-@pytest.mark.parametrize("n, gain, loss", [(300, 0.0, 0.01), (300, 0.01, 0.02), (60, 0.05, 0.1), (100, 0.2, 0.05)])
-def test_one_sided_bounds_of_paired_outcomes_never_miss_more_than_they_say(n, gain, loss, sided, confidence) -> None:
+@pytest.mark.parametrize(
+    "n, gain, loss", [(300, 0.0, 0.01), (300, 0.01, 0.02), (60, 0.05, 0.1), (100, 0.2, 0.05)]
+)
+def test_one_sided_bounds_of_paired_outcomes_never_miss_more_than_they_say(
+    n, gain, loss, sided, confidence
+) -> None:
     assert exact_miss(n, gain, loss, confidence, sided) <= 1 - confidence + 1e-6
 
 
@@ -116,7 +129,10 @@ def nominal(miss: int, runs: int, confidence: float) -> bool:
 
 
 def missed(
-    draw: Callable[[np.random.Generator, str], tuple[Interval, float]], confidence: float, runs: int, seed: int
+    draw: Callable[[np.random.Generator, str], tuple[Interval, float]],
+    confidence: float,
+    runs: int,
+    seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     miss = {"lower": 0, "upper": 0}
@@ -124,15 +140,21 @@ def missed(
         for sided in miss:
             found, truth = draw(rng, sided)
             miss[sided] += not found.contains(truth)
-    assert all(nominal(k, runs, confidence) for k in miss.values()), {k: v / runs for k, v in miss.items()}
+    assert all(nominal(k, runs, confidence) for k in miss.values()), {
+        k: v / runs for k, v in miss.items()
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.95, 0.975])
 @pytest.mark.parametrize("clumped", [False, True])
 @pytest.mark.parametrize("groups", [None, 30])
-@pytest.mark.parametrize("kind, rate", [("count", 0.005), ("count", 0.05), ("share", 0.97), ("share", 0.995)])
-def test_rates_cover_one_sided_with_few_and_with_many_events(kind, rate, groups, clumped, confidence) -> None:
+@pytest.mark.parametrize(
+    "kind, rate", [("count", 0.005), ("count", 0.05), ("share", 0.97), ("share", 0.995)]
+)
+def test_rates_cover_one_sided_with_few_and_with_many_events(
+    kind, rate, groups, clumped, confidence
+) -> None:
     def draw(rng: np.random.Generator, sided: str) -> tuple[Interval, float]:
         sizes = rng.integers(1, 4, 300) if kind == "share" else rng.integers(5, 15, 300)
         rare = min(rate, 1 - rate)
@@ -201,7 +223,12 @@ def shared_groups(rng: np.random.Generator) -> tuple[NDArray, NDArray, NDArray]:
 
 def test_groups_on_both_sides_of_a_filter_narrow_its_difference() -> None:
     right, inside, groups = shared_groups(np.random.default_rng(4))
-    sides = right[inside].astype(float), right[~inside].astype(float), groups[inside], groups[~inside]
+    sides = (
+        right[inside].astype(float),
+        right[~inside].astype(float),
+        groups[inside],
+        groups[~inside],
+    )
     joined, apart = difference(*sides, joined=True), difference(*sides)
     assert joined.width < 0.85 * apart.width and "joined groups" in joined.method
     rng = np.random.default_rng(0)
@@ -209,7 +236,8 @@ def test_groups_on_both_sides_of_a_filter_narrow_its_difference() -> None:
     for _ in range(2000):
         weight = np.bincount(rng.integers(0, 25, 25), minlength=25)[groups]
         drawn.append(
-            np.average(right[inside], weights=weight[inside]) - np.average(right[~inside], weights=weight[~inside])
+            np.average(right[inside], weights=weight[inside])
+            - np.average(right[~inside], weights=weight[~inside])
         )
     low, high = np.quantile(drawn, [0.025, 0.975])
     assert joined.width == pytest.approx(high - low, rel=0.35)
@@ -223,11 +251,17 @@ def test_the_difference_over_joined_groups_covers() -> None:
     held = 0
     for _ in range(1500):
         right, inside, groups = shared_groups(rng)
-        held += difference(right[inside], right[~inside], groups[inside], groups[~inside], joined=True).contains(0.0)
+        held += difference(
+            right[inside], right[~inside], groups[inside], groups[~inside], joined=True
+        ).contains(0.0)
     assert nominal(1500 - held, 1500, 0.95), held / 1500
 
 
-UNEQUAL = [[60] * 8 + [2] * 40, [40] * 10 + [5] * 20, [80, 60, 40, 30, 20, 15, 10, 8, 6, 5, 4, 3, 2, 2, 1, 1]]
+UNEQUAL = [
+    [60] * 8 + [2] * 40,
+    [40] * 10 + [5] * 20,
+    [80, 60, 40, 30, 20, 15, 10, 8, 6, 5, 4, 3, 2, 2, 1, 1],
+]
 
 
 def test_small_groups_show_the_correlation_that_large_ones_hide() -> None:
@@ -266,7 +300,11 @@ def test_a_paired_change_covers_in_groups_of_unequal_size() -> None:
     words = np.full(len(groups), 3.0)
     miss = 0
     for _ in range(1000):
-        new = rng.binomial(3, rng.beta(0.05 / 0.3 * 0.7, 0.95 / 0.3 * 0.7, 48)[groups]).astype(float)
-        found = paired_rate_difference(new, np.zeros(len(groups)), words, groups, kind="count", sided="upper")
+        new = rng.binomial(3, rng.beta(0.05 / 0.3 * 0.7, 0.95 / 0.3 * 0.7, 48)[groups]).astype(
+            float
+        )
+        found = paired_rate_difference(
+            new, np.zeros(len(groups)), words, groups, kind="count", sided="upper"
+        )
         miss += found.high < 0.05
     assert nominal(miss, 1000, 0.95), miss / 1000

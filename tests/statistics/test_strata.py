@@ -39,7 +39,12 @@ def test_classes_in_the_same_groups_are_not_taken_as_independent() -> None:
     assert whole.low == pytest.approx(beta.ppf(0.05, 19, 2), abs=1e-6)
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=40), st.booleans())
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=40
+    ),
+    st.booleans(),
+)
 def test_the_interval_holds_its_estimate_and_mirrors(rows, grouped) -> None:
     right, label, group = (np.array(column) for column in zip(*rows, strict=True))
     groups = group if grouped else None
@@ -64,7 +69,9 @@ def test_an_extreme_mean_over_classes_averages_what_each_class_keeps() -> None:
 @pytest.mark.parametrize("groups, size, classes, rate, icc", [
     (30, 10, 5, 0.95, 0.3), (30, 10, 5, 0.8, 0.3), (15, 20, 2, 0.9, 0.5), (300, 1, 4, 0.95, 0.01)
 ])  # fmt: skip
-def test_the_mean_over_classes_covers_where_classes_share_groups(groups, size, classes, rate, icc) -> None:
+def test_the_mean_over_classes_covers_where_classes_share_groups(
+    groups, size, classes, rate, icc
+) -> None:
     rng = np.random.default_rng(31)
     group = np.repeat(np.arange(groups), size)
     miss = {"lower": 0, "upper": 0}

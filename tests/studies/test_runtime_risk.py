@@ -18,7 +18,10 @@ AT_MOST = {"accuracy": {"same": 0.040, "unseen": 0.064}, "rate": {"same": 0.032,
 AT_LEAST = {"same": 0.93, "unseen": 0.88}
 ALONE = {"accuracy": {"same": 0.057, "unseen": 0.084}, "rate": {"same": 0.094, "unseen": 0.144}}
 """The best simple estimator on single detectors."""
-ALONE_FOUND = {"accuracy": {"same": 0.0567, "unseen": 0.0794}, "rate": {"same": 0.0943, "unseen": 0.1302}}
+ALONE_FOUND = {
+    "accuracy": {"same": 0.0567, "unseen": 0.0794},
+    "rate": {"same": 0.0943, "unseen": 0.1302},
+}
 """Ours on single detectors, on the fewer windows of these tests."""
 NOT_TO_BEAT = ("knowing the nominal rate", "knowing the share in the window")
 
@@ -35,7 +38,11 @@ def study():
         import summary
 
         yield SimpleNamespace(
-            alignment=alignment, estimators=estimators, protocol=protocol, runner=runner, summary=summary
+            alignment=alignment,
+            estimators=estimators,
+            protocol=protocol,
+            runner=runner,
+            summary=summary,
         )
     finally:
         sys.path.remove(str(STUDY))
@@ -44,7 +51,9 @@ def study():
 @pytest.fixture
 def small():
     rng = np.random.default_rng(0)
-    fold = np.repeat(["train", "ind_val", "ind_test", "fog", "snow", "night"], [50, 200, 200, 120, 120, 120])
+    fold = np.repeat(
+        ["train", "ind_val", "ind_test", "fog", "snow", "night"], [50, 200, 200, 120, 120, 120]
+    )
     strength = np.array([{"fog": 2.0, "snow": 1.5, "night": 2.5}.get(f, 0.0) for f in fold])
     columns = {"energy": rng.normal(strength), "knn": rng.normal(0.5 * strength)}
     return Scores("small", fold, rng.random(len(fold)) < np.where(strength > 0, 0.4, 0.9), columns)
@@ -55,14 +64,18 @@ def test_every_estimator_answers_every_window(study, small):
     listing = [*study.estimators.without_detectors(trial), *study.estimators.with_detectors(trial)]
     assert len({name for name, _ in listing}) == len(listing) >= 15
     for name, estimate in listing:
-        assert np.isfinite(estimate.accuracy.value).all() and len(estimate.accuracy.value) == len(trial.nominal), name
+        assert np.isfinite(estimate.accuracy.value).all() and len(estimate.accuracy.value) == len(
+            trial.nominal
+        ), name
 
 
 def test_shuffling_a_column_keeps_what_each_fold_holds(study, small):
     mixed = study.alignment.shuffled(small, ("knn",))
     for fold in np.unique(small.fold):
         rows = small.rows(fold)
-        assert np.array_equal(np.sort(mixed.columns["knn"][rows]), np.sort(small.columns["knn"][rows]))
+        assert np.array_equal(
+            np.sort(mixed.columns["knn"][rows]), np.sort(small.columns["knn"][rows])
+        )
     assert np.array_equal(mixed.columns["energy"], small.columns["energy"])
 
 
@@ -80,21 +93,37 @@ def test_the_committed_table_has_every_baseline_and_ours_is_below_them():
                 for r in rows
                 if (r["target"], r["kind"]) == (target, kind)
             }
-            wanted = {"QuaPy ACC", "QuaPy PACC", "QuaPy EMQ", "QuaPy KDEy", "Rogan-Gladen, clipped", "fixed 50/50"}
+            wanted = {
+                "QuaPy ACC",
+                "QuaPy PACC",
+                "QuaPy EMQ",
+                "QuaPy KDEy",
+                "Rogan-Gladen, clipped",
+                "fixed 50/50",
+            }
             if target == "accuracy":
                 wanted |= {"NannyML CBPE", "ATC", "DoC", "in-distribution accuracy"}
             assert wanted <= set(errors)
             rivals = {n: e for n, e in errors.items() if n not in (*NOT_TO_BEAT, "ours")}
             # KDEy finds the rate of a kind that was calibrated as well, to a ten-thousandth; nobody else does.
-            assert errors["ours"] <= min(rivals.values()) + 2e-4, (target, kind, errors["ours"], rivals)
+            assert errors["ours"] <= min(rivals.values()) + 2e-4, (
+                target,
+                kind,
+                errors["ours"],
+                rivals,
+            )
 
 
 def test_the_committed_alarms_notice_every_step_within_6000_events_and_ring_no_more_often_than_stated():
     rows = table("alarms")
-    steps, quiet = ([r for r in rows if (r["streamed"] == "clean") == clean] for clean in (False, True))
+    steps, quiet = (
+        [r for r in rows if (r["streamed"] == "clean") == clean] for clean in (False, True)
+    )
     assert {r["stream"] for r in steps} == {r["stream"] for r in quiet} == {"independent", "AR(.9)"}
     assert {float(r["within_6000"]) for r in steps} == {1.0}
-    assert min(float(r["within_two_windows"]) for r in steps if r["stream"] == "independent") >= 0.95
+    assert (
+        min(float(r["within_two_windows"]) for r in steps if r["stream"] == "independent") >= 0.95
+    )
     assert max(float(r["false_alarms"]) for r in quiet) <= 10
 
 
@@ -108,7 +137,9 @@ def found(study):
     for name in protocol.available():
         data = protocol.published(name)
         for trial in trials(data):
-            records["all"] += list(runner.judged(trial, "all", "ours", study.estimators.ours(trial)))
+            records["all"] += list(
+                runner.judged(trial, "all", "ours", study.estimators.ours(trial))
+            )
         for trial in trials(data, per=8):
             for detector in data.columns:
                 estimate = study.estimators.ours(trial.on((detector,)))
@@ -126,17 +157,25 @@ def mean_of(study, records, target, kind, field):
 @pytest.mark.parametrize("target", ["accuracy", "rate"])
 class TestPublishedScores:
     def test_errors_are_at_most_what_was_asked_for(self, study, found, target, kind):
-        assert max(mean_of(study, found["all"], target, kind, "error")) <= AT_MOST[target][kind] + 5e-4
+        assert (
+            max(mean_of(study, found["all"], target, kind, "error")) <= AT_MOST[target][kind] + 5e-4
+        )
 
     def test_intervals_cover(self, study, found, target, kind):
         assert min(mean_of(study, found["all"], target, kind, "coverage")) >= AT_LEAST[kind]
 
-    def test_single_detectors_are_as_good_as_the_best_simple_estimator(self, study, found, target, kind):
+    def test_single_detectors_are_as_good_as_the_best_simple_estimator(
+        self, study, found, target, kind
+    ):
         # Where a platform rounds otherwise the mean moves by less than a ten-thousandth.
         alone = mean_of(study, found["alone"], target, kind, "error")[1]
         assert alone <= ALONE_FOUND[target][kind] + 5e-4
         rows = [r for r in table("errors-published") if (r["kind"], r["target"]) == (kind, target)]
-        table_of = {r["estimator"]: float(r["mean over folds"]) for r in rows if r["detectors"] == "each alone"}
+        table_of = {
+            r["estimator"]: float(r["mean over folds"])
+            for r in rows
+            if r["detectors"] == "each alone"
+        }
         assert table_of["ours"] <= min(ALONE[target][kind], table_of["quick combination"])
         assert table_of["ours"] < ALONE[target][kind] < table_of["Rogan-Gladen, clipped"]
 
@@ -144,7 +183,8 @@ class TestPublishedScores:
         row = next(
             r
             for r in table("errors-published")
-            if (r["target"], r["kind"], r["detectors"], r["estimator"]) == (target, kind, "all", "ours")
+            if (r["target"], r["kind"], r["detectors"], r["estimator"])
+            == (target, kind, "all", "ours")
         )
         again = mean_of(study, found["all"], target, kind, "error")[0]
         assert again == pytest.approx(float(row["mean over data sets"]), abs=5e-4)

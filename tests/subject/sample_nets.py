@@ -46,7 +46,9 @@ class Residual(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv = Counted(1, 4, 3, padding=1)
-        self.block = nn.Sequential(nn.BatchNorm2d(4), nn.ReLU(inplace=True), Counted(4, 4, 3, padding=1))
+        self.block = nn.Sequential(
+            nn.BatchNorm2d(4), nn.ReLU(inplace=True), Counted(4, 4, 3, padding=1)
+        )
         self.drop = nn.Dropout(0.4)
         self.head = nn.Linear(4, 3)
 
@@ -191,7 +193,18 @@ class ChangedLater(nn.Module):
         return self.head(dropped + h)
 
 
-NETS = (flat_net, Residual, Twice, Nested, InputChanged, Collecting, Windows, TokensFirst, Scaled, ChangedLater)
+NETS = (
+    flat_net,
+    Residual,
+    Twice,
+    Nested,
+    InputChanged,
+    Collecting,
+    Windows,
+    TokensFirst,
+    Scaled,
+    ChangedLater,
+)
 
 
 class Masked(nn.Module):
@@ -199,7 +212,14 @@ class Masked(nn.Module):
 
     def __init__(self, name, layer, number, axis, each):
         super().__init__()
-        self.name, self.layer, self.number, self.axis, self.each, self.calls = name, layer, number, axis, each, 0
+        self.name, self.layer, self.number, self.axis, self.each, self.calls = (
+            name,
+            layer,
+            number,
+            axis,
+            each,
+            0,
+        )
 
     def forward(self, x):
         rng = generator(SEED, "model", "dropout", self.number, self.name, self.calls)
@@ -228,7 +248,9 @@ def explicit(model, images, n, axis=0, each=1):
                 parent, _, own = name.rpartition(".")
                 holder = changed.get_submodule(parent)
                 masked = Masked(name, layer, number, axis, each)
-                holder.__setitem__(own, masked) if isinstance(holder, nn.ModuleDict) else setattr(holder, own, masked)
+                holder.__setitem__(own, masked) if isinstance(holder, nn.ModuleDict) else setattr(
+                    holder, own, masked
+                )
         with torch.no_grad():
             raw = changed(images.clone())
         outputs.append((raw["logits"] if isinstance(raw, dict) else raw).numpy())
@@ -259,5 +281,6 @@ def module_of(model, **more):
 def ask(module, *requests, rows=slice(None), seed=SEED, n=5):
     taken = images(n)[rows]
     return module.batch(
-        {"image": taken}, Context(list(map(str, range(len(taken)))), frozenset(requests), seed, "model")
+        {"image": taken},
+        Context(list(map(str, range(len(taken)))), frozenset(requests), seed, "model"),
     )

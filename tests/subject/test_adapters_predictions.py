@@ -10,7 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from roadworthy.data.values import BOXES, CLASS_SCORES, EPISODE, TASKS, TEXT, TRACKS, VECTOR, Boxes, Episode, Tracks
+from roadworthy.data.values import (
+    BOXES,
+    CLASS_SCORES,
+    EPISODE,
+    TASKS,
+    TEXT,
+    TRACKS,
+    VECTOR,
+    Boxes,
+    Episode,
+    Tracks,
+)
 from roadworthy.registry import get
 from roadworthy.subject.adapters.predictions import write_predictions
 from roadworthy.subject.module import SubjectError
@@ -26,7 +37,9 @@ def build(folder, path, task="classification", **more):
 
 
 def answers(folder, path, ids, task="classification", **more):
-    return build(folder, path, task, **more).run(Cases(ids, [np.zeros((1, 1))] * len(ids)))["system"]
+    return build(folder, path, task, **more).run(Cases(ids, [np.zeros((1, 1))] * len(ids)))[
+        "system"
+    ]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -42,11 +55,16 @@ def test_scores_come_back_to_the_last_bit(tmp_path, ending, dtype):
 
 
 @settings(max_examples=25, deadline=None)
-@given(arrays(np.float32, (3, 2), elements=st.floats(allow_nan=False, allow_infinity=False, width=32)))
+@given(
+    arrays(np.float32, (3, 2), elements=st.floats(allow_nan=False, allow_infinity=False, width=32))
+)
 def test_any_float32_comes_back_from_json_lines(tmp_path_factory, scores):
     folder = tmp_path_factory.mktemp("p")
     write_predictions(folder / "p.jsonl", ["a", "b", "c"], VECTOR, scores)
-    assert answers(folder, "p.jsonl", ["a", "b", "c"], "regression").output.tobytes() == scores.tobytes()
+    assert (
+        answers(folder, "p.jsonl", ["a", "b", "c"], "regression").output.tobytes()
+        == scores.tobytes()
+    )
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -78,11 +96,25 @@ def test_numbers_that_are_not_finite_fail_their_row_alone(tmp_path):
 ITEMS = {
     "detection": (
         BOXES,
-        [Boxes.of(RNG.random((2, 4)).cumsum(1), [1, 0], RNG.random(2)), Boxes.of(np.zeros((0, 4))), None],
+        [
+            Boxes.of(RNG.random((2, 4)).cumsum(1), [1, 0], RNG.random(2)),
+            Boxes.of(np.zeros((0, 4))),
+            None,
+        ],
     ),
-    "tracking": (TRACKS, [Tracks.of([0, 0, 1], [1, 2, 1], RNG.random((3, 4)).cumsum(1)), Tracks.of([], [], []), None]),
+    "tracking": (
+        TRACKS,
+        [
+            Tracks.of([0, 0, 1], [1, 2, 1], RNG.random((3, 4)).cumsum(1)),
+            Tracks.of([], [], []),
+            None,
+        ],
+    ),
     "speech": (TEXT, ['go left, then\n"right"', "", None]),
-    "dialogue": (EPISODE, [Episode(({"user": "hi", "p": 0.1},), {"success": True}), Episode((), {}), None]),
+    "dialogue": (
+        EPISODE,
+        [Episode(({"user": "hi", "p": 0.1},), {"success": True}), Episode((), {}), None],
+    ),
 }
 
 
@@ -114,7 +146,9 @@ def test_a_run_in_process_and_its_written_predictions_are_one(tmp_path):
     )()
     there = system.run(Cases(ids, images))["system"]
     for ending in ENDINGS:
-        write_predictions(tmp_path / f"p.{ending}", ids, there.kind, there.output, errors=there.error)
+        write_predictions(
+            tmp_path / f"p.{ending}", ids, there.kind, there.output, errors=there.error
+        )
         here = build(tmp_path, f"p.{ending}").run(Cases(ids, images))["system"]
         assert here.error.tolist() == there.error.tolist()
         assert np.asarray(here.output).tobytes() == np.asarray(there.output).tobytes()
@@ -127,14 +161,17 @@ def test_bare_labels_become_one_hot(tmp_path):
         assert answers(tmp_path, name, ["a", "b"]).output.tolist() == [[0, 0, 1], [1, 0, 0]]
         assert answers(tmp_path, name, ["a", "b"], classes=5).output.shape == (2, 5)
         with pytest.raises(
-            SubjectError, match="line 2 has the label 2; with 2 classes" if name == "p.csv" else "line 1"
+            SubjectError,
+            match="line 2 has the label 2; with 2 classes" if name == "p.csv" else "line 1",
         ):
             build(tmp_path, name, classes=2)
 
 
 def test_numbered_columns_are_taken_by_their_number(tmp_path):
     names = sorted(f"class_{i}" for i in range(12))
-    (tmp_path / "p.csv").write_text(",".join(["id", *names]) + "\n" + ",".join(["a", *(n[6:] for n in names)]) + "\n")
+    (tmp_path / "p.csv").write_text(
+        ",".join(["id", *names]) + "\n" + ",".join(["a", *(n[6:] for n in names)]) + "\n"
+    )
     assert answers(tmp_path, "p.csv", ["a"]).output[0].tolist() == list(range(12))
     (tmp_path / "q.csv").write_text("id,shoe,bag\na,0.25,0.75\n")
     assert answers(tmp_path, "q.csv", ["a"]).output[0].tolist() == [0.25, 0.75]
@@ -150,12 +187,18 @@ def test_a_folder_is_read_as_one(tmp_path):
     system = build(tmp_path, "preds")
     module = system.modules["model"]
     trace = system.run(Cases(list("dcba"), [0] * 4))["system"]
-    assert trace.output[1:].tolist() == [[0, 1], [1, 0], [0.5, 0.5]] and trace.ok.tolist() == [False, True, True, True]
+    assert trace.output[1:].tolist() == [[0, 1], [1, 0], [0.5, 0.5]] and trace.ok.tolist() == [
+        False,
+        True,
+        True,
+        True,
+    ]
     assert [f.name for f in module.files] == ["one.jsonl", "three.csv", "two.npz"]
     assert module.unused(["a", "d"]) == ["b", "c"]
     write_predictions(folder / "four.jsonl", ["a"], CLASS_SCORES, [[0.5, 0.5]])
     with pytest.raises(
-        SubjectError, match=r"'a' has two predictions: four\.jsonl, line 1 and one\.jsonl, line 1; keep one"
+        SubjectError,
+        match=r"'a' has two predictions: four\.jsonl, line 1 and one\.jsonl, line 1; keep one",
     ):
         build(tmp_path, "preds")
 
@@ -169,16 +212,29 @@ RESULTS = [
 def test_coco_results_are_boxes_by_image(tmp_path):
     (tmp_path / "results.json").write_text(json.dumps(RESULTS))
     boxes = answers(tmp_path, "results.json", ["7", "8"], "detection").output
-    assert boxes[0].xyxy.tolist() == [[1, 2, 4, 6], [0, 0, 1, 1]] and boxes[0].labels.tolist() == [90, 3]
+    assert boxes[0].xyxy.tolist() == [[1, 2, 4, 6], [0, 0, 1, 1]] and boxes[0].labels.tolist() == [
+        90,
+        3,
+    ]
     assert len(boxes[1]) == 0
     images = [{"id": 7, "file_name": "seven.png"}, {"id": 8, "file_name": "eight.png"}]
     categories = [{"id": 90, "name": "bag"}, {"id": 3, "name": "car"}]
-    (tmp_path / "truth.json").write_text(json.dumps({"images": images, "categories": categories, "annotations": []}))
-    trace = answers(tmp_path, "results.json", ["seven.png", "eight.png", "x"], "detection", annotations="truth.json")
+    (tmp_path / "truth.json").write_text(
+        json.dumps({"images": images, "categories": categories, "annotations": []})
+    )
+    trace = answers(
+        tmp_path,
+        "results.json",
+        ["seven.png", "eight.png", "x"],
+        "detection",
+        annotations="truth.json",
+    )
     assert trace.output[0].labels.tolist() == [1, 0] and len(trace.output[1]) == 0
     assert trace.error.tolist() == [None, None, "no prediction for this case in results.json"]
     (tmp_path / "results.json").write_text(json.dumps([{**RESULTS[0], "image_id": 9}]))
-    with pytest.raises(SubjectError, match="entry 0 is of the image 9, which the annotations do not list"):
+    with pytest.raises(
+        SubjectError, match="entry 0 is of the image 9, which the annotations do not list"
+    ):
         build(tmp_path, "results.json", "detection", annotations="truth.json")
 
 
@@ -186,7 +242,11 @@ def test_coco_results_are_boxes_by_image(tmp_path):
     ("name", "text", "says"),
     [
         ("p.jsonl", "", "holds no predictions"),
-        ("p.jsonl", '{"id": "a", "scores": [1, 0]}\n{"id": "a", "scores": [1, 0]}\n', "line 1 and p.jsonl, line 2"),
+        (
+            "p.jsonl",
+            '{"id": "a", "scores": [1, 0]}\n{"id": "a", "scores": [1, 0]}\n',
+            "line 1 and p.jsonl, line 2",
+        ),
         (
             "p.jsonl",
             '{"id": "a", "scores": [1, 0]}\n\n{"id": "b", "scores": [1]}\n',
@@ -217,8 +277,16 @@ def test_what_cannot_be_read_is_refused_with_its_place(tmp_path, name, text, say
 @pytest.mark.parametrize(
     ("task", "row", "says"),
     [
-        ("detection", {"boxes": [[0, 0, 1]], "labels": [1], "scores": [1]}, r"shape \(1, 3\); rows of 4"),
-        ("detection", {"boxes": [[0, 0, 1, 1]], "labels": [1, 2], "scores": [1]}, "1 boxes, 2 labels and 1 scores"),
+        (
+            "detection",
+            {"boxes": [[0, 0, 1]], "labels": [1], "scores": [1]},
+            r"shape \(1, 3\); rows of 4",
+        ),
+        (
+            "detection",
+            {"boxes": [[0, 0, 1, 1]], "labels": [1, 2], "scores": [1]},
+            "1 boxes, 2 labels and 1 scores",
+        ),
         ("tracking", {"tracks": [[0, 1, 0, 0, 1]]}, "rows of 6"),
         ("speech", {"text": 3}, "text that is int"),
         ("dialogue", {"episode": {"turns": 3}}, "without a list of turns"),

@@ -23,7 +23,10 @@ def test_is_scale_mean_std_and_layout_whatever_the_type(dtype, channels, layout,
     white = {np.uint8: 255, np.uint16: 65535, np.float32: 1}[dtype]
     images = (RNG.random((4, 5, 6, channels)) * white).astype(dtype)
     kept = images.copy()
-    mean, std = tuple(0.1 * (c + 1) for c in range(channels)), tuple(0.5 + c for c in range(channels))
+    mean, std = (
+        tuple(0.1 * (c + 1) for c in range(channels)),
+        tuple(0.5 + c for c in range(channels)),
+    )
     got = InputPreparation(mean=mean, std=std, layout=layout)(list(images) if as_list else images)
     want = (images / white - np.array(mean)) / np.array(std)
     want = want.transpose(0, 3, 1, 2) if layout == "nchw" else want
@@ -34,7 +37,10 @@ def test_is_scale_mean_std_and_layout_whatever_the_type(dtype, channels, layout,
 
 def test_channels_are_repeated_weighted_or_dropped():
     grey = np.full((1, 2, 2), 100, np.uint8)
-    assert InputPreparation(channels=3, scale=1)(grey).tolist() == np.full((1, 3, 2, 2), 100.0).tolist()
+    assert (
+        InputPreparation(channels=3, scale=1)(grey).tolist()
+        == np.full((1, 3, 2, 2), 100.0).tolist()
+    )
     colour = np.array([[[[10, 20, 30, 255]]]], dtype=np.uint8)
     assert InputPreparation(channels=3, scale=1)(colour).ravel().tolist() == [10, 20, 30]
     # 0.299 * 10 + 0.587 * 20 + 0.114 * 30 = 18.15
@@ -66,4 +72,6 @@ def test_wrong_settings_are_refused_by_a_sentence():
         InputPreparation(std=(1.0, 0.0, 1.0))
     with pytest.raises(ValueError, match="3 numbers and the image 1 channel;"):
         InputPreparation(mean=(0.1, 0.2, 0.3))(np.zeros((1, 4, 4)))
-    assert InputPreparation.of({"mean": [0.5], "layout": "nhwc"}) == InputPreparation(mean=(0.5,), layout="nhwc")
+    assert InputPreparation.of({"mean": [0.5], "layout": "nhwc"}) == InputPreparation(
+        mean=(0.5,), layout="nhwc"
+    )

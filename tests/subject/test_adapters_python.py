@@ -34,17 +34,19 @@ def test_a_function_answers_case_by_case_and_only_the_guilty_case_fails(tmp_path
     system = build("python", tmp_path, "subject.py:predict", version="2.1")
     trace = system.run(Cases(["a", "b", "c"], IMAGES))["system"]
     assert trace.error[:2].tolist() == [None, None] and "ValueError: too bright" in trace.error[2]
-    np.testing.assert_allclose(np.asarray(trace.output)[:2, 0], IMAGES[:2].mean(axis=(1, 2)), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(trace.output)[:2, 0], IMAGES[:2].mean(axis=(1, 2)), rtol=1e-6
+    )
     assert system.version == "2.1"
 
 
 def test_a_batched_function_gets_all_inputs_by_setting_or_by_its_mark(tmp_path):
-    source = (
-        "import numpy as np\ndef predict(images):\n    return np.stack([images.mean((1, 2)), images.max((1, 2))], 1)\n"
-    )
+    source = "import numpy as np\ndef predict(images):\n    return np.stack([images.mean((1, 2)), images.max((1, 2))], 1)\n"
     write(tmp_path, source)
     write(tmp_path, source + "predict.batched = True\n", "marked.py")
-    first = build("python", tmp_path, "subject.py:predict", batched=True).run(Cases(["a", "b", "c"], IMAGES))
+    first = build("python", tmp_path, "subject.py:predict", batched=True).run(
+        Cases(["a", "b", "c"], IMAGES)
+    )
     second = build("python", tmp_path, "marked.py:predict").run(Cases(["a", "b", "c"], IMAGES))
     want = np.stack([IMAGES.mean((1, 2)), IMAGES.max((1, 2))], 1)
     np.testing.assert_array_equal(first["system"].output, want)
@@ -53,7 +55,9 @@ def test_a_batched_function_gets_all_inputs_by_setting_or_by_its_mark(tmp_path):
 
 def test_a_nan_answer_fails_its_row_alone(tmp_path):
     write(tmp_path, "def predict(image): return [float('nan') if image[0, 0] == 0 else 0.5, 0.5]\n")
-    trace = build("python", tmp_path, "subject.py:predict").run(Cases(["a", "b", "c"], IMAGES))["system"]
+    trace = build("python", tmp_path, "subject.py:predict").run(Cases(["a", "b", "c"], IMAGES))[
+        "system"
+    ]
     assert "NaN" in trace.error[0] and trace.error[1:].tolist() == [None, None]
 
 
@@ -76,7 +80,10 @@ def test_files_beside_the_subject_are_its_own_even_under_the_same_name(tmp_path)
         folder = tmp_path / name
         folder.mkdir()
         write(folder, f"ANSWER = {value}\n", "answering.py")
-        write(folder, "from answering import ANSWER\ndef predict(image): return [ANSWER, 1 - ANSWER]\n")
+        write(
+            folder,
+            "from answering import ANSWER\ndef predict(image): return [ANSWER, 1 - ANSWER]\n",
+        )
         systems.append(build("python", folder, "subject.py:predict"))
     answers = [s.run(Cases(["a"], IMAGES[:1]))["system"].output[0][0] for s in systems]
     assert answers == [0.25, 0.75]
@@ -120,9 +127,18 @@ def test_a_dotted_module_is_found_beside_the_assessment_file(tmp_path):
         ("subject.py:predcit", r"did you mean 'predict'\?\); it has: other, predict"),
         ("subject.py", "names no function"),
         ("not_there.at_all:predict", "no module 'not_there.at_all'"),
-        ("broken.py:predict", r"broken\.py, line 3: importing the subject raised ZeroDivisionError"),
-        ("unparsable.py:predict", r"unparsable\.py, line 2: importing the subject raised SyntaxError"),
-        ("importing.py:predict", r"broken\.py, line 3: importing the subject raised ZeroDivisionError"),
+        (
+            "broken.py:predict",
+            r"broken\.py, line 3: importing the subject raised ZeroDivisionError",
+        ),
+        (
+            "unparsable.py:predict",
+            r"unparsable\.py, line 2: importing the subject raised SyntaxError",
+        ),
+        (
+            "importing.py:predict",
+            r"broken\.py, line 3: importing the subject raised ZeroDivisionError",
+        ),
         ("subject.py:NUMBER", "is int, not a function"),
         ("subject.py:two", "takes the inputs a, b"),
     ],
@@ -133,7 +149,10 @@ def test_what_cannot_be_loaded_is_told_by_file_line_and_name(tmp_path, path, say
         "NUMBER = 3\ndef predict(image): return [1, 0]\ndef other(image): return [1, 0]\ndef two(a, b): return a\n",
     )
     if ":two" not in path:
-        write(tmp_path, "NUMBER = 3\ndef predict(image): return [1, 0]\ndef other(image): return [1, 0]\n")
+        write(
+            tmp_path,
+            "NUMBER = 3\ndef predict(image): return [1, 0]\ndef other(image): return [1, 0]\n",
+        )
     write(tmp_path, "import math\n\nx = 1 / 0\n", "broken.py")
     write(tmp_path, "x = 1\ndef predict(:\n", "unparsable.py")
     write(tmp_path, "import broken\n", "importing.py")
@@ -170,9 +189,15 @@ def test_a_system_of_modules_is_built_by_a_function(tmp_path):
     output = system.run(Cases(["a"], IMAGES[:1]))["system"].output[0]
     assert isinstance(output, Boxes) and output.xyxy.tolist() == [[0, 0, 1, 1]]
     assert system.version == "0.9"
-    assert build("system", tmp_path, "subject.py:build", TASKS["detection"], version="1").version == "1"
+    assert (
+        build("system", tmp_path, "subject.py:build", TASKS["detection"], version="1").version
+        == "1"
+    )
     assert [f.name for f in files_of(system.modules.values())] == ["subject.py"]
-    assert build("system", tmp_path, "subject.py:one", TASKS["detection"]).output_kind is TASKS["detection"].output
+    assert (
+        build("system", tmp_path, "subject.py:one", TASKS["detection"]).output_kind
+        is TASKS["detection"].output
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,7 +205,11 @@ def test_a_system_of_modules_is_built_by_a_function(tmp_path):
     [
         ("number", "detection", "returned int; a System or a Module was expected"),
         ("raises", "detection", "raised OSError while it built the system: no camera"),
-        ("build", "classification", "from image to boxes; the task classification goes from image to class_scores"),
+        (
+            "build",
+            "classification",
+            "from image to boxes; the task classification goes from image to class_scores",
+        ),
     ],
 )
 def test_a_system_that_does_not_fit_is_refused(tmp_path, function, task, says):

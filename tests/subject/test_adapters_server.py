@@ -88,7 +88,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, b'{"error": null}')
         if self.fault == "short":
             return self.answer(
-                200, b'{"outputs": [{"name": "scores", "shape": [20, 3], "datatype": "FP32", "data": [1]}]}'
+                200,
+                b'{"outputs": [{"name": "scores", "shape": [20, 3], "datatype": "FP32", "data": [1]}]}',
             )
         scores = image.reshape(len(image), -1) @ WEIGHTS
         if self.fault == "nan":
@@ -106,7 +107,9 @@ class Handler(BaseHTTPRequestHandler):
         label = {"name": "label", "shape": [len(scores)], "datatype": "BYTES"}
         label["parameters"] = {"binary_data_size": len(texts)}
         head = json.dumps({"outputs": [*([label] if self.labels else []), tensor]}).encode()
-        self.answer(200, head + texts + content, {"Inference-Header-Content-Length": str(len(head))})
+        self.answer(
+            200, head + texts + content, {"Inference-Header-Content-Length": str(len(head))}
+        )
 
     def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -120,10 +123,16 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def serving(**settings) -> Iterator[tuple[str, list[tuple[str, int]]]]:
     seen: list[tuple[str, int]] = []
-    handler = type("Configured", (Handler,), {**settings, "seen": seen, "stopped": (stopped := threading.Event())})
+    handler = type(
+        "Configured",
+        (Handler,),
+        {**settings, "seen": seen, "stopped": (stopped := threading.Event())},
+    )
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}", seen
@@ -190,12 +199,18 @@ def test_only_the_row_that_the_server_cannot_stand_fails(tmp_path, fault, says, 
     assert says in trace.error[7]
     others = [i for i in range(20) if i != 7]
     assert trace.ok[others].all()
-    np.testing.assert_allclose(np.asarray(trace.output)[others], expected(IMAGES)[others], atol=1e-5)
+    np.testing.assert_allclose(
+        np.asarray(trace.output)[others], expected(IMAGES)[others], atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
     ("fault", "says"),
-    [("not json", "is not JSON"), ("no outputs", "no list 'outputs'"), ("short", "a tensor that cannot be read")],
+    [
+        ("not json", "is not JSON"),
+        ("no outputs", "no list 'outputs'"),
+        ("short", "a tensor that cannot be read"),
+    ],
 )
 def test_malformed_answers_are_named(tmp_path, fault, says):
     with serving(fault=fault) as (address, _):
@@ -206,7 +221,9 @@ def test_malformed_answers_are_named(tmp_path, fault, says):
 def test_a_server_that_is_down_is_told_with_its_address(tmp_path):
     with serving() as (address, _):
         system = build(address, tmp_path)
-    with pytest.raises(SubjectError, match=f"no server at {address} .*start it, or correct the address"):
+    with pytest.raises(
+        SubjectError, match=f"no server at {address} .*start it, or correct the address"
+    ):
         build(address, tmp_path, retries=1)
     with pytest.raises(SubjectError, match=f"no server at {address}"):
         system.run(Cases(IDS, IMAGES))
@@ -222,7 +239,9 @@ def test_a_connection_that_the_server_let_go_is_opened_again(tmp_path):
 
 def test_what_the_server_does_not_have_is_told(tmp_path):
     with serving() as (address, _):
-        with pytest.raises(SubjectError, match=r"does not serve the model 'liner': .*404: no /v2/models/liner"):
+        with pytest.raises(
+            SubjectError, match=r"does not serve the model 'liner': .*404: no /v2/models/liner"
+        ):
             build(address, tmp_path, model="liner")
         with pytest.raises(SubjectError, match=r"inputs have no 'imag' \(did you mean 'image'\?\)"):
             build(address, tmp_path, input_name="imag")

@@ -114,7 +114,9 @@ def exported(folder, net):
 
 
 def torch_system(folder, function, task=CLASSIFY, **more):
-    return get("adapters", "torch").bind(path=f"model.py:{function}", base=folder, task=task, **more)()
+    return get("adapters", "torch").bind(
+        path=f"model.py:{function}", base=folder, task=task, **more
+    )()
 
 
 def onnx_system(folder, name, task=CLASSIFY, **more):
@@ -139,7 +141,10 @@ def test_scores_are_those_of_the_model(folder, net, images):
 def test_the_same_cuts_give_the_same_bits_in_one_call_or_two(folder, images):
     system = torch_system(folder, "build", batch=16)
     whole = system.run(Cases(ids(64), images))["system"].output
-    halves = [system.run(Cases(ids(64)[part], images[part]))["system"].output for part in (slice(0, 32), slice(32, 64))]
+    halves = [
+        system.run(Cases(ids(64)[part], images[part]))["system"].output
+        for part in (slice(0, 32), slice(32, 64))
+    ]
     np.testing.assert_array_equal(whole, np.concatenate(halves))
     np.testing.assert_array_equal(
         whole, torch_system(folder, "build", batch=16).run(Cases(ids(64), images))["system"].output
@@ -154,7 +159,11 @@ def test_layers_are_those_of_the_model_after_pooling(folder, net, images, pool):
     with torch.inference_mode():
         prepared = torch.from_numpy(images[:, None].astype(np.float32) / np.float32(255))
         relu = torch.relu(net.conv(prepared))
-    reduce = {"none": lambda t: t.flatten(1), "mean": lambda t: t.mean((2, 3)), "max": lambda t: t.amax((2, 3))}
+    reduce = {
+        "none": lambda t: t.flatten(1),
+        "mean": lambda t: t.mean((2, 3)),
+        "max": lambda t: t.amax((2, 3)),
+    }
     got = columns[Layer("relu", pool).column]
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, reduce[pool](relu).numpy(), atol=1e-6)
@@ -164,9 +173,9 @@ def test_layers_are_those_of_the_model_after_pooling(folder, net, images, pool):
 
 def test_tokens_are_pooled_over_tokens_and_channels_over_time(folder, images):
     system = torch_system(folder, "Tokens")
-    columns = system.run(Cases(ids(64), images), {"model": frozenset({Layer("tokens"), Layer("line")})})[
-        "model"
-    ].columns
+    columns = system.run(
+        Cases(ids(64), images), {"model": frozenset({Layer("tokens"), Layer("line")})}
+    )["model"].columns
     np.testing.assert_allclose(columns["layer.tokens"], (images / 255).mean(axis=1), atol=1e-6)
     assert columns["layer.line"].shape == (64, 5)
 
@@ -178,11 +187,16 @@ def test_offers_say_what_there_is_and_what_there_is_not(folder):
         module.offers(Layer("haed"))
         == "the model has no layer 'haed' (did you mean 'head'?); it has: penultimate, early, middle, late, conv, relu, head"
     )
-    assert module.offers(Passes("dropout", 10, 0.1)) is None and module.offers(Gradient("ones_input")) is None
+    assert (
+        module.offers(Passes("dropout", 10, 0.1)) is None
+        and module.offers(Gradient("ones_input")) is None
+    )
 
 
 def test_the_model_is_in_evaluation_mode(folder, images):
-    assert (torch_system(folder, "Dropping").run(Cases(ids(64), images))["system"].output == 1).all()
+    assert (
+        torch_system(folder, "Dropping").run(Cases(ids(64), images))["system"].output == 1
+    ).all()
 
 
 def test_only_the_rows_that_raise_or_are_nan_fail(folder, images):
@@ -202,10 +216,18 @@ def test_images_of_several_sizes_are_asked_one_by_one(folder, images):
 
 
 def test_detection_and_regression_are_read_by_their_kind(folder, images):
-    boxes = torch_system(folder, "Detector", TASKS["detection"], batch=7).run(Cases(ids(64), images))["system"].output
+    boxes = (
+        torch_system(folder, "Detector", TASKS["detection"], batch=7)
+        .run(Cases(ids(64), images))["system"]
+        .output
+    )
     assert len(boxes) == 64 and boxes[9].labels.tolist() == [2]
     assert boxes[9].xyxy[0, 2] == pytest.approx(images[9].mean() / 255, rel=1e-6)
-    angles = torch_system(folder, "Steering", TASKS["regression"]).run(Cases(ids(64), images))["system"].output
+    angles = (
+        torch_system(folder, "Steering", TASKS["regression"])
+        .run(Cases(ids(64), images))["system"]
+        .output
+    )
     np.testing.assert_allclose(angles[:, 0], images.mean((1, 2)) / 255, rtol=1e-5)
 
 
@@ -247,7 +269,11 @@ def test_weights_that_do_not_fit_or_could_run_code_are_refused(folder, net):
         "more.safetensors": {**state, "tail.bias": torch.zeros(1)},
         "shape.safetensors": {**state, "head.bias": torch.zeros(7)},
     }
-    says = {"lacks": "lacks conv.bias", "more": "not: tail.bias", "shape": r"head.bias \(7,\) in the file, \(3,\) in"}
+    says = {
+        "lacks": "lacks conv.bias",
+        "more": "not: tail.bias",
+        "shape": r"head.bias \(7,\) in the file, \(3,\) in",
+    }
     for name, weights in cases.items():
         save_file(weights, folder / name)
         with pytest.raises(SubjectError, match=says[name.split(".")[0]]):
@@ -294,13 +320,19 @@ def test_missing_safetensors_and_onnxruntime_are_named_with_their_extras(
         monkeypatch.setitem(sys.modules, module, None)
     if not checkout:
         monkeypatch.setattr("roadworthy.registry._CHECKOUT", tmp_path)
-    how = 'pip install -c constraints.txt -e ".[{}]"' if checkout else 'pip install "roadworthy[{}]"'
+    how = (
+        'pip install -c constraints.txt -e ".[{}]"' if checkout else 'pip install "roadworthy[{}]"'
+    )
     with pytest.raises(SubjectError) as weights:
         torch_system(folder, "build", weights="kept.safetensors")
-    assert str(weights.value) == "kept.safetensors needs safetensors, which is not installed: " + how.format("torch")
+    assert str(
+        weights.value
+    ) == "kept.safetensors needs safetensors, which is not installed: " + how.format("torch")
     with pytest.raises(SubjectError) as model:
         onnx_system(folder, name)
-    assert str(model.value) == "the adapter onnx needs onnxruntime, which is not installed: " + how.format("onnx")
+    assert str(
+        model.value
+    ) == "the adapter onnx needs onnxruntime, which is not installed: " + how.format("onnx")
 
 
 def test_onnx_answers_as_torch_does(folder, net, images, exported):
@@ -327,9 +359,15 @@ def test_onnx_layers_are_the_inner_tensors(folder, net, images, exported):
     assert "did you mean '/relu/Relu_output_0'?" in module.offers(Layer("/relu/Relu_output_1"))
     assert "the adapter torch can do" in module.offers(Passes("dropout", 10))
     assert "the adapter torch can do" in module.offers(Gradient("ones_input"))
-    columns = system.run(Cases(ids(64), images), {"model": frozenset({request, Input()})})["model"].columns
+    columns = system.run(Cases(ids(64), images), {"model": frozenset({request, Input()})})[
+        "model"
+    ].columns
     with torch.inference_mode():
-        want = torch.relu(net.conv(torch.from_numpy(images[:, None] / np.float32(255)))).mean((2, 3)).numpy()
+        want = (
+            torch.relu(net.conv(torch.from_numpy(images[:, None] / np.float32(255))))
+            .mean((2, 3))
+            .numpy()
+        )
     np.testing.assert_allclose(columns[request.column], want, atol=1e-5)
     assert columns["input"].shape == (64, 1, 8, 8)
 
@@ -350,7 +388,9 @@ def test_onnx_fingerprints_follow_file_and_preparation(folder, net, exported):
     assert onnx_system(folder, name, input={"std": 0.5}).fingerprint != first
     model = onnx.load(str(folder / name))
     weight = model.graph.initializer[0]
-    weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) + 1, weight.name))
+    weight.CopyFrom(
+        onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) + 1, weight.name)
+    )
     onnx.save(model, str(folder / "moved.onnx"))
     assert onnx_system(folder, "moved.onnx").fingerprint != first
 
@@ -359,7 +399,9 @@ def test_onnx_refuses_what_does_not_fit(folder, images, exported):
     name = exported("net.onnx", 1, True)
     with pytest.raises(SubjectError, match=r"no output 'score' \(did you mean 'scores'\?\)"):
         onnx_system(folder, name, output="score")
-    with pytest.raises(SubjectError, match=r"takes tensor\(float\), .* write input: \{dtype: float32\}"):
+    with pytest.raises(
+        SubjectError, match=r"takes tensor\(float\), .* write input: \{dtype: float32\}"
+    ):
         onnx_system(folder, name, input={"dtype": "uint8"})
     with pytest.raises(SubjectError, match="no output 'boxes'"):
         onnx_system(folder, name, TASKS["detection"])
@@ -367,7 +409,10 @@ def test_onnx_refuses_what_does_not_fit(folder, images, exported):
     with pytest.raises(SubjectError, match=r"cannot load broken\.onnx"):
         onnx_system(folder, "broken.onnx")
     trace = onnx_system(folder, name).run(Cases(ids(2), [images[0], images[1][:4]]))["system"]
-    assert trace.error[0] is None and "takes (n, 1, 8, 8), and the image is prepared to (1, 4, 8)" in trace.error[1]
+    assert (
+        trace.error[0] is None
+        and "takes (n, 1, 8, 8), and the image is prepared to (1, 4, 8)" in trace.error[1]
+    )
 
 
 def test_onnx_detectors_are_read_by_their_outputs(folder, images):
@@ -393,13 +438,20 @@ def test_onnx_detectors_are_read_by_their_outputs(folder, images):
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.save(model, str(folder / "detector.onnx"))
-    boxes = onnx_system(folder, "detector.onnx", TASKS["detection"]).run(Cases(ids(5), images[:5]))["system"].output
+    boxes = (
+        onnx_system(folder, "detector.onnx", TASKS["detection"])
+        .run(Cases(ids(5), images[:5]))["system"]
+        .output
+    )
     assert boxes[3].xyxy[0, 3] == pytest.approx(2 * images[3].mean() / 255, rel=1e-5)
     assert boxes[3].labels.tolist() == [1] and boxes[3].scores.tolist() == [0.5]
 
 
 def test_one_step_is_a_batch_of_one(folder, images, exported):
-    for system in (torch_system(folder, "build"), onnx_system(folder, exported("net.onnx", 1, True))):
+    for system in (
+        torch_system(folder, "build"),
+        onnx_system(folder, exported("net.onnx", 1, True)),
+    ):
         module = system.modules["model"]
         step, _ = module.step({"image": images[0]}, None, None)
         batch = module.batch({"image": images[:1]}, Context(ids=("a",)))
@@ -422,11 +474,16 @@ print(system.fingerprint, output.tobytes().hex())
 
 
 @pytest.mark.parametrize("name", ["torch", "onnx"])
-def test_another_process_builds_the_same_system_and_gets_the_same_bits(folder, images, exported, name):
+def test_another_process_builds_the_same_system_and_gets_the_same_bits(
+    folder, images, exported, name
+):
     np.save(folder / "images.npy", images)
     path = {"torch": "model.py:build", "onnx": exported("net.onnx", 1, True)}[name]
     told = subprocess.run(
-        [sys.executable, "-c", REBUILD, name, path, str(folder)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", REBUILD, name, path, str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()
     here = get("adapters", name).bind(path=path, base=folder, task=CLASSIFY, batch=16)()
     output = here.run(Cases(ids(64), images))["system"].output
@@ -438,7 +495,9 @@ def test_the_penultimate_activation_is_what_goes_into_the_last_layer(tmp_path) -
         "import torch\n\ndef build():\n    torch.manual_seed(0)\n    return torch.nn.Sequential(\n"
         "        torch.nn.Flatten(), torch.nn.Linear(64, 5), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(5, 3)\n    )\n"
     )
-    system = get("adapters", "torch").build(path="two.py:build", base=tmp_path, task=TASKS["classification"])
+    system = get("adapters", "torch").build(
+        path="two.py:build", base=tmp_path, task=TASKS["classification"]
+    )
     images = np.random.default_rng(0).integers(0, 256, (6, 8, 8)).astype(np.uint8)
     request = Layer("penultimate", "none")
     assert system.modules["model"].offers(request) is None

@@ -13,7 +13,9 @@ from roadworthy.subject.system import Cases, single
 IMAGES = np.zeros((3, 4, 4), np.uint8)
 
 
-def answered(function, kind: Kind, *, batched: bool = False, input_kind: Kind = IMAGE, inputs=IMAGES):
+def answered(
+    function, kind: Kind, *, batched: bool = False, input_kind: Kind = IMAGE, inputs=IMAGES
+):
     """The system's rows for three cases."""
     module = function_module(function, outputs={"output": kind}, batched=batched)
     return single(module, input_kind).run(Cases(["a", "b", "c"], inputs))["system"]
@@ -28,9 +30,13 @@ def test_a_detector_may_answer_as_torchvision_does(batched):
             "scores": torch.tensor([0.5]),
         }
 
-    found = answered((lambda images: [detect(i) for i in images]) if batched else detect, BOXES, batched=batched)
+    found = answered(
+        (lambda images: [detect(i) for i in images]) if batched else detect, BOXES, batched=batched
+    )
     assert [e for e in found.error if e] == []
-    assert found.output[2].labels.tolist() == [3] and found.output[2].xyxy.tolist() == [[0, 0, 2, 2]]
+    assert found.output[2].labels.tolist() == [3] and found.output[2].xyxy.tolist() == [
+        [0, 0, 2, 2]
+    ]
 
 
 @pytest.mark.parametrize("batched", [False, True])
@@ -38,9 +44,13 @@ def test_tensors_with_gradients_and_bare_numbers_are_answers(batched):
     def scores(images):
         return torch.ones((len(images), 4), requires_grad=True)
 
-    found = answered(scores if batched else lambda image: scores([image])[0], CLASS_SCORES, batched=batched)
+    found = answered(
+        scores if batched else lambda image: scores([image])[0], CLASS_SCORES, batched=batched
+    )
     assert np.asarray(found.output).shape == (3, 4)
-    one = answered((lambda x: [0.5] * len(x)) if batched else (lambda x: 0.5), VECTOR, batched=batched)
+    one = answered(
+        (lambda x: [0.5] * len(x)) if batched else (lambda x: 0.5), VECTOR, batched=batched
+    )
     assert [e for e in one.error if e] == [] and np.asarray(one.output).tolist() == [[0.5]] * 3
 
 
@@ -48,9 +58,13 @@ def test_tensors_with_gradients_and_bare_numbers_are_answers(batched):
 def test_a_class_where_scores_are_expected_fails_with_what_would_be_right(answer):
     for batched in (False, True):
         found = answered(
-            (lambda x, a=answer: [a] * len(x)) if batched else (lambda x, a=answer: a), CLASS_SCORES, batched=batched
+            (lambda x, a=answer: [a] * len(x)) if batched else (lambda x, a=answer: a),
+            CLASS_SCORES,
+            batched=batched,
         )
-        assert all("class scores are one row with a number for every class" in e for e in found.error)
+        assert all(
+            "class scores are one row with a number for every class" in e for e in found.error
+        )
     whole = answered(lambda images: np.ones(len(images)), CLASS_SCORES, batched=True)
     assert all("a number for every class" in e for e in whole.error)
 

@@ -86,7 +86,10 @@ def test_two_values_in_one_closure_are_two_subjects(wrap, one, other):
     assert content_of(wrap(one)) == content_of(wrap(one)) != content_of(wrap(other))
 
 
-@given(st.recursive(st.none() | st.integers() | st.text() | st.binary() | st.floats(), st.lists), st.data())
+@given(
+    st.recursive(st.none() | st.integers() | st.text() | st.binary() | st.floats(), st.lists),
+    st.data(),
+)
 def test_equal_values_hash_equally_and_a_value_in_a_list_differs_from_itself(value, data):
     import copy
 
@@ -95,7 +98,11 @@ def test_equal_values_hash_equally_and_a_value_in_a_list_differs_from_itself(val
 
 
 def test_torch_models_are_told_apart_by_their_weights_and_settings():
-    assert fingerprint(holding(linear(0))) == fingerprint(holding(linear(0))) != fingerprint(holding(linear(1)))
+    assert (
+        fingerprint(holding(linear(0)))
+        == fingerprint(holding(linear(0)))
+        != fingerprint(holding(linear(1)))
+    )
     other = linear(0)
     other[1].p = 0.1
     assert fingerprint(holding(other)) != fingerprint(holding(linear(0)))
@@ -160,7 +167,9 @@ def test_loggers_and_locks_are_no_part_of_the_answer():
 
 def test_what_is_installed_and_what_is_not():
     assert is_installed(np.__file__) and is_installed(functools.__file__)
-    assert not is_installed(__file__) and not is_installed(str(Path(sys.prefix).parent / "subject.py"))
+    assert not is_installed(__file__) and not is_installed(
+        str(Path(sys.prefix).parent / "subject.py")
+    )
 
 
 @dataclasses.dataclass
@@ -242,7 +251,9 @@ MAKERS = {
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 def test_all_that_a_value_holds_counts(make):
-    assert content_of(holding(make(1))) == content_of(holding(make(1))) != content_of(holding(make(2)))
+    assert (
+        content_of(holding(make(1))) == content_of(holding(make(1))) != content_of(holding(make(2)))
+    )
 
 
 def in_a_notebook(monkeypatch, source, *, name="a_notebook"):

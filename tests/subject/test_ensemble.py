@@ -71,8 +71,14 @@ def folder(tmp_path_factory):
     for number, name in enumerate(NAMES):
         torch.manual_seed(number)
         layers = {"conv": torch.nn.Conv2d(1, 4, 3), "head": torch.nn.Linear(144, 3)}
-        weights = {f"{key}.{k}": v.clone() for key, layer in layers.items() for k, v in layer.state_dict().items()}
-        weights["head.bias"][0] = 1.0 if number == 2 else -1.0  # the third has no answer where the corner is black
+        weights = {
+            f"{key}.{k}": v.clone()
+            for key, layer in layers.items()
+            for k, v in layer.state_dict().items()
+        }
+        weights["head.bias"][0] = (
+            1.0 if number == 2 else -1.0
+        )  # the third has no answer where the corner is black
         weights["head.weight"] = torch.randn(3, 144) / 3
         save_file(weights, place / name)
         save_file({"gain": torch.tensor([float(number + 1)])}, place / f"gain-{number}.safetensors")
@@ -82,15 +88,24 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def images():
     # Blocks of one grey: in pixels of noise every image looks the same to a small network.
-    return np.random.default_rng(1).integers(1, 250, (40, 2, 2), dtype=np.uint8).repeat(4, axis=1).repeat(4, axis=2)
+    return (
+        np.random.default_rng(1)
+        .integers(1, 250, (40, 2, 2), dtype=np.uint8)
+        .repeat(4, axis=1)
+        .repeat(4, axis=2)
+    )
 
 
 def ensemble_system(folder, weights, path="model.py:build", task=CLASSIFY, **more):
-    return get("adapters", "ensemble").bind(path=path, base=folder, task=task, weights=weights, **more)()
+    return get("adapters", "ensemble").bind(
+        path=path, base=folder, task=task, weights=weights, **more
+    )()
 
 
 def member_system(folder, weights, path="model.py:build", task=CLASSIFY, **more):
-    return get("adapters", "torch").bind(path=path, base=folder, task=task, weights=weights, **more)()
+    return get("adapters", "torch").bind(
+        path=path, base=folder, task=task, weights=weights, **more
+    )()
 
 
 def ids(n: int) -> list[str]:
@@ -109,7 +124,10 @@ def entropy(p) -> float:
 
 def by_hand(folder, images) -> list[list[list[float]]]:
     """Probabilities (member, case, class), from each member run as a subject of its own."""
-    answers = [member_system(folder, n, batch=16).run(Cases(ids(len(images)), images))["system"].output for n in NAMES]
+    answers = [
+        member_system(folder, n, batch=16).run(Cases(ids(len(images)), images))["system"].output
+        for n in NAMES
+    ]
     return [[softmax(row.astype(np.float64).tolist()) for row in answer] for answer in answers]
 
 
@@ -131,15 +149,23 @@ def test_the_passes_are_its_members(folder, images):
             found.mean_probability[i], [sum(r[c] for r in rows) / 3 for c in range(3)], atol=1e-12
         )
         assert found.mean_entropy[i] == pytest.approx(sum(map(entropy, rows)) / 3, abs=1e-12)
-        assert found.votes[i].tolist() == [sum(r.index(max(r)) == c for r in rows) for c in range(3)]
-    assert len({tuple(v) for v in found.votes.tolist()}) > 1, "the members of this test disagree somewhere"
+        assert found.votes[i].tolist() == [
+            sum(r.index(max(r)) == c for r in rows) for c in range(3)
+        ]
+    assert len({tuple(v) for v in found.votes.tolist()}) > 1, (
+        "the members of this test disagree somewhere"
+    )
 
 
-def test_with_a_distance_the_members_are_compared_with_each_other_and_with_the_answer(folder, images):
+def test_with_a_distance_the_members_are_compared_with_each_other_and_with_the_answer(
+    folder, images
+):
     request = Passes("ensemble", 0, distance="cosine")
     system = ensemble_system(folder, NAMES, batch=16)
     assert system.modules["model"].offers(request) is None
-    columns = system.run(Cases(ids(40), images), {"model": frozenset({request, MEMBERS})})["model"].columns
+    columns = system.run(Cases(ids(40), images), {"model": frozenset({request, MEMBERS})})[
+        "model"
+    ].columns
     each = np.array(by_hand(folder, images))
 
     def apart(a, b):
@@ -149,17 +175,26 @@ def test_with_a_distance_the_members_are_compared_with_each_other_and_with_the_a
         answer = each[:, i].mean(axis=0)
         pairs = [apart(each[a, i], each[b, i]) for a, b in ((0, 1), (0, 2), (1, 2))]
         own = [apart(member, answer) for member in each[:, i]]
-        np.testing.assert_allclose(columns[request.column][i], [np.mean(pairs), np.mean(own)], atol=1e-6)
+        np.testing.assert_allclose(
+            columns[request.column][i], [np.mean(pairs), np.mean(own)], atol=1e-6
+        )
 
 
 def test_layers_gradients_and_dropout_are_those_of_the_first_member(folder, images):
-    inside = {Layer("conv"), Layer("penultimate"), Gradient("entropy_parameters"), Passes("dropout", 3, 0.1)}
+    inside = {
+        Layer("conv"),
+        Layer("penultimate"),
+        Gradient("entropy_parameters"),
+        Passes("dropout", 3, 0.1),
+    }
     requests = frozenset({*inside, Input(), MEMBERS})
     cases = Cases(ids(40), images)
     system = ensemble_system(folder, NAMES)
     assert [system.modules["model"].offers(r) for r in inside] == [None] * len(inside)
     together = system.run(cases, {"model": requests})["model"].columns
-    alone = member_system(folder, NAMES[0]).run(cases, {"model": requests - {MEMBERS}})["model"].columns
+    alone = (
+        member_system(folder, NAMES[0]).run(cases, {"model": requests - {MEMBERS}})["model"].columns
+    )
     assert set(together) == {*alone, MEMBERS.column}
     for name, column in alone.items():
         np.testing.assert_array_equal(together[name], column)
@@ -200,7 +235,9 @@ def test_vectors_are_averaged_and_compared_by_a_distance(folder, images):
     names = [f"gain-{n}.safetensors" for n in range(3)]
     system = ensemble_system(folder, names, "model.py:Steering", REGRESS)
     output = system.run(Cases(ids(40), images))["system"].output
-    np.testing.assert_allclose(output[:, 0], 2 * images.reshape(40, -1).mean(axis=1) / 255, atol=1e-6)
+    np.testing.assert_allclose(
+        output[:, 0], 2 * images.reshape(40, -1).mean(axis=1) / 255, atol=1e-6
+    )
     module = system.modules["model"]
     assert "a distance" in module.offers(MEMBERS)
     assert module.offers(Passes("ensemble", 0, distance="auto")) is None
@@ -215,7 +252,9 @@ def test_the_fingerprint_covers_every_member_and_their_order(folder):
     assert ensemble_system(folder, NAMES).modules["model"].fingerprint == prints[0]
 
 
-def test_kept_members_of_the_recipe_are_loaded_and_none_is_trained(folder, tmp_path, images, capsys):
+def test_kept_members_of_the_recipe_are_loaded_and_none_is_trained(
+    folder, tmp_path, images, capsys
+):
     # A whole assessment that trains its members first is in tests/supervisors/test_ensembles.py.
     recipe = Recipe("recipe.py:train_member", folder, seed=5)
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
@@ -223,10 +262,14 @@ def test_kept_members_of_the_recipe_are_loaded_and_none_is_trained(folder, tmp_p
         save_member(recipe.member(number), member_file(tmp_path, number), recipe.note(number))
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(strict)
-    kept = ensemble_system(folder, str(tmp_path), recipe.path, build="model.py:build", members=2, seed=5)
+    kept = ensemble_system(
+        folder, str(tmp_path), recipe.path, build="model.py:build", members=2, seed=5
+    )
     assert not capsys.readouterr().err
     module = kept.modules["model"]
-    assert isinstance(module, EnsembleModule) and all(isinstance(m, TorchModule) for m in module.members)
+    assert isinstance(module, EnsembleModule) and all(
+        isinstance(m, TorchModule) for m in module.members
+    )
     assert sorted(f.name for f in module.files) == [
         "member-0.safetensors",
         "member-1.safetensors",
@@ -235,7 +278,9 @@ def test_kept_members_of_the_recipe_are_loaded_and_none_is_trained(folder, tmp_p
     ]
     listed = ensemble_system(folder, [str(member_file(tmp_path, n)) for n in (0, 1)])
     cases = Cases(ids(40), images)
-    np.testing.assert_array_equal(kept.run(cases)["system"].output, listed.run(cases)["system"].output)
+    np.testing.assert_array_equal(
+        kept.run(cases)["system"].output, listed.run(cases)["system"].output
+    )
 
 
 @pytest.mark.parametrize(
@@ -248,7 +293,11 @@ def test_kept_members_of_the_recipe_are_loaded_and_none_is_trained(folder, tmp_p
         ([NAMES[0], "d.safetensors"], {}, r"no weights file .*d.safetensors"),
         ([NAMES[0], "gain-1.safetensors"], {}, "do not fit the model"),
         ("members", {}, "write build: model.py:build"),
-        ("members", {"build": "model.py:build", "members": 1, "path": "recipe.py:train_member"}, "and this one has 1"),
+        (
+            "members",
+            {"build": "model.py:build", "members": 1, "path": "recipe.py:train_member"},
+            "and this one has 1",
+        ),
         (NAMES, {"task": TASKS["detection"]}, "mean of class scores or vectors"),
     ],
 )
@@ -260,12 +309,19 @@ def test_what_is_no_ensemble_is_refused_by_a_sentence(folder, weights, more, sai
 
 def test_the_page_and_the_example_are_accepted():
     project = Path(__file__).parents[2]
-    blocks = re.findall(r"```yaml\n(.*?)```", (project / "docs" / "ensembles.md").read_text(), re.DOTALL)
+    blocks = re.findall(
+        r"```yaml\n(.*?)```", (project / "docs" / "ensembles.md").read_text(), re.DOTALL
+    )
     assert len(blocks) == 2
     for text in blocks:
-        assert Assessment.parse(f"{text}\ndata: {{test: {{npz: a.npz}}}}\n", "ensembles.md").adapter == "ensemble"
+        assert (
+            Assessment.parse(f"{text}\ndata: {{test: {{npz: a.npz}}}}\n", "ensembles.md").adapter
+            == "ensemble"
+        )
     example = Assessment.read(project / "examples" / "fashion" / "ensemble.yaml")
-    get("adapters", "ensemble").check({**_settings(example), "path": "", "base": Path(), "task": CLASSIFY})
+    get("adapters", "ensemble").check(
+        {**_settings(example), "path": "", "base": Path(), "task": CLASSIFY}
+    )
 
 
 def _settings(spec: Assessment) -> dict:
@@ -274,5 +330,7 @@ def _settings(spec: Assessment) -> dict:
 
 @pytest.mark.slow
 def test_a_recipe_that_sets_its_own_seed_is_found_out(folder, tmp_path):
-    with pytest.raises(SubjectError, match=r"members 0 and 1 have the same weights.*seed of its own"):
+    with pytest.raises(
+        SubjectError, match=r"members 0 and 1 have the same weights.*seed of its own"
+    ):
         ensemble_system(folder, str(tmp_path), "recipe.py:same", build="model.py:build", members=2)

@@ -38,7 +38,9 @@ def halved_columns(x):
 def test_a_function_that_works_in_place_leaves_the_data_as_they_are(batched, listed):
     data = np.arange(12.0).reshape(3, 4)
     rows = list(data.copy()) if listed else data.copy()
-    module = function_module(halved_columns if batched else halved, outputs={"y": VECTOR}, batched=batched)
+    module = function_module(
+        halved_columns if batched else halved, outputs={"y": VECTOR}, batched=batched
+    )
     trace = single(module, VECTOR).run(Cases(list("abc"), rows))
     np.testing.assert_array_equal(rows, data)
     np.testing.assert_array_equal(trace["system"].output, data / 2)
@@ -60,12 +62,16 @@ def test_a_batch_that_raises_half_way_is_asked_again_for_what_it_was_given_first
 @pytest.mark.parametrize("batched", [True, False])
 def test_two_modules_at_one_wire_hear_the_same(batched):
     modules = {
-        name: function_module(halved_columns if batched else halved, outputs={"y": VECTOR}, batched=batched)
+        name: function_module(
+            halved_columns if batched else halved, outputs={"y": VECTOR}, batched=batched
+        )
         for name in ("first", "second")
     }
     system = System(modules, {"first.x": "input", "second.x": "first.y"}, "second.y", VECTOR)
     trace = system.run(Cases(list("a"), [np.full(4, 8.0)]))
-    assert trace["first"].output.tolist() == [[4.0] * 4] and trace["second"].output.tolist() == [[2.0] * 4]
+    assert trace["first"].output.tolist() == [[4.0] * 4] and trace["second"].output.tolist() == [
+        [2.0] * 4
+    ]
 
 
 def test_frames_waves_and_goals_stay_as_they_are():
@@ -87,8 +93,12 @@ def test_frames_waves_and_goals_stay_as_they_are():
         GOAL: (of_goal, {"hotel": {"area": "north"}}),
     }
     for kind, (function, value) in given.items():
-        single(function_module(function, outputs={"y": VECTOR}), kind).run(Cases(list("a"), [value]))
-    assert np.array(given[FRAMES][1]).all() and given[AUDIO][1].wave.all() and given[GOAL][1]["hotel"]
+        single(function_module(function, outputs={"y": VECTOR}), kind).run(
+            Cases(list("a"), [value])
+        )
+    assert (
+        np.array(given[FRAMES][1]).all() and given[AUDIO][1].wave.all() and given[GOAL][1]["hotel"]
+    )
 
 
 def test_an_answer_that_is_filled_again_for_the_next_case_stays_what_it_was():
@@ -111,11 +121,15 @@ def test_a_state_that_is_also_the_answer_stays_what_it_was_at_its_step():
         return state, state
 
     frames = [np.full((2, 2), v, np.uint8) for v in (1, 2, 3)]
-    trace = single(function_module(running, outputs={"y": VECTOR}), FRAMES).run(Cases(list("a"), [frames]))
+    trace = single(function_module(running, outputs={"y": VECTOR}), FRAMES).run(
+        Cases(list("a"), [frames])
+    )
     assert trace["model"].output.tolist() == [[1.0, 1.0], [3.0, 3.0], [6.0, 6.0]]
 
 
-@pytest.mark.parametrize("images", [np.full((2, 3, 3), 0.75, np.float32), np.full((2, 3, 3, 1), 9, np.uint8)])
+@pytest.mark.parametrize(
+    "images", [np.full((2, 3, 3), 0.75, np.float32), np.full((2, 3, 3, 1), 9, np.uint8)]
+)
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 def test_what_is_prepared_is_never_the_images_themselves(images, layout):
     prepared = InputPreparation(layout=layout, dtype=images.dtype.name)(images)
@@ -125,7 +139,9 @@ def test_what_is_prepared_is_never_the_images_themselves(images, layout):
 
 def test_a_torch_model_that_works_in_place_answers_the_same_again(tmp_path):
     (tmp_path / "model.py").write_text(IN_PLACE)
-    system = get("adapters", "torch").build(path="model.py:build", base=tmp_path, task=TASKS["classification"])
+    system = get("adapters", "torch").build(
+        path="model.py:build", base=tmp_path, task=TASKS["classification"]
+    )
     images = np.linspace(0, 1, 18, dtype=np.float32).reshape(2, 3, 3)
     given = Cases(list("ab"), images.copy())
     assert system.input_kind is IMAGE

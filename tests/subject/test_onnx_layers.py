@@ -20,7 +20,19 @@ from roadworthy.subject.system import Cases
 FASHION = Path(__file__).parents[2] / "examples" / "fashion"
 CLASSIFY = TASKS["classification"]
 DEPTHS = (EARLY, MIDDLE, LATE, PENULTIMATE)
-OF_LAYERS = ("mahalanobis", "kde", "knn", "lsa", "mdsa", "dsa", "dlpra_knn", "grad_norm", "vim", "react", "dissector")
+OF_LAYERS = (
+    "mahalanobis",
+    "kde",
+    "knn",
+    "lsa",
+    "mdsa",
+    "dsa",
+    "dlpra_knn",
+    "grad_norm",
+    "vim",
+    "react",
+    "dissector",
+)
 
 
 def ids(n):
@@ -39,9 +51,12 @@ def columns_of(system, images, requests):
 def fashion():
     """Reference and test rows of the example, from the torch model and from its ONNX file, with every layer by depth."""
     parts = {
-        s: get("loaders", "bundled").bind(path="fashion-mnist", split=s, base=Path())() for s in ("reference", "test")
+        s: get("loaders", "bundled").bind(path="fashion-mnist", split=s, base=Path())()
+        for s in ("reference", "test")
     }
-    images = {s: np.stack(list(d.inputs))[:n] for (s, d), n in zip(parts.items(), (400, 120), strict=True)}
+    images = {
+        s: np.stack(list(d.inputs))[:n] for (s, d), n in zip(parts.items(), (400, 120), strict=True)
+    }
     systems = {
         "torch": get("adapters", "torch").bind(
             path="model.py:build", base=FASHION, task=CLASSIFY, weights="weights.safetensors"
@@ -49,14 +64,21 @@ def fashion():
         "onnx": onnx_system(FASHION),
     }
     requests = {Output(), *(Layer(name) for name in DEPTHS)}
-    traces = {k: {s: columns_of(system, images[s], requests) for s in images} for k, system in systems.items()}
+    traces = {
+        k: {s: columns_of(system, images[s], requests) for s in images}
+        for k, system in systems.items()
+    }
     return traces, np.asarray(parts["reference"].targets)[:400]
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_activations_are_those_of_the_torch_model(fashion, depth):
     first, second = (fashion[0][k]["test"].columns[f"layer.{depth}"] for k in ("torch", "onnx"))
-    assert first.shape == second.shape == (120, {EARLY: 32, MIDDLE: 48, LATE: 80, PENULTIMATE: 80}[depth])
+    assert (
+        first.shape
+        == second.shape
+        == (120, {EARLY: 32, MIDDLE: 48, LATE: 80, PENULTIMATE: 80}[depth])
+    )
     np.testing.assert_allclose(second, first, atol=1e-4)
 
 
@@ -95,7 +117,11 @@ def test_a_product_and_its_bias_are_one_layer_and_attention_is_none(tmp_path):
     class Attending(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.first, self.second, self.last = torch.nn.Linear(8, 6), torch.nn.Linear(6, 6), torch.nn.Linear(6, 3)
+            self.first, self.second, self.last = (
+                torch.nn.Linear(8, 6),
+                torch.nn.Linear(6, 6),
+                torch.nn.Linear(6, 3),
+            )
 
         def forward(self, x):
             tokens = self.second(torch.relu(self.first(x[:, 0])))
@@ -109,7 +135,9 @@ def test_a_product_and_its_bias_are_one_layer_and_attention_is_none(tmp_path):
     seen = {}
     for name in ("first", "second", "last"):
         layer = getattr(model, name)
-        layer.register_forward_hook(lambda _, taken, given, n=name: seen.update({n: given, f"into_{n}": taken[0]}))
+        layer.register_forward_hook(
+            lambda _, taken, given, n=name: seen.update({n: given, f"into_{n}": taken[0]})
+        )
     with torch.no_grad():
         model(torch.from_numpy(images[:, None] / np.float32(255)))
     columns = columns_of(system, images, {Layer(d) for d in DEPTHS}).columns
@@ -129,7 +157,9 @@ def test_channels_of_a_line_are_pooled_over_time(tmp_path):
 
     system = exported(Line(), tmp_path, (8, 8))
     images = np.random.default_rng(0).integers(0, 255, (4, 8, 8), dtype=np.uint8)
-    columns = columns_of(system, images, {Layer(EARLY), Layer(PENULTIMATE), Layer(PENULTIMATE, "none")}).columns
+    columns = columns_of(
+        system, images, {Layer(EARLY), Layer(PENULTIMATE), Layer(PENULTIMATE, "none")}
+    ).columns
     assert columns["layer.early"].shape == columns["layer.penultimate"].shape == (4, 5)
     places = columns["layer@none.penultimate"].reshape(4, 5, 8)
     np.testing.assert_allclose(columns["layer.penultimate"], places.mean(axis=2), atol=1e-6)
@@ -158,7 +188,9 @@ def test_a_model_of_one_layer_has_its_input_for_the_penultimate_activation(tmp_p
         helper.make_node("MatMul", ["image", "w"], ["product"]),
         helper.make_node("Flatten", ["product"], ["scores"]),
     ]
-    trace = columns_of(written(tmp_path, nodes, {"w": W}), ROW, {Layer(PENULTIMATE, "none"), Layer(LATE, "none")})
+    trace = columns_of(
+        written(tmp_path, nodes, {"w": W}), ROW, {Layer(PENULTIMATE, "none"), Layer(LATE, "none")}
+    )
     np.testing.assert_allclose(trace.columns["layer@none.penultimate"], ROW[:, 0] / 255, atol=1e-6)
     np.testing.assert_allclose(trace.columns["layer@none.late"], ROW[:, 0] / 255 @ W, atol=1e-5)
 
@@ -172,7 +204,10 @@ def test_weights_behind_constant_nodes_are_weights_and_other_outputs_do_not_coun
     ]
     weights = {"w_t": W.T, "square": np.eye(3)}
     system = written(tmp_path, nodes, weights, outputs=("scores", "elsewhere"))
-    assert graph_layers(tmp_path).named == {PENULTIMATE: "flat", **dict.fromkeys((EARLY, MIDDLE, LATE), "scores")}
+    assert graph_layers(tmp_path).named == {
+        PENULTIMATE: "flat",
+        **dict.fromkeys((EARLY, MIDDLE, LATE), "scores"),
+    }
     trace = columns_of(system, ROW, {Layer(PENULTIMATE), Layer(LATE)})
     np.testing.assert_array_equal(trace.columns["layer.late"], trace.output)
     np.testing.assert_allclose(trace.columns["layer.penultimate"], ROW[:, 0] / 255, atol=1e-6)
@@ -196,7 +231,10 @@ def test_offers_name_the_depths_or_say_that_there_are_none(tmp_path):
     said = module.offers(Layer("penultimat"))
     assert said.startswith("model.onnx has no layer 'penultimat' (did you mean 'penultimate'?)")
     assert said.endswith("penultimate, early, middle, late")
-    nodes = [helper.make_node("Flatten", ["image"], ["flat"]), helper.make_node("Neg", ["flat"], ["scores"])]
+    nodes = [
+        helper.make_node("Flatten", ["image"], ["flat"]),
+        helper.make_node("Neg", ["flat"], ["scores"]),
+    ]
     bare = written(tmp_path, nodes, {}).modules["model"]
     assert bare.offers(Layer(PENULTIMATE)) == "model.onnx has no layer 'penultimate'; it has: flat"
 

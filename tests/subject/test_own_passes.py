@@ -39,7 +39,12 @@ def expected(function, inputs, ids, n: int, *, name: str = "model", step: int = 
     """The function called directly, once for the answer and n times more."""
     answer = [function(x, generator(SEED, i, name, step)) for x, i in zip(inputs, ids, strict=True)]
     passes = [
-        np.array([function(x, generator(SEED, i, name, step, "pass", k)) for x, i in zip(inputs, ids, strict=True)])
+        np.array(
+            [
+                function(x, generator(SEED, i, name, step, "pass", k))
+                for x, i in zip(inputs, ids, strict=True)
+            ]
+        )
         for k in range(n)
     ]
     as_kept = np.array(answer, dtype=np.float32), [p.astype(np.float32) for p in passes]
@@ -51,14 +56,18 @@ def test_passes_are_what_the_function_gives_with_generators_of_their_own(batched
     system = system_of(noisy_columns if batched else noisy, batched=batched)
     given = cases()
     trace = system.run(given, {"model": frozenset({REQUEST})})
-    np.testing.assert_allclose(trace["model"].columns[COLUMN], expected(noisy, given.inputs, given.ids, 4), rtol=1e-6)
+    np.testing.assert_allclose(
+        trace["model"].columns[COLUMN], expected(noisy, given.inputs, given.ids, 4), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("batched", [True, False])
 def test_the_answer_stays_what_it_is_without_the_request(batched):
     system = system_of(noisy_columns if batched else noisy, batched=batched)
     plain = system.run(cases())["model"].output
-    np.testing.assert_array_equal(system.run(cases(), {"model": frozenset({REQUEST})})["model"].output, plain)
+    np.testing.assert_array_equal(
+        system.run(cases(), {"model": frozenset({REQUEST})})["model"].output, plain
+    )
     # and it is the same whether a function takes columns or single cases
     np.testing.assert_array_equal(system_of(noisy).run(cases())["model"].output, plain)
 
@@ -81,11 +90,19 @@ def test_requests_share_their_passes_and_fewer_are_the_first_of_more():
         calls.append(1)
         return noisy(x, rng)
 
-    wanted = frozenset({REQUEST, Passes("own", 2, distance="standard_deviation"), Passes("own", 3, distance="cosine")})
+    wanted = frozenset(
+        {
+            REQUEST,
+            Passes("own", 2, distance="standard_deviation"),
+            Passes("own", 3, distance="cosine"),
+        }
+    )
     columns = system_of(counted).run(cases(2), {"model": wanted})["model"].columns
     assert len(calls) == 2 * (1 + 4)
     assert sorted(columns) == sorted(r.column for r in wanted)
-    alone = system_of(noisy).run(cases(2), {"model": frozenset({Passes("own", 2, distance="standard_deviation")})})
+    alone = system_of(noisy).run(
+        cases(2), {"model": frozenset({Passes("own", 2, distance="standard_deviation")})}
+    )
     column = Passes("own", 2, distance="standard_deviation").column
     np.testing.assert_array_equal(columns[column], alone["model"].columns[column])
 
@@ -98,14 +115,18 @@ def test_without_a_distance_class_scores_are_summarised(batched):
     def columns(x, rng):
         return np.stack([scores(v, r) for v, r in zip(x, rng, strict=True)])
 
-    module = function_module(columns if batched else scores, outputs={"y": CLASS_SCORES}, batched=batched)
+    module = function_module(
+        columns if batched else scores, outputs={"y": CLASS_SCORES}, batched=batched
+    )
     request = Passes("own", 5)
     trace = single(module, VECTOR).run(cases(), {"model": frozenset({request})})["model"]
     summary = Summary.unpack(trace.columns[request.column])
     votes = np.zeros((3, 3))
     for row, case in enumerate(cases().ids):
         for k in range(5):
-            votes[row, scores(np.full(2, row), generator(SEED, case, "model", 0, "pass", k)).argmax()] += 1
+            votes[
+                row, scores(np.full(2, row), generator(SEED, case, "model", 0, "pass", k)).argmax()
+            ] += 1
     np.testing.assert_array_equal(summary.votes, votes)
 
 
@@ -117,7 +138,12 @@ def walk(frame, state, rng):
 
 
 def walker() -> System:
-    return System({"walk": function_module(walk, outputs={"y": VECTOR})}, {"walk.frame": "input"}, "walk.y", FRAMES)
+    return System(
+        {"walk": function_module(walk, outputs={"y": VECTOR})},
+        {"walk.frame": "input"},
+        "walk.y",
+        FRAMES,
+    )
 
 
 def test_each_pass_of_a_step_starts_from_the_state_of_the_answer_and_its_own_is_dropped():
@@ -130,12 +156,16 @@ def test_each_pass_of_a_step_starts_from_the_state_of_the_answer_and_its_own_is_
     for step, frame in enumerate(frames):
 
         def at(names, place=place, frame=frame, step=step):
-            moved = place + float(frame.mean()) + generator(SEED, "a", "walk", step, *names).normal()
+            moved = (
+                place + float(frame.mean()) + generator(SEED, "a", "walk", step, *names).normal()
+            )
             return np.array([[moved, 1.0]], dtype=np.float32)
 
         passes = [at(("pass", k)) for k in range(4)]
         np.testing.assert_allclose(
-            trace.columns[COLUMN][step], variation("standard_deviation", VECTOR, at(()), passes)[0], rtol=1e-5
+            trace.columns[COLUMN][step],
+            variation("standard_deviation", VECTOR, at(()), passes)[0],
+            rtol=1e-5,
         )
         place += float(frame.mean()) + generator(SEED, "a", "walk", step).normal()
 
@@ -144,7 +174,12 @@ def test_a_state_that_cannot_be_copied_stops_the_run_with_a_reason():
     def keep(frame, state, rng):
         return np.zeros(2), (i for i in range(3))
 
-    system = System({"keep": function_module(keep, outputs={"y": VECTOR})}, {"keep.frame": "input"}, "keep.y", FRAMES)
+    system = System(
+        {"keep": function_module(keep, outputs={"y": VECTOR})},
+        {"keep.frame": "input"},
+        "keep.y",
+        FRAMES,
+    )
     given = Cases(["a"], [[np.zeros((2, 2), np.uint8)] * 2], SEED)
     assert system.run(given)["system"].ok.all()
     with pytest.raises(SubjectError, match="the state of module 'keep' cannot be copied"):
@@ -163,10 +198,14 @@ def test_passes_that_fail_and_cases_that_fail_stay_apart(batched):
     def columns(x, rng):
         return [fragile(v, r) for v, r in zip(x, rng, strict=True)]
 
-    module = function_module(columns if batched else fragile, outputs={"said": TEXT}, batched=batched)
+    module = function_module(
+        columns if batched else fragile, outputs={"said": TEXT}, batched=batched
+    )
     request = Passes("own", 9, distance="auto")
     seed = next(s for s in range(99) if generator(s, "c2", "model", 0).random() >= 0.5)
-    trace = single(module, VECTOR).run(replace(cases(), seed=seed), {"model": frozenset({request})})["model"]
+    trace = single(module, VECTOR).run(
+        replace(cases(), seed=seed), {"model": frozenset({request})}
+    )["model"]
     lost = sum(generator(seed, "c2", "model", 0, "pass", k).random() < 0.5 for k in range(9))
     assert 0 < lost < 9
     assert trace.ok.tolist() == [True, False, True]
@@ -194,7 +233,10 @@ def talk(*, unassessed: bool = True) -> System:
 
     def answer(heard, rng):
         word = heard.split()[-1] if rng.random() < 0.5 else "what"
-        return {"turn": {"heard": heard, "said": word, "outcome": {"wish": word}}, "done": int(word != "what")}
+        return {
+            "turn": {"heard": heard, "said": word, "outcome": {"wish": word}},
+            "done": int(word != "what"),
+        }
 
     return System(
         {
@@ -311,10 +353,14 @@ def test_every_pass_starts_from_the_inputs_that_the_answer_started_from(batched)
         return [in_place(v, r) for v, r in zip(x, rng, strict=True)]
 
     given = cases()
-    trace = system_of(columns if batched else in_place, batched=batched).run(given, {"model": frozenset({REQUEST})})
+    trace = system_of(columns if batched else in_place, batched=batched).run(
+        given, {"model": frozenset({REQUEST})}
+    )
     fresh = cases().inputs
     np.testing.assert_array_equal(given.inputs, fresh)
-    np.testing.assert_allclose(trace["model"].columns[COLUMN], expected(noisy, fresh, given.ids, 4), rtol=1e-6)
+    np.testing.assert_allclose(
+        trace["model"].columns[COLUMN], expected(noisy, fresh, given.ids, 4), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("request_", [REQUEST, Passes("own", 3)])

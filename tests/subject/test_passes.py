@@ -55,7 +55,9 @@ FASHION = Path(__file__).parents[2] / "examples" / "fashion"
 def test_passes_are_those_of_a_loop_over_explicit_masks(build):
     model = made(build)
     axis, each = {TokensFirst: (1, 1), Windows: (0, 4)}.get(build, (0, 1))
-    found = list(Dropout(model, sites(model, None, None)).passes(prepared(), N, seed=SEED, module="model"))
+    found = list(
+        Dropout(model, sites(model, None, None)).passes(prepared(), N, seed=SEED, module="model")
+    )
     found = np.stack([(raw["logits"] if isinstance(raw, dict) else raw).numpy() for raw in found])
     expected = explicit(model, prepared(), N, axis, each)
     np.testing.assert_allclose(found, expected, atol=2e-6)
@@ -94,7 +96,10 @@ def test_masks_follow_the_seed_the_module_and_the_pass():
     np.testing.assert_array_equal(ask(module, request).extras[request], first)
     assert np.abs(ask(module, request, seed=SEED + 1).extras[request] - first).max() > 1e-3
     dropout = Dropout(model, sites(model, None, None))
-    runs = [list(dropout.passes(prepared(), n, seed=SEED, module=m)) for n, m in ((3, "model"), (5, "model"), (3, "b"))]
+    runs = [
+        list(dropout.passes(prepared(), n, seed=SEED, module=m))
+        for n, m in ((3, "model"), (5, "model"), (3, "b"))
+    ]
     assert all(torch.equal(a, b) for a, b in zip(runs[0], runs[1], strict=False)), (
         "more passes begin with the same ones"
     )
@@ -127,10 +132,13 @@ def test_a_model_without_dropout_gets_it_before_its_last_layer():
     features = ask(module, Layer("conv", "none")).extras[Layer("conv", "none")]
     w, b = model.head.weight.detach().numpy(), model.head.bias.detach().numpy()
     masks = [
-        generator(SEED, "model", "dropout", t, "head", 0).random((1, 144), dtype=np.float32) >= 0.1 for t in range(N)
+        generator(SEED, "model", "dropout", t, "head", 0).random((1, 144), dtype=np.float32) >= 0.1
+        for t in range(N)
     ]
     logits = np.stack([(features * mask / 0.9) @ w.T + b for mask in masks])
-    np.testing.assert_allclose(found.extras[request], Summary.of(softmax(logits, axis=2)).pack(), atol=1e-6)
+    np.testing.assert_allclose(
+        found.extras[request], Summary.of(softmax(logits, axis=2)).pack(), atol=1e-6
+    )
     np.testing.assert_allclose(found.outputs["output"], features @ w.T + b, atol=1e-5)
     model.conv.runs.clear()
     ask(module, request)
@@ -145,7 +153,9 @@ def test_dropout_keeps_the_mean_and_alpha_dropout_the_variance_too():
     assert usual.mean().item() == pytest.approx(1, abs=0.01)
     assert (usual == 0).float().mean().item() == pytest.approx(0.3, abs=0.005)
     scaled = Site("drop", None, 0.3, alpha=True).dropped(values, kept)
-    assert scaled.mean().item() == pytest.approx(0, abs=0.01) and scaled.var().item() == pytest.approx(1, abs=0.01)
+    assert scaled.mean().item() == pytest.approx(
+        0, abs=0.01
+    ) and scaled.var().item() == pytest.approx(1, abs=0.01)
 
 
 def test_offers_say_what_is_missing_and_what_to_do():
@@ -202,7 +212,9 @@ def test_with_a_distance_the_passes_are_compared(kind):
     found = ask(module, *requests)
     raw = explicit(model, prepared(), N)
     np.testing.assert_allclose(
-        found.extras[request], variation("auto", kind, found.outputs["output"], list(raw)), atol=1e-5
+        found.extras[request],
+        variation("auto", kind, found.outputs["output"], list(raw)),
+        atol=1e-5,
     )
     for other in requests[1:]:
         np.testing.assert_allclose(found.extras[other], reduced(other, kind, None, raw), atol=1e-6)
@@ -254,11 +266,14 @@ def test_layers_by_depth_are_the_outputs_of_layers_with_weights():
 
 
 @pytest.mark.parametrize(
-    ("k", "places"), [(0, None), (1, (0, 0, 0)), (2, (0, 0, 1)), (3, (0, 1, 2)), (4, (0, 1, 2)), (16, (3, 7, 11))]
+    ("k", "places"),
+    [(0, None), (1, (0, 0, 0)), (2, (0, 0, 1)), (3, (0, 1, 2)), (4, (0, 1, 2)), (16, (3, 7, 11))],
 )
 def test_depths_are_a_quarter_a_half_and_three_quarters_of_the_way(k, places):
     names = [f"layer{i}" for i in range(k)]
-    assert tuple(by_depth(names).values()) == (() if places is None else tuple(names[i] for i in places))
+    assert tuple(by_depth(names).values()) == (
+        () if places is None else tuple(names[i] for i in places)
+    )
 
 
 @settings(max_examples=50, deadline=None)
@@ -273,7 +288,9 @@ def test_a_summary_is_what_numpy_says_of_all_passes_at_once(logits):
     p = softmax(logits, axis=2)
     summary = Summary.of(iter(p))
     np.testing.assert_allclose(summary.mean_probability, p.mean(axis=0), atol=1e-12)
-    np.testing.assert_allclose(summary.mean_entropy, stats.entropy(p, axis=2).mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(
+        summary.mean_entropy, stats.entropy(p, axis=2).mean(axis=0), atol=1e-12
+    )
     votes = np.stack([np.bincount(row, minlength=p.shape[2]) for row in p.argmax(axis=2).T])
     np.testing.assert_array_equal(summary.votes, votes)
     again = Summary.unpack(summary.pack())
@@ -282,7 +299,11 @@ def test_a_summary_is_what_numpy_says_of_all_passes_at_once(logits):
 
 
 def test_a_row_that_fails_in_one_pass_has_no_summary():
-    passes = [np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([[np.nan, 0.0], [0.0, np.inf]]), np.zeros((2, 2))]
+    passes = [
+        np.array([[2.0, 0.0], [0.0, 1.0]]),
+        np.array([[np.nan, 0.0], [0.0, np.inf]]),
+        np.zeros((2, 2)),
+    ]
     assert np.isnan(reduced(Passes("own", 3), CLASS_SCORES, None, passes)).all()
     whole = reduced(Passes("own", 1), CLASS_SCORES, None, passes[:1])
     np.testing.assert_allclose(whole[:, :2], [[0.880797, 0.119203], [0.0, 1.0]], atol=1e-6)
@@ -302,7 +323,11 @@ def test_what_cannot_be_summarised_is_refused_by_a_sentence():
 def test_passes_of_the_fashion_classifier_are_those_of_masks_on_its_last_layer():
     bind = get("adapters", "torch").bind
     system = bind(
-        path="model.py:build", base=FASHION, task=TASKS["classification"], weights="weights.safetensors", batch=7
+        path="model.py:build",
+        base=FASHION,
+        task=TASKS["classification"],
+        weights="weights.safetensors",
+        batch=7,
     )()
     pictures = np.random.default_rng(5).integers(0, 255, (20, 28, 28), dtype=np.uint8)
     request, layer = Passes("dropout", 30), Layer("relu4")
@@ -310,7 +335,8 @@ def test_passes_of_the_fashion_classifier_are_those_of_masks_on_its_last_layer()
     columns = system.run(cases, {"model": frozenset({request, layer})})["model"].columns
     head = system.modules["model"].model.logits
     masks = [
-        generator(4, "model", "dropout", t, "dropout", 0).random((1, 80), dtype=np.float32) >= 0.3 for t in range(30)
+        generator(4, "model", "dropout", t, "dropout", 0).random((1, 80), dtype=np.float32) >= 0.3
+        for t in range(30)
     ]
     w, b = head.weight.detach().numpy(), head.bias.detach().numpy()
     logits = np.stack([(columns[layer.column] * mask / 0.7) @ w.T + b for mask in masks])
@@ -322,8 +348,6 @@ def test_passes_of_the_fashion_classifier_are_those_of_masks_on_its_last_layer()
 
 
 def test_listing_components_does_not_load_torch():
-    code = (
-        "import sys; from roadworthy.registry import components; components('adapters'); print('torch' in sys.modules)"
-    )
+    code = "import sys; from roadworthy.registry import components; components('adapters'); print('torch' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"

@@ -28,7 +28,9 @@ def build():
 
 
 def build(folder: Path, name: str = "predict", adapter: str = "python", **more):
-    return get("adapters", adapter).build(path=f"subject.py:{name}", base=folder, task=TASKS["classification"], **more)
+    return get("adapters", adapter).build(
+        path=f"subject.py:{name}", base=folder, task=TASKS["classification"], **more
+    )
 
 
 def written(folder: Path, **files: str) -> Path:
@@ -56,7 +58,10 @@ REACHED = {
         },
         "lib/parts.py",
     ),
-    "by another helper": ({"b": "shift = 0\n", "a": "def f():\n    import b\n", "subject": "import a\n"}, "b.py"),
+    "by another helper": (
+        {"b": "shift = 0\n", "a": "def f():\n    import b\n", "subject": "import a\n"},
+        "b.py",
+    ),
     "relative": (
         {
             "p____init__": "",
@@ -67,11 +72,17 @@ REACHED = {
         "p/b.py",
     ),
     "by a name in quotes": (
-        {"b": "shift = 0\n", "subject": "import importlib\ndef f():\n    return importlib.import_module('b')\n"},
+        {
+            "b": "shift = 0\n",
+            "subject": "import importlib\ndef f():\n    return importlib.import_module('b')\n",
+        },
         "b.py",
     ),
     "by a name that only running tells": (
-        {"b": "shift = 0\n", "subject": "import importlib\ndef f(n):\n    return importlib.import_module(n)\n"},
+        {
+            "b": "shift = 0\n",
+            "subject": "import importlib\ndef f(n):\n    return importlib.import_module(n)\n",
+        },
         "b.py",
     ),
 }
@@ -84,7 +95,9 @@ def test_a_helper_is_hashed_however_it_is_imported(tmp_path, how):
     files = {**files, "subject": files["subject"] + answer}
     written(tmp_path, **files)
     first = build(tmp_path)
-    assert helper in [f.relative_to(tmp_path.resolve()).as_posix() for f in first.modules["model"].files]
+    assert helper in [
+        f.relative_to(tmp_path.resolve()).as_posix() for f in first.modules["model"].files
+    ]
     assert build(tmp_path).fingerprint == first.fingerprint
     (tmp_path / helper).write_text("shift = 1\n")
     assert build(tmp_path).fingerprint != first.fingerprint
@@ -106,7 +119,11 @@ def test_a_helper_that_is_imported_when_asked_is_the_one_of_today(tmp_path):
 
 
 def test_a_helper_outside_the_folder_is_hashed_too(tmp_path, monkeypatch):
-    written(tmp_path, elsewhere__far_helper="shift = 0\n", own__subject=LAZY.replace("helper", "far_helper"))
+    written(
+        tmp_path,
+        elsewhere__far_helper="shift = 0\n",
+        own__subject=LAZY.replace("helper", "far_helper"),
+    )
     monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
     first = build(tmp_path / "own").fingerprint
     written(tmp_path, elsewhere__far_helper="shift = 1\n")
@@ -120,20 +137,30 @@ def test_files_that_the_subject_reads_count_where_they_are_named(tmp_path, adapt
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "t.csv").write_text("a")
     kept = build(tmp_path, name, adapter, files=["w.bin", "tables"])
-    assert [f.name for f in kept.modules[next(iter(kept.modules))].files] == ["subject.py", "w.bin", "t.csv"]
+    assert [f.name for f in kept.modules[next(iter(kept.modules))].files] == [
+        "subject.py",
+        "w.bin",
+        "t.csv",
+    ]
     assert kept.fingerprint == build(tmp_path, name, adapter, files=["w.bin", "tables"]).fingerprint
     assert kept.fingerprint != build(tmp_path, name, adapter).fingerprint
     for file in ("w.bin", "tables/t.csv"):
         before = build(tmp_path, name, adapter, files=["w.bin", "tables"]).fingerprint
         (tmp_path / file).write_text("2")
         assert build(tmp_path, name, adapter, files=["w.bin", "tables"]).fingerprint != before
-    with pytest.raises(SubjectError, match=r"there is no file .*w\.bim \(did you mean 'w\.bin'\?\)"):
+    with pytest.raises(
+        SubjectError, match=r"there is no file .*w\.bim \(did you mean 'w\.bin'\?\)"
+    ):
         build(tmp_path, name, adapter, files=["w.bim"])
 
 
 def test_weights_read_at_import_are_noticed_even_if_they_are_not_named(tmp_path):
     source = "import numpy as np, pathlib\nHERE = pathlib.Path(__file__).parent\nW = np.load(HERE / 'w.npy')\n"
-    written(tmp_path, subject=source + "def predict(image):\n    return [float(W[0]), float(len(str(HERE)) > 0)]\n")
+    written(
+        tmp_path,
+        subject=source
+        + "def predict(image):\n    return [float(W[0]), float(len(str(HERE)) > 0)]\n",
+    )
     np.save(tmp_path / "w.npy", np.array([0.0]))
     first = build(tmp_path).fingerprint
     moved = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-moved")
@@ -153,7 +180,9 @@ def test_the_version_is_part_of_the_subject(tmp_path):
 
 def test_a_folder_of_data_does_not_hide_an_installed_package(tmp_path):
     written(
-        tmp_path, numpy__weights__note="a = 1\n", subject="import numpy\ndef predict(image):\n    return [0.0, 1.0]\n"
+        tmp_path,
+        numpy__weights__note="a = 1\n",
+        subject="import numpy\ndef predict(image):\n    return [0.0, 1.0]\n",
     )
     before = sys.modules["numpy"]
     system = build(tmp_path)
@@ -167,4 +196,7 @@ def test_environments_and_runs_are_not_searched(tmp_path):
     (tmp_path / "other" / "pyvenv.cfg").write_text("")
     written(tmp_path, other__lib__d="")
     found = reached([tmp_path / "subject.py"], tmp_path)
-    assert [f.relative_to(tmp_path.resolve()).as_posix() for f in found] == ["kept/c.py", "subject.py"]
+    assert [f.relative_to(tmp_path.resolve()).as_posix() for f in found] == [
+        "kept/c.py",
+        "subject.py",
+    ]

@@ -46,15 +46,21 @@ def pipeline(batched: bool = True) -> System:
 
 
 def cases(*values: float) -> Cases:
-    return Cases([f"c{i}" for i in range(len(values))], [np.full(2, v, dtype=np.float64) for v in values])
+    return Cases(
+        [f"c{i}" for i in range(len(values))], [np.full(2, v, dtype=np.float64) for v in values]
+    )
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=6), st.booleans())
 def test_a_pipeline_computes_what_its_modules_compute(values, batched):
     trace = pipeline(batched).run(cases(*values))
-    np.testing.assert_allclose(np.asarray(trace["system"].output)[:, 0], 3 * np.array(values), rtol=1e-6)
-    np.testing.assert_allclose(np.asarray(trace["twice"].output)[:, 0], 2 * np.array(values), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(trace["system"].output)[:, 0], 3 * np.array(values), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        np.asarray(trace["twice"].output)[:, 0], 2 * np.array(values), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("batched", [True, False])
@@ -80,13 +86,16 @@ def test_a_change_at_the_input_reaches_every_port_wired_to_it(batched):
 @pytest.mark.parametrize("batched", [True, False])
 def test_recorded_values_hold_a_modules_input(batched):
     recorded = {"c0": np.full(2, 10.0), "c1": np.full(2, 20.0)}
-    trace = pipeline(batched).run(cases(1.0, 2.0), at={"add.y": lambda v, case, step: recorded[case]})
+    trace = pipeline(batched).run(
+        cases(1.0, 2.0), at={"add.y": lambda v, case, step: recorded[case]}
+    )
     assert np.asarray(trace["system"].output)[:, 0].tolist() == [11.0, 22.0]
 
 
 def test_a_change_at_a_port_that_is_not_there_is_refused_with_the_nearest():
     with pytest.raises(
-        SubjectError, match=r"no port 'add\.w'.*did you mean 'add\.[xy]'.*input, twice\.x, add\.x, add\.y"
+        SubjectError,
+        match=r"no port 'add\.w'.*did you mean 'add\.[xy]'.*input, twice\.x, add\.x, add\.y",
     ):
         pipeline().run(cases(1.0), at={"add.w": lambda v, c, s: v})
 
@@ -125,7 +134,11 @@ def test_rows_of_nan_and_unreadable_inputs_fail_with_their_reason():
         return np.array([np.nan, 1.0]) if image.max() > 100 else np.array([0.5, 0.5])
 
     system = single(function_module(scores, outputs={"scores": CLASS_SCORES}), IMAGE)
-    inputs = [np.zeros((8, 8), np.uint8), np.full((8, 8), 200, np.uint8), Unreadable("b.png: cut short")]
+    inputs = [
+        np.zeros((8, 8), np.uint8),
+        np.full((8, 8), 200, np.uint8),
+        Unreadable("b.png: cut short"),
+    ]
     trace = system.run(Cases(["a", "b", "c"], inputs))["system"]
     assert trace.ok.tolist() == [True, False, False]
     assert "has 1 NaN or infinite value among 2" in trace.error[1]
@@ -142,7 +155,9 @@ def test_an_unwired_input_a_wire_from_nowhere_and_an_unknown_output_are_refused(
     modules = {"twice": function_module(doubled, outputs={"y": VECTOR}, batched=True)}
     with pytest.raises(SubjectError, match=r"twice\.x is not wired"):
         System(modules, {}, "twice.y", VECTOR)
-    with pytest.raises(SubjectError, match=r"'twice\.z', which no module puts out \(did you mean 'twice\.y'"):
+    with pytest.raises(
+        SubjectError, match=r"'twice\.z', which no module puts out \(did you mean 'twice\.y'"
+    ):
         System(modules, {"twice.x": "twice.z"}, "twice.y", VECTOR)
     with pytest.raises(SubjectError, match=r"output 'twice\.q' is no port"):
         System(modules, {"twice.x": "input"}, "twice.q", VECTOR)
@@ -166,7 +181,10 @@ def test_state_and_rng_mean_what_they_say_with_a_default_too():
 
     module = function_module(count, outputs={"n": VECTOR})
     assert module.inputs == ("frame",) and module.stateful and module.wants_rng
-    run = [single(module, FRAMES).run(Cases(["a"], [[np.zeros((4, 4), np.uint8)] * 3]))["model"].output for _ in "ab"]
+    run = [
+        single(module, FRAMES).run(Cases(["a"], [[np.zeros((4, 4), np.uint8)] * 3]))["model"].output
+        for _ in "ab"
+    ]
     assert run[0][:, 0].tolist() == [0.0, 2.0, 4.0]
     np.testing.assert_array_equal(*run)
 
@@ -177,7 +195,9 @@ def test_every_case_begins_with_the_default_state():
         return np.array([float(len(state))]), state
 
     videos = [[np.zeros((4, 4), np.uint8)] * 2] * 2
-    trace = single(function_module(seen, outputs={"n": VECTOR}), FRAMES).run(Cases(["a", "b"], videos))
+    trace = single(function_module(seen, outputs={"n": VECTOR}), FRAMES).run(
+        Cases(["a", "b"], videos)
+    )
     assert np.asarray(trace["model"].output)[:, 0].tolist() == [1.0, 2.0, 1.0, 2.0]
 
 
@@ -188,7 +208,11 @@ def loop(max_steps: int = 5) -> System:
         return "1" if heard is None else str(int(heard) + 1)
 
     def echo(text):
-        return {"turn": {"text": text, "outcome": {"n": int(text)}}, "again": text, "done": int(text == "3")}
+        return {
+            "turn": {"text": text, "outcome": {"n": int(text)}},
+            "again": text,
+            "done": int(text == "3"),
+        }
 
     return System(
         {
@@ -206,7 +230,9 @@ def loop(max_steps: int = 5) -> System:
 def test_a_wire_from_a_later_module_carries_the_step_before_and_done_ends_the_episode():
     trace = loop().run(Cases(["g"], [{}]))
     assert list(trace["speaker"].output) == ["1", "2", "3"]
-    assert trace["system"].output[0] == Episode(({"text": "1"}, {"text": "2"}, {"text": "3"}), {"n": 3})
+    assert trace["system"].output[0] == Episode(
+        ({"text": "1"}, {"text": "2"}, {"text": "3"}), {"n": 3}
+    )
 
 
 def test_an_episode_ends_when_its_steps_are_spent():
@@ -248,7 +274,9 @@ def test_a_step_that_raises_ends_its_case_and_names_module_and_step():
 
 
 def test_an_unreadable_frame_fails_its_sequence_alone():
-    system = single(function_module(lambda frame: frame.mean(keepdims=True)[0], outputs={"n": VECTOR}), FRAMES)
+    system = single(
+        function_module(lambda frame: frame.mean(keepdims=True)[0], outputs={"n": VECTOR}), FRAMES
+    )
     sound = [np.zeros((4, 4), np.uint8)] * 2
     broken = [sound[0], Unreadable("000002.png: cut short")]
     trace = system.run(Cases(["a", "b"], [broken, sound]))["system"]
@@ -262,7 +290,9 @@ def test_randomness_belongs_to_seed_case_module_and_step_whatever_the_order():
     one = np.asarray(system.run(Cases(["a", "b", "c"], values, seed=5))["system"].output)
     other = np.asarray(system.run(Cases(["c", "b", "a"], values, seed=5))["system"].output)
     assert (one == other[::-1]).all()
-    assert (one != np.asarray(system.run(Cases(["a", "b", "c"], values, seed=6))["system"].output)).all()
+    assert (
+        one != np.asarray(system.run(Cases(["a", "b", "c"], values, seed=6))["system"].output)
+    ).all()
 
 
 def test_the_fingerprint_changes_with_a_wire_a_mark_and_a_setting():
@@ -270,7 +300,9 @@ def test_the_fingerprint_changes_with_a_wire_a_mark_and_a_setting():
         module = function_module(summed, outputs={"z": VECTOR}, batched=True, mark=mark)
         twice = function_module(doubled, outputs={"y": VECTOR}, batched=True)
         wires = {"twice.x": "input", "add.x": wire, "add.y": "twice.y"}
-        return System({"twice": twice, "add": module}, wires, "add.z", VECTOR, max_steps=steps).fingerprint
+        return System(
+            {"twice": twice, "add": module}, wires, "add.z", VECTOR, max_steps=steps
+        ).fingerprint
 
     prints = {made(), made("twice.y"), made(mark="v2"), made(steps=3)}
     assert len(prints) == 4
@@ -280,6 +312,10 @@ def test_the_fingerprint_changes_with_a_wire_a_mark_and_a_setting():
 def test_ports_know_what_flows_at_them():
     system = loop()
     assert system.ports == ["input", "speaker.goal", "speaker.heard", "echo.text"]
-    assert (system.kind_at("input"), system.kind_at("echo.text"), system.kind_at("speaker.heard")) == (GOAL, TEXT, TEXT)
+    assert (
+        system.kind_at("input"),
+        system.kind_at("echo.text"),
+        system.kind_at("speaker.heard"),
+    ) == (GOAL, TEXT, TEXT)
     assert system.stepwise
     assert not single(function_module(lambda a: "x", outputs={"t": TEXT}), AUDIO).stepwise

@@ -62,7 +62,9 @@ def _settings(folder, temperature):
 
 
 def load(folder, name, **more):
-    return get("adapters", "torch").bind(path=f"model.py:{name}", base=folder, task=TASKS["classification"], **more)()
+    return get("adapters", "torch").bind(
+        path=f"model.py:{name}", base=folder, task=TASKS["classification"], **more
+    )()
 
 
 def test_an_attribute_that_is_read_from_a_file_counts(folder):
@@ -84,7 +86,10 @@ def test_files_of_the_network_count_in_an_ensemble(folder):
 
     for seed, name in enumerate("ab"):
         torch.manual_seed(seed)
-        save_file({"out.weight": torch.randn(3, 64), "out.bias": torch.zeros(3)}, folder / f"{name}.safetensors")
+        save_file(
+            {"out.weight": torch.randn(3, 64), "out.bias": torch.zeros(3)},
+            folder / f"{name}.safetensors",
+        )
 
     def both():
         bind = get("adapters", "ensemble").bind
@@ -115,7 +120,9 @@ def test_buffers_that_are_not_saved_and_rates_of_dropout_count():
         (Tempered, (1.0, 5.0)),
         (lambda rate: nn.Sequential(nn.Flatten(), nn.Dropout(rate), nn.Linear(64, 3)), (0.1, 0.9)),
     ):
-        one, same, other = (module_of(made(partial(build, v))).fingerprint for v in (values[0], *values))
+        one, same, other = (
+            module_of(made(partial(build, v))).fingerprint for v in (values[0], *values)
+        )
         assert one == same and one != other
 
 
@@ -157,7 +164,12 @@ def test_columns_of_layers_do_not_take_each_others_names():
         def forward(self, x):
             return self.out(self.block(x).flatten(1))
 
-    asked = [Layer("block", "max"), Layer("block.max"), Layer("block", "none"), Layer("block.max", "none")]
+    asked = [
+        Layer("block", "max"),
+        Layer("block.max"),
+        Layer("block", "none"),
+        Layer("block.max", "none"),
+    ]
     system = single(module_of(made(Net)), IMAGE)
     cases = Cases(list("abcde"), images())
     together = system.run(cases, {"model": frozenset(asked)})["model"].columns

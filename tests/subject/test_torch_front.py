@@ -48,11 +48,15 @@ class Program(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.steps = steps
-        self.linear = nn.ModuleList([nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True))])
+        self.linear = nn.ModuleList(
+            [nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True))]
+        )
         self.change = nn.ReLU(inplace=True)
         self.same = nn.Identity()
         self.drop = nn.Dropout(0.5)
-        self.chain = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 4))
+        self.chain = nn.Sequential(
+            nn.ReLU(inplace=True), nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 4)
+        )
 
     def forward(self, x):
         seen = [x]
@@ -74,7 +78,9 @@ class Program(nn.Module):
         return self.drop(torch.stack(seen)).sum(0)
 
 
-STEPS = st.sampled_from(["linear", "relu", "same", "drop", "chain", "sum", "add", "view", "part", "tanh"])
+STEPS = st.sampled_from(
+    ["linear", "relu", "same", "drop", "chain", "sum", "add", "view", "part", "tanh"]
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -86,14 +92,19 @@ def test_remembering_the_front_is_running_it_whatever_the_model_does(steps):
     front = Front(model, [site.layer for site in dropout.sites])
     rows = dropout._rows(batch)
     for start in (0, 10):
-        whole = list(dropout._passes(batch, range(start, start + 5), rows, None, seed=1, module="m"))
-        again = list(dropout._passes(batch, range(start, start + 5), rows, front, seed=1, module="m"))
+        whole = list(
+            dropout._passes(batch, range(start, start + 5), rows, None, seed=1, module="m")
+        )
+        again = list(
+            dropout._passes(batch, range(start, start + 5), rows, front, seed=1, module="m")
+        )
         for one, other in zip(whole, again, strict=True):
             assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize(
-    ("build", "after"), [(flat_net, "5"), (Residual, "head"), (Nested, "block.after"), (Scaled, "head")]
+    ("build", "after"),
+    [(flat_net, "5"), (Residual, "head"), (Nested, "block.after"), (Scaled, "head")],
 )
 def test_what_comes_before_the_first_dropout_is_run_once(build, after):
     model = made(build)

@@ -26,7 +26,12 @@ NAMES = tuple(DEFINITIONS)
 
 def conv_net():
     return nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten(), nn.Dropout(), nn.Linear(144, 3)
+        nn.Conv2d(1, 4, 3),
+        nn.BatchNorm2d(4),
+        nn.ReLU(inplace=True),
+        nn.Flatten(),
+        nn.Dropout(),
+        nn.Linear(144, 3),
     )
 
 
@@ -70,7 +75,9 @@ def module_of(model, kind=CLASS_SCORES, **more):
 
 
 def ask(module, *requests, n=6):
-    return module.batch({"image": images(n)}, Context([str(i) for i in range(n)], frozenset(requests)))
+    return module.batch(
+        {"image": images(n)}, Context([str(i) for i in range(n)], frozenset(requests))
+    )
 
 
 def loop(model, name, last):
@@ -84,14 +91,18 @@ def loop(model, name, last):
         if name == "entropy_parameters":
             loss = torch.distributions.Categorical(probs=p).entropy().sum()
             grads = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
-            found.append(np.sqrt(sum(float((g.double() ** 2).sum()) for g in grads if g is not None)))
+            found.append(
+                np.sqrt(sum(float((g.double() ** 2).sum()) for g in grads if g is not None))
+            )
         elif name == "ones_input":
             loss = nn.functional.cross_entropy(p.log(), torch.ones_like(p))
             found.append(float(torch.autograd.grad(loss, x)[0].double().norm()))
         else:
             uniform = torch.full_like(p, 1 / p.shape[1])
             loss = nn.functional.kl_div(p.log(), uniform, reduction="sum")
-            found.append(float(torch.autograd.grad(loss, last(model).weight)[0].double().abs().sum()))
+            found.append(
+                float(torch.autograd.grad(loss, last(model).weight)[0].double().abs().sum())
+            )
     return np.array(found)
 
 
@@ -174,9 +185,17 @@ def test_neither_batches_nor_failed_company_change_a_row(name):
     np.testing.assert_allclose(pieces, whole, rtol=1e-5)
     pictures = images(9)
     pictures[:, 0, 0] = 10
-    sound = module_of(model).batch({"image": pictures}, Context([""] * 9, frozenset({request}))).extras[request]
+    sound = (
+        module_of(model)
+        .batch({"image": pictures}, Context([""] * 9, frozenset({request})))
+        .extras[request]
+    )
     pictures[4, 0, 0] = 255
-    mixed = module_of(model).batch({"image": pictures}, Context([""] * 9, frozenset({request}))).extras[request]
+    mixed = (
+        module_of(model)
+        .batch({"image": pictures}, Context([""] * 9, frozenset({request})))
+        .extras[request]
+    )
     assert np.isnan(mixed).tolist() == [i == 4 for i in range(9)]
     np.testing.assert_allclose(np.delete(mixed, 4), np.delete(sound, 4), rtol=1e-5)
 
@@ -187,7 +206,9 @@ def test_offers_name_the_definitions_that_there_are():
     said = module.offers(Gradient("ones_inputs"))
     assert "did you mean 'ones_input'?" in said and all(name in said for name in NAMES)
     for kind in (VECTOR, BOXES):
-        assert "one of class scores" in module_of(made(conv_net), kind).offers(Gradient("ones_input"))
+        assert "one of class scores" in module_of(made(conv_net), kind).offers(
+            Gradient("ones_input")
+        )
     bare = module_of(nn.Sequential(nn.Flatten()))
     assert "no layer with any" in bare.offers(Gradient("entropy_parameters"))
     assert "the model has no layer with weights" in bare.offers(Gradient("uniform_last_layer"))
@@ -200,11 +221,19 @@ def test_offers_name_the_definitions_that_there_are():
 def test_the_published_closed_form_is_the_gradient_of_the_fashion_classifier():
     bind = get("adapters", "torch").bind
     system = bind(
-        path="model.py:build", base=FASHION, task=TASKS["classification"], weights="weights.safetensors", batch=16
+        path="model.py:build",
+        base=FASHION,
+        task=TASKS["classification"],
+        weights="weights.safetensors",
+        batch=16,
     )()
     pictures = np.random.default_rng(5).integers(0, 255, (24, 28, 28), dtype=np.uint8)
     supervisor = get("supervisors", "grad_norm").bind()
     needs = frozenset({*supervisor.needs, *map(Gradient, NAMES)}) - {Output()}
-    trace: ModuleTrace = system.run(Cases([f"c{i}" for i in range(24)], pictures), {"model": needs})["model"]
-    np.testing.assert_allclose(-supervisor.score(trace), trace.columns["gradient.uniform_last_layer"], rtol=1e-3)
+    trace: ModuleTrace = system.run(
+        Cases([f"c{i}" for i in range(24)], pictures), {"model": needs}
+    )["model"]
+    np.testing.assert_allclose(
+        -supervisor.score(trace), trace.columns["gradient.uniform_last_layer"], rtol=1e-3
+    )
     assert all((trace.columns[f"gradient.{name}"] > 0).all() for name in NAMES)

@@ -52,7 +52,9 @@ class Looping(nn.Module):
         self.first, self.drop, self.head = nn.Linear(64, 16), nn.Dropout(0.5), nn.Linear(16, 3)
 
     def forward(self, x):
-        return torch.stack([self.head(self.drop(row)) for row in torch.relu(self.first(x.flatten(1)))])
+        return torch.stack(
+            [self.head(self.drop(row)) for row in torch.relu(self.first(x.flatten(1)))]
+        )
 
 
 class Chosen(nn.Module):
@@ -76,10 +78,19 @@ LAYOUTS = (Mirrored, TokensMajor, Looping, Chosen)
 def test_a_case_gets_the_masks_that_it_gets_alone(build):
     model, request = made(build), Passes("dropout", N)
     expected = np.concatenate(
-        [explicit(model, prepared(12)[i : i + 1], N, axis=0, each=_size(model, i)) for i in range(12)], axis=1
+        [
+            explicit(model, prepared(12)[i : i + 1], N, axis=0, each=_size(model, i))
+            for i in range(12)
+        ],
+        axis=1,
     )
     expected = Summary.of(softmax(expected.astype(np.float64), axis=2)).pack()
-    for rows, size in ((np.arange(12), 256), (np.arange(12)[::-1], 5), (np.array([3]), 256), (np.array([7, 2]), 1)):
+    for rows, size in (
+        (np.arange(12), 256),
+        (np.arange(12)[::-1], 5),
+        (np.array([3]), 256),
+        (np.array([7, 2]), 1),
+    ):
         found = ask(module_of(model, batch_size=size), request, rows=rows, n=12).extras[request]
         np.testing.assert_allclose(found, expected[rows], atol=1e-6)
 
@@ -108,11 +119,18 @@ class Detector(nn.Module):
 
     def forward(self, x):
         counts = [int(image[0, 0, 0] * self.most) for image in x]
-        proposals = torch.cat([image[0, :count, :4] for image, count in zip(x, counts, strict=True)])
+        proposals = torch.cat(
+            [image[0, :count, :4] for image, count in zip(x, counts, strict=True)]
+        )
         found = self.drop(self.head(proposals)).abs().split(counts)
         boxes = [torch.cat([p[:, :2], p[:, :2] + p[:, 2:] + 0.1], 1) for p in found]
         return [
-            {"boxes": b, "labels": torch.zeros(len(b), dtype=torch.long), "scores": torch.ones(len(b))} for b in boxes
+            {
+                "boxes": b,
+                "labels": torch.zeros(len(b), dtype=torch.long),
+                "scores": torch.ones(len(b)),
+            }
+            for b in boxes
         ]
 
 
@@ -160,13 +178,17 @@ class Drawing(nn.Module):
         self.first, self.drop, self.head = nn.Linear(64, 16), nn.Dropout(0.5), nn.Linear(16, 3)
 
     def forward(self, x):
-        return self.head(self.drop(nn.functional.dropout(self.first(x.flatten(1)), 0.5, training=True)))
+        return self.head(
+            self.drop(nn.functional.dropout(self.first(x.flatten(1)), 0.5, training=True))
+        )
 
 
 def test_a_model_that_draws_by_itself_draws_the_same_again_and_leaves_the_generator_alone():
     system = single(module_of(made(Drawing)), IMAGE)
     cases, other = (Cases(list("abcde"), images(), seed=seed) for seed in (1, 2))
-    requests = {"model": frozenset({Passes("dropout", 5), Gradient("ones_input"), Layer("penultimate")})}
+    requests = {
+        "model": frozenset({Passes("dropout", 5), Gradient("ones_input"), Layer("penultimate")})
+    }
     before = torch.get_rng_state()
     first, again = system.run(cases, requests)["model"], system.run(cases, requests)["model"]
     assert torch.equal(before, torch.get_rng_state())

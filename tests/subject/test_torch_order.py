@@ -119,10 +119,15 @@ def test_injected_dropout_lies_before_it(build):
     with torch.no_grad():
         h = model.features(prepared())
         masks = [
-            generator(11, "model", "dropout", t, "out", 0).random((1, 16), dtype=np.float32) >= 0.1 for t in range(N)
+            generator(11, "model", "dropout", t, "out", 0).random((1, 16), dtype=np.float32) >= 0.1
+            for t in range(N)
         ]
-        scores = np.stack([model.out(h * torch.from_numpy(mask / np.float32(0.9))).numpy() for mask in masks])
-    np.testing.assert_allclose(found, Summary.of(softmax(scores.astype(np.float64), axis=2)).pack(), atol=1e-6)
+        scores = np.stack(
+            [model.out(h * torch.from_numpy(mask / np.float32(0.9))).numpy() for mask in masks]
+        )
+    np.testing.assert_allclose(
+        found, Summary.of(softmax(scores.astype(np.float64), axis=2)).pack(), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("build", [HeadFirst, Auxiliary, AuxiliaryToo, Attending])
@@ -211,13 +216,21 @@ def quantised():
 
 
 REQUESTS = (
-    *(PENULTIMATE, Layer("early"), Layer("nowhere"), Passes("dropout", 3), Passes("dropout", 3, 0.1)),
+    *(
+        PENULTIMATE,
+        Layer("early"),
+        Layer("nowhere"),
+        Passes("dropout", 3),
+        Passes("dropout", 3, 0.1),
+    ),
     *(Gradient(name) for name in ("ones_input", "entropy_parameters", "uniform_last_layer")),
 )
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("build", [Frozen, NoGradients, Raising, scripted, quantised, Cosine, Auxiliary])
+@pytest.mark.parametrize(
+    "build", [Frozen, NoGradients, Raising, scripted, quantised, Cosine, Auxiliary]
+)
 def test_no_request_changes_an_answer_or_fails_a_case(build):
     model = made(build)
     cases = Cases(list("abcde"), images())
@@ -236,7 +249,8 @@ def test_no_request_changes_an_answer_or_fails_a_case(build):
 
 
 @pytest.mark.parametrize(
-    ("build", "name"), [(Frozen, "ones_input"), (NoGradients, "ones_input"), (NoGradients, "entropy_parameters")]
+    ("build", "name"),
+    [(Frozen, "ones_input"), (NoGradients, "ones_input"), (NoGradients, "entropy_parameters")],
 )
 def test_a_gradient_that_does_not_exist_is_not_zero(build, name):
     module = module_of(made(build))
@@ -267,7 +281,9 @@ def test_a_quantised_model_has_a_fingerprint_and_a_last_layer():
 
 def test_the_published_closed_form_holds_of_a_parametrised_head():
     model, score = made(Spectral), get("supervisors", "grad_norm").bind()
-    trace = single(module_of(model), IMAGE).run(Cases(list("abcde"), images()), {"model": frozenset({PENULTIMATE})})
+    trace = single(module_of(model), IMAGE).run(
+        Cases(list("abcde"), images()), {"model": frozenset({PENULTIMATE})}
+    )
     with torch.no_grad():
         h = model.features(prepared())
     weights = model.out.weight.detach().requires_grad_()

@@ -121,7 +121,9 @@ def test_a_chunk_that_misses_a_byte_or_a_file_is_not_whole(tmp_path):
     content = values.read_bytes()
     values.write_bytes(content[:-1])
     assert not is_whole(tmp_path / "chunk")
-    with pytest.raises(ValueError, match=r"m\.output\.values\.npy is missing or has not the \d+ bytes"):
+    with pytest.raises(
+        ValueError, match=r"m\.output\.values\.npy is missing or has not the \d+ bytes"
+    ):
         Trace.read(tmp_path / "chunk")
     values.unlink()
     assert not is_whole(tmp_path / "chunk")
@@ -148,7 +150,10 @@ def test_a_chunk_written_twice_stays_as_it_was_first(tmp_path):
 def test_chunks_concatenate_to_what_one_chunk_would_hold():
     scores = np.random.default_rng(0).random((5, 3)).astype(np.float32)
     whole = rows(CLASS_SCORES, scores, **{"layer.a": scores * 2})
-    parts = [rows(CLASS_SCORES, scores[s], **{"layer.a": scores[s] * 2}) for s in (slice(0, 2), slice(2, 5))]
+    parts = [
+        rows(CLASS_SCORES, scores[s], **{"layer.a": scores[s] * 2})
+        for s in (slice(0, 2), slice(2, 5))
+    ]
     joined = concatenate(parts)
     assert (joined.output == whole.output).all()
     assert (joined.columns["layer.a"] == whole.columns["layer.a"]).all()
@@ -164,9 +169,14 @@ def failed(n: int, output: object, **columns: np.ndarray) -> ModuleTrace:
 def test_a_chunk_in_which_nobody_answered_takes_no_column_away(place):
     scores = np.random.default_rng(0).random((4, 3)).astype(np.float16)
     sound = [
-        rows(CLASS_SCORES, scores[s], **{"layer.a": scores[s], "own": scores[s, 0]}) for s in (slice(2), slice(2, 4))
+        rows(CLASS_SCORES, scores[s], **{"layer.a": scores[s], "own": scores[s, 0]})
+        for s in (slice(2), slice(2, 4))
     ]
-    parts = [*sound[:place], failed(2, np.zeros((2, 0), np.float32), own=np.full(2, np.nan)), *sound[place:]]
+    parts = [
+        *sound[:place],
+        failed(2, np.zeros((2, 0), np.float32), own=np.full(2, np.nan)),
+        *sound[place:],
+    ]
     joined = concatenate(parts)
     kept = np.delete(np.arange(6), [2 * place, 2 * place + 1])
     for found in (joined.output, joined.columns["layer.a"], joined.columns["own"][:, None]):
@@ -178,13 +188,20 @@ def test_a_chunk_in_which_nobody_answered_takes_no_column_away(place):
 
 def test_a_column_that_a_chunk_with_answers_lacks_is_not_made_up():
     scores = np.ones((2, 3), np.float32)
-    assert concatenate([rows(CLASS_SCORES, scores, a=scores), rows(CLASS_SCORES, scores)]).columns == {}
+    assert (
+        concatenate([rows(CLASS_SCORES, scores, a=scores), rows(CLASS_SCORES, scores)]).columns
+        == {}
+    )
 
 
 def test_answers_of_changing_length_are_refused_by_a_sentence(tmp_path):
-    with pytest.raises(SubjectError, match="module 'm' gave a vector of length 1 and one of length 3; every case"):
+    with pytest.raises(
+        SubjectError, match="module 'm' gave a vector of length 1 and one of length 3; every case"
+    ):
         Trace({"m": rows(VECTOR, [np.ones(3), np.ones(1)])}).write(tmp_path / "chunk")
-    with pytest.raises(SubjectError, match="the subject gave a vector of length 1 and one of length 3"):
+    with pytest.raises(
+        SubjectError, match="the subject gave a vector of length 1 and one of length 3"
+    ):
         concatenate([rows(VECTOR, np.ones((2, 3))), rows(VECTOR, np.ones((2, 1)))])
 
 

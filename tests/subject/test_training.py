@@ -96,7 +96,11 @@ def folder(tmp_path_factory):
     (place / "recipe.py").write_text(RECIPE)
     (place / "layers.py").write_text(LAYERS)
     rng = np.random.default_rng(0)
-    np.savez(place / "train.npz", images=rng.integers(0, 255, (60, 4, 4), dtype=np.uint8), labels=np.arange(60) % 3)
+    np.savez(
+        place / "train.npz",
+        images=rng.integers(0, 255, (60, 4, 4), dtype=np.uint8),
+        labels=np.arange(60) % 3,
+    )
     return place
 
 
@@ -111,7 +115,10 @@ def settings_of_torch_are_put_back():
 @pytest.fixture(scope="module")
 def parallel(folder):
     """Two members, trained at the same time."""
-    assert sorted(n for n, _ in members_of(given(folder), folder / "members", 2, workers=2)) == [0, 1]
+    assert sorted(n for n, _ in members_of(given(folder), folder / "members", 2, workers=2)) == [
+        0,
+        1,
+    ]
     return folder / "members"
 
 
@@ -127,11 +134,15 @@ def trained(recipe: Recipe, place, count: int = 2, **more) -> list[int]:
     return [number for number, _ in members_of(recipe, place, count, **more)]
 
 
-def test_members_trained_in_parallel_are_those_trained_one_after_the_other_here(folder, parallel, tmp_path):
+def test_members_trained_in_parallel_are_those_trained_one_after_the_other_here(
+    folder, parallel, tmp_path
+):
     recipe = given(folder)
     for number in (1, 0):
         save_member(recipe.member(number), member_file(tmp_path, number), recipe.note(number))
-        assert member_file(tmp_path, number).read_bytes() == member_file(parallel, number).read_bytes()
+        assert (
+            member_file(tmp_path, number).read_bytes() == member_file(parallel, number).read_bytes()
+        )
 
 
 def test_members_differ_and_so_do_those_of_another_seed(folder, parallel):
@@ -141,7 +152,9 @@ def test_members_differ_and_so_do_those_of_another_seed(folder, parallel):
     assert len({member_seed(seed, number) for seed in range(50) for number in range(50)}) == 2500
 
 
-def test_a_recipe_that_says_nothing_of_seeds_gives_the_same_member_again_and_different_members(folder):
+def test_a_recipe_that_says_nothing_of_seeds_gives_the_same_member_again_and_different_members(
+    folder,
+):
     recipe = plain(folder, "without_a_word_about_seeds")
     one, again, other = recipe.member(0), recipe.member(0), recipe.member(1)
     assert torch.equal(one[0].bias, again[0].bias) and not torch.equal(one[0].bias, other[0].bias)
@@ -153,13 +166,19 @@ def test_only_the_missing_member_is_trained_and_it_is_the_same_again(folder, par
     member_file(parallel, 1).unlink()
     assert trained(given(folder), parallel, workers=1) == [0, 1]
     said = capsys.readouterr().err
-    assert "training 1 member by recipe.py:train_member" in said and "member 1 is trained: 1 of 1" in said
+    assert (
+        "training 1 member by recipe.py:train_member" in said
+        and "member 1 is trained: 1 of 1" in said
+    )
     assert [member_file(parallel, n).read_bytes() for n in (0, 1)] == whole
     assert member_file(parallel, 0).stat().st_mtime_ns == kept
     assert sorted(p.name for p in parallel.iterdir()) == [
         f"member-{n}.{end}" for n in (0, 1) for end in ("log", "safetensors")
     ]
-    assert member_file(parallel, 1).with_suffix(".log").read_text() == f"member of seed {member_seed(0, 1)}\n"
+    assert (
+        member_file(parallel, 1).with_suffix(".log").read_text()
+        == f"member of seed {member_seed(0, 1)}\n"
+    )
 
 
 def other_layers(place):
@@ -170,15 +189,22 @@ def other_data(place):
     np.savez(place / "train.npz", images=np.zeros((9, 4, 4), np.uint8), labels=np.arange(9) % 3)
 
 
-@pytest.mark.parametrize(("change", "said"), [(other_layers, "another recipe"), (other_data, "other data")])
-def test_members_of_another_recipe_or_other_data_are_refused_and_left_alone(folder, parallel, tmp_path, change, said):
+@pytest.mark.parametrize(
+    ("change", "said"), [(other_layers, "another recipe"), (other_data, "other data")]
+)
+def test_members_of_another_recipe_or_other_data_are_refused_and_left_alone(
+    folder, parallel, tmp_path, change, said
+):
     for name in ("recipe.py", "layers.py", "train.npz"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
-    assert given(tmp_path).note(0) == given(folder).note(0), "a folder that was moved holds the same recipe"
+    assert given(tmp_path).note(0) == given(folder).note(0), (
+        "a folder that was moved holds the same recipe"
+    )
     change(tmp_path)
     before = member_file(parallel, 0).read_bytes()
     with pytest.raises(
-        SubjectError, match=rf"member-0.safetensors \(made with {said}\), member-1.*name another folder"
+        SubjectError,
+        match=rf"member-0.safetensors \(made with {said}\), member-1.*name another folder",
     ):
         trained(given(tmp_path), parallel)
     assert member_file(parallel, 0).read_bytes() == before
@@ -199,7 +225,9 @@ def test_weights_of_unknown_origin_are_never_overwritten(folder, tmp_path):
 
 def test_a_truncated_member_is_named(folder, parallel, tmp_path):
     member_file(tmp_path, 1).write_bytes(member_file(parallel, 1).read_bytes()[:300])
-    with pytest.raises(SubjectError, match=r"member-1.safetensors cannot be read.*remove it to train it again"):
+    with pytest.raises(
+        SubjectError, match=r"member-1.safetensors cannot be read.*remove it to train it again"
+    ):
         trained(given(folder), tmp_path)
 
 
@@ -228,7 +256,10 @@ def test_a_member_that_fails_is_named_with_the_reason_and_finished_ones_stay(fol
 
 @pytest.mark.slow
 def test_a_member_whose_process_is_killed_is_named(folder, tmp_path):
-    with pytest.raises(SubjectError, match=r"member 0 could not be trained: its process ended by signal 9 \(SIGKILL\)"):
+    with pytest.raises(
+        SubjectError,
+        match=r"member 0 could not be trained: its process ended by signal 9 \(SIGKILL\)",
+    ):
         trained(plain(folder, "ends"), tmp_path, workers=1)
     assert not list(tmp_path.iterdir())
 
@@ -256,7 +287,9 @@ def test_what_is_no_trained_model_is_refused(folder, name, said):
         (lambda f: plain(f, "train_membre"), "did you mean 'train_member'"),
     ],
 )
-def test_a_recipe_that_cannot_be_called_is_refused_before_anything_is_trained(folder, tmp_path, recipe, said):
+def test_a_recipe_that_cannot_be_called_is_refused_before_anything_is_trained(
+    folder, tmp_path, recipe, said
+):
     with pytest.raises(SubjectError, match=said):
         trained(recipe(folder), tmp_path / "members")
     assert not (tmp_path / "members").exists()
@@ -276,7 +309,9 @@ def test_a_training_ends_when_its_caller_is_killed(folder, tmp_path):
         "from roadworthy.subject.members import members_of\n"
         "list(members_of(Recipe('recipe.py:sleeps', Path(sys.argv[1])), Path(sys.argv[2]), 1))"
     )
-    caller = subprocess.Popen([sys.executable, "-c", code, str(folder), str(tmp_path)], stderr=subprocess.DEVNULL)
+    caller = subprocess.Popen(
+        [sys.executable, "-c", code, str(folder), str(tmp_path)], stderr=subprocess.DEVNULL
+    )
     log = tmp_path / "member-0.log"
     assert _becomes(lambda: log.is_file() and log.read_text().strip().isdigit())
     child = int(log.read_text())

@@ -37,7 +37,8 @@ def equations(distance, original, passes) -> list[float]:
     """Equations 5 and 6 as they stand in the paper, with w = 1."""
     count = len(passes)
     inner = [
-        sum(1 - distance(passes[i], passes[j]) for j in range(count) if j != i) / (count - 1) for i in range(count)
+        sum(1 - distance(passes[i], passes[j]) for j in range(count) if j != i) / (count - 1)
+        for i in range(count)
     ]
     return [1 - sum(inner) / count, 1 - sum(1 - distance(p, original) for p in passes) / count]
 
@@ -74,12 +75,16 @@ dense = arrays(np.float64, (5, 3, 4), elements=st.floats(-100, 100))
 @given(dense)
 def test_vr_of_vectors_is_their_standard_deviation(passes):
     found = variation("standard_deviation", VECTOR, passes[0], list(passes))
-    np.testing.assert_allclose(found[:, 0], np.sqrt(passes.var(axis=0, ddof=1).sum(axis=1)), atol=1e-9)
+    np.testing.assert_allclose(
+        found[:, 0], np.sqrt(passes.var(axis=0, ddof=1).sum(axis=1)), atol=1e-9
+    )
 
 
 @settings(max_examples=40, deadline=None)
 @given(dense, arrays(np.float64, (3, 4), elements=st.floats(-100, 100)))
-def test_vro_of_vectors_holds_the_spread_and_the_distance_of_the_mean_from_the_answer(passes, original):
+def test_vro_of_vectors_holds_the_spread_and_the_distance_of_the_mean_from_the_answer(
+    passes, original
+):
     found = variation("standard_deviation", VECTOR, original, list(passes))
     around = passes.var(axis=0).sum(axis=1) + np.square(passes.mean(axis=0) - original).sum(axis=1)
     np.testing.assert_allclose(found[:, 1], np.sqrt(around / 2), atol=1e-7)
@@ -96,7 +101,9 @@ def test_vr_of_classes_follows_from_the_votes():
 def test_logits_and_probabilities_disagree_alike():
     logits = np.random.default_rng(0).normal(size=(6, 20, 4))
     raw = variation("auto", CLASS_SCORES, logits[0], list(logits))
-    soft = variation("auto", CLASS_SCORES, probabilities(logits[0]), [probabilities(p) for p in logits])
+    soft = variation(
+        "auto", CLASS_SCORES, probabilities(logits[0]), [probabilities(p) for p in logits]
+    )
     np.testing.assert_array_equal(raw, soft)
 
 
@@ -104,7 +111,9 @@ def test_logits_and_probabilities_disagree_alike():
 @given(st.permutations(range(5)), dense, st.sampled_from(["cosine", "standard_deviation"]))
 def test_the_order_of_passes_and_of_rows_does_not_matter(order, passes, distance):
     plain = variation(distance, VECTOR, passes[0], list(passes))
-    np.testing.assert_allclose(variation(distance, VECTOR, passes[0], [passes[i] for i in order]), plain, atol=1e-9)
+    np.testing.assert_allclose(
+        variation(distance, VECTOR, passes[0], [passes[i] for i in order]), plain, atol=1e-9
+    )
     rows = [2, 0, 1]
     moved = variation(distance, VECTOR, passes[0][rows], [p[rows] for p in passes])
     np.testing.assert_allclose(moved, plain[rows], atol=1e-9)
@@ -124,7 +133,9 @@ def test_auto_is_the_distance_that_the_kind_calls_its_own():
 
 
 def test_one_pass_differs_from_no_other():
-    assert variation("iou", BOXES, [Boxes.of([])], [[Boxes.of([[0, 0, 1, 1]])]]).tolist() == [[0.0, 1.0]]
+    assert variation("iou", BOXES, [Boxes.of([])], [[Boxes.of([[0, 0, 1, 1]])]]).tolist() == [
+        [0.0, 1.0]
+    ]
     for distance in ("cosine", "standard_deviation"):
         found = variation(distance, VECTOR, np.array([[1.0, 0.0]]), [np.array([[0.0, 1.0]])])
         assert found[0, 0] == 0.0
@@ -137,7 +148,9 @@ def test_a_row_without_answer_has_no_ratios():
     found = variation("bleu", TEXT, ["go", None], [["go", "go"], ["go", "go"]])
     assert found[0].tolist() == [0.0, 0.0]
     assert np.isnan(found[1]).all()
-    numbers = variation("disagreement", CLASS_SCORES, np.array([[1.0, 0.0], [np.nan] * 2]), [np.eye(2)] * 2)
+    numbers = variation(
+        "disagreement", CLASS_SCORES, np.array([[1.0, 0.0], [np.nan] * 2]), [np.eye(2)] * 2
+    )
     assert np.isnan(numbers[1]).all()
     assert numbers[0].tolist() == [0.0, 0.0]
 
@@ -147,7 +160,9 @@ def test_a_pass_that_failed_is_as_far_as_can_be_where_there_is_such_a_thing():
     texts = variation("bleu", TEXT, ["go"], [["go"], ["go"], [None]])
     np.testing.assert_allclose(texts, [[2 / 3, 1 / 3]])
     lost = np.array([[np.nan, np.nan]])
-    classes = variation("disagreement", CLASS_SCORES, np.eye(2)[:1], [np.eye(2)[:1], np.eye(2)[:1], lost])
+    classes = variation(
+        "disagreement", CLASS_SCORES, np.eye(2)[:1], [np.eye(2)[:1], np.eye(2)[:1], lost]
+    )
     np.testing.assert_allclose(classes, [[2 / 3, 1 / 3]])
     # two that failed are alike
     np.testing.assert_allclose(variation("bleu", TEXT, ["go"], [[None], [None]]), [[0.0, 1.0]])
@@ -156,7 +171,9 @@ def test_a_pass_that_failed_is_as_far_as_can_be_where_there_is_such_a_thing():
 def test_a_pass_that_failed_is_left_out_where_there_is_no_farthest():
     lost = np.array([[np.nan]])
     made = [np.array([[1.0]]), lost, np.array([[3.0]])]
-    np.testing.assert_allclose(variation("auto", VECTOR, np.array([[2.0]]), made), [[np.sqrt(2), np.sqrt(0.5)]])
+    np.testing.assert_allclose(
+        variation("auto", VECTOR, np.array([[2.0]]), made), [[np.sqrt(2), np.sqrt(0.5)]]
+    )
     assert np.isnan(variation("auto", VECTOR, np.array([[2.0]]), [lost, lost])).all()
 
 
@@ -183,7 +200,8 @@ def test_what_cannot_be_compared_is_refused_by_a_sentence():
     with pytest.raises(ValueError, match="no distance compares image"):
         variation("auto", IMAGE, [], [])
     with pytest.raises(
-        ValueError, match="iou compares boxes, and the module gives text; distances that fit: bleu, edits"
+        ValueError,
+        match="iou compares boxes, and the module gives text; distances that fit: bleu, edits",
     ):
         variation("iou", TEXT, ["a"], [["a"]])
     with pytest.raises(ValueError, match=r"no distance is called 'bleo' \(did you mean 'bleu'\?\)"):

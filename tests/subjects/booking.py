@@ -64,7 +64,9 @@ def _joined(nlu) -> System:
         {
             "user": function_module(user, outputs={"utterance": TEXT}),
             "nlu": function_module(nlu, outputs={"slots": GOAL}),
-            "policy": function_module(decide, outputs={"turn": EPISODE, "answer": TEXT, "done": LABEL}),
+            "policy": function_module(
+                decide, outputs={"turn": EPISODE, "answer": TEXT, "done": LABEL}
+            ),
         },
         {
             "user.goal": "input",

@@ -33,7 +33,13 @@ def pictures(folder: Path) -> None:
     labels[[0, 45]] = 1
     patients = np.array([f"p{i // 3}" for i in range(90)])
     sites = np.where(np.arange(90) < 54, "A", "B")
-    np.savez(folder / "test.npz", images=images.astype(np.uint8), labels=labels, patient=patients, site=sites)
+    np.savez(
+        folder / "test.npz",
+        images=images.astype(np.uint8),
+        labels=labels,
+        patient=patients,
+        site=sites,
+    )
 
 
 def scenes(folder: Path) -> None:
@@ -45,11 +51,23 @@ def scenes(folder: Path) -> None:
         image = np.full((32, 32), 40, np.uint8)
         images.append({"id": i, "file_name": f"{i:02}.png", "width": 32, "height": 32})
         for left in (0, 16)[: 1 + i % 2]:
-            x, y, w, h = left + int(rng.integers(1, 5)), int(rng.integers(1, 15)), *rng.integers(5, 10, 2).tolist()
-            image[y : y + h, x : x + w] = 100 if i % 5 == 0 and left == 0 else rng.integers(200, 256)
-            annotations.append({"id": len(annotations), "image_id": i, "category_id": 1, "bbox": [x, y, w, h]})
+            x, y, w, h = (
+                left + int(rng.integers(1, 5)),
+                int(rng.integers(1, 15)),
+                *rng.integers(5, 10, 2).tolist(),
+            )
+            image[y : y + h, x : x + w] = (
+                100 if i % 5 == 0 and left == 0 else rng.integers(200, 256)
+            )
+            annotations.append(
+                {"id": len(annotations), "image_id": i, "category_id": 1, "bbox": [x, y, w, h]}
+            )
         (folder / "scenes" / f"{i:02}.png").write_bytes(encode(image))
-    content = {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "block"}]}
+    content = {
+        "images": images,
+        "annotations": annotations,
+        "categories": [{"id": 1, "name": "block"}],
+    }
     (folder / "scenes.json").write_text(json.dumps(content))
 
 
@@ -94,10 +112,13 @@ def recordings(folder: Path) -> None:
 
 def goals(folder: Path) -> None:
     """45 goals: every pair of area and price five times; two ask for "budget", which the understander does not know."""
-    wanted = [(a, p) for a in ("north", "south", "centre") for p in ("cheap", "moderate", "expensive")] * 5
+    wanted = [
+        (a, p) for a in ("north", "south", "centre") for p in ("cheap", "moderate", "expensive")
+    ] * 5
     wanted[0] = wanted[10] = ("north", "budget")
     content = [
-        {"id": f"g{i}", "goal": {"area": a, "price": p}, "metadata": {"area": a}} for i, (a, p) in enumerate(wanted)
+        {"id": f"g{i}", "goal": {"area": a, "price": p}, "metadata": {"area": a}}
+        for i, (a, p) in enumerate(wanted)
     ]
     (folder / "goals.json").write_text(json.dumps(content))
 

@@ -35,7 +35,9 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module", params=EXPECTED)
-def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Run]:
+def subject(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path, Run]:
     """A subject's name, its assessment file, and its first run."""
     file = subject_data.place(request.param, tmp_path_factory.mktemp(request.param))
     return request.param, file, assess(file)
@@ -54,16 +56,27 @@ def chunk_folders(root: Path) -> list[Path]:
 def test_clean_performance_is_the_one_that_the_data_was_made_for(subject):
     name, _, run = subject
     expected = EXPECTED[name]
-    assert run.record["cases"] == {"total": expected.cases, "computed": expected.cases, "from_cache": 0, "failed": 0}
+    assert run.record["cases"] == {
+        "total": expected.cases,
+        "computed": expected.cases,
+        "from_cache": 0,
+        "failed": 0,
+    }
     assert run.finding(expected.quantity).value == pytest.approx(expected.clean, abs=1e-12)
 
 
 def test_the_transform_lowers_performance_and_a_stronger_level_lowers_it_more(subject):
     name, _, run = subject
     expected = EXPECTED[name]
-    at = [run.finding(expected.quantity, circumstance=expected.circumstance, level=level).value for level in (1, 3)]
+    at = [
+        run.finding(expected.quantity, circumstance=expected.circumstance, level=level).value
+        for level in (1, 3)
+    ]
     values = [run.finding(expected.quantity).value, *at]
-    drops = [run.finding("relative_drop", circumstance=expected.circumstance, level=level).value for level in (1, 3)]
+    drops = [
+        run.finding("relative_drop", circumstance=expected.circumstance, level=level).value
+        for level in (1, 3)
+    ]
     assert values == sorted(values, reverse=expected.quantity != "wer")
     assert values[0] != values[2]
     assert 0 <= drops[0] <= drops[1]
@@ -138,7 +151,11 @@ def test_a_run_killed_by_the_system_goes_on_and_ends_with_the_same_findings(tmp_
     whole = assess(file, runs=tmp_path / "whole")
     root = tmp_path / "killed"
     code = "import sys; from roadworthy.execution.assess import assess; assess(sys.argv[1], runs=sys.argv[2])"
-    environment = {**os.environ, "NEAREST_MEAN_HOLDS_AFTER": "3", "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {
+        **os.environ,
+        "NEAREST_MEAN_HOLDS_AFTER": "3",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
     process = subprocess.Popen([sys.executable, "-c", code, str(file), str(root)], env=environment)
     deadline = time.monotonic() + 120
     while len(chunk_folders(root)) < 3 and process.poll() is None and time.monotonic() < deadline:

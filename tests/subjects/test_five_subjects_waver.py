@@ -78,7 +78,9 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module", params=EXPECTED)
-def assessed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Run]:
+def assessed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path, Run]:
     name = request.param
     file = subject_data.place(name, tmp_path_factory.mktemp(name), assessment=f"{name}_passes")
     return name, file, assess(file)
@@ -88,9 +90,16 @@ def scores_of(run: Run) -> dict[str, dict[str, np.ndarray]]:
     """Scores by condition, then by label."""
     cases = RunFolder.open(run.folder).cases()
     levels = np.nan_to_num(np.asarray(cases["level"], dtype=float))
-    names = np.array([f"{c}@{v:g}" if c else "" for c, v in zip(cases["circumstance"], levels, strict=True)])
-    columns = {c.removeprefix("score."): np.asarray(cases[c]) for c in cases if c.startswith("score.")}
-    return {name: {label: column[names == name] for label, column in columns.items()} for name in dict.fromkeys(names)}
+    names = np.array(
+        [f"{c}@{v:g}" if c else "" for c, v in zip(cases["circumstance"], levels, strict=True)]
+    )
+    columns = {
+        c.removeprefix("score."): np.asarray(cases[c]) for c in cases if c.startswith("score.")
+    }
+    return {
+        name: {label: column[names == name] for label, column in columns.items()}
+        for name in dict.fromkeys(names)
+    }
 
 
 def test_every_score_that_was_asked_for_is_there_for_every_case(assessed):
@@ -106,7 +115,9 @@ def test_scores_rise_where_the_circumstance_is_hard(assessed):
     scores = scores_of(run)
     for label in EXPECTED[name].scores:
         assert scores[EXPECTED[name].strong][label].mean() > scores[""][label].mean() + 0.1
-        about = [f for f in run.findings if f.about.supervisor == label and f.quantity == "auc_shift"]
+        about = [
+            f for f in run.findings if f.about.supervisor == label and f.quantity == "auc_shift"
+        ]
         assert about
 
 
@@ -119,7 +130,11 @@ def test_no_ratio_knows_that_nothing_was_found_every_time(assessed):
 
 
 def test_a_module_that_draws_nothing_says_what_to_do(tmp_path):
-    plan = resolve(Assessment.read(subject_data.place("box_tracker", tmp_path, assessment="box_tracker_passes")))
+    plan = resolve(
+        Assessment.read(
+            subject_data.place("box_tracker", tmp_path, assessment="box_tracker_passes")
+        )
+    )
     (refused,) = [s for s in plan.supervisions if not s.applicable]
     assert refused.module == "tracker"
     assert "give it an argument rng" in refused.because
@@ -131,12 +146,16 @@ def test_scores_equal_plain_loops_over_the_functions(assessed):
     checked = 0
     for condition, row, expected in by_hand(name, file, wavering.n):
         for label, (values, place) in wavering.scores.items():
-            assert found[condition][label][row] == pytest.approx(expected[values][place], rel=1e-4, abs=1e-6)
+            assert found[condition][label][row] == pytest.approx(
+                expected[values][place], rel=1e-4, abs=1e-6
+            )
             checked += 1
     assert checked >= 12 * len(wavering.scores)
 
 
-def by_hand(name: str, file: Path, n: int) -> Iterator[tuple[str, int, dict[str, tuple[float, float]]]]:
+def by_hand(
+    name: str, file: Path, n: int
+) -> Iterator[tuple[str, int, dict[str, tuple[float, float]]]]:
     """Condition, row and ratios of some cases of every condition, by asking the functions again and again."""
     plan = resolve(Assessment.read(file))
     draws = [(), *(("pass", k) for k in range(n))]
@@ -162,7 +181,10 @@ def worst(steps: list[tuple[float, float]]) -> tuple[float, float]:
 
 def classes(image, case, at, draws):
     image = at["input"](image, case, 0) if at else image
-    rows = [nearest_mean.predict_dropping([image], [generator(SEED, case, "model", 0, *d)])[0] for d in draws]
+    rows = [
+        nearest_mean.predict_dropping([image], [generator(SEED, case, "model", 0, *d)])[0]
+        for d in draws
+    ]
     kept = np.array(rows, dtype=np.float32)
     spread = float(np.sqrt(kept[1:].astype(np.float64).var(axis=0, ddof=1).sum()))
     apart = ratios(lambda a, b: float(a.argmax() != b.argmax()), rows)
@@ -171,14 +193,19 @@ def classes(image, case, at, draws):
 
 def scene(image, case, at, draws):
     image = at["input"](image, case, 0) if at else image
-    found = [box_finder.boxes_of_wavering(image, generator(SEED, case, "finder", 0, *d)) for d in draws]
+    found = [
+        box_finder.boxes_of_wavering(image, generator(SEED, case, "finder", 0, *d)) for d in draws
+    ]
     return {"boxes": ratios(iou, found)}
 
 
 def sequence(frames, case, at, draws):
     frames = [at["detector.frame"](f, case, t) if at else f for t, f in enumerate(frames)]
     seen = [
-        [box_tracker.detect_wavering(f, generator(SEED, case, "detector", t, *d)) for t, f in enumerate(frames)]
+        [
+            box_tracker.detect_wavering(f, generator(SEED, case, "detector", t, *d))
+            for t, f in enumerate(frames)
+        ]
         for d in draws
     ]
 
@@ -195,7 +222,9 @@ def sequence(frames, case, at, draws):
 
 def clip(audio, case, at, draws):
     audio = at["input"](audio, case, 0) if at else audio
-    said = [tone_words.transcribe_wavering(audio, generator(SEED, case, "model", 0, *d)) for d in draws]
+    said = [
+        tone_words.transcribe_wavering(audio, generator(SEED, case, "model", 0, *d)) for d in draws
+    ]
     return {"text": ratios(bleu, said)}
 
 
@@ -205,7 +234,9 @@ def dialogue(goal, case, at, draws):
         for step in range(3):
             utterance = booking.user(goal, answer, generator(SEED, case, "user", step))
             heard.append(at["nlu.utterance"](utterance, case, step) if at else utterance)
-            slots = booking.understand_wavering(heard[-1], generator(SEED, case, "nlu", step, *drawn))
+            slots = booking.understand_wavering(
+                heard[-1], generator(SEED, case, "nlu", step, *drawn)
+            )
             decided, state = booking.decide(slots, state)
             turns.append(decided["turn"])
             answer = decided["answer"]

@@ -20,7 +20,15 @@ on_both = pytest.mark.parametrize("device", ["cpu", "cpu:0"])
 def trace(activations: np.ndarray, classes: np.ndarray, *, of: int = 3) -> ModuleTrace:
     n = np.arange(len(activations))
     none = np.full(len(n), None, dtype=object)
-    return ModuleTrace(n, n, none, n, CLASS_SCORES, np.eye(of)[classes], {"layer.penultimate": np.asarray(activations)})
+    return ModuleTrace(
+        n,
+        n,
+        none,
+        n,
+        CLASS_SCORES,
+        np.eye(of)[classes],
+        {"layer.penultimate": np.asarray(activations)},
+    )
 
 
 def scores(name, training, classes, queries, predicted, *, device="cpu", **parameters):
@@ -57,18 +65,24 @@ def test_float16_is_read_as_the_numbers_it_stands_for(name, device):
 def test_a_common_offset_of_ten_thousand_costs_no_digits(name, device):
     training, asked = (TRAINING + 1e4).astype(np.float32), (QUERIES + 1e4).astype(np.float32)
     found, _ = scores(name, training, CLASSES, asked, PREDICTED, device=device)
-    wanted, _ = scores(name, training.astype(np.float64) - 1e4, CLASSES, asked.astype(np.float64) - 1e4, PREDICTED)
+    wanted, _ = scores(
+        name, training.astype(np.float64) - 1e4, CLASSES, asked.astype(np.float64) - 1e4, PREDICTED
+    )
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 @on_both
 @every
 def test_constant_activations_change_no_distance_and_leave_the_others_finite(name, device):
-    training, asked = (np.concatenate([a, np.full((len(a), 3), 7.0)], axis=1) for a in (TRAINING, QUERIES))
+    training, asked = (
+        np.concatenate([a, np.full((len(a), 3), 7.0)], axis=1) for a in (TRAINING, QUERIES)
+    )
     found, notes = scores(name, training, CLASSES, asked, PREDICTED, device=device)
     assert np.isfinite(found).all()
     if name in ("dsa", "knn"):
-        np.testing.assert_allclose(found, scores(name, TRAINING, CLASSES, QUERIES, PREDICTED)[0], rtol=1e-12)
+        np.testing.assert_allclose(
+            found, scores(name, TRAINING, CLASSES, QUERIES, PREDICTED)[0], rtol=1e-12
+        )
     else:
         assert all("singular; shrunk by" in note for note in notes)
         assert notes
@@ -80,7 +94,9 @@ def test_a_class_of_one_is_measured_in_the_covariance_within_all_classes(device)
     found, notes = scores("mdsa", TRAINING, classes, QUERIES, np.full(40, 2), device=device)
     means = np.stack([TRAINING[classes == c].mean(axis=0) for c in range(3)])
     within = TRAINING - means[classes]
-    wanted = cdist(QUERIES, TRAINING[17:18], "mahalanobis", VI=np.linalg.inv(within.T @ within / 300))[:, 0]
+    wanted = cdist(
+        QUERIES, TRAINING[17:18], "mahalanobis", VI=np.linalg.inv(within.T @ within / 300)
+    )[:, 0]
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
     assert notes == ["class 2: 1 rows without spread; the covariance is that within all classes"]
     alone = np.linalg.norm(QUERIES - TRAINING[17], axis=1)
@@ -92,7 +108,10 @@ def test_a_class_of_one_is_measured_in_the_covariance_within_all_classes(device)
 @on_both
 @pytest.mark.parametrize("copies", [3, 40])
 def test_equal_rows_count_as_often_as_they_stand(device, copies):
-    training, classes = np.repeat(TRAINING, copies, axis=0).astype(np.float32), np.repeat(CLASSES, copies)
+    training, classes = (
+        np.repeat(TRAINING, copies, axis=0).astype(np.float32),
+        np.repeat(CLASSES, copies),
+    )
     asked = np.concatenate([QUERIES.astype(np.float32), training[::400]])
     predicted = np.zeros(len(asked), dtype=int)
     distances = np.sort(cdist(asked.astype(np.float64), training.astype(np.float64)), axis=1)
@@ -100,7 +119,9 @@ def test_equal_rows_count_as_often_as_they_stand(device, copies):
         found, _ = scores("knn", training, classes, asked, predicted, device=device, k=k)
         np.testing.assert_allclose(found, distances[:, k - 1], rtol=1e-12)
     once, _ = scores("dsa", TRAINING.astype(np.float32), CLASSES, asked, predicted)
-    np.testing.assert_allclose(scores("dsa", training, classes, asked, predicted, device=device)[0], once, rtol=1e-12)
+    np.testing.assert_allclose(
+        scores("dsa", training, classes, asked, predicted, device=device)[0], once, rtol=1e-12
+    )
 
 
 @on_both
@@ -110,7 +131,12 @@ def test_one_activation_a_row_follows_the_formulas_of_one_dimension(device):
     spreads = np.array([training[c == CLASSES].std() for c in range(3)])
     within = (training[:, 0] - means[CLASSES]).std()
     apart = np.abs(asked - training.T)
-    nearest = np.array([np.where(c == CLASSES, row, np.inf).argmin() for c, row in zip(PREDICTED, apart, strict=True)])
+    nearest = np.array(
+        [
+            np.where(c == CLASSES, row, np.inf).argmin()
+            for c, row in zip(PREDICTED, apart, strict=True)
+        ]
+    )
     others = np.abs(training - training.T) + np.where(CLASSES[:, None] == CLASSES, np.inf, 0.0)
     density = {c: stats.gaussian_kde(training[c == CLASSES].T) for c in range(3)}
     wanted = {

@@ -18,7 +18,11 @@ from roadworthy.subject.needs import Layer, Output
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.distance import Kernels, Mahalanobis, Neighbourhood
 from roadworthy.supervisors.outputs import Energy, MaxLogit
-from roadworthy.supervisors.surprise import DistanceSurprise, LikelihoodSurprise, MahalanobisSurprise
+from roadworthy.supervisors.surprise import (
+    DistanceSurprise,
+    LikelihoodSurprise,
+    MahalanobisSurprise,
+)
 
 ORACLE = dict(np.load(Path(__file__).parent / "oracle" / "surprise.npz"))
 BY_CLASS = ("lsa", "mdsa", "dsa")
@@ -26,19 +30,33 @@ OF_ACTIVATIONS = (*BY_CLASS, "mahalanobis", "kde", "knn")
 every = pytest.mark.parametrize("name", OF_ACTIVATIONS)
 
 
-def trace(activations, classes=None, *, failed=(), kind=CLASS_SCORES, column="layer.penultimate", of=3):
+def trace(
+    activations, classes=None, *, failed=(), kind=CLASS_SCORES, column="layer.penultimate", of=3
+):
     n = len(activations)
     error = np.full(n, None, dtype=object)
     error[list(failed)] = "broke"
     classes = np.zeros(n, dtype=int) if classes is None else np.asarray(classes)
     output = np.eye(of)[classes] if kind is CLASS_SCORES else np.zeros((n, 1))
     case = np.array([f"c{i}" for i in range(n)], dtype=object)
-    return ModuleTrace(case, np.zeros(n, np.int32), error, np.zeros(n), kind, output, {column: np.asarray(activations)})
+    return ModuleTrace(
+        case,
+        np.zeros(n, np.int32),
+        error,
+        np.zeros(n),
+        kind,
+        output,
+        {column: np.asarray(activations)},
+    )
 
 
 def scores_of_logits(logits):
     return ModuleTrace(
-        *[np.arange(len(logits))] * 2, np.full(len(logits), None), np.zeros(1), CLASS_SCORES, np.array(logits)
+        *[np.arange(len(logits))] * 2,
+        np.full(len(logits), None),
+        np.zeros(1),
+        CLASS_SCORES,
+        np.array(logits),
     )
 
 
@@ -58,7 +76,9 @@ def made(name, **parameters):
 def mapped(rows, change):
     """The same rows with other activations."""
     columns = {name: change(values) for name, values in rows.columns.items()}
-    return ModuleTrace(rows.case, rows.step, rows.error, rows.seconds, rows.kind, rows.output, columns)
+    return ModuleTrace(
+        rows.case, rows.step, rows.error, rows.seconds, rows.kind, rows.output, columns
+    )
 
 
 @pytest.mark.parametrize("name", ["max_logit", "energy", *OF_ACTIVATIONS])
@@ -114,8 +134,12 @@ def test_mahalanobis_is_the_least_distance_to_a_mean_of_labels():
     training, labels = ORACLE["training"], (np.arange(240) % 4).astype(np.int64)
     means = np.stack([training[labels == c].mean(axis=0) for c in range(4)])
     within = training - means[labels]
-    wanted = cdist(ORACLE["queries"], means, "mahalanobis", VI=np.linalg.inv(within.T @ within / 240)).min(axis=1)
-    np.testing.assert_allclose(fitted(Mahalanobis(), truth=labels).score(QUERIES), wanted, rtol=1e-9)
+    wanted = cdist(
+        ORACLE["queries"], means, "mahalanobis", VI=np.linalg.inv(within.T @ within / 240)
+    ).min(axis=1)
+    np.testing.assert_allclose(
+        fitted(Mahalanobis(), truth=labels).score(QUERIES), wanted, rtol=1e-9
+    )
     by_prediction = fitted(Mahalanobis(), truth=["a"] * 240).score(QUERIES)
     assert np.abs(by_prediction - wanted).max() > 1e-3
 
@@ -125,9 +149,13 @@ def test_mahalanobis_is_the_least_distance_to_a_mean_of_labels():
 def test_knn_is_the_distance_to_the_kth(k, normalise):
     training, queries = ORACLE["training"], ORACLE["queries"]
     if normalise:
-        training, queries = (a / np.linalg.norm(a, axis=1, keepdims=True) for a in (training, queries))
+        training, queries = (
+            a / np.linalg.norm(a, axis=1, keepdims=True) for a in (training, queries)
+        )
     wanted = np.sort(cdist(queries, training), axis=1)[:, k - 1]
-    np.testing.assert_allclose(made("knn", k=k, normalise=normalise).score(QUERIES), wanted, rtol=1e-9)
+    np.testing.assert_allclose(
+        made("knn", k=k, normalise=normalise).score(QUERIES), wanted, rtol=1e-9
+    )
 
 
 def test_max_logit_and_energy_follow_their_definitions():
@@ -147,8 +175,12 @@ def test_probabilities_are_read_as_logits_whose_constant_is_lost():
     logits = np.random.default_rng(1).normal(0, 3, (20, 5))
     logits -= logits.mean(axis=1, keepdims=True)
     p = np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
-    np.testing.assert_allclose(Energy().score(scores_of_logits(p)), -logsumexp(logits, axis=1), rtol=1e-9)
-    np.testing.assert_allclose(MaxLogit().score(scores_of_logits(p)), -np.log(p.max(axis=1)), rtol=1e-9)
+    np.testing.assert_allclose(
+        Energy().score(scores_of_logits(p)), -logsumexp(logits, axis=1), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        MaxLogit().score(scores_of_logits(p)), -np.log(p.max(axis=1)), rtol=1e-9
+    )
     certain = scores_of_logits([[1.0, 0.0, 0.0], [0.4, 0.3, 0.3]])
     for supervisor in (MaxLogit(), Energy()):
         sure, torn = supervisor.score(certain)
@@ -165,7 +197,9 @@ def test_memory_and_device_change_nothing(name):
     build = get("supervisors", name).bind
     wanted = fitted(build(), training).score(queries)
     for options in ({"memory_mb": 1}, {"memory_mb": 1, "device": "cpu:0"}):
-        np.testing.assert_allclose(fitted(build(**options), training).score(queries), wanted, rtol=1e-6)
+        np.testing.assert_allclose(
+            fitted(build(**options), training).score(queries), wanted, rtol=1e-6
+        )
 
 
 @every
@@ -194,8 +228,13 @@ def test_scores_are_the_same_under_the_maps_each_one_ignores():
     np.testing.assert_allclose(*both("dsa", turned), rtol=1e-9)
     np.testing.assert_allclose(*both("mdsa", stretched), rtol=1e-7)
     np.testing.assert_allclose(*both("mahalanobis", stretched), rtol=1e-7)
-    np.testing.assert_allclose(*both("knn", lambda a: a * np.linspace(1, 9, len(a))[:, None]), rtol=1e-9)
-    for name in ("kde", "lsa"):  # a density takes the volume along: scores move by the logarithm of the determinant
+    np.testing.assert_allclose(
+        *both("knn", lambda a: a * np.linspace(1, 9, len(a))[:, None]), rtol=1e-9
+    )
+    for name in (
+        "kde",
+        "lsa",
+    ):  # a density takes the volume along: scores move by the logarithm of the determinant
         moved, still = both(name, stretched)
         volume = np.linalg.slogdet(stretched(np.eye(6)) - stretched(np.zeros((6, 6))))[1]
         np.testing.assert_allclose(moved - still, volume, rtol=1e-6)
@@ -223,7 +262,9 @@ def test_fitting_leaves_failed_rows_out_and_refuses_broken_ones(name):
     training, classes = ORACLE["training"].copy(), ORACLE["training_classes"]
     training[7] = np.nan
     supervisor = get("supervisors", name).bind()
-    with pytest.raises(ValueError, match=r"layer 'penultimate' has NaN or infinite activations in 1 of 240 rows"):
+    with pytest.raises(
+        ValueError, match=r"layer 'penultimate' has NaN or infinite activations in 1 of 240 rows"
+    ):
         supervisor.fit(trace(training, classes), None)
     supervisor.fit(trace(training, classes, failed=(7,)), None)
     keep = np.arange(240) != 7
@@ -246,7 +287,16 @@ def test_fitting_leaves_failed_rows_out_and_refuses_broken_ones(name):
         lambda a, c: (a.reshape(-1, 2, 3), c),
         lambda a, c: (np.round(a[:, :2]), c),
     ],
-    ids=["constant", "copied", "float16", "one_of_a_class", "wide", "no_spread", "spatial", "many_equal"],
+    ids=[
+        "constant",
+        "copied",
+        "float16",
+        "one_of_a_class",
+        "wide",
+        "no_spread",
+        "spatial",
+        "many_equal",
+    ],
 )
 def test_awkward_data_give_finite_scores(name, spoil):
     supervisor = get("supervisors", name).bind()
@@ -267,11 +317,16 @@ def test_notes_say_what_was_done_about_it():
         assert fitted(supervisor, alone).notes == [
             "class 2: 1 rows without spread; the covariance is that within all classes"
         ]
-    assert "k is 50, and there are 20 reference rows" in fitted(Neighbourhood(), trace(training[:20])).notes[0]
+    assert (
+        "k is 50, and there are 20 reference rows"
+        in fitted(Neighbourhood(), trace(training[:20])).notes[0]
+    )
 
 
 def test_an_activation_that_was_constant_is_surprising_when_it_moves():
-    training = trace(np.concatenate([ORACLE["training"], np.ones((240, 1))], axis=1), ORACLE["training_classes"])
+    training = trace(
+        np.concatenate([ORACLE["training"], np.ones((240, 1))], axis=1), ORACLE["training_classes"]
+    )
     still = np.concatenate([ORACLE["queries"], np.ones((40, 1))], axis=1)
     moved = still + np.eye(7)[6] * 5
     for name in OF_ACTIVATIONS[:5]:
@@ -285,7 +340,9 @@ def test_a_class_never_seen_is_scored_by_the_class_it_surprises_least(name):
     training = trace(ORACLE["training"], ORACLE["training_classes"] % 2)
     supervisor = fitted(get("supervisors", name).bind(), training)
     unseen = supervisor.score(trace(ORACLE["queries"], np.full(40, 2)))
-    by_class = np.stack([supervisor.score(trace(ORACLE["queries"], np.full(40, c))) for c in (0, 1)])
+    by_class = np.stack(
+        [supervisor.score(trace(ORACLE["queries"], np.full(40, c))) for c in (0, 1)]
+    )
     if name == "dsa":
         distance = cdist(ORACLE["queries"], ORACLE["training"]).argmin(axis=1)
         wanted = by_class[ORACLE["training_classes"][distance] % 2, np.arange(40)]
@@ -297,7 +354,9 @@ def test_a_class_never_seen_is_scored_by_the_class_it_surprises_least(name):
 def test_dsa_uses_a_share_of_every_class_and_needs_two():
     small = made("dsa", share=0.3)
     kept = np.diff(small._learned["starts"])
-    assert kept.tolist() == np.ceil(0.3 * np.bincount(ORACLE["training_classes"])).astype(int).tolist()
+    assert (
+        kept.tolist() == np.ceil(0.3 * np.bincount(ORACLE["training_classes"])).astype(int).tolist()
+    )
     assert np.isfinite(small.score(QUERIES)).all()
     with pytest.raises(ValueError, match="all 240 reference rows are predicted as class 0"):
         DistanceSurprise().fit(trace(ORACLE["training"]), None)
@@ -353,8 +412,13 @@ def test_misuse_is_answered_with_what_to_do(name, tmp_path):
     with pytest.raises(ValueError, match="nothing to save"):
         supervisor.save(tmp_path)
     with pytest.raises(ValueError, match=r"reads 'layer.penultimate', and the trace has layer.fc1"):
-        supervisor.fit(trace(ORACLE["training"], ORACLE["training_classes"], column="layer.fc1"), None)
-    with pytest.raises(ValueError, match="fitted on 6 activations a row of the layer 'penultimate', and 5 were found"):
+        supervisor.fit(
+            trace(ORACLE["training"], ORACLE["training_classes"], column="layer.fc1"), None
+        )
+    with pytest.raises(
+        ValueError,
+        match="fitted on 6 activations a row of the layer 'penultimate', and 5 were found",
+    ):
         made(name).score(trace(ORACLE["queries"][:, :5], ORACLE["predicted"]))
     with pytest.raises(ValueError, match="memory_mb is 0"):
         get("supervisors", name).bind(memory_mb=0)
@@ -363,7 +427,9 @@ def test_misuse_is_answered_with_what_to_do(name, tmp_path):
 def test_those_of_a_class_need_one_and_the_others_take_any_output():
     for name in OF_ACTIVATIONS:
         reasons = [
-            get("supervisors", name).bind().applies_to(kind) for kind in KINDS.values() if kind is not CLASS_SCORES
+            get("supervisors", name).bind().applies_to(kind)
+            for kind in KINDS.values()
+            if kind is not CLASS_SCORES
         ]
         assert all(reasons) if name in BY_CLASS else not any(reasons)
     for name in ("mahalanobis", "kde", "knn"):

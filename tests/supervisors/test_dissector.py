@@ -62,10 +62,14 @@ def perceptron_by_newton(x, y, l2):
     for _ in range(30):
         p = softmax(design @ theta, axis=1)
         slope = design.T @ (p - truth) + penalty * theta
-        curvature = np.einsum("ni,nj,nk,nkl->ikjl", design, design, p, np.eye(CLASSES) - p[:, None, :])
+        curvature = np.einsum(
+            "ni,nj,nk,nkl->ikjl", design, design, p, np.eye(CLASSES) - p[:, None, :]
+        )
         flat = curvature.reshape(theta.size, theta.size) + np.diag(penalty.ravel())
         theta = theta - np.linalg.solve(flat, slope.ravel()).reshape(theta.shape)
-    return lambda a: softmax(np.column_stack([(a - mean) / spread, np.ones(len(a))]) @ theta, axis=1)
+    return lambda a: softmax(
+        np.column_stack([(a - mean) / spread, np.ones(len(a))]) @ theta, axis=1
+    )
 
 
 def support_by_definition(p, label):
@@ -83,7 +87,9 @@ def test_the_risk_is_what_the_definition_gives_with_other_perceptrons(growth, l2
     wanted = np.zeros(40)
     for x, asked, weight in zip((FIRST, SECOND), (ASKED_FIRST, ASKED_SECOND), grown, strict=True):
         p = perceptron_by_newton(x, LABELS, l2)(asked)
-        support = [support_by_definition(row, c) for row, c in zip(p, ASKED.argmax(axis=1), strict=True)]
+        support = [
+            support_by_definition(row, c) for row, c in zip(p, ASKED.argmax(axis=1), strict=True)
+        ]
         wanted += weight * np.array(support) / np.sum(grown)
     np.testing.assert_allclose(found, 1 - wanted, atol=1e-4)
 
@@ -103,7 +109,9 @@ def test_weights_grow_with_depth_and_sum_to_one():
         weights = depth_weights(5, growth)
         assert (np.diff(weights) > 0).all()
         assert weights.sum() == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="growth is 'steep'; one of linear, logarithmic, exponential"):
+    with pytest.raises(
+        ValueError, match="growth is 'steep'; one of linear, logarithmic, exponential"
+    ):
         depth_weights(2, "steep")
 
 
@@ -141,7 +149,9 @@ def test_the_order_of_reference_rows_memory_and_device_change_nothing():
 def test_truth_that_is_no_label_a_row_leaves_the_predicted_classes():
     by_prediction = fitted(truth=["a"] * 300)
     assert "learned the predicted classes" in by_prediction.notes[0]
-    np.testing.assert_array_equal(by_prediction.score(QUERIES), fitted(truth=SCORES.argmax(axis=1)).score(QUERIES))
+    np.testing.assert_array_equal(
+        by_prediction.score(QUERIES), fitted(truth=SCORES.argmax(axis=1)).score(QUERIES)
+    )
     assert fitted().notes == []
 
 
@@ -153,7 +163,9 @@ def test_a_class_that_no_reference_row_has_is_not_supported_and_named():
     np.testing.assert_array_equal(scores, 1.0)
     unknown = fitted(truth=np.where(np.arange(300) < 7, -1, LABELS))
     assert unknown.notes == ["7 rows have no class that the module answers; they are left out"]
-    with pytest.raises(ValueError, match="the 300 reference rows are of 1; give reference data of more classes"):
+    with pytest.raises(
+        ValueError, match="the 300 reference rows are of 1; give reference data of more classes"
+    ):
         fitted(truth=np.zeros(300, dtype=int))
 
 
@@ -195,15 +207,21 @@ def test_rows_that_failed_or_have_no_numbers_have_no_score():
 def test_misuse_is_answered_with_what_to_do(tmp_path):
     with pytest.raises(ValueError, match="has not been fitted"):
         Dissector(layers=LAYERS).score(QUERIES)
-    with pytest.raises(ValueError, match=r"reads 'layer.early', and the trace has layer.conv1, layer.fc1"):
+    with pytest.raises(
+        ValueError, match=r"reads 'layer.early', and the trace has layer.conv1, layer.fc1"
+    ):
         Dissector().fit(REFERENCE, LABELS)
     broken = FIRST.copy()
     broken[5] = np.inf
-    with pytest.raises(ValueError, match="layer 'conv1' has NaN or infinite activations in 1 of 300 rows"):
+    with pytest.raises(
+        ValueError, match="layer 'conv1' has NaN or infinite activations in 1 of 300 rows"
+    ):
         fitted(rows(SCORES, broken, SECOND))
     with pytest.raises(ValueError, match="none of the 300 has one"):
         fitted(rows(SCORES, FIRST, SECOND, failed=range(300)))
-    with pytest.raises(ValueError, match="fitted on 6 activations of the layer 'fc1', and 5 were found"):
+    with pytest.raises(
+        ValueError, match="fitted on 6 activations of the layer 'fc1', and 5 were found"
+    ):
         fitted().score(rows(ASKED, ASKED_FIRST, ASKED_SECOND[:, :5]))
     with pytest.raises(ValueError, match="fitted on 4 classes, and 3 were found"):
         fitted().score(rows(ASKED[:, :3], ASKED_FIRST, ASKED_SECOND))
@@ -223,5 +241,9 @@ def test_contract_needs_and_what_does_not_apply():
     assert check("supervisors", "dissector") == []
     wanted = (Output(), *(Layer(name) for name in (EARLY, MIDDLE, LATE, PENULTIMATE)))
     assert get("supervisors", "dissector").bind().needs == wanted
-    assert Dissector().applies_to(KINDS["boxes"]) == "it supports a class, and the module gives boxes"
-    assert get("supervisors", "dissector").bind(layers=["a", "b"], pool="none").needs[1] == Layer("a", "none")
+    assert (
+        Dissector().applies_to(KINDS["boxes"]) == "it supports a class, and the module gives boxes"
+    )
+    assert get("supervisors", "dissector").bind(layers=["a", "b"], pool="none").needs[1] == Layer(
+        "a", "none"
+    )

@@ -36,9 +36,13 @@ def test_each_keeps_the_contract(name):
 
 def test_entropy_is_minus_torchs_cross_entropy_with_ones():
     z = np.random.default_rng(0).normal(0, 4, (20, 6))
-    wanted = torch.nn.functional.cross_entropy(torch.from_numpy(z), torch.ones(20, 6), reduction="none").numpy()
+    wanted = torch.nn.functional.cross_entropy(
+        torch.from_numpy(z), torch.ones(20, 6), reduction="none"
+    ).numpy()
     np.testing.assert_allclose(made("dlpra_entropy").score(rows(z)), -wanted, rtol=1e-6)
-    np.testing.assert_allclose(made("dlpra_entropy").score(rows(softmax(z, axis=1))), -wanted, rtol=1e-6)
+    np.testing.assert_allclose(
+        made("dlpra_entropy").score(rows(softmax(z, axis=1))), -wanted, rtol=1e-6
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -46,7 +50,9 @@ def test_entropy_is_minus_torchs_cross_entropy_with_ones():
 def test_entropy_ignores_a_constant_and_is_highest_where_nothing_is_known(z, constant):
     z = z + np.array([40, 0, 0, 0])  # logits that are no distribution, whatever the constant
     found = made("dlpra_entropy").score(rows(z))
-    np.testing.assert_allclose(made("dlpra_entropy").score(rows(z + constant)), found, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        made("dlpra_entropy").score(rows(z + constant)), found, rtol=1e-6, atol=1e-6
+    )
     assert (found <= made("dlpra_entropy").score(rows(np.zeros((1, 4))))).all()
     certain = made("dlpra_entropy").score(rows(np.array([[1.0, 0.0, 0.0]])))
     assert np.isfinite(certain).all()
@@ -80,9 +86,14 @@ def gradient_norms(z):
 
 
 def test_gradients_are_turned_as_their_docstrings_argue():
-    sure, doubtful, undecided = (gradient_norms(z) for z in ([12.0, 0, 0, 0], [1.5, 0, 0, 0], [0.0, 0, 0, 0]))
+    sure, doubtful, undecided = (
+        gradient_norms(z) for z in ([12.0, 0, 0, 0], [1.5, 0, 0, 0], [0.0, 0, 0, 0])
+    )
     columns = {"gradient.ones_input": 0, "gradient.entropy_parameters": 1}
-    trace = rows(np.ones((3, 4)), **{c: np.array([sure[i], doubtful[i], undecided[i]]) for c, i in columns.items()})
+    trace = rows(
+        np.ones((3, 4)),
+        **{c: np.array([sure[i], doubtful[i], undecided[i]]) for c, i in columns.items()},
+    )
     by_input, by_parameters = (made(name).score(trace) for name in NAMES[:2])
     assert by_input[0] < by_input[1] < by_input[2]
     assert by_parameters[0] < by_parameters[1]
@@ -96,5 +107,7 @@ def test_needs_and_what_does_not_apply():
         assert made(name).applies_to(KINDS["boxes"]) == (
             "it takes the gradient of a loss of class scores, and the module gives boxes"
         )
-    with pytest.raises(ValueError, match=r"'gradient.ones_input' is needed, and the trace has no columns"):
+    with pytest.raises(
+        ValueError, match=r"'gradient.ones_input' is needed, and the trace has no columns"
+    ):
         made("dlpra_grad_norm").score(rows(np.eye(2)))

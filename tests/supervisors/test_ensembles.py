@@ -20,7 +20,9 @@ from roadworthy.supervisors.softmax import MaxSoftmax
 NAMES = ("ensemble_mi", "ensemble_pe", "ensemble_ms")
 MEMBERS = Passes("ensemble", 0)
 weights = arrays(
-    np.float64, st.tuples(st.integers(2, 6), st.integers(1, 5), st.integers(2, 5)), elements=st.floats(1e-3, 1)
+    np.float64,
+    st.tuples(st.integers(2, 6), st.integers(1, 5), st.integers(2, 5)),
+    elements=st.floats(1e-3, 1),
 )
 
 
@@ -30,7 +32,15 @@ def rows(p: np.ndarray, failed: tuple[int, ...] = ()) -> ModuleTrace:
     error = np.full(n, None, dtype=object)
     error[list(failed)] = "broke"
     columns = {MEMBERS.column: summary.pack()}
-    return ModuleTrace(np.arange(n), np.zeros(n), error, np.zeros(n), CLASS_SCORES, summary.mean_probability, columns)
+    return ModuleTrace(
+        np.arange(n),
+        np.zeros(n),
+        error,
+        np.zeros(n),
+        CLASS_SCORES,
+        summary.mean_probability,
+        columns,
+    )
 
 
 def scores(p: np.ndarray, failed: tuple[int, ...] = ()) -> list[np.ndarray]:
@@ -49,7 +59,9 @@ def test_the_quantities_are_those_of_loops_over_the_members(raw):
     for i in range(p.shape[1]):
         mean = [sum(member[i][c] for member in p) / len(p) for c in range(p.shape[2])]
         # The mutual information by its other definition: the mean divergence of the members from their mean.
-        apart = sum(sum(v * math.log(v / m) for v, m in zip(member[i], mean, strict=True)) for member in p) / len(p)
+        apart = sum(
+            sum(v * math.log(v / m) for v, m in zip(member[i], mean, strict=True)) for member in p
+        ) / len(p)
         assert mutual[i] == pytest.approx(apart, abs=1e-9)
         assert predictive[i] == pytest.approx(entropy(mean), abs=1e-9)
         assert softmax[i] == pytest.approx(1 - max(mean), abs=1e-12)
@@ -60,7 +72,9 @@ def test_members_that_agree_have_nothing_mutual_whatever_they_doubt():
     p = np.repeat(np.array([[[0.5, 0.5], [0.9, 0.1]]]), 4, axis=0)
     mutual, predictive, softmax = scores(p)
     np.testing.assert_allclose(mutual, 0, atol=1e-15)
-    assert predictive[0] == pytest.approx(math.log(2)) and softmax.tolist() == pytest.approx([0.5, 0.1])
+    assert predictive[0] == pytest.approx(math.log(2)) and softmax.tolist() == pytest.approx(
+        [0.5, 0.1]
+    )
 
 
 def test_the_mean_softmax_is_the_softmax_of_the_mean_answer():
@@ -73,7 +87,9 @@ def test_the_mean_softmax_is_the_softmax_of_the_mean_answer():
 def test_each_asks_for_the_members_and_scores_only_class_scores(name):
     supervisor = get("supervisors", name).bind()
     assert set(supervisor.needs) == {Output(), MEMBERS} and not supervisor.fitted
-    assert supervisor.applies_to(CLASS_SCORES) is None and "class scores" in supervisor.applies_to(VECTOR)
+    assert supervisor.applies_to(CLASS_SCORES) is None and "class scores" in supervisor.applies_to(
+        VECTOR
+    )
     p = np.full((2, 3, 2), 0.5)
     assert np.isnan(supervisor.score(rows(p, failed=(1,)))).tolist() == [False, True, False]
 
@@ -108,7 +124,9 @@ def test_an_assessment_trains_its_members_once_and_supervises_them(tmp_path, cap
     rng = np.random.default_rng(0)
     for name, n in (("train", 200), ("test", 100)):
         labels = rng.integers(0, 2, n)
-        images = np.clip(rng.normal(90 + 60 * labels[:, None, None], 60, (n, 8, 8)), 0, 255).astype(np.uint8)
+        images = np.clip(rng.normal(90 + 60 * labels[:, None, None], 60, (n, 8, 8)), 0, 255).astype(
+            np.uint8
+        )
         np.savez(tmp_path / f"{name}.npz", images=images, labels=labels)
     for name, text in (("model.py", MODEL), ("recipe.py", RECIPE), ("assessment.yaml", ASSESSMENT)):
         (tmp_path / name).write_text(text)

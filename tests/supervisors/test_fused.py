@@ -22,7 +22,9 @@ def cases(failed=(), **scores) -> ModuleTrace:
     error[list(failed)] = "broke"
     ids = np.array([f"c{i}" for i in range(n)], dtype=object)
     columns = {f"score.{name}": np.asarray(column, float) for name, column in scores.items()}
-    return ModuleTrace(ids, np.zeros(n, np.int32), error, np.zeros(n), VECTOR, np.zeros((n, 1)), columns)
+    return ModuleTrace(
+        ids, np.zeros(n, np.int32), error, np.zeros(n), VECTOR, np.zeros((n, 1)), columns
+    )
 
 
 def rank(x: float, reference: np.ndarray) -> float:
@@ -120,12 +122,19 @@ def test_it_comes_back_from_its_folder_for_its_own_subject_alone(tmp_path, how):
 def steps(scores, case) -> tuple[ModuleTrace, np.ndarray]:
     n = len(scores)
     return ModuleTrace(
-        np.array(case, dtype=object), np.arange(n), np.full(n, None), np.zeros(n), VECTOR, np.zeros((n, 1))
+        np.array(case, dtype=object),
+        np.arange(n),
+        np.full(n, None),
+        np.zeros(n),
+        VECTOR,
+        np.zeros((n, 1)),
     ), np.array(scores, float)
 
 
 def test_only_nan_is_no_score_when_steps_are_reduced():
-    trace, scores = steps([1, np.inf, np.nan, 3, np.nan, -np.inf, -np.inf], ["a", "a", "b", "b", "c", "d", "d"])
+    trace, scores = steps(
+        [1, np.inf, np.nan, 3, np.nan, -np.inf, -np.inf], ["a", "a", "b", "b", "c", "d", "d"]
+    )
     wanted = np.array(["a", "b", "c", "d", "e"], dtype=object)
     assert reduce_steps(trace, scores, wanted).tolist()[:2] == [np.inf, 3.0]
     assert np.isnan(reduce_steps(trace, scores, wanted)[[2, 4]]).all()

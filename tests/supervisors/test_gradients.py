@@ -48,7 +48,9 @@ def test_it_is_minus_the_norm_that_autograd_finds(temperature):
     found = supervisor.score(rows(np.array(answers), np.array(seen)))
     np.testing.assert_allclose(found, -np.array(norms), rtol=2e-5)
     probabilities = softmax(np.array(answers, dtype=np.float64), axis=1)
-    np.testing.assert_allclose(supervisor.score(rows(probabilities, np.array(seen))), found, rtol=1e-5)
+    np.testing.assert_allclose(
+        supervisor.score(rows(probabilities, np.array(seen))), found, rtol=1e-5
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -58,11 +60,17 @@ def test_it_is_minus_the_norm_that_autograd_finds(temperature):
     st.floats(-20, 20),
     st.floats(0.1, 10),
 )
-def test_a_constant_on_the_logits_changes_nothing_and_a_scale_on_the_activations_scales(z, f, constant, scale):
+def test_a_constant_on_the_logits_changes_nothing_and_a_scale_on_the_activations_scales(
+    z, f, constant, scale
+):
     z = z + np.array([40, 0, 0, 0])  # logits that are no distribution, whatever the constant
     wanted = GradNorm().score(rows(z, f))
-    np.testing.assert_allclose(GradNorm().score(rows(z + constant, f)), wanted, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(GradNorm().score(rows(z, scale * f)), scale * wanted, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        GradNorm().score(rows(z + constant, f)), wanted, rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        GradNorm().score(rows(z, scale * f)), scale * wanted, rtol=1e-9, atol=1e-12
+    )
     assert (wanted <= 0).all()
 
 
@@ -75,10 +83,15 @@ def test_an_undecided_row_is_riskiest():
 def test_contract_needs_and_messages():
     assert check("supervisors", "grad_norm") == []
     assert GradNorm(layer="fc1", pool="none").needs == (Output(), Layer("fc1", "none"))
-    assert GradNorm().applies_to(KINDS["vector"]) == "it reads class scores, and the module gives vector"
+    assert (
+        GradNorm().applies_to(KINDS["vector"])
+        == "it reads class scores, and the module gives vector"
+    )
     with pytest.raises(ValueError, match="temperature is 0"):
         GradNorm(temperature=0)
-    with pytest.raises(ValueError, match=r"'layer.penultimate' is needed, and the trace has layer.fc1"):
+    with pytest.raises(
+        ValueError, match=r"'layer.penultimate' is needed, and the trace has layer.fc1"
+    ):
         GradNorm().score(rows(np.eye(2), np.eye(2), "layer.fc1"))
 
 
@@ -138,7 +151,12 @@ def test_a_model_with_a_linear_head_is_accepted(last):
 
 def test_a_kernel_that_is_averaged_over_places_is_linear():
     torch.manual_seed(0)
-    layers = [torch.nn.Conv2d(1, 4, 5, 3), torch.nn.ReLU(), torch.nn.Conv2d(4, 6, 1), torch.nn.AdaptiveAvgPool2d(1)]
+    layers = [
+        torch.nn.Conv2d(1, 4, 5, 3),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(4, 6, 1),
+        torch.nn.AdaptiveAvgPool2d(1),
+    ]
     model = torch.nn.Sequential(*layers, torch.nn.Flatten())
     module = TorchModule(model.eval(), CLASS_SCORES, InputPreparation())
     assert module.order.head == "2"

@@ -28,7 +28,9 @@ def trace(pictures, *, failed=()):
     error[list(failed)] = "broke"
     case = np.array([f"c{i}" for i in range(n)], dtype=object)
     columns = {"input": pictures}
-    return ModuleTrace(case, np.zeros(n, np.int32), error, np.zeros(n), CLASS_SCORES, np.zeros((n, 2)), columns)
+    return ModuleTrace(
+        case, np.zeros(n, np.int32), error, np.zeros(n), CLASS_SCORES, np.zeros((n, 2)), columns
+    )
 
 
 def blobs(n, seed=0):
@@ -77,7 +79,9 @@ def test_neither_order_nor_chunks_nor_memory_matter(name, fitted):
     order = np.random.default_rng(1).permutation(len(OTHERS))
     assert np.allclose(supervisor.score(trace(OTHERS[order])), whole[order], rtol=1e-9, atol=1e-11)
     parts = [trace(OTHERS[:1]), trace(OTHERS[1:12]), trace(OTHERS[12:])]
-    assert np.allclose(np.concatenate([supervisor.score(p) for p in parts]), whole, rtol=1e-9, atol=1e-11)
+    assert np.allclose(
+        np.concatenate([supervisor.score(p) for p in parts]), whole, rtol=1e-9, atol=1e-11
+    )
     assert np.allclose(supervisor.score(concatenate(parts)), whole, rtol=1e-9, atol=1e-11)
 
 
@@ -87,7 +91,9 @@ def test_rows_of_other_sizes_are_resized_and_none_has_no_score(name, fitted):
     mixed = np.empty(4, dtype=object)
     mixed[:] = [OTHERS[0], double[1], None, OTHERS[2]]
     whole = fitted[name].score(trace(OTHERS))
-    assert np.allclose(fitted[name].score(trace(mixed)), [whole[0], whole[1], np.nan, whole[2]], equal_nan=True)
+    assert np.allclose(
+        fitted[name].score(trace(mixed)), [whole[0], whole[1], np.nan, whole[2]], equal_nan=True
+    )
     assert np.allclose(fitted[name].score(trace(list(OTHERS))), whole)
 
 
@@ -96,7 +102,9 @@ def test_it_comes_back_from_disk(name, fitted, tmp_path):
     fitted[name].save(tmp_path)
     again = get("supervisors", name).bind(**SHORT, memory_mb=1)
     again.load(tmp_path)
-    assert np.allclose(again.score(trace(OTHERS)), fitted[name].score(trace(OTHERS)), rtol=1e-9, atol=1e-11)
+    assert np.allclose(
+        again.score(trace(OTHERS)), fitted[name].score(trace(OTHERS)), rtol=1e-9, atol=1e-11
+    )
     assert json.loads((tmp_path / "supervisor.json").read_text())["supervisor"] == name
     with pytest.raises(ValueError, match="seed=3"):
         get("supervisors", name).bind(epochs=4).load(tmp_path)
@@ -155,7 +163,9 @@ def test_typicality_is_the_distance_from_the_mean_of_pictures_not_fitted_on(fitt
 
 def test_dlpra_typicality_is_minus_the_likelihood_under_a_flow_of_all_reference_pictures(fitted):
     glow = Glow.fit(TRAINING, epochs=4, seed=3)
-    assert np.allclose(fitted["dlpra_typicality"].score(trace(OTHERS)), -glow.log_likelihood(OTHERS))
+    assert np.allclose(
+        fitted["dlpra_typicality"].score(trace(OTHERS)), -glow.log_likelihood(OTHERS)
+    )
 
 
 def test_parameters_that_make_no_sense_are_refused():

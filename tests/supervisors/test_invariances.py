@@ -43,7 +43,9 @@ def test_order_and_chunks_do_not_matter(name, data):
     parts = [some_rows(trace, rows) for rows in np.split(order, cuts)]
     separate = np.concatenate([supervisor.score(part) for part in parts])
     np.testing.assert_allclose(separate, wanted[order], rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(supervisor.score(concatenate(parts)), wanted[order], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        supervisor.score(concatenate(parts)), wanted[order], rtol=1e-6, atol=1e-9
+    )
 
 
 def of_scores(scores):
@@ -55,22 +57,34 @@ def of_scores(scores):
 LOGITS = st.integers(0, 10**6).map(lambda s: np.random.default_rng(s).normal(0, 4, (6, 5)) - 60)
 
 
-@pytest.mark.parametrize("name", ["max_softmax", "pcs", "deep_gini", "softmax_entropy", "dlpra_entropy"])
+@pytest.mark.parametrize(
+    "name", ["max_softmax", "pcs", "deep_gini", "softmax_entropy", "dlpra_entropy"]
+)
 @settings(max_examples=20, deadline=None)
 @given(z=LOGITS, constant=st.floats(-100, 20), order=st.permutations(range(5)))
-def test_what_reads_the_softmax_ignores_constants_and_the_order_of_classes(name, z, constant, order):
+def test_what_reads_the_softmax_ignores_constants_and_the_order_of_classes(
+    name, z, constant, order
+):
     supervisor = KNOWN[name].bind()
     wanted = supervisor.score(of_scores(z))
-    np.testing.assert_allclose(supervisor.score(of_scores(z + constant)), wanted, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(supervisor.score(of_scores(z[:, order])), wanted, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        supervisor.score(of_scores(z + constant)), wanted, rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        supervisor.score(of_scores(z[:, order])), wanted, rtol=1e-6, atol=1e-9
+    )
 
 
 @settings(max_examples=20, deadline=None)
 @given(z=LOGITS, constant=st.floats(-100, 20), scale=st.floats(0.1, 5))
-def test_energy_and_the_largest_logit_fall_by_the_constant_and_scale_with_the_temperature(z, constant, scale):
+def test_energy_and_the_largest_logit_fall_by_the_constant_and_scale_with_the_temperature(
+    z, constant, scale
+):
     for name in ("energy", "max_logit"):
         moved = KNOWN[name].bind().score(of_scores(z + constant))
-        np.testing.assert_allclose(moved, KNOWN[name].bind().score(of_scores(z)) - constant, rtol=1e-9)
+        np.testing.assert_allclose(
+            moved, KNOWN[name].bind().score(of_scores(z)) - constant, rtol=1e-9
+        )
     warm = KNOWN["energy"].bind(temperature=scale).score(of_scores(scale * z))
     np.testing.assert_allclose(warm, scale * KNOWN["energy"].bind().score(of_scores(z)), rtol=1e-9)
 
@@ -133,7 +147,9 @@ def test_distances_to_rows_ignore_rigid_motions_and_scale_with_a_common_scale(se
 def test_neighbours_on_the_sphere_ignore_every_rows_own_length_and_rotations(seed):
     rng = np.random.default_rng(seed)
     turn = rotation(rng)
-    np.testing.assert_allclose(*both("knn", lambda a: rng.uniform(0.1, 9, (len(a), 1)) * (a @ turn)), rtol=1e-5)
+    np.testing.assert_allclose(
+        *both("knn", lambda a: rng.uniform(0.1, 9, (len(a), 1)) * (a @ turn)), rtol=1e-5
+    )
 
 
 @few

@@ -34,7 +34,10 @@ def network():
     last = torch.nn.Linear(WIDTH, CLASSES)
     with torch.no_grad():
         reference, queries = body(torch.randn(600, 10)), body(3 * torch.randn(50, 10))
-        parts = [t.numpy() for t in (reference, last(reference), queries, last(queries), last.weight, last.bias)]
+        parts = [
+            t.numpy()
+            for t in (reference, last(reference), queries, last(queries), last.weight, last.bias)
+        ]
     return dict(zip(("f", "z", "queries", "answers", "weights", "bias"), parts, strict=True))
 
 
@@ -76,7 +79,9 @@ def test_react_is_the_energy_of_cut_activations(network, percentile):
 def test_react_that_cuts_nothing_is_the_energy(network):
     supervisor = fitted(RectifiedActivations(percentile=100, temperature=2.0), network)
     found = supervisor.score(rows(network["z"], network["f"]))
-    np.testing.assert_allclose(found, -2 * logsumexp(network["z"] / 2, axis=1), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        found, -2 * logsumexp(network["z"] / 2, axis=1), rtol=1e-5, atol=1e-5
+    )
 
 
 @both
@@ -86,7 +91,9 @@ def test_probabilities_are_read_as_logits_of_mean_zero(network, name):
     wanted = supervisor.score(rows(centred["answers"], network["queries"]))
     p = {k: np.exp(log_softmax(network[k].astype(np.float64), axis=1)) for k in ("z", "answers")}
     again = fitted(get("supervisors", name).bind(), network, z=p["z"])
-    np.testing.assert_allclose(again.score(rows(p["answers"], network["queries"])), wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        again.score(rows(p["answers"], network["queries"])), wanted, rtol=1e-4, atol=1e-4
+    )
 
 
 @both
@@ -101,9 +108,15 @@ def test_memory_and_device_change_nothing(network, name):
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(2, 4), st.integers(2, 60))
-def test_a_linear_layer_is_recovered_where_rows_determine_it_and_predicts_where_they_do_not(seed, width, classes, n):
+def test_a_linear_layer_is_recovered_where_rows_determine_it_and_predicts_where_they_do_not(
+    seed, width, classes, n
+):
     rng = np.random.default_rng(seed)
-    f, weights, bias = rng.normal(size=(n, width)), rng.normal(size=(classes, width)), rng.normal(size=classes)
+    f, weights, bias = (
+        rng.normal(size=(n, width)),
+        rng.normal(size=(classes, width)),
+        rng.normal(size=classes),
+    )
     found = LinearLayer.fit(f, f @ weights.T + bias)
     np.testing.assert_allclose(f @ found.weights.T + found.bias, f @ weights.T + bias, atol=1e-5)
     if n > width + 3:
@@ -118,9 +131,15 @@ def test_scores_ignore_rotations_of_the_activations_or_scale_that_the_layer_undo
     """ReAct cuts single activations, so it keeps its scores under a common scale; ViM under rotations too."""
     queries = rows(network["answers"], network["queries"])
     wanted = fitted(get("supervisors", name).bind(), network).score(queries)
-    turn = 7 * np.linalg.qr(np.random.default_rng(0).normal(size=(WIDTH, WIDTH)))[0] if name == "vim" else 7.0
+    turn = (
+        7 * np.linalg.qr(np.random.default_rng(0).normal(size=(WIDTH, WIDTH)))[0]
+        if name == "vim"
+        else 7.0
+    )
     change = (lambda a: a @ turn) if name == "vim" else (lambda a: a * turn)
-    moved = fitted(get("supervisors", name).bind(), network, f=change(network["f"].astype(np.float64)))
+    moved = fitted(
+        get("supervisors", name).bind(), network, f=change(network["f"].astype(np.float64))
+    )
     found = moved.score(rows(network["answers"], change(network["queries"].astype(np.float64))))
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
@@ -150,7 +169,8 @@ def test_few_rows_and_outputs_that_are_not_linear_are_said_or_refused(network, n
     bent = fitted(get("supervisors", name).bind(), network, z=network["z"] + 0.01 * noise)
     assert "not linear in the layer 'penultimate'" in bent.notes[0]
     with pytest.raises(
-        ValueError, match=r"spread is not linear in the layer 'penultimate'; name the layer whose output"
+        ValueError,
+        match=r"spread is not linear in the layer 'penultimate'; name the layer whose output",
     ):
         fitted(get("supervisors", name).bind(), network, z=noise)
 
@@ -170,15 +190,17 @@ def test_vim_without_a_residual_or_with_logits_below_zero_says_so(network):
 @both
 def test_contract_misuse_and_what_does_not_apply(network, name):
     assert check("supervisors", name) == []
-    assert "it reads class scores, and the module gives boxes" in get("supervisors", name).bind().applies_to(
-        KINDS["boxes"]
-    )
+    assert "it reads class scores, and the module gives boxes" in get(
+        "supervisors", name
+    ).bind().applies_to(KINDS["boxes"])
     broken = network["f"].copy()
     broken[3, 2] = np.inf
     with pytest.raises(ValueError, match="NaN or infinite activations in 1 of 600 rows"):
         fitted(get("supervisors", name).bind(), network, f=broken)
     with pytest.raises(ValueError, match="fitted on 24 activations a row"):
-        fitted(get("supervisors", name).bind(), network).score(rows(network["answers"], network["queries"][:, :9]))
+        fitted(get("supervisors", name).bind(), network).score(
+            rows(network["answers"], network["queries"][:, :9])
+        )
 
 
 @pytest.mark.parametrize(

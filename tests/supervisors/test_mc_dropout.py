@@ -30,7 +30,9 @@ from roadworthy.supervisors.passes import (
 FASHION = Path(__file__).parents[2] / "examples" / "fashion"
 NAMES = ("mc_dropout_vr", "mc_dropout_mi", "mc_dropout_pe", "mc_dropout_ms")
 logits = arrays(
-    np.float64, st.tuples(st.integers(1, 8), st.integers(1, 5), st.integers(2, 6)), elements=st.floats(-20, 20)
+    np.float64,
+    st.tuples(st.integers(1, 8), st.integers(1, 5), st.integers(2, 6)),
+    elements=st.floats(-20, 20),
 )
 
 
@@ -61,7 +63,9 @@ def test_scores_follow_their_definitions(z):
     p = softmax(z, axis=2)
     for name, expected in by_hand(p).items():
         supervisor = get("supervisors", name).bind(n=len(p))
-        np.testing.assert_allclose(supervisor.score(trace_of(p, Passes("dropout", len(p)))), expected, atol=1e-9)
+        np.testing.assert_allclose(
+            supervisor.score(trace_of(p, Passes("dropout", len(p)))), expected, atol=1e-9
+        )
 
 
 @settings(max_examples=60, deadline=None)
@@ -84,7 +88,12 @@ def test_the_order_of_the_passes_and_the_names_of_the_classes_do_not_matter(z, r
     random.shuffle(passes)
     random.shuffle(classes)
     tied = (p == p.max(axis=2, keepdims=True)).sum(axis=2).max() > 1
-    for measure in (mutual_information, predictive_entropy, mean_softmax, *([] if tied else [variation_ratio])):
+    for measure in (
+        mutual_information,
+        predictive_entropy,
+        mean_softmax,
+        *([] if tied else [variation_ratio]),
+    ):
         expected = measure(Summary.of(p))
         np.testing.assert_allclose(measure(Summary.of(p[passes])), expected, atol=1e-9)
         np.testing.assert_allclose(measure(Summary.of(p[:, :, classes])), expected, atol=1e-9)
@@ -92,7 +101,9 @@ def test_the_order_of_the_passes_and_the_names_of_the_classes_do_not_matter(z, r
 
 def test_passes_that_agree_leave_no_doubt_and_passes_that_do_not_leave_it_all():
     agree = Summary.of(np.repeat(np.array([[[0.7, 0.2, 0.1]]]), 9, axis=0))
-    assert variation_ratio(agree)[0] == 0 and mutual_information(agree)[0] == pytest.approx(0, abs=1e-12)
+    assert variation_ratio(agree)[0] == 0 and mutual_information(agree)[0] == pytest.approx(
+        0, abs=1e-12
+    )
     torn = Summary.of(np.eye(3)[:, None, :])
     assert variation_ratio(torn)[0] == pytest.approx(2 / 3)
     assert mutual_information(torn)[0] == pytest.approx(np.log(3)) == predictive_entropy(torn)[0]
@@ -104,7 +115,12 @@ def test_failed_rows_have_no_score():
     for name in NAMES:
         supervisor = get("supervisors", name).bind(n=5)
         scores = supervisor.score(trace_of(p, Passes("dropout", 5), failed=(3,)))
-        assert scores.dtype == np.float64 and np.isnan(scores).tolist() == [False, True, False, True]
+        assert scores.dtype == np.float64 and np.isnan(scores).tolist() == [
+            False,
+            True,
+            False,
+            True,
+        ]
         nothing = trace_of(p, Passes("dropout", 5), failed=(0, 1, 2, 3))
         nothing.columns.clear()
         assert np.isnan(supervisor.score(nothing)).all()
@@ -112,14 +128,20 @@ def test_failed_rows_have_no_score():
 
 def test_they_need_no_fitting_and_ask_for_the_same_passes():
     made = [get("supervisors", name).bind(n=10, rate=0.1) for name in NAMES]
-    assert {request for s in made for request in s.needs if isinstance(request, Passes)} == {Passes("dropout", 10, 0.1)}
+    assert {request for s in made for request in s.needs if isinstance(request, Passes)} == {
+        Passes("dropout", 10, 0.1)
+    }
     assert not any(s.fitted for s in made)
-    assert all(s.applies_to(CLASS_SCORES) is None and "vector" in s.applies_to(VECTOR) for s in made)
+    assert all(
+        s.applies_to(CLASS_SCORES) is None and "vector" in s.applies_to(VECTOR) for s in made
+    )
     assert set(NAMES) <= set(components("supervisors"))
     assert get("supervisors", "mc_dropout_vr").bind().needs[1] == Passes("dropout", 100)
 
 
-@pytest.mark.parametrize(("parameters", "says"), [({"n": 0}, "n is 0"), ({"rate": 1.0}, "between 0 and 1")])
+@pytest.mark.parametrize(
+    ("parameters", "says"), [({"n": 0}, "n is 0"), ({"rate": 1.0}, "between 0 and 1")]
+)
 def test_parameters_that_make_no_sense_are_refused(parameters, says):
     with pytest.raises(ValueError, match=says):
         get("supervisors", "mc_dropout_mi").bind(**parameters)
@@ -145,11 +167,18 @@ def test_another_kind_of_passes_is_one_small_class():
 
 def test_scores_of_the_fashion_classifier_are_those_of_its_passes():
     bind = get("adapters", "torch").bind
-    system = bind(path="model.py:build", base=FASHION, task=TASKS["classification"], weights="weights.safetensors")()
+    system = bind(
+        path="model.py:build",
+        base=FASHION,
+        task=TASKS["classification"],
+        weights="weights.safetensors",
+    )()
     pictures = np.random.default_rng(5).integers(0, 255, (12, 28, 28), dtype=np.uint8)
     made = [get("supervisors", name).bind(n=25) for name in NAMES]
     requests = frozenset({made[0].needs[1]})
-    trace = system.run(Cases([f"c{i}" for i in range(12)], pictures, seed=9), {"model": requests})["model"]
+    trace = system.run(Cases([f"c{i}" for i in range(12)], pictures, seed=9), {"model": requests})[
+        "model"
+    ]
     (dropout,) = system.modules["model"].with_dropout.values()
     batch = torch.from_numpy(pictures[:, None] / np.float32(255))
     raw = [r.double().numpy() for r in dropout.passes(batch, 25, seed=9, module="model")]

@@ -23,7 +23,9 @@ def reference():
     n = np.arange(ROWS)
     scores = np.eye(CLASSES, dtype=np.float32)[labels]
     none = np.full(ROWS, None, dtype=object)
-    return ModuleTrace(n, n, none, n, CLASS_SCORES, scores, {"layer.penultimate": activations}), labels
+    return ModuleTrace(
+        n, n, none, n, CLASS_SCORES, scores, {"layer.penultimate": activations}
+    ), labels
 
 
 REFERENCE, LABELS = reference()
@@ -35,7 +37,9 @@ def first(n):
     return ModuleTrace(*index, CLASS_SCORES, REFERENCE.output[:n], columns)
 
 
-@pytest.mark.parametrize("name", ["dissector", "kde", "mahalanobis", "knn", "dlpra_knn", "dsa", "mdsa", "lsa"])
+@pytest.mark.parametrize(
+    "name", ["dissector", "kde", "mahalanobis", "knn", "dlpra_knn", "dsa", "mdsa", "lsa"]
+)
 def test_a_fit_stays_within_its_memory(name):
     options = {"layers": ("penultimate",), "l2": 1000.0} if name == "dissector" else {}
     supervisor = get("supervisors", name).bind(memory_mb=BUDGET_MB, **options)

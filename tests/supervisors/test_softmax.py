@@ -15,13 +15,20 @@ from roadworthy.registry import components
 from roadworthy.statistics import auc
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.outputs import Energy, MaxLogit
-from roadworthy.supervisors.softmax import DeepGini, MaxSoftmax, PredictionConfidence, SoftmaxEntropy
+from roadworthy.supervisors.softmax import (
+    DeepGini,
+    MaxSoftmax,
+    PredictionConfidence,
+    SoftmaxEntropy,
+)
 from roadworthy.supervisors.supervisor import reduce_steps
 
 OF_SCORES = (MaxSoftmax, PredictionConfidence, DeepGini, SoftmaxEntropy)
 
 
-def trace(output: np.ndarray, failed: tuple[int, ...] = (), case: list[str] | None = None) -> ModuleTrace:
+def trace(
+    output: np.ndarray, failed: tuple[int, ...] = (), case: list[str] | None = None
+) -> ModuleTrace:
     n = len(output)
     error = np.full(n, None, dtype=object)
     error[list(failed)] = "broke"
@@ -30,7 +37,9 @@ def trace(output: np.ndarray, failed: tuple[int, ...] = (), case: list[str] | No
 
 
 @settings(max_examples=60, deadline=None)
-@given(arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(2, 6)), elements=st.floats(-20, 20)))
+@given(
+    arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(2, 6)), elements=st.floats(-20, 20))
+)
 def test_scores_follow_their_definitions_on_logits(logits):
     p = softmax(logits, axis=1)
     first, second = np.sort(p, axis=1)[:, -1], np.sort(p, axis=1)[:, -2]
@@ -49,7 +58,9 @@ def test_probabilities_are_taken_as_they_are():
 
 @pytest.mark.parametrize("supervisor", OF_SCORES)
 def test_a_row_without_an_answer_has_no_score(supervisor):
-    scores = supervisor().score(trace(np.array([[0.6, 0.4], [np.nan, np.nan], [0.5, 0.5]]), failed=(1,)))
+    scores = supervisor().score(
+        trace(np.array([[0.6, 0.4], [np.nan, np.nan], [0.5, 0.5]]), failed=(1,))
+    )
     assert np.isnan(scores).tolist() == [False, True, False]
     assert np.isnan(supervisor().score(trace(np.full((2, 2), np.nan), failed=(0, 1)))).all()
 
@@ -76,12 +87,18 @@ def test_a_case_is_as_risky_as_its_riskiest_step_or_their_mean():
     scores = np.array([0.1, 0.7, 0.2, np.nan, np.nan])
     cases = np.array(["b", "a", "c", "d"], dtype=object)
     np.testing.assert_array_equal(reduce_steps(rows, scores, cases), [0.2, 0.7, np.nan, np.nan])
-    np.testing.assert_allclose(reduce_steps(rows, scores, cases, "mean"), [0.2, 0.4, np.nan, np.nan])
+    np.testing.assert_allclose(
+        reduce_steps(rows, scores, cases, "mean"), [0.2, 0.4, np.nan, np.nan]
+    )
 
 
 @pytest.mark.parametrize(
     ("how", "loss"),
-    [(lambda p: p.round(2), 0.005), (lambda p: p.round(3), 0.002), (lambda p: np.rint(p * 255) / 255, 0.003)],
+    [
+        (lambda p: p.round(2), 0.005),
+        (lambda p: p.round(3), 0.002),
+        (lambda p: np.rint(p * 255) / 255, 0.003),
+    ],
 )
 @pytest.mark.parametrize("supervisor", [*OF_SCORES, MaxLogit, Energy])
 def test_rounding_of_probabilities_costs_little(supervisor, how, loss):

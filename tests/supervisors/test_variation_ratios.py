@@ -25,14 +25,18 @@ def test_by_default_they_make_the_ten_dropout_passes_of_the_seed():
 
 
 def test_an_ensemble_has_as_many_passes_as_members():
-    assert VariationRatioOfOriginal(kind="ensemble").needs == (Passes("ensemble", 0, distance="auto"),)
+    assert VariationRatioOfOriginal(kind="ensemble").needs == (
+        Passes("ensemble", 0, distance="auto"),
+    )
 
 
 def test_they_apply_to_whatever_the_distance_compares_and_say_why_not():
     assert VariationRatio().applies_to(BOXES) is None
     assert VariationRatio(distance="cosine").applies_to(VECTOR) is None
     assert VariationRatio(distance="cosine").applies_to(CLASS_SCORES) is None
-    assert "the module gives text; distances that fit: bleu" in VariationRatio(distance="iou").applies_to(TEXT)
+    assert "the module gives text; distances that fit: bleu" in VariationRatio(
+        distance="iou"
+    ).applies_to(TEXT)
     assert "no distance compares image" in VariationRatio().applies_to(IMAGE)
 
 
@@ -45,7 +49,13 @@ def test_each_reads_its_own_column_and_has_no_score_where_there_is_no_answer():
     ratios = np.array([[0.5, 0.25], [np.nan, np.nan], [0.1, 0.9]])
     error = np.array([None, "broke", None], dtype=object)
     rows = ModuleTrace(
-        np.arange(3), np.arange(3), error, np.zeros(3), TEXT, ["a", None, "b"], {"passes.own.10.auto": ratios}
+        np.arange(3),
+        np.arange(3),
+        error,
+        np.zeros(3),
+        TEXT,
+        ["a", None, "b"],
+        {"passes.own.10.auto": ratios},
     )
     np.testing.assert_array_equal(VariationRatio(kind="own").score(rows), ratios[:, 0])
     np.testing.assert_array_equal(VariationRatioOfOriginal(kind="own").score(rows), ratios[:, 1])

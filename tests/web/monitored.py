@@ -29,7 +29,9 @@ START = 1_700_000_000.0
 SUBJECT = "lesion-2.3.1"
 
 
-def bundle(*, subject: str = SUBJECT, tolerable: float | None = 0.2, id_horizon: int = 50_000) -> Bundle:
+def bundle(
+    *, subject: str = SUBJECT, tolerable: float | None = 0.2, id_horizon: int = 50_000
+) -> Bundle:
     """Two supervisors; an alarm whose threshold is given, since choosing it takes seconds."""
     rng = np.random.default_rng(0)
     kind, shift = np.repeat(["clean", "fog"], 800), np.repeat([0.0, 2.5], 800)
@@ -100,9 +102,13 @@ class Service:
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Reply:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
-            connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+            connection.request(
+                method, path, body, {k.replace("_", "-"): v for k, v in headers.items()}
+            )
             answer = connection.getresponse()
-            return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+            return Reply(
+                answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+            )
         finally:
             connection.close()
 
@@ -144,11 +150,25 @@ serve(settings, ready=lambda address: print('{"address": "%s"}' % address, flush
 
 
 def start(
-    bundle_path: Path, state: Path, *options: str, snapshot_bytes: int | None = None, **environment: str
+    bundle_path: Path,
+    state: Path,
+    *options: str,
+    snapshot_bytes: int | None = None,
+    **environment: str,
 ) -> Service:
     """`roadworthy monitor`, ready; with `snapshot_bytes`, one that keeps snapshots far more often."""
     command = [
-        *("-m", "roadworthy.cli", "monitor", str(bundle_path), "--state", str(state), "--port", "0", "--json"),
+        *(
+            "-m",
+            "roadworthy.cli",
+            "monitor",
+            str(bundle_path),
+            "--state",
+            str(state),
+            "--port",
+            "0",
+            "--json",
+        ),
         *options,
     ]
     if snapshot_bytes is not None:
@@ -189,7 +209,9 @@ def answering(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """A server on loopback whose requests are answered by this; its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    ).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:

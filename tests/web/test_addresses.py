@@ -24,13 +24,17 @@ def test_a_name_that_http_could_not_send_is_refused(host):
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "[::1]", "[fe80::1%25eth0]", "my_monitor", "münchen.example", "a-b.example"]
+    "host",
+    ["127.0.0.1", "[::1]", "[fe80::1%25eth0]", "my_monitor", "münchen.example", "a-b.example"],
 )
 def test_names_and_numbers_of_machines_are_taken(host):
     assert address_of(f"http://{host}:8321/").host == host.strip("[]")
 
 
-@given(st.text(st.characters(codec="utf-8", exclude_characters="@"), min_size=1), st.sampled_from("/?#:@ "))
+@given(
+    st.text(st.characters(codec="utf-8", exclude_characters="@"), min_size=1),
+    st.sampled_from("/?#:@ "),
+)
 def test_whatever_a_password_is_made_of_it_is_not_shown(password, odd):
     secret = f"<{password}{odd}>"
     for scheme in ("http://", "https://", "HTTP://", "ftp://", ""):
@@ -78,7 +82,9 @@ def test_a_monitor_behind_a_path_is_asked_there(gateway, path, prefix):
 
 def test_two_monitors_behind_one_gateway_are_asked_each_by_its_own(gateway, bundle_path, capsys):
     address, asked = gateway
-    assert run(["monitor", "merge", f"{address}/a", f"{address}/b", "--bundle", str(bundle_path)]) in (0, 3)
+    assert run(
+        ["monitor", "merge", f"{address}/a", f"{address}/b", "--bundle", str(bundle_path)]
+    ) in (0, 3)
     assert asked == ["/a/v1/state", "/b/v1/state"]
     assert run(["monitor", "label-queue", f"{address}/a?x=1"]) == 2
     assert "it has a question mark" in capsys.readouterr().err and len(asked) == 2

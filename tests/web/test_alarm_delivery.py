@@ -44,7 +44,13 @@ def receiver(
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             status = left.pop(0) if left else 422 if refused(body) else 200
             if status == 200:
-                got.append({**body, "_path": self.path, "_authorization": self.headers.get("Authorization")})
+                got.append(
+                    {
+                        **body,
+                        "_path": self.path,
+                        "_authorization": self.headers.get("Authorization"),
+                    }
+                )
             self.send_response(status)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -64,7 +70,11 @@ def test_a_webhook_that_fails_is_tried_again_in_order():
         webhook.start(told.append, [{"key": "of last time"}])
         webhook.send({"key": "later"})
         until(lambda: len(told) == 3)  # told last, after everything is counted
-        assert [a["key"] for a in got] == ["of last time", "before the start", "later"] == [a["key"] for a in told]
+        assert (
+            [a["key"] for a in got]
+            == ["of last time", "before the start", "later"]
+            == [a["key"] for a in told]
+        )
         assert (webhook.sent, webhook.failed, webhook.waiting) == (3, 3, 0)
         webhook.close()
 
@@ -79,7 +89,10 @@ def test_an_alarm_that_the_webhook_refuses_holds_no_other_back_and_is_sent_again
         until(lambda: len(told) == 2 and webhook.failed >= 3)
         webhook.send({"key": "d"})
         until(lambda: len(told) == 3)
-        assert [a["key"] for a in got] == ["b", "c", "d"] and (webhook.waiting, webhook.refused) == (1, 1)
+        assert [a["key"] for a in got] == ["b", "c", "d"] and (
+            webhook.waiting,
+            webhook.refused,
+        ) == (1, 1)
         wanted.append("a")
         until(lambda: len(told) == 4)
         assert got[-1]["key"] == "a" and (webhook.waiting, webhook.refused) == (0, 0)
@@ -113,7 +126,10 @@ def test_an_alarm_that_is_not_known_to_be_open_holds_no_later_one_back(status):
             webhook.send({"key": str(event), "kind": kind, "event": event})
         until(lambda: len(told) == 3)
         webhook.close()
-        assert [alarm["event"] for alarm in got] == [0, 2, 3] and (webhook.refused, webhook.waiting) == (0, 0)
+        assert [alarm["event"] for alarm in got] == [0, 2, 3] and (
+            webhook.refused,
+            webhook.waiting,
+        ) == (0, 0)
     assert any("an alarm is not sent any more (cleared, key 1)" in line for line in said)
 
 
@@ -123,11 +139,15 @@ def test_a_receiver_that_knows_no_such_address_for_a_moment_hears_every_alarm_in
     with receiver(*(404,) * 6) as (address, got):
         webhook = Webhook(address, first_pause_s=0.2, remark=said.append)
         webhook.start(
-            told.append, [{"key": str(event), "kind": kind, "event": event} for event, kind in enumerate(kinds)]
+            told.append,
+            [{"key": str(event), "kind": kind, "event": event} for event, kind in enumerate(kinds)],
         )
         until(lambda: len(told) == 6)
         webhook.close()
-    assert [alarm["event"] for alarm in got] == [0, 1, 2, 3, 4, 5] and (webhook.failed, webhook.waiting) == (6, 0)
+    assert [alarm["event"] for alarm in got] == [0, 1, 2, 3, 4, 5] and (
+        webhook.failed,
+        webhook.waiting,
+    ) == (6, 0)
     assert not any("not sent any more" in line for line in said)
 
 
@@ -135,10 +155,17 @@ def test_the_log_says_of_every_alarm_that_it_is_given_up(caplog):
     told: list[dict] = []
     with receiver(*(422,) * 5) as (address, _):
         webhook = Webhook(address, first_pause_s=60.0)
-        webhook.start(told.append, [{"key": f"k{event}", "kind": "raised", "event": event} for event in range(6)])
+        webhook.start(
+            told.append,
+            [{"key": f"k{event}", "kind": "raised", "event": event} for event in range(6)],
+        )
         until(lambda: told)
         webhook.close()
-    lines = [record.getMessage() for record in caplog.records if "not sent any more" in record.getMessage()]
+    lines = [
+        record.getMessage()
+        for record in caplog.records
+        if "not sent any more" in record.getMessage()
+    ]
     assert [f"key k{event})" in line for event, line in enumerate(lines)] == [True] * 5
 
 
@@ -158,7 +185,9 @@ def test_an_alarm_that_could_not_be_kept_is_kept_later_and_not_told_anew_behind_
         for start in (1, 2):
             app = build(Settings(bundle_path, tmp_path / "s.sqlite", webhook=address))
             keeper, counting = app._keeper, app._keeper.counting
-            for first, n, shifted in ((0, 300, 0.9), (300, 400, 0.0), (700, 300, 0.9)) if start == 1 else ():
+            for first, n, shifted in (
+                ((0, 300, 0.9), (300, 400, 0.0), (700, 300, 0.9)) if start == 1 else ()
+            ):
                 body = json.dumps(events(n, first=first, shifted=shifted)).encode()
                 post = Reader(made.calibration, subject=made.subject).read(body, now=START)
                 keeper._thread.submit(counting.commit, [post]).result()
@@ -194,7 +223,9 @@ def test_an_alarm_that_was_taken_while_the_disk_was_full_is_not_sent_again_after
                 assert keeper._thread.submit(counting.ledger.alarms).result() == []
                 disk_is_full.clear()
                 keeper._thread.submit(keeper._besides).result()
-            assert [a["delivered"] for a in keeper._thread.submit(counting.ledger.alarms).result()] == [True]
+            assert [
+                a["delivered"] for a in keeper._thread.submit(counting.ledger.alarms).result()
+            ] == [True]
             assert app._webhook.waiting == 0
             app._webhook.close()
             keeper._thread.submit(counting.close).result()
@@ -209,10 +240,19 @@ def test_the_last_that_a_receiver_hears_is_how_it_is_also_after_a_restart(bundle
         with serving(bundle_path, state, "--webhook", address) as service:
             service.post(events(300, shifted=0.9))
             service.post(events(400, first=300))
-            until(lambda: "roadworthy_webhook_refused 1\n" in service.ask("GET", "/metrics").body.decode())
+            until(
+                lambda: (
+                    "roadworthy_webhook_refused 1\n" in service.ask("GET", "/metrics").body.decode()
+                )
+            )
             service.post(events(300, first=700, shifted=0.9))
             until(lambda: [alarm["kind"] for alarm in got] == ["raised", "raised"])
-            until(lambda: [a["delivered"] for a in service.get("/v1/alarms")["alarms"]] == [True, False, True])
+            until(
+                lambda: (
+                    [a["delivered"] for a in service.get("/v1/alarms")["alarms"]]
+                    == [True, False, True]
+                )
+            )
             assert "roadworthy_webhook_refused 0\n" in service.ask("GET", "/metrics").body.decode()
             service.kill()
             assert "an alarm is not sent any more (cleared, key" in service.process.stderr.read()
@@ -241,20 +281,38 @@ def test_after_a_run_without_a_webhook_the_receiver_hears_how_it_is_and_no_more(
     made, bundle_path, tmp_path, before, meanwhile, heard
 ):
     """Raised, cleared, `u`nable to tell and able to `t`ell again; of those that are late l and k."""
-    kinds = {"r": "raised", "c": "cleared", "u": "cannot tell", "t": "can tell", "l": "cannot tell", "k": "can tell"}
+    kinds = {
+        "r": "raised",
+        "c": "cleared",
+        "u": "cannot tell",
+        "t": "can tell",
+        "l": "cannot tell",
+        "k": "can tell",
+    }
     ledger = Ledger(tmp_path / "s.sqlite", bundle=made.id, content=text_of(made))
     for event, letter in enumerate(before + meanwhile):
         late = {"late": True, "reason": "late"} if letter.lower() in "lk" else {}
         alarm = {"key": f"{event}{letter}", "event": 7, "kind": kinds[letter.lower()], **late}
         ledger.keep_alarm(alarm, delivered=True if event < len(before) else None)
     ledger.close()
-    with receiver() as (address, got), serving(bundle_path, tmp_path / "s.sqlite", "--webhook", address) as service:
+    with (
+        receiver() as (address, got),
+        serving(bundle_path, tmp_path / "s.sqlite", "--webhook", address) as service,
+    ):
         until(lambda: len(got) >= len(heard))
-        until(lambda: f'{{outcome="taken"}} {len(heard)}\n' in service.ask("GET", "/metrics").body.decode())
+        until(
+            lambda: (
+                f'{{outcome="taken"}} {len(heard)}\n'
+                in service.ask("GET", "/metrics").body.decode()
+            )
+        )
         assert "roadworthy_webhook_waiting 0\n" in service.ask("GET", "/metrics").body.decode()
         service.stop()
     assert [alarm["key"][-1] for alarm in got] == heard
-    with receiver() as (address, again), serving(bundle_path, tmp_path / "s.sqlite", "--webhook", address) as service:
+    with (
+        receiver() as (address, again),
+        serving(bundle_path, tmp_path / "s.sqlite", "--webhook", address) as service,
+    ):
         assert "roadworthy_webhook_waiting 0\n" in service.ask("GET", "/metrics").body.decode()
         service.stop()
     assert again == [], "what was taken is not sent again"
@@ -269,11 +327,15 @@ def test_refused_alarms_are_gone_through_in_their_order_once_a_pause():
             webhook.send({"key": key})
         until(lambda: len(tried) >= 9)
         webhook.close()
-        assert "".join(tried[:9]) == "abcabcabc" and webhook.failed <= 10, "with pauses between, and none at once"
+        assert "".join(tried[:9]) == "abcabcabc" and webhook.failed <= 10, (
+            "with pauses between, and none at once"
+        )
 
 
 def test_a_service_says_which_alarms_the_webhook_refuses(bundle_path, tmp_path):
-    silent = [{**event, "scores": {}} for event in events(300, first=400)]  # of which nobody can tell
+    silent = [
+        {**event, "scores": {}} for event in events(300, first=400)
+    ]  # of which nobody can tell
     with (
         receiver(refused=lambda alarm: alarm["risk"] is None) as (address, got),
         serving(bundle_path, tmp_path / "s.sqlite", "--webhook", address) as service,
@@ -281,17 +343,31 @@ def test_a_service_says_which_alarms_the_webhook_refuses(bundle_path, tmp_path):
         service.post(events(400, shifted=0.9))
         service.post(silent)
         until(lambda: any(alarm["kind"] == "raised" for alarm in got))
-        until(lambda: "roadworthy_webhook_refused 0\n" not in service.ask("GET", "/metrics").body.decode())
-        until(lambda: all(a["delivered"] == (a["risk"] is not None) for a in service.get("/v1/alarms")["alarms"]))
+        until(
+            lambda: (
+                "roadworthy_webhook_refused 0\n" not in service.ask("GET", "/metrics").body.decode()
+            )
+        )
+        until(
+            lambda: all(
+                a["delivered"] == (a["risk"] is not None)
+                for a in service.get("/v1/alarms")["alarms"]
+            )
+        )
         held = [alarm for alarm in service.get("/v1/alarms")["alarms"] if not alarm["delivered"]]
         assert held[0]["kind"] == "cannot tell"
         metrics = service.ask("GET", "/metrics").body.decode()
         assert f"roadworthy_webhook_refused {len(held)}\n" in metrics
         service.stop()
-        assert f"an alarm was refused (cannot tell, key {held[0]['key']})" in service.process.stderr.read()
+        assert (
+            f"an alarm was refused (cannot tell, key {held[0]['key']})"
+            in service.process.stderr.read()
+        )
 
 
-def test_however_many_alarms_were_not_delivered_they_are_sent_after_the_next_start(made, bundle_path, tmp_path):
+def test_however_many_alarms_were_not_delivered_they_are_sent_after_the_next_start(
+    made, bundle_path, tmp_path
+):
     state = tmp_path / "s.sqlite"
     ledger = Ledger(state, bundle=made.id, content=text_of(made))
     for event in range(1100):
@@ -310,7 +386,11 @@ def test_a_webhook_that_is_not_there_holds_nobody_up_and_keeps_a_bounded_queue()
     for i in range(1200):
         webhook.send({"key": i})
     until(lambda: webhook.failed >= 2)
-    assert webhook.waiting == 1000 and webhook.dropped >= 199 and "cannot be reached" in webhook.trouble
+    assert (
+        webhook.waiting == 1000
+        and webhook.dropped >= 199
+        and "cannot be reached" in webhook.trouble
+    )
     webhook.close()
 
 
@@ -368,23 +448,33 @@ def test_a_log_that_was_cut_short_goes_on_with_a_line_of_its_own(tmp_path):
     assert json.loads(lines[0]) == {"key": "a"} and json.loads(lines[2]) == {"key": "b\nc"}
 
 
-def test_an_alarm_that_was_not_taken_is_sent_after_a_restart_and_only_then(bundle_path: Path, tmp_path: Path):
+def test_an_alarm_that_was_not_taken_is_sent_after_a_restart_and_only_then(
+    bundle_path: Path, tmp_path: Path
+):
     state, log = tmp_path / "state.sqlite", tmp_path / "alarms.jsonl"
     options = ("--alarm-log", str(log))
     with serving(bundle_path, state, *options, "--webhook", "http://127.0.0.1:1/hook") as service:
         assert service.post(events(300, shifted=0.9)).json["accepted"] == 300
         assert not service.get("/v1/alarms")["alarms"][0]["delivered"]
         service.kill()
-    with receiver(pause=0.2) as (address, got), serving(bundle_path, state, *options, "--webhook", address) as service:
+    with (
+        receiver(pause=0.2) as (address, got),
+        serving(bundle_path, state, *options, "--webhook", address) as service,
+    ):
         until(lambda: got)
         until(lambda: service.get("/v1/alarms")["alarms"][0]["delivered"])
         assert service.post(events(1, first=300)).status == 200
         service.stop()
-    with receiver() as (address, again), serving(bundle_path, state, *options, "--webhook", address) as service:
+    with (
+        receiver() as (address, again),
+        serving(bundle_path, state, *options, "--webhook", address) as service,
+    ):
         service.post(events(300, first=400))
         until(lambda: len(again) == 1)
     logged = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [a["kind"] for a in logged] == ["raised", "cleared"] == [got[0]["kind"], again[0]["kind"]]
+    assert (
+        [a["kind"] for a in logged] == ["raised", "cleared"] == [got[0]["kind"], again[0]["kind"]]
+    )
     assert logged[0]["key"] == got[0]["key"] and got[0]["tolerable"] == 0.2 and len(got) == 1
 
 
@@ -403,7 +493,9 @@ def test_an_alarm_that_was_not_taken_is_sent_after_a_restart_and_only_then(bundl
         ("http://me:secret@a b/", "none that a machine can have"),
     ],
 )
-def test_an_address_that_can_never_be_reached_is_refused_at_the_start(bundle_path, tmp_path, capsys, address, says):
+def test_an_address_that_can_never_be_reached_is_refused_at_the_start(
+    bundle_path, tmp_path, capsys, address, says
+):
     with pytest.raises(ServiceError, match="is no address of a webhook"):
         Webhook(address)
     options = ["--state", str(tmp_path / "s.sqlite"), "--port", "0", "--webhook", address]
@@ -422,9 +514,13 @@ def nobody() -> str:
         return f"127.0.0.1:{closed.getsockname()[1]}"
 
 
-def test_a_webhook_that_is_down_at_the_start_is_said_once_and_does_not_end_it(bundle_path, tmp_path):
+def test_a_webhook_that_is_down_at_the_start_is_said_once_and_does_not_end_it(
+    bundle_path, tmp_path
+):
     address = nobody()
-    with serving(bundle_path, tmp_path / "s.sqlite", "--webhook", f"http://me:secret@{address}/hook") as service:
+    with serving(
+        bundle_path, tmp_path / "s.sqlite", "--webhook", f"http://me:secret@{address}/hook"
+    ) as service:
         assert select.select([service.process.stderr], [], [], 20.0)[0], "nothing is said"
         line = service.process.stderr.readline()
         assert line.startswith(f"--webhook: {address.replace(':', ' port ')} cannot be reached now")
@@ -456,12 +552,17 @@ def test_of_an_alarm_that_waits_at_the_start_only_the_delivery_is_said():
 
 def test_a_path_beyond_ascii_and_a_password_are_sent_as_http_has_them():
     with receiver() as (address, got):
-        webhook = Webhook(address.replace("//", "//me:s%40cret@").replace("/hook", "/münchen?to=a b"))
+        webhook = Webhook(
+            address.replace("//", "//me:s%40cret@").replace("/hook", "/münchen?to=a b")
+        )
         webhook.start()
         webhook.send({"key": "a"})
         until(lambda: got)
         webhook.close()
-    assert got[0]["_path"] == "/m%C3%BCnchen?to=a%20b" and got[0]["_authorization"] == "Basic bWU6c0BjcmV0"
+    assert (
+        got[0]["_path"] == "/m%C3%BCnchen?to=a%20b"
+        and got[0]["_authorization"] == "Basic bWU6c0BjcmV0"
+    )
 
 
 def test_whatever_goes_wrong_the_thread_goes_on_and_says_so(monkeypatch):
@@ -481,7 +582,9 @@ def test_whatever_goes_wrong_the_thread_goes_on_and_says_so(monkeypatch):
         webhook.send({"key": "a"})
         until(lambda: got)
         until(lambda: webhook.sent == 1)
-        assert webhook.failed == 3 and len(said) == 3 and "strange" in said[-1] and "1 wait" in said[0]
+        assert (
+            webhook.failed == 3 and len(said) == 3 and "strange" in said[-1] and "1 wait" in said[0]
+        )
         webhook.close()
 
 
@@ -490,12 +593,22 @@ def test_more_alarms_than_can_wait_are_counted_and_said():
     webhook = Webhook("http://127.0.0.1:1/hook", remark=said.append)
     for i in range(1005):
         webhook.send({"key": i})
-    assert (webhook.waiting, webhook.dropped) == (1000, 5) and "more than 1,000 alarms wait" in said[0]
+    assert (webhook.waiting, webhook.dropped) == (
+        1000,
+        5,
+    ) and "more than 1,000 alarms wait" in said[0]
 
 
 def test_a_log_that_cannot_be_written_is_refused_at_the_start(bundle_path, tmp_path, capsys):
     (tmp_path / "logs").mkdir()
-    options = ["--state", str(tmp_path / "s.sqlite"), "--port", "0", "--alarm-log", str(tmp_path / "logs")]
+    options = [
+        "--state",
+        str(tmp_path / "s.sqlite"),
+        "--port",
+        "0",
+        "--alarm-log",
+        str(tmp_path / "logs"),
+    ]
     assert run(["monitor", str(bundle_path), *options]) == 2
     assert "--alarm-log" in (said := capsys.readouterr().err) and "cannot be written" in said
 
@@ -515,7 +628,9 @@ def test_a_state_file_has_its_folder_made_as_a_log_has(made, tmp_path):
     Ledger(tmp_path / "states" / "s.sqlite", bundle=made.id, content="{}").close()
     assert (tmp_path / "states" / "s.sqlite").exists()
     state = tmp_path / "sattes" / "today" / "s.sqlite"
-    with pytest.raises(ServiceError, match=f"there is no folder {tmp_path / 'sattes'}; make {state.parent} first"):
+    with pytest.raises(
+        ServiceError, match=f"there is no folder {tmp_path / 'sattes'}; make {state.parent} first"
+    ):
         Ledger(state, bundle=made.id, content="{}")
     assert not (tmp_path / "sattes").exists()
 
@@ -547,12 +662,18 @@ def test_the_log_and_the_metrics_of_a_service_say_what_was_not_delivered(bundle_
 
         def numbers() -> dict[str, str]:
             text = service.ask("GET", "/metrics").body.decode()
-            return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+            return dict(
+                line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")
+            )
 
         until(lambda: numbers()['roadworthy_webhook_total{outcome="failed"}'] != "0")
         found = numbers()
         assert found['roadworthy_webhook_total{outcome="dropped"}'] == "0"
-        assert found["roadworthy_alarm_log_failed_total"] == found["roadworthy_alarm_log_waiting"] == "1"
+        assert (
+            found["roadworthy_alarm_log_failed_total"]
+            == found["roadworthy_alarm_log_waiting"]
+            == "1"
+        )
         os.rmdir(alarms)
         service.stop()
         said = service.process.stderr.read()

@@ -32,7 +32,11 @@ def lines(log: Path) -> list[dict]:
 
 def waiting(service: Service) -> str:
     text = service.ask("GET", "/metrics").body.decode()
-    return next(line.split()[1] for line in text.splitlines() if line.startswith("roadworthy_alarm_log_waiting "))
+    return next(
+        line.split()[1]
+        for line in text.splitlines()
+        if line.startswith("roadworthy_alarm_log_waiting ")
+    )
 
 
 def test_a_line_is_written_as_soon_as_it_can_be_without_another_alarm(bundle_path, tmp_path):
@@ -50,7 +54,9 @@ def test_a_line_is_written_as_soon_as_it_can_be_without_another_alarm(bundle_pat
     assert len(lines(log)) == 1, "once it is there it is not written again"
 
 
-def test_a_line_that_was_not_written_before_a_kill_is_written_at_the_next_start(bundle_path, tmp_path):
+def test_a_line_that_was_not_written_before_a_kill_is_written_at_the_next_start(
+    bundle_path, tmp_path
+):
     log, state = tmp_path / "alarms.jsonl", tmp_path / "s.sqlite"
     with serving(bundle_path, state, "--alarm-log", str(log)) as service:
         blocked(log)
@@ -130,7 +136,10 @@ def test_however_many_lines_wait_all_are_written_in_portions(tmp_path, monkeypat
         assert [alarm["event"] for alarm in lines(path)] == list(range(10)), "the oldest first"
     for _ in range(3):
         log.catch_up()
-    assert sorted(alarm["event"] for alarm in lines(path)) == list(range(25)) and ledger.unlogged() == []
+    assert (
+        sorted(alarm["event"] for alarm in lines(path)) == list(range(25))
+        and ledger.unlogged() == []
+    )
     ledger.close()
 
 

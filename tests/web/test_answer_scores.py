@@ -18,7 +18,10 @@ UNREADABLE = {
     "BYTES": ({"datatype": "BYTES", "shape": [2], "data": ["cat", "horse"]}, b""),
     "BYTES as bytes": ({"datatype": "BYTES", "shape": [2]}, TEXTS),
     "BF16": ({"datatype": "BF16", "shape": [2]}, b"\x80\x3f\x00\x40"),
-    "shared memory": ({"datatype": "FP32", "shape": [2], "parameters": {"shared_memory_region": "r"}}, b""),
+    "shared memory": (
+        {"datatype": "FP32", "shape": [2], "parameters": {"shared_memory_region": "r"}},
+        b"",
+    ),
     "inhomogeneous": ({"datatype": "FP32", "shape": [2, 2], "data": [[1, 2], [3]]}, b""),
 }
 
@@ -48,7 +51,10 @@ def test_an_output_that_is_no_score_may_be_whatever_it_is(kind):
 def test_a_score_that_cannot_be_read_is_missing_and_said_to_be(kind):
     body, headers = answer("knn", *UNREADABLE[kind])
     found = scores_in(body, headers, WANTED)
-    assert found.columns["energy"].tolist() == SCORES["energy"] and np.isnan(found.columns["knn"]).all()
+    assert (
+        found.columns["energy"].tolist() == SCORES["energy"]
+        and np.isnan(found.columns["knn"]).all()
+    )
     (said,) = found.lacking
     assert "output 'knn'" in said and kind.split(" as ")[0] in said
     with pytest.raises(MalformedAnswer, match=r"output 'knn'.*its outputs are: knn, energy"):
@@ -71,13 +77,16 @@ def test_an_answer_whose_bytes_do_not_add_up_is_not_read_in_part():
 @pytest.mark.parametrize("cut", [8, -8])
 def test_sizes_that_do_not_fit_the_shape_leave_no_score_in_its_place(name, cut):
     """Whatever stands behind such an output begins elsewhere than is said, and would be read as other numbers."""
-    body, headers = answer(name, {"datatype": "FP64", "shape": [2]}, np.array([0.5, 3.0], dtype="<f8").tobytes())
+    body, headers = answer(
+        name, {"datatype": "FP64", "shape": [2]}, np.array([0.5, 3.0], dtype="<f8").tobytes()
+    )
     length = int(headers["inference-header-content-length"])
     head = json.loads(body[:length])
     head["outputs"][0]["parameters"]["binary_data_size"] += cut
     said = json.dumps(head).encode()
     with pytest.raises(
-        MalformedAnswer, match=f"output '{name}' has .* bytes; 16 were expected of its datatype and shape"
+        MalformedAnswer,
+        match=f"output '{name}' has .* bytes; 16 were expected of its datatype and shape",
     ):
         scores_in(said + body[length:], {"inference-header-content-length": str(len(said))}, WANTED)
 

@@ -35,7 +35,11 @@ class Scripted:
         connection, _ = self._socket.accept()
         with connection, connection.makefile("rb") as coming:
             for answer in self._answers:
-                headers = dict(line.lower().split(b": ", 1) for line in iter(coming.readline, b"\r\n") if b": " in line)
+                headers = dict(
+                    line.lower().split(b": ", 1)
+                    for line in iter(coming.readline, b"\r\n")
+                    if b": " in line
+                )
                 coming.read(int(headers.get(b"content-length", b"0")))
                 connection.sendall(answer)
 
@@ -55,10 +59,14 @@ def in_front_of(*answers: bytes) -> Iterator[Sidecar]:
         server.close()
 
 
-@pytest.mark.parametrize("interim", [b"100 Continue", b"103 Early Hints\r\nLink: </a>", b"102 A\r\n\r\nHTTP/1.1 103 B"])
+@pytest.mark.parametrize(
+    "interim", [b"100 Continue", b"103 Early Hints\r\nLink: </a>", b"102 A\r\n\r\nHTTP/1.1 103 B"]
+)
 def test_what_comes_before_an_answer_is_not_taken_for_it(interim):
     """The answer itself had gone to whoever asked next."""
-    with in_front_of(b"HTTP/1.1 " + interim + b"\r\n\r\n" + PLAIN.replace(b"plain", b"for A"), PLAIN) as sidecar:
+    with in_front_of(
+        b"HTTP/1.1 " + interim + b"\r\n\r\n" + PLAIN.replace(b"plain", b"for A"), PLAIN
+    ) as sidecar:
         first, second = (sidecar.ask("POST", "/v2/models/m/infer", [], b"{}") for _ in range(2))
     assert (first.status, first.body, second.body) == (200, b"for A", b"plain"), "on one connection"
 
@@ -101,7 +109,11 @@ def test_answers_have_the_headers_that_are_due(bundle_path, tmp_path):
         assert len(headers.get_all("Date")) == 1 and headers.get_all("Server") == ["a model"]
         for method, length in (("HEAD", ["1234"]), ("GET", None), ("GET", None)):
             headers, body = asked(method)
-            assert headers.get_all("Content-Length") == length and headers["Transfer-Encoding"] is None and not body
+            assert (
+                headers.get_all("Content-Length") == length
+                and headers["Transfer-Encoding"] is None
+                and not body
+            )
         assert asked("GET")[1] == b"plain", "on the same connections"
         assert len(asked("GET", "/health")[0].get_all("Date")) == 1
         connection.close()
@@ -122,4 +134,6 @@ def test_ids_that_a_server_does_not_give_back_are_said_to_be_missing(caplog):
             asyncio.run(sidecar._feed(passed, Model("m"), feed, lambda size: None))
     assert fed[4] == "r1/0" and len(set(fed)) == 6
     said = [record.getMessage() for record in caplog.records]
-    assert said == ["an answer of the server of models has no id: sent again it counts again, in spite of --ids-unique"]
+    assert said == [
+        "an answer of the server of models has no id: sent again it counts again, in spite of --ids-unique"
+    ]

@@ -25,7 +25,9 @@ class Machine:
 
     def __init__(self, wall: float = START) -> None:
         self.wall, self.seconds, self.said = wall, 1000.0, list[str]()
-        self.clock = Clock(wall=lambda: self.wall, steady=lambda: self.seconds, remark=self.said.append)
+        self.clock = Clock(
+            wall=lambda: self.wall, steady=lambda: self.seconds, remark=self.said.append
+        )
 
     def after(self, seconds: float, *, leap: float = 0.0) -> float:
         self.wall += seconds + leap
@@ -61,21 +63,29 @@ def test_a_clock_that_is_corrected_a_little_at_a_time_is_followed():
     machine.clock.now()
     for _ in range(100):
         assert machine.after(30.0, leap=PACE * 30.0) == pytest.approx(machine.wall, abs=1e-6)
-    assert machine.after(1.0, leap=-3.0) == machine.wall + 2.0, "within a leap the last time stands until it is reached"
+    assert machine.after(1.0, leap=-3.0) == machine.wall + 2.0, (
+        "within a leap the last time stands until it is reached"
+    )
     assert machine.after(10.0) == machine.wall and not machine.said
 
 
 @pytest.mark.parametrize("creep", [4.9, 1.0, 0.5, 0.2])
 @pytest.mark.parametrize("often", [0.01, 1.0, 5.0])
-def test_a_clock_that_creeps_ahead_is_followed_by_the_time_that_passes_and_not_by_how_often_it_is_asked(creep, often):
+def test_a_clock_that_creeps_ahead_is_followed_by_the_time_that_passes_and_not_by_how_often_it_is_asked(
+    creep, often
+):
     machine = Machine()
     machine.clock.now()
     for _ in range(int(200 / often)):
         shown = machine.after(often, leap=creep * often)
-    assert shown - (START + 200.0) <= LEAP_S + PACE * 200.0 + 1e-6, "what it was, with what may be made up since"
+    assert shown - (START + 200.0) <= LEAP_S + PACE * 200.0 + 1e-6, (
+        "what it was, with what may be made up since"
+    )
     for _ in range(400):
         shown = machine.after(1.0)
-    assert shown == pytest.approx(machine.wall, abs=1e-6), "a clock that stays where it is is believed after a while"
+    assert shown == pytest.approx(machine.wall, abs=1e-6), (
+        "a clock that stays where it is is believed after a while"
+    )
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 50.0), st.floats(-4.9, 4.9)), max_size=60))
@@ -110,7 +120,9 @@ class Stamped:
         self._n += 1
         (clean,) = events(1, first=self._n)
         body = {"id": f"p{self._n}", "scores": clean["scores"], **more}
-        (taken,) = self.counting.commit([self._reader.read(json.dumps(body).encode(), now=self.counting.clock.now())])
+        (taken,) = self.counting.commit(
+            [self._reader.read(json.dumps(body).encode(), now=self.counting.clock.now())]
+        )
         return taken
 
 
@@ -144,7 +156,9 @@ def test_a_clock_set_back_does_not_refuse_right_times_in_silence(made, tmp_path)
         taken.append(stamped.post(time=right))
     assert sum(one.ahead for one in taken) > 400, "the clock falls behind those that post"
     assert "ahead of this machine's clock" in stamped.counting.late
-    assert all(window["cannot_tell"] == stamped.counting.late for window in stamped.counting.windows())
+    assert all(
+        window["cannot_tell"] == stamped.counting.late for window in stamped.counting.windows()
+    )
     assert [alarm["kind"] for alarm in stamped.alarms] == ["cannot tell"]
     machine.after(1.0, leap=3600.0)
     for _ in range(500):

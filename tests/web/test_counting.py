@@ -27,7 +27,9 @@ def ledger_at(path: Path, made: Bundle, **more) -> Ledger:
 
 
 def batch_of(items: list[dict], made: Bundle) -> Batch:
-    return Reader(made.calibration, subject=made.subject).read(json.dumps(items).encode(), now=START)
+    return Reader(made.calibration, subject=made.subject).read(
+        json.dumps(items).encode(), now=START
+    )
 
 
 def single_of(item: dict, made: Bundle) -> Single:
@@ -46,10 +48,16 @@ def test_a_group_counts_as_its_posts_would_one_by_one(made, tmp_path):
     counting = Counting(made, ledger_at(tmp_path / "s.sqlite", made))
     found = counting.commit(posts)
     assert sum(t.accepted for t in found) == 52 and sum(t.repeated for t in found) == 11
-    assert found[0].total == found[2].total == 30 and {found[1].accepted, found[3].accepted} == {0, 1}
+    assert found[0].total == found[2].total == 30 and {found[1].accepted, found[3].accepted} == {
+        0,
+        1,
+    }
     assert found[4] == Taken(1, 0, 0, 0)
     assert counting.commit([posts[0], posts[4]]) == [Taken(0, 30, 0, 0), Taken(0, 1, 0, 0)]
-    fresh = [batch_of(events(7, first=1000), made), single_of({"id": "x", "time": START + 1010, "scores": {}}, made)]
+    fresh = [
+        batch_of(events(7, first=1000), made),
+        single_of({"id": "x", "time": START + 1010, "scores": {}}, made),
+    ]
     assert counting.commit(fresh) == [Taken(7, 0, 0, 0), Taken(0, 0, 0, 1)]
 
 
@@ -60,9 +68,21 @@ def test_a_restart_finds_what_was_there(made, tmp_path_factory, data):
     counting = Counting(made, ledger_at(path, made))
     for _ in range(data.draw(st.integers(1, 4))):
         firsts = data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=4))
-        posts: list = [batch_of(events(n, first=f), made) for f in firsts if (n := data.draw(st.integers(1, 25)))]
+        posts: list = [
+            batch_of(events(n, first=f), made)
+            for f in firsts
+            if (n := data.draw(st.integers(1, 25)))
+        ]
         posts += [single_of(events(1, first=f, shifted=1.0)[0], made) for f in firsts]
-        posts += [[Label(f"e{firsts[0]}", data.draw(st.booleans()), data.draw(st.sampled_from([None, 0.5])))]]
+        posts += [
+            [
+                Label(
+                    f"e{firsts[0]}",
+                    data.draw(st.booleans()),
+                    data.draw(st.sampled_from([None, 0.5])),
+                )
+            ]
+        ]
         counting.commit(posts)
         if data.draw(st.booleans()):
             counting.snapshot()
@@ -95,7 +115,9 @@ def test_a_clock_that_goes_back_neither_refuses_nor_doubles(made, tmp_path, monk
     monkeypatch.setattr(module.time, "time", lambda: clock)
     assert counting.commit([batch_of(events(10), made)]) == [Taken(10, 0, 0, 0)]
     far = [{**e, "time": START + 86_400 + i} for i, e in enumerate(events(5, first=100))]
-    assert counting.commit([batch_of(far, made)]) == [Taken(0, 0, 0, 0, 5)]  # ahead of the clock by more than an hour
+    assert counting.commit([batch_of(far, made)]) == [
+        Taken(0, 0, 0, 0, 5)
+    ]  # ahead of the clock by more than an hour
     clock -= 7 * 86_400.0
     assert counting.commit([batch_of(events(10, first=5), made)]) == [Taken(5, 5, 0, 0)]
     back = [{**e, "time": START - 7200.0} for e in events(3, first=200)]
@@ -115,10 +137,14 @@ def test_the_file_stays_small_and_readings_grow_coarse(made, tmp_path):
     ledger = counting.ledger
     with ledger._transaction() as db:
         db.execute("delete from points")
-        db.executemany("insert into points values (?, ?, '{}')", [(i, START + i) for i in range(7200)])
+        db.executemany(
+            "insert into points values (?, ?, '{}')", [(i, START + i) for i in range(7200)]
+        )
     ledger.thin()
     times = [t for (t,) in ledger._ask("select time from points order by time")]
-    assert 3600 <= len(times) <= 3600 + 62 and max(np.diff(times)) <= 120 and times[-1] == START + 7199
+    assert (
+        3600 <= len(times) <= 3600 + 62 and max(np.diff(times)) <= 120 and times[-1] == START + 7199
+    )
 
 
 def test_labels_of_events_that_are_gone_need_their_cell_and_time(made, tmp_path):
@@ -131,11 +157,17 @@ def test_labels_of_events_that_are_gone_need_their_cell_and_time(made, tmp_path)
     assert sorted(labels.weighed(mark).probability for mark in labels.given) == [0.5, 1.0]
 
 
-@pytest.mark.parametrize(("apart", "says"), [(1e8, "after the last one"), (-1e8, "before the first one")])
-def test_a_label_of_an_event_outside_the_stream_is_refused_and_not_kept(made, tmp_path, apart, says):
+@pytest.mark.parametrize(
+    ("apart", "says"), [(1e8, "after the last one"), (-1e8, "before the first one")]
+)
+def test_a_label_of_an_event_outside_the_stream_is_refused_and_not_kept(
+    made, tmp_path, apart, says
+):
     counting = Counting(made, ledger_at(tmp_path / "s.sqlite", made))
     counting.commit([batch_of(events(10), made)])
-    (refused,) = counting.commit([[Label("e3", True), Label("far off", True, 0.5, 3, START + apart)]])
+    (refused,) = counting.commit(
+        [[Label("e3", True), Label("far off", True, 0.5, 3, START + apart)]]
+    )
     assert isinstance(refused, EventError) and "'far off'" in str(refused) and says in str(refused)
     assert not counting.monitor.state.labels.given, "a post is taken whole or not at all"
 
@@ -150,7 +182,9 @@ def test_inputs_drawn_for_labelling_keep_their_probability(made, tmp_path):
     second = counting.questions(20, None)
     assert not {q.id for q in first} & {q.id for q in second}
     asked = counting.ledger.asked()
-    assert set(asked) == {q.id for q in (*first, *second)} and all(0 < p <= 1 for p in asked.values())
+    assert set(asked) == {q.id for q in (*first, *second)} and all(
+        0 < p <= 1 for p in asked.values()
+    )
     assert all(asked[q.id] >= q.probability for q in first)
     counting.commit([[Label(first[0].id, True)]])
     labels = counting.monitor.state.labels
@@ -161,7 +195,9 @@ def test_inputs_drawn_for_labelling_keep_their_probability(made, tmp_path):
     assert raised > asked[first[0].id] and math.isclose(labels.weighed(key).probability, raised)
     counting.ledger.close()
     again = Counting(made, ledger_at(path, made))
-    assert math.isclose(again.monitor.state.labels.weighed(key).probability, raised), "also after a restart"
+    assert math.isclose(again.monitor.state.labels.weighed(key).probability, raised), (
+        "also after a restart"
+    )
 
 
 def test_a_file_is_counted_into_by_one_process_only(made, tmp_path):

@@ -38,14 +38,22 @@ class OnePage(sqlite3.Connection):
     [filled(sqlite3.SQLITE_FULL), filled(sqlite3.SQLITE_IOERR_SHMSIZE), OnePage],
     ids=["new", "old", "page"],
 )
-def test_a_full_disk_is_said_to_be_full_when_a_state_is_opened(bundle_path, tmp_path, monkeypatch, capsys, connection):
+def test_a_full_disk_is_said_to_be_full_when_a_state_is_opened(
+    bundle_path, tmp_path, monkeypatch, capsys, connection
+):
     connect = sqlite3.connect
-    monkeypatch.setattr(ledger.sqlite3, "connect", lambda *a, **more: connect(*a, **more, factory=connection))
+    monkeypatch.setattr(
+        ledger.sqlite3, "connect", lambda *a, **more: connect(*a, **more, factory=connection)
+    )
     state = tmp_path / "s.sqlite"
     with pytest.raises(Full, match="its disk is full; make room there, or give another --state"):
         Ledger(state, bundle="0123abcd", content="{}")
     assert run(["monitor", str(bundle_path), "--state", str(state), "--port", "0"]) == 2
     said = capsys.readouterr().err
-    assert f"{state} cannot be opened: its disk is full" in said and "damaged" not in said and "send it" not in said
+    assert (
+        f"{state} cannot be opened: its disk is full" in said
+        and "damaged" not in said
+        and "send it" not in said
+    )
     monkeypatch.undo()
     Ledger(state, bundle="0123abcd", content="{}").close()

@@ -9,7 +9,9 @@ import pytest
 from roadworthy.web.kept_alarms import KeptAlarms
 from roadworthy.web.ledger import Full, Ledger
 
-RAISED, CLEARED = ({"key": kind, "event": event, "kind": kind} for event, kind in enumerate(("raised", "cleared")))
+RAISED, CLEARED = (
+    {"key": kind, "event": event, "kind": kind} for event, kind in enumerate(("raised", "cleared"))
+)
 
 
 @pytest.fixture
@@ -32,7 +34,10 @@ def test_an_alarm_that_was_taken_before_it_could_be_kept_is_kept_as_delivered(le
         kept.delivered(RAISED)
         assert kept.unkept == [RAISED, CLEARED] and ledger.alarms() == []
     kept.catch_up()
-    assert ledger.alarms() == [{**RAISED, "delivered": True}, {**CLEARED, "delivered": False}] and kept.unkept == []
+    assert (
+        ledger.alarms() == [{**RAISED, "delivered": True}, {**CLEARED, "delivered": False}]
+        and kept.unkept == []
+    )
 
 
 def test_that_an_alarm_was_taken_is_kept_as_soon_as_it_can_be(ledger, monkeypatch):
@@ -46,7 +51,9 @@ def test_that_an_alarm_was_taken_is_kept_as_soon_as_it_can_be(ledger, monkeypatc
     assert ledger.alarms() == [{**RAISED, "delivered": True}]
 
 
-def test_a_line_that_is_written_before_its_alarm_could_be_kept_is_not_written_again(ledger, monkeypatch):
+def test_a_line_that_is_written_before_its_alarm_could_be_kept_is_not_written_again(
+    ledger, monkeypatch
+):
     """The log could be written first, and the state after it; a full disk lets nothing be taken out of an empty table."""
     kept = KeptAlarms(ledger, webhook=False)
     with monkeypatch.context() as patched:

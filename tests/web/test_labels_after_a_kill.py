@@ -89,7 +89,9 @@ def test_an_alarm_by_labels_of_the_queue_is_on_after_a_kill_and_told_once(file):
     )
 
 
-def test_labels_of_inputs_that_another_process_drew_are_judged_by_its_probabilities_after_a_kill(file):
+def test_labels_of_inputs_that_another_process_drew_are_judged_by_its_probabilities_after_a_kill(
+    file,
+):
     file.events(1000, 0)
     file.label(file.beside(100), seldom_right)
     assert file.counting.monitor.alarm_by_labels and len(file.told) == 1
@@ -172,12 +174,19 @@ def test_all_labels_of_a_group_share_one_row_and_one_look(file):
     posts = [[Label(f"e{i}", i % 2 == 0), Label(f"nobody {i}", True)] for i in range(40)]
     assert file.counting.commit(posts) == [Labelled(1, (f"nobody {i}",), 1) for i in range(40)]
     rows = file.counting.ledger.restored()[1]
-    assert [kind for _, kind, _ in rows[1:]] == [2, LOOK] and len(file.counting.monitor.state.labels.given) == 40
+    assert [kind for _, kind, _ in rows[1:]] == [2, LOOK] and len(
+        file.counting.monitor.state.labels.given
+    ) == 40
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
-    st.lists(st.sampled_from(["events", "ask", "ask beside", "label", "all wrong", "snapshot", "read"]), max_size=12),
+    st.lists(
+        st.sampled_from(["events", "ask", "ask beside", "label", "all wrong", "snapshot", "read"]),
+        max_size=12,
+    ),
     st.sampled_from([0.0, 3600.0]),
 )
 def test_whatever_was_done_is_found_again(made, tmp_path_factory, acts, look_s):
@@ -213,10 +222,16 @@ def test_a_service_that_is_killed_says_after_its_start_what_it_said_before(bundl
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(events(1000))
         asked = service.post([], "/v1/label-queue?n=100").json["questions"]
-        service.post([{"id": q["id"], "correct": i % 3 == 0} for i, q in enumerate(asked)], "/v1/labels")
+        service.post(
+            [{"id": q["id"], "correct": i % 3 == 0} for i, q in enumerate(asked)], "/v1/labels"
+        )
         before = service.get("/v1/live")
         assert before["alarm"]
         service.kill()
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         after = service.get("/v1/live")
-        assert after["alarm"] and after["windows"] == before["windows"] and after["alarms"] == before["alarms"]
+        assert (
+            after["alarm"]
+            and after["windows"] == before["windows"]
+            and after["alarms"] == before["alarms"]
+        )

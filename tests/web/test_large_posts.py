@@ -21,7 +21,9 @@ def app(bundle_path, tmp_path) -> Iterator[App]:
     yield build(Settings(bundle_path, tmp_path / "s.sqlite", body_limit=1 << 20))
 
 
-async def asked(app: App, path: str, *parts: bytes, pause: asyncio.Event | None = None) -> tuple[int, Any]:
+async def asked(
+    app: App, path: str, *parts: bytes, pause: asyncio.Event | None = None
+) -> tuple[int, Any]:
     """An ASGI request whose body comes in parts; the last one when `pause` is over."""
     left = list(parts)
 
@@ -35,7 +37,13 @@ async def asked(app: App, path: str, *parts: bytes, pause: asyncio.Event | None 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+    }
     await app({**scope, "headers": [(b"host", b"localhost")]}, receive, send)
     return sent[0]["status"], json.loads(sent[1]["body"])
 
@@ -78,7 +86,9 @@ def test_what_is_wrong_with_a_large_post_is_said_as_of_a_small_one(app):
 def test_labels_are_read_apart_too(app):
     body = json.dumps([{"id": f"e{i}", "correct": True} for i in range(5000)]).encode()
     status, found = running(app, asked(app, "/v1/labels", body))
-    assert status == 200 and found.pop("why_unknown").startswith("no event of this id is counted yet")
+    assert status == 200 and found.pop("why_unknown").startswith(
+        "no event of this id is counted yet"
+    )
     assert found == {"taken": 0, "unknown": 5000, "unknown_ids": [f"e{i}" for i in range(10)]}
 
 
@@ -97,7 +107,11 @@ def test_unfinished_posts_are_held_up_to_a_number_of_bytes(app):
         return [await held, refused, also, fits]
 
     held, refused, also, fits = running(app, posts())
-    assert held[0] == fits[0] == 200 and refused[0] == also[0] == 503 and "send it again" in refused[1]["error"]
+    assert (
+        held[0] == fits[0] == 200
+        and refused[0] == also[0] == 503
+        and "send it again" in refused[1]["error"]
+    )
     assert app._room.used == 0
 
 

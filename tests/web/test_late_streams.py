@@ -19,7 +19,9 @@ def counting_at(path, made: Bundle, **more) -> Counting:
 
 
 def batch(items: list[dict], made: Bundle):
-    return Reader(made.calibration, subject=made.subject).read(json.dumps(items).encode(), now=START)
+    return Reader(made.calibration, subject=made.subject).read(
+        json.dumps(items).encode(), now=START
+    )
 
 
 def test_figures_are_not_told_while_most_events_are_refused_as_late(made, tmp_path):
@@ -52,10 +54,14 @@ def test_that_most_events_are_late_is_an_alarm_told_once_also_over_a_restart(mad
     counting.commit([batch(events(100, start=START + 86_400.0), made)])
     for first in (200, 300, 400):
         counting.commit([batch(events(100, first=first), made)])
-    assert [alarm["kind"] for alarm in told] == ["cannot tell"] and "refused as late" in told[0]["reason"]
+    assert [alarm["kind"] for alarm in told] == ["cannot tell"] and "refused as late" in told[0][
+        "reason"
+    ]
     counting.close()
     counting = opened()
-    assert counting.late == told[0]["reason"] == counting.windows()[0]["cannot_tell"], "as it was said before"
+    assert counting.late == told[0]["reason"] == counting.windows()[0]["cannot_tell"], (
+        "as it was said before"
+    )
     counting.commit([batch(events(5, first=500, start=START + 86_400.0), made)])
     assert len(told) == 1 and counting.late, "five events say nothing"
     counting.commit([batch(events(100, first=600), made)])
@@ -71,31 +77,50 @@ def test_a_service_to_which_everything_is_late_is_not_well(bundle_path, tmp_path
         now = time.time()
         service.post(events(100, start=now, step=0.001))
         assert service.ask("GET", "/health").status == 200
-        assert service.post(events(150, first=200, start=now - 9000.0, step=0.001)).json["late"] == 150
+        assert (
+            service.post(events(150, first=200, start=now - 9000.0, step=0.001)).json["late"] == 150
+        )
         probe = service.ask("GET", "/health")
         assert probe.status == 503 and "refused as late" in probe.json["status"]
-        assert all("refused as late" in window["cannot_tell"] for window in service.get("/v1/risk")["windows"])
+        assert all(
+            "refused as late" in window["cannot_tell"]
+            for window in service.get("/v1/risk")["windows"]
+        )
         metrics = service.ask("GET", "/metrics").body.decode()
-        assert "roadworthy_mostly_late 1" in metrics and 'roadworthy_risk{window="100"} NaN' in metrics
+        assert (
+            "roadworthy_mostly_late 1" in metrics and 'roadworthy_risk{window="100"} NaN' in metrics
+        )
         service.kill()
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         assert service.ask("GET", "/health").json == probe.json, "a restart has changed nothing"
         assert service.get("/v1/live")["windows"][0]["risk"] is None
         service.post(events(200, first=600, start=now, step=0.001))
         assert service.ask("GET", "/health").status == 200
-        assert [alarm["kind"] for alarm in service.get("/v1/alarms")["alarms"]] == ["cannot tell", "can tell"]
+        assert [alarm["kind"] for alarm in service.get("/v1/alarms")["alarms"]] == [
+            "cannot tell",
+            "can tell",
+        ]
 
 
 def test_a_service_to_which_everything_is_ahead_is_not_well(bundle_path, tmp_path):
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         now = time.time()
         service.post(events(100, start=now, step=0.001))
-        assert service.post(events(30, first=200, start=now + 600.0, step=0.001)).json["ahead"] == 30
-        assert service.ask("GET", "/health").status == 200, "thirty of a hundred and thirty are not most of them"
-        assert service.post(events(120, first=300, start=now + 600.0, step=0.001)).json["ahead"] == 120
+        assert (
+            service.post(events(30, first=200, start=now + 600.0, step=0.001)).json["ahead"] == 30
+        )
+        assert service.ask("GET", "/health").status == 200, (
+            "thirty of a hundred and thirty are not most of them"
+        )
+        assert (
+            service.post(events(120, first=300, start=now + 600.0, step=0.001)).json["ahead"] == 120
+        )
         probe = service.ask("GET", "/health")
         assert probe.status == 503 and "ahead of this machine's clock" in probe.json["status"]
-        assert all(window["cannot_tell"] == probe.json["status"] for window in service.get("/v1/risk")["windows"])
+        assert all(
+            window["cannot_tell"] == probe.json["status"]
+            for window in service.get("/v1/risk")["windows"]
+        )
         assert "roadworthy_mostly_late 1" in service.ask("GET", "/metrics").body.decode()
         (alarm,) = service.get("/v1/alarms")["alarms"]
         assert alarm["kind"] == "cannot tell" and alarm["reason"] == probe.json["status"]
@@ -107,8 +132,12 @@ def test_that_most_are_late_is_said_rather_than_what_the_few_that_are_counted_la
     assert "lacks" in counting.windows()[0]["cannot_tell"]
     counting.commit([batch(events(300), made)])
     for window in counting.windows():
-        assert window["cannot_tell"] == counting.late and "300 of the last 300 events" in counting.late
-        assert counting.late.endswith("to try the service with older data, start it with a new --state")
+        assert (
+            window["cannot_tell"] == counting.late and "300 of the last 300 events" in counting.late
+        )
+        assert counting.late.endswith(
+            "to try the service with older data, start it with a new --state"
+        )
     counting.close()
 
 

@@ -13,7 +13,9 @@ from roadworthy.web.ledger import Ledger
 from roadworthy.web.left_out import LeftOut
 
 
-def test_an_answer_says_why_events_were_late_or_ahead_whichever_way_they_came(bundle_path, tmp_path):
+def test_an_answer_says_why_events_were_late_or_ahead_whichever_way_they_came(
+    bundle_path, tmp_path
+):
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         now = time.time()
         assert set(service.post(events(100, start=now, step=0.001)).json) == {
@@ -29,9 +31,16 @@ def test_an_answer_says_why_events_were_late_or_ahead_whichever_way_they_came(bu
             ahead = service.post(events(n, first=30_000 + n, start=now + 900.0, step=0.001)).json
             assert ahead["ahead"] == n and "later than this machine's clock" in ahead["why_ahead"]
             assert "by more than 60 s" in ahead["why_ahead"] and "why_late" not in ahead
-        both = [*events(1, first=50_000, start=now - 90_000.0), {"id": "lacks all", "time": newest, "scores": {}}]
+        both = [
+            *events(1, first=50_000, start=now - 90_000.0),
+            {"id": "lacks all", "time": newest, "scores": {}},
+        ]
         found = service.post(both).json
-        assert found["late"] == found["unscored"] == 1 and found["why_late"] and "lacks" in found["why_unscored"]
+        assert (
+            found["late"] == found["unscored"] == 1
+            and found["why_late"]
+            and "lacks" in found["why_unscored"]
+        )
 
 
 def test_that_ids_are_no_longer_known_is_another_reason_to_be_late(tmp_path):
@@ -43,7 +52,10 @@ def test_that_ids_are_no_longer_known_is_another_reason_to_be_late(tmp_path):
         counting.commit(fast[at : at + 5000])
     (late,) = counting.commit([Single("slow", START, None, 0)])
     assert isinstance(late, LeftOut) and late.late == 1
-    assert f"the {capacity:,} events whose ids are still known, which reach back 207 s" in late.why["why_late"]
+    assert (
+        f"the {capacity:,} events whose ids are still known, which reach back 207 s"
+        in late.why["why_late"]
+    )
     (older,) = counting.commit([Single("older", START - 7000.0, None, 0)])
     assert isinstance(older, LeftOut) and "by more than 3,600 s" in older.why["why_late"]
     counting.ledger.close()

@@ -18,7 +18,10 @@ from roadworthy.web.merged_model import RememberedModel, model_in, one_model, st
 from roadworthy.web.offline import kept
 from roadworthy.web.watched_model import WatchedModel, asked_of
 
-LESION, LESION_1, LESION_2 = RememberedModel("lesion", None), *(RememberedModel("lesion", v) for v in "12")
+LESION, LESION_1, LESION_2 = (
+    RememberedModel("lesion", None),
+    *(RememberedModel("lesion", v) for v in "12"),
+)
 
 
 def as_versions(*versions: str) -> RememberedModel:
@@ -62,7 +65,10 @@ def test_once_an_answer_of_any_of_them_has_counted_a_name_with_a_slash_is_read_i
 
 def test_what_a_header_says_is_read_however_it_is_written():
     kept = LESION_1.kept()
-    for text in (state_type(kept).decode(), f'application/octet-stream;Model="{quote(kept, safe="")}"; charset=binary'):
+    for text in (
+        state_type(kept).decode(),
+        f'application/octet-stream;Model="{quote(kept, safe="")}"; charset=binary',
+    ):
         assert RememberedModel.of(model_in(text)) == LESION_1
     assert model_in("application/octet-stream") is None
     for odd in ("no JSON", "[1]", '{"name": "lesion"}'):
@@ -85,7 +91,11 @@ def test_two_states_that_are_called_alike_are_two():
 @pytest.mark.parametrize(
     ("one", "other", "says"),
     [
-        (LESION_1, RememberedModel("other", None), "a was counted of model 'lesion/1', and b of model 'other'"),
+        (
+            LESION_1,
+            RememberedModel("other", None),
+            "a was counted of model 'lesion/1', and b of model 'other'",
+        ),
         (
             as_versions("7"),
             RememberedModel("other", None, ("7",)),
@@ -97,7 +107,9 @@ def test_two_states_that_are_called_alike_are_two():
         (LESION_1, LESION, "'lesion/1', and b of model 'lesion':"),
     ],
 )
-def test_states_of_different_models_or_of_a_version_that_was_named_and_another_are_refused(one, other, says):
+def test_states_of_different_models_or_of_a_version_that_was_named_and_another_are_refused(
+    one, other, says
+):
     for states in ({"a": one, "b": other}, {"x": None, "a": one, "b": other}):
         with pytest.raises(
             StoreError, match="counts of two subjects do not add up; merge replicas of one model"
@@ -109,12 +121,18 @@ def test_states_of_different_models_or_of_a_version_that_was_named_and_another_a
 
 
 def test_versions_that_the_server_chose_are_one_subject():
-    assert one_model({"a": as_versions("1", "2"), "b": as_versions("2", "3")}.items()) == as_versions("1", "2", "3")
+    assert one_model(
+        {"a": as_versions("1", "2"), "b": as_versions("2", "3")}.items()
+    ) == as_versions("1", "2", "3")
     for states in ([LESION_1, as_versions("1")], [as_versions("1"), LESION_1]):
-        assert one_model(zip("ab", states, strict=True)) == LESION_1, "both have counted that one alone"
+        assert one_model(zip("ab", states, strict=True)) == LESION_1, (
+            "both have counted that one alone"
+        )
     by_user = LESION_1._replace(by_user=True)
     assert one_model({"a": by_user, "b": by_user}.items()) == by_user
-    assert one_model({"a": by_user, "b": LESION_1}.items()) == LESION_1, "--model lesion goes on with version 1"
+    assert one_model({"a": by_user, "b": LESION_1}.items()) == LESION_1, (
+        "--model lesion goes on with version 1"
+    )
 
 
 def test_a_name_with_a_slash_is_the_same_before_and_after_the_first_answer():
@@ -131,11 +149,17 @@ def test_files_of_two_models_are_refused_and_nothing_is_written(made, tmp_path, 
     into = tmp_path / "both.sqlite"
     assert run(["monitor", "merge", *files, "--into", str(into)]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert all(word in said for word in ("a.sqlite", "b.sqlite", "'lesion/1'", "'other'")) and not into.exists()
+    assert (
+        all(word in said for word in ("a.sqlite", "b.sqlite", "'lesion/1'", "'other'"))
+        and not into.exists()
+    )
 
 
 def one_is_counted(service: Service) -> bool:
-    return became(service) == (1, 0) and "model=" in service.ask("GET", "/v1/state").headers["content-type"]
+    return (
+        became(service) == (1, 0)
+        and "model=" in service.ask("GET", "/v1/state").headers["content-type"]
+    )
 
 
 def test_replicas_of_one_model_go_on_with_it_also_by_address(bundle_path, tmp_path, capsys):

@@ -75,7 +75,12 @@ def test_the_oldest_refused_alarm_makes_room():
 
 def test_what_stood_aside_is_not_sent_once_a_later_one_says_how_it_is():
     outgoing, moment = waiting()
-    alarms = [said("cleared", 1), said("cannot tell", 2), said("cannot tell", 3, late=True), said("raised", 4)]
+    alarms = [
+        said("cleared", 1),
+        said("cannot tell", 2),
+        said("cannot tell", 3, late=True),
+        said("raised", 4),
+    ]
     for alarm in alarms:
         outgoing.add(alarm)
     for alarm in alarms[:3]:
@@ -89,7 +94,9 @@ def test_what_stood_aside_is_not_sent_once_a_later_one_says_how_it_is():
 
 def test_those_that_stood_aside_are_sent_again_in_their_order_and_none_is_given_up_for_one_that_was_refused_too():
     outgoing, moment = waiting()
-    alarms = [said(kind, event) for event, kind in enumerate(("raised", "cleared", "raised", "cleared"))]
+    alarms = [
+        said(kind, event) for event, kind in enumerate(("raised", "cleared", "raised", "cleared"))
+    ]
     for alarm in alarms:
         outgoing.add(alarm)
         outgoing.refused(alarm)
@@ -154,7 +161,9 @@ def test_of_many_that_are_refused_for_good_a_round_tries_the_oldest_and_the_last
     moment.now += outgoing.due_in()
     for alarm in alarms[:9]:
         outgoing.refused(alarm)
-    assert outgoing.taken(alarms[9]) == alarms[:9] and outgoing.next() == alarms[10], "none is held back"
+    assert outgoing.taken(alarms[9]) == alarms[:9] and outgoing.next() == alarms[10], (
+        "none is held back"
+    )
 
 
 def test_one_that_made_room_while_it_was_on_its_way_takes_back_nothing_later():

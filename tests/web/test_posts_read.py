@@ -58,7 +58,10 @@ def test_one_event_a_list_and_lines_are_the_same_events(reader, calibration):
         assert batch.ids == [f"e{i}" for i in range(5)]
         assert batch.times.tolist() == [NOW + i for i in range(5)]
         assert batch.cells.tolist() == expected.tolist()
-    for body in (json.dumps(event(3), indent=2).encode(), json.dumps(event(3, subject="lesion-2.3.1")).encode()):
+    for body in (
+        json.dumps(event(3), indent=2).encode(),
+        json.dumps(event(3, subject="lesion-2.3.1")).encode(),
+    ):
         alone = reader.read(body, now=NOW)
         assert (alone.id, alone.time, alone.scores) == ("e3", NOW + 3, event(3)["scores"])
         assert placed([alone], calibration).cells.tolist() == [expected[3]]
@@ -67,15 +70,25 @@ def test_one_event_a_list_and_lines_are_the_same_events(reader, calibration):
 def test_a_line_at_a_time_and_column_by_column_agree(reader):
     mixed = [event(0), event(1, subject="lesion-2.3.1"), event(2), event(3)]
     uniform = [event(i) for i in range(4)]
-    assert reader.read(ndjson(*mixed), now=NOW).cells.tolist() == reader.read(ndjson(*uniform), now=NOW).cells.tolist()
+    assert (
+        reader.read(ndjson(*mixed), now=NOW).cells.tolist()
+        == reader.read(ndjson(*uniform), now=NOW).cells.tolist()
+    )
 
 
 def test_a_missing_score_is_null_or_left_out(reader, calibration):
     batch = reader.read(
-        ndjson(event(0, scores={"knn": None, "energy": 1.0}), event(1, scores={"energy": 1.0}), event(2, scores={})),
+        ndjson(
+            event(0, scores={"knn": None, "energy": 1.0}),
+            event(1, scores={"energy": 1.0}),
+            event(2, scores={}),
+        ),
         now=NOW,
     )
-    assert batch.cells.tolist() == [*calibration.place({"knn": [math.nan] * 2, "energy": [1.0] * 2}), -1]
+    assert batch.cells.tolist() == [
+        *calibration.place({"knn": [math.nan] * 2, "energy": [1.0] * 2}),
+        -1,
+    ]
 
 
 def test_time_may_be_left_out_or_written_as_iso_8601(reader):
@@ -94,9 +107,14 @@ def test_a_cell_can_be_sent_instead_of_scores(reader, calibration):
 
 def test_a_verdict_is_the_score_of_a_calibration_that_reads_one():
     rng = np.random.default_rng(1)
-    kind, verdict = np.repeat(["clean", "fog"], 300), np.concatenate([rng.random(300) < 0.1, rng.random(300) < 0.8])
+    kind, verdict = (
+        np.repeat(["clean", "fog"], 300),
+        np.concatenate([rng.random(300) < 0.1, rng.random(300) < 0.8]),
+    )
     one = calibrate({"detector": verdict.astype(float)}, kind, rng.random(600) < 0.8)
-    read = Reader(one, subject="s").read(ndjson({"id": "a", "verdict": True}, {"id": "b", "verdict": False}), now=NOW)
+    read = Reader(one, subject="s").read(
+        ndjson({"id": "a", "verdict": True}, {"id": "b", "verdict": False}), now=NOW
+    )
     assert read.cells.tolist() == one.place({"detector": [1.0, 0.0]}).tolist()
 
 
@@ -114,10 +132,22 @@ def test_a_verdict_is_refused_where_the_calibrated_score_is_none(scale):
     ("wrong", "line", "says"),
     [
         (b'{"id": "b", "time": 1, "scores": {"knn": NaN, "energy": 1}}', 2, "score 'knn' is NaN"),
-        (b'{"id": "b", "time": 1, "scores": {"knn": -Infinity, "energy": 1}}', 2, "score 'knn' is infinite"),
-        (b'{"id": "b", "time": 1, "scores": {"knn": 1e999, "energy": 1}}', 2, "score 'knn' is infinite"),
+        (
+            b'{"id": "b", "time": 1, "scores": {"knn": -Infinity, "energy": 1}}',
+            2,
+            "score 'knn' is infinite",
+        ),
+        (
+            b'{"id": "b", "time": 1, "scores": {"knn": 1e999, "energy": 1}}',
+            2,
+            "score 'knn' is infinite",
+        ),
         (b'{"id": "b", "time": 1, "scores": {"knn": "0.5", "energy": 1}}', 2, "must be a number"),
-        (b'{"id": "b", "time": 1, "scores": {"kn": 1, "energy": 1}}', 2, "unknown score 'kn' (did you mean 'knn'?)"),
+        (
+            b'{"id": "b", "time": 1, "scores": {"kn": 1, "energy": 1}}',
+            2,
+            "unknown score 'kn' (did you mean 'knn'?)",
+        ),
         (b'{"id": "b", "time": 1, "score": {"knn": 1}}', 2, "unknown key 'score'"),
         (b'{"id": "b", "time": 1}', 2, "one of scores, verdict and cell"),
         (b'{"id": "b", "time": 1, "scores": 5}', 2, "object of names and numbers"),
@@ -148,7 +178,11 @@ def test_what_is_wrong_is_said_with_its_line(reader, wrong, line, says):
 
 
 def test_what_is_wrong_in_a_list_is_said_with_its_place(reader):
-    lines = [json.dumps(event(0)), '{"id": "b", "time": 1, "scores": {"knn": NaN, "energy": 1}}', json.dumps(event(2))]
+    lines = [
+        json.dumps(event(0)),
+        '{"id": "b", "time": 1, "scores": {"knn": NaN, "energy": 1}}',
+        json.dumps(event(2)),
+    ]
     error = refusal(reader, f"[{', '.join(lines)}]".encode())
     assert (error.status, error.line) == (400, 2) and "score 'knn' is NaN" in str(error)
 
@@ -162,7 +196,9 @@ def test_an_event_of_another_subject_is_a_conflict(reader):
         assert error.status == 409 and "lesion-2.4.0" in str(error) and "lesion-2.3.1" in str(error)
 
 
-@pytest.mark.parametrize("body", [b"", b"  \n ", b"[]", b"5", b"null", b'{"id": "a"', b"\xff\xfe", b"id=a&time=1"])
+@pytest.mark.parametrize(
+    "body", [b"", b"  \n ", b"[]", b"5", b"null", b'{"id": "a"', b"\xff\xfe", b"id=a&time=1"]
+)
 def test_what_is_no_event_is_refused(reader, body):
     assert refusal(reader, body).status == 400
 
@@ -182,9 +218,13 @@ def test_two_events_on_a_line_and_one_over_two_lines_are_not_taken_for_lines(rea
 )
 def test_a_batch_survives_the_log(events):
     batch = Batch(
-        [e[0] for e in events], np.array([e[1] for e in events]), np.array([e[2] for e in events], dtype=np.int16)
+        [e[0] for e in events],
+        np.array([e[1] for e in events]),
+        np.array([e[2] for e in events], dtype=np.int16),
     )
     back, now = unpacked(packed(batch, now=NOW))
     assert now == NOW
     assert back.ids == batch.ids
-    assert back.times.tolist() == batch.times.tolist() and back.cells.tolist() == batch.cells.tolist()
+    assert (
+        back.times.tolist() == batch.times.tolist() and back.cells.tolist() == batch.cells.tolist()
+    )

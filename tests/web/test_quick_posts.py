@@ -35,7 +35,14 @@ def service(bundle_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def request(event: Any, *lines: str, path: str = "/v1/events", method: str = "POST") -> bytes:
     """A request as a client writes it."""
     body = event if isinstance(event, bytes) else json.dumps(event).encode()
-    head = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}", *lines, "", ""]
+    head = [
+        f"{method} {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Content-Length: {len(body)}",
+        *lines,
+        "",
+        "",
+    ]
     return "\r\n".join(head).encode() + body
 
 
@@ -110,7 +117,9 @@ def test_short_and_long_ways_take_turns_on_one_line(service):
     with Line(service) as line:
         for _ in range(3):
             content = request(event())
-            line.send(content + request(b"", method="GET", path="/health") + content[:30], content[30:])
+            line.send(
+                content + request(b"", method="GET", path="/health") + content[:30], content[30:]
+            )
             assert line.answer()[2] == ONE
             assert line.answer()[2]["status"] == "ok"
             assert line.answer()[2] == AGAIN
@@ -138,7 +147,9 @@ def test_both_ways_answer_with_the_same_headers(service):
         (event(), ("Content-Encoding: gzip",), 415),
     ],
 )
-def test_what_is_refused_is_refused_with_its_reason_and_the_line_goes_on(service, post, lines, status):
+def test_what_is_refused_is_refused_with_its_reason_and_the_line_goes_on(
+    service, post, lines, status
+):
     before = service.counted()
     with Line(service) as line:
         for _ in range(2):
@@ -151,7 +162,10 @@ def test_what_is_refused_is_refused_with_its_reason_and_the_line_goes_on(service
 
 
 def test_a_head_that_was_let_in_lets_no_other_in(bundle_path, tmp_path):
-    with serving(bundle_path, tmp_path / "s.sqlite", "--token", "a-secret") as running, Line(running) as line:
+    with (
+        serving(bundle_path, tmp_path / "s.sqlite", "--token", "a-secret") as running,
+        Line(running) as line,
+    ):
         for _ in range(2):
             line.send(request(event(), "Authorization: Bearer a-secret"))
             assert line.answer()[::2] == (200, ONE)
@@ -291,7 +305,9 @@ def test_a_post_of_which_a_part_has_come_keeps_its_line_open(bundle_path, tmp_pa
             await asyncio.sleep(0.001)
         content = request(event())
         connection.data_received(content[:-10])
-        assert connection.timeout_keep_alive_task is None, "nobody closes it in the middle of a request"
+        assert connection.timeout_keep_alive_task is None, (
+            "nobody closes it in the middle of a request"
+        )
         connection._close_if_idle()
         assert not wire.closed
         connection.data_received(content[-10:])
@@ -309,7 +325,10 @@ def test_half_a_post_is_waited_for_as_long_as_on_the_long_way(bundle_path, tmp_p
     way, config = app.short_way(), uvicorn.Config(app, http="httptools", ws="none", lifespan="off")
 
     def opened() -> tuple[quick_posts._Wire, QuickPosts]:
-        wire, connection = quick_posts._Wire(), QuickPosts(way, config=config, server_state=ServerState(), app_state={})
+        wire, connection = (
+            quick_posts._Wire(),
+            QuickPosts(way, config=config, server_state=ServerState(), app_state={}),
+        )
         connection.connection_made(wire)
         return wire, connection
 
@@ -321,7 +340,11 @@ def test_half_a_post_is_waited_for_as_long_as_on_the_long_way(bundle_path, tmp_p
         end = time.monotonic() + 10.0
         while not wire.closed and time.monotonic() < end:
             await asyncio.sleep(0.01)
-        assert wire.closed and wire.written.startswith(b"HTTP/1.1 408 ") and b"connection: close" in wire.written
+        assert (
+            wire.closed
+            and wire.written.startswith(b"HTTP/1.1 408 ")
+            and b"connection: close" in wire.written
+        )
         assert b"the rest of the request did not come" in wire.written and app._keeper.waiting == 0
         connection.connection_lost(None)
 
@@ -351,7 +374,9 @@ def test_half_a_head_is_waited_for_as_long(bundle_path, tmp_path, monkeypatch, c
 
     async def post() -> None:
         app._keeper.start()
-        whole = request(event(), method=method, path="/v1/events" if method == "POST" else "/health")
+        whole = request(
+            event(), method=method, path="/v1/events" if method == "POST" else "/health"
+        )
         for before in (b"", whole):
             wire = quick_posts._Wire()
             connection = QuickPosts(way, config=config, server_state=ServerState(), app_state={})
@@ -360,7 +385,11 @@ def test_half_a_head_is_waited_for_as_long(bundle_path, tmp_path, monkeypatch, c
             end = time.monotonic() + 10.0
             while not wire.closed and time.monotonic() < end:
                 await asyncio.sleep(0.01)
-            assert wire.closed and b"HTTP/1.1 408 " in wire.written and b"connection: close" in wire.written
+            assert (
+                wire.closed
+                and b"HTTP/1.1 408 " in wire.written
+                and b"connection: close" in wire.written
+            )
             assert b"the rest of the request did not come" in wire.written
             assert wire.written.startswith(b"HTTP/1.1 200 ") == bool(before)
             connection.connection_lost(None)
@@ -369,7 +398,9 @@ def test_half_a_head_is_waited_for_as_long(bundle_path, tmp_path, monkeypatch, c
     asyncio.run(post())
 
 
-def test_the_rest_of_a_head_is_not_given_up_while_an_answer_is_on_its_way(bundle_path, tmp_path, monkeypatch):
+def test_the_rest_of_a_head_is_not_given_up_while_an_answer_is_on_its_way(
+    bundle_path, tmp_path, monkeypatch
+):
     monkeypatch.setattr(quick_posts, "PATIENCE_S", 0.05)
     go_on = asyncio.Event()
 
@@ -381,7 +412,9 @@ def test_the_rest_of_a_head_is_not_given_up_while_an_answer_is_on_its_way(bundle
 
     async def post() -> None:
         wire = quick_posts._Wire()
-        connection = QuickPosts(quick_posts._Trial(), config=config, server_state=ServerState(), app_state={})
+        connection = QuickPosts(
+            quick_posts._Trial(), config=config, server_state=ServerState(), app_state={}
+        )
         connection.connection_made(wire)
         connection.data_received(request(b"", method="GET", path="/health") + b"GET /hea")
         await asyncio.sleep(0.2)
@@ -395,7 +428,11 @@ def test_the_rest_of_a_head_is_not_given_up_while_an_answer_is_on_its_way(bundle
     asyncio.run(post())
 
 
-UPGRADE = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA")
+UPGRADE = (
+    "Connection: Upgrade, HTTP2-Settings",
+    "Upgrade: h2c",
+    "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA",
+)
 """What clients send that would rather speak HTTP/2; servers that do not are to take no notice."""
 
 
@@ -421,7 +458,11 @@ def test_where_that_is_not_possible_it_is_said_and_the_body_is_not_taken_for_a_r
         with Line(service) as line:
             line.send(*(content[a:b] for a, b in pairwise((0, *cuts, len(content)))))
             status, headers, body = line.answer()
-            assert status == 400 and "reads no body after Upgrade" in body["error"] and headers["connection"] == "close"
+            assert (
+                status == 400
+                and "reads no body after Upgrade" in body["error"]
+                and headers["connection"] == "close"
+            )
             assert line.ended()
     assert service.counted() == before
 
@@ -499,7 +540,10 @@ def test_a_service_without_the_short_way_answers_the_same(bundle_path, tmp_path,
     import monitored
 
     monkeypatch.setattr(monitored, "OFTEN", WITHOUT)
-    with serving(bundle_path, tmp_path / "s.sqlite", snapshot_bytes=1) as running, Line(running) as line:
+    with (
+        serving(bundle_path, tmp_path / "s.sqlite", snapshot_bytes=1) as running,
+        Line(running) as line,
+    ):
         content = request(event())
         for expected in (ONE, AGAIN):
             line.send(content[:50], content[50:])

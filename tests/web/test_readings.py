@@ -18,14 +18,25 @@ from roadworthy.web import views
 from roadworthy.web.batch import Batch
 from roadworthy.web.counting import Counting
 from roadworthy.web.ledger import Ledger
-from roadworthy.web.readings import AT_ONCE, IN_A_HURRY, MOST, _on, _on_by_scores, due, readings, thinned
+from roadworthy.web.readings import (
+    AT_ONCE,
+    IN_A_HURRY,
+    MOST,
+    _on,
+    _on_by_scores,
+    due,
+    readings,
+    thinned,
+)
 
 
 def monitor_of(made: Bundle, n: int) -> Monitor:
     monitor = Monitor(made)
     told = events(400)[:n]
     columns = {name: [event["scores"][name] for event in told] for name in made.calibration.names}
-    monitor.update(Events([event["id"] for event in told], [event["time"] for event in told], columns=columns))
+    monitor.update(
+        Events([event["id"] for event in told], [event["time"] for event in told], columns=columns)
+    )
     return monitor
 
 
@@ -65,7 +76,9 @@ def test_a_point_says_what_the_monitor_said_then(made):
 
 def test_a_burst_is_worked_off_in_parts_and_a_restart_goes_on_where_it_was(made, tmp_path):
     path, told = tmp_path / "s.sqlite", events(1000)
-    columns = {name: np.array([event["scores"][name] for event in told]) for name in made.calibration.names}
+    columns = {
+        name: np.array([event["scores"][name] for event in told]) for name in made.calibration.names
+    }
     cells = made.calibration.place(columns)
 
     def opened() -> Counting:
@@ -97,12 +110,15 @@ def test_two_things_said_at_one_look_are_both_told(made, tmp_path):
     counting.close()
 
 
-def test_a_thousand_events_at_once_leave_a_curve_and_alarms_say_that_nobody_was_told(bundle_path, tmp_path):
+def test_a_thousand_events_at_once_leave_a_curve_and_alarms_say_that_nobody_was_told(
+    bundle_path, tmp_path
+):
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(events(500) + events(500, first=500, shifted=0.9))
         found = until(
             lambda: (
-                [r for r in service.get("/v1/history")["readings"] if r["event"] == 1000] and service.get("/v1/history")
+                [r for r in service.get("/v1/history")["readings"] if r["event"] == 1000]
+                and service.get("/v1/history")
             )
         )
         assert [r["event"] for r in found["readings"]] == list(range(20, 1001, 20))
@@ -116,10 +132,15 @@ def test_a_thousand_events_at_once_leave_a_curve_and_alarms_say_that_nobody_was_
 
 def test_no_gauge_has_a_figure_that_cannot_be_relied_on(bundle_path, tmp_path):
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
-        strange = [{**event, "scores": {"knn": 40.0 + i % 7, "energy": -40.0}} for i, event in enumerate(events(150))]
+        strange = [
+            {**event, "scores": {"knn": 40.0 + i % 7, "energy": -40.0}}
+            for i, event in enumerate(events(150))
+        ]
         service.post([*strange, {"id": "nothing", "time": START + 150, "scores": {}}])
         text = service.ask("GET", "/metrics").body.decode()
-        numbers = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        numbers = dict(
+            line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")
+        )
         assert numbers['roadworthy_cannot_tell{window="100"}'] == "1"
         for name in ("risk", "risk_high", "exceedance", "log_odds", "accuracy", "rate"):
             assert numbers[f'roadworthy_{name}{{window="100"}}'] == "NaN", name
@@ -128,15 +149,31 @@ def test_no_gauge_has_a_figure_that_cannot_be_relied_on(bundle_path, tmp_path):
 
 
 def test_whether_the_scores_alarm_was_on_is_known_after_one_by_labels():
-    said = [Alarm(0.0, 10, "raised"), Alarm(0.0, 20, "raised", by_labels=1), Alarm(0.0, 30, "cleared", by_labels=2)]
-    told = SimpleNamespace(alarms=[*said, Alarm(0.0, 40, "raised", by_labels=3)], alarmed=Alarmed([(4, 25)]))
+    said = [
+        Alarm(0.0, 10, "raised"),
+        Alarm(0.0, 20, "raised", by_labels=1),
+        Alarm(0.0, 30, "cleared", by_labels=2),
+    ]
+    told = SimpleNamespace(
+        alarms=[*said, Alarm(0.0, 40, "raised", by_labels=3)], alarmed=Alarmed([(4, 25)])
+    )
     assert [_on(told, event) for event in (5, 10, 25, 30, 45)] == [False, True, True, False, True]
-    assert [_on_by_scores(told, event) for event in (5, 10, 24, 25, 30, 45)] == [False, True, True, False, False, False]
+    assert [_on_by_scores(told, event) for event in (5, 10, 24, 25, 30, 45)] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def posted(counting: Counting, made: Bundle, n: int, *, first: int = 0) -> None:
     cells = np.random.default_rng(first).integers(0, made.calibration.cells, n).astype(np.int16)
-    names, times = [f"e{i}" for i in range(first, first + n)], START + 0.001 * np.arange(first, first + n)
+    names, times = (
+        [f"e{i}" for i in range(first, first + n)],
+        START + 0.001 * np.arange(first, first + n),
+    )
     counting.commit([Batch(names, times, cells)])
 
 
@@ -147,7 +184,9 @@ def test_after_a_large_post_the_looks_that_are_shown_lie_evenly(made, tmp_path):
         assert counting.read()
     found = counting.history(after=-np.inf, after_event=-1, limit=5000)
     even = [r["event"] for r in found["readings"] if r["event"] % 100 == 0]
-    assert len(even) > AT_ONCE and even == list(range(100, even[-1] + 1, 100)), "2,500 looks: one in five is shown"
+    assert len(even) > AT_ONCE and even == list(range(100, even[-1] + 1, 100)), (
+        "2,500 looks: one in five is shown"
+    )
     assert found["counted"] == 50_000 and found["look_every"] == 20
     # From the first to the last that is shown, each look is shown or is said to be left out.
     every = {e for e in (r["event"] for r in found["readings"]) if e % 20 == 0}
@@ -162,7 +201,10 @@ def test_where_events_come_faster_than_points_the_curve_gets_coarser_and_not_beh
     posted(counting, made, 4000, first=4000)
     counting.read()
     # Points at which an alarm changed come on top of the even ones, and push the last out of this round.
-    assert counting.curve.upto > 8000 - 2 * 8000 // AT_ONCE and len(counting.ledger.readings()) <= 2 * AT_ONCE
+    assert (
+        counting.curve.upto > 8000 - 2 * 8000 // AT_ONCE
+        and len(counting.ledger.readings()) <= 2 * AT_ONCE
+    )
     counting.ledger.close()
 
 
@@ -194,13 +236,18 @@ def test_the_history_reaches_the_last_event_of_a_post_that_was_answered(bundle_p
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(events(3000))
         found = service.get("/v1/history")
-        assert found["counted"] == found["readings"][-1]["event"] == 3000 and found["looks_left_out"] == 0
+        assert (
+            found["counted"] == found["readings"][-1]["event"] == 3000
+            and found["looks_left_out"] == 0
+        )
         assert [r["event"] for r in found["readings"]] == list(range(20, 3001, 20))
 
 
 def test_a_point_that_cannot_be_told_has_no_figures(made):
     monitor = monitor_of(made, 100)
-    monitor.update(Events([f"u{i}" for i in range(60)], START + 100.0 + np.arange(60), cells=[-1] * 60))
+    monitor.update(
+        Events([f"u{i}" for i in range(60)], START + 100.0 + np.arange(60), cells=[-1] * 60)
+    )
     points = readings(monitor, 0, at_once=MOST)
     untold = [point for point in points if point["cannot_tell"] is not None]
     assert [point["event"] for point in untold] == [140, 160], "from a fifth without scores on"

@@ -39,7 +39,10 @@ def test_two_replicas_merged_equal_one_that_saw_all(made, tmp_path):
     for name, half, part in zip("ab", halves, (labels[1::2], labels[0::2]), strict=True):
         state_of(tmp_path / f"{name}.sqlite", made, half, part)
     state_of(tmp_path / "all.sqlite", made, stream, labels)
-    kept(together([str(tmp_path / "all.sqlite"), str(tmp_path / "all.sqlite")]).monitor, tmp_path / "same.sqlite")
+    kept(
+        together([str(tmp_path / "all.sqlite"), str(tmp_path / "all.sqlite")]).monitor,
+        tmp_path / "same.sqlite",
+    )
     whole, both = (
         together([str(tmp_path / x), str(tmp_path / y)]).monitor
         for x, y in (("all.sqlite", "same.sqlite"), ("a.sqlite", "b.sqlite"))
@@ -58,9 +61,18 @@ def test_two_replicas_merged_equal_one_that_saw_all(made, tmp_path):
 
 def test_ids_that_were_sent_with_different_scores_are_told(made, tmp_path, capsys):
     stream = events(100)
-    other = [{**e, "scores": {"knn": 9.0, "energy": 9.0}} if i in (5, 6, 7) else e for i, e in enumerate(stream)]
+    other = [
+        {**e, "scores": {"knn": 9.0, "energy": 9.0}} if i in (5, 6, 7) else e
+        for i, e in enumerate(stream)
+    ]
     later = [{**e, "time": e["time"] + 1.0} for e in stream]
-    for name, items in (("a", stream), ("b", other), ("c", other), ("same", stream), ("later", later)):
+    for name, items in (
+        ("a", stream),
+        ("b", other),
+        ("c", other),
+        ("same", stream),
+        ("later", later),
+    ):
         state_of(tmp_path / f"{name}.sqlite", made, items)
 
     def told(*names: str) -> tuple[int, str]:
@@ -83,14 +95,31 @@ def test_ids_that_were_sent_with_different_scores_are_told(made, tmp_path, capsy
     assert (first.state.buckets.total() == alone.state.buckets.total()).all(), "the first stands"
 
 
-def test_running_replicas_are_merged_into_a_state_that_a_service_goes_on_from(bundle_path, tmp_path, capsys):
-    with serving(bundle_path, tmp_path / "a.sqlite") as a, serving(bundle_path, tmp_path / "b.sqlite") as b:
+def test_running_replicas_are_merged_into_a_state_that_a_service_goes_on_from(
+    bundle_path, tmp_path, capsys
+):
+    with (
+        serving(bundle_path, tmp_path / "a.sqlite") as a,
+        serving(bundle_path, tmp_path / "b.sqlite") as b,
+    ):
         a.post(events(200))
         b.post(events(200, first=100, shifted=0.02))
         into = tmp_path / "both.sqlite"
         capsys.readouterr()
         assert (
-            run(["monitor", "merge", a.address, b.address, "--bundle", str(bundle_path), "--into", str(into), "--json"])
+            run(
+                [
+                    "monitor",
+                    "merge",
+                    a.address,
+                    b.address,
+                    "--bundle",
+                    str(bundle_path),
+                    "--into",
+                    str(into),
+                    "--json",
+                ]
+            )
             == 0
         )
         told = json.loads(capsys.readouterr().out)
@@ -120,7 +149,9 @@ def test_the_label_queue_draws_from_a_file_and_from_a_service(bundle_path, tmp_p
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(events(400, shifted=0.4))
         found = questions(service.address, 15)
-        assert run(["monitor", "label-queue", str(tmp_path / "s.sqlite"), "-n", "15", "--json"]) == 0
+        assert (
+            run(["monitor", "label-queue", str(tmp_path / "s.sqlite"), "-n", "15", "--json"]) == 0
+        )
         more = json.loads(capsys.readouterr().out)["questions"]
         assert len({q["id"] for q in (*found, *more)}) == 30
         assert run(["monitor", "label-queue", str(tmp_path / "s.sqlite"), "-n", "5"]) == 0

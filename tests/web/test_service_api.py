@@ -36,12 +36,24 @@ def test_events_are_counted_once_and_risk_is_what_the_library_says(service: Serv
     everything = batch + events(5, first=1300) + events(1, first=1305)
     columns = {name: [e["scores"][name] for e in everything] for name in ("knn", "energy")}
     oracle = Monitor(made)
-    oracle.update(Events([e["id"] for e in everything], [e["time"] for e in everything], columns=columns))
+    oracle.update(
+        Events([e["id"] for e in everything], [e["time"] for e in everything], columns=columns)
+    )
     oracle.update_one("no score", START + 1306, {})
     found = {w["window"]: w for w in service.get("/v1/risk")["windows"]}
     for name in ("100", "1000"):
         expected = oracle.risk(name)
-        for figure in ("n", "unscored", "rate", "accuracy", "risk", "risk_low", "risk_high", "exceedance", "log_odds"):
+        for figure in (
+            "n",
+            "unscored",
+            "rate",
+            "accuracy",
+            "risk",
+            "risk_low",
+            "risk_high",
+            "exceedance",
+            "log_odds",
+        ):
             assert found[name][figure] == pytest.approx(getattr(expected, figure), rel=1e-9), figure
     assert [w["window"] for w in service.get("/v1/risk?window=1000")["windows"]] == ["1000"]
 
@@ -55,7 +67,10 @@ def test_late_events_and_events_ahead_of_the_clock_are_told_apart(service: Servi
     found = service.post([late, in_time, ahead]).json
     why = {name: found.pop(name) for name in ("why_late", "why_ahead")}
     assert found == outcome(late=1, accepted=1, ahead=1)
-    assert "(2023-11-15 03:46:40 UTC) by more than 3,600 s" in why["why_late"] and "clock" in why["why_ahead"]
+    assert (
+        "(2023-11-15 03:46:40 UTC) by more than 3,600 s" in why["why_late"]
+        and "clock" in why["why_ahead"]
+    )
 
 
 def test_a_batch_with_a_wrong_line_is_refused_whole(service: Service):
@@ -65,7 +80,9 @@ def test_a_batch_with_a_wrong_line_is_refused_whole(service: Service):
     reply = service.post(b"\n".join(lines))
     assert reply.status == 400 and reply.json["line"] == 2 and "NaN" in reply.json["error"]
     assert service.post(ndjson(events(3, first=50_000))[:-20]).json["line"] == 3
-    other = service.post([*events(1, first=50_000), {**events(1, first=50_001)[0], "subject": "lesion-2.4.0"}])
+    other = service.post(
+        [*events(1, first=50_000), {**events(1, first=50_001)[0], "subject": "lesion-2.4.0"}]
+    )
     assert other.status == 409 and SUBJECT in other.json["error"] and other.json["line"] == 2
     assert service.counted() == before
 
@@ -85,10 +102,14 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
     assert "--data-binary" in service.post(together, "/v1/labels").json["error"]
     shown = service.ask("GET", "/metrics").body.decode()
     for name in ("labels", "accuracy", "risk_high"):
-        found = re.search(rf'^roadworthy_audited_{name}{{window="1000"}} (.*)$', shown, re.MULTILINE)
+        found = re.search(
+            rf'^roadworthy_audited_{name}{{window="1000"}} (.*)$', shown, re.MULTILINE
+        )
         assert found is not None and float(found[1]) == pytest.approx(audited[name], rel=1e-6)
     dots = service.get("/v1/live")["labels"]
-    assert sum(dot["n"] for dot in dots) == 30 and all(d["low"] <= d["accuracy"] <= d["high"] for d in dots)
+    assert sum(dot["n"] for dot in dots) == 30 and all(
+        d["low"] <= d["accuracy"] <= d["high"] for d in dots
+    )
     for wrong, says in (
         ({"id": "e1000", "correct": "yes"}, "true or false"),
         ({"id": "e1000", "correct": True, "probability": 0}, "above 0"),
@@ -101,10 +122,16 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
     known = asked[0]["id"]
     for key, value in (("subject", "lesion-2.4.0"), ("bundle", "0" * 16)):
         other = service.post(
-            [{"id": known, "correct": True}, {"id": known, "correct": False, key: value}], "/v1/labels"
+            [{"id": known, "correct": True}, {"id": known, "correct": False, key: value}],
+            "/v1/labels",
         )
-        assert other.status == 409 and f"this label is of {key} {value!r}" in other.json["error"], other.body
-    assert service.post({"id": known, "correct": True, "subject": SUBJECT}, "/v1/labels").json["taken"] == 1
+        assert other.status == 409 and f"this label is of {key} {value!r}" in other.json["error"], (
+            other.body
+        )
+    assert (
+        service.post({"id": known, "correct": True, "subject": SUBJECT}, "/v1/labels").json["taken"]
+        == 1
+    )
     assert service.get("/v1/risk?window=1000")["windows"][0]["audited"]["labels"] == 30
 
 
@@ -126,16 +153,22 @@ def test_labels_that_count_as_sure_to_be_asked_for_are_told(bundle_path, tmp_pat
 def test_readings_alarms_and_history_go_over_time(service: Service):
     service.post(events(200, first=30_000, shifted=0.02))
     service.post(events(200, first=30_200, shifted=0.9))
-    alarms = until(lambda: [a for a in service.get("/v1/alarms")["alarms"] if a["kind"] == "raised"])
+    alarms = until(
+        lambda: [a for a in service.get("/v1/alarms")["alarms"] if a["kind"] == "raised"]
+    )
     assert (
         alarms[-1]["alarm_log_odds"] >= 0.0
         and alarms[-1]["subject"] == SUBJECT
         and alarms[-1]["bundle"] in alarms[-1]["key"]
     )
-    reading = until(lambda: [r for r in service.get("/v1/history")["readings"] if r["time"] == START + 30_399])[0]
+    reading = until(
+        lambda: [r for r in service.get("/v1/history")["readings"] if r["time"] == START + 30_399]
+    )[0]
     assert reading["alarm"] and reading["alarm_log_odds"] > -1.0, "or it would have been cleared"
     assert "reason" not in alarms[-1], "its figures are the reason of an alarm by the scores"
-    at_alarm = [r for r in service.get("/v1/history")["readings"] if r["time"] == alarms[-1]["time"]]
+    at_alarm = [
+        r for r in service.get("/v1/history")["readings"] if r["time"] == alarms[-1]["time"]
+    ]
     for name in ("log_odds", "alarm_log_odds"):
         assert at_alarm[0][name] == pytest.approx(alarms[-1][name], abs=1e-6)
     live = service.get(f"/v1/live?after={START + 30_399}")
@@ -146,19 +179,28 @@ def test_readings_alarms_and_history_go_over_time(service: Service):
 
 def test_prometheus_reads_what_it_is_doing(service: Service):
     text = service.ask("GET", "/metrics").body.decode()
-    sample = re.compile(r'^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? (-?[0-9.e+-]+|[+-]Inf|NaN)$')
+    sample = re.compile(
+        r'^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? (-?[0-9.e+-]+|[+-]Inf|NaN)$'
+    )
     assert all(line.startswith("# ") or sample.match(line) for line in text.splitlines())
     numbers = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert int(numbers["roadworthy_events_counted"]) == service.counted()
     assert 0 < float(numbers['roadworthy_accuracy{window="100"}']) < 1
     assert float(numbers["roadworthy_tolerable_risk"]) == 0.2
-    buckets = [int(v) for k, v in numbers.items() if k.startswith("roadworthy_group_seconds_bucket")]
-    assert buckets == sorted(buckets) and buckets[-1] == int(numbers["roadworthy_group_seconds_count"]) > 0
+    buckets = [
+        int(v) for k, v in numbers.items() if k.startswith("roadworthy_group_seconds_bucket")
+    ]
+    assert (
+        buckets == sorted(buckets)
+        and buckets[-1] == int(numbers["roadworthy_group_seconds_count"]) > 0
+    )
 
 
 def test_the_bundle_says_what_the_numbers_rest_on(service: Service, made: Bundle):
     told = service.get("/v1/bundle")
-    assert told["id"] == made.id and told["kinds"][0]["rows"] == 800 and told["alarm"]["burden"] == 9.0
+    assert (
+        told["id"] == made.id and told["kinds"][0]["rows"] == 800 and told["alarm"]["burden"] == 9.0
+    )
     assert told["alarm"]["rings"] == "alarm from 50%, and 8,100 times as likely as no shift at all"
     assert "synthetic" in told["notes"][0] and told["blind_to"]
     assert service.get("/health") == {"status": "ok", "bundle": made.id}
@@ -185,7 +227,11 @@ def test_unknown_paths_methods_and_parameters_are_refused_in_words(service: Serv
 def test_a_probe_that_wants_the_head_alone_gets_it(service: Service, path: str):
     whole, head = service.ask("GET", path), service.ask("HEAD", path)
     assert (head.status, head.body) == (whole.status, b"")
-    assert {**head.headers, "date": "", "content-length": ""} == {**whole.headers, "date": "", "content-length": ""}
+    assert {**head.headers, "date": "", "content-length": ""} == {
+        **whole.headers,
+        "date": "",
+        "content-length": "",
+    }
     assert int(head.headers["content-length"]) > 0
 
 
@@ -200,9 +246,17 @@ def test_pages_of_other_sites_and_other_names_are_turned_away(service: Service):
 
 def test_the_page_holds_no_data_and_runs_only_its_own_script(service: Service):
     page = service.ask("GET", "/")
-    assert SUBJECT.encode() not in page.body and b"<script>" not in page.body and b"style=" not in page.body
+    assert (
+        SUBJECT.encode() not in page.body
+        and b"<script>" not in page.body
+        and b"style=" not in page.body
+    )
     policy = page.headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+    assert (
+        "default-src 'none'" in policy
+        and "unsafe" not in policy
+        and "frame-ancestors 'none'" in policy
+    )
     assert page.headers["x-content-type-options"] == "nosniff"
     for path in re.findall(rb'(?:src|href)="(/[^"]+)"', page.body):
         reply = service.ask("GET", path.decode())
@@ -210,7 +264,9 @@ def test_the_page_holds_no_data_and_runs_only_its_own_script(service: Service):
 
 
 def test_other_addresses_need_the_token(bundle_path: Path, tmp_path: Path):
-    with serving(bundle_path, tmp_path / "s.sqlite", "--host", "0.0.0.0", ROADWORTHY_TOKEN="a-secret") as service:
+    with serving(
+        bundle_path, tmp_path / "s.sqlite", "--host", "0.0.0.0", ROADWORTHY_TOKEN="a-secret"
+    ) as service:
         assert service.ask("GET", "/").status == service.ask("GET", "/health").status == 200
         for path in ("/v1/risk", "/metrics", "/v1/state"):
             assert service.ask("GET", path).status == 401
@@ -221,8 +277,14 @@ def test_other_addresses_need_the_token(bundle_path: Path, tmp_path: Path):
 
 def test_one_connection_carries_many_posts_also_after_a_refusal(service: Service):
     with socket.create_connection(("127.0.0.1", service.port), timeout=60) as s:
-        for i, (body, status) in enumerate(((b"{", 400), (json.dumps(events(1, first=95_000)[0]).encode(), 200)) * 2):
-            s.sendall(b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        for i, (body, status) in enumerate(
+            ((b"{", 400), (json.dumps(events(1, first=95_000)[0]).encode(), 200)) * 2
+        ):
+            s.sendall(
+                b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+                % len(body)
+                + body
+            )
             answer = b""
             while not answer.endswith(b"}"):
                 answer += s.recv(4096)
@@ -233,7 +295,9 @@ def test_many_clients_at_once_are_each_told_what_became_of_their_own(service: Se
     from concurrent.futures import ThreadPoolExecutor
 
     rng = np.random.default_rng(0)
-    singles = [events(1, first=99_000 + int(i))[0] for i in rng.permutation(np.repeat(np.arange(60), 2))]
+    singles = [
+        events(1, first=99_000 + int(i))[0] for i in rng.permutation(np.repeat(np.arange(60), 2))
+    ]
     with ThreadPoolExecutor(12) as pool:
         replies = [r.json for r in pool.map(service.post, singles)]
     assert sum(r["accepted"] for r in replies) == sum(r["repeated"] for r in replies) == 60

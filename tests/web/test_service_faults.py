@@ -72,7 +72,13 @@ def test_whatever_was_acknowledged_is_counted_exactly_once_after_kill_9(bundle_p
         counted = service.counted()
         assert 20 * len(acknowledged) <= counted <= 20 * len(sent)
         for batch in acknowledged:
-            assert service.post(batch).json == {"accepted": 0, "repeated": 20, "late": 0, "unscored": 0, "ahead": 0}
+            assert service.post(batch).json == {
+                "accepted": 0,
+                "repeated": 20,
+                "late": 0,
+                "unscored": 0,
+                "ahead": 0,
+            }
         assert service.counted() == counted
         unsure = [e for batch in sent for e in batch]
         service.post(unsure)
@@ -85,11 +91,21 @@ def test_a_clean_stop_and_a_start_change_nothing(bundle_path, tmp_path):
     with serving(bundle_path, state) as service:
         service.post(events(300, shifted=0.9))
         service.post([{"id": f"e{i}", "correct": i % 2 == 0} for i in range(50)], "/v1/labels")
-        before = service.get("/v1/risk"), service.get("/v1/alarms"), service.ask("GET", "/v1/state").body
+        before = (
+            service.get("/v1/risk"),
+            service.get("/v1/alarms"),
+            service.ask("GET", "/v1/state").body,
+        )
         assert service.stop() == 0
     with serving(bundle_path, state) as service:
-        assert (service.get("/v1/risk"), service.get("/v1/alarms"), service.ask("GET", "/v1/state").body) == before
-        assert [r["event"] for r in service.get("/v1/history")["readings"]] == list(range(20, 301, 20))  # every look
+        assert (
+            service.get("/v1/risk"),
+            service.get("/v1/alarms"),
+            service.ask("GET", "/v1/state").body,
+        ) == before
+        assert [r["event"] for r in service.get("/v1/history")["readings"]] == list(
+            range(20, 301, 20)
+        )  # every look
 
 
 def test_a_full_disk_refuses_loses_nothing_and_goes_on_when_there_is_space(bundle_path, tmp_path):
@@ -97,7 +113,9 @@ def test_a_full_disk_refuses_loses_nothing_and_goes_on_when_there_is_space(bundl
         assert service.post(events(100)).status == 200
         _, hard = resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE)
         wal = tmp_path / "state.sqlite-wal"
-        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (wal.stat().st_size + 20_000, hard))
+        resource.prlimit(
+            service.process.pid, resource.RLIMIT_FSIZE, (wal.stat().st_size + 20_000, hard)
+        )
         accepted, at = 100, 100
         for _ in range(100):
             reply = service.post(events(100, first=at))
@@ -161,7 +179,9 @@ def test_a_state_file_that_may_not_grow_makes_room_for_itself(tmp_path):
 
 @pytest.fixture(scope="module")
 def patient(bundle_path, tmp_path_factory) -> Iterator[Service]:
-    with serving(bundle_path, tmp_path_factory.mktemp("bodies") / "state.sqlite", "--body-limit", "1") as service:
+    with serving(
+        bundle_path, tmp_path_factory.mktemp("bodies") / "state.sqlite", "--body-limit", "1"
+    ) as service:
         yield service
 
 
@@ -195,7 +215,9 @@ def test_a_client_that_closes_after_a_body_that_is_too_large_gets_its_answer(pat
 def test_a_client_that_vanishes_in_the_middle_of_a_batch_has_sent_nothing(patient):
     counted, body = patient.counted(), ndjson(events(100, first=500))
     with socket.create_connection(("127.0.0.1", patient.port)) as s:
-        head = b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+        head = b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(
+            body
+        )
         s.sendall(head + body[: len(body) // 2])
     time.sleep(0.1)
     assert patient.counted() == counted
@@ -221,14 +243,18 @@ def test_a_bundle_whose_self_test_fails_is_refused(made, tmp_path, capsys):
     assert code == 2 and "not a whole bundle" in said
 
 
-def test_a_state_of_another_bundle_or_of_a_running_service_is_refused(bundle_path, tmp_path, capsys):
+def test_a_state_of_another_bundle_or_of_a_running_service_is_refused(
+    bundle_path, tmp_path, capsys
+):
     other = tmp_path / "other.json"
     bundle(subject="lesion-2.4.0").save(other)
     state = tmp_path / "state.sqlite"
     with serving(bundle_path, state) as service:
         code, said = told(capsys, "monitor", bundle_path, "--state", state, "--port", 0)
         assert code == 2 and "belongs to a monitor that is running" in said
-        code, said = told(capsys, "monitor", other, "--state", tmp_path / "b.sqlite", "--port", service.port)
+        code, said = told(
+            capsys, "monitor", other, "--state", tmp_path / "b.sqlite", "--port", service.port
+        )
         assert code == 2 and "cannot listen" in said
     code, said = told(capsys, "monitor", other, "--state", state, "--port", 0)
     assert code == 2 and "counts of two calibrations do not add up" in said
@@ -250,7 +276,9 @@ def test_settings_that_cannot_work_are_refused_in_words(bundle_path, tmp_path, c
         (("--model", "alpha"), "--model is for the server that --proxy stands in front of"),
         (("--alarm-log", str(bundle_path)), "is read and would be lost"),
     ):
-        code, said = told(capsys, "monitor", bundle_path, "--state", tmp_path / "s.sqlite", "--port", 0, *options)
+        code, said = told(
+            capsys, "monitor", bundle_path, "--state", tmp_path / "s.sqlite", "--port", 0, *options
+        )
         assert code == 2 and says in said, said
 
 
@@ -258,8 +286,16 @@ def test_a_missing_extra_is_named(bundle_path, capsys, monkeypatch):
     import importlib.util
 
     real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "uvicorn" else real(name, *a))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "uvicorn" else real(name, *a)
+    )
     code, said = told(capsys, "monitor", bundle_path)
-    assert code == 2 and "needs uvicorn" in said and 'pip install -c constraints.txt -e ".[web]"' in said
-    monkeypatch.setattr("roadworthy.registry._CHECKOUT", bundle_path.parent)  # as where it was installed by name
+    assert (
+        code == 2
+        and "needs uvicorn" in said
+        and 'pip install -c constraints.txt -e ".[web]"' in said
+    )
+    monkeypatch.setattr(
+        "roadworthy.registry._CHECKOUT", bundle_path.parent
+    )  # as where it was installed by name
     assert 'pip install "roadworthy[web]"' in told(capsys, "monitor", bundle_path)[1]

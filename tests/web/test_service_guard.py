@@ -17,7 +17,12 @@ from roadworthy.web.guard import Guard
 DATA = [
     *(("GET", f"/v1/{name}") for name in ("risk", "history", "alarms", "bundle", "state", "live")),
     *(("POST", f"/v1/{name}") for name in ("events", "labels", "label-queue")),
-    *(("GET", "/metrics"), ("GET", "/v1/nothing"), ("GET", "/v2/health/ready"), ("POST", "/v2/models/m/infer")),
+    *(
+        ("GET", "/metrics"),
+        ("GET", "/v1/nothing"),
+        ("GET", "/v2/health/ready"),
+        ("POST", "/v2/models/m/infer"),
+    ),
 ]
 """Everything but the page, which holds no data, and the probe."""
 
@@ -35,7 +40,9 @@ def test_a_token_is_asked_for_wherever_there_is_data(guarded, method, path):
         reply = guarded.ask(method, path, b"" if method == "POST" else None, **given)
         assert reply.status == 401 and reply.headers["www-authenticate"] == "Bearer"
         assert SUBJECT.encode() not in reply.body and b"a-secret" not in reply.body
-    own = guarded.ask(method, path, b"" if method == "POST" else None, Authorization="Bearer a-secret")
+    own = guarded.ask(
+        method, path, b"" if method == "POST" else None, Authorization="Bearer a-secret"
+    )
     assert own.status not in (401, 403, 421)
 
 
@@ -73,7 +80,9 @@ def test_page_and_probe_need_no_token_and_tell_nothing(guarded):
     ],
 )
 def test_names_and_sites_are_checked_before_the_token(guarded, headers, status):
-    assert guarded.ask("GET", "/v1/risk", **headers, Authorization="Bearer a-secret").status == status
+    assert (
+        guarded.ask("GET", "/v1/risk", **headers, Authorization="Bearer a-secret").status == status
+    )
     assert guarded.ask("GET", "/v1/risk", **headers).status == (401 if status == 200 else status)
     assert guarded.ask("GET", "/health", **headers).status == status
 
@@ -86,18 +95,35 @@ def test_a_request_without_a_host_is_turned_away(guarded):
 
 def test_every_answer_that_a_browser_may_show_carries_the_policy(guarded):
     own = {"Authorization": "Bearer a-secret"}
-    for path, headers in (("/", {}), ("/v1/risk", own), ("/v1/risk", {}), ("/nowhere", own), ("/", {"Host": "evil"})):
+    for path, headers in (
+        ("/", {}),
+        ("/v1/risk", own),
+        ("/v1/risk", {}),
+        ("/nowhere", own),
+        ("/", {"Host": "evil"}),
+    ):
         reply = guarded.ask("GET", path, **headers)
-        policy = dict(part.strip().split(" ", 1) for part in reply.headers["content-security-policy"].split(";"))
-        assert policy["default-src"] == "'none'" and policy["script-src"] == policy["style-src"] == "'self'"
+        policy = dict(
+            part.strip().split(" ", 1)
+            for part in reply.headers["content-security-policy"].split(";")
+        )
+        assert (
+            policy["default-src"] == "'none'"
+            and policy["script-src"] == policy["style-src"] == "'self'"
+        )
         assert policy["frame-ancestors"] == policy["base-uri"] == policy["form-action"] == "'none'"
-        assert reply.headers["x-content-type-options"] == "nosniff" and reply.headers["cache-control"] == "no-store"
+        assert (
+            reply.headers["x-content-type-options"] == "nosniff"
+            and reply.headers["cache-control"] == "no-store"
+        )
         assert "access-control-allow-origin" not in reply.headers
     counted = guarded.post(events(1), **own)
     assert counted.status == 200 and counted.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.0.5", "monitor.lan", "127.1.evil.example"])
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "", "192.168.0.5", "monitor.lan", "127.1.evil.example"]
+)
 def test_an_address_that_others_can_reach_needs_a_token(host):
     with pytest.raises(ServiceError, match="needs a token"):
         Guard(host=host, token=None)
@@ -150,7 +176,10 @@ def test_a_probe_may_call_the_service_by_its_address():
 
 def test_a_probe_by_address_is_answered_and_nothing_else_is(guarded):
     assert guarded.ask("GET", "/health", Host="10.2.3.4").status == 200
-    assert guarded.ask("GET", "/v1/risk", Host="10.2.3.4", Authorization="Bearer a-secret").status == 421
+    assert (
+        guarded.ask("GET", "/v1/risk", Host="10.2.3.4", Authorization="Bearer a-secret").status
+        == 421
+    )
     assert guarded.ask("GET", "/v1/risk", Authorization="bearer a-secret").status == 200
 
 

@@ -38,7 +38,9 @@ def single(made: Bundle, number: int) -> Single:
 def after_a_kill(counting: Counting) -> Counting:
     """The same file, opened again; the one before kept no snapshot."""
     counting.ledger.close()
-    return Counting(counting.bundle, Ledger(counting.ledger.path, bundle=counting.bundle.id, content="{}"))
+    return Counting(
+        counting.bundle, Ledger(counting.ledger.path, bundle=counting.bundle.id, content="{}")
+    )
 
 
 def test_a_label_that_cannot_be_counted_takes_no_other_post_with_it(made, counting):
@@ -58,8 +60,16 @@ def test_a_label_that_cannot_be_counted_takes_no_other_post_with_it(made, counti
 @given(
     posts=st.lists(
         st.one_of(
-            st.tuples(st.just("event"), st.sampled_from(["a", "b", "c", "\ud800", "d"]), st.integers(-1, 2)),
-            st.tuples(st.just("label"), st.sampled_from(["a", "b", "\udfff", "e"]), st.sampled_from([-7, -1, 3, 9999])),
+            st.tuples(
+                st.just("event"),
+                st.sampled_from(["a", "b", "c", "\ud800", "d"]),
+                st.integers(-1, 2),
+            ),
+            st.tuples(
+                st.just("label"),
+                st.sampled_from(["a", "b", "\udfff", "e"]),
+                st.sampled_from([-7, -1, 3, 9999]),
+            ),
         ),
         min_size=1,
         max_size=8,
@@ -69,7 +79,9 @@ def test_whatever_is_in_a_group_disk_and_memory_stay_equal(made, tmp_path_factor
     path = tmp_path_factory.mktemp("equal") / "s.sqlite"
     counting = Counting(made, Ledger(path, bundle=made.id, content="{}"))
     group = [
-        Single(name, START + i, None, cell) if kind == "event" else [Label(name, True, 0.5, cell, START)]
+        Single(name, START + i, None, cell)
+        if kind == "event"
+        else [Label(name, True, 0.5, cell, START)]
         for i, (kind, name, cell) in enumerate(posts)
     ]
     found = counting.commit(group)
@@ -83,7 +95,9 @@ def test_whatever_is_in_a_group_disk_and_memory_stay_equal(made, tmp_path_factor
 
 
 @pytest.mark.parametrize("name", ["update_one", "label_all"])
-def test_a_post_that_fails_while_it_is_counted_is_undone_on_disk_too(made, counting, monkeypatch, name):
+def test_a_post_that_fails_while_it_is_counted_is_undone_on_disk_too(
+    made, counting, monkeypatch, name
+):
     real = getattr(Monitor, name)
 
     def fails(self: Monitor, first: object, *rest: object, **more: object) -> object:
@@ -146,7 +160,9 @@ def test_an_alarm_that_cannot_be_told_fails_no_post(made, tmp_path):
     def alarmed(alarm: dict) -> None:
         raise RuntimeError("nobody listens")
 
-    counting = Counting(made, Ledger(tmp_path / "s.sqlite", bundle=made.id, content="{}"), alarmed=alarmed)
+    counting = Counting(
+        made, Ledger(tmp_path / "s.sqlite", bundle=made.id, content="{}"), alarmed=alarmed
+    )
     reader = Reader(made.calibration, subject=made.subject)
     body = json.dumps(events(300, shifted=1.0)).encode()
     assert counting.commit([reader.read(body, now=START)]) == [Taken(300, 0, 0, 0)]
@@ -189,7 +205,9 @@ def test_the_posts_beside_a_bad_one_are_answered_as_if_it_were_not_there(service
     assert statuses == [200] * 10 + [400] * 3 + [200] * 10
     assert service.ask("GET", "/health").status == 200 and service.counted() == before + 20
     refused = service.post(bad, path)
-    assert refused.json["line"] == 1 and ("cell" in refused.json["error"] or "UTF-8" in refused.json["error"])
+    assert refused.json["line"] == 1 and (
+        "cell" in refused.json["error"] or "UTF-8" in refused.json["error"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,10 +230,18 @@ def test_the_posts_beside_a_bad_one_are_answered_as_if_it_were_not_there(service
         ("POST", "/v1/events", b"[" * 1000 + b"]" * 1000),
         ("POST", "/v1/labels", b"[" * 1000 + b"]" * 1000),
         ("POST", "/v1/events", b'{"id":"q","time":%s,"scores":{"knn":NaN}}' % (b"9" * 400)),
-        ("POST", "/v1/events", b'{"id":"q","time":1,"scores":{"knn":NaN,"energy":%s}}' % (b"9" * 5000)),
+        (
+            "POST",
+            "/v1/events",
+            b'{"id":"q","time":1,"scores":{"knn":NaN,"energy":%s}}' % (b"9" * 5000),
+        ),
         ("POST", "/v1/events", b'{"id":"q","time":1,"cell":%s,"x":NaN}' % (b"9" * 400)),
         ("POST", "/v1/events", b'{"id":%s,"time":1,"cell":1,"x":NaN}' % (b"9" * 400)),
-        ("POST", "/v1/events", b'{"id":"q","time":"0001-01-01T00:00:00+23:59","cell":%s}' % (b"9" * 30)),
+        (
+            "POST",
+            "/v1/events",
+            b'{"id":"q","time":"0001-01-01T00:00:00+23:59","cell":%s}' % (b"9" * 30),
+        ),
         ("POST", "/v1/labels", b'{"id":"q","correct":true,"cell":1,"time":%s}' % (b"9" * 400)),
         ("POST", "/v1/labels", b'{"id":"\\ud800","correct":true}'),
         ("POST", "/v1/labels", b'{"id":"q","correct":true,"probability":NaN}'),
@@ -239,7 +265,11 @@ def test_after_a_kill_among_bad_posts_the_same_is_counted(bundle_path, tmp_path)
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(*posts[0])
         with ThreadPoolExecutor(8) as pool:
-            statuses = list(pool.map(lambda post: service.post(*post).status, [*posts[1:], (known, "/v1/labels")]))
+            statuses = list(
+                pool.map(
+                    lambda post: service.post(*post).status, [*posts[1:], (known, "/v1/labels")]
+                )
+            )
         assert statuses == [400, 400] + [200] * 7
         before = service.get("/v1/live")
         assert before["total"]["accepted"] == 120 and before["total"]["labels"] == 11

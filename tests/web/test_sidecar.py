@@ -71,7 +71,11 @@ class Model(BaseHTTPRequestHandler):
                 rest += values.astype("<f8").tobytes()
             outputs.append(tensor)
         head = json.dumps(
-            {"model_name": "m", "outputs": outputs, **({"id": request["id"]} if "id" in request else {})}
+            {
+                "model_name": "m",
+                "outputs": outputs,
+                **({"id": request["id"]} if "id" in request else {}),
+            }
         ).encode()
         more = {} if length is None else {"Inference-Header-Content-Length": str(len(head))}
         if self.fault == "broken off":
@@ -82,9 +86,17 @@ class Model(BaseHTTPRequestHandler):
             head, rest, more = gzip.compress(head + rest), b"", {**more, "Content-Encoding": "gzip"}
         if self.fault == "odd":
             more["Content-Encoding"] = "br"
-        self.answer(500 if self.fault == "500" else 200, head + rest, {**more, "X-Served-By": "a model"})
+        self.answer(
+            500 if self.fault == "500" else 200, head + rest, {**more, "X-Served-By": "a model"}
+        )
 
-    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None, size: int | None = None) -> None:
+    def answer(
+        self,
+        status: int,
+        body: bytes,
+        headers: dict[str, str] | None = None,
+        size: int | None = None,
+    ) -> None:
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
@@ -104,12 +116,16 @@ def models() -> Iterator[tuple[str, type[Model]]]:
 def stack(bundle_path, tmp_path_factory):
     with models() as (address, handler):
         options = ("--proxy", address, "--score", "knn=distance")
-        with serving(bundle_path, tmp_path_factory.mktemp("sidecar") / "s.sqlite", *options) as service:
+        with serving(
+            bundle_path, tmp_path_factory.mktemp("sidecar") / "s.sqlite", *options
+        ) as service:
             yield service, handler, address
 
 
 def request(n: int, name: str | None = None) -> bytes:
-    body = {"inputs": [{"name": "image", "shape": [n, 2], "datatype": "FP32", "data": [0.0] * (2 * n)}]}
+    body = {
+        "inputs": [{"name": "image", "shape": [n, 2], "datatype": "FP32", "data": [0.0] * (2 * n)}]
+    }
     return json.dumps({**body, **({"id": name} if name else {})}).encode()
 
 
@@ -119,14 +135,20 @@ def test_answers_go_through_unchanged_and_are_counted_row_by_row(stack):
     body = request(5, "r1")
     reply = service.ask("POST", "/v2/models/m/infer?x=1", body)
     assert handler.seen[-1] == ("POST", "/v2/models/m/infer?x=1", body)
-    assert reply.status == 200 and reply.headers["x-served-by"] == "a model" and reply.json["id"] == "r1"
+    assert (
+        reply.status == 200
+        and reply.headers["x-served-by"] == "a model"
+        and reply.json["id"] == "r1"
+    )
     until(lambda: service.counted() == 5)
     service.ask("POST", "/v2/models/m/infer", body)  # clients need not give ids that differ
     service.ask("POST", "/v2/models/m/infer", request(3))
     until(lambda: service.counted() == 13)
     assert service.get("/v1/live")["total"]["repeated"] == 0
     asked = service.ask("POST", "/v1/label-queue?n=13").json["questions"]
-    assert sum(q["id"].startswith("r1/") for q in asked) == 10 and all(len(q["id"]) <= 200 for q in asked)
+    assert sum(q["id"].startswith("r1/") for q in asked) == 10 and all(
+        len(q["id"]) <= 200 for q in asked
+    )
     assert service.ask("GET", "/v2/health/ready").body == b'{"name": "served"}'
     assert service.ask("GET", "/v2/nothing").status == 404
 
@@ -136,7 +158,10 @@ def test_tensors_as_bytes_are_read_too(stack):
     handler.fault, before = "", service.counted()
     body, headers = encode("image", np.zeros((4, 2), dtype=np.float32), output=None, binary=True)
     tensors = Server(service.address).infer("/v2/models/m", body, headers)
-    assert tensors["distance"].shape == (4, 1) and tensors["energy"].tolist() == np.linspace(1, 2, 4).tolist()
+    assert (
+        tensors["distance"].shape == (4, 1)
+        and tensors["energy"].tolist() == np.linspace(1, 2, 4).tolist()
+    )
     until(lambda: service.counted() == before + 4)
 
 
@@ -145,7 +170,9 @@ def test_what_cannot_be_counted_goes_through_all_the_same(stack):
     before = service.counted()
     for fault in ("none", "none", "500"):
         handler.fault = fault
-        assert service.ask("POST", "/v2/models/m/infer", request(2)).status == (500 if fault == "500" else 200)
+        assert service.ask("POST", "/v2/models/m/infer", request(2)).status == (
+            500 if fault == "500" else 200
+        )
     handler.fault = ""
     service.ask("POST", "/v2/models/m/infer", request(2))
     until(lambda: service.counted() == before + 2)
@@ -153,31 +180,48 @@ def test_what_cannot_be_counted_goes_through_all_the_same(stack):
     assert 'roadworthy_sidecar_skipped_total{reason="unreadable"} 2' in metrics
 
 
-@pytest.mark.parametrize(("fault", "unscored"), [("nan", 1), ("infinite", 1), ("absent", 4), ("wide", 4)])
+@pytest.mark.parametrize(
+    ("fault", "unscored"), [("nan", 1), ("infinite", 1), ("absent", 4), ("wide", 4)]
+)
 def test_a_row_whose_score_is_missing_is_an_event_that_says_nothing(stack, fault, unscored):
     service, handler, _ = stack
     before = service.get("/v1/live")["total"]
     handler.fault = fault
     assert service.ask("POST", "/v2/models/m/infer", request(4)).status == 200
-    total = until(lambda: (t := service.get("/v1/live")["total"])["unscored"] == before["unscored"] + unscored and t)
+    total = until(
+        lambda: (
+            (t := service.get("/v1/live")["total"])["unscored"] == before["unscored"] + unscored
+            and t
+        )
+    )
     assert total["accepted"] == before["accepted"] + 4 - unscored
 
 
 def test_a_supervisor_that_overflows_is_not_taken_for_calm(bundle_path, tmp_path):
     options = ("--score", "knn=distance", "--proxy")
-    with models() as (address, handler), serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
+    with (
+        models() as (address, handler),
+        serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service,
+    ):
         for fault, counted in (("", 100), ("infinite", 130)):
             handler.fault = fault
             for _ in range(10 if not fault else 30):
                 service.ask("POST", "/v2/models/m/infer", request(1 if fault else 10))
             until(lambda: service.counted() == counted)  # noqa: B023
         window = service.get("/v1/risk?window=100")["windows"][0]
-        assert window["risk"] is None and window["cannot_tell"].startswith("30 of 100 events lack a score")
+        assert window["risk"] is None and window["cannot_tell"].startswith(
+            "30 of 100 events lack a score"
+        )
 
 
-def test_where_most_answers_are_not_counted_nobody_can_tell_until_they_are_again(bundle_path, tmp_path):
+def test_where_most_answers_are_not_counted_nobody_can_tell_until_they_are_again(
+    bundle_path, tmp_path
+):
     options = ("--score", "knn=distance", "--proxy")
-    with models() as (address, handler), serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
+    with (
+        models() as (address, handler),
+        serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service,
+    ):
 
         def answered(number: int, fault: str, model: str = "m") -> None:
             handler.fault = fault
@@ -199,7 +243,9 @@ def test_where_most_answers_are_not_counted_nobody_can_tell_until_they_are_again
         until(lambda: service.ask("GET", "/health").status == 200)
         assert not service.get("/v1/live")["mostly_refused"]
         told = [alarm for alarm in service.get("/v1/alarms")["alarms"] if alarm.get("late")]
-        assert [alarm["kind"] for alarm in told] == ["cannot tell", "can tell"] and said in told[0]["reason"]
+        assert [alarm["kind"] for alarm in told] == ["cannot tell", "can tell"] and said in told[0][
+            "reason"
+        ]
 
 
 def test_answers_that_cannot_be_written_make_no_trouble_that_outlasts_the_states_own():
@@ -232,7 +278,11 @@ def test_a_restart_forgets_skipped_answers_only_once_enough_others_have_come(bun
 
     def gauges() -> list[str]:
         lines = service.ask("GET", "/metrics").body.decode().splitlines()
-        return [line for line in lines if line.startswith(("roadworthy_mostly_late", "roadworthy_sidecar_mostly"))]
+        return [
+            line
+            for line in lines
+            if line.startswith(("roadworthy_mostly_late", "roadworthy_sidecar_mostly"))
+        ]
 
     def told() -> list[dict]:
         return [alarm for alarm in service.get("/v1/alarms")["alarms"] if alarm.get("late")]
@@ -246,24 +296,48 @@ def test_a_restart_forgets_skipped_answers_only_once_enough_others_have_come(bun
             (before,) = told()
             service.kill()
         with serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
-            assert gauges() == skipped and service.ask("GET", "/health").json["status"] == before["reason"]
+            assert (
+                gauges() == skipped
+                and service.ask("GET", "/health").json["status"] == before["reason"]
+            )
             answered(19, "")
             until(lambda: service.counted() == 290)
-            assert gauges() == skipped, "rows say nothing of answers, and nineteen of these are too few"
+            assert gauges() == skipped, (
+                "rows say nothing of answers, and nineteen of these are too few"
+            )
             answered(1, "")
-            until(lambda: gauges() == ["roadworthy_mostly_late 0", "roadworthy_sidecar_mostly_skipped 0"])
+            until(
+                lambda: (
+                    gauges() == ["roadworthy_mostly_late 0", "roadworthy_sidecar_mostly_skipped 0"]
+                )
+            )
             until(lambda: service.ask("GET", "/health").status == 200)
             assert [alarm["kind"] for alarm in told()] == ["cannot tell", "can tell"]
 
 
-def test_ids_that_are_said_to_differ_name_the_events_and_the_token_stays_here(bundle_path, tmp_path):
+def test_ids_that_are_said_to_differ_name_the_events_and_the_token_stays_here(
+    bundle_path, tmp_path
+):
     with models() as (address, handler):
-        options = ("--proxy", address, "--score", "knn=distance", "--ids-unique", "--token", "a-secret")
+        options = (
+            "--proxy",
+            address,
+            "--score",
+            "knn=distance",
+            "--ids-unique",
+            "--token",
+            "a-secret",
+        )
         with serving(bundle_path, tmp_path / "s.sqlite", *options) as service:
             own = {"Authorization": "Bearer a-secret"}
-            assert service.ask("POST", "/v2/models/m/infer", request(2)).status == 401 and not handler.seen
+            assert (
+                service.ask("POST", "/v2/models/m/infer", request(2)).status == 401
+                and not handler.seen
+            )
             for name, n in (("r1", 5), ("r1", 5), ("x" * 300 + "a", 3), ("x" * 300 + "b", 3)):
-                assert service.ask("POST", "/v2/models/m/infer", request(n, name), **own).status == 200
+                assert (
+                    service.ask("POST", "/v2/models/m/infer", request(n, name), **own).status == 200
+                )
             until(lambda: sum(service.get("/v1/live", **own)["total"].values()) == 16)
             total = service.get("/v1/live", **own)["total"]
             assert (total["accepted"], total["repeated"]) == (11, 5)
@@ -312,7 +386,9 @@ def test_requests_and_answers_are_held_up_to_a_number_of_bytes():
         held.append((len(ids), sidecar._room.used))
 
     scope = {"query_string": b"", "raw_path": b"/v2/models/m/infer"}
-    asked = SimpleNamespace(method="POST", path="/v2/models/m/infer", headers={}, raw_headers=[], scope=scope)
+    asked = SimpleNamespace(
+        method="POST", path="/v2/models/m/infer", headers={}, raw_headers=[], scope=scope
+    )
     held: list[tuple[int, int]] = []
     with models() as (address, handler):
         sidecar = Sidecar(address, {"knn": "distance"}, in_flight=100_000)
@@ -325,7 +401,11 @@ def test_requests_and_answers_are_held_up_to_a_number_of_bytes():
 
         sent = b""
         asyncio.run(go(request(10)))
-        assert held[0][0] == 10 and held[0][1] > REQUEST_BYTES + len(request(10)) and sidecar._room.used == 0
+        assert (
+            held[0][0] == 10
+            and held[0][1] > REQUEST_BYTES + len(request(10))
+            and sidecar._room.used == 0
+        )
         with pytest.raises(TooMuch, match="send it again"):
             asyncio.run(go(request(10) + b" " * 100_000))
         assert len(handler.seen) == 1, "a request that is too large does not reach the server"
@@ -341,7 +421,10 @@ def test_other_names_and_other_sites_do_not_reach_the_server_of_models(stack):
     service, handler, _ = stack
     handler.fault, before = "", len(handler.seen)
     assert service.ask("POST", "/v2/models/m/infer", request(1), Host="evil.example").status == 421
-    assert service.ask("POST", "/v2/models/m/infer", request(1), Origin="https://evil.example").status == 403
+    assert (
+        service.ask("POST", "/v2/models/m/infer", request(1), Origin="https://evil.example").status
+        == 403
+    )
     assert service.ask("GET", "/v2/health/ready", Origin="null").status == 403
     assert len(handler.seen) == before
 
@@ -349,26 +432,37 @@ def test_other_names_and_other_sites_do_not_reach_the_server_of_models(stack):
 def test_a_server_that_is_gone_is_said_to_be(bundle_path, tmp_path):
     with serving(bundle_path, tmp_path / "s.sqlite", "--proxy", "http://127.0.0.1:1") as service:
         reply = service.ask("POST", "/v2/models/m/infer", request(2))
-        assert reply.status == 502 and "there is no server at http://127.0.0.1:1" in reply.json["error"]
+        assert (
+            reply.status == 502
+            and "there is no server at http://127.0.0.1:1" in reply.json["error"]
+        )
         assert service.ask("GET", "/v1/risk").status == 200
 
 
 def test_clients_that_accept_compression_are_counted_too(stack):
     service, handler, _ = stack
     handler.fault, before = "", service.counted()
-    reply = service.ask("POST", "/v2/models/m/infer", request(3), **{"Accept-Encoding": "gzip, deflate"})
+    reply = service.ask(
+        "POST", "/v2/models/m/infer", request(3), **{"Accept-Encoding": "gzip, deflate"}
+    )
     assert handler.encodings[-1] == ["identity"] and reply.json["outputs"]
     until(lambda: service.counted() == before + 3)
     handler.fault = "packed"  # by a server that does so whatever it is asked for
     reply = service.ask("POST", "/v2/models/m/infer", request(4))
-    assert reply.headers["content-encoding"] == "gzip" and json.loads(gzip.decompress(reply.body))["outputs"]
+    assert (
+        reply.headers["content-encoding"] == "gzip"
+        and json.loads(gzip.decompress(reply.body))["outputs"]
+    )
     until(lambda: service.counted() == before + 7)
     handler.fault = ""
 
 
 def test_answers_that_are_not_counted_are_said_in_the_log(bundle_path, tmp_path):
     options = ("--score", "knn=distance", "--proxy")
-    with models() as (address, handler), serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
+    with (
+        models() as (address, handler),
+        serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service,
+    ):
         handler.fault = "odd"
         for _ in range(3):
             assert service.ask("POST", "/v2/models/m/infer", request(1)).status == 200
@@ -382,12 +476,16 @@ def test_answers_that_are_not_counted_are_said_in_the_log(bundle_path, tmp_path)
     assert said.count("was not counted: it has no output") == 1, "and every reason"
 
 
-@pytest.mark.parametrize("path", ["/v2/../admin/shutdown", "/v2/%2e%2e/admin", "/v2/%252e%252e/a", "/v2/x/..;/a"])
+@pytest.mark.parametrize(
+    "path", ["/v2/../admin/shutdown", "/v2/%2e%2e/admin", "/v2/%252e%252e/a", "/v2/x/..;/a"]
+)
 def test_nothing_but_the_protocol_of_the_server_is_passed_on(stack, path):
     service, handler, _ = stack
     before = len(handler.seen)
     reply = service.ask("GET", path)
-    assert reply.status == 400 and "leaves /v2" in reply.json["error"] and len(handler.seen) == before
+    assert (
+        reply.status == 400 and "leaves /v2" in reply.json["error"] and len(handler.seen) == before
+    )
 
 
 class Forgetful:
@@ -448,7 +546,9 @@ def test_a_connection_that_the_server_has_let_go_is_not_used():
         asyncio.run(sidecar.close())
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1:99999", "http://me:secret@127.0.0.1:8000", "ftp://a"])
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:99999", "http://me:secret@127.0.0.1:8000", "ftp://a"]
+)
 def test_a_server_that_can_never_be_asked_is_refused_at_the_start(address):
     from roadworthy.web import ServiceError
     from roadworthy.web.sidecar import Sidecar
@@ -469,7 +569,11 @@ def heard() -> Iterator[tuple[Sidecar, list[tuple[str, str]]]]:
         def do_GET(self) -> None:
             found[:] = [(name.lower(), value) for name, value in self.headers.items()]
             self.send_response(200)
-            for name, value in (("Connection", "keep-alive, X-Hop"), ("X-Hop", "1"), ("X-End", "2")):
+            for name, value in (
+                ("Connection", "keep-alive, X-Hop"),
+                ("X-Hop", "1"),
+                ("X-End", "2"),
+            ):
                 self.send_header(name, value)
             for cookie in ("a=1", "b=2"):
                 self.send_header("Set-Cookie", cookie)

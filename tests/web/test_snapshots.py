@@ -99,7 +99,9 @@ def test_where_there_is_no_room_beside_the_log_it_takes_the_place_of_the_log(mad
 
 
 @pytest.mark.parametrize("sizes", [[10, 10, 10, 10, 10], [35, 1, 1], [1] * 50, [100]])
-def test_the_log_is_forgotten_from_its_oldest_row_on_and_no_more_than_a_portion_and_a_row(sizes, made, tmp_path):
+def test_the_log_is_forgotten_from_its_oldest_row_on_and_no_more_than_a_portion_and_a_row(
+    sizes, made, tmp_path
+):
     ledger = ledger_at(tmp_path / "s.sqlite", made)
     last = ledger.append([(EVENTS, b"x" * size) for size in sizes])
     ledger.append([(EVENTS, b"later")])

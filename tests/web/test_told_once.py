@@ -22,12 +22,16 @@ def counting_at(path, made: Bundle, **more) -> Counting:
 
 
 def batch(items: list[dict], made: Bundle):
-    return Reader(made.calibration, subject=made.subject).read(json.dumps(items).encode(), now=START)
+    return Reader(made.calibration, subject=made.subject).read(
+        json.dumps(items).encode(), now=START
+    )
 
 
 def test_no_alarm_is_lost_however_many_come_at_once(made, tmp_path):
     told: list[int] = []
-    counting = counting_at(tmp_path / "s.sqlite", made, alarmed=lambda alarm: told.append(alarm["event"]))
+    counting = counting_at(
+        tmp_path / "s.sqlite", made, alarmed=lambda alarm: told.append(alarm["event"])
+    )
     counting.monitor.alarms.extend(replace(ALARM, event=i) for i in range(700))
     counting._notice_alarms()
     counting._notice_alarms()
@@ -97,7 +101,9 @@ def test_a_label_that_comes_with_its_event_finds_it(made, tmp_path, single):
     assert again.monitor.to_bytes() == before
 
 
-def test_where_its_label_cannot_be_written_an_event_is_counted_all_the_same(made, tmp_path, monkeypatch):
+def test_where_its_label_cannot_be_written_an_event_is_counted_all_the_same(
+    made, tmp_path, monkeypatch
+):
     counting = counting_at(tmp_path / "s.sqlite", made)
     real, rows = counting.ledger.append, []
 

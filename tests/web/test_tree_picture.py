@@ -25,7 +25,9 @@ def texts(picture: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def priced():
-    bundle = replace(monitored.bundle(tolerable=None), tree=detector_tree(POLYP_COSTS, unit="USD per patient"))
+    bundle = replace(
+        monitored.bundle(tolerable=None), tree=detector_tree(POLYP_COSTS, unit="USD per patient")
+    )
     return replace(bundle, tolerable=1925.0, self_test=expected_state(bundle))
 
 
@@ -36,14 +38,22 @@ def test_the_picture_shows_the_branches_and_the_cost_of_the_window(priced, width
     columns = {name: [e["scores"][name] for e in stream] for name in ("knn", "energy")}
     monitor.update(Events(None, None, columns=columns))
     now = tree_now(monitor, None)
-    assert now.instead is None and expectation(priced.tree, now.parameters) == pytest.approx(monitor.risk().risk)
+    assert now.instead is None and expectation(priced.tree, now.parameters) == pytest.approx(
+        monitor.risk().risk
+    )
     said = texts(tree_picture(priced, now, width=width))
     assert said[0] == "Now, window of 100 events"
     for branch in evaluate(priced.tree, now.parameters).branches:
         assert numbers.value(branch.share, "percent") in said, branch
     shown = numbers.estimate(monitor.risk().risk, None, None).value
-    assert shown in said and any("1,925" in text for text in said) and any(" at 95%" in text for text in said)
-    assert expectation(priced.tree, tree_now(monitor, "1000").parameters) == pytest.approx(monitor.risk("1000").risk)
+    assert (
+        shown in said
+        and any("1,925" in text for text in said)
+        and any(" at 95%" in text for text in said)
+    )
+    assert expectation(priced.tree, tree_now(monitor, "1000").parameters) == pytest.approx(
+        monitor.risk("1000").risk
+    )
 
 
 @pytest.mark.parametrize("width", [336, 920])
@@ -51,31 +61,44 @@ def test_the_picture_says_which_share_of_shift_it_has_where_another_one_is_told(
     monitor = Monitor(priced)
     stream = monitored.events(300)
     monitor.update(
-        Events(None, None, columns={name: [e["scores"][name] for e in stream] for name in ("knn", "energy")})
+        Events(
+            None,
+            None,
+            columns={name: [e["scores"][name] for e in stream] for name in ("knn", "energy")},
+        )
     )
     now = tree_now(monitor, None)
     mean, told = f"{now.parameters['p_shift']:.1%}", f"{now.state.rate:.1%}"
     assert mean != told
     picture = tree_picture(priced, now, width=width)
     said = f"{mean} shifted is the mean of what is likely, by which the cost adds up; the share is told as {told}, about its middle"
-    assert " ".join(texts(picture)).endswith(said), "in as many lines as it takes, and nothing is cut"
+    assert " ".join(texts(picture)).endswith(said), (
+        "in as many lines as it takes, and nothing is cut"
+    )
     assert f"{said}.</desc>" in picture
     height = float(Xml.fromstring(picture).get("viewBox").split()[3])
     assert max(float(e.get("y")) for e in Xml.fromstring(picture).iter(f"{SVG}text")) < height
     same = now._replace(state=replace(now.state, rate=now.parameters["p_shift"]))
     assert "told as" not in tree_picture(priced, same, width=width)
-    assert "told as" not in tree_picture(priced, tree_now(monitor, None, late="most events are late"), width=width)
+    assert "told as" not in tree_picture(
+        priced, tree_now(monitor, None, late="most events are late"), width=width
+    )
 
 
 def test_what_cannot_be_told_is_drawn_as_calibrated_and_says_so(priced):
     monitor = Monitor(priced)
     said = texts(tree_picture(priced, tree_now(monitor, None)))[0]
-    assert said == "Cannot be told now; as calibrated, 5% shifted: no event with a score has come yet"
+    assert (
+        said == "Cannot be told now; as calibrated, 5% shifted: no event with a score has come yet"
+    )
     monitor.update(Events(["a"], [1.0], columns={"knn": [0.1], "energy": [0.1]}))
     late = tree_now(monitor, None, late="most events are late <b>")
     assert late.parameters["p_shift"] == 0.05
     picture = tree_picture(priced, late)
-    assert texts(picture)[0] == "Cannot be told now; as calibrated, 5% shifted: most events are late <b>"
+    assert (
+        texts(picture)[0]
+        == "Cannot be told now; as calibrated, 5% shifted: most events are late <b>"
+    )
     assert " at 95%" not in picture, "no interval of a window that cannot be told"
 
 
@@ -88,8 +111,14 @@ def test_the_service_draws_it_by_itself_and_lets_nothing_run_in_it(tmp_path):
         assert service.post(monitored.events(200, shifted=0.9), **bearer).status == 200
         reply = service.ask("GET", "/v1/tree.svg", **bearer)
         assert reply.status == 200 and reply.headers["content-type"].startswith("image/svg+xml")
-        assert reply.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'"
-        assert reply.headers["x-content-type-options"] == "nosniff" and reply.headers["cache-control"] == "no-store"
+        assert (
+            reply.headers["content-security-policy"]
+            == "default-src 'none'; style-src 'unsafe-inline'"
+        )
+        assert (
+            reply.headers["x-content-type-options"] == "nosniff"
+            and reply.headers["cache-control"] == "no-store"
+        )
         picture = reply.body.decode()
         assert not list(Xml.fromstring(picture).iter(f"{SVG}script")) and "<script" not in picture
         assert not re.search(r"(?:href|src|url\()", picture), "nothing is fetched"

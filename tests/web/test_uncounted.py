@@ -21,12 +21,16 @@ NOW = START + 86_400.0
 
 def opened(made: Bundle, path: Path, **more: Any) -> Counting:
     ledger = Ledger(path, bundle=made.id, content="{}")
-    return Counting(made, ledger, alarmed=lambda alarm: ledger.keep_alarm(alarm, delivered=None), **more)
+    return Counting(
+        made, ledger, alarmed=lambda alarm: ledger.keep_alarm(alarm, delivered=None), **more
+    )
 
 
 def batch(made: Bundle, n: int, *, first: int, start: float = NOW):
     items = events(n, first=first, start=start)
-    return Reader(made.calibration, subject=made.subject).read(json.dumps(items).encode(), now=START)
+    return Reader(made.calibration, subject=made.subject).read(
+        json.dumps(items).encode(), now=START
+    )
 
 
 def reasons(counting: Counting) -> dict[int, str | None]:
@@ -34,11 +38,16 @@ def reasons(counting: Counting) -> dict[int, str | None]:
         pass
     found = counting.ledger.readings()
     for point in found:
-        assert all((point[name] is None) == (point["cannot_tell"] is not None) for name in ("risk", "rate", "accuracy"))
+        assert all(
+            (point[name] is None) == (point["cannot_tell"] is not None)
+            for name in ("risk", "rate", "accuracy")
+        )
     return {point["event"]: point["cannot_tell"] for point in found}
 
 
-def test_points_have_no_figures_while_most_events_are_refused_and_those_before_and_after_do(made, tmp_path):
+def test_points_have_no_figures_while_most_events_are_refused_and_those_before_and_after_do(
+    made, tmp_path
+):
     counting = opened(made, tmp_path / "s.sqlite")
     counting.commit([batch(made, 200, first=0)])
     for first in (200, 240, 280):
@@ -57,7 +66,9 @@ def test_points_have_no_figures_while_most_events_are_refused_and_those_before_a
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_points_have_no_figures_while_most_answers_are_skipped_also_over_a_restart(made, tmp_path, killed):
+def test_points_have_no_figures_while_most_answers_are_skipped_also_over_a_restart(
+    made, tmp_path, killed
+):
     counting = opened(made, tmp_path / "s.sqlite", answers=True)
     counting.commit([batch(made, 100, first=0)])
     counting.hear_of_skipped("31 of the last 61 answers were not counted")
@@ -69,19 +80,31 @@ def test_points_have_no_figures_while_most_answers_are_skipped_also_over_a_resta
     counting.hear_of_skipped("")
     counting.commit([batch(made, 40, first=180)])
     found = reasons(counting)
-    untold = [event for event, reason in found.items() if reason == "31 of the last 61 answers were not counted"]
-    assert untold == [120, 140, 160, 180] and [found[event] for event in (80, 100, 200, 220)] == [None] * 4
+    untold = [
+        event
+        for event, reason in found.items()
+        if reason == "31 of the last 61 answers were not counted"
+    ]
+    assert (
+        untold == [120, 140, 160, 180]
+        and [found[event] for event in (80, 100, 200, 220)] == [None] * 4
+    )
     counting.close()
 
 
-def test_skipped_answers_outlast_events_as_long_as_there_is_a_server_that_gives_answers(made, tmp_path):
+def test_skipped_answers_outlast_events_as_long_as_there_is_a_server_that_gives_answers(
+    made, tmp_path
+):
     counting = opened(made, tmp_path / "s.sqlite", answers=True)
     counting.commit([batch(made, 100, first=0)])
     counting.hear_of_skipped("31 of the last 61 answers were not counted")
     counting.close()
     counting = opened(made, tmp_path / "s.sqlite", answers=True)
     counting.commit([batch(made, 100, first=100)])
-    assert counting.uncounted == counting.skipped == "31 of the last 61 answers were not counted" and not counting.late
+    assert (
+        counting.uncounted == counting.skipped == "31 of the last 61 answers were not counted"
+        and not counting.late
+    )
     counting.close()
     counting = opened(made, tmp_path / "s.sqlite")
     counting.commit([batch(made, 10, first=200)])
@@ -100,6 +123,10 @@ def test_no_more_is_remembered_than_points_are_due():
         untold.say(f"{number} were late", after=40)
     for number in range(5):
         untold.say(f"{number} were skipped", after=60 + number)
-    assert untold.at(60) == "99 were late" and untold.at(61) == "0 were skipped" and len(untold._said) == 6
+    assert (
+        untold.at(60) == "99 were late"
+        and untold.at(61) == "0 were skipped"
+        and len(untold._said) == 6
+    )
     untold.forget(upto=62)
     assert untold.at(63) == "2 were skipped" and len(untold._said) == 3

@@ -18,7 +18,9 @@ def learned(names: tuple[str, ...] = NAMES, *, holes: float = 0.0) -> Calibratio
     columns = {name: rng.normal(2.0 * shifted) for name in names}
     for column in columns.values():
         column[rng.random(600) < holes] = np.nan
-    return calibrate(columns, np.where(shifted, "fog", "clean"), rng.random(600) < np.where(shifted, 0.5, 0.9))
+    return calibrate(
+        columns, np.where(shifted, "fog", "clean"), rng.random(600) < np.where(shifted, 0.5, 0.9)
+    )
 
 
 def single(scores: dict[str, float]) -> Single:
@@ -49,5 +51,10 @@ def test_it_is_said_of_those_events_alone_that_have_no_place(names, holes):
 def test_the_words_stand_beside_the_numbers_only_where_there_are_some():
     from roadworthy.monitor import Taken
 
-    assert taken_words(Taken(1, 0, 0, 0)) == b'{"accepted":1,"repeated":0,"late":0,"unscored":0,"ahead":0}'
-    assert taken_words(Taken(0, 0, 0, 1), {"why_unscored": "lacks it"}).endswith(b',"why_unscored":"lacks it"}')
+    assert (
+        taken_words(Taken(1, 0, 0, 0))
+        == b'{"accepted":1,"repeated":0,"late":0,"unscored":0,"ahead":0}'
+    )
+    assert taken_words(Taken(0, 0, 0, 1), {"why_unscored": "lacks it"}).endswith(
+        b',"why_unscored":"lacks it"}'
+    )

@@ -32,8 +32,14 @@ class Served(BaseHTTPRequestHandler):
         asked = asked_of(self.path)
         score = {"datatype": "FP64", "shape": [ROWS], "data": [0.0] * ROWS}
         outputs = [] if self.broken else [{"name": name, **score} for name in ("knn", "energy")]
-        said = {"model_name": asked.name, "model_version": asked.version or self.chosen, "outputs": outputs}
-        body = json.dumps({name: value for name, value in said.items() if value is not None}).encode()
+        said = {
+            "model_name": asked.name,
+            "model_version": asked.version or self.chosen,
+            "outputs": outputs,
+        }
+        body = json.dumps(
+            {name: value for name, value in said.items() if value is not None}
+        ).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -55,7 +61,9 @@ def ask(service: Service, model: str, times: int = 1) -> None:
     path = f"/v2/models/{name}{f'/versions/{version}' if version else ''}/infer"
     for _ in range(times):
         reply = service.ask("POST", path, b'{"inputs": []}')
-        assert reply.status == 200 and reply.json["model_name"] == name, "whether it is counted or not"
+        assert reply.status == 200 and reply.json["model_name"] == name, (
+            "whether it is counted or not"
+        )
 
 
 def became(service: Service) -> tuple[int, int]:
@@ -75,7 +83,10 @@ def test_other_models_and_versions_of_a_server_are_passed_on_and_not_counted(bun
             ask(service, "alpha/2", 2)
             ask(service, "alpha/1", 2)  # which is what it was before, by another name
             until(lambda: became(service) == (5, 80))
-            assert 'roadworthy_sidecar_model_info{model="alpha"} 1' in service.ask("GET", "/metrics").body.decode()
+            assert (
+                'roadworthy_sidecar_model_info{model="alpha"} 1'
+                in service.ask("GET", "/metrics").body.decode()
+            )
             assert service.ask("GET", "/health").status == 200, "nothing of this subject is lost"
             handler.broken = True
             ask(service, "beta", 40)
@@ -86,9 +97,15 @@ def test_other_models_and_versions_of_a_server_are_passed_on_and_not_counted(bun
             service.kill()
             said = service.process.stderr.read()
         assert said.count("answers of model 'alpha' are counted from now on") == 1
-        assert said.count("an answer of model 'beta' was passed on and not counted: those of model 'alpha'") == 1
         assert (
-            "an answer of model 'alpha/2' was passed on and not counted: those of model 'alpha', version 1 are" in said
+            said.count(
+                "an answer of model 'beta' was passed on and not counted: those of model 'alpha'"
+            )
+            == 1
+        )
+        assert (
+            "an answer of model 'alpha/2' was passed on and not counted: those of model 'alpha', version 1 are"
+            in said
         )
         handler.broken = False
         with serving(bundle_path, state, "--proxy", address) as service:
@@ -96,7 +113,10 @@ def test_other_models_and_versions_of_a_server_are_passed_on_and_not_counted(bun
             ask(service, "alpha")
             until(lambda: became(service) == (6, 2))
             service.stop()
-            assert "answers of model 'alpha' are counted, as before the restart" in service.process.stderr.read()
+            assert (
+                "answers of model 'alpha' are counted, as before the restart"
+                in service.process.stderr.read()
+            )
         with serving(bundle_path, state, "--proxy", address, "--model", "beta") as service:
             ask(service, "alpha", 2)
             ask(service, "beta")
@@ -145,8 +165,13 @@ def test_clients_that_move_to_a_version_that_nobody_named_take_the_subject_with_
         ask(service, "alpha/3", 60)
         until(lambda: became(service) == (30, 60))
         until(lambda: service.ask("GET", "/health").status == status)
-        reasons = [window["cannot_tell"] or "" for window in service.ask("GET", "/v1/risk").json["windows"]]
-        assert all(("it is of another version than model 'alpha/2'" in why) == (status == 503) for why in reasons)
+        reasons = [
+            window["cannot_tell"] or "" for window in service.ask("GET", "/v1/risk").json["windows"]
+        ]
+        assert all(
+            ("it is of another version than model 'alpha/2'" in why) == (status == 503)
+            for why in reasons
+        )
 
 
 @pytest.mark.parametrize(
@@ -159,11 +184,15 @@ def test_clients_that_move_to_a_version_that_nobody_named_take_the_subject_with_
         ("3", "it is of another version than model 'alpha/2'; --model names the one to count"),
     ],
 )
-def test_a_server_that_no_longer_answers_as_the_version_that_is_named_is_no_calm(bundle_path, tmp_path, says, reason):
+def test_a_server_that_no_longer_answers_as_the_version_that_is_named_is_no_calm(
+    bundle_path, tmp_path, says, reason
+):
     """Clients that name none go where the server sends them, whoever named the version to count."""
     with (
         models() as (address, handler),
-        serving(bundle_path, tmp_path / "s.sqlite", "--proxy", address, "--model", "alpha/2") as service,
+        serving(
+            bundle_path, tmp_path / "s.sqlite", "--proxy", address, "--model", "alpha/2"
+        ) as service,
     ):
         handler.chosen = "2"
         ask(service, "alpha", 30)
@@ -171,7 +200,10 @@ def test_a_server_that_no_longer_answers_as_the_version_that_is_named_is_no_calm
         handler.chosen = says
         ask(service, "alpha", 31)
         until(lambda: service.ask("GET", "/health").status == 503)
-        assert all(reason in window["cannot_tell"] for window in service.ask("GET", "/v1/risk").json["windows"])
+        assert all(
+            reason in window["cannot_tell"]
+            for window in service.ask("GET", "/v1/risk").json["windows"]
+        )
         assert became(service) == (30, 31)
 
 
@@ -185,7 +217,9 @@ def test_answers_that_clients_leave_to_the_server_are_a_loss_as_long_as_nobody_s
             and not watched.lost(Model("alpha", "1"), "1")
             and not watched.lost(Model("b"), "1")
         )
-        assert watched.counts(canary, "2") and watched.counts(plain, "2"), "whichever way others have come"
+        assert watched.counts(canary, "2") and watched.counts(plain, "2"), (
+            "whichever way others have come"
+        )
 
 
 def test_a_canary_is_counted_by_its_path_alone_where_somebody_says_so():
@@ -200,19 +234,34 @@ def test_a_canary_is_counted_by_its_path_alone_where_somebody_says_so():
         one.recall(merged.kept())
     for one in (watched, again):
         assert one.counts(canary, "7"), "the path says which it is"
-        assert not one.may_be(plain) and not one.counts(plain, "2") and not one.counts(Model("alpha", "1"), "1")
-        assert not one.lost(plain, "1") and not one.lost(plain, None) and not one.lost(Model("alpha", "1"), "1")
-    assert named.counts(plain, "2") and named.lost(plain, "1"), "who names it in the other way means the other"
+        assert (
+            not one.may_be(plain)
+            and not one.counts(plain, "2")
+            and not one.counts(Model("alpha", "1"), "1")
+        )
+        assert (
+            not one.lost(plain, "1")
+            and not one.lost(plain, None)
+            and not one.lost(Model("alpha", "1"), "1")
+        )
+    assert named.counts(plain, "2") and named.lost(plain, "1"), (
+        "who names it in the other way means the other"
+    )
 
 
 def _stands_at(service: Service, counted: int, others: int) -> bool:
     return became(service) == (counted, others)
 
 
-def test_what_is_served_beside_a_canary_rings_nothing_whether_or_not_it_has_scores(bundle_path, tmp_path):
+def test_what_is_served_beside_a_canary_rings_nothing_whether_or_not_it_has_scores(
+    bundle_path, tmp_path
+):
     state = tmp_path / "s.sqlite"
     with models() as (address, handler):
-        for counted, options in ((1, ("--model", "alpha/versions/2")), (2, ())):  # and after a restart
+        for counted, options in (
+            (1, ("--model", "alpha/versions/2")),
+            (2, ()),
+        ):  # and after a restart
             with serving(bundle_path, state, "--proxy", address, *options) as service:
                 handler.broken = False
                 ask(service, "alpha", 30)
@@ -226,9 +275,24 @@ def test_what_is_served_beside_a_canary_rings_nothing_whether_or_not_it_has_scor
 @pytest.mark.parametrize(
     ("options", "says", "moved", "reason"),
     [
-        ((), None, "alpha/1", "it is of another version than model 'alpha', whose answers say none; --model names"),
-        ((), "1", "alpha/2", "it is of another version than model 'alpha', version 1; --model names the one to count"),
-        (("--model", "alpha"), "1", "alpha/2", "it is of another version than model 'alpha', version 1; --model names"),
+        (
+            (),
+            None,
+            "alpha/1",
+            "it is of another version than model 'alpha', whose answers say none; --model names",
+        ),
+        (
+            (),
+            "1",
+            "alpha/2",
+            "it is of another version than model 'alpha', version 1; --model names the one to count",
+        ),
+        (
+            ("--model", "alpha"),
+            "1",
+            "alpha/2",
+            "it is of another version than model 'alpha', version 1; --model names",
+        ),
     ],
 )
 def test_clients_that_begin_to_name_a_version_take_the_subject_with_them(
@@ -245,21 +309,29 @@ def test_clients_that_begin_to_name_a_version_take_the_subject_with_them(
         ask(service, moved, 60)
         until(lambda: became(service) == (30, 60))
         until(lambda: service.ask("GET", "/health").status == 503)
-        assert all(reason in window["cannot_tell"] for window in service.ask("GET", "/v1/risk").json["windows"])
+        assert all(
+            reason in window["cannot_tell"]
+            for window in service.ask("GET", "/v1/risk").json["windows"]
+        )
 
 
 def test_who_named_a_version_and_then_none_takes_whichever_comes():
     plain, said = asked_of("/v2/models/lesion/infer"), list[str]()
     by_user, by_path = WatchedModel("lesion/2"), WatchedModel("lesion")
     by_user.recall(None)
-    assert by_user.counts(plain, "2") and by_path.counts(asked_of("/v2/models/lesion/versions/2/infer"), "2")
+    assert by_user.counts(plain, "2") and by_path.counts(
+        asked_of("/v2/models/lesion/versions/2/infer"), "2"
+    )
     named_later = WatchedModel("lesion/2")
     named_later.recall(by_path._text)
     for before, counts in ((by_user, True), (by_path, False), (named_later, True)):
         after = WatchedModel("lesion", remark=said.append)
         after.recall(before._text)
         assert after.counts(plain, "3") == counts
-    assert "answers of model 'lesion' are counted from now on, and those of model 'lesion/2' were before" in said[0]
+    assert (
+        "answers of model 'lesion' are counted from now on, and those of model 'lesion/2' were before"
+        in said[0]
+    )
 
 
 def test_a_name_with_a_slash_that_was_taken_for_a_version_is_understood_after_a_restart():
@@ -269,10 +341,15 @@ def test_a_name_with_a_slash_that_was_taken_for_a_version_is_understood_after_a_
     assert after.counts(asked_of("/v2/models/team/alpha/infer"), "1")
 
 
-@pytest.mark.parametrize(("named", "again"), [(None, None), ("lesion/2", "lesion/2"), ("lesion/2", None)])
+@pytest.mark.parametrize(
+    ("named", "again"), [(None, None), ("lesion/2", "lesion/2"), ("lesion/2", None)]
+)
 def test_a_stray_request_does_not_change_what_has_been_counted(named, again):
     """A slash may be one of a name only as long as no answer has said what it is."""
-    canary, stray = asked_of("/v2/models/lesion/versions/2/infer"), asked_of("/v2/models/lesion/2/infer")
+    canary, stray = (
+        asked_of("/v2/models/lesion/versions/2/infer"),
+        asked_of("/v2/models/lesion/2/infer"),
+    )
     said: list[str] = []
     before, after = WatchedModel(named), WatchedModel(again, remark=said.append)
     before.recall(None)
@@ -280,14 +357,19 @@ def test_a_stray_request_does_not_change_what_has_been_counted(named, again):
     after.recall(before._text)
     assert not after.may_be(stray) and not after.counts(stray, "1")
     assert (
-        "'lesion/2', which is its name, was passed on" in said[-1] and "'lesion/2' (version 2 of 'lesion')" in said[-1]
+        "'lesion/2', which is its name, was passed on" in said[-1]
+        and "'lesion/2' (version 2 of 'lesion')" in said[-1]
     )
     assert after.counts(canary, "2") and after.model == ("lesion", "2")
 
 
 def test_who_named_a_version_is_remembered_once_an_answer_has_counted():
     kept = None
-    for named, asked, version in (("lesion/2", None, None), (None, "lesion", "2"), ("lesion", "lesion", "3")):
+    for named, asked, version in (
+        ("lesion/2", None, None),
+        (None, "lesion", "2"),
+        ("lesion", "lesion", "3"),
+    ):
         watched = WatchedModel(named)
         watched.recall(kept)
         assert asked is None or watched.counts(Model(asked), version)
@@ -315,14 +397,20 @@ def test_a_server_that_moves_on_to_another_version_is_counted_and_remarked_once(
     watched.changed = lambda: watched.keep(kept.append)
     for version in ("1", "1", "2", "1", "2", None):
         assert watched.counts(Model("alpha"), version)
-    assert len(said) == 2 and said[1].startswith("model 'alpha' answers as version 2, and did as 1: both are counted")
+    assert len(said) == 2 and said[1].startswith(
+        "model 'alpha' answers as version 2, and did as 1: both are counted"
+    )
     assert "--model alpha/2 counts this one alone" in said[1] and len(kept) == 3
-    assert watched.counts(Model("alpha", "2"), None) and not watched.counts(Model("alpha", "3"), "3")
+    assert watched.counts(Model("alpha", "2"), None) and not watched.counts(
+        Model("alpha", "3"), "3"
+    )
     again = WatchedModel(remark=said.append)
     again.recall(kept[-1])
     del said[:]
     assert again.counts(Model("alpha"), "2") and said == []
-    assert again.counts(Model("alpha"), "3") and "answers as version 3, and did as 2" in said[0], "also after a restart"
+    assert again.counts(Model("alpha"), "3") and "answers as version 3, and did as 2" in said[0], (
+        "also after a restart"
+    )
 
 
 def test_every_version_that_a_server_moves_on_to_is_said(caplog):
@@ -347,8 +435,12 @@ def test_what_is_remembered_yields_to_what_is_named(tmp_path):
     found, said = recalled(None, lesion_2)
     assert found == ("lesion", "2") and "as before the restart" in said[0] and kept == []
     assert recalled("lesion/2", lesion_2) == (Model("lesion", "2"), [])
-    assert [json.loads(text)["by_user"] for text in kept] == [True], "who names it now is remembered"
-    assert recalled("lesion", lesion_2) == (found, said), "of whichever version a request comes first"
+    assert [json.loads(text)["by_user"] for text in kept] == [True], (
+        "who names it now is remembered"
+    )
+    assert recalled("lesion", lesion_2) == (found, said), (
+        "of whichever version a request comes first"
+    )
     found, said = recalled("lesion/3", lesion_2)
     assert found == ("lesion", "3") and '"3"' in kept[-1]
     assert said[0].startswith(
@@ -356,7 +448,9 @@ def test_what_is_remembered_yields_to_what_is_named(tmp_path):
     )
     found, said = recalled("other", lesion_2)
     assert (
-        found is None and "'other' are counted from now on, and those of model 'lesion/2'" in said[0] and len(kept) == 2
+        found is None
+        and "'other' are counted from now on, and those of model 'lesion/2'" in said[0]
+        and len(kept) == 2
     )
     assert recalled(None, None) == (None, [])
     ledger = Ledger(tmp_path / "s.sqlite", bundle="0123abcd", content="{}")
@@ -372,15 +466,16 @@ def test_which_model_is_counted_is_kept_as_soon_as_it_can_be(bundle_path, tmp_pa
     state = tmp_path / "s.sqlite"
     with models() as (address, _), serving(bundle_path, state, "--proxy", address) as service:
         other = sqlite3.connect(state, isolation_level=None)
-        refused = (
-            "create trigger no before insert on meta when new.key = 'model' begin select raise(abort, 'not now'); end"
-        )
+        refused = "create trigger no before insert on meta when new.key = 'model' begin select raise(abort, 'not now'); end"
         other.execute(refused)
         ask(service, "alpha")
         until(lambda: became(service) == (1, 0))
         assert other.execute("select value from meta where key = 'model'").fetchall() == []
         other.execute("drop trigger no")
-        until(lambda: other.execute("select value from meta where key = 'model'").fetchall(), seconds=20.0)
+        until(
+            lambda: other.execute("select value from meta where key = 'model'").fetchall(),
+            seconds=20.0,
+        )
         other.close()
 
 
@@ -404,19 +499,39 @@ def test_a_name_may_have_a_slash_in_it():
         return watched
 
     watched = watching("team/alpha")
-    assert not watched.counts(asked_of("/v2/models/team/infer"), "1"), "which says nothing about the other"
-    assert said == ["an answer of model 'team/1' was passed on and not counted: those of model 'team/alpha' are"]
-    assert watched.counts(asked_of("/v2/models/team/alpha/infer"), "1") and watched.model == ("team/alpha", None)
-    assert not watched.counts(Model("team", "alpha"), None), "the first that counts says which it is"
+    assert not watched.counts(asked_of("/v2/models/team/infer"), "1"), (
+        "which says nothing about the other"
+    )
+    assert said == [
+        "an answer of model 'team/1' was passed on and not counted: those of model 'team/alpha' are"
+    ]
+    assert watched.counts(asked_of("/v2/models/team/alpha/infer"), "1") and watched.model == (
+        "team/alpha",
+        None,
+    )
+    assert not watched.counts(Model("team", "alpha"), None), (
+        "the first that counts says which it is"
+    )
     assert watching("team/alpha").model == ("team/alpha", None), "also after a restart"
     kept.clear()
     watched = watching("team/alpha/2")
     assert watched.counts(Model("team/alpha"), "2") and watched.model == ("team/alpha", "2")
-    assert not watched.counts(Model("team/alpha"), "1") and not watched.counts(Model("team/alpha/2"), "1")
+    assert not watched.counts(Model("team/alpha"), "1") and not watched.counts(
+        Model("team/alpha/2"), "1"
+    )
 
 
 @pytest.mark.parametrize("named", ["/2", "alpha/", "alpha/versions/", "alpha/versions/2/3"])
 def test_a_model_that_can_be_none_is_refused_at_the_start(bundle_path, tmp_path, capsys, named):
-    options = ["--state", str(tmp_path / "s.sqlite"), "--port", "0", "--proxy", "http://127.0.0.1:1", "--model", named]
+    options = [
+        "--state",
+        str(tmp_path / "s.sqlite"),
+        "--port",
+        "0",
+        "--proxy",
+        "http://127.0.0.1:1",
+        "--model",
+        named,
+    ]
     assert run(["monitor", str(bundle_path), *options]) == 2
     assert f"--model {named!r} is no model; write NAME or NAME/VERSION" in capsys.readouterr().err

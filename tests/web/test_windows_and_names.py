@@ -58,14 +58,21 @@ def test_windows_and_prior_are_told_by_names_that_people_understand(service: Ser
     independent = found["100"]["effective_n"] / found["100"]["n"]
     n_eff = weights.sum() ** 2 / (weights**2).sum()
     assert found["decay"]["effective_n"] / independent == pytest.approx(n_eff, rel=1e-5)
-    assert found["adaptive"]["n"] == pytest.approx(150, abs=20) and found["1000"]["rate"] < found["adaptive"]["rate"]
+    assert (
+        found["adaptive"]["n"] == pytest.approx(150, abs=20)
+        and found["1000"]["rate"] < found["adaptive"]["rate"]
+    )
     shown = service.get("/v1/bundle")
     assert shown["prior"] == before["prior"] and {w["label"] for w in shown["windows"]} == {
         w["label"] for w in found.values()
     }
     metrics = service.ask("GET", "/metrics").body.decode()
     for name in ("decay", "adaptive"):
-        line = next(text for text in metrics.splitlines() if text.startswith(f'roadworthy_rate{{window="{name}"}}'))
+        line = next(
+            text
+            for text in metrics.splitlines()
+            if text.startswith(f'roadworthy_rate{{window="{name}"}}')
+        )
         assert float(line.split()[1]) == pytest.approx(found[name]["rate"])
     assert [w["window"] for w in service.get("/v1/risk?window=decay")["windows"]] == ["decay"]
 
@@ -76,7 +83,10 @@ def test_events_and_labels_may_call_the_subject_as_people_do(service: Service):
         assert service.post(one).json["accepted"] == 1 and service.post(many).json["accepted"] == 3
         label = {"id": one["id"], "correct": True, "subject": name}
         assert service.post(label, "/v1/labels").json["taken"] == 1
-    mixed = [{**event, "subject": (TITLE, SUBJECT)[i % 2]} for i, event in enumerate(events(4, first=3000))]
+    mixed = [
+        {**event, "subject": (TITLE, SUBJECT)[i % 2]}
+        for i, event in enumerate(events(4, first=3000))
+    ]
     assert service.post(mixed).json["accepted"] == 4
 
 
@@ -85,7 +95,11 @@ def test_another_subject_is_refused_with_the_names_that_are_taken(service: Servi
     event = {**events(1, first=9000)[0], "subject": wrong}
     for posted in (event, [event, event]):
         reply = service.post(posted)
-        assert reply.status == 409 and repr(SUBJECT) in reply.json["error"] and repr(TITLE) in reply.json["error"]
+        assert (
+            reply.status == 409
+            and repr(SUBJECT) in reply.json["error"]
+            and repr(TITLE) in reply.json["error"]
+        )
     reply = service.post({"id": "e1", "correct": True, "subject": wrong}, "/v1/labels")
     assert reply.status == 409 and repr(TITLE) in reply.json["error"]
 
@@ -99,18 +113,34 @@ def test_the_library_takes_both_names_too(titled: Bundle):
         monitor.update_one("x", 1.0, {"knn": 0.0, "energy": 0.0}, subject="withrisk")
 
 
-def test_the_label_queue_finds_the_only_state_of_a_folder(titled: Bundle, tmp_path: Path, monkeypatch, capsys):
+def test_the_label_queue_finds_the_only_state_of_a_folder(
+    titled: Bundle, tmp_path: Path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert run(["monitor", "label-queue", "-n", "3"]) == 2
     said = capsys.readouterr().err
-    assert "no state in this folder" in said and "*.state.sqlite" in said and "http://127.0.0.1:8321" in said
+    assert (
+        "no state in this folder" in said
+        and "*.state.sqlite" in said
+        and "http://127.0.0.1:8321" in said
+    )
     monitor = Monitor(titled)
     rng = np.random.default_rng(0)
-    monitor.update(Events(list("abcdefgh"), None, columns={"knn": rng.normal(size=8), "energy": rng.normal(size=8)}))
+    monitor.update(
+        Events(
+            list("abcdefgh"),
+            None,
+            columns={"knn": rng.normal(size=8), "energy": rng.normal(size=8)},
+        )
+    )
     kept(monitor, beside(Path("lesion.bundle.json")))
     assert run(["monitor", "label-queue", "-n", "3"]) == 0
     said = capsys.readouterr()
-    assert said.err.strip() == "state: lesion.bundle.state.sqlite" and len(said.out.splitlines()) == 4
+    assert (
+        said.err.strip() == "state: lesion.bundle.state.sqlite" and len(said.out.splitlines()) == 4
+    )
     kept(Monitor(titled), beside(Path("another.json")))
     assert run(["monitor", "label-queue", "-n", "3"]) == 2
-    assert "name one of: another.state.sqlite, lesion.bundle.state.sqlite" in capsys.readouterr().err
+    assert (
+        "name one of: another.state.sqlite, lesion.bundle.state.sqlite" in capsys.readouterr().err
+    )

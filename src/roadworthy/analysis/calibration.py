@@ -84,7 +84,11 @@ class Threshold:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an infinite threshold is the word `inf`."""
         inner = {name: one.to_dict() for name, one in self.per_class.items()}
-        return vars(self) | {"value": plain_number(self.value), "parameters": {**self.parameters}, "per_class": inner}
+        return vars(self) | {
+            "value": plain_number(self.value),
+            "parameters": {**self.parameters},
+            "per_class": inner,
+        }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Threshold:
@@ -100,7 +104,9 @@ def at_false_positive_rate(scores: ArrayLike, *, rate: float) -> Threshold:
     scored, n, allowed = np.sort(column[~np.isnan(column)]), len(column), _whole(rate * len(column))
     if allowed < 1:
         needed = f"a false-positive rate of {rate:g} needs at least {math.ceil(1 / rate - 1e-9)} clean rows, found {n}"
-        raise ValueError(f"{needed}; give more, accept a higher rate, or use `conformal`, which then raises no alarm")
+        raise ValueError(
+            f"{needed}; give more, accept a higher rate, or use `conformal`, which then raises no alarm"
+        )
     left = allowed - (n - len(scored))
     value = scored[len(scored) - 1 - left] if left >= 0 else math.inf
     return _threshold(value, "at_false_positive_rate", column, n, {"rate": rate})
@@ -111,13 +117,19 @@ def at_balanced_accuracy(nominal: ArrayLike, risky: ArrayLike) -> Threshold:
     return _best(nominal, risky, 1, 1, "at_balanced_accuracy")
 
 
-def at_cost(nominal: ArrayLike, risky: ArrayLike, *, miss: float, false_alarm: float, prevalence: float) -> Threshold:
+def at_cost(
+    nominal: ArrayLike, risky: ArrayLike, *, miss: float, false_alarm: float, prevalence: float
+) -> Threshold:
     """The threshold of least expected cost a case, given the share of risky cases in use; of equals the highest."""
     _share("prevalence", prevalence)
     if not (0.0 < miss < math.inf and 0.0 < false_alarm < math.inf):
-        raise ValueError(f"costs must be positive and finite, found miss={miss!r} and false_alarm={false_alarm!r}")
+        raise ValueError(
+            f"costs must be positive and finite, found miss={miss!r} and false_alarm={false_alarm!r}"
+        )
     price = {"miss": miss, "false_alarm": false_alarm, "prevalence": prevalence}
-    return _best(nominal, risky, prevalence * miss, (1.0 - prevalence) * false_alarm, "at_cost", **price)
+    return _best(
+        nominal, risky, prevalence * miss, (1.0 - prevalence) * false_alarm, "at_cost", **price
+    )
 
 
 def conformal(scores: ArrayLike, *, alpha: float, groups: ArrayLike | None = None) -> Threshold:
@@ -137,7 +149,14 @@ def conformal(scores: ArrayLike, *, alpha: float, groups: ArrayLike | None = Non
     last = np.searchsorted(scored, scored, "right") - 1
     keeps = np.flatnonzero(above[last] + 1.0 <= alpha * (_units(weights) + 1) + 1e-9)
     value = scored[keeps[0]] if len(keeps) else math.inf
-    return _threshold(value, "conformal", column, len(column), {"alpha": alpha}, None if groups is None else weights)
+    return _threshold(
+        value,
+        "conformal",
+        column,
+        len(column),
+        {"alpha": alpha},
+        None if groups is None else weights,
+    )
 
 
 def per_class(
@@ -151,12 +170,16 @@ def per_class(
 ) -> Threshold:
     """A rule applied within each class of the clean rows (and of `risky` scores and classes, if it needs both kinds)."""
     samples = [(scores, classes), *([] if risky is None else [risky])]
-    labelled = [(np.asarray(rows, np.float64), _labels(given, np.size(rows))) for rows, given in samples]
+    labelled = [
+        (np.asarray(rows, np.float64), _labels(given, np.size(rows))) for rows, given in samples
+    ]
     chosen: dict[str, Threshold] = {}
     for name in np.unique(labelled[0][1]):
         own = {} if groups is None else {"groups": np.asarray(groups)[labelled[0][1] == name]}
         try:
-            chosen[str(name)] = rule(*(rows[labels == name] for rows, labels in labelled), **own, **parameters)
+            chosen[str(name)] = rule(
+                *(rows[labels == name] for rows, labels in labelled), **own, **parameters
+            )
         except ValueError as error:
             raise ValueError(f"class {name}: {error}") from error
     every = {} if groups is None else {"groups": groups}
@@ -177,7 +200,9 @@ def score_edges(nominal: ArrayLike, *, bins: int = 10) -> tuple[float, ...]:
 
 def score_bins(scores: ArrayLike, edges: Iterable[float]) -> NDArray[np.intp]:
     """The bin of each score, 0 the safest; on an edge is below it, and a case without a score is in the riskiest bin."""
-    return np.searchsorted(np.array(tuple(edges)), np.asarray(scores, dtype=np.float64), side="left")
+    return np.searchsorted(
+        np.array(tuple(edges)), np.asarray(scores, dtype=np.float64), side="left"
+    )
 
 
 @dataclass(frozen=True)
@@ -208,11 +233,23 @@ class BatchThreshold:
     def from_dict(cls, record: Mapping[str, Any]) -> BatchThreshold:
         """The inverse of `to_dict`."""
         reference = tuple(map(float, record["reference"]))
-        return cls(**{**record, "threshold": Threshold.from_dict(record["threshold"]), "reference": reference})
+        return cls(
+            **{
+                **record,
+                "threshold": Threshold.from_dict(record["threshold"]),
+                "reference": reference,
+            }
+        )
 
 
 def batch_threshold(
-    reference: ArrayLike, *, size: int, how: How = "mean", rate: float, rng: np.random.Generator, draws: int = 4000
+    reference: ArrayLike,
+    *,
+    size: int,
+    how: How = "mean",
+    rate: float,
+    rng: np.random.Generator,
+    draws: int = 4000,
 ) -> BatchThreshold:
     """A threshold for batches at a false-positive rate, from clean batches drawn out of the reference rows.
 
@@ -222,14 +259,18 @@ def batch_threshold(
     enough (3 to 5% where 5% is asked for).
     """
     if how not in ("mean", "ks") or size < 1:
-        raise ValueError(f"how must be 'mean' or 'ks' and size at least 1, found {how!r} and {size!r}")
+        raise ValueError(
+            f"how must be 'mean' or 'ks' and size at least 1, found {how!r} and {size!r}"
+        )
     _share("rate", rate)
     rows = rng.permutation(_scores(reference, "reference"))
     compared = tuple(map(float, thinned(rows[: len(rows) // 2]))) if how == "ks" else ()
     pool = rows[len(rows) // 2 :] if how == "ks" else rows
     least = max(size, math.ceil(1.0 / rate - 1e-9))
     if len(pool) < least:
-        raise ValueError(f"batches of {size} at a rate of {rate:g} need {least} rows to draw from, found {len(pool)}")
+        raise ValueError(
+            f"batches of {size} at a rate of {rate:g} need {least} rows to draw from, found {len(pool)}"
+        )
     drawn = np.sort(_statistic(_drawn(pool, draws, size, rng, copies=how == "mean"), how, compared))
     chosen = at_false_positive_rate(drawn, rate=rate)
     parameters = {"rate": rate, "size": size, "draws": draws}
@@ -238,7 +279,13 @@ def batch_threshold(
 
 
 def batch_verdicts(
-    scores: ArrayLike, reference: ArrayLike, *, size: int, how: How = "mean", rate: float, rng: np.random.Generator
+    scores: ArrayLike,
+    reference: ArrayLike,
+    *,
+    size: int,
+    how: How = "mean",
+    rate: float,
+    rng: np.random.Generator,
 ) -> Bools:
     """Which batches of consecutive scores are risky, at a false-positive rate against clean reference rows."""
     return batch_threshold(reference, size=size, how=how, rate=rate, rng=rng).verdict(scores)
@@ -246,7 +293,10 @@ def batch_verdicts(
 
 def ks_distances(batches: ArrayLike, reference: ArrayLike) -> Floats:
     """The two-sided Kolmogorov-Smirnov distance of each row of `batches` from the reference."""
-    rows, ordered = np.sort(np.asarray(batches, dtype=np.float64), axis=1), np.sort(np.asarray(reference, np.float64))
+    rows, ordered = (
+        np.sort(np.asarray(batches, dtype=np.float64), axis=1),
+        np.sort(np.asarray(reference, np.float64)),
+    )
     steps, m = np.arange(rows.shape[1] + 1) / rows.shape[1], len(ordered)
     # The batch is ahead most where it has just stepped up, and behind most right before it does.
     ahead = steps[1:] - np.searchsorted(ordered, rows, "right") / m
@@ -261,7 +311,9 @@ def _statistic(batches: Floats, how: str, reference: Iterable[float]) -> Floats:
         return batches.mean(axis=1)
 
 
-def _drawn(pool: Floats, draws: int, size: int, rng: np.random.Generator, *, copies: bool) -> Floats:
+def _drawn(
+    pool: Floats, draws: int, size: int, rng: np.random.Generator, *, copies: bool
+) -> Floats:
     """Batches drawn with replacement; with copies (Pólya's urn) an earlier row of the batch has the chance of one more."""
     batches, every = np.empty((draws, size)), np.arange(draws)
     for j in range(size):
@@ -271,7 +323,9 @@ def _drawn(pool: Floats, draws: int, size: int, rng: np.random.Generator, *, cop
     return batches
 
 
-def _best(nominal: ArrayLike, risky: ArrayLike, lost: float, alarm: float, rule: str, **price: float) -> Threshold:
+def _best(
+    nominal: ArrayLike, risky: ArrayLike, lost: float, alarm: float, rule: str, **price: float
+) -> Threshold:
     clean, bad = _rows(nominal, "nominal", least=LEAST), _rows(risky, "risky", least=LEAST)
     right, wrong = (np.sort(rows[~np.isnan(rows)]) for rows in (clean, bad))
     if not len(right):
@@ -286,7 +340,12 @@ def _best(nominal: ArrayLike, risky: ArrayLike, lost: float, alarm: float, rule:
 
 
 def _threshold(
-    value: float, rule: str, clean: Floats, n: int, parameters: Mapping[str, float], weights: Floats | None = None
+    value: float,
+    rule: str,
+    clean: Floats,
+    n: int,
+    parameters: Mapping[str, float],
+    weights: Floats | None = None,
 ) -> Threshold:
     each = np.ones(len(clean)) if weights is None else weights
     risky, missing = ~(clean <= value), int(np.isnan(clean).sum())
@@ -302,7 +361,9 @@ def _weights(groups: ArrayLike | None, n: int) -> Floats:
     """What a row counts: one, or its share of its group."""
     if groups is None:
         return np.ones(n)
-    _, codes, sizes = np.unique(_labels(groups, n, "groups"), return_inverse=True, return_counts=True)
+    _, codes, sizes = np.unique(
+        _labels(groups, n, "groups"), return_inverse=True, return_counts=True
+    )
     weights: Floats = 1.0 / sizes[codes]
     return weights
 
@@ -315,7 +376,9 @@ def _units(weights: Floats) -> int:
 def _rows(scores: ArrayLike, name: str, *, least: int = 1) -> Floats:
     column = np.asarray(scores, dtype=np.float64)
     if column.ndim != 1 or len(column) < least:
-        raise ValueError(f"{name} needs one score a row and at least {least} rows, found shape {column.shape}")
+        raise ValueError(
+            f"{name} needs one score a row and at least {least} rows, found shape {column.shape}"
+        )
     return column
 
 
@@ -323,7 +386,9 @@ def _scores(scores: ArrayLike, name: str, *, least: int = 1) -> Floats:
     column = _rows(scores, name, least=least)
     if missing := int(np.isnan(column).sum()):
         found = f"{missing} of {len(column)} {name} are NaN"
-        raise ValueError(f"{found}; leave these rows out, or set them to infinity: riskier than all")
+        raise ValueError(
+            f"{found}; leave these rows out, or set them to infinity: riskier than all"
+        )
     return column
 
 
@@ -339,5 +404,7 @@ def _whole(x: float) -> int:
 def _labels(classes: ArrayLike, n: int, what: str = "classes") -> NDArray[np.str_]:
     labels = np.asarray(classes)
     if labels.shape != (n,) or labels.dtype.kind not in "iubUSO":
-        raise ValueError(f"{what} must be {n} words or whole numbers, found {labels.dtype} of shape {labels.shape}")
+        raise ValueError(
+            f"{what} must be {n} words or whole numbers, found {labels.dtype} of shape {labels.shape}"
+        )
     return labels.astype(str)

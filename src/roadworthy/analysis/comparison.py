@@ -136,7 +136,12 @@ def incomparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> Compara
         if not _same_data(first, second, role)
     ]
     before, after = (
-        {c["name"]: {k: c.get(k) for k in ("kind", "transform", "table", "parameters", "port", "where")} for c in found}
+        {
+            c["name"]: {
+                k: c.get(k) for k in ("kind", "transform", "table", "parameters", "port", "where")
+            }
+            for c in found
+        }
         for found in ((record.get("circumstances") or []) for record in (first, second))
     )
     notes += [
@@ -147,7 +152,9 @@ def incomparable(first: Mapping[str, Any], second: Mapping[str, Any]) -> Compara
     return Comparability(tuple(refused), tuple(notes))
 
 
-def change(here: Observed, earlier: Recorded, *, record: Mapping[str, Any] | None = None, seed: int = 0) -> Evidence:
+def change(
+    here: Observed, earlier: Recorded, *, record: Mapping[str, Any] | None = None, seed: int = 0
+) -> Evidence:
     """This run's measure minus an earlier run's, under the same condition.
 
     `record` is this run's own (`data` by role, with fingerprints): cases are paired where the data are the same. Without it
@@ -158,7 +165,9 @@ def change(here: Observed, earlier: Recorded, *, record: Mapping[str, Any] | Non
     better = here.scored.better
     if before is None or before.interval is None:
         reason = "the earlier run has no such finding"
-        return Evidence("difference", about, math.nan, 0, better, _unknown, proportion=False, reason=reason)
+        return Evidence(
+            "difference", about, math.nan, 0, better, _unknown, proportion=False, reason=reason
+        )
     sides = _against(here, earlier, before, record)
 
     def interval(confidence: float, sided: Sided) -> Interval:
@@ -185,14 +194,23 @@ def compare(first: Recorded, second: Recorded, *, confidence: float = 0.95) -> l
     changes = []
     for after in second.findings:
         before = first.find(after.quantity, after.about)
-        if before is None or before.interval is None or after.interval is None or after.quantity in NOT_COMPARED:
+        if (
+            before is None
+            or before.interval is None
+            or after.interval is None
+            or after.quantity in NOT_COMPARED
+        ):
             continue
         interval = _change_of(first, second, before, after, confidence)
-        changes.append(Change(after.quantity, after.about, before.value, after.value, interval, after.better))
+        changes.append(
+            Change(after.quantity, after.about, before.value, after.value, interval, after.better)
+        )
     return changes
 
 
-def spec_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def spec_differences(
+    first: Mapping[str, Any], second: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
     """The fields in which two specs differ, by dotted name, with both values.
 
     >>> list(spec_differences({"seed": 1, "data": {"n": 2}}, {"seed": 1, "data": {"n": 3}}))
@@ -204,7 +222,9 @@ def spec_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> Ite
             yield name, a.get(name), b.get(name)
 
 
-def _change_of(first: Recorded, second: Recorded, before: Finding, after: Finding, confidence: float) -> Interval:
+def _change_of(
+    first: Recorded, second: Recorded, before: Finding, after: Finding, confidence: float
+) -> Interval:
     from roadworthy.data.seeds import generator
 
     sides = _both(first, second, before, after)
@@ -232,7 +252,9 @@ def _of_sides(sides: _Sides, confidence: float, sided: Sided, rng: np.random.Gen
     ).interval
 
 
-def _against(here: Observed, earlier: Recorded, before: Finding, record: Mapping[str, Any] | None) -> _Sides | None:
+def _against(
+    here: Observed, earlier: Recorded, before: Finding, record: Mapping[str, Any] | None
+) -> _Sides | None:
     """This run's cases and the earlier run's; None where these do not say what was found."""
     if here.scored.shape == "free" or earlier.record["measure"]["shape"] != here.scored.shape:
         return None
@@ -241,7 +263,9 @@ def _against(here: Observed, earlier: Recorded, before: Finding, record: Mapping
     if scored is None:
         return None
     scored = replace(scored, limits=here.scored.limits)
-    same = record is None or all(_same_data(earlier.record, record, r) for r in set(earlier.cases["role"][rows]))
+    same = record is None or all(
+        _same_data(earlier.record, record, r) for r in set(earlier.cases["role"][rows])
+    )
     order = _order(here.samples, earlier.cases["sample"][rows]) if same else None
     if order is None:
         return _Sides(here.scored, scored, here.groups, _groups_of(earlier, rows), False)
@@ -250,12 +274,21 @@ def _against(here: Observed, earlier: Recorded, before: Finding, record: Mapping
 
 def _both(first: Recorded, second: Recorded, before: Finding, after: Finding) -> _Sides | None:
     """The cases under two findings; None where the cases do not say what was found."""
-    if after.about.supervisor or after.about.module or after.quantity not in (second.quantity, "failure_rate"):
+    if (
+        after.about.supervisor
+        or after.about.module
+        or after.quantity not in (second.quantity, "failure_rate")
+    ):
         return None
     old, new = (np.flatnonzero(_cases_at(run, after.about)) for run in (first, second))
     scales = SCALES if after.quantity == second.quantity and not second.proportion else (None,)
-    pairs = [(_rescored(first, old, before, scale), _rescored(second, new, after, scale)) for scale in scales]
-    found = [(earlier, later) for earlier, later in pairs if earlier is not None and later is not None]
+    pairs = [
+        (_rescored(first, old, before, scale), _rescored(second, new, after, scale))
+        for scale in scales
+    ]
+    found = [
+        (earlier, later) for earlier, later in pairs if earlier is not None and later is not None
+    ]
     if len(found) != 1:
         return None
     earlier, later = found[0]
@@ -284,7 +317,9 @@ def _rescored(
         above, below = (cases[c][rows].astype(float) for c in ("numerator", "denominator"))
         failure = cases["failure"][rows].astype(bool)
         share = scale is None and better == "higher" and bool((above <= below).all())
-        limits = (0.0, 1.0) if share else (-math.inf, 1.0) if scale is complement else (0.0, math.inf)
+        limits = (
+            (0.0, 1.0) if share else (-math.inf, 1.0) if scale is complement else (0.0, math.inf)
+        )
         scored = Scored.ratio(
             above,
             below,
@@ -296,7 +331,9 @@ def _rescored(
         )
     else:
         return None
-    return scored if math.isclose(scored.value(), finding.value, rel_tol=1e-6, abs_tol=1e-9) else None
+    return (
+        scored if math.isclose(scored.value(), finding.value, rel_tol=1e-6, abs_tol=1e-9) else None
+    )
 
 
 def _order(samples: np.ndarray, others: np.ndarray) -> np.ndarray | None:
@@ -328,7 +365,9 @@ def _at_confidence(finding: Finding, confidence: float) -> Interval:
     interval = finding.interval
     assert interval is not None
     freedom = max(1, (finding.groups or finding.n) - 1)
-    factor = float(t.ppf((1 + confidence) / 2, freedom) / t.ppf((1 + interval.confidence) / 2, freedom))
+    factor = float(
+        t.ppf((1 + confidence) / 2, freedom) / t.ppf((1 + interval.confidence) / 2, freedom)
+    )
     low = finding.value - factor * (finding.value - interval.low)
     high = finding.value + factor * (interval.high - finding.value)
     return Interval(low, high, confidence, interval.method)

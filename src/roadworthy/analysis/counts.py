@@ -41,14 +41,18 @@ class Counts:
     def __post_init__(self) -> None:
         expected = (len(self.kinds), 2, _width(self.edges))
         if self.table.shape != expected or self.table.dtype.kind != "i" or (self.table < 0).any():
-            raise ValueError(f"counts must be whole numbers of shape {expected}, found {self.table.shape}")
+            raise ValueError(
+                f"counts must be whole numbers of shape {expected}, found {self.table.shape}"
+            )
         if list(self.kinds) != sorted(set(self.kinds)):
             raise ValueError(f"kinds must be distinct and in order, found {self.kinds}")
         self.table.setflags(write=False)
 
     def __add__(self, other: Counts) -> Counts:
         if self.edges != other.edges:
-            raise ValueError("counts over different score bins, or of bins and verdicts, do not add up")
+            raise ValueError(
+                "counts over different score bins, or of bins and verdicts, do not add up"
+            )
         kinds = sorted({*self.kinds, *other.kinds})
         table = np.zeros((len(kinds), *self.table.shape[1:]), dtype=np.int64)
         for one in (self, other):
@@ -64,7 +68,9 @@ class Counts:
         """Rows of a kind of shift."""
         return int(self._of(kind).sum())
 
-    def risky_rate(self, kind: str, *, correct: bool | None = None, column: int = 1, confidence: float = 0.95) -> Rate:
+    def risky_rate(
+        self, kind: str, *, correct: bool | None = None, column: int = 1, confidence: float = 0.95
+    ) -> Rate:
         """Share of a kind's rows (only the right ones, the wrong ones) with this verdict or score bin, or a riskier one."""
         cells = self._of(kind)[[0, 1] if correct is None else [0 if correct else 1]]
         return _rate(int(cells[:, column:].sum()), int(cells.sum()), confidence)
@@ -88,7 +94,9 @@ class Counts:
 
     def _of(self, kind: str) -> NDArray[np.int64]:
         if kind not in self.kinds:
-            raise ValueError(f"no rows of kind {kind!r}; there are {', '.join(self.kinds) or 'none at all'}")
+            raise ValueError(
+                f"no rows of kind {kind!r}; there are {', '.join(self.kinds) or 'none at all'}"
+            )
         return self.table[self.kinds.index(kind)]
 
 
@@ -110,10 +118,16 @@ def counts(
     column, bounds = np.asarray(verdicts), None if edges is None else tuple(map(float, edges))
     kinds = np.broadcast_to(np.asarray(kind).astype(str), right.shape)
     if not column.shape == right.shape == (len(ids),):
-        raise ValueError(f"give a verdict, a mark and an id a row, found {column.shape}, {right.shape}, {len(ids)}")
+        raise ValueError(
+            f"give a verdict, a mark and an id a row, found {column.shape}, {right.shape}, {len(ids)}"
+        )
     width = _width(bounds)
-    if column.size and (column.dtype.kind not in "biu" or column.min() < 0 or column.max() >= width):
-        raise ValueError(f"expected {'verdicts' if bounds is None else 'bins'}, whole numbers from 0 to {width - 1}")
+    if column.size and (
+        column.dtype.kind not in "biu" or column.min() < 0 or column.max() >= width
+    ):
+        raise ValueError(
+            f"expected {'verdicts' if bounds is None else 'bins'}, whole numbers from 0 to {width - 1}"
+        )
     names, codes = np.unique(kinds, return_inverse=True)
     table = np.zeros((len(names), 2, width), dtype=np.int64)
     np.add.at(table, (codes, (~right).astype(np.intp), column.astype(np.intp)), 1)
@@ -133,4 +147,6 @@ def _width(edges: tuple[float, ...] | None) -> int:
 
 
 def _rate(successes: int, n: int, confidence: float) -> Rate:
-    return Rate(successes / n if n else math.nan, clopper_pearson(successes, n, confidence=confidence), n)
+    return Rate(
+        successes / n if n else math.nan, clopper_pearson(successes, n, confidence=confidence), n
+    )

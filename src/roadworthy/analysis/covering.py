@@ -48,9 +48,15 @@ class _Choice:
     def first(self, sets: np.ndarray) -> list[int]:
         """The smallest of sets of one length; of equals the cheapest, that with the higher rates, the first."""
         used = self.runs[sets].any(axis=1)
-        mean = self.table[sets].max(axis=1).mean(axis=1) if self.table.shape[1] else np.zeros(len(sets))
+        mean = (
+            self.table[sets].max(axis=1).mean(axis=1)
+            if self.table.shape[1]
+            else np.zeros(len(sets))
+        )
         # lexsort takes its first key last.
-        order = np.lexsort((np.arange(len(sets)), -mean.round(9), used @ self.price, used.sum(axis=1)))
+        order = np.lexsort(
+            (np.arange(len(sets)), -mean.round(9), used @ self.price, used.sum(axis=1))
+        )
         return [int(i) for i in sets[order[0]]]
 
     def rank(self, chosen: Sequence[int]) -> tuple[int, float, int, float]:
@@ -80,7 +86,9 @@ def cover(
     known: np.ndarray = ~np.all(np.isnan(table), axis=0)
     places, table = [p for p, k in zip(places, known.tolist(), strict=True) if k], table[:, known]
     table = np.where(np.isnan(table), -np.inf, table)
-    slack = np.array([tolerance if isinstance(tolerance, float | int) else tolerance[p] for p in places])
+    slack = np.array(
+        [tolerance if isinstance(tolerance, float | int) else tolerance[p] for p in places]
+    )
     single = np.array([not (runs or {}).get(n) for n in names])
     best_single = table[single].max(axis=0, initial=-np.inf)
     goal = np.where(np.isneginf(best_single), table.max(axis=0, initial=-np.inf), best_single)

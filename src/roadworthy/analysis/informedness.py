@@ -62,11 +62,19 @@ def informedness(levels: Sequence[Alarms], *, confidence: float) -> Informedness
     ).low
     most = [
         clustered_proportion(
-            a.raised[~a.failed], a.clusters[~a.failed], confidence=sure, sided="upper", method="clopper_pearson"
+            a.raised[~a.failed],
+            a.clusters[~a.failed],
+            confidence=sure,
+            sided="upper",
+            method="clopper_pearson",
         ).high
         for a in told
     ]
     share, right = float(caught.mean()), np.array([(~a.failed).sum() for a in told])
-    variance = share * (1 - share) / len(caught) + float((weights**2 * false * (1 - false) / right).sum())
+    variance = share * (1 - share) / len(caught) + float(
+        (weights**2 * false * (1 - false) / right).sum()
+    )
     alarms = float(weights @ false)
-    return Informedness(share - alarms, share, alarms, float(least - weights @ np.array(most)), math.sqrt(variance))
+    return Informedness(
+        share - alarms, share, alarms, float(least - weights @ np.array(most)), math.sqrt(variance)
+    )

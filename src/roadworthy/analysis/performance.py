@@ -91,7 +91,9 @@ def relative_drop(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence
     return Evidence("relative_drop", about, drop, len(here), "lower", interval, proportion=False)
 
 
-def slices(observed: Observed, column: str, *, smallest: int, quantity: str, seed: int = 0) -> list[Evidence]:
+def slices(
+    observed: Observed, column: str, *, smallest: int, quantity: str, seed: int = 0
+) -> list[Evidence]:
     """The measure on each slice of a column; a slice with too few cases is shown but not judged."""
     parts = [observed.cut(column, content) for content in observed.contents(column)]
     return [judged_if_large(value(part, quantity, seed=seed), smallest) for part in parts]
@@ -133,7 +135,11 @@ def findings(
             "p": p,
             "paired": here.paired_with(reference),
         }
-        corrected = f"p is adjusted by Holm over {len(others)} conditions" if p is not None and len(others) > 1 else ""
+        corrected = (
+            f"p is adjusted by Holm over {len(others)} conditions"
+            if p is not None and len(others) > 1
+            else ""
+        )
         found.append(_finding(d, here, confidence, details=details, corrected=corrected))
         found.append(_finding(drop, here, confidence, details={"quantity": quantity}))
     for column in clean.slices:
@@ -211,7 +217,9 @@ def _assumed(observed: Observed) -> tuple[str, ...]:
     return (first, COUNTED) if observed.unanswered.any() else (first,)
 
 
-def _evidence(scored: Scored, observed: Observed, quantity: str, about: About, seed: int) -> Evidence:
+def _evidence(
+    scored: Scored, observed: Observed, quantity: str, about: About, seed: int
+) -> Evidence:
     rng = functools.partial(generator, seed, quantity, str(about))
 
     def interval(confidence: float, sided: Any) -> Interval:
@@ -219,9 +227,15 @@ def _evidence(scored: Scored, observed: Observed, quantity: str, about: About, s
             # Verdicts are judged on these, and must not err more often than they say: near 0 and 1, one-sided Wilson
             # bounds do (at 0.9 and n = 100, 7% instead of 5%), exact ones never.
             return clustered_proportion(
-                scored.numerator, observed.groups, confidence=confidence, sided=sided, method="clopper_pearson"
+                scored.numerator,
+                observed.groups,
+                confidence=confidence,
+                sided=sided,
+                method="clopper_pearson",
             )
-        return measured_interval(scored, observed.groups, confidence=confidence, sided=sided, rng=rng())
+        return measured_interval(
+            scored, observed.groups, confidence=confidence, sided=sided, rng=rng()
+        )
 
     effective = None
     if observed.groups is not None and scored.shape == "proportion" and len(observed) > 1:
@@ -245,7 +259,9 @@ def _p_value(evidence: Evidence, observed: Observed) -> float | None:
         return None
     # The end of a two-sided interval that touches 0 has the two-sided p-value as its error probability.
     if evidence.value >= 0:
-        return p_value_from_bound(lambda c: evidence.interval(c, "two").low, 0.0, alternative="greater")
+        return p_value_from_bound(
+            lambda c: evidence.interval(c, "two").low, 0.0, alternative="greater"
+        )
     return p_value_from_bound(lambda c: evidence.interval(c, "two").high, 0.0, alternative="less")
 
 
@@ -253,7 +269,9 @@ def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     known = [i for i, p in enumerate(p_values) if p is not None]
     adjusted: list[float | None] = [None] * len(p_values)
     if known:
-        for i, p in zip(known, holm(np.array([p_values[i] for i in known], dtype=float)), strict=True):
+        for i, p in zip(
+            known, holm(np.array([p_values[i] for i in known], dtype=float)), strict=True
+        ):
             adjusted[i] = float(p)
     return adjusted
 
@@ -266,7 +284,11 @@ def _drop(after: float, before: float, better: str) -> float:
 
 
 def _drop_interval(
-    here: Observed, clean: Observed, confidence: float, sided: Any, rng: Callable[[], np.random.Generator]
+    here: Observed,
+    clean: Observed,
+    confidence: float,
+    sided: Any,
+    rng: Callable[[], np.random.Generator],
 ) -> Interval:
     """That of the quotient here / clean, mirrored where higher is better."""
     higher = here.scored.better == "higher"

@@ -62,13 +62,19 @@ def detects_failure(observed: Observed, supervisor: str, quantity: str = "auc_fa
     return _failure(observed, supervisor, quantity, _failures(observed))
 
 
-def detects_shift(here: Observed, clean: Observed, supervisor: str, quantity: str = "auc_shift") -> Evidence:
+def detects_shift(
+    here: Observed, clean: Observed, supervisor: str, quantity: str = "auc_shift"
+) -> Evidence:
     """How well a supervisor's score finds what is shifted at all."""
     return _shift(here, clean, supervisor, quantity, _shifted(here, clean))
 
 
 def findings(
-    clean: Observed, others: Sequence[Observed], references: Sequence[Observed], *, confidence: float
+    clean: Observed,
+    others: Sequence[Observed],
+    references: Sequence[Observed],
+    *,
+    confidence: float,
 ) -> list[Finding]:
     """Every reading for every supervisor and condition."""
     places = [(o, _failures(o)) for o in (clean, *others)]
@@ -88,7 +94,12 @@ def _failures(observed: Observed) -> _Marked:
 def _shifted(here: Observed, clean: Observed) -> _Marked:
     positive = np.r_[np.ones(len(here), bool), np.zeros(len(clean), bool)]
     names = np.concatenate([here.clusters, clean.clusters])
-    return _Marked(positive, group_codes(names, len(names))[0] if len(names) else None, "shifted cases", designed=True)
+    return _Marked(
+        positive,
+        group_codes(names, len(names))[0] if len(names) else None,
+        "shifted cases",
+        designed=True,
+    )
 
 
 def _failure(observed: Observed, supervisor: str, quantity: str, marked: _Marked) -> Evidence:
@@ -96,9 +107,13 @@ def _failure(observed: Observed, supervisor: str, quantity: str, marked: _Marked
     return _evidence(quantity, about, observed.scores[supervisor], marked)
 
 
-def _shift(here: Observed, clean: Observed, supervisor: str, quantity: str, marked: _Marked) -> Evidence:
+def _shift(
+    here: Observed, clean: Observed, supervisor: str, quantity: str, marked: _Marked
+) -> Evidence:
     about = replace(here.about, supervisor=supervisor, versus=here.versus)
-    return _evidence(quantity, about, np.concatenate([here.scores[supervisor], clean.scores[supervisor]]), marked)
+    return _evidence(
+        quantity, about, np.concatenate([here.scores[supervisor], clean.scores[supervisor]]), marked
+    )
 
 
 def _finding(evidence: Evidence, confidence: float) -> Finding:
@@ -120,8 +135,21 @@ def _evidence(quantity: str, about: About, scores: np.ndarray, marked: _Marked) 
     n, positives = len(scores), int(positive.sum())
     if positives == 0 or positives == n:
         what = marked.what
-        reason = f"all {n} cases are {what}" if n and positives else f"there are no {what} among the {n} cases"
-        return Evidence(quantity, about, float("nan"), n, curve.better, _nothing, proportion=False, reason=reason)
+        reason = (
+            f"all {n} cases are {what}"
+            if n and positives
+            else f"there are no {what} among the {n} cases"
+        )
+        return Evidence(
+            quantity,
+            about,
+            float("nan"),
+            n,
+            curve.better,
+            _nothing,
+            proportion=False,
+            reason=reason,
+        )
     scores = np.where(np.isnan(scores), np.where(positive, -np.inf, np.inf), scores)
     scores = np.clip(scores, -np.finfo(float).max, np.finfo(float).max)
     bounded = curve.interval

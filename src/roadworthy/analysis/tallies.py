@@ -52,10 +52,16 @@ def supervisor_tables(
     rows = np.where(np.isnan(reference), np.inf, reference)
     by_kind = {o.name: o for o in conditions}
     verdicts = {k: (~o.failure, alarms(threshold, o, supervisor)) for k, o in by_kind.items()}
-    content: dict[str, Any] = {"threshold": threshold.to_dict(), "verdicts": counted(verdicts, None).to_dict()}
+    content: dict[str, Any] = {
+        "threshold": threshold.to_dict(),
+        "verdicts": counted(verdicts, None).to_dict(),
+    }
     try:
         edges = calibration.score_edges(rows, bins=min(BINS, len(rows)))
-        binned = {k: (~o.failure, calibration.score_bins(o.scores[supervisor], edges)) for k, o in by_kind.items()}
+        binned = {
+            k: (~o.failure, calibration.score_bins(o.scores[supervisor], edges))
+            for k, o in by_kind.items()
+        }
         content["bins"] = counted(binned, edges).to_dict()
     except ValueError as error:
         content["bins"] = {"reason": str(error)}
@@ -87,7 +93,9 @@ def _batches(
         return {**entry, "threshold": None, "reason": str(error)}
     found = {kind: _judged(threshold, o, supervisor, rng) for kind, o in sorted(by_kind.items())}
     entry["threshold"] = threshold.to_dict()
-    entry["batches"] = {kind: [int((~risky).sum()), int(risky.sum())] for kind, (risky, _) in found.items()}
+    entry["batches"] = {
+        kind: [int((~risky).sum()), int(risky.sum())] for kind, (risky, _) in found.items()
+    }
     entry["rows"] = counted({kind: column for kind, (_, column) in found.items()}, None).to_dict()
     return entry
 

@@ -36,9 +36,7 @@ ASSUMED = (
     "the threshold was chosen on calibration rows, none of which is judged",
     "a case without a score counts as an alarm",
 )
-NEW_GROUP = (
-    "the threshold's rate of false alarms is that of a case of a new group, each calibration group weighing the same"
-)
+NEW_GROUP = "the threshold's rate of false alarms is that of a case of a new group, each calibration group weighing the same"
 ALONE = "calibration cases of one group were taken as independent when the threshold was chosen"
 
 
@@ -57,7 +55,9 @@ class VerdictRule:
     def least(self) -> int:
         """Nominal rows (groups, for a conformal threshold where there are some) below which it never raises an alarm."""
         inverse = math.ceil(1.0 / self.rate - 1e-9)
-        return {"conformal": inverse - 1, "false_positive_rate": inverse}.get(self.rule, calibration.LEAST)
+        return {"conformal": inverse - 1, "false_positive_rate": inverse}.get(
+            self.rule, calibration.LEAST
+        )
 
     def assumed(self, *, grouped: bool) -> str:
         """What it takes for granted about groups; empty where the cases have none."""
@@ -83,13 +83,19 @@ class VerdictRule:
         }[self.rule]
         given: dict[str, Any] = {}
         if self.rule == "conformal":
-            given = {"alpha": self.rate} | ({} if groups is None else {"groups": groups.astype(str)})
+            given = {"alpha": self.rate} | (
+                {} if groups is None else {"groups": groups.astype(str)}
+            )
         elif self.rule == "false_positive_rate":
             given = {"rate": self.rate}
         else:
             rows.append(risky)
         if self.rule == "cost":
-            given = {"miss": self.miss, "false_alarm": self.false_alarm, "prevalence": self.prevalence}
+            given = {
+                "miss": self.miss,
+                "false_alarm": self.false_alarm,
+                "prevalence": self.prevalence,
+            }
         if classes is None:
             return function(*rows, **given)  # type: ignore[no-any-return]
         both = (rows[1], classes[1]) if len(rows) > 1 else None
@@ -97,13 +103,19 @@ class VerdictRule:
 
 
 def choose(
-    rule: VerdictRule, clean: Observed, shifted: Sequence[Observed], supervisor: str, rows: np.ndarray | None = None
+    rule: VerdictRule,
+    clean: Observed,
+    shifted: Sequence[Observed],
+    supervisor: str,
+    rows: np.ndarray | None = None,
 ) -> Threshold:
     """A supervisor's threshold from calibration cases (of the samples in `rows`), clean and under circumstances."""
     keep = np.ones(len(clean), bool) if rows is None else rows
     nominal = keep & ~clean.failure
     if not nominal.any():
-        raise ValueError(f"none of the {int(keep.sum())} clean calibration cases was answered rightly")
+        raise ValueError(
+            f"none of the {int(keep.sum())} clean calibration cases was answered rightly"
+        )
     own = clean.scores[supervisor][nominal]
     if np.isnan(own).all():
         raise ValueError(
@@ -116,15 +128,21 @@ def choose(
         wrong = [o.predicted[failed] for o, failed in risky if o.predicted is not None]
         classes = clean.predicted[nominal], np.concatenate(wrong)
     scores = np.concatenate([o.scores[supervisor][failed] for o, failed in risky])
-    return rule.choose(own, scores, classes, None if clean.groups is None else clean.groups[nominal])
+    return rule.choose(
+        own, scores, classes, None if clean.groups is None else clean.groups[nominal]
+    )
 
 
 def alarms(threshold: Threshold, observed: Observed, supervisor: str) -> np.ndarray:
     """Which cases the supervisor calls risky."""
-    return threshold.verdict(observed.scores[supervisor], observed.predicted if threshold.per_class else None)
+    return threshold.verdict(
+        observed.scores[supervisor], observed.predicted if threshold.per_class else None
+    )
 
 
-def together(thresholds: Mapping[str, Threshold], observed: Observed, supervisors: Iterable[str]) -> np.ndarray:
+def together(
+    thresholds: Mapping[str, Threshold], observed: Observed, supervisors: Iterable[str]
+) -> np.ndarray:
     """Which cases at least one of several supervisors calls risky."""
     found = [alarms(thresholds[s], observed, s) for s in supervisors]
     return np.logical_or.reduce(found)
@@ -136,8 +154,12 @@ def rate(quantity: str, observed: Observed, raised: np.ndarray, supervisor: str 
     if quantity == "miss_rate":
         return _share(quantity, about, ~raised, observed.failure, observed.groups, "failed")
     if quantity == "false_alarm_rate":
-        return _share(quantity, about, raised, ~observed.failure, observed.groups, "was answered rightly")
-    return _share(quantity, about, raised, np.ones(len(observed), bool), observed.groups, "is there")
+        return _share(
+            quantity, about, raised, ~observed.failure, observed.groups, "was answered rightly"
+        )
+    return _share(
+        quantity, about, raised, np.ones(len(observed), bool), observed.groups, "is there"
+    )
 
 
 def mute(threshold: Threshold, rule: VerdictRule) -> str:
@@ -149,9 +171,7 @@ def mute(threshold: Threshold, rule: VerdictRule) -> str:
     if any(t.value != math.inf for t in (threshold, *threshold.per_class.values())):
         return ""
     if threshold.overrun:
-        return (
-            f"the threshold is infinite: too many calibration cases have no score to keep {rule.rule} at {rule.rate:g}"
-        )
+        return f"the threshold is infinite: too many calibration cases have no score to keep {rule.rule} at {rule.rate:g}"
     if rule.rule in RATED:
         return f"the threshold is infinite: {too_few(threshold, rule)}"
     return f"the threshold is infinite: by the rule {rule.rule} no alarm at all is best"
@@ -166,7 +186,11 @@ def too_few(threshold: Threshold, rule: VerdictRule) -> str:
 
 
 def findings(
-    clean: Observed, others: Sequence[Observed], thresholds: Mapping[str, Threshold], *, confidence: float
+    clean: Observed,
+    others: Sequence[Observed],
+    thresholds: Mapping[str, Threshold],
+    *,
+    confidence: float,
 ) -> list[Finding]:
     """Miss rates, false-alarm rates and alarm rates of every supervisor that has a threshold."""
     found = []
@@ -197,9 +221,7 @@ def worst_of(missed: Sequence[Evidence], confidence: float) -> Finding | None:
     found = finding(replace(worst, quantity=WORST), simultaneous(confidence, len(known)))
     if len(known) == 1:
         return found
-    words = (
-        f"the worst of {len(known)} places (Bonferroni): all their intervals hold together at {100 * confidence:.4g}%"
-    )
+    words = f"the worst of {len(known)} places (Bonferroni): all their intervals hold together at {100 * confidence:.4g}%"
     return replace(found, corrected=words)
 
 
@@ -219,7 +241,12 @@ def finding(evidence: Evidence, confidence: float) -> Finding:
 
 
 def _share(
-    quantity: str, about: About, outcome: np.ndarray, among: np.ndarray, groups: np.ndarray | None, what: str
+    quantity: str,
+    about: About,
+    outcome: np.ndarray,
+    among: np.ndarray,
+    groups: np.ndarray | None,
+    what: str,
 ) -> Evidence:
     outcomes, n = outcome[among].astype(np.float64), int(among.sum())
     own = None if groups is None else groups[among]
@@ -227,7 +254,9 @@ def _share(
     def interval(confidence: float, sided: Any) -> Interval:
         # One-sided bounds judge claims and must not err more often than they say; see `performance`.
         method: Any = "wilson" if sided == "two" else "clopper_pearson"
-        return clustered_proportion(outcomes, own, confidence=confidence, sided=sided, method=method)
+        return clustered_proportion(
+            outcomes, own, confidence=confidence, sided=sided, method=method
+        )
 
     reason = "" if n else f"no case {what} here"
     value = float(outcomes.mean()) if n else math.nan

@@ -47,7 +47,11 @@ class Condition:
         """The id of the case made from a sample under this condition."""
         # Sample 4 of the test data and sample 4 of the calibration data are two samples, under a circumstance too.
         judged = self.role == "test" or self.role.startswith("circumstance:")
-        sample = str(sample_id) if judged and (self.name or self.role == "test") else f"{self.role}:{sample_id}"
+        sample = (
+            str(sample_id)
+            if judged and (self.name or self.role == "test")
+            else f"{self.role}:{sample_id}"
+        )
         return f"{sample}~{self.name}" if self.name else sample
 
 
@@ -77,12 +81,16 @@ class Circumstance:
                 "transform, where (a metadata filter) or data (a data set of its own)"
             )
         if self.probability is not None and not 0 <= self.probability <= 1:
-            raise ValueError(f"circumstance {self.name!r}: probability {self.probability} is not between 0 and 1")
+            raise ValueError(
+                f"circumstance {self.name!r}: probability {self.probability} is not between 0 and 1"
+            )
         for factor in SCALES:
             value = getattr(self, factor)
             if value is not None and value not in (1, 2, 3, 4, 5):
                 words = ", ".join(f"{i} {w}" for i, w in enumerate(SCALES[factor], start=1))
-                raise ValueError(f"circumstance {self.name!r}: {factor} {value} is not one of {words}")
+                raise ValueError(
+                    f"circumstance {self.name!r}: {factor} {value} is not one of {words}"
+                )
 
     @property
     def kind(self) -> Literal["transform", "filter", "dataset"]:

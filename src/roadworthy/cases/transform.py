@@ -96,7 +96,9 @@ def at_level(name: str, level: int, *, table: str | None = None) -> Transform:
     if level == 0:
         return Transform(name, {}, level=0, table=table)
     if not tables:
-        raise ValueError(f"{name} has no table of levels; give its parameters: {', '.join(component.parameters)}")
+        raise ValueError(
+            f"{name} has no table of levels; give its parameters: {', '.join(component.parameters)}"
+        )
     chosen = table or ("hendrycks" if "hendrycks" in tables else next(iter(tables)))
     if chosen not in tables:
         raise ValueError(
@@ -104,5 +106,7 @@ def at_level(name: str, level: int, *, table: str | None = None) -> Transform:
         )
     rows = tables[chosen]
     if not 1 <= level <= len(rows):
-        raise ValueError(f"{name} has levels 0 to {len(rows)} in its table {chosen!r}; {level} is not one of them")
+        raise ValueError(
+            f"{name} has levels 0 to {len(rows)} in its table {chosen!r}; {level} is not one of them"
+        )
     return Transform(name, dict(rows[level - 1]), level=level, table=chosen)

@@ -78,10 +78,15 @@ def _promise(bundle: Bundle, rate: str) -> str:
     if not bundle.estimator.separation.enough:
         return "By this table it will not ring: shift is not told from none, and 'cannot tell' is said in its place."
     rule = rule_of(bundle)
-    if rings_without_shift(rule.notes) and max((share for _, share in rule.detects), default=0.0) < OFTEN:
+    if (
+        rings_without_shift(rule.notes)
+        and max((share for _, share in rule.detects), default=0.0) < OFTEN
+    ):
         return "It will hardly ring, with shift or without."
     if rings_without_shift(rule.notes):
-        return f"Without shift it may ring as well, more often than {rate.removeprefix('at most ')}."
+        return (
+            f"Without shift it may ring as well, more often than {rate.removeprefix('at most ')}."
+        )
     if rows < FEW_TO_PROMISE:
         few = f"{many(rows, 'clean row')} {_are(rows)} too few"
         return f"Without shift that should be {rate}, but {few} to promise it, or that it is soon cleared."
@@ -97,5 +102,11 @@ def noticed(bundle: Bundle) -> dict[str, str]:
     rule = rule_of(bundle)
     if not bundle.estimator.separation.enough:
         return dict.fromkeys(dict(rule.detects), "cannot tell")
-    though = {kind: f"{share:.0%}, though tolerable" if share > OFTEN else "not due" for kind, share in rule.detects}
-    return {kind: though[kind] if kind in rule.not_due else f"{share:.0%}" for kind, share in rule.detects}
+    though = {
+        kind: f"{share:.0%}, though tolerable" if share > OFTEN else "not due"
+        for kind, share in rule.detects
+    }
+    return {
+        kind: though[kind] if kind in rule.not_due else f"{share:.0%}"
+        for kind, share in rule.detects
+    }

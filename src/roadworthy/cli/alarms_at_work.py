@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from roadworthy.data.score_tables import ScoreTable
 
 
-def alarms_at_work(table: ScoreTable, tree: Tree, detector: str | None, threshold: float | None) -> Deployed | None:
+def alarms_at_work(
+    table: ScoreTable, tree: Tree, detector: str | None, threshold: float | None
+) -> Deployed | None:
     """The score and the threshold that were named; None where none was. A verdict of 0 or 1 needs no threshold."""
     from roadworthy.analysis.risk.deployed import Deployed
     from roadworthy.analysis.risk.prototypes import asks_for_alarms
@@ -38,7 +40,9 @@ def alarms_at_work(table: ScoreTable, tree: Tree, detector: str | None, threshol
     if threshold is None:
         values = np.unique(table.columns[detector])
         if not np.isin(values[~np.isnan(values)], (0.0, 1.0)).all():
-            raise DataError(f"--detector {detector}: above which score does it raise an alarm? Say it with --threshold")
+            raise DataError(
+                f"--detector {detector}: above which score does it raise an alarm? Say it with --threshold"
+            )
         threshold = 0.5
     if not math.isfinite(threshold):
         raise DataError(f"--threshold: a number was expected, found {threshold}")

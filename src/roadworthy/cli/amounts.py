@@ -35,7 +35,11 @@ def percent(share: float) -> str:
     ('98%', '100%', '99.5%', '99.99%', '0.3%', '0%')
     """
     digits = 0
-    while 0.0 < share < 1.0 and float(f"{100 * share:.{digits}f}") in (0.0, 100.0) and digits < MOST_DIGITS:
+    while (
+        0.0 < share < 1.0
+        and float(f"{100 * share:.{digits}f}") in (0.0, 100.0)
+        and digits < MOST_DIGITS
+    ):
         digits += 1
     return f"{share:.{digits}%}"
 
@@ -64,7 +68,9 @@ def moment(seconds: float, *, zone: bool = True) -> str:
         return ""
     if not is_date(seconds):
         return f"{seconds:g} s"
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime(f"%Y-%m-%d %H:%M{' UTC' if zone else ''}")
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime(
+        f"%Y-%m-%d %H:%M{' UTC' if zone else ''}"
+    )
 
 
 def line(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:
@@ -78,5 +84,6 @@ def line(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:
 
     parts = np.array_split(np.arange(len(values)), min(width, len(values)))
     return "".join(
-        BARS[min(int(float(values[p].mean()) * len(BARS)), len(BARS) - 1)] if told[p].all() else "?" for p in parts
+        BARS[min(int(float(values[p].mean()) * len(BARS)), len(BARS) - 1)] if told[p].all() else "?"
+        for p in parts
     )

@@ -20,7 +20,9 @@ import typer
 
 from roadworthy.cli import commands, exits, showing
 
-EPILOG = "Exit codes: 0 claims met, 1 breached, 2 usage or file error, 3 inconclusive, 4 unfinished."
+EPILOG = (
+    "Exit codes: 0 claims met, 1 breached, 2 usage or file error, 3 inconclusive, 4 unfinished."
+)
 
 
 def build() -> typer.Typer:
@@ -81,7 +83,9 @@ def _ended_by_subject(ended: SystemExit) -> Exception:
     from roadworthy.subject.module import SubjectError
 
     said = "" if ended.code is None else f"({ended.code!r})"
-    return SubjectError(f"the subject ended the program by sys.exit{said or '()'}; it must raise an error, or return")
+    return SubjectError(
+        f"the subject ended the program by sys.exit{said or '()'}; it must raise an error, or return"
+    )
 
 
 def _told(error: BaseException, *, as_json: bool) -> int:

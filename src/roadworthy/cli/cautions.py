@@ -20,8 +20,15 @@ if TYPE_CHECKING:
 
 def warnings_of(bundle: Bundle) -> list[str]:
     """What must be known before any figure is believed; how often intervals hold is told beside how often they did."""
-    narrow, above = coverage_warning(bundle), expected_above(bundle.forecast, bundle.tolerable or 0.0, bundle.unit)
-    return [*(said for said in bundle.warnings if said != narrow), *_above(bundle), *([above] if above else [])]
+    narrow, above = (
+        coverage_warning(bundle),
+        expected_above(bundle.forecast, bundle.tolerable or 0.0, bundle.unit),
+    )
+    return [
+        *(said for said in bundle.warnings if said != narrow),
+        *_above(bundle),
+        *([above] if above else []),
+    ]
 
 
 def warnings_in_short(bundle: Bundle) -> list[str]:
@@ -34,8 +41,16 @@ def _above(bundle: Bundle) -> list[str]:
 
     To tolerate more is no advice where right and wrong seem to be swapped.
     """
-    said = [] if bundle.alarm is None else [note for note in bundle.alarm.notes if note.startswith(CLEAN_IS_DEAR)]
-    return [in_short(note) for note in said] if any(LOOKS in warning for warning in bundle.warnings) else said
+    said = (
+        []
+        if bundle.alarm is None
+        else [note for note in bundle.alarm.notes if note.startswith(CLEAN_IS_DEAR)]
+    )
+    return (
+        [in_short(note) for note in said]
+        if any(LOOKS in warning for warning in bundle.warnings)
+        else said
+    )
 
 
 def set_yours(bundle: Bundle, option: str, *, under: str) -> str:
@@ -45,13 +60,17 @@ def set_yours(bundle: Bundle, option: str, *, under: str) -> str:
     return f"set yours with calibrate --{option.replace('_', '-')}"
 
 
-def notes_of(table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, rate_from: str | None) -> list[str]:
+def notes_of(
+    table: ScoreTable, bundle: Bundle, *, chosen_limit: bool, rate_from: str | None
+) -> list[str]:
     """Remarks on the table, on what was chosen, and on the alarm; `rate_from` says whence events a day are, if not the user."""
     rule = bundle.alarm
     assert rule is not None, "something is always tolerable here, so that there is an alarm"
     notes = [*table.notes, *_repeated(table), *bundle.calibration.notes]
     if chosen_limit:
-        notes.append(f"{nobody_said(bundle.tolerable or 0.0, bundle.unit)}; set yours with --tolerable")
+        notes.append(
+            f"{nobody_said(bundle.tolerable or 0.0, bundle.unit)}; set yours with --tolerable"
+        )
     if rate_from is not None and rule.keeps_rate:
         notes.append(
             f"false alarms are counted at {rule.events_per_day:,.0f} events a day, {rate_from}; set yours with --events-per-day"
@@ -75,7 +94,11 @@ def _whole(table: ScoreTable, bundle: Bundle) -> list[str]:
     most = math.floor(LACKING * len(names))
     one = "it" if len(always) == 1 else "one"
     spared = f"more than {most} of their {len(names)} scores" if most else one
-    which = "" if always == names or not most else f", {'this one' if len(always) == 1 else 'one of these'} among them,"
+    which = (
+        ""
+        if always == names or not most
+        else f", {'this one' if len(always) == 1 else 'one of these'} among them,"
+    )
     return [
         f"{without}, {says} what it means where {one} is missing: events that lack {spared}{which} say nothing, and "
         "where they are more than a fifth of a window, it cannot be told"
@@ -110,5 +133,11 @@ def _repeated(table: ScoreTable) -> list[str]:
     again = table.n - len(set(table.id.tolist()))
     if not again:
         return []
-    advice = "" if table.group is not None else "; if these are of one case, say so with --group and the column of ids"
-    return [f"{many(again, 'row')} {'repeats' if again == 1 else 'repeat'} the id of another row{advice}"]
+    advice = (
+        ""
+        if table.group is not None
+        else "; if these are of one case, say so with --group and the column of ids"
+    )
+    return [
+        f"{many(again, 'row')} {'repeats' if again == 1 else 'repeat'} the id of another row{advice}"
+    ]

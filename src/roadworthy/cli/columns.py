@@ -62,10 +62,16 @@ def read(file: Path, *, target: str | None = None, task: str | None = None) -> C
     if {"audio", "transcript"} <= set(header):
         return Columns(header, speech=True)
     image = _first(header, IMAGE) or next((h for h in header if _pictures(cells[h])), None)
-    numbers = [h for h in header if h not in (image, target) and h.lower() not in IDS and _numbers(cells[h])]
+    numbers = [
+        h
+        for h in header
+        if h not in (image, target) and h.lower() not in IDS and _numbers(cells[h])
+    ]
     named = target or _first(header, CLASSES) or _first(header, EITHER)
     # By place: beside an image the first number is what was measured; in a table of features the last is the outcome.
-    chosen = named or next(iter(numbers if image else numbers[::-1] if len(numbers) > 1 else []), None)
+    chosen = named or next(
+        iter(numbers if image else numbers[::-1] if len(numbers) > 1 else []), None
+    )
     features = [] if image else [h for h in numbers if h != chosen]
     numeric = chosen is not None and _to_predict(chosen, cells[chosen], task)
     return Columns(header, image, features, chosen, numeric, named is not None)

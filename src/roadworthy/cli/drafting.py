@@ -66,10 +66,18 @@ def text(draft: Draft) -> str:
         "",
         *_circumstance_lines(draft, circumstances, active),
         "",
-        *(["slices: [label]            # label, or columns of metadata"] if _labelled(draft) else ["# slices: [site]"]),
+        *(
+            ["slices: [label]            # label, or columns of metadata"]
+            if _labelled(draft)
+            else ["# slices: [site]"]
+        ),
         "",
         "# Scores beside the system that should tell when it is wrong: docs/supervisors.md; all takes every one that applies.",
-        *(["supervisors: [max_softmax]"] if TASKS[draft.task].output is CLASS_SCORES else ["# supervisors: all"]),
+        *(
+            ["supervisors: [max_softmax]"]
+            if TASKS[draft.task].output is CLASS_SCORES
+            else ["# supervisors: all"]
+        ),
         "# verdicts: {rule: conformal, rate: 0.05}   # from scores to alarms; takes calibration data and supervisors",
         "",
         "# Examples; put your own limits. Each is met, breached, or inconclusive with the number of cases that would settle it.",
@@ -96,7 +104,9 @@ def _circumstances(draft: Draft) -> dict[str, dict[str, Any]]:
     kind = "image" if TASKS[draft.task].input.name == "frames" else TASKS[draft.task].input.name
     if draft.data.vectors:
         return {}
-    known = {n: c for n, c in registry.components("transforms").items() if c.traits.get("of") == kind}
+    known = {
+        n: c for n, c in registry.components("transforms").items() if c.traits.get("of") == kind
+    }
     chosen = [n for n in PREFERRED if n in known] + [n for n in known if n not in PREFERRED]
     found: dict[str, dict[str, Any]] = {}
     for name in chosen:
@@ -107,10 +117,10 @@ def _circumstances(draft: Draft) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _circumstance_lines(draft: Draft, found: Mapping[str, Mapping[str, Any]], active: bool) -> list[str]:
-    head = (
-        "# Conditions of use; `roadworthy list transforms` shows more. Add probability, exposure, likelihood, severity."
-    )
+def _circumstance_lines(
+    draft: Draft, found: Mapping[str, Mapping[str, Any]], active: bool
+) -> list[str]:
+    head = "# Conditions of use; `roadworthy list transforms` shows more. Add probability, exposure, likelihood, severity."
     lines = [f"  {name}: {_flow(content)}" for name, content in found.items()]
     if active:
         return [head, "circumstances:", *lines, "  # site_b: {where: {site: B}}"]
@@ -126,7 +136,11 @@ def _circumstance_lines(draft: Draft, found: Mapping[str, Mapping[str, Any]], ac
         if TASKS[draft.task].input is GOAL
         else ""
     )
-    return ["# circumstances:", "#   site_b: {where: {site: B}}", *([f"# {where}"] if where else [])]
+    return [
+        "# circumstances:",
+        "#   site_b: {where: {site: B}}",
+        *([f"# {where}"] if where else []),
+    ]
 
 
 def _claims(draft: Draft, active: bool) -> list[str]:
@@ -136,7 +150,10 @@ def _claims(draft: Draft, active: bool) -> list[str]:
     if active:
         return [first, f"  - {{id: C-2, {measure}: {{{side}: {under}}}, every: circumstances}}"]
     if TASKS[draft.task].output is VECTOR:
-        return [first, "  # - {id: C-2, failure_rate: {max: 0.05}}   # with failure: {error: {above: 0.5}}"]
+        return [
+            first,
+            "  # - {id: C-2, failure_rate: {max: 0.05}}   # with failure: {error: {above: 0.5}}",
+        ]
     return [first, "  - {id: C-2, failure_rate: {max: 0.2}, confidence: 0.975}"]
 
 
@@ -148,9 +165,20 @@ def _plain(value: Any) -> str:
     """A YAML value in one line; text in quotes where it could be read as something else."""
     if isinstance(value, str):
         safe = (
-            value.replace("-", "").replace("_", "").replace("/", "").replace(".", "").isalnum() and value[0].isalpha()
+            value.replace("-", "").replace("_", "").replace("/", "").replace(".", "").isalnum()
+            and value[0].isalpha()
         )
-        bare = safe and value.lower() not in ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
+        bare = safe and value.lower() not in (
+            "true",
+            "false",
+            "yes",
+            "no",
+            "on",
+            "off",
+            "null",
+            "y",
+            "n",
+        )
         return value if bare and value[-1].isalnum() else json.dumps(value, ensure_ascii=False)
     if isinstance(value, list):
         return "[" + ", ".join(_plain(v) for v in value) + "]"

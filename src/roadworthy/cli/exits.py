@@ -39,7 +39,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 def code_of(error: BaseException) -> int:
     """The exit code of an error."""
     names = {kind.__name__ for kind in type(error).__mro__}
-    if names & {"Unfinished", "KeyboardInterrupt", "Abort"} or getattr(error, "errno", None) in _FULL:
+    if (
+        names & {"Unfinished", "KeyboardInterrupt", "Abort"}
+        or getattr(error, "errno", None) in _FULL
+    ):
         return UNFINISHED
     return USAGE if names & _REFUSED or hasattr(error, "format_message") else CRASHED
 
@@ -57,6 +60,10 @@ def message_of(error: BaseException) -> str:
             f"{type(error).__name__}: {error}\n"
             "This is a fault of roadworthy, not of your files; set ROADWORTHY_DEBUG=1 to see where it happened"
         )
-    if isinstance(error, OSError) and error.strerror and not type(error).__module__.startswith("roadworthy"):
+    if (
+        isinstance(error, OSError)
+        and error.strerror
+        and not type(error).__module__.startswith("roadworthy")
+    ):
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error)

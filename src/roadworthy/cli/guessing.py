@@ -40,7 +40,10 @@ class Guess:
 def subject_at(path: str, base: Path) -> Guess:
     """The subject section for a path, seen from the folder of the assessment file."""
     if path.startswith(("http://", "https://")):
-        return Guess({"server": path, "model": "model"}, remarks=("model: the name of the model on the server",))
+        return Guess(
+            {"server": path, "model": "model"},
+            remarks=("model: the name of the model on the server",),
+        )
     place, colon, name = path.rpartition(":")
     if colon and place.endswith(".py"):
         return _python(base, place, name)
@@ -52,7 +55,9 @@ def subject_at(path: str, base: Path) -> Guess:
         return Guess({"onnx": path})
     if suffix in WEIGHTS:
         return _weights(base, path)
-    if suffix in PREDICTIONS or (file.is_dir() and any(p.suffix.lower() in PREDICTIONS for p in file.iterdir())):
+    if suffix in PREDICTIONS or (
+        file.is_dir() and any(p.suffix.lower() in PREDICTIONS for p in file.iterdir())
+    ):
         return Guess({"predictions": path}, absent=not file.exists())
     raise SubjectError(
         f"{path} is no subject that can be recognised; it may be a .py file, .onnx, .safetensors or .pt beside the model's .py, "
@@ -87,13 +92,17 @@ def data_at(path: str, base: Path, *, target: str | None = None, task: str | Non
 
 def candidates(folder: Path) -> tuple[str | None, str | None]:
     """The likeliest subject and data in a folder, by name and a look inside."""
-    names = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".") and p.name != "runs")
+    names = sorted(
+        p.name for p in folder.iterdir() if not p.name.startswith(".") and p.name != "runs"
+    )
     subject = data = None
     for name in names:
         role = _role(folder, name)
         if role == "subject" and (subject is None or _rank(name) < _rank(subject)):
             subject = name
-        elif role == "data" and (data is None or _data_rank(folder, name) < _data_rank(folder, data)):
+        elif role == "data" and (
+            data is None or _data_rank(folder, name) < _data_rank(folder, data)
+        ):
             data = name
     return subject, data
 
@@ -114,7 +123,9 @@ def with_metadata(data: Guess, path: str, base: Path) -> Guess:
         try:
             load({**data.keys, "metadata": shown}, base=base, name="test")
         except (DataError, ImportError, OSError) as error:
-            remark = f"metadata: {shown}   # does not fit yet: {str(error).removeprefix(DATA_OF_TEST)}"
+            remark = (
+                f"metadata: {shown}   # does not fit yet: {str(error).removeprefix(DATA_OF_TEST)}"
+            )
             return replace(data, remarks=(*data.remarks, remark))
         others = ", ".join(h for h in header if h != "id")
         remark = f"{shown} has the columns {others}: for slices, where and group"
@@ -163,7 +174,9 @@ def _python(base: Path, path: str, name: str = "") -> Guess:
     found = next((d for d in source.definitions if d.name == name), None) if name else source.best()
     if found is None:
         what = (
-            f"no {name!r}" if name else "no function of one input, and no function or class that builds a torch model"
+            f"no {name!r}"
+            if name
+            else "no function of one input, and no function or class that builds a torch model"
         )
         raise SubjectError(f"{path} has {what}; name one as {path}:NAME")
     keys: dict[str, Any] = {found.adapter: f"{path}:{found.name}"}
@@ -179,14 +192,20 @@ def _weights(base: Path, path: str) -> Guess:
     if not file.is_file():
         raise SubjectError(f"there is no file {path}, seen from {base.resolve()}")
     models = [
-        p for p in sorted(file.parent.glob("*.py")) if (d := python_source.read(p).best()) and d.adapter == "torch"
+        p
+        for p in sorted(file.parent.glob("*.py"))
+        if (d := python_source.read(p).best()) and d.adapter == "torch"
     ]
     models.sort(key=lambda p: p.name != "model.py")
     if not models:
-        raise SubjectError(f"{path} holds weights; the .py file that builds the model was expected beside it")
+        raise SubjectError(
+            f"{path} holds weights; the .py file that builds the model was expected beside it"
+        )
     best = python_source.read(models[0]).best()
     assert best is not None
-    return Guess({"torch": f"{(Path(path).parent / models[0].name).as_posix()}:{best.name}", "weights": path})
+    return Guess(
+        {"torch": f"{(Path(path).parent / models[0].name).as_posix()}:{best.name}", "weights": path}
+    )
 
 
 def _folder(path: str, place: Path, target: str | None, task: str | None) -> Guess:
@@ -216,7 +235,9 @@ def _folder(path: str, place: Path, target: str | None, task: str | None) -> Gue
 def _idx(path: str, place: Path) -> Guess:
     labels = place.name.replace("images", "labels").replace("idx3", "idx1")
     if labels == place.name or not (place.parent / labels).is_file():
-        raise DataError(f"{path} holds images; the file of their labels ({labels}) was expected beside it")
+        raise DataError(
+            f"{path} holds images; the file of their labels ({labels}) was expected beside it"
+        )
     return Guess({"idx": path, "labels": (Path(path).parent / labels).as_posix()}, "classification")
 
 

@@ -43,7 +43,10 @@ class KindLearnt:
 
 
 def learnt(
-    calibration: Calibration, kind: np.ndarray, correct: np.ndarray, groups: np.ndarray | None = None
+    calibration: Calibration,
+    kind: np.ndarray,
+    correct: np.ndarray,
+    groups: np.ndarray | None = None,
 ) -> list[KindLearnt]:
     """Rows, accuracy with its 95% interval (of whole groups, where there are some), and AUC, kind by kind."""
     from roadworthy.statistics import clustered_proportion
@@ -54,14 +57,18 @@ def learnt(
     found = []
     for at, name in enumerate(calibration.kinds):
         rows = kind == name
-        interval = clustered_proportion(correct[rows].astype(float), None if groups is None else groups[rows])
+        interval = clustered_proportion(
+            correct[rows].astype(float), None if groups is None else groups[rows]
+        )
         auc = None if at == 0 else float(shares[at] @ below)
         share = float(correct[rows].mean())
         found.append(KindLearnt(name, int(rows.sum()), share, interval.low, interval.high, auc))
     return found
 
 
-def chosen_tree(costs: Sequence[str], unit: str | None, file: Path | None) -> tuple[Tree, dict[str, float]]:
+def chosen_tree(
+    costs: Sequence[str], unit: str | None, file: Path | None
+) -> tuple[Tree, dict[str, float]]:
     """The event tree that the options describe, and the numbers that a file gives beside it.
 
     >>> chosen_tree(["right=635", "wrong=6735"], "EUR per patient", None)[0].unit
@@ -137,15 +144,25 @@ def _tree_of(file: Path, unit: str | None) -> tuple[Tree, dict[str, float]]:
     except yaml.MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         where = f":{at.line + 1}:{at.column + 1}" if at is not None else ""
-        raise DataError(f"{file}{where}: this is not valid YAML: {error.problem or error.context}") from error
+        raise DataError(
+            f"{file}{where}: this is not valid YAML: {error.problem or error.context}"
+        ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise DataError(f"{file}: {str(error).splitlines()[0]}") from error
     if not isinstance(content, Mapping):
-        found = "nothing" if content is None else "a list" if isinstance(content, list) else repr(str(content)[:40])
+        found = (
+            "nothing"
+            if content is None
+            else "a list"
+            if isinstance(content, list)
+            else repr(str(content)[:40])
+        )
         raise DataError(f"{file}: a tree was expected, with event and branches; found {found}")
     constants = content.get("constants") or {}
     if not isinstance(constants, Mapping) or not all(map(_is_number, constants.values())):
-        raise DataError(f"{file}: constants are names with a number each, such as constants: {{p_attack: 0.01}}")
+        raise DataError(
+            f"{file}: constants are names with a number each, such as constants: {{p_attack: 0.01}}"
+        )
     given = {str(k): float(v) for k, v in constants.items()}
     try:
         refuse_live_constants(given)

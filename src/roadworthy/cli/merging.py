@@ -78,7 +78,9 @@ def unproven_line(monitor: Monitor, windows: Sequence[Mapping[str, Any]]) -> str
     above = [
         w["audited"]
         for w in windows
-        if w["audited"] is not None and bundle.tolerable is not None and w["audited"]["risk_low"] > bundle.tolerable
+        if w["audited"] is not None
+        and bundle.tolerable is not None
+        and w["audited"]["risk_low"] > bundle.tolerable
     ]
     if not above or monitor.alarm or bundle.alarm is None:
         return ""
@@ -99,7 +101,11 @@ def alarm_line(monitor: Monitor, alarmed: Sequence[str], *, untold: bool) -> str
         return (
             f"No alarm is on{cleared}, but it cannot be told: take that as seriously as one"
             if untold
-            else (f"No alarm of all together, though {there}: look at it there" if there else "No alarm.")
+            else (
+                f"No alarm of all together, though {there}: look at it there"
+                if there
+                else "No alarm."
+            )
         )
     bundle, said = monitor.bundle, _rung(monitor)
     limit = priced(bundle.tolerable or 0.0, bundle.unit)
@@ -108,8 +114,14 @@ def alarm_line(monitor: Monitor, alarmed: Sequence[str], *, untold: bool) -> str
     if said is None or said.exceedance is None:
         whose = f", carried over from {listed(alarmed)}" if alarmed else ""
         return f"ALARM is on{whose}: of all together it cannot be told now whether the cost is above {limit}"
-    when = f" up to {moment(said.time)}, where one of them ends" if said.time < monitor.state.newest else ""
-    together = f"the cost of all together may be above {limit} (probability {said.exceedance:.1%}{when})"
+    when = (
+        f" up to {moment(said.time)}, where one of them ends"
+        if said.time < monitor.state.newest
+        else ""
+    )
+    together = (
+        f"the cost of all together may be above {limit} (probability {said.exceedance:.1%}{when})"
+    )
     if alarmed and not monitor.would_raise(upto=said.time):
         return (
             f"ALARM is on, carried over from {listed(alarmed)}, where it was raised and is not cleared: {together}, "
@@ -120,12 +132,21 @@ def alarm_line(monitor: Monitor, alarmed: Sequence[str], *, untold: bool) -> str
 
 def _rung(monitor: Monitor) -> Alarm | None:
     """The alarm by the scores that is on, as it was raised: other windows may say something else."""
-    return next((alarm for alarm in reversed(monitor.alarms) if alarm.kind == "raised" and not alarm.by_labels), None)
+    return next(
+        (
+            alarm
+            for alarm in reversed(monitor.alarms)
+            if alarm.kind == "raised" and not alarm.by_labels
+        ),
+        None,
+    )
 
 
 def listed(names: Sequence[str]) -> str:
     """Names as one says them."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+    return (
+        names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+    )
 
 
 def _figures(figures: Mapping[str, Any], unit: str) -> str:

@@ -35,7 +35,9 @@ def outcomes_reversed(table: ScoreTable) -> str | None:
 
     shifted = kind != CLEAN
     low, high = interval(~shifted)
-    if interval(shifted)[0] <= high or any(interval(kind == k)[1] < low for k in np.unique(kind[shifted])):
+    if interval(shifted)[0] <= high or any(
+        interval(kind == k)[1] < low for k in np.unique(kind[shifted])
+    ):
         return None
     return (
         f"answers are right in {right[~shifted].mean():.1%} of the clean rows and in {right[shifted].mean():.1%} of the shifted "

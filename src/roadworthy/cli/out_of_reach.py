@@ -47,7 +47,10 @@ class OutOfReach:
             if len(outside):
                 self._outside[name] += len(outside)
                 least, most = self._range[name]
-                self._range[name] = min(least, float(column[outside].min())), max(most, float(column[outside].max()))
+                self._range[name] = (
+                    min(least, float(column[outside].min())),
+                    max(most, float(column[outside].max())),
+                )
         self._seen += n
 
     @property

@@ -72,7 +72,9 @@ def _is_model(node: ast.ClassDef) -> bool:
 
 def _definition(node: ast.stmt, models: set[str], imported: set[str]) -> Definition | None:
     if isinstance(node, ast.ClassDef):
-        init = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None)
+        init = next(
+            (n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None
+        )
         free = init is None or _required(init) <= 1
         return Definition(node.name, "torch") if node.name in models and free else None
     if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
@@ -82,9 +84,15 @@ def _definition(node: ast.stmt, models: set[str], imported: set[str]) -> Definit
         if "System" in made or ("System" in imported and "roadworthy" in imported):
             return Definition(node.name, "system")
         return (
-            Definition(node.name, "torch") if "torch" in imported and (made & models or _builds(node, made)) else None
+            Definition(node.name, "torch")
+            if "torch" in imported and (made & models or _builds(node, made))
+            else None
         )
-    return Definition(node.name, "python") if _required(node) == 1 or {"state", "rng"} & _arguments(node) else None
+    return (
+        Definition(node.name, "python")
+        if _required(node) == 1 or {"state", "rng"} & _arguments(node)
+        else None
+    )
 
 
 def _builds(node: ast.FunctionDef, made: set[str]) -> bool:
@@ -94,7 +102,9 @@ def _builds(node: ast.FunctionDef, made: set[str]) -> bool:
 
 def _returned(node: ast.FunctionDef) -> set[str]:
     """The names in its return annotation and in what it returns."""
-    parts: list[ast.AST] = [n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None]
+    parts: list[ast.AST] = [
+        n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None
+    ]
     if node.returns is not None:
         parts.append(node.returns)
     names = {n.id for p in parts for n in ast.walk(p) if isinstance(n, ast.Name)}

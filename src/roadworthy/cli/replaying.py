@@ -108,7 +108,9 @@ class Replayed:
     @property
     def whole(self) -> bool:
         """Whether figures stand for all of the stream: every window has some, and the monitor never said that it cannot tell."""
-        return bool(self.told.all()) and not any(alarm.kind == "cannot tell" for alarm in self.alarms)
+        return bool(self.told.all()) and not any(
+            alarm.kind == "cannot tell" for alarm in self.alarms
+        )
 
     @property
     def mostly(self) -> float:
@@ -140,7 +142,10 @@ class Replayed:
             "time": _plain(self.times[at]),
             "n": _plain(found.n[at]),
             "effective_n": _plain(self.effective[at]),
-            **{name: None if reason is not None else _plain(getattr(found, name)[at]) for name in FIGURES},
+            **{
+                name: None if reason is not None else _plain(getattr(found, name)[at])
+                for name in FIGURES
+            },
             "strangeness": _plain(found.strangeness[at]),
             "cannot_tell": reason,
             "truth": _plain(self.truth[at]),
@@ -181,7 +186,9 @@ def replay(
     calibration = bundle.calibration
     counts = Counts(cells=calibration.cells, window=window, every=every, most=most)
     monitor, known, clock = Monitor(bundle), Known(bundle.id_horizon), Clock()
-    outside = OutOfReach(dict(zip(calibration.names, calibration.reach, strict=True)), window=window)
+    outside = OutOfReach(
+        dict(zip(calibration.names, calibration.reach, strict=True)), window=window
+    )
     events = unscored = repeated = nameless = outcomes = rights = 0
     lacked: dict[str, int] = {}
     some_id, when = "", dict[int, float]()
@@ -196,14 +203,19 @@ def replay(
                 repeated += int((~fresh).sum())
                 piece, right = piece.take(fresh), None if right is None else right[fresh]
         clock.see(piece.time, events)
-        missing = {name: n + int(np.isnan(piece.columns[name]).sum()) for name, n in missing.items()}
+        missing = {
+            name: n + int(np.isnan(piece.columns[name]).sum()) for name, n in missing.items()
+        }
         cell = calibration.place(piece.columns)
         if (cell < 0).any():
             for name, n in calibration.lacks(piece.columns).items():
                 lacked[name] = lacked.get(name, 0) + n
         outside.add(piece.columns)
         if right is not None:
-            outcomes, rights = outcomes + int((right == right).sum()), rights + int(np.nansum(right))
+            outcomes, rights = (
+                outcomes + int((right == right).sum()),
+                rights + int(np.nansum(right)),
+            )
         for at in range(0, len(cell), STEP):
             part = slice(at, at + STEP)
             monitor.update(Events(cells=cell[part]))
@@ -214,15 +226,23 @@ def replay(
                 shrink=1.0 / monitor.autocorrelation_time,
             )
         if piece.time is not None:
-            when |= {a.event: float(piece.time[a.event - events - 1]) for a in monitor.alarms if a.event > events}
+            when |= {
+                a.event: float(piece.time[a.event - events - 1])
+                for a in monitor.alarms
+                if a.event > events
+            }
         events, unscored = events + piece.n, unscored + int((cell < 0).sum())
         advance(piece.n)
     counts.close(shrink=1.0 / monitor.autocorrelation_time)
     if not counts.ends:
         advice = (
-            "choose a shorter one with --window" if events >= SHORTEST else f"the shortest is {SHORTEST}: wait for more"
+            "choose a shorter one with --window"
+            if events >= SHORTEST
+            else f"the shortest is {SHORTEST}: wait for more"
         )
-        raise DataError(f"{file.path.name} has {many(events, 'event')}, and a window is {window:,} of them; {advice}")
+        raise DataError(
+            f"{file.path.name} has {many(events, 'event')}, and a window is {window:,} of them; {advice}"
+        )
     if truth is not None and not truth.found:
         raise DataError(
             f"--truth {truth.source}: none of its ids is one of {file.path.name}, so that no outcome can be told (it has "
@@ -234,7 +254,11 @@ def replay(
     gone = _gone(bundle, unscored, lacked)
     told = tuple(too_few(calibration, n, window, lacking=gone) or reason for reason, n in reasons)
     estimates = replace(estimates, cannot_tell=told)
-    lacking = [f"score {name} is missing in {n:,} of {many(events, 'event')}" for name, n in missing.items() if n]
+    lacking = [
+        f"score {name} is missing in {n:,} of {many(events, 'event')}"
+        for name, n in missing.items()
+        if n
+    ]
     return Replayed(
         events,
         unscored,
@@ -278,7 +302,9 @@ def _nowhere(bundle: Bundle, unscored: int, lacked: list[str]) -> list[str]:
     if not unscored:
         return []
     says = "says nothing, since it" if unscored == 1 else "say nothing, since they"
-    return [f"{many(unscored, 'event')} {says} {bundle.calibration.why_nowhere(unscored, lacking=lacked)}"]
+    return [
+        f"{many(unscored, 'event')} {says} {bundle.calibration.why_nowhere(unscored, lacking=lacked)}"
+    ]
 
 
 def _outcomes(known: int, events: int, *, asked: bool) -> list[str]:
@@ -318,7 +344,9 @@ def _right(piece: ScoreTable, truth: Truth | None) -> np.ndarray | None:
         return truth.of(piece.id)
     if piece.correct is None:
         return None
-    return piece.correct if piece.labelled is None else np.where(piece.labelled, piece.correct, np.nan)
+    return (
+        piece.correct if piece.labelled is None else np.where(piece.labelled, piece.correct, np.nan)
+    )
 
 
 def _plain(value: Any) -> float | None:

@@ -27,7 +27,9 @@ def lines(bundle: Bundle, found: Replayed) -> list[str]:
     """A few of them for those who read a table of figures."""
     calibration = bundle.calibration
     first, *others = [(calibration.rows(kind), kind) for kind in calibration.kinds]
-    rows = ", ".join([f"{many(first[0], 'row')} of {first[1]}", *(f"{n:,} of {kind}" for n, kind in others)])
+    rows = ", ".join(
+        [f"{many(first[0], 'row')} of {first[1]}", *(f"{n:,} of {kind}" for n, kind in others)]
+    )
     return [
         f"calibrated on {rows}",
         f"{held(bundle.coverage, bundle.confidence)} {_effective(found)}",
@@ -40,7 +42,9 @@ def held(coverage: Coverage | None, confidence: float) -> str:
     if coverage is None:
         unknown = "how often they hold the truth of a kind of shift that is not calibrated, nobody could check"
         return f"{confidence:.0%} intervals: {unknown}."
-    rate = "" if coverage.rate is None else f", those of the share shifted in {percent(coverage.rate)}"
+    rate = (
+        "" if coverage.rate is None else f", those of the share shifted in {percent(coverage.rate)}"
+    )
     return (
         f"{confidence:.0%} intervals: of kinds of shift left out in turn, those of accuracy held the truth in "
         f"{percent(coverage.observed)} of {many(coverage.windows, 'window')}{rate}."
@@ -74,9 +78,15 @@ def cautions(bundle: Bundle, stream: Path | None = None) -> list[str]:
     """
     from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
 
-    rule = [] if bundle.alarm is None else [n for n in bundle.alarm.notes if not n.startswith(CLEAN_IS_DEAR)]
+    rule = (
+        []
+        if bundle.alarm is None
+        else [n for n in bundle.alarm.notes if not n.startswith(CLEAN_IS_DEAR)]
+    )
     made = [note for note in map(str, bundle.made.get("notes", ())) if not _on_reading(note)]
-    return list(dict.fromkeys([*_met_before(bundle, stream), *bundle.calibration.notes, *made, *rule]))
+    return list(
+        dict.fromkeys([*_met_before(bundle, stream), *bundle.calibration.notes, *made, *rule])
+    )
 
 
 def _on_reading(note: str) -> bool:
@@ -84,7 +94,9 @@ def _on_reading(note: str) -> bool:
     >>> _on_reading("time has dates without a time zone, which are read as UTC"), _on_reading("few rows of fog")
     (True, False)
     """
-    return note.startswith(("column", "names of columns")) or note.endswith(("read so", "read as UTC"))
+    return note.startswith(("column", "names of columns")) or note.endswith(
+        ("read so", "read as UTC")
+    )
 
 
 def _met_before(bundle: Bundle, stream: Path | None) -> list[str]:

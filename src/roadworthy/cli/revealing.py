@@ -53,7 +53,9 @@ def unseen(bundle: Bundle, found: Replayed) -> Unseen | None:
     outside = (low | high)[rows]
     alone = outside[apart(found.ends[rows], found.window)]
     much = too_often(int(alone.sum()), len(alone))
-    return Unseen(len(outside), int(outside.sum()), int(quiet.sum()), int((quiet & low).sum()), much)
+    return Unseen(
+        len(outside), int(outside.sum()), int(quiet.sum()), int((quiet & low).sum()), much
+    )
 
 
 def against(bundle: Bundle, found: Replayed) -> list[str]:
@@ -70,10 +72,16 @@ def against(bundle: Bundle, found: Replayed) -> list[str]:
             "the scores do not tell how often answers are right in this stream."
         ]
     if said.above:
-        inside, below, interval = said.above - said.above_outside, said.above_outside, "the interval of the accuracy"
+        inside, below, interval = (
+            said.above - said.above_outside,
+            said.above_outside,
+            "the interval of the accuracy",
+        )
         held = f"in {inside:,} within {interval}, which holds the chance of so few events"
         missed = f"in {below:,} below {'it' if inside else interval}"
-        return [f"{limit} without an alarm: {', '.join([held] * bool(inside) + [missed] * bool(below))}."]
+        return [
+            f"{limit} without an alarm: {', '.join([held] * bool(inside) + [missed] * bool(below))}."
+        ]
     return []
 
 
@@ -125,7 +133,11 @@ def of_a_sample(found: Replayed) -> list[str]:
     said = sampled(found)
     if said is None:
         return []
-    where = "" if said.known == said.all_known else f" in windows with figures (of {said.all_known:,} in all)"
+    where = (
+        ""
+        if said.known == said.all_known
+        else f" in windows with figures (of {said.all_known:,} in all)"
+    )
     beside = "no window that has figures holds one of them"
     if said.estimate is not None:
         beside = f"the estimates of the windows that they lie in are {said.estimate:.2f} on average"
@@ -134,7 +146,9 @@ def of_a_sample(found: Replayed) -> list[str]:
         f"{said.share:.2f} [{said.low:.2f}, {said.high:.2f}] if they were drawn at random; {beside}."
     ]
     if (found.known < found.mostly).all():
-        lines.append("The intervals are not held against the truth: in no window are nine in ten outcomes known.")
+        lines.append(
+            "The intervals are not held against the truth: in no window are nine in ten outcomes known."
+        )
     else:
         lines.append(
             "The intervals are not held against the truth: no window of which nine in ten are known could be told."

@@ -28,6 +28,8 @@ def scores_asked(names: Sequence[str], given: Sequence[str]) -> dict[str, str]:
                 f"{did_you_mean(name, names)}; the bundle has: {', '.join(names)}"
             )
         if name in asked:
-            raise DataError(f"--score {name} is given twice, as {asked[name]} and as {column}; give each score once")
+            raise DataError(
+                f"--score {name} is given twice, as {asked[name]} and as {column}; give each score once"
+            )
         asked[name] = column
     return {name: name for name in names} | asked

@@ -57,7 +57,11 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     if stream.isatty():
         return Console(file=stream, highlight=False)
-    return Console(file=cast(IO[str], _Trimmed(stream)), width=log_width(os.environ.get("COLUMNS")), highlight=False)
+    return Console(
+        file=cast(IO[str], _Trimmed(stream)),
+        width=log_width(os.environ.get("COLUMNS")),
+        highlight=False,
+    )
 
 
 def log_width(columns: str | None) -> int:
@@ -65,7 +69,11 @@ def log_width(columns: str | None) -> int:
     >>> log_width("80"), log_width("0"), log_width("wide"), log_width(None)
     (80, 140, 140, 140)
     """
-    return int(columns) if columns and columns.isascii() and columns.isdigit() and int(columns) > 0 else LOG_WIDTH
+    return (
+        int(columns)
+        if columns and columns.isascii() and columns.isdigit() and int(columns) > 0
+        else LOG_WIDTH
+    )
 
 
 def print_json(content: Any) -> None:
@@ -95,7 +103,10 @@ class Shown(AbstractContextManager["Shown"]):
         """Something a person should know now."""
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         return None
 
@@ -107,10 +118,14 @@ def counted(name: str, total: int, done: int | None = None) -> str:
     ('3 of 13 conditions', '20,000 cases', '7')
     """
     unit = COUNTED.get(name, "")
-    return (f"{total:,}" if done is None else f"{done:,} of {total:,}") + (f" {unit}" if unit else "")
+    return (f"{total:,}" if done is None else f"{done:,} of {total:,}") + (
+        f" {unit}" if unit else ""
+    )
 
 
-def standing(name: str, done: float, total: float | None, spent: float | None, left: float | None) -> str:
+def standing(
+    name: str, done: float, total: float | None, spent: float | None, left: float | None
+) -> str:
     """How far a stage is, with the time spent, and the time left where the steps are many enough to say.
 
     >>> standing("supervising", 3, 13, 64, 200)
@@ -134,7 +149,11 @@ def _standing() -> Any:
 
     class Standing(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(standing(task.description, task.completed, task.total, task.elapsed, task.time_remaining))
+            return Text(
+                standing(
+                    task.description, task.completed, task.total, task.elapsed, task.time_remaining
+                )
+            )
 
     return Standing()
 

@@ -53,14 +53,22 @@ class Counts:
         """Of these, the ones whose answer was right."""
         self.shrink: list[float] = []
 
-    def add(self, cell: np.ndarray, right: np.ndarray | None, time: np.ndarray | None, *, shrink: float = 1.0) -> None:
+    def add(
+        self,
+        cell: np.ndarray,
+        right: np.ndarray | None,
+        time: np.ndarray | None,
+        *,
+        shrink: float = 1.0,
+    ) -> None:
         """The next events; `right` is 1, 0, or NaN where nobody knows, `shrink` the independent events that one counts for."""
         n = len(cell)
         known = np.full(n, np.nan) if right is None else right.astype(np.float64)
         when = np.full(n, np.nan) if time is None else time
         held = len(self._last[0])
         cells, rights, times = (
-            np.concatenate([old, new]) for old, new in zip(self._last, (cell, known, when), strict=True)
+            np.concatenate([old, new])
+            for old, new in zip(self._last, (cell, known, when), strict=True)
         )
         start = self._seen - held
         first = max(self.window, self.every)
@@ -89,14 +97,18 @@ class Counts:
         """The counts of all windows."""
         return np.array(list(self.rows())).reshape(-1, self.cells)
 
-    def _take(self, end: int, cells: np.ndarray, rights: np.ndarray, time: float, shrink: float) -> None:
+    def _take(
+        self, end: int, cells: np.ndarray, rights: np.ndarray, time: float, shrink: float
+    ) -> None:
         self._rows.append(np.bincount(cells[cells >= 0], minlength=self.cells).astype(np.uint32))
         self.ends.append(end)
         self.times.append(time)
         right = rights[rights == rights]
         self.known.append(len(right))
         self.right.append(int(right.sum()))
-        self.truth.append(float(right.mean()) if len(right) >= min(FEWEST, self.window) else math.nan)
+        self.truth.append(
+            float(right.mean()) if len(right) >= min(FEWEST, self.window) else math.nan
+        )
         self.shrink.append(shrink)
         if self._most is not None and len(self.ends) > self._most:
             self.every *= 2
@@ -162,7 +174,9 @@ class Known:
         listed = ids.tolist()
         distinct = set(listed)
         found = np.ones(len(listed), dtype=bool)
-        if len(distinct) < len(listed) or not (distinct.isdisjoint(self._now) and distinct.isdisjoint(self._before)):
+        if len(distinct) < len(listed) or not (
+            distinct.isdisjoint(self._now) and distinct.isdisjoint(self._before)
+        ):
             found[:] = [not name or self._first(name) for name in listed]
         else:
             self._now |= distinct - {""}

@@ -20,7 +20,11 @@ def _called(context: Any) -> str:
     """A command as it is called: one that need not be named is its group."""
     above = context.parent
     unnamed = getattr(above.command, "unnamed", None) if above is not None else None
-    return str(above.command_path if unnamed is not None and unnamed == context.info_name else context.command_path)
+    return str(
+        above.command_path
+        if unnamed is not None and unnamed == context.info_name
+        else context.command_path
+    )
 
 
 def _no_option(name: str, context: Any) -> str:
@@ -28,7 +32,11 @@ def _no_option(name: str, context: Any) -> str:
     from roadworthy.registry import did_you_mean
 
     own = set(_options(context.command))
-    elsewhere = [path for path, command in _commands(context.find_root().command) if name in _options(command)]
+    elsewhere = [
+        path
+        for path, command in _commands(context.find_root().command)
+        if name in _options(command)
+    ]
     if not elsewhere:
         return f"No such option: {name}{did_you_mean(name, sorted(own))}"
     have = "has" if len(elsewhere) == 1 else "have"
@@ -42,7 +50,11 @@ def _found(error: Any) -> str:
     details = getattr(getattr(error, "__cause__", None), "errors", None)
     given = details()[0].get("input") if callable(details) else None
     plain = plain_number(given) if isinstance(given, str) else None
-    return f"; found {given!r}{'' if plain is None else f', write {plain}'}" if given is not None else ""
+    return (
+        f"; found {given!r}{'' if plain is None else f', write {plain}'}"
+        if given is not None
+        else ""
+    )
 
 
 def _options(command: Any) -> Iterator[str]:

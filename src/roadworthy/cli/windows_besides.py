@@ -31,7 +31,11 @@ KEYS = ("window", "label", "half_life", "n", "wanted", "unscored", "effective_n"
 
 def read_besides(bundle: Bundle) -> list[str]:
     """What `calibrate` says of it; nothing where nobody asked for any."""
-    others = [f"{one['window']} ({one['label']})" for one in windows_of(bundle) if not one["window"].isdigit()]
+    others = [
+        f"{one['window']} ({one['label']})"
+        for one in windows_of(bundle)
+        if not one["window"].isdigit()
+    ]
     said = [f"Read besides: {', '.join(others)}."] if others else []
     if bundle.beforehand is not None:
         said.append(
@@ -39,8 +43,13 @@ def read_besides(bundle: Bundle) -> list[str]:
         )
         forecast = bundle.forecast
         if forecast is not None:
-            cost, sure = priced(forecast.risk, bundle.unit), f"{amount(forecast.low)} to {amount(forecast.high)}"
-            said.append(f"Forecast before release, with {percent(forecast.rate)} shifted: {cost} ({sure}).")
+            cost, sure = (
+                priced(forecast.risk, bundle.unit),
+                f"{amount(forecast.low)} to {amount(forecast.high)}",
+            )
+            said.append(
+                f"Forecast before release, with {percent(forecast.rate)} shifted: {cost} ({sure})."
+            )
     return said
 
 

@@ -80,7 +80,9 @@ def defaults_can_be_written_in_a_file(component: Component) -> Iterator[str]:
 
 def _is_json(value: Any) -> bool:
     try:
-        return bool(json.loads(json.dumps(value, allow_nan=False)) == value or isinstance(value, tuple))
+        return bool(
+            json.loads(json.dumps(value, allow_nan=False)) == value or isinstance(value, tuple)
+        )
     except (TypeError, ValueError):
         return False
 

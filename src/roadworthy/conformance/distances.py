@@ -22,7 +22,14 @@ from roadworthy.data.values import KINDS
 from roadworthy.registry import REQUIRED, Component, components
 from roadworthy.subject.variation import looped
 
-PAIRED = ("class_scores label", "vector vector", "boxes boxes", "tracks tracks", "text text", "episode goal")
+PAIRED = (
+    "class_scores label",
+    "vector vector",
+    "boxes boxes",
+    "tracks tracks",
+    "text text",
+    "episode goal",
+)
 """Kinds of which some cases can be made up: of outputs, and of targets."""
 TOLERANCE = 1e-9
 

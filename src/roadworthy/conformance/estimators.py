@@ -42,9 +42,17 @@ def tells_every_window_a_share_and_an_interval(component: Component) -> Iterator
     if not isinstance(found, Rates) or found.value.shape != (len(RATES),):
         yield f"it answered {len(RATES)} windows with {found!r}; Rates of {len(RATES)} values were expected"
         return
-    if not ((found.low >= 0.0) & (found.low <= found.value) & (found.value <= found.high) & (found.high <= 1.0)).all():
+    if not (
+        (found.low >= 0.0)
+        & (found.low <= found.value)
+        & (found.value <= found.high)
+        & (found.high <= 1.0)
+    ).all():
         yield "a value lies outside its interval, or the interval outside [0, 1]"
-    if not (surer.high - surer.low >= found.high - found.low - 1e-9).all() or found.confidence != 0.8:
+    if (
+        not (surer.high - surer.low >= found.high - found.low - 1e-9).all()
+        or found.confidence != 0.8
+    ):
         yield "an interval of more confidence is narrower, or does not say its confidence"
 
 
@@ -60,7 +68,9 @@ def tells_a_window_the_same_beside_any_other(component: Component) -> Iterator[s
     counts, calibrated = example(component)
     before = counts.copy()
     together = _told(component, counts, calibrated).value
-    alone = [float(_told(component, counts[i : i + 1], calibrated).value[0]) for i in range(len(counts))]
+    alone = [
+        float(_told(component, counts[i : i + 1], calibrated).value[0]) for i in range(len(counts))
+    ]
     if not np.allclose(together, alone, atol=1e-9):
         yield f"windows that are told {together.tolist()} together are told {alone} alone"
     if not np.array_equal(before, counts):
@@ -77,12 +87,16 @@ def example(component: Component) -> tuple[np.ndarray, Calibrated]:
     rng, windows = np.random.default_rng(0), []
     for rate in RATES:
         shifted = np.arange(EVENTS // BATCH) < round(rate * EVENTS / BATCH)
-        windows.append(np.stack([rng.multinomial(BATCH, shares[int(s)]) for s in shifted]).astype(np.float64))
+        windows.append(
+            np.stack([rng.multinomial(BATCH, shares[int(s)]) for s in shifted]).astype(np.float64)
+        )
     counts = np.stack(windows)
     return counts if reads == "batches" else counts.sum(axis=1), Calibrated(sides[0], sides[1:])
 
 
-def _told(component: Component, counts: np.ndarray, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+def _told(
+    component: Component, counts: np.ndarray, calibrated: Calibrated, *, confidence: float = 0.95
+) -> Rates:
     rates: Rates = component.build(counts, calibrated, confidence=confidence)
     return rates
 

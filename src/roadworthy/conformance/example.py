@@ -14,7 +14,9 @@ import numpy as np
 from roadworthy.execution.plan import Plan, resolve
 from roadworthy.spec import Assessment
 
-SUBJECT = "def predict(image):\n    return [float(image.mean()) / 255, 1 - float(image.mean()) / 255]\n"
+SUBJECT = (
+    "def predict(image):\n    return [float(image.mean()) / 255, 1 - float(image.mean()) / 255]\n"
+)
 ASSESSMENT = """
 name: example
 subject: {task: classification, python: subject.py:predict}

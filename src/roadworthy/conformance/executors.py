@@ -44,7 +44,9 @@ def computes_what_is_asked_and_nothing_else(component: Component) -> Iterator[st
             yield f"it was asked for the chunks {asked} and kept {kept}"
         for index in set(kept) & set(asked):
             wanted = np.asarray(compute(plan, plan.chunks[index])[SYSTEM].output)
-            if not np.array_equal(np.asarray(cache.read(plan.chunks[index].key)[SYSTEM].output), wanted):
+            if not np.array_equal(
+                np.asarray(cache.read(plan.chunks[index].key)[SYSTEM].output), wanted
+            ):
                 yield f"chunk {index} holds other answers than the subject gives"
 
 

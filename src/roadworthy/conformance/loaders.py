@@ -25,7 +25,11 @@ def takes_what_every_data_set_may_say(component: Component) -> Iterator[str]:
     missing = [name for name in GIVEN if name not in component.parameters]
     if missing:
         yield f"it does not take {' and '.join(missing)}; a loader is load(*, path, base, name, group, classes, …)"
-    required = [n for n in GIVEN[1:] if n in component.parameters and component.parameters[n].default is REQUIRED]
+    required = [
+        n
+        for n in GIVEN[1:]
+        if n in component.parameters and component.parameters[n].default is REQUIRED
+    ]
     if required:
         yield f"{' and '.join(required)} must have a default"
 
@@ -64,4 +68,8 @@ def a_missing_file_is_named(component: Component) -> Iterator[str]:
             yield "a missing file was not refused"
 
 
-RULES: tuple[Rule, ...] = (takes_what_every_data_set_may_say, says_which_kinds_it_gives, a_missing_file_is_named)
+RULES: tuple[Rule, ...] = (
+    takes_what_every_data_set_may_say,
+    says_which_kinds_it_gives,
+    a_missing_file_is_named,
+)

@@ -85,7 +85,10 @@ def order_does_not_matter(component: Component) -> Iterator[str]:
         order = np.random.default_rng(seed).permutation(N)
         plain = measure(cases.outputs, cases.targets)
         moved = measure([cases.outputs[i] for i in order], [cases.targets[i] for i in order])
-        same = np.allclose(plain.error[order], moved.error) and (plain.failure[order] == moved.failure).all()
+        same = (
+            np.allclose(plain.error[order], moved.error)
+            and (plain.failure[order] == moved.failure).all()
+        )
         if not (same and _close(plain.value(), moved.value())):
             yield f"the same cases in another order have {moved.value():g} instead of {plain.value():g}"
 
@@ -114,7 +117,10 @@ def some_rows_are_measured_as_if_alone(component: Component) -> Iterator[str]:
 def perfect_answers_are_best(component: Component) -> Iterator[str]:
     """No perfect answer fails, and no other answer has a smaller error or a better value."""
     for measure, cases in _tries(component):
-        perfect, other = measure(cases.perfect, cases.targets), measure(cases.outputs, cases.targets)
+        perfect, other = (
+            measure(cases.perfect, cases.targets),
+            measure(cases.outputs, cases.targets),
+        )
         if perfect.failure.any():
             yield f"{int(perfect.failure.sum())} of {N} perfect answers count as failures"
         if (perfect.error > other.error + 1e-9).any():

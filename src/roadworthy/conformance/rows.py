@@ -31,7 +31,9 @@ CLASSES, WIDTH, SIDE, PASSES = 4, 6, 8, 10
 def drawn(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Logits, and the classes they lean to."""
     truth = np.arange(n) % CLASSES
-    return np.random.default_rng(seed).normal(0, 1, (n, CLASSES)) + 2 * np.eye(CLASSES)[truth], truth
+    return np.random.default_rng(seed).normal(0, 1, (n, CLASSES)) + 2 * np.eye(CLASSES)[
+        truth
+    ], truth
 
 
 def trace_of(
@@ -47,7 +49,15 @@ def trace_of(
     columns = {need.column: _column(need, z) for need in needs if not isinstance(need, Output)}
     case = np.array([f"c{i}" for i in range(n)], dtype=object)
     output = _output(z, kind, as_logits=as_logits)
-    sound = ModuleTrace(case, np.zeros(n, np.int32), np.full(n, None, dtype=object), np.zeros(n), kind, output, columns)
+    sound = ModuleTrace(
+        case,
+        np.zeros(n, np.int32),
+        np.full(n, None, dtype=object),
+        np.zeros(n),
+        kind,
+        output,
+        columns,
+    )
     return failing(sound, failed)
 
 
@@ -58,14 +68,20 @@ def failing(trace: ModuleTrace, rows: Sequence[int]) -> ModuleTrace:
     if isinstance(trace.output, np.ndarray):
         output: Any = _lost(trace.output, rows)
     else:
-        output = [None if e is not None else item for e, item in zip(error, trace.output, strict=True)]
+        output = [
+            None if e is not None else item for e, item in zip(error, trace.output, strict=True)
+        ]
     columns = {name: _lost(column, rows) for name, column in trace.columns.items()}
     return ModuleTrace(trace.case, trace.step, error, trace.seconds, trace.kind, output, columns)
 
 
 def some_rows(trace: ModuleTrace, rows: np.ndarray) -> ModuleTrace:
     """These rows of a trace, in this order."""
-    output = trace.output[rows] if isinstance(trace.output, np.ndarray) else [trace.output[i] for i in rows]
+    output = (
+        trace.output[rows]
+        if isinstance(trace.output, np.ndarray)
+        else [trace.output[i] for i in rows]
+    )
     columns = {name: column[rows] for name, column in trace.columns.items()}
     index = (trace.case[rows], trace.step[rows], trace.error[rows], trace.seconds[rows])
     return ModuleTrace(*index, trace.kind, output, columns)
@@ -74,7 +90,9 @@ def some_rows(trace: ModuleTrace, rows: np.ndarray) -> ModuleTrace:
 def _output(z: np.ndarray, kind: Kind, *, as_logits: bool) -> Any:
     if kind is CLASS_SCORES and not as_logits:
         return probabilities(z).astype(np.float32)
-    return z.astype(np.float32) if kind in (CLASS_SCORES, VECTOR) else [of_kind(kind.name)[0]] * len(z)
+    return (
+        z.astype(np.float32) if kind in (CLASS_SCORES, VECTOR) else [of_kind(kind.name)[0]] * len(z)
+    )
 
 
 def _lost(values: np.ndarray, rows: Sequence[int]) -> np.ndarray:

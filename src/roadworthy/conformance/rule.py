@@ -36,8 +36,12 @@ def broken(rule: Rule, component: Component) -> list[Violation]:
     title = getattr(rule, "__name__", str(rule))
     found: list[Violation] = []
     try:
-        found.extend(Violation(component.room, component.name, title, text) for text in rule(component))
+        found.extend(
+            Violation(component.room, component.name, title, text) for text in rule(component)
+        )
     except Exception as error:
-        reason = f"it raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        reason = (
+            f"it raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        )
         found.append(Violation(component.room, component.name, title, reason))
     return found

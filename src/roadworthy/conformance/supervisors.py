@@ -35,7 +35,9 @@ def follows_the_contract(component: Component) -> Iterator[str]:
     supervisor = component.bind()
     if not isinstance(supervisor, Supervisor):
         missing = [
-            m for m in ("needs", "fitted", "applies_to", "fit", "score", "save", "load") if not hasattr(supervisor, m)
+            m
+            for m in ("needs", "fitted", "applies_to", "fit", "score", "save", "load")
+            if not hasattr(supervisor, m)
         ]
         yield f"it has no {' and no '.join(missing)}"
         return
@@ -51,7 +53,12 @@ def says_why_it_does_not_apply(component: Component) -> Iterator[str]:
     if all(reasons):
         yield "it applies to no kind of output"
     for reason in {r for r in reasons if r is not None}:
-        if not isinstance(reason, str) or not reason.strip() or reason.rstrip().endswith(".") or reason[0].isupper():
+        if (
+            not isinstance(reason, str)
+            or not reason.strip()
+            or reason.rstrip().endswith(".")
+            or reason[0].isupper()
+        ):
             yield f"the reason {reason!r} does not end the sentence 'not applicable, because …'"
 
 
@@ -59,7 +66,11 @@ def gives_one_float64_a_row(component: Component) -> Iterator[str]:
     """NaN where a row has no answer, and nowhere else."""
     for supervisor, trace in _tries(component):
         scores = supervisor.score(trace)
-        if not isinstance(scores, np.ndarray) or scores.dtype != np.float64 or scores.shape != (len(trace),):
+        if (
+            not isinstance(scores, np.ndarray)
+            or scores.dtype != np.float64
+            or scores.shape != (len(trace),)
+        ):
             yield f"it gave {_described(scores)} for {len(trace)} rows; float64 of shape ({len(trace)},) was expected"
         elif (np.isfinite(scores) != trace.ok).any():
             rows = np.flatnonzero(np.isfinite(scores) != trace.ok).tolist()
@@ -70,7 +81,9 @@ def order_does_not_matter(component: Component) -> Iterator[str]:
     """A row's score is its own."""
     for supervisor, trace in _tries(component):
         order = np.random.default_rng(1).permutation(len(trace))
-        if not _close(supervisor.score(some_rows(trace, order)), np.asarray(supervisor.score(trace))[order]):
+        if not _close(
+            supervisor.score(some_rows(trace, order)), np.asarray(supervisor.score(trace))[order]
+        ):
             yield "rows in another order have other scores"
 
 
@@ -89,7 +102,8 @@ def the_trace_is_never_changed(component: Component) -> Iterator[str]:
         before = copy.deepcopy(trace)
         supervisor.score(trace)
         if not _same_output(before, trace) or any(
-            not np.array_equal(before.columns[c], trace.columns[c], equal_nan=True) for c in before.columns
+            not np.array_equal(before.columns[c], trace.columns[c], equal_nan=True)
+            for c in before.columns
         ):
             yield "scoring changed the trace"
 
@@ -181,7 +195,10 @@ def _pickled(folder: Path) -> Iterator[str]:
 
 def _same_output(first: ModuleTrace, second: ModuleTrace) -> bool:
     one, other = (trace.kind.pack(trace.output) for trace in (first, second))
-    return all(_close(one[p], other[p]) if isinstance(one[p], np.ndarray) else one[p] == other[p] for p in one)
+    return all(
+        _close(one[p], other[p]) if isinstance(one[p], np.ndarray) else one[p] == other[p]
+        for p in one
+    )
 
 
 def _close(first: Any, second: Any) -> bool:
@@ -189,7 +206,11 @@ def _close(first: Any, second: Any) -> bool:
 
 
 def _described(scores: Any) -> str:
-    return f"{scores.dtype} of shape {scores.shape}" if isinstance(scores, np.ndarray) else type(scores).__name__
+    return (
+        f"{scores.dtype} of shape {scores.shape}"
+        if isinstance(scores, np.ndarray)
+        else type(scores).__name__
+    )
 
 
 RULES: tuple[Rule, ...] = (

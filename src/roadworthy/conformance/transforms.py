@@ -112,7 +112,11 @@ def another_generator_gives_another_case(component: Component) -> Iterator[str]:
 def _tries(component: Component) -> Iterator[tuple[Transform, Any]]:
     """Every level of every table (or the defaults) on every item."""
     tables = component.traits.get("tables", {})
-    settings = [at_level(component.name, i + 1, table=t) for t, rows in tables.items() for i in range(len(rows))]
+    settings = [
+        at_level(component.name, i + 1, table=t)
+        for t, rows in tables.items()
+        for i in range(len(rows))
+    ]
     if not tables and not _required(component):
         settings = [Transform(component.name)]
     for transform in settings:
@@ -133,7 +137,11 @@ def _generator(seed: int = 0) -> np.random.Generator:
 
 
 def _at(transform: Transform) -> str:
-    return f"level {transform.level:g} of {transform.table!r}" if transform.level is not None else "with its defaults"
+    return (
+        f"level {transform.level:g} of {transform.table!r}"
+        if transform.level is not None
+        else "with its defaults"
+    )
 
 
 def _described(item: Any) -> str:
@@ -148,16 +156,27 @@ def _described(item: Any) -> str:
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b)
+        return (
+            isinstance(a, np.ndarray)
+            and isinstance(b, np.ndarray)
+            and a.dtype == b.dtype
+            and np.array_equal(a, b)
+        )
     if isinstance(a, list | tuple):
         return isinstance(b, list | tuple) and len(a) == len(b) and all(map(_same, a, b))
     if hasattr(a, "__dataclass_fields__"):
-        return type(a) is type(b) and all(_same(getattr(a, f), getattr(b, f)) for f in a.__dataclass_fields__)
+        return type(a) is type(b) and all(
+            _same(getattr(a, f), getattr(b, f)) for f in a.__dataclass_fields__
+        )
     return bool(a == b)
 
 
 def _flat(state: Any) -> list[Any]:
-    return [v for value in state.values() for v in (_flat(value) if isinstance(value, dict) else [value])]
+    return [
+        v
+        for value in state.values()
+        for v in (_flat(value) if isinstance(value, dict) else [value])
+    ]
 
 
 RULES: tuple[Rule, ...] = (

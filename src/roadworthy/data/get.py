@@ -78,7 +78,9 @@ def check(folder: Path, files: Mapping[str, Expected]) -> None:
             raise DataError(f"{file} is missing; the folder must hold {', '.join(files)}")
         size = file.stat().st_size
         if size != expected.size:
-            raise DataError(f"{file} has {size:,} bytes, {expected.size:,} were expected; remove it and fetch it again")
+            raise DataError(
+                f"{file} has {size:,} bytes, {expected.size:,} were expected; remove it and fetch it again"
+            )
         found = _sha256(file)
         if found != expected.sha256:
             raise DataError(
@@ -131,14 +133,18 @@ def _npm(scratch: Path) -> Path:
 def _run(command: Sequence[str], folder: Path, remedy: str) -> None:
     shown = " ".join(command)
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
     except FileNotFoundError:
         raise DataError(f"{command[0]} is not installed, which `{shown}` needs; {remedy}") from None
     except subprocess.TimeoutExpired:
         raise DataError(f"`{shown}` did not finish within {PATIENCE} s; {remedy}") from None
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise DataError(f"`{shown}` failed ({said[-1] if said else f'exit code {done.returncode}'}); {remedy}")
+        raise DataError(
+            f"`{shown}` failed ({said[-1] if said else f'exit code {done.returncode}'}); {remedy}"
+        )
 
 
 CATALOGUE: dict[str, Fetchable] = {

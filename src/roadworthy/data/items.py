@@ -29,7 +29,9 @@ class Boxes:
         n = len(corners)
         return cls(
             corners,
-            np.zeros(n, dtype=np.int64) if labels is None else np.asarray(labels, dtype=np.int64).reshape(-1),
+            np.zeros(n, dtype=np.int64)
+            if labels is None
+            else np.asarray(labels, dtype=np.int64).reshape(-1),
             np.ones(n) if scores is None else np.asarray(scores, dtype=np.float64).reshape(-1),
         )
 

@@ -30,7 +30,9 @@ def load(spec: Mapping[str, Any], *, base: Path, name: str) -> Dataset:
     given = {key: value for key, value in spec.items() if key != named[0]}
     reserved = [key for key in ("path", "base") if key in given]
     if reserved:
-        raise DataError(f"data {name!r}: write the path as {named[0]}: PATH; the key {reserved[0]!r} is not known here")
+        raise DataError(
+            f"data {name!r}: write the path as {named[0]}: PATH; the key {reserved[0]!r} is not known here"
+        )
     try:
         parameters = component.check({"path": spec[named[0]], "name": name, **given, "base": base})
     except ValueError as error:
@@ -58,4 +60,6 @@ def _reason(error: ValueError) -> str:
     details = getattr(error, "errors", None)
     if details is None:
         return str(error)
-    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']} (found {e['input']!r})" for e in details())
+    return "; ".join(
+        f"{'.'.join(map(str, e['loc']))}: {e['msg']} (found {e['input']!r})" for e in details()
+    )

@@ -38,7 +38,9 @@ def pack_arrays(items: Sequence[Any]) -> dict[str, Any]:
         "offsets": np.concatenate([[0], np.cumsum([len(p) for p in pieces])]).astype(np.int64),
         "bytes": np.frombuffer(b"".join(pieces), dtype=np.uint8),
         "shapes": shapes,
-        "types": np.array([-1 if a is None else DTYPES.index(a.dtype.name) for a in arrays], dtype=np.int64),
+        "types": np.array(
+            [-1 if a is None else DTYPES.index(a.dtype.name) for a in arrays], dtype=np.int64
+        ),
     }
 
 
@@ -51,7 +53,9 @@ def unpack_arrays(parts: dict[str, Any]) -> Any:
     return [
         None
         if kind < 0
-        else np.frombuffer(data[start:stop], dtype=DTYPES[kind]).reshape([int(n) for n in shape if n >= 0])
+        else np.frombuffer(data[start:stop], dtype=DTYPES[kind]).reshape(
+            [int(n) for n in shape if n >= 0]
+        )
         for start, stop, shape, kind in zip(
             offsets[:-1], offsets[1:], parts["shapes"], parts["types"].tolist(), strict=True
         )

@@ -20,7 +20,9 @@ def encode(image: np.ndarray, *, compression: int = 6) -> bytes:
     if pixels.dtype.kind == "f":
         pixels = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
     if pixels.dtype not in (np.uint8, np.uint16) or pixels.ndim not in (2, 3):
-        raise ValueError(f"a PNG holds 8 or 16 bit grey, RGB or RGBA; this is {pixels.dtype} of shape {pixels.shape}")
+        raise ValueError(
+            f"a PNG holds 8 or 16 bit grey, RGB or RGBA; this is {pixels.dtype} of shape {pixels.shape}"
+        )
     pixels = pixels if pixels.ndim == 3 else pixels[:, :, None]
     height, width, channels = pixels.shape
     depth = 8 * pixels.dtype.itemsize

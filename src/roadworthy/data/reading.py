@@ -51,7 +51,11 @@ def vector(item: Any) -> Any:
 def whole(item: Any) -> Any:
     """A whole number, out of an array or tensor of one."""
     array = np.asarray(plain(item)) if hasattr(item, "__array__") else None
-    return int(array.reshape(-1)[0]) if array is not None and array.size == 1 and array.dtype.kind in "iub" else item
+    return (
+        int(array.reshape(-1)[0])
+        if array is not None and array.size == 1 and array.dtype.kind in "iub"
+        else item
+    )
 
 
 def boxes(item: Any) -> Any:
@@ -77,7 +81,9 @@ def tracks(item: Any) -> Any:
         corners = next((_table(item[k], 4) for k in CORNERS if k in item), None)
         if corners is None or "ids" not in item:
             return item
-        steps = next((plain(item[k]) for k in ("steps", "step") if k in item), np.zeros(len(corners)))
+        steps = next(
+            (plain(item[k]) for k in ("steps", "step") if k in item), np.zeros(len(corners))
+        )
         return _made(Tracks.of, item, steps, plain(item["ids"]), corners)
     table = _table(item, 5, 6)
     if table is None:
@@ -95,7 +101,11 @@ def described(item: Any) -> str:
     """What was found, as the end of a sentence."""
     kind = type(item).__name__
     if isinstance(item, Mapping):
-        return f"is {kind} with the keys {', '.join(map(str, item))}" if item else f"is an empty {kind}"
+        return (
+            f"is {kind} with the keys {', '.join(map(str, item))}"
+            if item
+            else f"is an empty {kind}"
+        )
     array = plain(item)
     if isinstance(array, np.ndarray):
         return f"is {kind} of shape {array.shape}"
@@ -114,7 +124,10 @@ def _numbers(item: Any) -> np.ndarray | None:
 def _table(item: Any, *widths: int) -> np.ndarray | None:
     """Rows of one of these widths; no rows at all are a table of the first."""
     if isinstance(item, list | tuple):
-        item = [[plain(cell) for cell in part] if isinstance(part, list | tuple) else plain(part) for part in item]
+        item = [
+            [plain(cell) for cell in part] if isinstance(part, list | tuple) else plain(part)
+            for part in item
+        ]
     array = None if isinstance(item, str) else _numbers(item)
     if array is not None and array.size == 0 and array.ndim <= 2:
         return np.zeros((0, widths[0]))

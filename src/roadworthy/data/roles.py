@@ -66,7 +66,9 @@ def check_roles(roles: Mapping[str, Dataset]) -> list[str]:
                 f"{found}: what was chosen or learned on the one would be judged on the other. Give each role rows of its own"
             )
         if found is not None:
-            notes.append(f"{found}; so few change little, but better leave them out of one of the two")
+            notes.append(
+                f"{found}; so few change little, but better leave them out of one of the two"
+            )
     return notes
 
 
@@ -100,7 +102,11 @@ def _refuse_names(one: str, a: Dataset, other: str, b: Dataset) -> None:
     first, second = (np.asarray(d.groups if grouped else d.ids, dtype=str) for d in (a, b))
     shared = np.intersect1d(first, second)
     if shared.size:
-        what, remedy = ("group", "Split the data by group") if grouped else ("sample", "Give each role its own")
+        what, remedy = (
+            ("group", "Split the data by group")
+            if grouped
+            else ("sample", "Give each role its own")
+        )
         raise DataError(
             f"{what} {str(shared[0])!r} is in two roles, {one} and {other} ({shared.size} such): its cases are not "
             f"independent, so what was chosen on the one would be judged on the other. {remedy}"

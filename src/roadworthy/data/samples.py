@@ -76,7 +76,9 @@ class Dataset:
         lengths.update({f"metadata {k!r}": len(v) for k, v in self.metadata.items()})
         for what, length in lengths.items():
             if length != n:
-                raise DataError(f"data set {self.name!r}: {n} inputs but {length} {what}; there must be one each")
+                raise DataError(
+                    f"data set {self.name!r}: {n} inputs but {length} {what}; there must be one each"
+                )
         _refuse_repeated_ids(self.name, self.ids)
         self._check_labels()
 
@@ -102,7 +104,11 @@ class Dataset:
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
         targets = self.targets
         if targets is not None:
-            targets = targets[rows] if isinstance(targets, np.ndarray) else [targets[int(i)] for i in rows]
+            targets = (
+                targets[rows]
+                if isinstance(targets, np.ndarray)
+                else [targets[int(i)] for i in rows]
+            )
         return replace(
             self,
             inputs=_picked(self.inputs, rows),
@@ -118,7 +124,11 @@ class Dataset:
             return np.asarray(self.metadata[name])
         if name in ("label", "class") and self.target_kind is LABEL and self.targets is not None:
             labels = np.asarray(self.targets)
-            return np.asarray(self.classes, dtype=object)[labels] if self.classes else labels.astype(str)
+            return (
+                np.asarray(self.classes, dtype=object)[labels]
+                if self.classes
+                else labels.astype(str)
+            )
         known = [*self.metadata, *(["label"] if self.target_kind is LABEL else [])]
         raise DataError(
             f"data set {self.name!r} has no metadata {name!r}{did_you_mean(name, known)}; "
@@ -174,7 +184,12 @@ class Dataset:
             yield _words(self.groups)
 
     def _check_labels(self) -> None:
-        if self.target_kind is not LABEL or self.targets is None or self.classes is None or len(self) == 0:
+        if (
+            self.target_kind is not LABEL
+            or self.targets is None
+            or self.classes is None
+            or len(self) == 0
+        ):
             return
         labels = np.asarray(self.targets)
         bad = np.flatnonzero((labels < 0) | (labels >= len(self.classes)))
@@ -229,7 +244,10 @@ def _contents(inputs: Inputs) -> list[bytes | None] | None:
         return [hashlib.blake2b(row.data, digest_size=16, key=kind).digest() for row in rows]
     items = (item for start in range(0, len(inputs), 64) for item in inputs[start : start + 64])
     return [
-        None if isinstance(i, Unreadable) else hashlib.blake2b(_item_bytes(i), digest_size=16).digest() for i in items
+        None
+        if isinstance(i, Unreadable)
+        else hashlib.blake2b(_item_bytes(i), digest_size=16).digest()
+        for i in items
     ]
 
 
@@ -255,11 +273,15 @@ def _meets(column: np.ndarray, wanted: Any, name: str) -> np.ndarray:
     if isinstance(wanted, Mapping):
         unknown = set(wanted) - {"min", "max"}
         if unknown:
-            raise DataError(f"condition on {name!r}: {sorted(unknown)} is not known; a range takes min and max")
+            raise DataError(
+                f"condition on {name!r}: {sorted(unknown)} is not known; a range takes min and max"
+            )
         try:
             numbers = column.astype(float)
         except ValueError as error:
-            raise DataError(f"condition on {name!r}: min and max need numbers, but {error}") from error
+            raise DataError(
+                f"condition on {name!r}: min and max need numbers, but {error}"
+            ) from error
         return (numbers >= wanted.get("min", -np.inf)) & (numbers <= wanted.get("max", np.inf))
     options = wanted if isinstance(wanted, list | tuple) else [wanted]
     if column.dtype.kind in "iuf":
@@ -311,7 +333,9 @@ def _sized(content: bytes) -> bytes:
 
 def _words(values: Iterable[Any]) -> bytes:
     """A column of words and numbers, each with its type and length: "a|b" and "c" are not "a" and "b|c"."""
-    return "".join(f"{len(word)}:{word}" for word in map(_word, values)).encode(errors="surrogatepass")
+    return "".join(f"{len(word)}:{word}" for word in map(_word, values)).encode(
+        errors="surrogatepass"
+    )
 
 
 def _word(value: Any) -> str:

@@ -69,7 +69,9 @@ def scores(cells: pa.ChunkedArray, column: str, where: Where) -> np.ndarray:
     if pa.types.is_boolean(cells.type):
         cells = cells.cast(pa.uint8())
     try:
-        values = np.asarray(_stripped(cells).cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+        values = np.asarray(
+            _stripped(cells).cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64
+        )
     except pa.ArrowInvalid:
         row, cell = _first_bad(cells)
         raise DataError(f"{where.row(row)}: {column} {no_number(str(cell))}") from None
@@ -122,7 +124,9 @@ def ids(cells: pa.ChunkedArray) -> np.ndarray:
     return values[dictionary.at]
 
 
-def seconds(cells: pa.ChunkedArray, column: str, where: Where, *, part: Part | None = None) -> np.ndarray:
+def seconds(
+    cells: pa.ChunkedArray, column: str, where: Where, *, part: Part | None = None
+) -> np.ndarray:
     """Numbers as they are, dates as seconds since 1970 (UTC where no zone is given), also written as one number, 20260302083000;
     NaN where a cell is empty.
 
@@ -131,8 +135,17 @@ def seconds(cells: pa.ChunkedArray, column: str, where: Where, *, part: Part | N
     import pyarrow as pa
     from pyarrow import types
 
-    if types.is_integer(cells.type) or types.is_floating(cells.type) or types.is_decimal(cells.type):
-        return _counted(np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), np.float64), column, where, part)
+    if (
+        types.is_integer(cells.type)
+        or types.is_floating(cells.type)
+        or types.is_decimal(cells.type)
+    ):
+        return _counted(
+            np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), np.float64),
+            column,
+            where,
+            part,
+        )
     if types.is_timestamp(cells.type) or types.is_date(cells.type) or types.is_null(cells.type):
         return _since_1970(cells)
     if types.is_dictionary(cells.type):
@@ -145,7 +158,11 @@ def seconds(cells: pa.ChunkedArray, column: str, where: Where, *, part: Part | N
             read = text.cast(kind)
         except pa.ArrowInvalid:
             continue
-        return _counted(read.to_numpy(), column, where, part) if kind == pa.float64() else _since_1970(read)
+        return (
+            _counted(read.to_numpy(), column, where, part)
+            if kind == pa.float64()
+            else _since_1970(read)
+        )
     return _one_by_one(text, column, where)
 
 
@@ -177,8 +194,15 @@ def without_zone(cells: pa.ChunkedArray) -> bool:
 
     if types.is_timestamp(cells.type) or types.is_date(cells.type):
         return getattr(cells.type, "tz", None) is None
-    if types.is_integer(cells.type) or types.is_floating(cells.type) or types.is_decimal(cells.type):
-        return _written_out(np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), np.float64)) is not None
+    if (
+        types.is_integer(cells.type)
+        or types.is_floating(cells.type)
+        or types.is_decimal(cells.type)
+    ):
+        return (
+            _written_out(np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(), np.float64))
+            is not None
+        )
     if not (types.is_string(cells.type) or types.is_large_string(cells.type)):
         return False
     text = _stripped(cells).drop_null()
@@ -225,7 +249,9 @@ def _counted(times: np.ndarray, column: str, where: Where, part: Part | None) ->
     beyond = np.abs(made) > LATEST
     if beyond.any():
         row = int(np.argmax(beyond))
-        found = next((Part(n, k) for n, k in PARTS if abs(made[row]) <= LATEST * k), Part(*PARTS[-1]))
+        found = next(
+            (Part(n, k) for n, k in PARTS if abs(made[row]) <= LATEST * k), Part(*PARTS[-1])
+        )
         raise _Beyond(
             f"{where.row(row)}: {column} {times[row]:.0f} looks like {found.name}; "
             f"{'seconds' if part is None else part.name} since 1970 are expected",
@@ -258,8 +284,15 @@ def _are_dates(times: np.ndarray) -> np.ndarray:
     within = (times >= FIRST_WRITTEN) & (times <= LAST_WRITTEN)
     date, clock = np.divmod(np.where(within, times, FIRST_WRITTEN).astype(np.int64), 10**6)
     month, day = date // 100 % 100, date % 100
-    real = (month >= 1) & (month <= 12) & (day >= 1) & (_days(date).astype("datetime64[M]") == _months(date))
-    found: np.ndarray = within & real & (clock // 10000 < 24) & (clock // 100 % 100 < 60) & (clock % 100 < 60)
+    real = (
+        (month >= 1)
+        & (month <= 12)
+        & (day >= 1)
+        & (_days(date).astype("datetime64[M]") == _months(date))
+    )
+    found: np.ndarray = (
+        within & real & (clock // 10000 < 24) & (clock // 100 % 100 < 60) & (clock % 100 < 60)
+    )
     return found
 
 
@@ -269,14 +302,18 @@ def _months(date: np.ndarray) -> np.ndarray:
 
 def _days(date: np.ndarray) -> np.ndarray:
     """Of dates such as 20260302."""
-    days: np.ndarray = _months(date).astype("datetime64[D]") + (date % 100 - 1).astype("timedelta64[D]")
+    days: np.ndarray = _months(date).astype("datetime64[D]") + (date % 100 - 1).astype(
+        "timedelta64[D]"
+    )
     return days
 
 
 def _since_1970(cells: pa.ChunkedArray) -> np.ndarray:
     import pyarrow as pa
 
-    micro = cells.cast(pa.timestamp("us", getattr(cells.type, "tz", None)), safe=False).cast(pa.int64())
+    micro = cells.cast(pa.timestamp("us", getattr(cells.type, "tz", None)), safe=False).cast(
+        pa.int64()
+    )
     return np.asarray(micro.to_numpy(), dtype=np.float64) / 1e6
 
 

@@ -81,18 +81,26 @@ def named(header: Sequence[str], role: str) -> str | None:
 
 def suggested(header: Sequence[str], role: str, given: Mapping[str, str | None]) -> str | None:
     """A column whose name sounds like it, or is spelt much like it, and that is nothing else."""
-    free = [h for h in header if h not in given.values() and not any(named([h], other) for other in NAMES)]
+    free = [
+        h
+        for h in header
+        if h not in given.values() and not any(named([h], other) for other in NAMES)
+    ]
     known = (*NAMES[role], *OTHER_NAMES[role])
     near = [h for h in free if any(part in h.lower() for part in SOUNDS_LIKE[role])]
     near += [h for h in free if difflib.get_close_matches(h.lower(), known, n=1, cutoff=NEAR)]
     return near[0] if near else None
 
 
-def lacking(file: str, header: Sequence[str], role: str, given: Mapping[str, str | None]) -> ColumnError:
+def lacking(
+    file: str, header: Sequence[str], role: str, given: Mapping[str, str | None]
+) -> ColumnError:
     """The error where a table has no column for what is needed of it."""
     names, near = ", ".join((*NAMES[role], *OTHER_NAMES[role])[1:]), suggested(header, role, given)
     what = f"{file} has no column {role!r} (or {names}) for {MEANING[role]}; it has: {', '.join(header)}"
-    chosen, renamed = ("", "") if near is None else (f"; did you mean --{role} {near}?", f"; {near!r}, perhaps")
+    chosen, renamed = (
+        ("", "") if near is None else (f"; did you mean --{role} {near}?", f"; {near!r}, perhaps")
+    )
     return ColumnError(
         what,
         f"add it, or choose one with --{role} COLUMN{chosen}",
@@ -138,7 +146,9 @@ def refuse_shared(file: str, asked: Mapping[str, str]) -> None:
 def _meant(column: str, free: Sequence[str]) -> str:
     """The free column that it may be: one that begins like it, whole (conf, confidence), or else one that is spelt much like it."""
     word = column.lower()
-    whole = [h for h in free if min(len(word), len(h)) >= LEAST_LETTERS and _begins(h.lower(), word)]
+    whole = [
+        h for h in free if min(len(word), len(h)) >= LEAST_LETTERS and _begins(h.lower(), word)
+    ]
     return f" (did you mean {whole[0]!r}?)" if len(whole) == 1 else did_you_mean(column, free)
 
 

@@ -32,7 +32,23 @@ NO_SCORES = frozenset(
     | {"y_pred", "pred", "pred_class", "predicted", "predicted_class", "predicted_label"}
 )
 """Numeric columns that are taken for a score only when they are named: in use nobody knows a label or a loss."""
-ID_WORDS = frozenset({"id", "uid", "uuid", "guid", "key", "pk", "serial", "number", "num", "no", "nr", "idx", "index"})
+ID_WORDS = frozenset(
+    {
+        "id",
+        "uid",
+        "uuid",
+        "guid",
+        "key",
+        "pk",
+        "serial",
+        "number",
+        "num",
+        "no",
+        "nr",
+        "idx",
+        "index",
+    }
+)
 """The last word of a column's name by which it may be an id."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ODD_NAMES = re.compile(
@@ -63,7 +79,9 @@ def is_id(column: str, values: np.ndarray, kind: np.ndarray | None = None) -> bo
         return False
     known = np.isfinite(values)
     numbers = values[known]
-    kinds = np.zeros(len(numbers)) if kind is None else np.unique(kind[known], return_inverse=True)[1]
+    kinds = (
+        np.zeros(len(numbers)) if kind is None else np.unique(kind[known], return_inverse=True)[1]
+    )
     order = np.lexsort((numbers, kinds))
     again = (np.diff(numbers[order]) == 0) & (np.diff(kinds[order]) == 0)
     return len(numbers) >= NUMBERED and not (numbers % 1).any() and not again.any()

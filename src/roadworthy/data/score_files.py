@@ -60,7 +60,9 @@ class Opened:
         for piece in self._pieces(wanted, there, scores, rows):
             yield piece.rename_columns(wanted) if there != wanted else piece
 
-    def _pieces(self, wanted: list[str], there: list[str], scores: set[str], rows: int) -> Iterator[pa.Table]:
+    def _pieces(
+        self, wanted: list[str], there: list[str], scores: set[str], rows: int
+    ) -> Iterator[pa.Table]:
         """The same, by the names that stand in the file."""
         if self.path.suffix.lower() in PARQUET:
             return _parquet_pieces(self.path, there, rows)
@@ -77,19 +79,27 @@ class Opened:
     def notes(self) -> tuple[str, ...]:
         """What is not as one would expect of such a file."""
         said = ", ".join(map(repr, self.spaced.values()))
-        spaces = (f"names of columns are read without the spaces around them: {said}",) if said else ()
+        spaces = (
+            (f"names of columns are read without the spaces around them: {said}",) if said else ()
+        )
         return (*self.form.notes(self.path.name), *spaces)
 
     def line_of(self, row: int) -> int | None:
         """The line of a text file on which a row ends; the file is read once more, for one that is refused anyway."""
         if self.path.suffix.lower() in PARQUET:
             return None
-        return next((line for number, line, _ in _rows(self.path, self.form) if number == row), None)
+        return next(
+            (line for number, line, _ in _rows(self.path, self.form) if number == row), None
+        )
 
     @property
     def rows(self) -> int | None:
         """How many rows there are, where that is known without reading them all."""
-        return int(_parquet(self.path).metadata.num_rows) if self.path.suffix.lower() in PARQUET else None
+        return (
+            int(_parquet(self.path).metadata.num_rows)
+            if self.path.suffix.lower() in PARQUET
+            else None
+        )
 
     def numeric(self, column: str) -> bool | None:
         """Whether a column holds numbers; None if it nearly does, which is a mistake in the table."""
@@ -101,9 +111,16 @@ class Opened:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             words = self._words(column)
             share = sum(map(is_number, words)) / len(words) if words else 0.0
-            meant = sum(is_number(w) or plain_number(w) is not None for w in words) / max(len(words), 1)
+            meant = sum(is_number(w) or plain_number(w) is not None for w in words) / max(
+                len(words), 1
+            )
             return True if share == 1 else None if meant > 0.5 else False
-        checks = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+        checks = (
+            pa.types.is_integer,
+            pa.types.is_floating,
+            pa.types.is_boolean,
+            pa.types.is_decimal,
+        )
         return any(check(kind) for check in checks)
 
     def with_points(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -118,7 +135,11 @@ class Opened:
     def content(self, column: str) -> str:
         """What is in a column that is no score, as the end of a sentence."""
         words = [c for c in self.first[column].slice(0, 100).to_pylist() if c not in (None, "")]
-        return f"it holds {str(words[0])[:40]!r}" if words else f"it is empty {self._how_far_empty(column)}"
+        return (
+            f"it holds {str(words[0])[:40]!r}"
+            if words
+            else f"it is empty {self._how_far_empty(column)}"
+        )
 
     def why_no_score(self, column: str) -> str:
         """The sentence that refuses it."""
@@ -135,13 +156,20 @@ class Opened:
         """Of a column with nothing where the table begins; the file is read once more, to say no less than is so."""
         with contextlib.suppress(DataError):  # what else is wrong with the file is no matter here
             for piece in self.pieces([column], set(), PEEKED):
-                if any(c is not None and str(c).strip() not in NOTHING for c in piece[column].to_pylist()):
+                if any(
+                    c is not None and str(c).strip() not in NOTHING
+                    for c in piece[column].to_pylist()
+                ):
                     return "where the table begins"
             return "in all rows"
         return "where the table begins"
 
     def _words(self, column: str) -> list[str]:
-        return [str(c) for c in self.first[column].to_pylist() if c is not None and str(c).strip() not in NOTHING]
+        return [
+            str(c)
+            for c in self.first[column].to_pylist()
+            if c is not None and str(c).strip() not in NOTHING
+        ]
 
 
 def open_table(path: Path) -> Opened:
@@ -159,7 +187,9 @@ def open_table(path: Path) -> Opened:
         first = _text_first(path, form)
     else:
         known = ", ".join([*TEXT, *(f"{t}.gz" for t in TEXT), *PARQUET])
-        raise DataError(f"{path.name}: tables of scores end in {known}; rename it, or save it as one of them")
+        raise DataError(
+            f"{path.name}: tables of scores end in {known}; rename it, or save it as one of them"
+        )
     header = tuple(name.strip() for name in first.column_names)
     twice = sorted({h for h in header if header.count(h) > 1})
     if twice:
@@ -234,7 +264,9 @@ def _text_first(path: Path, form: Form) -> pa.Table:
         raise _text_error(path, form, error) from error
 
 
-def _text_pieces(path: Path, form: Form, columns: list[str], kinds: dict[str, Any]) -> Iterator[pa.Table]:
+def _text_pieces(
+    path: Path, form: Form, columns: list[str], kinds: dict[str, Any]
+) -> Iterator[pa.Table]:
     """The pieces of a text file are as large as its blocks."""
     import pyarrow as pa
 
@@ -246,7 +278,9 @@ def _text_pieces(path: Path, form: Form, columns: list[str], kinds: dict[str, An
         raise _text_error(path, form, error, columns=columns) from error
 
 
-def _reader(path: Path, form: Form, *, columns: Sequence[str] = (), kinds: dict[str, Any] | None = None) -> Any:
+def _reader(
+    path: Path, form: Form, *, columns: Sequence[str] = (), kinds: dict[str, Any] | None = None
+) -> Any:
     from pyarrow import csv as pc
 
     convert = pc.ConvertOptions(
@@ -264,12 +298,16 @@ def _reader(path: Path, form: Form, *, columns: Sequence[str] = (), kinds: dict[
     )
 
 
-def _text_error(path: Path, form: Form, error: Exception, *, columns: Sequence[str] = ()) -> DataError:
+def _text_error(
+    path: Path, form: Form, error: Exception, *, columns: Sequence[str] = ()
+) -> DataError:
     said = _sentence(error)
     if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in said:
         return DataError(f"{path.name} is not UTF-8: save it as UTF-8")
     if "Empty CSV" in said:
-        return DataError(f"{path.name} is empty; a first line of column names and one line an event were expected")
+        return DataError(
+            f"{path.name} is empty; a first line of column names and one line an event were expected"
+        )
     conversion = re.search(r"invalid value '(.*)'", said)
     if conversion:
         found = _where_cell(path, form, conversion[1], columns)

@@ -75,7 +75,9 @@ def form_of(path: Path) -> Form:
     except (OSError, EOFError):  # refused with a sentence by whoever reads it
         return Form(usual, usual=usual)
     header = next((line for line in first if line.strip()), "")
-    columns = {mark: len(next(csv.reader([header], delimiter=mark), [])) for mark in (usual, *MARKS)}
+    columns = {
+        mark: len(next(csv.reader([header], delimiter=mark), [])) for mark in (usual, *MARKS)
+    }
     mark = max(columns, key=lambda m: (columns[m], m == usual))
     cells = [cell.strip() for row in csv.reader(first[1:], delimiter=mark) for cell in row]
     commas = [found for cell in cells if (found := _COMMA.fullmatch(cell))]
@@ -104,12 +106,14 @@ def why_no_text(path: Path) -> str | None:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             begins = file.read(64)
     except gzip.BadGzipFile:
-        return f"{path.name} is not packed, whatever its name says: take .gz off its name, or pack it"
+        return (
+            f"{path.name} is not packed, whatever its name says: take .gz off its name, or pack it"
+        )
     except (OSError, EOFError):  # refused with a sentence by whoever reads it
         return None
-    return next((f"{path.name} is {what}" for mark, what in OTHERS.items() if begins.startswith(mark)), None) or (
-        f"{path.name} is UTF-16: save it as UTF-8" if b"\0" in begins else None
-    )
+    return next(
+        (f"{path.name} is {what}" for mark, what in OTHERS.items() if begins.startswith(mark)), None
+    ) or (f"{path.name} is UTF-16: save it as UTF-8" if b"\0" in begins else None)
 
 
 def is_number(text: str) -> bool:

@@ -48,7 +48,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CLEAN_NAMES = frozenset(
-    {CLEAN, "ind", "ind_val", "ind_test", "in_distribution", "in-distribution", "nominal", "none", ""}
+    {
+        CLEAN,
+        "ind",
+        "ind_val",
+        "ind_test",
+        "in_distribution",
+        "in-distribution",
+        "nominal",
+        "none",
+        "",
+    }
 )
 """What tables call rows without shift, in small letters."""
 SOUND_CLEAN = frozenset(
@@ -84,7 +94,9 @@ class ScoreTable:
 
     def take(self, rows: np.ndarray) -> ScoreTable:
         """Some of the rows, by mask or index."""
-        parts: dict[str, Any] = {k: None if (v := getattr(self, k)) is None else v[rows] for k in (*NAMES, "labelled")}
+        parts: dict[str, Any] = {
+            k: None if (v := getattr(self, k)) is None else v[rows] for k in (*NAMES, "labelled")
+        }
         columns = {name: column[rows] for name, column in self.columns.items()}
         return replace(self, columns=columns, n=len(np.arange(self.n)[rows]), **parts)
 
@@ -108,7 +120,9 @@ class ScoreFile:
     def pieces(self, *, rows: int = ROWS) -> Iterator[ScoreTable]:
         """The rows in the order of the file, so many at a time."""
         start, kinds = 0, dict[str, int]()
-        for piece in self.opened.pieces([*self.found.values(), *self.scores.values()], set(self.scores.values()), rows):
+        for piece in self.opened.pieces(
+            [*self.found.values(), *self.scores.values()], set(self.scores.values()), rows
+        ):
             if len(piece):
                 yield self._table(piece, start, kinds)
                 start += len(piece)
@@ -119,11 +133,20 @@ class ScoreFile:
         columns = {name: np.concatenate([p.columns[name] for p in parts]) for name in self.scores}
         more = {k: np.concatenate([getattr(p, k) for p in parts]) for k in self.found}
         known = [np.ones(p.n, dtype=bool) if p.labelled is None else p.labelled for p in parts]
-        labelled = None if "correct" not in self.found or all(k.all() for k in known) else np.concatenate(known)
+        labelled = (
+            None
+            if "correct" not in self.found or all(k.all() for k in known)
+            else np.concatenate(known)
+        )
         given = {**dict.fromkeys(NAMES), **more}
         notes = [*self.notes, *_missing_scores(columns)]
         return ScoreTable(
-            columns, **given, source=self.path.name, n=sum(p.n for p in parts), notes=tuple(notes), labelled=labelled
+            columns,
+            **given,
+            source=self.path.name,
+            n=sum(p.n for p in parts),
+            notes=tuple(notes),
+            labelled=labelled,
         )
 
     def _table(self, piece: pa.Table, start: int, kinds: dict[str, int]) -> ScoreTable:
@@ -172,7 +195,12 @@ def open_scores(
     if given["group"] == NO_GROUPS and NO_GROUPS not in opened.header:
         given["group"], skips = None, (*skips, "group")
     found, notes = _found(opened, given, needs, skips)
-    taken = {c for role in NAMES for c in (found.get(role) or named(opened.header, role),) if c is not None}
+    taken = {
+        c
+        for role in NAMES
+        for c in (found.get(role) or named(opened.header, role),)
+        if c is not None
+    }
     if columns is not None and not isinstance(columns, Mapping):
         refuse_other_roles(opened.path.name, columns, found)
     scores, more = _scores_of(opened, columns, taken)
@@ -245,7 +273,11 @@ def read_scores(
                 "fill it for the rows of which it is known",
             )
         table = replace(table.take(table.labelled), labelled=None)
-        said = "1 row without an outcome is left out" if gone == 1 else f"{gone:,} rows without an outcome are left out"
+        said = (
+            "1 row without an outcome is left out"
+            if gone == 1
+            else f"{gone:,} rows without an outcome are left out"
+        )
         table = replace(table, notes=(*table.notes, said))
     if table.kind is not None:
         table = checked_kinds(table, clean)
@@ -278,7 +310,9 @@ def checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None = None) -
             "say which of them is data without shift with --clean NAME",
             f"call those without shift {CLEAN!r}",
         )
-    sounding = [k for k in rest if clean is None and "".join(filter(str.isalpha, k)).lower() in SOUND_CLEAN]
+    sounding = [
+        k for k in rest if clean is None and "".join(filter(str.isalpha, k)).lower() in SOUND_CLEAN
+    ]
     notes += [
         f"kind {k!r} counts as a shift, since other rows are called clean; if it is none, name every kind without shift with "
         "--clean"
@@ -305,8 +339,14 @@ def _refuse_one_group(table: ScoreTable, column: str) -> None:
 
 def _without_row_numbers(table: ScoreTable) -> ScoreTable:
     """Without columns that count the rows, or name them: numbers of rows that stand together would tell kinds apart, or nothing."""
-    counting = [name for name, c in table.columns.items() if table.n >= ENOUGH and (np.diff(c) == 1.0).all()]
-    ids = [name for name, c in table.columns.items() if name not in counting and is_id(name, c, table.kind)]
+    counting = [
+        name for name, c in table.columns.items() if table.n >= ENOUGH and (np.diff(c) == 1.0).all()
+    ]
+    ids = [
+        name
+        for name, c in table.columns.items()
+        if name not in counting and is_id(name, c, table.kind)
+    ]
     if not counting and not ids:
         return table
     kept = {name: column for name, column in table.columns.items() if name not in (*counting, *ids)}
@@ -325,11 +365,15 @@ def _without_row_numbers(table: ScoreTable) -> ScoreTable:
     return replace(table, columns=kept, notes=(*table.notes, *notes))
 
 
-def _with_clean(kinds: np.ndarray, clean: tuple[str, ...], seen: dict[str, int], where: Where) -> np.ndarray:
+def _with_clean(
+    kinds: np.ndarray, clean: tuple[str, ...], seen: dict[str, int], where: Where
+) -> np.ndarray:
     """The kinds with one name for those without shift; `seen` are all names in the file up to here, these among them."""
     found, first, at = np.unique(kinds, return_index=True, return_inverse=True)
     names = [str(k) for k in found]
-    seen |= {k: where.start + row for k, row in zip(names, first.tolist(), strict=True) if k not in seen}
+    seen |= {
+        k: where.start + row for k, row in zip(names, first.tolist(), strict=True) if k not in seen
+    }
     file, nameless = where._replace(start=0), [row for k, row in seen.items() if not k.strip()]
     if not clean and nameless and any(k.strip() and _is_clean(k, clean) for k in seen):
         raise ColumnError(
@@ -359,10 +403,14 @@ def _scores_of(
         refuse_shared(opened.path.name, asked)
         for name, column in asked.items():
             if column not in opened.header:
-                option = f"--score {name}=COLUMN" if isinstance(columns, Mapping) else "--score COLUMN"
+                option = (
+                    f"--score {name}=COLUMN" if isinstance(columns, Mapping) else "--score COLUMN"
+                )
                 free = [h for h in opened.header if h not in {*taken, *asked.values()}]
                 raise absent(opened.path.name, opened.header, column, option, free=free)
-            silent = isinstance(columns, Mapping) and opened.empty(column)  # a stream may begin without a score
+            silent = isinstance(columns, Mapping) and opened.empty(
+                column
+            )  # a stream may begin without a score
             if opened.numeric(column) is not True and not silent:
                 raise DataError(opened.why_no_score(column))
         return asked, []
@@ -375,7 +423,9 @@ def _scores_of(
         if not opened.numeric(column):
             notes.append(f"column {column!r} is no score: {opened.content(column)}")
         elif is_no_score(column):
-            notes.append(f"column {column!r} is not taken for a score; name it with --score {column!r} if it is one")
+            notes.append(
+                f"column {column!r} is not taken for a score; name it with --score {column!r} if it is one"
+            )
         else:
             scores[column] = column
     if not scores:

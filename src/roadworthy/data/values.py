@@ -85,7 +85,9 @@ class _Dense(Kind):
         if array.ndim != 1 or array.size < self.least:
             return f"has the shape {array.shape}; {self.right}"
         bad = int(np.count_nonzero(~np.isfinite(array))) if array.dtype.kind == "f" else 0
-        return f"has {bad} NaN or infinite value{'s' * (bad > 1)} among {array.size}" if bad else None
+        return (
+            f"has {bad} NaN or infinite value{'s' * (bad > 1)} among {array.size}" if bad else None
+        )
 
     def pack(self, items: Sequence[Any]) -> Parts:
         if isinstance(items, np.ndarray) and items.dtype != object:
@@ -181,7 +183,9 @@ class _Tracks(Kind):
 
     def problem(self, item: Any) -> str | None:
         if not isinstance(item, Tracks):
-            right = "tracks are rows of id x1 y1 x2 y2, a dict with ids and boxes, or roadworthy.Tracks"
+            right = (
+                "tracks are rows of id x1 y1 x2 y2, a dict with ids and boxes, or roadworthy.Tracks"
+            )
             return f"{reading.described(item)}; {right}"
         if not len(item.step) == len(item.ids) == len(item.xyxy):
             return f"has {len(item.step)} steps, {len(item.ids)} ids and {len(item.xyxy)} boxes"
@@ -241,7 +245,11 @@ class _Goal(Kind):
     name = "goal"
 
     def problem(self, item: Any) -> str | None:
-        return None if isinstance(item, Mapping) else f"is {type(item).__name__}, not a goal (names and values)"
+        return (
+            None
+            if isinstance(item, Mapping)
+            else f"is {type(item).__name__}, not a goal (names and values)"
+        )
 
     def pack(self, items: Sequence[Any]) -> Parts:
         return {"text": [None if i is None else json.dumps(dict(i), sort_keys=True) for i in items]}
@@ -270,8 +278,12 @@ class _Episode(Kind):
         """The turns in order; the outcome is the last one said."""
         turns = [s for s in steps if s is not None]
         if any(isinstance(t, Episode) for t in turns):
-            raise ValueError("a step is a whole Episode; a dict of what happened in this step was expected")
-        last: Mapping[str, Any] = next((s["outcome"] for s in reversed(turns) if "outcome" in s), {})
+            raise ValueError(
+                "a step is a whole Episode; a dict of what happened in this step was expected"
+            )
+        last: Mapping[str, Any] = next(
+            (s["outcome"] for s in reversed(turns) if "outcome" in s), {}
+        )
         return Episode(tuple({k: v for k, v in t.items() if k != "outcome"} for t in turns), last)
 
 
@@ -368,7 +380,8 @@ FRAMES = _Frames()
 AUDIO = _Audio()
 
 KINDS: dict[str, Kind] = {
-    k.name: k for k in (CLASS_SCORES, LABEL, VECTOR, BOXES, TRACKS, TEXT, GOAL, EPISODE, IMAGE, FRAMES, AUDIO)
+    k.name: k
+    for k in (CLASS_SCORES, LABEL, VECTOR, BOXES, TRACKS, TEXT, GOAL, EPISODE, IMAGE, FRAMES, AUDIO)
 }
 
 

@@ -28,7 +28,9 @@ def for_kind(kind: Kind | str) -> list[str]:
     """Names of the distances between two values of a kind (or of its name)."""
     from roadworthy.registry import components
 
-    return [name for name, c in components("distances").items() if str(kind) in c.traits.get("of", ())]
+    return [
+        name for name, c in components("distances").items() if str(kind) in c.traits.get("of", ())
+    ]
 
 
 def default_for(kind: Kind | str) -> str:

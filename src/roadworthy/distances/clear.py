@@ -64,7 +64,10 @@ def clear(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> Clear:
 
 def steps(found: Tracks, truth: Tracks) -> Iterator[Step]:
     """Objects and detections of each step that has any, with their IoU."""
-    found_order, truth_order = np.argsort(found.step, kind="stable"), np.argsort(truth.step, kind="stable")
+    found_order, truth_order = (
+        np.argsort(found.step, kind="stable"),
+        np.argsort(truth.step, kind="stable"),
+    )
     known = np.union1d(found.step, truth.step)
     found_at = np.searchsorted(found.step[found_order], [known, known + 1])
     truth_at = np.searchsorted(truth.step[truth_order], [known, known + 1])

@@ -20,7 +20,9 @@ from roadworthy.distances.jaccard import facts
 from roadworthy.registry import register
 
 
-@register("distances", "episode_bleu", of=("episode",), default=("episode",), bounded=True, extra=EXTRA)
+@register(
+    "distances", "episode_bleu", of=("episode",), default=("episode",), bounded=True, extra=EXTRA
+)
 def episode_bleu(first: Episode | Mapping[str, Any], second: Episode | Mapping[str, Any]) -> float:
     """One minus BLEU over the turns and the outcome of two episodes."""
     return bleu(_told(first), _told(second))
@@ -28,8 +30,15 @@ def episode_bleu(first: Episode | Mapping[str, Any], second: Episode | Mapping[s
 
 def _told(episode: Episode | Mapping[str, Any]) -> str:
     """The episode as a text, a line a turn."""
-    whole = episode if isinstance(episode, Episode) else Episode(episode.get("turns", ()), episode.get("outcome", {}))
-    return "\n".join(" ".join(f"{n} {_said(v)}" for n, v in facts(part)) for part in (*whole.turns, whole.outcome))
+    whole = (
+        episode
+        if isinstance(episode, Episode)
+        else Episode(episode.get("turns", ()), episode.get("outcome", {}))
+    )
+    return "\n".join(
+        " ".join(f"{n} {_said(v)}" for n, v in facts(part))
+        for part in (*whole.turns, whole.outcome)
+    )
 
 
 def _said(value: Any) -> str:

@@ -21,7 +21,9 @@ from roadworthy.registry import register
 @register("distances", "jaccard", of=("goal",), default=("goal",), bounded=True)
 def jaccard(first: Mapping[str, Any], second: Mapping[str, Any]) -> float:
     """One minus the share of names with values that both have."""
-    one, other = ({(name, _comparable(value)) for name, value in facts(goal)} for goal in (first, second))
+    one, other = (
+        {(name, _comparable(value)) for name, value in facts(goal)} for goal in (first, second)
+    )
     return 1.0 - len(one & other) / len(one | other) if one | other else 0.0
 
 

@@ -22,7 +22,10 @@ from roadworthy.registry import register
 def mota(first: Tracks, second: Tracks, *, iou: float = 0.5) -> float:
     """One minus MOTA, cut at 1, with either set of tracks as the truth in turn."""
     # Objects that coincide can be confused with themselves; equal tracks are equal all the same.
-    if all(np.array_equal(getattr(first, part), getattr(second, part)) for part in ("step", "ids", "xyxy")):
+    if all(
+        np.array_equal(getattr(first, part), getattr(second, part))
+        for part in ("step", "ids", "xyxy")
+    ):
         return 0.0
     return (_errors(first, second, iou) + _errors(second, first, iou)) / 2
 

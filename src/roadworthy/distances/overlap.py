@@ -18,7 +18,9 @@ def box_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _shared(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
-    length = np.minimum(first[..., axis + 2], second[..., axis + 2]) - np.maximum(first[..., axis], second[..., axis])
+    length = np.minimum(first[..., axis + 2], second[..., axis + 2]) - np.maximum(
+        first[..., axis], second[..., axis]
+    )
     return np.maximum(length, 0.0)
 
 

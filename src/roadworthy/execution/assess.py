@@ -62,14 +62,18 @@ class Run:
         """The claims, judged."""
         return self.judgements
 
-    def finding(self, quantity: str, *, circumstance: str = "", level: float | None = None, slice: str = "") -> Finding:
+    def finding(
+        self, quantity: str, *, circumstance: str = "", level: float | None = None, slice: str = ""
+    ) -> Finding:
         """One finding by what it is about."""
         for f in self.findings:
             about = f.about
             same = (about.circumstance, about.level, about.slice) == (circumstance, level, slice)
             if f.quantity == quantity and same and not about.supervisor:
                 return f
-        raise KeyError(f"no finding on {quantity!r} at circumstance={circumstance!r}, level={level}, slice={slice!r}")
+        raise KeyError(
+            f"no finding on {quantity!r} at circumstance={circumstance!r}, level={level}, slice={slice!r}"
+        )
 
 
 @dataclass
@@ -106,7 +110,9 @@ def assess(
     clock = _Clock()
     with clock.stage("plan"), _stoppable():
         show.stage("loading subject and data", 0)
-        spec = assessment if isinstance(assessment, Assessment) else Assessment.read(Path(assessment))
+        spec = (
+            assessment if isinstance(assessment, Assessment) else Assessment.read(Path(assessment))
+        )
         plan = resolve(spec, subject=subject, data=data)
         plan.check_case_ids()
         check_claims(plan)
@@ -126,7 +132,9 @@ def assess(
         return _conclude(plan, cache, folder, root, counts, show, clock, command, fresh)
 
 
-def _run_chunks(plan: Plan, cache: ChunkCache, show: Progress, workers: int | None, in_process: bool) -> dict[str, int]:
+def _run_chunks(
+    plan: Plan, cache: ChunkCache, show: Progress, workers: int | None, in_process: bool
+) -> dict[str, int]:
     """Compute the chunks that are not there yet."""
     chunks = plan.chunks
     todo = [c.index for c in chunks if not cache.has(c.key)]
@@ -147,7 +155,9 @@ def _run_chunks(plan: Plan, cache: ChunkCache, show: Progress, workers: int | No
     return {"total": total, "computed": waiting, "from_cache": total - waiting}
 
 
-def _executed(plan: Plan, cache: ChunkCache, todo: list[int], workers: int | None, in_process: bool) -> Iterator[Done]:
+def _executed(
+    plan: Plan, cache: ChunkCache, todo: list[int], workers: int | None, in_process: bool
+) -> Iterator[Done]:
     """Chunks as they are done: in this process, or in several where asked, or where two chunks show that it pays."""
     inline = registry.get("executors", "inline").build
     if workers is None and not in_process:
@@ -200,7 +210,9 @@ def _conclude(
         counted = tables(plan, chosen, [clean, *others])
         risk = risk_of(plan, clean, others, chosen.thresholds)
         findings += risk.findings(spec.confidence) if risk else []
-        judgements = judge_claims(plan, clean, others, references, chosen.thresholds, at_work.failed, risk)
+        judgements = judge_claims(
+            plan, clean, others, references, chosen.thresholds, at_work.failed, risk
+        )
     with clock.stage("record"):
         show.stage("writing the record", 0)
         folder.write_cases(case_table(plan, seen))
@@ -212,7 +224,9 @@ def _conclude(
         for chunk in plan.chunks:
             cache.link_into(chunk.key, folder.path / "trace")
         if spec.media == "gallery":
-            folder.write_text("media/gallery.json", json.dumps(gallery.make_gallery(plan, folder, seen)))
+            folder.write_text(
+                "media/gallery.json", json.dumps(gallery.make_gallery(plan, folder, seen))
+            )
     record = record_of(plan, seen, judgements, counts, command, at_work, chosen)
     record["recommended"] = recommend(plan, at_work, chosen, clean, others)
     record["notes"] = [*(record["recommended"] or {}).get("notes", ()), *record["notes"]]
@@ -223,11 +237,20 @@ def _conclude(
         show.stage("compiling the monitor", 0)
         alarms = alarms_at_work(risk, chosen.thresholds)
         made = compile_monitor(
-            plan, at_work, chosen.seen, seen, record["recommended"], folder, alarms=alarms, fresh=fresh
+            plan,
+            at_work,
+            chosen.seen,
+            seen,
+            record["recommended"],
+            folder,
+            alarms=alarms,
+            fresh=fresh,
         )
     record["monitor"] = made.record()
     # What is wrong with an alarm comes before what is said of supervisors: few notes are in sight.
-    record["notes"] = [*made.notes, *record["notes"]] if made.warnings else [*record["notes"], *made.notes]
+    record["notes"] = (
+        [*made.notes, *record["notes"]] if made.warnings else [*record["notes"], *made.notes]
+    )
     record["timings"] = clock.seconds
     folder.write_record(record)
     with clock.stage("report"):
@@ -238,7 +261,9 @@ def _conclude(
     return Run(folder.path, record, findings, judgements)
 
 
-def _supervised(plan: Plan, cache: ChunkCache, show: Progress, fresh: bool) -> tuple[list[Seen], Calibration, AtWork]:
+def _supervised(
+    plan: Plan, cache: ChunkCache, show: Progress, fresh: bool
+) -> tuple[list[Seen], Calibration, AtWork]:
     """What was observed, with all scores; what was chosen on calibration cases; and the supervisors that did it."""
     at_work = AtWork(plan, cache)
     at_work.fit(fresh=fresh)
@@ -252,7 +277,11 @@ def _supervised(plan: Plan, cache: ChunkCache, show: Progress, fresh: bool) -> t
             show.advance(1)
     # One that gave up along the way has scores for some conditions only: it is left out of all.
     kept = {label: t for label, t in chosen.thresholds.items() if label in at_work.labels}
-    return [with_scores(s, {}, at_work.labels) for s in seen], replace(chosen, thresholds=kept), at_work
+    return (
+        [with_scores(s, {}, at_work.labels) for s in seen],
+        replace(chosen, thresholds=kept),
+        at_work,
+    )
 
 
 def _compared(plan: Plan, seen: Sequence[Seen]) -> tuple[Observed, list[Observed], list[Observed]]:

@@ -54,7 +54,9 @@ class Compiled:
     def notes(self) -> list[str]:
         """For the run; those that come first are for everyone."""
         return (
-            [f"no monitor was compiled: {self.because}"] if self.because else [f"monitor: {w}" for w in self.warnings]
+            [f"no monitor was compiled: {self.because}"]
+            if self.because
+            else [f"monitor: {w}" for w in self.warnings]
         )
 
     def record(self) -> dict[str, Any]:
@@ -65,15 +67,30 @@ class Compiled:
         rule, calibration = bundle.alarm, bundle.calibration
         noticed = dict(rule.detects) if rule else {}
         # What was chosen is said here with where to set it.
-        made = [note for note in bundle.made["notes"] if not any(said.startswith(note) for said in self.chosen)]
-        told = [*self.warnings, *made, *calibration.notes, *self.chosen, *(rule.notes if rule else ())]
+        made = [
+            note
+            for note in bundle.made["notes"]
+            if not any(said.startswith(note) for said in self.chosen)
+        ]
+        told = [
+            *self.warnings,
+            *made,
+            *calibration.notes,
+            *self.chosen,
+            *(rule.notes if rule else ()),
+        ]
         return {
             "bundle": BUNDLE,
             "id": bundle.id,
             "subject": bundle.title,
             "supervisors": list(calibration.names),
             "kinds": [
-                {"name": k, "rows": calibration.rows(k), "accuracy": calibration.accuracy(k), "noticed": noticed.get(k)}
+                {
+                    "name": k,
+                    "rows": calibration.rows(k),
+                    "accuracy": calibration.accuracy(k),
+                    "noticed": noticed.get(k),
+                }
                 # No alarm is ever due for what is not shifted.
                 | ({} if k == CLEAN else {"due": rule is None or k not in rule.not_due})
                 for k in calibration.kinds
@@ -83,7 +100,11 @@ class Compiled:
             "forecast": None if bundle.forecast is None else asdict(bundle.forecast),
             "coverage": None if bundle.coverage is None else bundle.coverage.to_dict(),
             "alarm": rule
-            and {"window": rule.window, "false_alarms": rule.false_alarms, "events_per_day": rule.events_per_day},
+            and {
+                "window": rule.window,
+                "false_alarms": rule.false_alarms,
+                "events_per_day": rule.events_per_day,
+            },
             "chosen": list(self.chosen),
             "notes": list(dict.fromkeys(told)),
         }
@@ -106,7 +127,9 @@ def compile_monitor(
     """
     path = folder.path / BUNDLE
     try:
-        rows = gather(plan, at_work, calibrating, judged, recommended, alarms_of=alarms.name if alarms else "")
+        rows = gather(
+            plan, at_work, calibrating, judged, recommended, alarms_of=alarms.name if alarms else ""
+        )
         made = _compiled(plan, rows, alarms, None if fresh else path)
     except ValueError as error:
         shutil.rmtree(path.parent, ignore_errors=True)
@@ -127,7 +150,9 @@ def _compiled(plan: Plan, rows: Gathered, alarms: Deployed | None, kept: Path | 
     tree = spec.risk.event_tree() if spec.risk else accuracy_tree()
     constants, expected = _constants(plan), shifted_in_use(plan)
     limit = spec.risk.tolerable if spec.risk else None
-    tolerable = tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
+    tolerable = (
+        tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
+    )
     watched = spec.monitor or MonitorSpec.model_validate({})
     unsaid = [nobody_said(tolerable, tree.unit, expected_rate=expected)] if limit is None else []
     notes = [*rows.notes, *_whose(plan, alarms), *constants_told(constants), *unsaid]
@@ -139,13 +164,17 @@ def _compiled(plan: Plan, rows: Gathered, alarms: Deployed | None, kept: Path | 
         subject=plan.subject.fingerprint,
         constants=constants,
         tolerable=tolerable,
-        prior=Beforehand(watched.prior.rate, watched.prior.events).pseudo_events if watched.prior else JEFFREYS,
+        prior=Beforehand(watched.prior.rate, watched.prior.events).pseudo_events
+        if watched.prior
+        else JEFFREYS,
         windows=Windows(tuple(dict.fromkeys(watched.windows)), watched.half_life, watched.adaptive),
         false_alarms=watched.false_alarms,
         events_per_day=watched.events_per_day or EVENTS_PER_DAY,
         group_events=watched.group_events,
         forecast=forecast,
-        coverage=left_out(rows.learned.without(rows.aside), rows.counted.without(rows.aside), seed=seed),
+        coverage=left_out(
+            rows.learned.without(rows.aside), rows.counted.without(rows.aside), seed=seed
+        ),
         made=made,
         seed=seed,
     )
@@ -176,7 +205,10 @@ def _same(kept: Path | None, calibration: Calibration, made: Mapping[str, Any]) 
         bundle = Bundle.load(kept)
     except BundleError:
         return None
-    same = all(bundle.made.get(key) == value for key, value in made.items()) and bundle.calibration == calibration
+    same = (
+        all(bundle.made.get(key) == value for key, value in made.items())
+        and bundle.calibration == calibration
+    )
     return bundle if same else None
 
 
@@ -202,7 +234,10 @@ def _warnings(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     calibration = bundle.calibration
     alone, in_a_table = one_kind(calibration, add="circumstances"), one_kind(calibration)
     found = warnings_of(calibration, bundle.estimator.separation, bundle.coverage)
-    return [*_out_of_place(plan, bundle, tree), *(alone if said == in_a_table and alone else said for said in found)]
+    return [
+        *_out_of_place(plan, bundle, tree),
+        *(alone if said == in_a_table and alone else said for said in found),
+    ]
 
 
 def _out_of_place(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
@@ -250,4 +285,6 @@ def _whose(plan: Plan, alarms: Deployed | None) -> list[str]:
         return []
     if alarms is not None:
         return [alarms_in_words(alarms)]
-    return [f"no supervisor has one threshold for answers of every class, and events do not say theirs: {TAKEN_TO_BE}"]
+    return [
+        f"no supervisor has one threshold for answers of every class, and events do not say theirs: {TAKEN_TO_BE}"
+    ]

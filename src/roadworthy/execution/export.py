@@ -75,7 +75,9 @@ def inner_ports(spec: Assessment) -> dict[str, str]:
     return {name: c.port for name, c in spec.circumstances.items() if c.port != INPUT}
 
 
-def export(spec: Assessment, out: Path, *, format: Format = "png", progress: Progress | None = None) -> Exported:
+def export(
+    spec: Assessment, out: Path, *, format: Format = "png", progress: Progress | None = None
+) -> Exported:
     """Write every case of an assessment into a new folder: the inputs, ``cases.csv`` and ``README.txt``."""
     show = progress or Silent()
     _refuse(spec, out, format)
@@ -84,7 +86,10 @@ def export(spec: Assessment, out: Path, *, format: Format = "png", progress: Pro
     kind = plan.data["test"].input_kind
     if kind is GOAL and any(c.transform for c in plan.conditions):
         name = next(c.circumstance for c in plan.conditions if c.transform)
-        raise spec.error(("circumstances", name), "changes a goal at every turn, which no file can hold; leave it out")
+        raise spec.error(
+            ("circumstances", name),
+            "changes a goal at every turn, which no file can hold; leave it out",
+        )
     show.stage("writing cases", sum(len(plan.data[c.role]) for c in plan.conditions))
     failed: dict[str, str] = {}
     written = 0
@@ -101,7 +106,9 @@ def export(spec: Assessment, out: Path, *, format: Format = "png", progress: Pro
                     place = _place(order[case.condition.role, case.condition.name], case)
                     file = store.write(place, case.id, case.input)
                     level = "" if case.condition.level is None else f"{case.condition.level:g}"
-                    table.writerow([case.id, file, case.sample, case.condition.circumstance, level, case.group])
+                    table.writerow(
+                        [case.id, file, case.sample, case.condition.circumstance, level, case.group]
+                    )
                     written += 1
                 show.advance(1)
         text = readme(spec, kind, format=format, cases=written, failed=failed)
@@ -145,7 +152,9 @@ class _Elsewhere:
         """What a file of predictions offers: with it, the run that follows plans the same cases."""
         return None if isinstance(request, Output | Input) else "only its answers come back"
 
-    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
         raise SubjectError("the subject is elsewhere and cannot be asked")
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
@@ -186,7 +195,9 @@ def _refuse(spec: Assessment, out: Path, format: str) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} is there already and not empty; name a new folder")
     if format not in ("png", "npz"):
-        raise DataError(f"the format is {format!r}; it is png (one file a case) or npz (one file for all)")
+        raise DataError(
+            f"the format is {format!r}; it is png (one file a case) or npz (one file for all)"
+        )
 
 
 def _place(at: int, case: Made) -> str:

@@ -43,7 +43,10 @@ class Store(AbstractContextManager["Store"]):
         """All cases are there."""
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             self.close()
@@ -119,7 +122,9 @@ class Pack(Store):
     def __init__(self, folder: Path, kind: Kind) -> None:
         super().__init__(folder)
         if kind not in (IMAGE, VECTOR):
-            raise DataError(f"npz holds images and vectors of one shape; {kind.name} are exported with --format png")
+            raise DataError(
+                f"npz holds images and vectors of one shape; {kind.name} are exported with --format png"
+            )
         self._rows = self._new(".rows").open("wb")
         self._ids: list[str] = []
         self._shape: tuple[Any, ...] | None = None
@@ -147,12 +152,19 @@ class Pack(Store):
             "shape": (len(self._ids), *shape),
         }
         rows = self.folder / ".rows"
-        with zipfile.ZipFile(self.folder / self.name, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            with archive.open("input.npy", "w", force_zip64=True) as stream, rows.open("rb") as source:
+        with zipfile.ZipFile(
+            self.folder / self.name, "w", zipfile.ZIP_DEFLATED, compresslevel=1
+        ) as archive:
+            with (
+                archive.open("input.npy", "w", force_zip64=True) as stream,
+                rows.open("rb") as source,
+            ):
                 np.lib.format.write_array_header_1_0(stream, header)
                 shutil.copyfileobj(source, stream)
             with archive.open("id.npy", "w", force_zip64=True) as stream:
-                np.lib.format.write_array(stream, np.array(self._ids, dtype=str), allow_pickle=False)
+                np.lib.format.write_array(
+                    stream, np.array(self._ids, dtype=str), allow_pickle=False
+                )
         rows.unlink()
 
     def __exit__(self, *ending: Any) -> None:

@@ -39,11 +39,15 @@ MEANING = {
 }
 
 
-def readme(spec: Assessment, kind: Kind, *, format: str, cases: int, failed: Mapping[str, str]) -> str:
+def readme(
+    spec: Assessment, kind: Kind, *, format: str, cases: int, failed: Mapping[str, str]
+) -> str:
     """The text of README.txt."""
     output = spec.task.output.name
     example = json.dumps({"id": "CASE ID", **ANSWERS[output]})
-    inputs = "cases.npz: arrays id and input, one row a case" if format == "npz" else INPUTS[kind.name]
+    inputs = (
+        "cases.npz: arrays id and input, one row a case" if format == "npz" else INPUTS[kind.name]
+    )
     lines = [
         f"{cases} cases of the assessment {spec.title!r} ({spec.task.name}). Answer each of them and send one file back.",
         f"Inputs: {inputs}.",

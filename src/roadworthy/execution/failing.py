@@ -15,7 +15,11 @@ def never_wrong(spec: Assessment) -> str:
     """The note that no answer can be wrong and how the file can say when it is, else empty."""
     parameters = registry.get("measures", spec.measure_name).parameters
     bounds = [b for b in BOUNDS if b in parameters and parameters[b].default is None]
-    if spec.failure or not bounds or any(spec.measure_parameters.get(b) is not None for b in bounds):
+    if (
+        spec.failure
+        or not bounds
+        or any(spec.measure_parameters.get(b) is not None for b in bounds)
+    ):
         return ""
     return (
         f"{NEVER_WRONG}, because the file does not say when an answer is wrong; add failure: {{error: {{above: …}}}} with the "

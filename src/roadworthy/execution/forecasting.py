@@ -17,7 +17,9 @@ from roadworthy.monitor.before_release import LabelledRows
 from roadworthy.monitor.risk_state import Forecast
 
 
-def forecast_of(plan: Plan, calibration: Calibration, counted: LabelledRows, tree: Tree) -> Forecast:
+def forecast_of(
+    plan: Plan, calibration: Calibration, counted: LabelledRows, tree: Tree
+) -> Forecast:
     """The cost to expect; ValueError where it cannot be told, with the report's reason."""
     each, rate = in_use(plan, set(calibration.kinds)), shifted_in_use(plan)
     alarm = alarms_of_rows(calibration, counted.columns)
@@ -25,7 +27,9 @@ def forecast_of(plan: Plan, calibration: Calibration, counted: LabelledRows, tre
 
     def rows(kind: str, probability: float) -> Rows:
         mine = counted.kind == kind
-        return Rows(kind, probability, ~counted.correct[mine].astype(bool), alarm[mine], groups[mine])
+        return Rows(
+            kind, probability, ~counted.correct[mine].astype(bool), alarm[mine], groups[mine]
+        )
 
     shifted = []
     for c in plan.circumstances:
@@ -35,7 +39,9 @@ def forecast_of(plan: Plan, calibration: Calibration, counted: LabelledRows, tre
             # A level that changes nothing has its share, too: its cases are the clean ones.
             shifted += [rows(CLEAN, each[c.name] * idle)] if idle else []
     constants = plan.spec.risk.known_constants() if plan.spec.risk else {}
-    found = assess_risk(tree, rows(CLEAN, 1.0 - rate), shifted, constants=constants, seed=plan.spec.seed)
+    found = assess_risk(
+        tree, rows(CLEAN, 1.0 - rate), shifted, constants=constants, seed=plan.spec.seed
+    )
     sure = found.interval(0.95)
     return Forecast(rate, found.value, sure.low, sure.high)
 

@@ -34,7 +34,11 @@ def make_gallery(plan: Plan, folder: RunFolder, seen: Sequence[Seen]) -> dict[st
 def _telling(here: Seen, clean: Seen) -> np.ndarray:
     """Cases that were right before and wrong here first, then the rest, in the order of the data."""
     failure = here.observed.failure
-    before = clean.observed.failure if here.observed.paired_with(clean.observed) else np.zeros(len(failure), bool)
+    before = (
+        clean.observed.failure
+        if here.observed.paired_with(clean.observed)
+        else np.zeros(len(failure), bool)
+    )
     turned = failure & ~before
     # Half of what is shown failed, half did not, so that the picture is not only of disasters.
     bad, good = np.flatnonzero(turned), np.flatnonzero(~failure)
@@ -74,7 +78,9 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
         "level": here.condition.level,
         "truth": display(data.targets, data, data.classes, [row])[0],
         "prediction": display(here.system.output, data, data.classes, [row])[0],
-        "clean_prediction": display(clean.system.output, data, data.classes, [row])[0] if paired else "",
+        "clean_prediction": display(clean.system.output, data, data.classes, [row])[0]
+        if paired
+        else "",
         "failure": None if never_wrong(plan.spec) else bool(here.observed.failure[row]),
         "original": None,
         "made": None,
@@ -88,10 +94,16 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
         first = original[0] if data.input_kind is FRAMES else original
         entry["height"], entry["width"] = np.asarray(first).shape[:2]
         entry["original"] = _keep(folder, first)
-        entry["made"] = _keep(folder, made[0] if data.input_kind is FRAMES else made) if made is not None else None
+        entry["made"] = (
+            _keep(folder, made[0] if data.input_kind is FRAMES else made)
+            if made is not None
+            else None
+        )
     elif data.input_kind in (TEXT, GOAL):
         entry["original_text"] = str(original)
-        entry["made_text"] = _transcript(here.system.output[row]) if data.input_kind is GOAL else str(made)
+        entry["made_text"] = (
+            _transcript(here.system.output[row]) if data.input_kind is GOAL else str(made)
+        )
     return entry
 
 
@@ -103,7 +115,9 @@ def _made(plan: Plan, here: Seen, original: Any, case: str) -> Any:
     if here.condition.port != "input":
         return original if plan.data[here.condition.role].input_kind is not GOAL else None
     if plan.data[here.condition.role].input_kind is FRAMES:
-        return [transform.at_step(frame, plan.spec.seed, case, t) for t, frame in enumerate(original)]
+        return [
+            transform.at_step(frame, plan.spec.seed, case, t) for t, frame in enumerate(original)
+        ]
     return transform.at_step(original, plan.spec.seed, case)
 
 
@@ -117,7 +131,10 @@ def _boxes(targets: Any, outputs: Any, row: int) -> dict[str, Any] | None:
     truth, found = targets[row], outputs[row]
     if not isinstance(truth, Boxes):
         return None
-    return {"truth": truth.xyxy.tolist(), "prediction": found.xyxy.tolist() if isinstance(found, Boxes) else []}
+    return {
+        "truth": truth.xyxy.tolist(),
+        "prediction": found.xyxy.tolist() if isinstance(found, Boxes) else [],
+    }
 
 
 def _keep(folder: RunFolder, image: np.ndarray) -> str:

@@ -41,7 +41,9 @@ def in_use(plan: Plan, counted: Collection[str]) -> dict[str, float]:
 def shifted_in_use(plan: Plan) -> float:
     """How often a case is shifted, as far as file and test data tell: what `in_use` adds up to where it does not refuse."""
     rate = _rate(plan)
-    return min(math.fsum(_told(_stated(plan), _usual(plan)).values()), 1.0) if rate is None else rate
+    return (
+        min(math.fsum(_told(_stated(plan), _usual(plan)).values()), 1.0) if rate is None else rate
+    )
 
 
 def says_how_often(plan: Plan) -> bool:
@@ -68,20 +70,28 @@ def weighed(
     given = _told(stated, usual)
     if not _known(stated, usual):
         if rate is None:
-            raise ValueError("no circumstance has a probability; give them one, or risk: {constants: {p_shift: 0.1}}")
+            raise ValueError(
+                "no circumstance has a probability; give them one, or risk: {constants: {p_shift: 0.1}}"
+            )
         given = dict.fromkeys(stated, 1.0)
     if rate is not None:
         total = math.fsum(given.values())
-        given = {name: rate * (p / total if total else 1.0 / len(given)) for name, p in given.items()}
+        given = {
+            name: rate * (p / total if total else 1.0 / len(given)) for name, p in given.items()
+        }
     unseen = [name for name, p in given.items() if p > 0 and name not in counted]
     if unseen:
-        raise ValueError(f"there are no cases of {', '.join(unseen)} to count, and the file says that they occur")
+        raise ValueError(
+            f"there are no cases of {', '.join(unseen)} to count, and the file says that they occur"
+        )
     return {name: p for name, p in given.items() if name in counted}
 
 
 def _known(stated: Stated, usual: Mapping[str, float]) -> bool:
     """Whether the file states a probability, or every circumstance is a filter."""
-    return any(p is not None for p in stated.values()) or (bool(stated) and all(name in usual for name in stated))
+    return any(p is not None for p in stated.values()) or (
+        bool(stated) and all(name in usual for name in stated)
+    )
 
 
 def _told(stated: Stated, usual: Mapping[str, float]) -> dict[str, float]:
@@ -99,7 +109,9 @@ def _stated(plan: Plan) -> Stated:
 
 def _usual(plan: Plan) -> dict[str, float]:
     """How often cases of the test data are filtered; one that several filters pick counts for each in equal parts."""
-    picked = {c.name: plan.data["test"].where(c.where) for c in plan.circumstances if c.where is not None}
+    picked = {
+        c.name: plan.data["test"].where(c.where) for c in plan.circumstances if c.where is not None
+    }
     often = np.maximum(np.sum(list(picked.values()), axis=0), 1) if picked else np.ones(1)
     return {name: float((cases / often).mean()) for name, cases in picked.items()}
 

@@ -11,7 +11,9 @@ from roadworthy.store import ChunkCache
 
 
 @register("executors", "inline")
-def inline(plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int = 1) -> Iterator[Done]:
+def inline(
+    plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int = 1
+) -> Iterator[Done]:
     """One chunk after the other, in this process."""
     for index in indices:
         yield work(plan, cache, index)

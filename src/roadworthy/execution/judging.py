@@ -53,7 +53,9 @@ def judge_claims(
             evidence = _places(spec, content, quantity, clean, others, references, judged, risk)
         judgement = judge(claim, evidence)
         if _over_levels(spec, content):
-            judgement = replace(judgement, claim=replace(claim, text=claim.text + _worst(claim, evidence)))
+            judgement = replace(
+                judgement, claim=replace(claim, text=claim.text + _worst(claim, evidence))
+            )
         found.append(judgement)
     return found
 
@@ -72,7 +74,9 @@ def _worst(claim: Claim, evidence: Sequence[Evidence]) -> str:
     if not known:
         return ""
     worst = (min if claim.direction == "min" else max)(known, key=lambda e: e.value).about
-    return f"; worst: {worst.circumstance} @ {worst.level:g}" + (f", {worst.slice}" if worst.slice else "")
+    return f"; worst: {worst.circumstance} @ {worst.level:g}" + (
+        f", {worst.slice}" if worst.slice else ""
+    )
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,12 @@ class _OfSupervisors:
             because = verdicts.mute(self.thresholds[name], self.rule)
             # A low rate of alarms is no merit of a supervisor that cannot raise one.
             if because and content.max is not None and quantity != "miss_rate":
-                return _nothing(quantity, here, f"no score of {name} can ever raise an alarm: {because}")
-            return verdicts.rate(quantity, here, verdicts.alarms(self.thresholds[name], here, name), name)
+                return _nothing(
+                    quantity, here, f"no score of {name} can ever raise an alarm: {because}"
+                )
+            return verdicts.rate(
+                quantity, here, verdicts.alarms(self.thresholds[name], here, name), name
+            )
         if quantity in supervision.FAILURE:
             return supervision.detects_failure(here, name, quantity)
         return supervision.detects_shift(here, reference, name, quantity)
@@ -123,24 +131,42 @@ def check_claims(plan: Plan) -> None:
                 f"{content.every!r} is not known{did_you_mean(content.every, options)}; it takes: {', '.join(options)}",
             )
         if content.every == "slices" and not spec.slices:
-            raise spec.error(("claims", i, "every"), "the file names no slices; add slices: [label]")
+            raise spec.error(
+                ("claims", i, "every"), "the file names no slices; add slices: [label]"
+            )
         if content.every == "circumstances" and content.circumstance:
-            raise spec.error(("claims", i, "every"), "says every circumstance and names one; leave one of them out")
+            raise spec.error(
+                ("claims", i, "every"),
+                "says every circumstance and names one; leave one of them out",
+            )
         if content.every == "circumstances" and not plan.circumstances:
             raise spec.error(("claims", i, "every"), "the file names no circumstances")
         of_supervisor = content.quantity in OF_SUPERVISORS
         if of_supervisor and not content.supervisor:
-            raise spec.error(("claims", i), f"{content.quantity} is about a supervisor; add supervisor: max_softmax")
+            raise spec.error(
+                ("claims", i),
+                f"{content.quantity} is about a supervisor; add supervisor: max_softmax",
+            )
         if content.supervisor and not of_supervisor:
-            raise spec.error(("claims", i, "supervisor"), f"{content.quantity} is not about a supervisor")
-        if of_supervisor and content.quantity in (*supervision.FAILURE, "miss_rate") and never_wrong(spec):
-            raise spec.error(("claims", i), f"{content.quantity} is about failures, and {never_wrong(spec)}")
+            raise spec.error(
+                ("claims", i, "supervisor"), f"{content.quantity} is not about a supervisor"
+            )
+        if (
+            of_supervisor
+            and content.quantity in (*supervision.FAILURE, "miss_rate")
+            and never_wrong(spec)
+        ):
+            raise spec.error(
+                ("claims", i), f"{content.quantity} is about failures, and {never_wrong(spec)}"
+            )
         if content.quantity in verdicts.RATES and "calibration" not in plan.data:
             raise spec.error(
                 ("claims", i),
                 f"{content.quantity} is about verdicts, and thresholds are chosen on calibration data; add calibration under data",
             )
-        if content.quantity in COMPARED and not (content.circumstance or content.every == "circumstances"):
+        if content.quantity in COMPARED and not (
+            content.circumstance or content.every == "circumstances"
+        ):
             raise spec.error(
                 ("claims", i),
                 f"{content.quantity} compares with clean data; add circumstance: NAME or every: circumstances",
@@ -153,7 +179,8 @@ def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:
     for key in ("slice", "every", "supervisor", "quantity"):
         if getattr(content, key):
             raise spec.error(
-                ("claims", i, key), "does not go with no_worse_than, which takes circumstance, level and by"
+                ("claims", i, key),
+                "does not go with no_worse_than, which takes circumstance, level and by",
             )
     folder = spec.base / content.no_worse_than
     try:
@@ -163,14 +190,20 @@ def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:
     refused = comparison.incomparable(record, measured_by(plan)).refused
     if refused:
         raise spec.error(
-            ("claims", i, "no_worse_than"), f"{content.no_worse_than} cannot be compared: {'; '.join(refused)}"
+            ("claims", i, "no_worse_than"),
+            f"{content.no_worse_than} cannot be compared: {'; '.join(refused)}",
         )
     _check_place(plan, i, content)
     if content.circumstance:
-        then = next((c for c in record.get("circumstances", []) if c["name"] == content.circumstance), None)
+        then = next(
+            (c for c in record.get("circumstances", []) if c["name"] == content.circumstance), None
+        )
         differs = _other_circumstance(plan, content, then, record)
         if differs:
-            raise spec.error(("claims", i, "circumstance"), f"{content.no_worse_than} cannot be compared: {differs}")
+            raise spec.error(
+                ("claims", i, "circumstance"),
+                f"{content.no_worse_than} cannot be compared: {differs}",
+            )
 
 
 def _other_circumstance(
@@ -186,7 +219,9 @@ def _other_circumstance(
         if then.get(key) != now[key]:
             return f"its {name} has {key} {then.get(key)!r}, here {now[key]!r}"
     levels = (
-        now["parameters"] if content.level is None else {f"{content.level:g}": now["parameters"][f"{content.level:g}"]}
+        now["parameters"]
+        if content.level is None
+        else {f"{content.level:g}": now["parameters"][f"{content.level:g}"]}
     )
     for level, parameters in levels.items():
         before = then.get("parameters", {}).get(level)
@@ -205,27 +240,45 @@ def _check_place(plan: Plan, i: int, content: ClaimSpec) -> None:
     spec = plan.spec
     if content.level is not None:
         if not content.circumstance:
-            raise spec.error(("claims", i, "level"), "a level is of a circumstance; add circumstance: NAME")
+            raise spec.error(
+                ("claims", i, "level"), "a level is of a circumstance; add circumstance: NAME"
+            )
         levels = spec.circumstances[content.circumstance].levels
         if content.level not in levels:
             known = ", ".join(map(str, levels)) or "none"
-            raise spec.error(("claims", i, "level"), f"{content.circumstance} is run at the levels {known}")
+            raise spec.error(
+                ("claims", i, "level"), f"{content.circumstance} is run at the levels {known}"
+            )
     for column in content.slice:
         if column not in spec.slices:
             hint = did_you_mean(column, spec.slices)
-            raise spec.error(("claims", i, "slice"), f"{column!r} is not among the slices{hint}; add it to slices")
-    columns = {*content.slice, *(spec.slices if content.every == "slices" else {content.every} & set(spec.slices))}
+            raise spec.error(
+                ("claims", i, "slice"),
+                f"{column!r} is not among the slices{hint}; add it to slices",
+            )
+    columns = {
+        *content.slice,
+        *(spec.slices if content.every == "slices" else {content.every} & set(spec.slices)),
+    }
     for c in plan.circumstances:
         wanted = content.circumstance == c.name or content.every == "circumstances"
-        missing = [column for column in columns if wanted and not plan.data[c.role].has_column(column)]
+        missing = [
+            column for column in columns if wanted and not plan.data[c.role].has_column(column)
+        ]
         if missing:
-            raise spec.error(("claims", i), f"the data of {c.name} has no {missing[0]!r}, by which the claim is sliced")
+            raise spec.error(
+                ("claims", i),
+                f"the data of {c.name} has no {missing[0]!r}, by which the claim is sliced",
+            )
     if content.slice:
         _check_slice(plan, i, content)
     supervisors = {s.label: s for s in plan.supervisions}
     if content.supervisor in plan.left_out:
         because = plan.left_out[content.supervisor]
-        raise spec.error(("claims", i, "supervisor"), f"{content.supervisor} is not applicable, because {because}")
+        raise spec.error(
+            ("claims", i, "supervisor"),
+            f"{content.supervisor} is not applicable, because {because}",
+        )
     if content.supervisor and content.supervisor not in supervisors:
         raise spec.error(
             ("claims", i, "supervisor"),
@@ -234,12 +287,19 @@ def _check_place(plan: Plan, i: int, content: ClaimSpec) -> None:
         )
     if content.supervisor and not supervisors[content.supervisor].applicable:
         because = supervisors[content.supervisor].because
-        raise spec.error(("claims", i, "supervisor"), f"{content.supervisor} is not applicable, because {because}")
+        raise spec.error(
+            ("claims", i, "supervisor"),
+            f"{content.supervisor} is not applicable, because {because}",
+        )
 
 
 def _check_slice(plan: Plan, i: int, content: ClaimSpec) -> None:
     """Refuse a slice that no place of the claim has any case of."""
-    wanted = [c for c in plan.circumstances if content.circumstance == c.name or content.every == "circumstances"]
+    wanted = [
+        c
+        for c in plan.circumstances
+        if content.circumstance == c.name or content.every == "circumstances"
+    ]
     places = [(plan.data[c.role], c.where) for c in wanted] or [(plan.data["test"], None)]
     for data, where in places:
         keep = np.ones(len(data), dtype=bool) if where is None else data.where(where)
@@ -339,7 +399,12 @@ def _places(
 
 
 def _evidence(
-    content: ClaimSpec, quantity: str, here: Observed, reference: Observed, seed: int, judged: _OfSupervisors
+    content: ClaimSpec,
+    quantity: str,
+    here: Observed,
+    reference: Observed,
+    seed: int,
+    judged: _OfSupervisors,
 ) -> Evidence:
     if len(here) == 0:
         return _nothing(content.quantity, here, "no case is in this slice")
@@ -351,7 +416,9 @@ def _evidence(
         return performance.value(here, quantity, seed=seed)
     if len(reference) == 0:
         return _nothing(
-            content.quantity, here, f"no case of {here.versus} is in this slice, so there is nothing to compare"
+            content.quantity,
+            here,
+            f"no case of {here.versus} is in this slice, so there is nothing to compare",
         )
     if content.quantity in OF_SUPERVISORS:
         return judged.evidence(content, here, reference)
@@ -365,7 +432,9 @@ def _nothing(quantity: str, here: Observed, reason: str) -> Evidence:
     def interval(confidence: float, sided: Any) -> Interval:
         return Interval(-math.inf, math.inf, confidence, "nothing observed")
 
-    return Evidence(quantity, here.about, math.nan, len(here), here.scored.better, interval, reason=reason)
+    return Evidence(
+        quantity, here.about, math.nan, len(here), here.scored.better, interval, reason=reason
+    )
 
 
 def _against_run(
@@ -375,8 +444,14 @@ def _against_run(
     earlier = recorded(RunFolder.open(Path(spec.base / content.no_worse_than)))
     here = [clean]
     if content.circumstance:
-        here = [o for o in others if o.circumstance == content.circumstance and content.level in (None, o.level)]
-    evidence = [comparison.change(o, earlier, record=measured_by(plan), seed=spec.seed) for o in here]
+        here = [
+            o
+            for o in others
+            if o.circumstance == content.circumstance and content.level in (None, o.level)
+        ]
+    evidence = [
+        comparison.change(o, earlier, record=measured_by(plan), seed=spec.seed) for o in here
+    ]
     higher = clean.scored.better == "higher"
     text = f"{quantity} no worse than {content.no_worse_than} by more than {content.by:g}{_under(spec, content)}"
     limit, direction = (-content.by, "min") if higher else (content.by, "max")

@@ -63,17 +63,25 @@ def gather(
         table, said = _finite(rows)
         tables.append(table)
         notes += said
-    names = [n for n in labels if all(np.isfinite(t.columns[n][t.kind == CLEAN]).any() for t in tables)]
+    names = [
+        n for n in labels if all(np.isfinite(t.columns[n][t.kind == CLEAN]).any() for t in tables)
+    ]
     if not names:
-        raise ValueError("no supervisor has a score of a clean calibration case and of a clean test case")
+        raise ValueError(
+            "no supervisor has a score of a clean calibration case and of a clean test case"
+        )
     aside = tuple(name for name in names if name in combined)
-    chosen, why = _columns([n for n in names if n not in aside], tables[0], at_work, recommended, alarms_of)
+    chosen, why = _columns(
+        [n for n in names if n not in aside], tables[0], at_work, recommended, alarms_of
+    )
     chosen += aside
     tables = [_scored(t, chosen) for t in tables]
     tables, silent = _shared_kinds(plan, tables)
     for table, role in zip(tables, ("calibration", "test"), strict=True):
         notes += _few(table, role)
-    return Gathered(tables[0], tables[1], (*_kinds_in_words(plan, tables[0]), *why, *silent, *notes), aside)
+    return Gathered(
+        tables[0], tables[1], (*_kinds_in_words(plan, tables[0]), *why, *silent, *notes), aside
+    )
 
 
 def _refuse(plan: Plan, at_work: AtWork, calibrating: Sequence[Seen]) -> None:
@@ -83,9 +91,13 @@ def _refuse(plan: Plan, at_work: AtWork, calibrating: Sequence[Seen]) -> None:
             "it would tell how often answers are wrong, and the file does not say when one is; add failure: {error: {above: …}}"
         )
     if not any(not s.reads_scores for s in plan.supervisions):
-        raise ValueError("a monitor reads the scores of supervisors; name some in the file, supervisors: [max_softmax]")
+        raise ValueError(
+            "a monitor reads the scores of supervisors; name some in the file, supervisors: [max_softmax]"
+        )
     if not at_work.first:
-        raise ValueError("a monitor reads the scores of supervisors, and none of those in the file is applicable")
+        raise ValueError(
+            "a monitor reads the scores of supervisors, and none of those in the file is applicable"
+        )
     if "calibration" not in plan.data or not calibrating:
         raise ValueError(
             "a monitor learns from calibration cases; add calibration under data, with cases that are in no other role"
@@ -102,7 +114,11 @@ def _parts(plan: Plan, seen: Sequence[Seen]) -> list[Part]:
     picked = [inside for inside, _ in filtered(plan, clean)]
     own = {sample for o in picked for sample in o.samples.tolist()}
     rest = clean.take(~np.isin(clean.samples, list(own))) if own else clean
-    shifted = [s.observed for s in seen[1:] if not (s.condition.transform and s.condition.transform.identity)]
+    shifted = [
+        s.observed
+        for s in seen[1:]
+        if not (s.condition.transform and s.condition.transform.identity)
+    ]
     return [(CLEAN, rest), *((o.circumstance, o) for o in (*shifted, *picked))]
 
 
@@ -126,7 +142,10 @@ def _among(o: Observed, clusters: set[str]) -> np.ndarray:
 
 def _rows(parts: Sequence[Part], labels: Sequence[str]) -> LabelledRows:
     return LabelledRows(
-        {n: np.concatenate([np.asarray(o.scores[n], dtype=np.float64) for _, o in parts]) for n in labels},
+        {
+            n: np.concatenate([np.asarray(o.scores[n], dtype=np.float64) for _, o in parts])
+            for n in labels
+        },
         np.concatenate([np.full(len(o), kind, dtype=object) for kind, o in parts]).astype(str),
         np.concatenate([~o.failure.astype(bool) for _, o in parts]),
         np.concatenate([o.clusters.astype(str) for _, o in parts]),
@@ -138,7 +157,9 @@ def _finite(rows: LabelledRows) -> tuple[LabelledRows, list[str]]:
     endless = {n: int(np.isinf(column).sum()) for n, column in rows.columns.items()}
     columns = {n: np.where(np.isinf(column), np.nan, column) for n, column in rows.columns.items()}
     return rows._replace(columns=columns), [
-        f"{count:,} scores of {n} are infinite and count as missing" for n, count in endless.items() if count
+        f"{count:,} scores of {n} are infinite and count as missing"
+        for n, count in endless.items()
+        if count
     ]
 
 
@@ -149,7 +170,9 @@ def _scored(rows: LabelledRows, names: Sequence[str]) -> LabelledRows:
     return rows._replace(columns=columns).take(scored)
 
 
-def _shared_kinds(plan: Plan, tables: Sequence[LabelledRows]) -> tuple[list[LabelledRows], list[str]]:
+def _shared_kinds(
+    plan: Plan, tables: Sequence[LabelledRows]
+) -> tuple[list[LabelledRows], list[str]]:
     """Rows of kinds that can be learned and counted, and why others are not."""
     shared = set(tables[0].kind.tolist()) & set(tables[1].kind.tolist())
     notes = []
@@ -159,7 +182,9 @@ def _shared_kinds(plan: Plan, tables: Sequence[LabelledRows]) -> tuple[list[Labe
     for table, role in zip(tables, ("calibration", "test"), strict=True):
         n = int((table.kind == CLEAN).sum())
         if n < LEAST:
-            raise ValueError(f"{n} clean {role} cases have a score, and a monitor needs {LEAST} at least; add some")
+            raise ValueError(
+                f"{n} clean {role} cases have a score, and a monitor needs {LEAST} at least; add some"
+            )
     if not shared - {CLEAN}:
         raise ValueError("; ".join(notes))
     return [t.take(np.isin(t.kind, sorted(shared))) for t in tables], notes
@@ -177,7 +202,11 @@ def _why_not(kind: str) -> str:
 def _few(rows: LabelledRows, role: str) -> list[str]:
     kinds, counts = np.unique(rows.kind, return_counts=True)
     few = [f"{k} ({n})" for k, n in zip(kinds.tolist(), counts.tolist(), strict=True) if n < FEW]
-    return [f"few {role} cases of {', '.join(few)}: below {FEW} of a kind little is known"] if few else []
+    return (
+        [f"few {role} cases of {', '.join(few)}: below {FEW} of a kind little is known"]
+        if few
+        else []
+    )
 
 
 def _kinds_in_words(plan: Plan, rows: LabelledRows) -> list[str]:
@@ -204,14 +233,20 @@ def _columns(
     """
     combined = [s.label for s in at_work.second if s.label != alarms_of]
     without = (
-        [f"{', '.join(combined)} {'are' if len(combined) > 1 else 'is'} not read, being a combination of others"]
+        [
+            f"{', '.join(combined)} {'are' if len(combined) > 1 else 'is'} not read, being a combination of others"
+        ]
         if combined
         else []
     )
     if len(names) <= MOST:
         return list(names), without
     members = {s.label: at_work.members_of(s) for s in at_work.second}
-    wanted = [m for label in (recommended or {}).get("supervisors", ()) for m in members.get(label, (label,))]
+    wanted = [
+        m
+        for label in (recommended or {}).get("supervisors", ())
+        for m in members.get(label, (label,))
+    ]
     first = [n for n in dict.fromkeys(wanted) if n in names]
     needed = [n for n in names if n == alarms_of]
     chosen = list(dict.fromkeys([*needed, *first]))

@@ -29,7 +29,9 @@ class Seen:
     system: ModuleTrace
 
 
-def observe(plan: Plan, cache: ChunkCache, condition: Condition, supervisors: AtWork | None = None) -> Seen:
+def observe(
+    plan: Plan, cache: ChunkCache, condition: Condition, supervisors: AtWork | None = None
+) -> Seen:
     """Score one condition's cases: the answers by the measure, and by every supervisor that reads traces."""
     data, at_work = plan.data[condition.role], supervisors or AtWork(plan, cache)
     parts: list[ModuleTrace] = []
@@ -69,7 +71,11 @@ def _predicted(system: ModuleTrace) -> np.ndarray | None:
     if system.kind is not CLASS_SCORES:
         return None
     output = np.asarray(system.output, dtype=np.float64).reshape(len(system), -1)
-    sound = system.ok & np.isfinite(output).all(axis=1) if output.shape[1] else np.zeros(len(system), bool)
+    sound = (
+        system.ok & np.isfinite(output).all(axis=1)
+        if output.shape[1]
+        else np.zeros(len(system), bool)
+    )
     predicted = np.full(len(system), -1, dtype=np.int64)
     # Where nobody answered, an answer has no width, and there is no largest of nothing.
     if sound.any():
@@ -84,7 +90,9 @@ def _scored(plan: Plan, condition: Condition, outputs: Any) -> tuple[Scored, np.
     criterion = plan.spec.failure or {"wrong": True}
     try:
         scored = plan.measure(outputs, data.targets)
-        failed = failures(scored, outputs, data.targets, criterion, classes=data.classes, metadata=data.metadata)
+        failed = failures(
+            scored, outputs, data.targets, criterion, classes=data.classes, metadata=data.metadata
+        )
     except ValueError as error:
         own = condition.role != circumstance
         place = ("circumstances", circumstance, "data") if own else ("data", condition.role)
@@ -99,7 +107,9 @@ def filtered(plan: Plan, clean: Observed) -> list[tuple[Observed, Observed]]:
         if c.where is not None and all(data.has_column(column) for column in c.where):
             keep = data.where(c.where)
             inside = clean.take(keep)
-            inside = replace(inside, circumstance=c.name, significance=c.significance, versus="rest")
+            inside = replace(
+                inside, circumstance=c.name, significance=c.significance, versus="rest"
+            )
             found.append((inside, clean.take(~keep)))
     return found
 
@@ -114,13 +124,21 @@ def case_table(plan: Plan, seen: Sequence[Seen]) -> dict[str, Any]:
 
 
 def display(
-    items: Any, kind_of: Dataset | None, classes: Sequence[str] | None, rows: Sequence[int] | None = None
+    items: Any,
+    kind_of: Dataset | None,
+    classes: Sequence[str] | None,
+    rows: Sequence[int] | None = None,
 ) -> list[str]:
     """Outputs or targets as short texts."""
     chosen = items if rows is None else [items[i] for i in rows]
     if isinstance(items, np.ndarray) and items.dtype.kind in "iu" and items.ndim == 1:
         return _names(np.asarray(chosen, dtype=np.int64), classes)
-    if isinstance(items, np.ndarray) and items.ndim == 2 and classes is not None and items.shape[1] == len(classes):
+    if (
+        isinstance(items, np.ndarray)
+        and items.ndim == 2
+        and classes is not None
+        and items.shape[1] == len(classes)
+    ):
         scores = np.asarray(chosen)
         sound = np.isfinite(scores).all(axis=1)
         best = np.where(sound, np.where(sound[:, None], scores, 0).argmax(axis=1), -1)
@@ -138,7 +156,9 @@ def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "case": system.case,
         "sample": data.ids,
-        "group": np.full(n, "", dtype=object) if data.groups is None else data.groups.astype(str).astype(object),
+        "group": np.full(n, "", dtype=object)
+        if data.groups is None
+        else data.groups.astype(str).astype(object),
         "role": np.full(n, condition.role, dtype=object),
         "circumstance": np.full(n, condition.circumstance, dtype=object),
         "level": np.full(n, level),
@@ -146,8 +166,12 @@ def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
         "error_message": np.array(["" if e is None else e for e in system.error], dtype=object),
         "error": scored.error.astype(np.float64),
         "failure": observed.failure.astype(bool),
-        "numerator": empty if scored.numerator is None else np.asarray(scored.numerator, dtype=np.float64),
-        "denominator": empty if scored.denominator is None else np.asarray(scored.denominator, dtype=np.float64),
+        "numerator": empty
+        if scored.numerator is None
+        else np.asarray(scored.numerator, dtype=np.float64),
+        "denominator": empty
+        if scored.denominator is None
+        else np.asarray(scored.denominator, dtype=np.float64),
         "truth": np.array(display(data.targets, data, data.classes), dtype=object),
         "prediction": np.array(display(system.output, data, data.classes), dtype=object),
         "seconds": system.seconds.astype(np.float32),
@@ -191,7 +215,9 @@ def slice_label(content: Any) -> str:
     """One value of a slice column, as the file, the findings and the claims write it."""
     if content is None or content == "" or content != content:
         return "missing"
-    return str(int(content)) if isinstance(content, float) and content.is_integer() else str(content)
+    return (
+        str(int(content)) if isinstance(content, float) and content.is_integer() else str(content)
+    )
 
 
 def _significance(plan: Plan, name: str) -> int | None:
@@ -214,7 +240,9 @@ def _short(item: Any) -> str:
     if isinstance(item, Tracks):
         return f"{len(set(item.ids.tolist()))} tracks, {len(item)} boxes"
     if isinstance(item, Episode):
-        return f"{len(item.turns)} turns; " + ", ".join(f"{k}: {v}" for k, v in item.outcome.items())
+        return f"{len(item.turns)} turns; " + ", ".join(
+            f"{k}: {v}" for k, v in item.outcome.items()
+        )
     if isinstance(item, Mapping):
         return ", ".join(f"{k}: {v}" for k, v in item.items())
     if isinstance(item, np.ndarray):

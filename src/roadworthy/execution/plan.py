@@ -19,7 +19,12 @@ from roadworthy.data.roles import check_roles
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import TASKS
 from roadworthy.execution.failing import never_wrong
-from roadworthy.execution.supervisions import Supervision, check_verdicts, supervisions, those_that_apply
+from roadworthy.execution.supervisions import (
+    Supervision,
+    check_verdicts,
+    supervisions,
+    those_that_apply,
+)
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
@@ -78,7 +83,11 @@ class Plan:
         if "calibration" not in self.data or not any(s.applicable for s in self.supervisions):
             return []
         shifts = [c for circumstance in self.circumstances for c in circumstance.conditions()]
-        shifted = [replace(c, role="calibration") for c in shifts if c.transform and not c.transform.identity]
+        shifted = [
+            replace(c, role="calibration")
+            for c in shifts
+            if c.transform and not c.transform.identity
+        ]
         return [Condition(role="calibration"), *shifted]
 
     @property
@@ -98,7 +107,8 @@ class Plan:
                 case = condition.case_id(sample)
                 if case in seen:
                     raise self.spec.error(
-                        ("data",), f"two cases have the id {case!r}; sample ids must not look like case ids"
+                        ("data",),
+                        f"two cases have the id {case!r}; sample ids must not look like case ids",
                     )
                 seen.add(case)
 
@@ -132,7 +142,9 @@ class Plan:
         spec = self.spec.model_dump(mode="json", exclude={"execution"})
         data = {r: d.fingerprint for r, d in self.data.items()}
         content = [spec, self._subject_print, data, code_version(), libraries()]
-        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(
+            json.dumps(content, sort_keys=True).encode(), digest_size=16
+        ).hexdigest()
 
     def at(self, condition: Condition) -> dict[str, Callable[[Any, str, int], Any]]:
         """What happens at the subject's ports under a condition."""
@@ -142,7 +154,9 @@ class Plan:
         if transform is None or transform.identity or by_id:
             return {}
         seed = self.spec.seed
-        return {condition.port: lambda value, case, step: transform.at_step(value, seed, case, step)}
+        return {
+            condition.port: lambda value, case, step: transform.at_step(value, seed, case, step)
+        }
 
     @functools.cached_property
     def _subject_print(self) -> str:
@@ -153,7 +167,12 @@ class Plan:
         made: Any = None
         if condition.transform is not None:
             transform = condition.transform
-            made = [transform.name, dict(transform.parameters), condition.port, source_of(transform.component)]
+            made = [
+                transform.name,
+                dict(transform.parameters),
+                condition.port,
+                source_of(transform.component),
+            ]
         requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in self.requests.items()}
         content = [
             trace_version(),
@@ -167,19 +186,27 @@ class Plan:
             requests,
             self.spec.seed,
         ]
-        return hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(
+            json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16
+        ).hexdigest()
 
     def _named(self, module: str, request: Request) -> list[str]:
         """A request by its column; one with a distance also by which one that is for the values of the module, and its code."""
         if not isinstance(request, Passes) or request.distance is None:
             return [request.column]
         system = self.subject
-        kind = system.output_kind if module == SYSTEM else system.modules[module].outputs[system.traced_port(module)]
+        kind = (
+            system.output_kind
+            if module == SYSTEM
+            else system.modules[module].outputs[system.traced_port(module)]
+        )
         distance = resolved(request.distance, kind)
         return [request.column, distance.name, source_of(distance)]
 
 
-def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None) -> Plan:
+def resolve(
+    spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None
+) -> Plan:
     """Load what the file names and check that it fits together."""
     circumstances = _circumstances(spec)
     sets = load_data(spec, circumstances, data=data)
@@ -194,12 +221,17 @@ def resolve(spec: Assessment, *, subject: System | None = None, data: Mapping[st
     if never_wrong(spec):
         notes.insert(0, never_wrong(spec))
     if left_out:
-        notes.append(f"supervisors: all leaves out {len(left_out)} that do not apply here: {', '.join(left_out)}")
+        notes.append(
+            f"supervisors: all leaves out {len(left_out)} that do not apply here: {', '.join(left_out)}"
+        )
     return Plan(spec, system, sets, circumstances, watching, measure, notes, left_out)
 
 
 def load_data(
-    spec: Assessment, circumstances: Sequence[Circumstance] | None = None, *, data: Mapping[str, Dataset] | None = None
+    spec: Assessment,
+    circumstances: Sequence[Circumstance] | None = None,
+    *,
+    data: Mapping[str, Dataset] | None = None,
 ) -> dict[str, Dataset]:
     """The data sets by role, those of circumstances included; `data` may be handed in for the roles under data."""
     sets = dict(data or {})
@@ -212,7 +244,9 @@ def load_data(
     return sets
 
 
-def _load(spec: Assessment, content: Mapping[str, Any], name: str, place: tuple[str | int, ...]) -> Dataset:
+def _load(
+    spec: Assessment, content: Mapping[str, Any], name: str, place: tuple[str | int, ...]
+) -> Dataset:
     filled = dict(content)
     if spec.data.group:
         filled.setdefault("group", spec.data.group)
@@ -227,7 +261,9 @@ def _load(spec: Assessment, content: Mapping[str, Any], name: str, place: tuple[
 def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
     for role, dataset in sets.items():
         place = (
-            ("data", role) if not role.startswith("circumstance:") else ("circumstances", role.split(":", 1)[1], "data")
+            ("data", role)
+            if not role.startswith("circumstance:")
+            else ("circumstances", role.split(":", 1)[1], "data")
         )
         if len(dataset) == 0:
             raise spec.error(place, "the data set is empty; nothing can be assessed on it")
@@ -244,7 +280,8 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
     lasting = spec.monitor and spec.monitor.group_events
     if lasting and "calibration" in sets and sets["calibration"].groups is None:
         raise spec.error(
-            ("monitor", "group_events"), "the calibration data have no groups; name their column under data: group"
+            ("monitor", "group_events"),
+            "the calibration data have no groups; name their column under data: group",
         )
     _role_notes(spec, sets)
 
@@ -271,7 +308,12 @@ def _training_notes(spec: Assessment, sets: Mapping[str, Dataset]) -> list[str]:
     place = ("subject", "train")
     try:
         trained_on = load(content, base=spec.base, name="train")
-        return [n for r, d in sets.items() if r != "reference" for n in check_roles({"train": trained_on, r: d})]
+        return [
+            n
+            for r, d in sets.items()
+            if r != "reference"
+            for n in check_roles({"train": trained_on, r: d})
+        ]
     except (DataError, registry.RegistryError, ValueError, OSError) as error:
         raise spec.error(place, str(error)) from error
 
@@ -284,7 +326,9 @@ def _subject(spec: Assessment) -> System:
     adapter = registry.get("adapters", spec.adapter)
     known = {k: v for k, v in spec.subject.items() if k not in ("task", "name", spec.adapter)}
     try:
-        checked = adapter.check({**known, "path": spec.subject[spec.adapter], "base": spec.base, "task": spec.task})
+        checked = adapter.check(
+            {**known, "path": spec.subject[spec.adapter], "base": spec.base, "task": spec.task}
+        )
         return adapter.build(**checked)  # type: ignore[no-any-return]
     except (SubjectError, ValueError) as error:
         raise spec.error(("subject", spec.adapter), str(error)) from error
@@ -297,7 +341,8 @@ def _fitting(spec: Assessment, system: System, data: Dataset) -> System:
     adjusted = replace(system, input_kind=data.input_kind)
     if adjusted.stepwise != system.stepwise:
         raise spec.error(
-            ("data", "test"), f"holds {data.input_kind.name}, but the subject takes {system.input_kind.name}"
+            ("data", "test"),
+            f"holds {data.input_kind.name}, but the subject takes {system.input_kind.name}",
         )
     return adjusted
 
@@ -335,7 +380,10 @@ def _check_circumstances(
             except DataError as error:
                 raise spec.error((*place, "where"), str(error)) from error
             if not keep.any() or keep.all():
-                raise spec.error((*place, "where"), f"{int(keep.sum())} of {len(test)} cases match; nothing to compare")
+                raise spec.error(
+                    (*place, "where"),
+                    f"{int(keep.sum())} of {len(test)} cases match; nothing to compare",
+                )
         if c.transform is None:
             continue
         if c.port not in system.ports:
@@ -358,7 +406,9 @@ def _ports_for(system: System, fits: Callable[[Any], bool]) -> str:
     return f"; it could act at: {', '.join(ports)}" if ports else ""
 
 
-def _checked_column(spec: Assessment, data: Dataset, column: str, place: tuple[str | int, ...]) -> None:
+def _checked_column(
+    spec: Assessment, data: Dataset, column: str, place: tuple[str | int, ...]
+) -> None:
     try:
         data.column(column)
     except DataError as error:
@@ -371,7 +421,9 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
     target = test.target_kind.name if test.target_kind else "nothing"
     if wanted is not None and tuple(wanted) != (system.output_kind.name, target):
         fitting = for_values(system.output_kind.name, target)
-        tasks = [t.name for t in TASKS.values() if t.target is test.target_kind and t is not spec.task]
+        tasks = [
+            t.name for t in TASKS.values() if t.target is test.target_kind and t is not spec.task
+        ]
         hint = "" if fitting or not tasks else f"; the data goes with task: {' or '.join(tasks)}"
         raise spec.error(
             ("measure",) if spec.measure else ("subject", "task"),
@@ -392,4 +444,13 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
         raise spec.error(("measure",), str(error)) from error
 
 
-__all__ = ["Chunk", "Plan", "SpecError", "Supervision", "code_version", "load_data", "resolve", "trace_version"]
+__all__ = [
+    "Chunk",
+    "Plan",
+    "SpecError",
+    "Supervision",
+    "code_version",
+    "load_data",
+    "resolve",
+    "trace_version",
+]

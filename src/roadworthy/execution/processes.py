@@ -30,7 +30,9 @@ PATIENCE = 0.5
 
 
 @register("executors", "processes")
-def processes(plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int = 2) -> Iterator[Done]:
+def processes(
+    plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int = 2
+) -> Iterator[Done]:
     """Several chunks at a time, each in a process of its own."""
     pool = [_Worker(plan, cache) for _ in range(min(workers, len(indices)))]
     answers: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
@@ -82,7 +84,13 @@ class _Worker:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
         document = plan.spec.document
-        self._say({"text": document.text, "path": str(document.path.resolve()), "cache": str(cache.root.resolve())})
+        self._say(
+            {
+                "text": document.text,
+                "path": str(document.path.resolve()),
+                "cache": str(cache.root.resolve()),
+            }
+        )
         self.chunk: int | None = None
 
     def _say(self, content: Any) -> None:
@@ -138,7 +146,9 @@ def _raised(answer: dict[str, Any]) -> BaseException:
     if answer["error"] == "OSError":
         return OSError(answer["errno"], answer["message"])
     kind = known.get(answer["error"])
-    return kind(answer["message"]) if kind else RuntimeError(f"{answer['error']}: {answer['message']}")
+    return (
+        kind(answer["message"]) if kind else RuntimeError(f"{answer['error']}: {answer['message']}")
+    )
 
 
 def _serve() -> None:
@@ -157,7 +167,9 @@ def _serve() -> None:
     except Exception as error:
         message: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
         if isinstance(error, OSError):
-            message.update(error="OSError", errno=error.errno or 0, message=error.strerror or str(error))
+            message.update(
+                error="OSError", errno=error.errno or 0, message=error.strerror or str(error)
+            )
         _answer(out, message)
 
 

@@ -67,7 +67,11 @@ def recommend(
     """The set with its reason, or no set and the reason; None where no supervisor scores."""
     members = {s.label: at_work.members_of(s) for s in plan.supervisions if s.reads_scores}
     # What combines one supervisor knows no more than that one.
-    labels = [label for label in at_work.labels if label in clean.scores and len(members.get(label, ())) != 1]
+    labels = [
+        label
+        for label in at_work.labels
+        if label in clean.scores and len(members.get(label, ())) != 1
+    ]
     if not labels:
         return None
     rule = verdict_rule(plan.spec)
@@ -104,7 +108,9 @@ def recommend(
     return record | {"notes": _exceeded(record, rule)}
 
 
-def _why(compared: _Compared, found: Covering, rule: VerdictRule, members: Mapping[str, Sequence[str]]) -> str:
+def _why(
+    compared: _Compared, found: Covering, rule: VerdictRule, members: Mapping[str, Sequence[str]]
+) -> str:
     """What the set is, by what it was compared, what would be better somewhere, and where nothing is known."""
     who = "it" if len(found.supervisors) == 1 else "one of them"
     if compared.told:
@@ -112,7 +118,11 @@ def _why(compared: _Compared, found: Covering, rule: VerdictRule, members: Mappi
         what = "by the share of failures with an alarm less that of right answers with one"
         at = f" All were compared at {100 * _common_rate(rule):.3g}% false alarms on clean data."
     else:
-        within, what, at = f"{TOLERANCE:g} of the best single supervisor", "by the AUC for failures", ""
+        within, what, at = (
+            f"{TOLERANCE:g} of the best single supervisor",
+            "by the AUC for failures",
+            "",
+        )
     silent = f" {_said_of(compared.silent)}" if compared.silent else ""
     return (
         f"the smallest set found: {_places(_covered(compared.rates), compared.silent)} {who} comes within {within}, {what}; of "
@@ -124,7 +134,11 @@ def _cover(compared: _Compared, found: Covering, place: str, quantity: str) -> d
     by = found.by[place]
     content = {"by": by, quantity: found.rates[place], "best": _best(compared.rates, place)}
     told = compared.told.get((by, place))
-    return content if told is None else content | {"catch_rate": told.caught, "false_alarm_rate": told.false_alarms}
+    return (
+        content
+        if told is None
+        else content | {"catch_rate": told.caught, "false_alarm_rate": told.false_alarms}
+    )
 
 
 def _exceeded(record: Mapping[str, Any], rule: VerdictRule) -> list[str]:
@@ -146,7 +160,9 @@ def _exceeded(record: Mapping[str, Any], rule: VerdictRule) -> list[str]:
     ]
 
 
-def _more_together(compared: _Compared, members: Mapping[str, Sequence[str]], names: Sequence[str]) -> str:
+def _more_together(
+    compared: _Compared, members: Mapping[str, Sequence[str]], names: Sequence[str]
+) -> str:
     """Who combines more than the set runs, and is better than any single one somewhere: a choice that a reader has."""
     single = {label: r for label, r in compared.rates.items() if not members.get(label)}
     running = {part for name in names for part in members.get(name) or (name,)}
@@ -154,7 +170,9 @@ def _more_together(compared: _Compared, members: Mapping[str, Sequence[str]], na
     for label, of in members.items():
         if label in names or label not in compared.rates or set(of) <= running:
             continue
-        places = [p for p, r in compared.rates[label].items() if r > _best(single, p) + compared.slack[p]]
+        places = [
+            p for p, r in compared.rates[label].items() if r > _best(single, p) + compared.slack[p]
+        ]
         if places:
             better = "; ".join(_instead(compared, label, single, p) for p in places)
             said += f" {label}, which makes {len(of)} supervisors run, does better than any single one: it {better}."
@@ -176,7 +194,11 @@ def _instead(compared: _Compared, label: str, single: Rates, place: str) -> str:
 
 
 def _judged(
-    chosen: Calibration, clean: Observed, others: Sequence[Observed], names: Sequence[str], confidence: float
+    chosen: Calibration,
+    clean: Observed,
+    others: Sequence[Observed],
+    names: Sequence[str],
+    confidence: float,
 ) -> dict[str, Any]:
     """What the set misses and raises on the test cases, at the thresholds that are used."""
     raised = {o.name: verdicts.together(chosen.thresholds, o, names) for o in (clean, *others)}
@@ -189,7 +211,9 @@ def _judged(
         "miss_rate": {place: _rate(verdicts.finding(e, confidence)) for place, e in missed.items()},
         "false_alarm_rate": false_alarms[clean.name],
         "false_alarms": false_alarms,
-        "worst": None if worst is None else {"place": str(worst.about), **_rate(worst), "places": places},
+        "worst": None
+        if worst is None
+        else {"place": str(worst.about), **_rate(worst), "places": places},
     }
 
 
@@ -201,17 +225,25 @@ def _by_telling(plan: Plan, chosen: Calibration, labels: Sequence[str], rate: fl
     """How well each tells failed calibration cases from right ones by alarms, under every circumstance, at a common rate."""
     seen, rule = chosen.observed, verdict_rule(plan.spec)
     places = _by_place([*seen, *(here for here, _ in filtered(plan, seen[0]))])
-    limits = {label: limit for label, limit in _limits(plan, chosen, rate).items() if label in labels}
+    limits = {
+        label: limit for label, limit in _limits(plan, chosen, rate).items() if label in labels
+    }
     sure = simultaneous(plan.spec.confidence, max(len(limits), 1))
     told = {
-        (label, place): informedness([_alarms(label, limit, chosen, o) for o in conditions], confidence=sure)
+        (label, place): informedness(
+            [_alarms(label, limit, chosen, o) for o in conditions], confidence=sure
+        )
         for label, limit in limits.items()
         for place, conditions in places.items()
     }
     rates: Rates = {
-        label: {p: told[label, p].value if told[label, p].low > 0 else math.nan for p in places} for label in limits
+        label: {p: told[label, p].value if told[label, p].low > 0 else math.nan for p in places}
+        for label in limits
     }
-    errors = {p: [told[s, p].standard_error for s, r in rates.items() if r[p] == _best(rates, p)] for p in places}
+    errors = {
+        p: [told[s, p].standard_error for s, r in rates.items() if r[p] == _best(rates, p)]
+        for p in places
+    }
     slack = {p: max([TOLERANCE, *errors[p]]) for p in places}
     mute = [why for limit in limits.values() if (why := verdicts.mute(limit, rule))]
     nobody = (
@@ -231,7 +263,9 @@ def _limits(plan: Plan, chosen: Calibration, rate: float) -> dict[str, Threshold
         common, found = VerdictRule("false_positive_rate", rate=rate), {}
         for label in chosen.thresholds:
             try:
-                found[label] = verdicts.choose(common, chosen.observed[0], [], label, chosen.rows.get(label))
+                found[label] = verdicts.choose(
+                    common, chosen.observed[0], [], label, chosen.rows.get(label)
+                )
             except ValueError:  # too few rows for this rate
                 continue
     return {label: limit for label, limit in found.items() if not limit.overrun}
@@ -240,18 +274,24 @@ def _limits(plan: Plan, chosen: Calibration, rate: float) -> dict[str, Threshold
 def _alarms(label: str, limit: Threshold, chosen: Calibration, here: Observed) -> Alarms:
     """On which cases an alarm is raised, which failed, and what each belongs to; without the samples that fitted the supervisor."""
     rows, clean, own = chosen.rows.get(label), chosen.observed[0], here.clusters.astype(str)
-    keep = np.ones(len(here), bool) if rows is None else np.isin(own, clean.clusters[rows].astype(str))
+    keep = (
+        np.ones(len(here), bool) if rows is None else np.isin(own, clean.clusters[rows].astype(str))
+    )
     return Alarms(verdicts.alarms(limit, here, label)[keep], here.failure[keep], own[keep])
 
 
-def _by_ranking(labels: Sequence[str], clean: Observed, others: Sequence[Observed], confidence: float) -> _Compared:
+def _by_ranking(
+    labels: Sequence[str], clean: Observed, others: Sequence[Observed], confidence: float
+) -> _Compared:
     """Without verdicts: by the area for failures on the test cases themselves, the mean over the levels that have one."""
     places = _by_place([clean, *others])
     rates: Rates = {label: {} for label in labels}
     for place, conditions in places.items():
         sure = simultaneous(confidence, len(labels) * len(conditions))
         for label in labels:
-            known = [e for o in conditions if not (e := supervision.detects_failure(o, label)).reason]
+            known = [
+                e for o in conditions if not (e := supervision.detects_failure(o, label)).reason
+            ]
             mean = float(np.mean([e.value for e in known])) if known else math.nan
             clear = mean > CHANCE and any(e.interval(sure, "lower").low > CHANCE for e in known)
             rates[label][place] = mean if clear else math.nan
@@ -264,7 +304,9 @@ def _by_ranking(labels: Sequence[str], clean: Observed, others: Sequence[Observe
     return _Compared(rates, dict.fromkeys(places, TOLERANCE), silent)
 
 
-def _silent(plan: Plan, places: Mapping[str, Sequence[Observed]], rates: Rates, nobody: str) -> dict[str, str]:
+def _silent(
+    plan: Plan, places: Mapping[str, Sequence[Observed]], rates: Rates, nobody: str
+) -> dict[str, str]:
     """Places of which the calibration cases say nothing, and why."""
     found = {}
     for place, conditions in places.items():
@@ -344,7 +386,11 @@ def _costs(plan: Plan) -> dict[str, float]:
     """The class of cost of each that reads traces: that of the most expensive thing it needs."""
     return {
         s.label: max(
-            (price for kind, price in CLASSES_OF_COST if any(isinstance(n, kind) for n in s.supervisor.needs)),
+            (
+                price
+                for kind, price in CLASSES_OF_COST
+                if any(isinstance(n, kind) for n in s.supervisor.needs)
+            ),
             default=1.0,
         )
         for s in plan.supervisions

@@ -77,7 +77,9 @@ def record_of(
     }
 
 
-def _supervisor_record(s: Supervision, plan: Plan, at_work: AtWork, chosen: Calibration) -> dict[str, Any]:
+def _supervisor_record(
+    s: Supervision, plan: Plan, at_work: AtWork, chosen: Calibration
+) -> dict[str, Any]:
     because = s.because or at_work.failed.get(s.label, "")
     spent, threshold = at_work.time_of(s.label), chosen.thresholds.get(s.label)
     return {
@@ -138,7 +140,9 @@ def _not_tested(plan: Plan) -> list[str]:
     if not plan.circumstances:
         found.append("No circumstance besides the clean test data was tried")
     if plan.data["test"].groups is None:
-        found.append("Dependence between cases: the data names no groups, so cases are taken as independent")
+        found.append(
+            "Dependence between cases: the data names no groups, so cases are taken as independent"
+        )
     if not plan.spec.slices:
         found.append("Differences between parts of the data: the file names no slices")
     return found
@@ -148,7 +152,9 @@ def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
     notes = list(plan.notes)
     if failed:
         first = next(e for s in seen for e in s.system.error if e is not None)
-        notes.append(f"{failed} cases {UNANSWERED} and are counted as wrong; the first reason: {first}")
+        notes.append(
+            f"{failed} cases {UNANSWERED} and are counted as wrong; the first reason: {first}"
+        )
     notes += _unused(plan, seen)
     notes += _mixed(seen)
     observed = seen[0].observed
@@ -164,7 +170,11 @@ def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
 
 def _mixed(seen: Sequence[Seen]) -> list[str]:
     """Class scores of two kinds: a row is read for itself, and the scores of the one cannot be held against those of the other."""
-    answers = [s.system.output[s.system.ok] for s in seen if s.system.kind is CLASS_SCORES and s.system.ok.any()]
+    answers = [
+        s.system.output[s.system.ok]
+        for s in seen
+        if s.system.kind is CLASS_SCORES and s.system.ok.any()
+    ]
     counts = [readings(a) for a in answers]
     given, others = sum(c[0] for c in counts), sum(c[1] for c in counts)
     if not given or not others:
@@ -249,7 +259,9 @@ def circumstance_record(c: Circumstance) -> dict[str, Any]:
         "transform": c.transform,
         "table": transforms[0].table if transforms else None,
         "levels": [t.level for t in transforms if t.level is not None],
-        "parameters": {("" if t.level is None else f"{t.level:g}"): dict(t.parameters) for t in transforms},
+        "parameters": {
+            ("" if t.level is None else f"{t.level:g}"): dict(t.parameters) for t in transforms
+        },
         "port": c.port,
         "where": c.where,
         "probability": c.probability,
@@ -266,5 +278,12 @@ def _slice_records(plan: Plan, clean: Observed) -> list[dict[str, Any]]:
     for column, values in clean.slices.items():
         for content in sorted(set(values.tolist()), key=str):
             n = int((values == content).sum())
-            found.append({"column": column, "value": str(content), "n": n, "too_small": n < plan.spec.smallest_slice})
+            found.append(
+                {
+                    "column": column,
+                    "value": str(content),
+                    "n": n,
+                    "too_small": n < plan.spec.smallest_slice,
+                }
+            )
     return found

@@ -40,7 +40,16 @@ class Risk:
         """For claims."""
         if self.assessed is not None:
             return self.assessed.evidence()
-        return Evidence(QUANTITY, About(), math.nan, 0, "lower", _anything, proportion=False, reason=self.because)
+        return Evidence(
+            QUANTITY,
+            About(),
+            math.nan,
+            0,
+            "lower",
+            _anything,
+            proportion=False,
+            reason=self.because,
+        )
 
     def findings(self, confidence: float) -> list[Finding]:
         """One, or none."""
@@ -73,19 +82,30 @@ def risk_of(
         label = spec.supervisor or _chosen(thresholds)
         if label not in thresholds:
             who = f"{label} has no" if label else "no supervisor has"
-            return _none(f"the tree asks who raises an alarm, and {who} verdicts; the notes say why")
+            return _none(
+                f"the tree asks who raises an alarm, and {who} verdicts; the notes say why"
+            )
         if not spec.supervisor and len(thresholds) > 1:
-            notes.append(f"the risk counts the alarms of {label}; risk: {{supervisor: …}} names another")
+            notes.append(
+                f"the risk counts the alarms of {label}; risk: {{supervisor: …}} names another"
+            )
     constants = spec.known_constants()
     try:
         kinds = _kinds(plan, clean, others)
         scored_by = label or spec.supervisor or _chosen(clean.scores)
         counted = [_rows(o, p, thresholds, label, scored_by) for o, p in kinds]
-        found = assess_risk(spec.event_tree(), counted[0], counted[1:], constants=constants, seed=plan.spec.seed)
+        found = assess_risk(
+            spec.event_tree(), counted[0], counted[1:], constants=constants, seed=plan.spec.seed
+        )
     except ValueError as error:
         return _none(str(error))
     said = (*supposed(plan), *constants_told(constants), *found.notes)
-    return Risk(found, supervisor=label, scored_by=scored_by, notes=(*notes, *(f"risk: {note}" for note in said)))
+    return Risk(
+        found,
+        supervisor=label,
+        scored_by=scored_by,
+        notes=(*notes, *(f"risk: {note}" for note in said)),
+    )
 
 
 def _none(because: str) -> Risk:
@@ -98,11 +118,17 @@ def _chosen(supervisors: Iterable[str]) -> str:
 
 
 def _rows(
-    observed: Observed, probability: float, thresholds: Mapping[str, Threshold], label: str, scored_by: str
+    observed: Observed,
+    probability: float,
+    thresholds: Mapping[str, Threshold],
+    label: str,
+    scored_by: str,
 ) -> Rows:
     alarm = verdicts.alarms(thresholds[label], observed, label) if label else None
     score = observed.scores.get(scored_by)
-    return Rows(observed.name, probability, observed.failure.astype(bool), alarm, observed.clusters, score)
+    return Rows(
+        observed.name, probability, observed.failure.astype(bool), alarm, observed.clusters, score
+    )
 
 
 def _kinds(plan: Plan, clean: Observed, others: Sequence[Observed]) -> list[tuple[Observed, float]]:

@@ -30,7 +30,9 @@ def shared_rows(pool: Pool, learned: Pool) -> int:
     mine, theirs = (np.stack([p.columns[name] for name in names], axis=1) for p in (pool, learned))
     _, code = np.unique(np.concatenate([pool.kind, learned.kind]), return_inverse=True)
     rows = np.column_stack([np.concatenate([mine, theirs]), code])
-    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    keys = (
+        np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    )
     _, key = np.unique(keys, return_inverse=True)
     known = np.unique(key[pool.n :])
     shared = int(np.isin(key[: pool.n], known).sum())

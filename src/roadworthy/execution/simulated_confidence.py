@@ -24,7 +24,10 @@ def check_confidence(spec: Simulation, rows: Pool) -> None:
     there = f"the table has no score {name!r}{did_you_mean(name, rows.columns)}; it has {', '.join(rows.columns)}"
     some = next(iter(rows.columns))
     if "confidence_from" in spec.model_fields_set:
-        raise spec.error(("confidence_from",), f"cbpe reads the classifier's confidence from this score, and {there}")
+        raise spec.error(
+            ("confidence_from",),
+            f"cbpe reads the classifier's confidence from this score, and {there}",
+        )
     raise spec.error(
         ("estimators", spec.estimators.index("cbpe")),
         f"cbpe reads the classifier's confidence from a score, {name} where confidence_from names no other, and {there}. Name "
@@ -56,4 +59,6 @@ def cbpe_of(spec: Simulation, rows: Pool) -> Cbpe:
     try:
         return Cbpe.fit(confidence[some], rows.correct[some])
     except ValueError as error:
-        raise spec.error(("confidence_from",), f"cbpe learns from clean rows that have this score: {error}") from error
+        raise spec.error(
+            ("confidence_from",), f"cbpe learns from clean rows that have this score: {error}"
+        ) from error

@@ -13,7 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadworthy.analysis.risk.against_truth import chances_of, parameters_of_detector, parameters_of_rows
+from roadworthy.analysis.risk.against_truth import (
+    chances_of,
+    parameters_of_detector,
+    parameters_of_rows,
+)
 from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
 from roadworthy.analysis.risk.between import in_words
 from roadworthy.analysis.risk.cells import Calibration, calibrate
@@ -72,7 +76,14 @@ class Source:
         if self.pool is None:
             raise ValueError("a source has a pool of rows, or a detector")
         return draw_stream(
-            self.pool, shift, kinds=self.kinds, replace=how.replace, runs=how.runs, order=how.order, by=how.by, rng=rng
+            self.pool,
+            shift,
+            kinds=self.kinds,
+            replace=how.replace,
+            runs=how.runs,
+            order=how.order,
+            by=how.by,
+            rng=rng,
         )
 
     def chances(self, stream: Stream) -> np.ndarray:
@@ -104,7 +115,15 @@ def sources(spec: Simulation) -> Iterator[Source]:
         known = {**spec.risk.constants, **parameters_of_detector(detector)}
         label = f"TPR {detector.tpr:g}, TNR {detector.tnr:g}"
         notes = (*_turned(detector, teller), *_chosen(spec, teller))
-        yield Source(label, teller, known, rows.kinds, detector=detector, bundle=_compiled(spec, teller), notes=notes)
+        yield Source(
+            label,
+            teller,
+            known,
+            rows.kinds,
+            detector=detector,
+            bundle=_compiled(spec, teller),
+            notes=notes,
+        )
 
 
 def how_many(spec: Simulation) -> int:
@@ -113,7 +132,9 @@ def how_many(spec: Simulation) -> int:
 
 
 def _detectors(spec: DetectorSpec) -> Iterator[Detector]:
-    rates = detector_grid(spec.grid) if spec.grid is not None else ((spec.tpr or 0.0, spec.tnr or 0.0),)
+    rates = (
+        detector_grid(spec.grid) if spec.grid is not None else ((spec.tpr or 0.0, spec.tnr or 0.0),)
+    )
     for tpr, tnr in rates:
         yield Detector(tpr, tnr, *spec.accuracy.pair("clean"), *spec.accuracy.pair("shifted"))
 
@@ -124,12 +145,18 @@ def _bundled(spec: Simulation) -> Source:
     _check_kinds(spec, pool)
     note = "nothing can check that the stream's rows are not those the bundle was calibrated on: take others"
     return _drawing(
-        spec, Teller(bundle.estimator, confidence=spec.confidence), pool, bundle=bundle, notes=(*said, note)
+        spec,
+        Teller(bundle.estimator, confidence=spec.confidence),
+        pool,
+        bundle=bundle,
+        notes=(*said, note),
     )
 
 
 def _of_table(spec: Simulation) -> Source:
-    pool, groups, notes = _pool(spec, spec.stream.scores, ("stream", "scores"), truth=spec.stream.truth)
+    pool, groups, notes = _pool(
+        spec, spec.stream.scores, ("stream", "scores"), truth=spec.stream.truth
+    )
     _check_kinds(spec, pool)
     apart = spec.calibration.scores is not None
     learned, of, said = _Drawn(pool, groups, ())
@@ -153,11 +180,18 @@ def _of_table(spec: Simulation) -> Source:
         kept &= half
         # A group that was calibrated on is not streamed, whatever the kind of its rows.
         pool = pool.taken(~kept if groups is None else ~half)
-        notes = (*notes, f"the table is divided: {int(kept.sum()):,} rows to calibrate on, {pool.n:,} to draw from")
+        notes = (
+            *notes,
+            f"the table is divided: {int(kept.sum()):,} rows to calibrate on, {pool.n:,} to draw from",
+        )
     learned = learned.taken(kept)
     try:
         calibration = calibrate(
-            learned.columns, learned.kind, learned.correct, groups=None if of is None else of[kept], seed=spec.seed
+            learned.columns,
+            learned.kind,
+            learned.correct,
+            groups=None if of is None else of[kept],
+            seed=spec.seed,
         )
     except ValueError as error:
         raise spec.error(("calibration",), str(error)) from error
@@ -183,19 +217,26 @@ def _drawing(
         pool = pool.taken(pool.of((CLEAN, *kinds)))
         cells = calibration.place(pool.columns).astype(np.int64)
     except ValueError as error:
-        raise spec.error(("stream", "kinds") if spec.stream.kinds else ("stream",), str(error)) from error
+        raise spec.error(
+            ("stream", "kinds") if spec.stream.kinds else ("stream",), str(error)
+        ) from error
     shifted = pool.kind != CLEAN
     detected = (cells >= 0) & alarmed_cells(calibration)[np.maximum(cells, 0)]
     known = {**_numbers(teller), **parameters_of_rows(shifted, detected, pool.correct)}
     _, clean, of_shifted, _ = np.unravel_index(np.maximum(cells, 0), calibration.shape)
     condition = np.where(cells < 0, -1, np.where(shifted, of_shifted, clean)) * 2 + shifted
     chance = chances_of(condition, pool.correct)
-    return Source("", teller, known, kinds, pool=pool, chance=chance, cbpe=cbpe, bundle=bundle, notes=notes)
+    return Source(
+        "", teller, known, kinds, pool=pool, chance=chance, cbpe=cbpe, bundle=bundle, notes=notes
+    )
 
 
 def _numbers(teller: Teller) -> dict[str, float]:
     """The tree's constants as numbers: what is only known by counts has its mean."""
-    return {name: float(np.mean(np.asarray(value))) for name, value in teller.estimator.constants.items()}
+    return {
+        name: float(np.mean(np.asarray(value)))
+        for name, value in teller.estimator.constants.items()
+    }
 
 
 def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
@@ -230,9 +271,14 @@ def _pool(spec: Simulation, path: str | None, place: Place, *, truth: str | None
     gone = int((~known).sum())
     if gone == table.n:
         raise spec.error(
-            place, f"no row of {truth or path} says whether the answer was right; fill its column correct with 1 and 0"
+            place,
+            f"no row of {truth or path} says whether the answer was right; fill its column correct with 1 and 0",
         )
-    notes = (f"{gone:,} of {table.n:,} rows of {table.source} have no outcome and are left out",) if gone else ()
+    notes = (
+        (f"{gone:,} of {table.n:,} rows of {table.source} have no outcome and are left out",)
+        if gone
+        else ()
+    )
     pool = Pool(table.columns, table.kind, table.correct).taken(known)
     return _Drawn(pool, None if table.group is None else table.group[known], notes)
 
@@ -241,11 +287,18 @@ def _with_truth(spec: Simulation, table: ScoreTable, path: Path) -> ScoreTable:
     """The rows with kind and correct of the rows of the same id in another table."""
     place = ("stream", "truth")
     if table.id is None:
-        raise spec.error(place, f"rows are matched by id, and say kind and correct: {table.source} has no column id")
+        raise spec.error(
+            place,
+            f"rows are matched by id, and say kind and correct: {table.source} has no column id",
+        )
     try:
-        told = open_scores(path, columns=[], needs=("id", "kind", "correct"), skips=("group", "time")).whole()
+        told = open_scores(
+            path, columns=[], needs=("id", "kind", "correct"), skips=("group", "time")
+        ).whole()
     except DataError as error:
-        raise spec.error(place, f"rows are matched by id, and say kind and correct: {plainly(error)}") from error
+        raise spec.error(
+            place, f"rows are matched by id, and say kind and correct: {plainly(error)}"
+        ) from error
     assert told.id is not None and told.kind is not None and told.correct is not None
     row = {name: at for at, name in enumerate(told.id.tolist()) if name}
     try:
@@ -266,7 +319,9 @@ def _teller(spec: Simulation, calibration: Calibration) -> Teller:
     try:
         if limit is None and spec.asks_for_alarms:
             limit = tolerated(calibration, tree, risk.constants)
-        estimator = Estimator(calibration, tree, constants=risk.constants, tolerable=limit, seed=spec.seed)
+        estimator = Estimator(
+            calibration, tree, constants=risk.constants, tolerable=limit, seed=spec.seed
+        )
     except ValueError as error:
         raise spec.error(("risk",), str(error)) from error
     return Teller(estimator, confidence=spec.confidence)
@@ -284,7 +339,9 @@ def _turned(detector: Detector, teller: Teller) -> tuple[str, ...]:
     )
     if not found.enough:
         return (turned,)
-    return (f"{turned}; a missing alarm is taken for one (TPR {found.tpr:.2f}, TNR {found.tnr:.2f})",)
+    return (
+        f"{turned}; a missing alarm is taken for one (TPR {found.tpr:.2f}, TNR {found.tnr:.2f})",
+    )
 
 
 def _chosen(spec: Simulation, teller: Teller) -> tuple[str, ...]:
@@ -292,7 +349,9 @@ def _chosen(spec: Simulation, teller: Teller) -> tuple[str, ...]:
     estimator = teller.estimator
     if spec.risk.tolerable is not None or estimator.tolerable is None:
         return ()
-    return (f"{nobody_said(estimator.tolerable, estimator.tree.unit)}; set yours with risk: {{tolerable: …}}",)
+    return (
+        f"{nobody_said(estimator.tolerable, estimator.tree.unit)}; set yours with risk: {{tolerable: …}}",
+    )
 
 
 def _allowed_for(spec: Simulation, calibration: Calibration) -> tuple[str, ...]:

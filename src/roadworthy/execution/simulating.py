@@ -79,7 +79,9 @@ def simulate(spec: Simulation, *, progress: Progress | None = None) -> Simulated
     show.stage("calibrating", 0)
     for number, source in enumerate(sources(spec)):
         if not number:
-            show.stage("estimating streams", how_many(spec) * spec.repeats * (spec.stream.events or 0))
+            show.stage(
+                "estimating streams", how_many(spec) * spec.repeats * (spec.stream.events or 0)
+            )
         cases.append(_case(spec, source, number, show))
     if source is None:
         raise spec.error(("stream", "detector"), "describes no detector")
@@ -95,7 +97,9 @@ def simulate(spec: Simulation, *, progress: Progress | None = None) -> Simulated
         source.kinds,
         tuple(cases),
         tuple(dict.fromkeys((*source.notes, *estimator.calibration.notes))),
-        source.bundle.alarm.window if source.bundle is not None and source.bundle.alarm is not None else None,
+        source.bundle.alarm.window
+        if source.bundle is not None and source.bundle.alarm is not None
+        else None,
     )
 
 
@@ -108,7 +112,9 @@ def _case(spec: Simulation, source: Source, number: int, show: Progress) -> Case
     tell = source.teller.tell
     for repeat in range(spec.repeats):
         rng = np.random.default_rng([spec.seed, number, repeat])
-        shift = draw_shift(spec.stream.schedule, spec.stream.events or 0, batches=spec.stream.batches, rng=rng)
+        shift = draw_shift(
+            spec.stream.schedule, spec.stream.events or 0, batches=spec.stream.batches, rng=rng
+        )
         try:
             stream = source.draw(spec, shift, rng)
         except ValueError as error:
@@ -129,7 +135,10 @@ def _case(spec: Simulation, source: Source, number: int, show: Progress) -> Case
         counts = window_counts(cells, spec.window, calibration.cells)
         confidences = None
         if source.cbpe is not None:
-            confidences = source.cbpe, windowed(1.0 - stream.columns[spec.confidence_from], spec.window)
+            confidences = (
+                source.cbpe,
+                windowed(1.0 - stream.columns[spec.confidence_from], spec.window),
+            )
         batches = None
         if spec.batch is not None:
             bins = calibration.shift.bins
@@ -141,15 +150,23 @@ def _case(spec: Simulation, source: Source, number: int, show: Progress) -> Case
             monitor = Monitor(source.bundle)
             shrink = 1.0 / np.array(list(_watched(monitor, cells, spec.window)))[: len(counts)]
             if source.bundle.alarm is not None:
-                found = _alarms(monitor, source.bundle.alarm.window, truths[-1], stream.shift.rate > 0)
+                found = _alarms(
+                    monitor, source.bundle.alarm.window, truths[-1], stream.shift.rate > 0
+                )
                 record = found if record is None else record + found
         show.advance(part + rest)
         for name in spec.estimators:
-            told[name].append(tell(name, counts, shrink=shrink, confidences=confidences, batches=batches))
+            told[name].append(
+                tell(name, counts, shrink=shrink, confidences=confidences, batches=batches)
+            )
             show.advance(part)
     errors = {name: _errors(told[name], truths) for name in spec.estimators}
     flags = {name: _flagged([t["rate"] for t in told[name]]) for name in spec.estimators}
-    untold = {name: reason for name in spec.estimators if (reason := told[name][0]["rate"].reason) is not None}
+    untold = {
+        name: reason
+        for name in spec.estimators
+        if (reason := told[name][0]["rate"].reason) is not None
+    }
     verdicts = source.detector or source.teller.estimator.separation
     first = tuple(_rows({name: told[name][0] for name in spec.estimators}, truths[0], spec.window))
     return Case(source.label, verdicts.tpr, verdicts.tnr, errors, flags, untold, record, first)
@@ -168,10 +185,15 @@ def _flagged(rates: list[Told]) -> dict[str, float]:
     """By flag, the share of the windows of all streams where it stands."""
     windows = sum(len(told.value) for told in rates)
     flags = dict.fromkeys(flag for told in rates for flag in told.flags)
-    return {flag: sum(int(told.flags[flag].sum()) for told in rates if flag in told.flags) / windows for flag in flags}
+    return {
+        flag: sum(int(told.flags[flag].sum()) for told in rates if flag in told.flags) / windows
+        for flag in flags
+    }
 
 
-def _rows(told: Mapping[str, Mapping[str, Told]], truth: Truth, window: int) -> Iterator[dict[str, Any]]:
+def _rows(
+    told: Mapping[str, Mapping[str, Told]], truth: Truth, window: int
+) -> Iterator[dict[str, Any]]:
     for i in range(len(truth.rate)):
         row: dict[str, Any] = {"event": (i + 1) * window}
         for quantity in QUANTITIES:
@@ -182,7 +204,9 @@ def _rows(told: Mapping[str, Mapping[str, Told]], truth: Truth, window: int) -> 
                     suffix = "" if end == "value" else f"_{end}"
                     row[f"{name}_{quantity}{suffix}"] = None if np.isnan(number) else number
         for name in (name for name in told if name not in OF_ANOTHER_KIND):
-            row[f"{name}_flags"] = "; ".join(flag for flag, where in told[name]["rate"].flags.items() if where[i])
+            row[f"{name}_flags"] = "; ".join(
+                flag for flag, where in told[name]["rate"].flags.items() if where[i]
+            )
         yield row
 
 
@@ -196,5 +220,7 @@ def _watched(monitor: Monitor, cells: np.ndarray, window: int) -> Iterator[float
 
 
 def _alarms(monitor: Monitor, window: int, truth: Truth, shifted: np.ndarray) -> AlarmRecord:
-    raised, cleared = ([a.event - 1 for a in monitor.alarms if a.kind == kind] for kind in ("raised", "cleared"))
+    raised, cleared = (
+        [a.event - 1 for a in monitor.alarms if a.kind == kind] for kind in ("raised", "cleared")
+    )
     return alarm_record(raised, cleared, truth.due, window=window, shifted=shifted)

@@ -133,7 +133,9 @@ class AtWork:
         made = self._scored(s, rows)
         if made is None:
             return None
-        reduced = reduce_steps(rows, made.scores, trace[SYSTEM].case, getattr(s.supervisor, "reduce", "max"))
+        reduced = reduce_steps(
+            rows, made.scores, trace[SYSTEM].case, getattr(s.supervisor, "reduce", "max")
+        )
         made = made._replace(scores=reduced)
         path = self._scores_at(s, chunk)
         if path is not None:
@@ -162,10 +164,18 @@ class AtWork:
         return self.manifests[chunk.key]
 
     def fit_second(
-        self, s: Supervision, system: ModuleTrace, scores: Mapping[str, np.ndarray], shifted: np.ndarray
+        self,
+        s: Supervision,
+        system: ModuleTrace,
+        scores: Mapping[str, np.ndarray],
+        shifted: np.ndarray,
     ) -> None:
         """Fit one that reads scores, on cases that its members have scored."""
-        given = {m: scores[m] for m in s.members if m in scores and not np.isnan(scores[m][system.ok]).all()}
+        given = {
+            m: scores[m]
+            for m in s.members
+            if m in scores and not np.isnan(scores[m][system.ok]).all()
+        }
         lost = [m for m in s.members if m not in (given if s.reads_every_other else scores)]
         if lost and not (s.reads_every_other and given):
             self.failed[s.label] = self._without(lost[0])
@@ -181,12 +191,18 @@ class AtWork:
         """What a supervisor remarked about its data, and whom it goes without."""
         gone = [
             f"it goes without {m}, which "
-            + (f"is not applicable, because {self.failed[m]}" if m in self.failed else "scored none of the cases")
+            + (
+                f"is not applicable, because {self.failed[m]}"
+                if m in self.failed
+                else "scored none of the cases"
+            )
             for m in self.left_out.get(s.label, ())
         ]
         return [*(str(n) for n in getattr(s.supervisor, "notes", ())), *gone]
 
-    def score_second(self, system: ModuleTrace, scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def score_second(
+        self, system: ModuleTrace, scores: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
         """The scores of those that read scores, a row a case."""
         found = {}
         for s in self.second:
@@ -255,7 +271,9 @@ class AtWork:
         """The fingerprint of what it supervises, read once: weights are long."""
         if s.module not in self.prints:
             system = self.plan.subject
-            self.prints[s.module] = (system if s.module == SYSTEM else system.modules[s.module]).fingerprint
+            self.prints[s.module] = (
+                system if s.module == SYSTEM else system.modules[s.module]
+            ).fingerprint
         return self.prints[s.module]
 
     def _kept_at(self, s: Supervision) -> Path:
@@ -267,7 +285,14 @@ class AtWork:
         """Who it is, with its code, and where it stands; told once, since code is long."""
         if s.label not in self.identities:
             component = registry.get("supervisors", s.name)
-            who = [s.name, s.module, dict(s.parameters), code_version(), source_of(component), libraries()]
+            who = [
+                s.name,
+                s.module,
+                dict(s.parameters),
+                code_version(),
+                source_of(component),
+                libraries(),
+            ]
             self.identities[s.label] = who
         return self.identities[s.label]
 
@@ -281,7 +306,10 @@ class AtWork:
             partial.mkdir(parents=True)
             s.supervisor.save(partial)
             self.known[s.label] = _learned(partial)
-            spent = {"fit_seconds": self.time_of(s.label).fit_seconds, "learned": self.known[s.label]}
+            spent = {
+                "fit_seconds": self.time_of(s.label).fit_seconds,
+                "learned": self.known[s.label],
+            }
             (partial / SPENT).write_text(json.dumps(spent))
             shutil.rmtree(place, ignore_errors=True)
             partial.rename(place)
@@ -325,7 +353,9 @@ def _hash_of(content: Any) -> str:
 def _learned(folder: Path) -> str:
     """The hash of what a supervisor saved."""
     files = sorted(p for p in folder.rglob("*") if p.is_file())
-    return _hash_of([[str(p.relative_to(folder)), hashlib.blake2b(p.read_bytes()).hexdigest()] for p in files])
+    return _hash_of(
+        [[str(p.relative_to(folder)), hashlib.blake2b(p.read_bytes()).hexdigest()] for p in files]
+    )
 
 
 def _keeps(s: Supervision) -> bool:
@@ -338,7 +368,9 @@ def sentence(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
 
 
-def _with_scores(system: ModuleTrace, members: Sequence[str], scores: Mapping[str, np.ndarray]) -> ModuleTrace:
+def _with_scores(
+    system: ModuleTrace, members: Sequence[str], scores: Mapping[str, np.ndarray]
+) -> ModuleTrace:
     return replace(system, columns={Score(m).column: scores[m] for m in members})
 
 

@@ -12,7 +12,13 @@ from roadworthy.cases.circumstance import Circumstance
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import Assessment, SpecError, supervisor_label, supervisor_name, supervisor_parameters
+from roadworthy.spec import (
+    Assessment,
+    SpecError,
+    supervisor_label,
+    supervisor_name,
+    supervisor_parameters,
+)
 from roadworthy.subject.needs import Input, Layer, Request, Score
 from roadworthy.subject.system import INPUT, System
 from roadworthy.subject.trace import SYSTEM
@@ -65,7 +71,10 @@ class Supervision:
 
 
 def supervisions(
-    spec: Assessment, system: System, sets: Mapping[str, Dataset], circumstances: Sequence[Circumstance]
+    spec: Assessment,
+    system: System,
+    sets: Mapping[str, Dataset],
+    circumstances: Sequence[Circumstance],
 ) -> list[Supervision]:
     """The supervisors of the file, in its order."""
     found: list[Supervision] = []
@@ -87,18 +96,27 @@ def supervisions(
             raise spec.error(("supervisors", i), f"{label} is named twice")
         one = Supervision(name, module, supervisor, parameters, "", label)
         try:
-            found.append(one if one.reads_scores else replace(one, because=_why_not(one, system, sets)))
+            found.append(
+                one if one.reads_scores else replace(one, because=_why_not(one, system, sets))
+            )
         except _NoSuchLayer as error:
             raise spec.error(("supervisors", i), f"{label}: {error}") from error
     first = {s.label: s for s in found if not s.reads_scores}
-    return [_joined(spec, i, s, first, sets, circumstances) if s.reads_scores else s for i, s in enumerate(found)]
+    return [
+        _joined(spec, i, s, first, sets, circumstances) if s.reads_scores else s
+        for i, s in enumerate(found)
+    ]
 
 
-def those_that_apply(spec: Assessment, planned: Sequence[Supervision]) -> tuple[list[Supervision], dict[str, str]]:
+def those_that_apply(
+    spec: Assessment, planned: Sequence[Supervision]
+) -> tuple[list[Supervision], dict[str, str]]:
     """Who scores, and who was left out and why: all that the file names stay, of `supervisors: all` those that apply."""
     if not spec.every_supervisor:
         return list(planned), {}
-    return [s for s in planned if s.applicable], {s.label: s.because for s in planned if not s.applicable}
+    return [s for s in planned if s.applicable], {
+        s.label: s.because for s in planned if not s.applicable
+    }
 
 
 class _NoSuchLayer(ValueError):
@@ -117,13 +135,21 @@ def _why_not(s: Supervision, system: System, sets: Mapping[str, Dataset]) -> str
     # The system as a whole is asked as if it were one module.
     whole = s.module == SYSTEM
     asked = system if whole else system.modules[s.module]
-    kind = system.output_kind if whole else system.modules[s.module].outputs[system.traced_port(s.module)]
+    kind = (
+        system.output_kind
+        if whole
+        else system.modules[s.module].outputs[system.traced_port(s.module)]
+    )
     reason = s.supervisor.applies_to(kind)
     if reason:
         # Their names are those of the registry; here a person reads them.
-        return reason.replace(f"the module gives {kind.name}", f"the module gives {KINDS.get(kind.name, kind.name)}")
+        return reason.replace(
+            f"the module gives {kind.name}", f"the module gives {KINDS.get(kind.name, kind.name)}"
+        )
     for request in s.supervisor.needs:
-        refusal = asked.offers(request) or (_not_the_input(system, s.module) if isinstance(request, Input) else "")
+        refusal = asked.offers(request) or (
+            _not_the_input(system, s.module) if isinstance(request, Input) else ""
+        )
         if refusal and _named_in_vain(s, request, refusal):
             raise _NoSuchLayer(refusal)
         if refusal:
@@ -168,9 +194,7 @@ def _joined(
         because = f"its member {idle[0]} is not applicable, because {others[idle[0]].because}"
     elif getattr(s.supervisor, "contrasts", False):
         if "calibration" not in sets:
-            because = (
-                "it learns from clean and shifted calibration cases, and the file names none under data: calibration"
-            )
+            because = "it learns from clean and shifted calibration cases, and the file names none under data: calibration"
         elif not any(c.kind == "transform" for c in circumstances):
             because = "it learns what shifts do from circumstances with a transform, and the file names none"
     elif "calibration" not in sets and "reference" not in sets:
@@ -178,7 +202,9 @@ def _joined(
     return replace(s, because=because, members=tuple(members))
 
 
-def _no_such_member(spec: Assessment, i: int, label: str, member: str, others: Sequence[str]) -> SpecError:
+def _no_such_member(
+    spec: Assessment, i: int, label: str, member: str, others: Sequence[str]
+) -> SpecError:
     known = registry.components("supervisors")
     twice = [o for o in others if o.startswith(f"{member}(")]
     taken = " itself reads scores, so it" if member in _labels(spec) else ""
@@ -186,7 +212,9 @@ def _no_such_member(spec: Assessment, i: int, label: str, member: str, others: S
     if twice:
         add = f"; name one of: {', '.join(twice)}"
     elif not taken:
-        near = did_you_mean(member, others) or ("" if member in known else did_you_mean(member, known))
+        near = did_you_mean(member, others) or (
+            "" if member in known else did_you_mean(member, known)
+        )
         inside = any(f"{o!r}" in near for o in others)
         add = near if inside else f"{near}; add it under supervisors"
     return spec.error(
@@ -217,7 +245,8 @@ def check_verdicts(spec: Assessment, system: System, sets: Mapping[str, Dataset]
         )
     if spec.verdicts.per_class and system.output_kind is not CLASS_SCORES:
         raise spec.error(
-            ("verdicts", "per_class"), f"goes with class scores, and the subject gives {system.output_kind.name}"
+            ("verdicts", "per_class"),
+            f"goes with class scores, and the subject gives {system.output_kind.name}",
         )
     rule, data = verdict_rule(spec), sets["calibration"]
     grouped = rule.rule == "conformal" and data.groups is not None

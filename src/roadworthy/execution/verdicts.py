@@ -52,7 +52,10 @@ def calibrate(plan: Plan, at_work: AtWork, advance: Any) -> Calibration:
         advance(1)
     rows, notes = _fit_second(plan, at_work, seen)
     notes += _alone(at_work)
-    seen = [with_scores(s, at_work.score_second(s.system, s.observed.scores), at_work.labels) for s in seen]
+    seen = [
+        with_scores(s, at_work.score_second(s.system, s.observed.scores), at_work.labels)
+        for s in seen
+    ]
     if not seen:
         return Calibration(notes=[*notes, *_without(plan, at_work)])
     clean, shifted = seen[0].observed, [s.observed for s in seen[1:]]
@@ -93,7 +96,11 @@ def assumed(plan: Plan, chosen: Calibration, findings: Sequence[Finding]) -> lis
 
 
 def _threshold_notes(
-    plan: Plan, rule: VerdictRule, clean: Seen, thresholds: Mapping[str, Threshold], rows: Mapping[str, np.ndarray]
+    plan: Plan,
+    rule: VerdictRule,
+    clean: Seen,
+    thresholds: Mapping[str, Threshold],
+    rows: Mapping[str, np.ndarray],
 ) -> list[str]:
     """What is odd about thresholds: missing scores, too few rows, classes that have none of their own."""
     notes: list[str] = []
@@ -126,7 +133,11 @@ def _threshold_notes(
 
 def _silent(threshold: Threshold) -> str:
     """What never raises an alarm, because too few rows chose it."""
-    quiet = [name for name, one in threshold.per_class.items() if one.value == math.inf and not one.missing]
+    quiet = [
+        name
+        for name, one in threshold.per_class.items()
+        if one.value == math.inf and not one.missing
+    ]
     if threshold.per_class:
         return f"never raises an alarm on the predicted classes {', '.join(quiet)}" if quiet else ""
     return "never raises an alarm" if threshold.value == math.inf and not threshold.missing else ""
@@ -134,7 +145,11 @@ def _silent(threshold: Threshold) -> str:
 
 def _strangers(plan: Plan, clean: Seen, threshold: Threshold) -> tuple[str, ...]:
     """The classes that could be answered and have no threshold of their own."""
-    answers = np.asarray(clean.system.output).reshape(len(clean.system), -1).shape[1] if len(clean.system) else 0
+    answers = (
+        np.asarray(clean.system.output).reshape(len(clean.system), -1).shape[1]
+        if len(clean.system)
+        else 0
+    )
     classes = plan.data["calibration"].classes
     names = classes if classes and len(classes) == answers else [str(i) for i in range(answers)]
     return tuple(str(name) for i, name in enumerate(names) if str(i) not in threshold.per_class)
@@ -149,7 +164,9 @@ def _without(plan: Plan, at_work: AtWork) -> list[str]:
     ]
 
 
-def _fit_second(plan: Plan, at_work: AtWork, seen: Sequence[Seen]) -> tuple[dict[str, np.ndarray], list[str]]:
+def _fit_second(
+    plan: Plan, at_work: AtWork, seen: Sequence[Seen]
+) -> tuple[dict[str, np.ndarray], list[str]]:
     """Fit those that read scores: on half of the calibration samples, else on the reference cases."""
     if not at_work.second:
         return {}, []
@@ -185,7 +202,9 @@ def _fit_on_reference(plan: Plan, at_work: AtWork) -> list[str]:
     seen = observe(plan, at_work.cache, Condition(role="reference"), at_work)
     notes = []
     for s in list(at_work.second):
-        at_work.fit_second(s, seen.system, seen.observed.scores, np.zeros(len(seen.observed), dtype=bool))
+        at_work.fit_second(
+            s, seen.system, seen.observed.scores, np.zeros(len(seen.observed), dtype=bool)
+        )
         if s.label in at_work.failed:
             continue
         notes.append(
@@ -197,7 +216,9 @@ def _fit_on_reference(plan: Plan, at_work: AtWork) -> list[str]:
 
 def _some(trace: ModuleTrace, rows: np.ndarray) -> ModuleTrace:
     at = np.flatnonzero(rows)
-    output = trace.output[at] if isinstance(trace.output, np.ndarray) else [trace.output[i] for i in at]
+    output = (
+        trace.output[at] if isinstance(trace.output, np.ndarray) else [trace.output[i] for i in at]
+    )
     columns = {name: column[at] for name, column in trace.columns.items()}
     return replace(
         trace,
@@ -220,11 +241,17 @@ def tables(plan: Plan, chosen: Calibration, judged: Sequence[Observed]) -> dict[
         "format": FORMAT,
         "rule": vars(rule),
         "batch_rate": rule.rate,
-        "chosen_on": {"role": "calibration", "n": len(clean), "fingerprint": plan.data["calibration"].fingerprint},
+        "chosen_on": {
+            "role": "calibration",
+            "n": len(clean),
+            "fingerprint": plan.data["calibration"].fingerprint,
+        },
         "judged_on": {"role": "test", "kinds": {o.name: len(o) for o in judged}},
         "supervisors": {
             label: supervisor_tables(
-                clean.scores[label] if label not in chosen.rows else clean.scores[label][chosen.rows[label]],
+                clean.scores[label]
+                if label not in chosen.rows
+                else clean.scores[label][chosen.rows[label]],
                 judged,
                 label,
                 threshold,

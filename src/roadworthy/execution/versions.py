@@ -73,7 +73,9 @@ def source_of(component: Component) -> str:
     top = (module.__name__ if module else "").split(".")[0]
     if top == "roadworthy":
         return component.name  # its code is in `trace_version`
-    places = getattr(importlib.import_module(top), "__path__", ()) if top not in ("", "__main__") else ()
+    places = (
+        getattr(importlib.import_module(top), "__path__", ()) if top not in ("", "__main__") else ()
+    )
     files = [p for place in places for p in Path(place).rglob("*.py")]
     if files and len(files) <= MOST_FILES:
         return _hash_of(files, Path(next(iter(places))))

@@ -56,8 +56,14 @@ def may_pass(error: str) -> bool:
     >>> may_pass("ValueError: the OSError module is missing"), may_pass("img.png: does not exist; restore the file")
     (False, False)
     """
-    named = [name for name in _RAISED.findall(error) if name.endswith(("Error", "Timeout", "Failed", "Disconnected"))]
-    return bool(named) and (named[0] in PASSING or "Timeout" in named[0] or "Connection" in named[0])
+    named = [
+        name
+        for name in _RAISED.findall(error)
+        if name.endswith(("Error", "Timeout", "Failed", "Disconnected"))
+    ]
+    return bool(named) and (
+        named[0] in PASSING or "Timeout" in named[0] or "Connection" in named[0]
+    )
 
 
 def work(plan: Plan, cache: ChunkCache, index: int, *, key: str | None = None) -> Done:
@@ -69,4 +75,6 @@ def work(plan: Plan, cache: ChunkCache, index: int, *, key: str | None = None) -
     # Answers from a file stay as they are until the file changes, and with it the key.
     by_id = all(getattr(m, "whole_case", False) for m in plan.subject.modules.values())
     cache.write(key or chunk.key, trace, passing=0 if by_id else sum(map(may_pass, errors)))
-    return Done(index, len(chunk), len(errors), time.perf_counter() - started, errors[0] if errors else "")
+    return Done(
+        index, len(chunk), len(errors), time.perf_counter() - started, errors[0] if errors else ""
+    )

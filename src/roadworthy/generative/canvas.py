@@ -59,7 +59,9 @@ class Canvas:
                 f"{broken} of {len(pictures)} pictures have NaN or infinite pixels; leave them out of what the model is fitted on"
             )
         shrunk = min(1.0, side / max(shapes[0][:2]))
-        height, width = (max(multiple, round(edge * shrunk) // multiple * multiple) for edge in shapes[0][:2])
+        height, width = (
+            max(multiple, round(edge * shrunk) // multiple * multiple) for edge in shapes[0][:2]
+        )
         flat = all(len(shape) == 2 for shape in shapes)
         channels = max(1 if len(shape) == 2 or shape[2] == 1 else 3 for shape in shapes)
         return cls(height, width, channels, _white(pictures), flat)
@@ -94,7 +96,9 @@ class Canvas:
 
     def array(self) -> np.ndarray:
         """As numbers, for keeping."""
-        return np.array([self.height, self.width, self.channels, self.white, self.flat], dtype=np.float64)
+        return np.array(
+            [self.height, self.width, self.channels, self.white, self.flat], dtype=np.float64
+        )
 
     @classmethod
     def from_array(cls, array: np.ndarray) -> Canvas:
@@ -107,7 +111,9 @@ class Canvas:
         said = FULL_SCALE.get(values.dtype)
         scale = np.full((len(values), 1, 1, 1), said or self.white, dtype=np.float32)
         if said is None and self.white > 1:
-            shares = (values.max(axis=(1, 2, 3)) <= 1) & ((values > 0) & (values < 1)).any(axis=(1, 2, 3))
+            shares = (values.max(axis=(1, 2, 3)) <= 1) & ((values > 0) & (values < 1)).any(
+                axis=(1, 2, 3)
+            )
             scale[shares] = 1
         return scale
 
@@ -116,7 +122,9 @@ class Canvas:
         first = np.ascontiguousarray(values.transpose(0, 3, 1, 2))
         if first.shape[2:] == (self.height, self.width):
             return first
-        resized: np.ndarray = _areas(first.shape[2], self.height) @ first @ _areas(first.shape[3], self.width).T
+        resized: np.ndarray = (
+            _areas(first.shape[2], self.height) @ first @ _areas(first.shape[3], self.width).T
+        )
         return resized
 
 
@@ -136,7 +144,9 @@ def _areas(before: int, after: int) -> np.ndarray:
 def _shapes(pictures: Pictures) -> list[tuple[int, ...]]:
     """Every picture's shape; one stands for all where they are one array."""
     one_array = isinstance(pictures, np.ndarray) and pictures.dtype != object
-    return [_shape(picture, row) for row, picture in enumerate(pictures[:1] if one_array else pictures)]
+    return [
+        _shape(picture, row) for row, picture in enumerate(pictures[:1] if one_array else pictures)
+    ]
 
 
 def _stacks(pictures: Pictures) -> Iterator[tuple[np.ndarray, np.ndarray | list[np.ndarray]]]:

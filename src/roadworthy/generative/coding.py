@@ -65,7 +65,9 @@ class Coder(nn.Module):
         latents = mean if noise is None else mean + noise * (0.5 * log_variance).exp()
         log_deviation = self.log_deviation.clamp(min=FINEST)
         missed = (pixels - self.decode(latents)) * (-log_deviation).exp()
-        fits = -(0.5 * missed.square() + log_deviation + 0.5 * math.log(2 * math.pi)).sum(dim=(1, 2, 3))
+        fits = -(0.5 * missed.square() + log_deviation + 0.5 * math.log(2 * math.pi)).sum(
+            dim=(1, 2, 3)
+        )
         apart = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(dim=1)
         bound: Tensor = fits - apart
         return bound

@@ -114,7 +114,9 @@ class Coupling(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         kept, changed = x[:, self.changed :], x[:, : self.changed]
         shift, log_scale = self._move(kept)
-        return torch.cat([(changed + shift) * log_scale.exp(), kept], dim=1), log_scale.sum(dim=(1, 2, 3))
+        return torch.cat([(changed + shift) * log_scale.exp(), kept], dim=1), log_scale.sum(
+            dim=(1, 2, 3)
+        )
 
     def inverse(self, y: Tensor) -> Tensor:
         kept, changed = y[:, self.changed :], y[:, : self.changed]
@@ -149,15 +151,21 @@ class Leaving(nn.Module):
 class Level(nn.Module):
     """Squeeze, steps of actnorm, mixing and coupling, and half of the channels leave (figure 2b); at the last level all do."""
 
-    def __init__(self, channels: int, height: int, width: int, *, steps: int, hidden: int, last: bool) -> None:
+    def __init__(
+        self, channels: int, height: int, width: int, *, steps: int, hidden: int, last: bool
+    ) -> None:
         super().__init__()
         self.squeezes = height % 2 == 0 and width % 2 == 0
         if self.squeezes:
             channels, height, width = 4 * channels, height // 2, width // 2
         if channels < 2:
-            raise ValueError(f"one channel of {height} x {width} pixels cannot be squeezed; even sizes were expected")
+            raise ValueError(
+                f"one channel of {height} x {width} pixels cannot be squeezed; even sizes were expected"
+            )
         parts = [
-            nn.ModuleList([ActNorm(channels), Mixing(channels), Coupling(channels, height, width, hidden)])
+            nn.ModuleList(
+                [ActNorm(channels), Mixing(channels), Coupling(channels, height, width, hidden)]
+            )
             for _ in range(steps)
         ]
         self.steps = nn.ModuleList([layer for step in parts for layer in step])  # type: ignore[union-attr]
@@ -191,7 +199,9 @@ class Level(nn.Module):
 class Flow(nn.Module):
     """All levels; a picture in, standard normal latents out."""
 
-    def __init__(self, channels: int, height: int, width: int, *, levels: int, steps: int, hidden: int) -> None:
+    def __init__(
+        self, channels: int, height: int, width: int, *, levels: int, steps: int, hidden: int
+    ) -> None:
         super().__init__()
         shape = (channels, height, width)
         parts = []

@@ -20,7 +20,15 @@ from typing import Any
 import numpy as np
 
 from roadworthy.generative.canvas import LEVELS, Canvas, Pictures
-from roadworthy.generative.training import epochs_for, fill, in_batches, isolated, torch_module, train, weights_of
+from roadworthy.generative.training import (
+    epochs_for,
+    fill,
+    in_batches,
+    isolated,
+    torch_module,
+    train,
+    weights_of,
+)
 
 STEPS = 600
 """Updates where the number of epochs is not given."""
@@ -33,7 +41,14 @@ class Glow:
     """A fitted flow; made by `fit` or `from_arrays`."""
 
     def __init__(
-        self, canvas: Canvas, *, levels: int, steps: int, hidden: int, device: str = "cpu", memory_mb: int = 512
+        self,
+        canvas: Canvas,
+        *,
+        levels: int,
+        steps: int,
+        hidden: int,
+        device: str = "cpu",
+        memory_mb: int = 512,
     ) -> None:
         from roadworthy.generative.flow import Flow
 
@@ -65,7 +80,14 @@ class Glow:
         canvas = Canvas.of(images, side=side, multiple=2**levels)
         read, _ = canvas.read(images)
         with isolated(seed=seed) as generator:
-            made = cls(canvas, levels=levels, steps=steps, hidden=hidden, device=device, memory_mb=memory_mb)
+            made = cls(
+                canvas,
+                levels=levels,
+                steps=steps,
+                hidden=hidden,
+                device=device,
+                memory_mb=memory_mb,
+            )
             flow = made._flow.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
             def spread(batch: Any) -> Any:
@@ -102,7 +124,9 @@ class Glow:
         """Pictures from latents: from 0 to 1, cut off at black and white."""
         values = np.asarray(latents, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != self.canvas.pixels:
-            raise ValueError(f"latents have the shape {values.shape}; (n, {self.canvas.pixels}) was expected")
+            raise ValueError(
+                f"latents have the shape {values.shape}; (n, {self.canvas.pixels}) was expected"
+            )
         centred = self._batches(lambda z: self._flow.inverse(self._parted(z)), values)
         return self.canvas.show(((centred + 0.5) * LEVELS - 0.5) / (LEVELS - 1))
 
@@ -112,15 +136,26 @@ class Glow:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All that was learned, for keeping without pickle."""
-        return {"canvas": self.canvas.array(), "sizes": np.array(self.sizes)} | weights_of(self._flow)
+        return {"canvas": self.canvas.array(), "sizes": np.array(self.sizes)} | weights_of(
+            self._flow
+        )
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], *, device: str = "cpu", memory_mb: int = 512) -> Glow:
+    def from_arrays(
+        cls, arrays: Mapping[str, np.ndarray], *, device: str = "cpu", memory_mb: int = 512
+    ) -> Glow:
         """What `arrays` gave."""
         levels, steps, hidden = (int(size) for size in arrays["sizes"])
         canvas = Canvas.from_array(arrays["canvas"])
         with isolated(seed=0):
-            made = cls(canvas, levels=levels, steps=steps, hidden=hidden, device=device, memory_mb=memory_mb)
+            made = cls(
+                canvas,
+                levels=levels,
+                steps=steps,
+                hidden=hidden,
+                device=device,
+                memory_mb=memory_mb,
+            )
         fill(made._flow, arrays)
         made._flow.double().to(device)
         return made
@@ -133,7 +168,9 @@ class Glow:
     def _batches(self, function: Any, rows: np.ndarray) -> np.ndarray:
         # The widest layer stands on a quarter of the places, or on all where they cannot be squeezed.
         width = 4 * self.canvas.pixels + 2 * self.sizes[2] * self.canvas.height * self.canvas.width
-        return in_batches(function, rows, width=width, memory_mb=self._memory_mb, device=self._device)
+        return in_batches(
+            function, rows, width=width, memory_mb=self._memory_mb, device=self._device
+        )
 
 
 def _centred(levels: Any, within: Any) -> Any:

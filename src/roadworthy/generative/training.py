@@ -50,7 +50,12 @@ def isolated(*, seed: int) -> Iterator[Any]:
     """A generator seeded here, and torch's own seeded alike, with everything as it was afterwards."""
     torch = torch_module()
     before = torch.get_default_dtype()
-    with torch.random.fork_rng(devices=[]), _one_thread(torch), _steady(torch), torch.inference_mode(False):
+    with (
+        torch.random.fork_rng(devices=[]),
+        _one_thread(torch),
+        _steady(torch),
+        torch.inference_mode(False),
+    ):
         try:
             torch.set_default_dtype(torch.float32)
             # Not torch.manual_seed, which would also seed the devices.
@@ -78,7 +83,9 @@ def _steady(torch: Any) -> Iterator[None]:
     if not torch.cuda.is_available():
         yield
         return
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+    with torch.backends.cudnn.flags(
+        enabled=True, benchmark=False, deterministic=True, allow_tf32=False
+    ):
         yield
 
 
@@ -109,7 +116,10 @@ def train(
     total = epochs * math.ceil(len(data) / batch)
     network.train()
     for step, rows in enumerate(_batches(len(data), epochs, batch, generator)):
-        rising, falling = min(1.0, (step + 1) / max(1.0, total / 20)), 0.5 * (1 + math.cos(math.pi * step / total))
+        rising, falling = (
+            min(1.0, (step + 1) / max(1.0, total / 20)),
+            0.5 * (1 + math.cos(math.pi * step / total)),
+        )
         for group in optimiser.param_groups:
             group["lr"] = rate * rising * falling
         optimiser.zero_grad(set_to_none=True)
@@ -129,14 +139,21 @@ def _batches(rows: int, epochs: int, batch: int, generator: Any) -> Iterator[Any
 
 def weights_of(network: Any) -> dict[str, np.ndarray]:
     """The network's weights by name, as arrays of float32, in which they were trained."""
-    return {f"weight.{k}": v.detach().cpu().numpy().astype(np.float32) for k, v in network.state_dict().items()}
+    return {
+        f"weight.{k}": v.detach().cpu().numpy().astype(np.float32)
+        for k, v in network.state_dict().items()
+    }
 
 
 def fill(network: Any, arrays: Mapping[str, np.ndarray]) -> None:
     """Put weights that `weights_of` gave back in place."""
     torch = torch_module()
     prefix = "weight."
-    state = {k.removeprefix(prefix): torch.from_numpy(np.array(v)) for k, v in arrays.items() if k.startswith(prefix)}
+    state = {
+        k.removeprefix(prefix): torch.from_numpy(np.array(v))
+        for k, v in arrays.items()
+        if k.startswith(prefix)
+    }
     network.load_state_dict(state)
     network.eval()
 
@@ -150,7 +167,10 @@ def in_batches(
     how many.
     """
     torch = torch_module()
-    at_once, room = max(1, PIXELS_AT_ONCE // math.prod(rows.shape[1:])), chunk_rows(width, memory_mb, bytes_each=8)
+    at_once, room = (
+        max(1, PIXELS_AT_ONCE // math.prod(rows.shape[1:])),
+        chunk_rows(width, memory_mb, bytes_each=8),
+    )
     size = min(at_once, room)
     # Without rows, one of zeros is asked for and left out: the answer then has the right shape.
     asked = rows if len(rows) else np.zeros((1, *rows.shape[1:]))

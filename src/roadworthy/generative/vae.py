@@ -28,14 +28,20 @@ RATE = 5e-3
 class VAE:
     """A fitted autoencoder; made by `fit` or `from_arrays`."""
 
-    def __init__(self, canvas: Canvas, *, latent: int, hidden: int, device: str = "cpu", memory_mb: int = 512) -> None:
+    def __init__(
+        self, canvas: Canvas, *, latent: int, hidden: int, device: str = "cpu", memory_mb: int = 512
+    ) -> None:
         from roadworthy.generative.coding import Coder
 
         if latent < 1 or hidden < 1:
-            raise ValueError(f"latent is {latent} and hidden {hidden}; at least 1 was expected of each")
+            raise ValueError(
+                f"latent is {latent} and hidden {hidden}; at least 1 was expected of each"
+            )
         self.canvas, self.latent, self.hidden = canvas, latent, hidden
         self._device, self._memory_mb = device, memory_mb
-        self._coder = Coder(canvas.channels, canvas.height, canvas.width, latent=latent, hidden=hidden)
+        self._coder = Coder(
+            canvas.channels, canvas.height, canvas.width, latent=latent, hidden=hidden
+        )
 
     @classmethod
     def fit(
@@ -70,7 +76,9 @@ class VAE:
 
     def reconstruct(self, images: Pictures) -> np.ndarray:
         """The pictures as the model gives them back: from 0 to 1, in the canvas's size; NaN where a row has none."""
-        return self.canvas.show(self._of_sound(images, lambda x: self._coder.decode(self._coder.encode(x)[0])))
+        return self.canvas.show(
+            self._of_sound(images, lambda x: self._coder.decode(self._coder.encode(x)[0]))
+        )
 
     def reconstruction_error(self, images: Pictures) -> np.ndarray:
         """The mean squared difference from the reconstruction, white being 1; NaN where a row has no picture."""
@@ -88,7 +96,9 @@ class VAE:
         """Pictures from latents, from 0 to 1."""
         values = np.asarray(latents, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != self.latent:
-            raise ValueError(f"latents have the shape {values.shape}; (n, {self.latent}) was expected")
+            raise ValueError(
+                f"latents have the shape {values.shape}; (n, {self.latent}) was expected"
+            )
         return self.canvas.show(self._batches(self._coder.decode, values))
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -101,7 +111,9 @@ class VAE:
         return {"canvas": self.canvas.array(), "sizes": sizes} | weights_of(self._coder)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], *, device: str = "cpu", memory_mb: int = 512) -> VAE:
+    def from_arrays(
+        cls, arrays: Mapping[str, np.ndarray], *, device: str = "cpu", memory_mb: int = 512
+    ) -> VAE:
         """What `arrays` gave."""
         latent, hidden = (int(size) for size in arrays["sizes"])
         canvas = Canvas.from_array(arrays["canvas"])
@@ -124,7 +136,9 @@ class VAE:
 
     def _batches(self, function: Any, rows: np.ndarray) -> np.ndarray:
         width = self.canvas.pixels + self.hidden * self.canvas.height * self.canvas.width
-        return in_batches(function, rows, width=width, memory_mb=self._memory_mb, device=self._device)
+        return in_batches(
+            function, rows, width=width, memory_mb=self._memory_mb, device=self._device
+        )
 
 
 def _pixels(levels: Any) -> Any:

@@ -27,7 +27,15 @@ _HOME = {
     "failures": "failure",
 }
 
-__all__ = ["CriterionError", "Difference", "Scored", "difference", "failures", "for_values", "interval"]
+__all__ = [
+    "CriterionError",
+    "Difference",
+    "Scored",
+    "difference",
+    "failures",
+    "for_values",
+    "interval",
+]
 
 
 def for_values(output: Kind | str, target: Kind | str) -> list[str]:
@@ -35,7 +43,11 @@ def for_values(output: Kind | str, target: Kind | str) -> list[str]:
     from roadworthy.registry import components
 
     wanted = str(output), str(target)
-    return [name for name, c in components("measures").items() if tuple(c.traits.get("of", ())) == wanted]
+    return [
+        name
+        for name, c in components("measures").items()
+        if tuple(c.traits.get("of", ())) == wanted
+    ]
 
 
 def __getattr__(name: str) -> Any:

@@ -60,10 +60,15 @@ def rows_of(outputs: Sequence[Any] | np.ndarray, *, what: str) -> Rows:
     if isinstance(outputs, np.ndarray) and outputs.dtype != object:
         return Rows(_flat(outputs), answered(outputs))
     has_answer = answered(outputs)
-    found = [np.atleast_1d(np.asarray(outputs[i], dtype=np.float64)) for i in np.flatnonzero(has_answer).tolist()]
+    found = [
+        np.atleast_1d(np.asarray(outputs[i], dtype=np.float64))
+        for i in np.flatnonzero(has_answer).tolist()
+    ]
     widths = {row.shape for row in found}
     if len(widths) > 1:
-        raise ValueError(f"{what}: every row must have one shape, but these were found: {sorted(widths)}")
+        raise ValueError(
+            f"{what}: every row must have one shape, but these were found: {sorted(widths)}"
+        )
     values = np.full((len(outputs), found[0].size if found else 0), np.nan)
     if found:
         values[has_answer] = np.stack(found).reshape(len(found), -1)

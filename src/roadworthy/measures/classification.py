@@ -35,7 +35,9 @@ class OverClasses(Scored):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.subset is None:
-            raise ValueError("a measure over classes needs `subset`, since some rows need not hold all classes")
+            raise ValueError(
+                "a measure over classes needs `subset`, since some rows need not hold all classes"
+            )
 
 
 def predicted(outputs: Sequence[Any] | np.ndarray) -> np.ndarray:
@@ -59,7 +61,9 @@ def error_rate(outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.
 
 
 @register("measures", "top_k", of=("class_scores", "label"), better="higher")
-def top_k(outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray, *, k: int = 5) -> Scored:
+def top_k(
+    outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray, *, k: int = 5
+) -> Scored:
     """Share of cases whose true class is among the k highest scores; of equal scores the lower class comes first."""
     if k < 1:
         raise ValueError(f"k is {k}; the number of highest scores that count must be at least 1")
@@ -74,7 +78,9 @@ def top_k(outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarr
 
 
 @register("measures", "balanced_accuracy", of=("class_scores", "label"), better="higher")
-def balanced_accuracy(outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray) -> Scored:
+def balanced_accuracy(
+    outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray
+) -> Scored:
     """Mean over the classes of the share of their cases that is right; classes without cases do not count."""
     labels, scores = _checked(outputs, targets)
     return _balanced(_argmax(scores) == labels, labels)
@@ -90,7 +96,9 @@ def _balanced(right: np.ndarray, labels: np.ndarray) -> Scored:
     def subset(rows: np.ndarray) -> Scored:
         return _balanced(right[rows], labels[rows])
 
-    return OverClasses(1.0 - right, ~right, "free", weighted, "higher", subset=subset, strata=labels)
+    return OverClasses(
+        1.0 - right, ~right, "free", weighted, "higher", subset=subset, strata=labels
+    )
 
 
 def _argmax(scores: Rows) -> np.ndarray:
@@ -101,10 +109,16 @@ def _argmax(scores: Rows) -> np.ndarray:
     return best
 
 
-def _checked(outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray) -> tuple[np.ndarray, Rows]:
+def _checked(
+    outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray
+) -> tuple[np.ndarray, Rows]:
     same_length(outputs, targets)
     scores = rows_of(outputs, what="class scores")
-    labels = np.array([-1 if t is None else t for t in targets]) if isinstance(targets, list) else np.asarray(targets)
+    labels = (
+        np.array([-1 if t is None else t for t in targets])
+        if isinstance(targets, list)
+        else np.asarray(targets)
+    )
     labels = labels.astype(np.int64)
     width = scores.values.shape[1]
     bad = (labels < 0) | (labels >= width) if width else labels < 0

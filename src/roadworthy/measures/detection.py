@@ -51,12 +51,18 @@ def ap50(
     No answer misses all objects and makes false detections in every class: one above all scores, and at every
     further score as many as the answer that makes most of them there.
     """
-    return _average_precision(match(outputs, targets, iou=iou, max_detections=max_detections), min_score)
+    return _average_precision(
+        match(outputs, targets, iou=iou, max_detections=max_detections), min_score
+    )
 
 
 @register("measures", "recall", of=("boxes", "boxes"), better="higher")
 def recall(
-    outputs: Sequence[Boxes | None], targets: Sequence[Boxes], *, iou: float = 0.5, min_score: float = 0.5
+    outputs: Sequence[Boxes | None],
+    targets: Sequence[Boxes],
+    *,
+    iou: float = 0.5,
+    min_score: float = 0.5,
 ) -> Scored:
     """Share of the objects that are found at or above a score; a case fails when one is missed.
 
@@ -68,12 +74,18 @@ def recall(
     missed = objects - found
     error = np.where(matched.answered, missed / np.maximum(objects, 1.0), 1.0)
     failure = (missed > 0) | ~matched.answered
-    return Scored.ratio(found, objects, error=error, failure=failure, better="higher", limits=(0.0, 1.0))
+    return Scored.ratio(
+        found, objects, error=error, failure=failure, better="higher", limits=(0.0, 1.0)
+    )
 
 
 @register("measures", "precision", of=("boxes", "boxes"), better="higher")
 def precision(
-    outputs: Sequence[Boxes | None], targets: Sequence[Boxes], *, iou: float = 0.5, min_score: float = 0.5
+    outputs: Sequence[Boxes | None],
+    targets: Sequence[Boxes],
+    *,
+    iou: float = 0.5,
+    min_score: float = 0.5,
 ) -> Scored:
     """Share of the detections at or above a score that found an object; no answer counts as one that did not.
 
@@ -81,10 +93,19 @@ def precision(
     """
     matched = match(outputs, targets, iou=iou)
     _, found, false = matched.counts(min_score)
-    return of_ratio((found, false), matched.answered, _exactness, better="higher", tolerance=0.0, limits=(0.0, 1.0))
+    return of_ratio(
+        (found, false),
+        matched.answered,
+        _exactness,
+        better="higher",
+        tolerance=0.0,
+        limits=(0.0, 1.0),
+    )
 
 
-def _exactness(found: np.ndarray, false: np.ndarray, *, answered: np.ndarray, weights: np.ndarray) -> Charged:
+def _exactness(
+    found: np.ndarray, false: np.ndarray, *, answered: np.ndarray, weights: np.ndarray
+) -> Charged:
     most = float(false[answered & (weights > 0)].max(initial=1.0))
     false = np.where(answered, false, most)
     return Charged(found, found + false, false / np.maximum(found + false, 1.0))
@@ -106,7 +127,9 @@ def _average_precision(matched: Matched, min_score: float) -> Scored:
 
     def weighted(weights: np.ndarray) -> float:
         silent = float(np.sum(weights[~matched.answered]))
-        known = [value for curve in curves if (value := _area_under(curve, weights, silent)) is not None]
+        known = [
+            value for curve in curves if (value := _area_under(curve, weights, silent)) is not None
+        ]
         if known:
             return float(np.mean(known))
         return 0.0 if silent > 0 else float("nan")
@@ -130,11 +153,17 @@ def _curves(matched: Matched) -> list[_Curve]:
     labels = matched.label[order]
     curves = []
     for label in np.unique(matched.truth_label):
-        own = order[np.searchsorted(labels, label, side="left") : np.searchsorted(labels, label, side="right")]
+        own = order[
+            np.searchsorted(labels, label, side="left") : np.searchsorted(
+                labels, label, side="right"
+            )
+        ]
         ends = np.flatnonzero(np.diff(matched.score[own], append=-np.inf) != 0) if len(own) else own
         truth_case = matched.truth_case[matched.truth_label == label]
         case, hit = matched.case[own], matched.hit[own]
-        curves.append(_Curve(case, hit.astype(np.float64), ends, truth_case, _false_ranks(case, hit)))
+        curves.append(
+            _Curve(case, hit.astype(np.float64), ends, truth_case, _false_ranks(case, hit))
+        )
     return curves
 
 
@@ -167,4 +196,6 @@ def _area_under(curve: _Curve, weights: np.ndarray, silent: float) -> float | No
 def _most_false(curve: _Curve, counted: np.ndarray) -> np.ndarray:
     """At each score, the most false detections that a case with weight has made so far; 1 before any was made."""
     ranks = np.where(counted, curve.false_rank, -1)
-    return np.maximum.accumulate(np.maximum(ranks + 1, 1))[curve.ends] if len(ranks) else np.zeros(0)
+    return (
+        np.maximum.accumulate(np.maximum(ranks + 1, 1))[curve.ends] if len(ranks) else np.zeros(0)
+    )

@@ -32,7 +32,9 @@ def success_rate(outputs: Sequence[Any], targets: Sequence[Any]) -> Scored:
     """Share of episodes whose outcome meets every constraint of the goal (seed 000, eq. 4)."""
     same_length(outputs, targets)
     refuse_unknown_truth(targets)
-    met = [e is not None and meets(_outcome(e), goal) for e, goal in zip(outputs, targets, strict=True)]
+    met = [
+        e is not None and meets(_outcome(e), goal) for e, goal in zip(outputs, targets, strict=True)
+    ]
     return Scored.proportion(np.array(met, dtype=np.float64))
 
 

@@ -78,39 +78,59 @@ def check(criterion: Mapping[str, Any]) -> str:
     wrong, error, confused, missed
     """
     options = {o for c in _CRITERIA.values() for o in c.options}
-    _refuse_unknown(criterion, [*_CRITERIA, *options], "failure", f"it takes one of {', '.join(_CRITERIA)}")
+    _refuse_unknown(
+        criterion, [*_CRITERIA, *options], "failure", f"it takes one of {', '.join(_CRITERIA)}"
+    )
     named = [key for key in criterion if key in _CRITERIA]
     if len(named) != 1:
         found = " and ".join(named) or "none"
-        raise CriterionError(f"failure: one of {', '.join(_CRITERIA)} is expected, but found {found}; keep one")
+        raise CriterionError(
+            f"failure: one of {', '.join(_CRITERIA)} is expected, but found {found}; keep one"
+        )
     own = _CRITERIA[named[0]].options
-    _refuse_unknown(criterion, [named[0], *own], "failure", f"beside {named[0]} it takes {', '.join(own)}")
+    _refuse_unknown(
+        criterion, [named[0], *own], "failure", f"beside {named[0]} it takes {', '.join(own)}"
+    )
     return named[0]
 
 
 def _wrong(cases: _Cases, criterion: Mapping[str, Any]) -> np.ndarray:
     if criterion["wrong"] is not True:
-        raise CriterionError(f"failure: wrong is {criterion['wrong']!r}; write `wrong: true`, or another criterion")
+        raise CriterionError(
+            f"failure: wrong is {criterion['wrong']!r}; write `wrong: true`, or another criterion"
+        )
     return cases.scored.failure & _where(cases, criterion)
 
 
 def _error(cases: _Cases, criterion: Mapping[str, Any]) -> np.ndarray:
     bound = _inner(criterion, "error", ("above",))["above"]
     if isinstance(bound, bool) or not isinstance(bound, int | float):
-        raise CriterionError(f"failure: error: above is {bound!r}; a number is expected, as in {{above: 0.2}}")
+        raise CriterionError(
+            f"failure: error: above is {bound!r}; a number is expected, as in {{above: 0.2}}"
+        )
     return (cases.scored.error > bound) & _where(cases, criterion)
 
 
 def _confused(cases: _Cases, criterion: Mapping[str, Any]) -> np.ndarray:
     from roadworthy.measures.classification import predicted
 
-    if not (isinstance(cases.outputs, np.ndarray) or all(o is None or np.ndim(o) == 1 for o in cases.outputs)):
-        raise CriterionError("failure: confused is for class scores; these outputs are of another kind")
+    if not (
+        isinstance(cases.outputs, np.ndarray)
+        or all(o is None or np.ndim(o) == 1 for o in cases.outputs)
+    ):
+        raise CriterionError(
+            "failure: confused is for class scores; these outputs are of another kind"
+        )
     inner = _inner(criterion, "confused", ("truth", "with"))
     truth = _indices(inner["truth"], cases.classes, "confused: truth")
     taken = _indices(inner["with"], cases.classes, "confused: with")
     labels, answers = np.asarray(cases.targets), predicted(cases.outputs)
-    return np.isin(labels, truth) & np.isin(answers, taken) & (labels != answers) & _where(cases, criterion)
+    return (
+        np.isin(labels, truth)
+        & np.isin(answers, taken)
+        & (labels != answers)
+        & _where(cases, criterion)
+    )
 
 
 def _missed(cases: _Cases, criterion: Mapping[str, Any]) -> np.ndarray:
@@ -142,7 +162,9 @@ def _where_objects(cases: _Cases, criterion: Mapping[str, Any], case: np.ndarray
     """The conditions object by object: an entry a case holds for all its objects, a list has one value an object."""
     conditions = criterion.get("where", {})
     columns = {
-        name: _by_object(name, column, cases.targets, case) if name in conditions else np.zeros(len(case))
+        name: _by_object(name, column, cases.targets, case)
+        if name in conditions
+        else np.zeros(len(case))
         for name, column in cases.metadata.items()
     }
     return _meets(columns, conditions, len(case))
@@ -153,7 +175,9 @@ def _by_object(name: str, column: Any, targets: Sequence[Boxes], case: np.ndarra
         return np.asarray(column)[case]
     values: list[Any] = []
     for row, (entry, objects) in enumerate(zip(column, targets, strict=True)):
-        own = list(entry) if isinstance(entry, list | tuple | np.ndarray) else [entry] * len(objects)
+        own = (
+            list(entry) if isinstance(entry, list | tuple | np.ndarray) else [entry] * len(objects)
+        )
         if len(own) != len(objects):
             raise CriterionError(
                 f"failure: where: {name!r} has {len(own)} value(s) in row {row}, which has {len(objects)} object(s); "
@@ -178,7 +202,9 @@ def _inner(criterion: Mapping[str, Any], name: str, keys: tuple[str, ...]) -> Ma
     _refuse_unknown(inner, keys, f"failure: {name}", f"it takes {', '.join(keys)}")
     missing = [key for key in keys if key not in inner]
     if missing:
-        raise CriterionError(f"failure: {name} lacks {' and '.join(missing)}; {{{example}}} is expected")
+        raise CriterionError(
+            f"failure: {name} lacks {' and '.join(missing)}; {{{example}}} is expected"
+        )
     return inner
 
 
@@ -186,7 +212,11 @@ def _indices(names: Any, classes: Sequence[str] | None, where: str) -> list[int]
     """Class indices from names, or from the indices themselves."""
     found = []
     for name in names if isinstance(names, list | tuple) else [names]:
-        if isinstance(name, int) and not isinstance(name, bool) and (classes is None or name < len(classes)):
+        if (
+            isinstance(name, int)
+            and not isinstance(name, bool)
+            and (classes is None or name < len(classes))
+        ):
             found.append(name)
         elif classes is not None and name in classes:
             found.append(list(classes).index(name))

@@ -60,9 +60,13 @@ def interval(
     from roadworthy.statistics.strata import extreme_interval, mean_of_proportions
 
     if np.isnan(scored.value()):
-        return Interval(*scored.limits, confidence, "none: the measure is not defined on these cases")
+        return Interval(
+            *scored.limits, confidence, "none: the measure is not defined on these cases"
+        )
     if scored.shape == "proportion":
-        return statistics.clustered_proportion(_counted(scored), groups, confidence=confidence, sided=sided)
+        return statistics.clustered_proportion(
+            _counted(scored), groups, confidence=confidence, sided=sided
+        )
     if scored.shape == "ratio":
         return _of_ratio(scored, groups, confidence, sided)
     if isinstance(scored, OverClasses) and scored.strata is not None:
@@ -74,10 +78,18 @@ def interval(
         lambda: resampled(scored.value, len(scored), groups, resamples=resamples, rng=rng),
     )
     found = drawn.interval(confidence=confidence, sided=sided)
-    if "does not vary" in found.method and scored.limits == (0.0, 1.0) and scored.value() in scored.limits:
+    if (
+        "does not vary" in found.method
+        and scored.limits == (0.0, 1.0)
+        and scored.value() in scored.limits
+    ):
         # A bootstrap cannot see what it has not seen.
-        support = (scored.support if isinstance(scored, OverClasses) else None) or (np.arange(len(scored)),)
-        return extreme_interval(scored.value() == 1.0, support, groups, confidence=confidence, sided=sided)
+        support = (scored.support if isinstance(scored, OverClasses) else None) or (
+            np.arange(len(scored)),
+        )
+        return extreme_interval(
+            scored.value() == 1.0, support, groups, confidence=confidence, sided=sided
+        )
     return _within(found, scored.limits)
 
 
@@ -108,7 +120,9 @@ def difference(
     value = first.value() - second.value()
     limits = (first.limits[0] - second.limits[1], first.limits[1] - second.limits[0])
     if np.isnan(value):
-        return Difference(value, Interval(*limits, confidence, "none: a measure is not defined on its cases"))
+        return Difference(
+            value, Interval(*limits, confidence, "none: a measure is not defined on its cases")
+        )
     options: dict[str, Any] = {"confidence": confidence, "sided": sided}
     if first.shape == "proportion":
         parts = _counted(first), _counted(second)
@@ -119,7 +133,9 @@ def difference(
         )
         return Difference(value, found)
     if paired and _few(first, second, groups):
-        return Difference(value, _within(_of_changes(first, second, groups, confidence, sided), limits))
+        return Difference(
+            value, _within(_of_changes(first, second, groups, confidence, sided), limits)
+        )
     samples = _Samples(first, second, groups, second_groups, paired, joined, resamples, rng)
     if not paired and _are_rates(first, second):
         return Difference(value, _within(samples.combined(confidence, sided), limits))
@@ -153,14 +169,20 @@ def quotient(
 
     _check_alike(first, second, paired)
     if not (second.value() > 0 and np.isfinite(first.value())):
-        return Interval(-math.inf, math.inf, confidence, "none: a quotient needs a value above 0 to divide by")
+        return Interval(
+            -math.inf, math.inf, confidence, "none: a quotient needs a value above 0 to divide by"
+        )
     least = 0.0 if first.limits[0] >= 0 else -math.inf
     samples = _Samples(first, second, groups, second_groups, paired, joined, resamples, rng)
     if first.shape == "proportion" and paired:
-        found = kept_share(_counted(first), _counted(second), groups, confidence=confidence, sided=sided)
+        found = kept_share(
+            _counted(first), _counted(second), groups, confidence=confidence, sided=sided
+        )
     elif paired and _few(first, second, groups):
         found = _kept_of_changes(first, second, groups, confidence, sided)
-    elif first.shape == "proportion" or (not paired and first.shape == "ratio" and not samples.real_and_joined()):
+    elif first.shape == "proportion" or (
+        not paired and first.shape == "ratio" and not samples.real_and_joined()
+    ):
         found = samples.divided(confidence, sided)
     else:
         found = samples.bootstrap("quotient", confidence, sided)
@@ -183,7 +205,9 @@ class _Samples:
     resamples: int
     rng: np.random.Generator | None
 
-    def bootstrap(self, compared: Literal["difference", "quotient"], confidence: float, sided: Sided) -> Interval:
+    def bootstrap(
+        self, compared: Literal["difference", "quotient"], confidence: float, sided: Sided
+    ) -> Interval:
         """Groups drawn for both at once: the same weights where paired, one weight a joined group."""
         from roadworthy.statistics.bootstrap import resampled
 
@@ -196,11 +220,25 @@ class _Samples:
 
         n = split if self.paired else split + len(self.second)
         rng = _needed(self.rng)
-        made_of = self.first, self.second, self.groups, self.second_groups, self.paired, self.joined, self.resamples
+        made_of = (
+            self.first,
+            self.second,
+            self.groups,
+            self.second_groups,
+            self.paired,
+            self.joined,
+            self.resamples,
+        )
         drawn = _DRAWS.of(
             (compared, *made_of),
             rng,
-            lambda: resampled(of, n, self.groups if self.paired else self._labels(), resamples=self.resamples, rng=rng),
+            lambda: resampled(
+                of,
+                n,
+                self.groups if self.paired else self._labels(),
+                resamples=self.resamples,
+                rng=rng,
+            ),
         )
         found = drawn.interval(confidence=confidence, sided=sided)
         kind = "paired" if self.paired else "joined groups," if self.joined else "two samples,"
@@ -212,9 +250,13 @@ class _Samples:
         from roadworthy.statistics.paired import mover
 
         correlation = self._correlation()
-        low, high = mover(self._values(), *self._intervals(confidence, sided), correlation=correlation)
+        low, high = mover(
+            self._values(), *self._intervals(confidence, sided), correlation=correlation
+        )
         low, high = open_sides(low, high, sided, least=-math.inf, most=math.inf)
-        how = f"joined groups, correlation {correlation:.2f}" if correlation else "as if independent"
+        how = (
+            f"joined groups, correlation {correlation:.2f}" if correlation else "as if independent"
+        )
         return Interval(low, high, confidence, f"two intervals combined (MOVER), {how}")
 
     def divided(self, confidence: float, sided: Sided) -> Interval:
@@ -222,8 +264,15 @@ class _Samples:
         from roadworthy.statistics.quotient import quotient as divide
 
         correlation = self._correlation()
-        low, high = divide(self._values(), *self._intervals(confidence, sided), correlation=correlation)
-        return Interval(low, high, confidence, f"quotient of two intervals (MOVER), correlation {correlation:.2f}")
+        low, high = divide(
+            self._values(), *self._intervals(confidence, sided), correlation=correlation
+        )
+        return Interval(
+            low,
+            high,
+            confidence,
+            f"quotient of two intervals (MOVER), correlation {correlation:.2f}",
+        )
 
     def real_and_joined(self) -> bool:
         """Ratios of real numbers whose groups stand on both sides: the bootstrap sees what they share."""
@@ -236,7 +285,9 @@ class _Samples:
         if not self.joined or self.first.shape == "free" or self.real_and_joined():
             return 0.0
         (above, below), (before, exposure) = _columns(self.first), _columns(self.second)
-        return joined_correlation(above, before, self.groups, self.second_groups, exposures=(below, exposure))
+        return joined_correlation(
+            above, before, self.groups, self.second_groups, exposures=(below, exposure)
+        )
 
     def _values(self) -> tuple[float, float]:
         return self.first.value(), self.second.value()
@@ -251,19 +302,28 @@ class _Samples:
         for scored, group in zip((self.first, self.second), labels, strict=True):
             if scored.shape == "proportion":
                 # Exact, since claims on drops are judged by these.
-                part = clustered_proportion(_counted(scored), group, confidence=level, method="clopper_pearson")
+                part = clustered_proportion(
+                    _counted(scored), group, confidence=level, method="clopper_pearson"
+                )
             else:
-                part = interval(scored, group, confidence=level, rng=self.rng, resamples=self.resamples)
+                part = interval(
+                    scored, group, confidence=level, rng=self.rng, resamples=self.resamples
+                )
             found.append(part)
         return found[0], found[1]
 
     def _labels(self) -> np.ndarray:
         """Group labels of both samples, told apart unless they are joined."""
         if self.joined:
-            return np.array([str(label) for labels in (self.groups, self.second_groups) for label in labels])
+            return np.array(
+                [str(label) for labels in (self.groups, self.second_groups) for label in labels]
+            )
         columns = [
             (mark, np.arange(len(scored)) if labels is None else np.asarray(labels))
-            for mark, scored, labels in (("1", self.first, self.groups), ("2", self.second, self.second_groups))
+            for mark, scored, labels in (
+                ("1", self.first, self.groups),
+                ("2", self.second, self.second_groups),
+            )
         ]
         return np.array([f"{mark}:{label}" for mark, labels in columns for label in labels])
 
@@ -280,7 +340,9 @@ def kind_of(scored: Scored) -> RatioKind:
     assert above is not None and below is not None
     if scored.limits == (0.0, 1.0) and bool(((above >= 0) & (above <= below)).all()):
         return "share"
-    whole = bool((above == np.floor(above)).all() and (below == np.floor(below)).all() and (above >= 0).all())
+    whole = bool(
+        (above == np.floor(above)).all() and (below == np.floor(below)).all() and (above >= 0).all()
+    )
     # A mean of whole numbers (turns, errors in whole degrees) has no trials that its events could fill.
     trials = scored.scale is complement or (scored.scale is None and bool((below != 1).any()))
     return "count" if whole and trials else "real"
@@ -293,7 +355,9 @@ def _of_ratio(scored: Scored, groups: Any, confidence: float, sided: Sided) -> I
     assert above is not None and below is not None
     falling = scored.scale is not None and scored.scale(1.0) < scored.scale(0.25)
     inner = _MIRRORED[sided] if falling else sided
-    found = statistics.ratio(above, below, groups, confidence=confidence, sided=inner, kind=kind_of(scored))
+    found = statistics.ratio(
+        above, below, groups, confidence=confidence, sided=inner, kind=kind_of(scored)
+    )
     return _within(_scaled(found, scored, falling), scored.limits)
 
 
@@ -306,7 +370,11 @@ def _few(first: Scored, second: Scored, groups: Any) -> bool:
     """Whether two rates of the same exposure differ by, or rest on, so few events that a bootstrap errs."""
     from roadworthy.statistics.rates import effective_events
 
-    if first.shape != "ratio" or first.scale not in (None, complement) or first.scale is not second.scale:
+    if (
+        first.shape != "ratio"
+        or first.scale not in (None, complement)
+        or first.scale is not second.scale
+    ):
         return False
     (above, below), (before, exposure) = _columns(first), _columns(second)
     if not _are_rates(first, second) or not np.array_equal(below, exposure):
@@ -315,21 +383,29 @@ def _few(first: Scored, second: Scored, groups: Any) -> bool:
     return min(effective_events(above - before, groups), rests) < FEW
 
 
-def _of_changes(first: Scored, second: Scored, groups: Any, confidence: float, sided: Sided) -> Interval:
+def _of_changes(
+    first: Scored, second: Scored, groups: Any, confidence: float, sided: Sided
+) -> Interval:
     """The paired difference of two rates from what the cases gained and lost."""
     from roadworthy.statistics.quotient import paired_rate_difference
 
     (above, below), (before, _) = _columns(first), _columns(second)
-    kind: Literal["count", "share"] = "share" if kind_of(first) == kind_of(second) == "share" else "count"
+    kind: Literal["count", "share"] = (
+        "share" if kind_of(first) == kind_of(second) == "share" else "count"
+    )
     falling = first.scale is not None
     inner = _MIRRORED[sided] if falling else sided
-    found = paired_rate_difference(above, before, below, groups, kind=kind, confidence=confidence, sided=inner)
+    found = paired_rate_difference(
+        above, before, below, groups, kind=kind, confidence=confidence, sided=inner
+    )
     if not falling:
         return found
     return Interval(-found.high, -found.low, confidence, f"{found.method}, mapped to the measure")
 
 
-def _kept_of_changes(first: Scored, second: Scored, groups: Any, confidence: float, sided: Sided) -> Interval:
+def _kept_of_changes(
+    first: Scored, second: Scored, groups: Any, confidence: float, sided: Sided
+) -> Interval:
     """First over second = 1 + change / second, each end with the end of second that makes it farther."""
     from roadworthy.statistics.paired import two_sided_level
     from roadworthy.statistics.quotient import over
@@ -347,7 +423,9 @@ def _columns(scored: Scored) -> tuple[np.ndarray, np.ndarray]:
 
 def _is_open(found: Interval, sided: Sided) -> bool:
     """Whether an end that was asked for is missing."""
-    return (sided != "upper" and math.isinf(found.low)) or (sided != "lower" and math.isinf(found.high))
+    return (sided != "upper" and math.isinf(found.low)) or (
+        sided != "lower" and math.isinf(found.high)
+    )
 
 
 def _scaled(found: Interval, scored: Scored, falling: bool) -> Interval:

@@ -104,7 +104,14 @@ def match(
     found_at = np.full(len(truth_case), -np.inf)
     found_at[partner >= 0] = found["scores"][partner[partner >= 0]]
     return Matched(
-        case, found["labels"], found["scores"], hit, truth_case, truth["labels"], found_at, answered(outputs)
+        case,
+        found["labels"],
+        found["scores"],
+        hit,
+        truth_case,
+        truth["labels"],
+        found_at,
+        answered(outputs),
     )
 
 
@@ -129,14 +136,18 @@ def _ranges(start: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def _best_of_each(case: np.ndarray, found: Parts, most: int) -> np.ndarray:
     """Which detections are among the best `most` of their image and class."""
     order = np.lexsort((-found["scores"], found["labels"], case))
-    fresh = (np.diff(case[order], prepend=-1) != 0) | (np.diff(found["labels"][order], prepend=-1) != 0)
+    fresh = (np.diff(case[order], prepend=-1) != 0) | (
+        np.diff(found["labels"][order], prepend=-1) != 0
+    )
     first = np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
     keep = np.zeros(len(order), dtype=bool)
     keep[order] = np.arange(len(order)) - first < most
     return keep
 
 
-def _candidates(found: Parts, case: np.ndarray, truth: Parts, truth_case: np.ndarray, least: float) -> _Pairs:
+def _candidates(
+    found: Parts, case: np.ndarray, truth: Parts, truth_case: np.ndarray, least: float
+) -> _Pairs:
     """Pairs of one image and class whose IoU is at least `least`."""
     classes = int(max(found["labels"].max(initial=0), truth["labels"].max(initial=0))) + 1
     key, truth_key = case * classes + found["labels"], truth_case * classes + truth["labels"]
@@ -168,7 +179,9 @@ def _greedy(pairs: _Pairs, scores: np.ndarray, truths: int) -> np.ndarray:
     order = np.lexsort((-pairs.truth, -pairs.iou, rank[pairs.detection]))
     partner = [-1] * truths
     settled = -1
-    for detection, object_ in zip(pairs.detection[order].tolist(), pairs.truth[order].tolist(), strict=True):
+    for detection, object_ in zip(
+        pairs.detection[order].tolist(), pairs.truth[order].tolist(), strict=True
+    ):
         if detection != settled and partner[object_] < 0:
             partner[object_] = detection
             settled = detection

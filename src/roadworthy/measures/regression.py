@@ -44,7 +44,12 @@ def rmse(
     error = np.sqrt(np.mean(_difference(found, truth) ** 2, axis=1))
     charge = partial(_squares, worst=worst)
     return of_ratio(
-        (error, truth), found.answered, charge, better="lower", tolerance=_largest(tolerance), scale=math.sqrt
+        (error, truth),
+        found.answered,
+        charge,
+        better="lower",
+        tolerance=_largest(tolerance),
+        scale=math.sqrt,
     )
 
 
@@ -63,7 +68,9 @@ def mae(
     found, truth = _checked(outputs, targets)
     error = np.mean(np.abs(_difference(found, truth)), axis=1)
     charge = partial(_charged, worst=worst)
-    return of_ratio((error, truth), found.answered, charge, better="lower", tolerance=_largest(tolerance))
+    return of_ratio(
+        (error, truth), found.answered, charge, better="lower", tolerance=_largest(tolerance)
+    )
 
 
 def _difference(found: Rows, truth: np.ndarray) -> np.ndarray:
@@ -74,7 +81,12 @@ def _difference(found: Rows, truth: np.ndarray) -> np.ndarray:
 
 
 def _charged(
-    error: np.ndarray, truth: np.ndarray, *, worst: float | None, answered: np.ndarray, weights: np.ndarray
+    error: np.ndarray,
+    truth: np.ndarray,
+    *,
+    worst: float | None,
+    answered: np.ndarray,
+    weights: np.ndarray,
 ) -> Charged:
     if worst is None:
         counted = truth[weights > 0]
@@ -84,19 +96,28 @@ def _charged(
 
 
 def _squares(
-    error: np.ndarray, truth: np.ndarray, *, worst: float | None, answered: np.ndarray, weights: np.ndarray
+    error: np.ndarray,
+    truth: np.ndarray,
+    *,
+    worst: float | None,
+    answered: np.ndarray,
+    weights: np.ndarray,
 ) -> Charged:
     charged = _charged(error, truth, worst=worst, answered=answered, weights=weights)
     return charged._replace(numerator=charged.error**2)
 
 
-def _checked(outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.ndarray) -> tuple[Rows, np.ndarray]:
+def _checked(
+    outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.ndarray
+) -> tuple[Rows, np.ndarray]:
     same_length(outputs, targets)
     found = rows_of(outputs, what="outputs")
     truth = rows_of(targets, what="targets")
     if not truth.answered.all():
         row = int(np.flatnonzero(~truth.answered)[0])
-        raise ValueError(f"the target of row {row} is missing or NaN; leave cases without truth out before measuring")
+        raise ValueError(
+            f"the target of row {row} is missing or NaN; leave cases without truth out before measuring"
+        )
     if found.answered.any() and found.values.shape != truth.values.shape:
         raise ValueError(
             f"outputs have {found.values.shape[1]} number(s) a case and targets {truth.values.shape[1]}; they must agree"

@@ -68,7 +68,9 @@ class Scored:
 
     def value(self, weights: np.ndarray | None = None) -> float:
         """The measure over all cases, or with weights; NaN where it is not defined (nothing to find, no cases)."""
-        return float(self.weighted(np.ones(len(self.error)) if weights is None else np.asarray(weights)))
+        return float(
+            self.weighted(np.ones(len(self.error)) if weights is None else np.asarray(weights))
+        )
 
     def take(self, rows: np.ndarray) -> Scored:
         """The same measure of some rows (indices or a mask)."""
@@ -103,7 +105,9 @@ class Scored:
         return replace(self, error=self.error[rows], failure=self.failure[rows], weighted=weighted)
 
     @classmethod
-    def proportion(cls, right: np.ndarray, *, better: Literal["higher", "lower"] = "higher") -> Scored:
+    def proportion(
+        cls, right: np.ndarray, *, better: Literal["higher", "lower"] = "higher"
+    ) -> Scored:
         """Share of cases that are right (1), or, where lower is better, of those that are wrong (0)."""
         right = np.asarray(right, dtype=np.float64)
         if not ((right == 0) | (right == 1)).all():
@@ -116,7 +120,9 @@ class Scored:
             total = float(np.sum(weights))
             return float(np.dot(weights, counted)) / total if total > 0 else float("nan")
 
-        return cls(1.0 - right, right < 0.5, "proportion", weighted, better, counted, np.ones(len(right)))
+        return cls(
+            1.0 - right, right < 0.5, "proportion", weighted, better, counted, np.ones(len(right))
+        )
 
     @classmethod
     def ratio(
@@ -148,7 +154,9 @@ class Scored:
             ratio = float(np.dot(weights, upper)) / below
             return scale(ratio) if scale else ratio
 
-        return cls(error, failure, "ratio", weighted, better, numerator, denominator, scale, limits, subset)
+        return cls(
+            error, failure, "ratio", weighted, better, numerator, denominator, scale, limits, subset
+        )
 
 
 def complement(ratio: float) -> float:

@@ -55,7 +55,15 @@ def of_ratio(
 
     def subset(rows: np.ndarray) -> Scored:
         parts = tuple(column[rows] for column in columns)
-        return of_ratio(parts, answered[rows], charge, better=better, tolerance=tolerance, scale=scale, limits=limits)
+        return of_ratio(
+            parts,
+            answered[rows],
+            charge,
+            better=better,
+            tolerance=tolerance,
+            scale=scale,
+            limits=limits,
+        )
 
     silent = not answered.all()
     return Scored.ratio(
@@ -87,7 +95,9 @@ def as_bad_as_any(counts: np.ndarray, totals: np.ndarray, seen: np.ndarray) -> n
     return np.where(some, rate * totals, alone)
 
 
-def edits(errors: np.ndarray, totals: np.ndarray, *, answered: np.ndarray, weights: np.ndarray) -> Charged:
+def edits(
+    errors: np.ndarray, totals: np.ndarray, *, answered: np.ndarray, weights: np.ndarray
+) -> Charged:
     """Errors over totals (word error rate, 1 - MOTA): silence misses all, at least 1, at the worst rate of the answers.
 
     Nor is that rate below the one of all answers together, which errors on empty targets may lift above each
@@ -111,14 +121,18 @@ def edits(errors: np.ndarray, totals: np.ndarray, *, answered: np.ndarray, weigh
     return Charged(np.where(answered, errors, charged), totals, error)
 
 
-def mean(errors: np.ndarray, least: np.ndarray, *, answered: np.ndarray, weights: np.ndarray) -> Charged:
+def mean(
+    errors: np.ndarray, least: np.ndarray, *, answered: np.ndarray, weights: np.ndarray
+) -> Charged:
     """The mean of errors: silence costs the largest of them and of `least`, or 1 where all of these are 0.
 
     >>> mean(np.array([2.0, 0.0]), np.zeros(2), answered=np.array([True, False]), weights=np.ones(2)).error.tolist()
     [2.0, 2.0]
     """
     counted = weights > 0
-    worst = max(float(errors[answered & counted].max(initial=0.0)), float(least[counted].max(initial=0.0)))
+    worst = max(
+        float(errors[answered & counted].max(initial=0.0)), float(least[counted].max(initial=0.0))
+    )
     # Where all answers are perfect nothing says how bad bad is; silence still must not look perfect.
     error = np.where(answered, errors, worst or 1.0)
     return Charged(error, np.ones(len(error)), error)

@@ -66,7 +66,9 @@ def cer(
 
     No answer costs all characters, one at least, at the rate of the worst answer if that is above 1.
     """
-    return _error_rate(outputs, targets, lambda text: " ".join(words(text, normalise=normalise)), tolerance)
+    return _error_rate(
+        outputs, targets, lambda text: " ".join(words(text, normalise=normalise)), tolerance
+    )
 
 
 def _error_rate(
@@ -92,5 +94,7 @@ def _levenshtein() -> Callable[[Any, Any], int]:
     try:
         from rapidfuzz.distance import Levenshtein
     except ImportError as error:
-        raise ImportError(not_installed("word and character error rates need rapidfuzz", "audio")) from error
+        raise ImportError(
+            not_installed("word and character error rates need rapidfuzz", "audio")
+        ) from error
     return Levenshtein.distance

@@ -36,7 +36,11 @@ _NOTHING = Tracks.of([], [], [])
 
 @register("measures", "mota", of=("tracks", "tracks"), better="higher")
 def mota(
-    outputs: Sequence[Tracks | None], targets: Sequence[Tracks], *, iou: float = 0.5, tolerance: float = 0.5
+    outputs: Sequence[Tracks | None],
+    targets: Sequence[Tracks],
+    *,
+    iou: float = 0.5,
+    tolerance: float = 0.5,
 ) -> Scored:
     """Multiple object tracking accuracy, 1 - (missed + false + switched) / objects (seed 000, eq. 2).
 
@@ -60,7 +64,11 @@ def mota(
 
 @register("measures", "idf1", of=("tracks", "tracks"), better="higher")
 def idf1(
-    outputs: Sequence[Tracks | None], targets: Sequence[Tracks], *, iou: float = 0.5, tolerance: float = 0.5
+    outputs: Sequence[Tracks | None],
+    targets: Sequence[Tracks],
+    *,
+    iou: float = 0.5,
+    tolerance: float = 0.5,
 ) -> Scored:
     """F1 of detections under the best one-to-one mapping of identities; a case's error is 1 - its own.
 
@@ -74,11 +82,18 @@ def idf1(
         np.array([len(o) for o, _ in pairs], dtype=np.float64),
         np.array([len(t) for _, t in pairs], dtype=np.float64),
     )
-    return of_ratio(columns, has_answer, _f1, better="higher", tolerance=tolerance, limits=(0.0, 1.0))
+    return of_ratio(
+        columns, has_answer, _f1, better="higher", tolerance=tolerance, limits=(0.0, 1.0)
+    )
 
 
 def _f1(
-    kept: np.ndarray, made: np.ndarray, objects: np.ndarray, *, answered: np.ndarray, weights: np.ndarray
+    kept: np.ndarray,
+    made: np.ndarray,
+    objects: np.ndarray,
+    *,
+    answered: np.ndarray,
+    weights: np.ndarray,
 ) -> Charged:
     made = np.where(answered, made, as_bad_as_any(made, objects, answered & (weights > 0)))
     kept = np.where(answered, 2 * kept, 0.0)
@@ -100,7 +115,9 @@ def identical(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> int:
             np.searchsorted(truth_names, step.truth_ids[rows]),
             np.searchsorted(found_names, step.found_ids[columns]),
         )
-        together[at] += 1.0  # once for a pair of names, also where one of them stands twice in this step
+        together[at] += (
+            1.0  # once for a pair of names, also where one of them stands twice in this step
+        )
     return int(together[linear_sum_assignment(together, maximize=True)].sum())
 
 

@@ -48,7 +48,9 @@ independent events reaches by chance what no shift ever does: there nothing but 
 
 _SLACK = 1.0001
 """A time that was tabled is not beyond the table by rounding."""
-_RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*(hour|day|week|month|year)\s*", re.IGNORECASE)
+_RATE = re.compile(
+    r"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*(hour|day|week|month|year)\s*", re.IGNORECASE
+)
 
 
 def alarms_per_day(text: str) -> float:
@@ -73,7 +75,11 @@ class Pass(NamedTuple):
 def carried_over(passes: Sequence[Pass]) -> str:
     """Why an alarm of another replica is on where nothing that is read can be told."""
     longest = max((p.length for p in passes), default=0)
-    read = f"the last {longest:,} events, which the alarm reads," if longest else "what the alarm reads"
+    read = (
+        f"the last {longest:,} events, which the alarm reads,"
+        if longest
+        else "what the alarm reads"
+    )
     return f"it is carried over from another replica, and {read} cannot be told"
 
 
@@ -124,7 +130,9 @@ class AlarmRule:
         if not self.events_per_day > 0:
             raise ValueError(f"events per day must be positive, found {self.events_per_day}")
         if not self.off <= self.on:
-            raise ValueError(f"an alarm is cleared no higher than it is raised, found off {self.off}, on {self.on}")
+            raise ValueError(
+                f"an alarm is cleared no higher than it is raised, found off {self.off}, on {self.on}"
+            )
         if self.group_events < 0:
             raise ValueError(f"events of a group are 0 or more, found {self.group_events}")
 
@@ -211,9 +219,14 @@ class AlarmRule:
     def from_dict(cls, record: Mapping[str, Any]) -> AlarmRule:
         """The inverse of `to_dict`."""
         found = dict(record)
-        found["quiet"], found["burden"] = tuple(map(_taken, record["quiet"])), _taken(record["burden"])
+        found["quiet"], found["burden"] = (
+            tuple(map(_taken, record["quiet"])),
+            _taken(record["burden"]),
+        )
         for name in ("by_time", "by_stretch"):
-            found[name] = tuple((float(time), _taken(burden)) for time, burden in record.get(name, ()))
+            found[name] = tuple(
+                (float(time), _taken(burden)) for time, burden in record.get(name, ())
+            )
         found["detects"] = tuple((str(kind), float(p)) for kind, p in record["detects"])
         for name in ("notes", "not_due"):
             found[name] = tuple(map(str, record.get(name, ())))
@@ -262,7 +275,9 @@ def _taken(value: float | None) -> float:
     return -math.inf if value is None else float(value)
 
 
-def walk(log_odds: Iterable[float], on: float, off: float, *, active: bool) -> tuple[list[tuple[int, bool]], bool]:
+def walk(
+    log_odds: Iterable[float], on: float, off: float, *, active: bool
+) -> tuple[list[tuple[int, bool]], bool]:
     """Where alarms are raised (True) and cleared along a series, and whether one is on at its end."""
     changes = []
     for i, value in enumerate(log_odds):

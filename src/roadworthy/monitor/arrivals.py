@@ -40,11 +40,18 @@ class Arrived(NamedTuple):
         """Those that are not among these: of one time and one cell as many fewer, the first of them."""
         if not len(taken.time):
             return self
-        same = _numbered(np.concatenate([self.time, taken.time]), np.concatenate([self.cell, taken.cell]))
-        came, gone = same[: len(self.time)], np.bincount(same[len(self.time) :], minlength=len(same))
+        same = _numbered(
+            np.concatenate([self.time, taken.time]), np.concatenate([self.cell, taken.cell])
+        )
+        came, gone = (
+            same[: len(self.time)],
+            np.bincount(same[len(self.time) :], minlength=len(same)),
+        )
         order = came.argsort(kind="stable")
         kept = np.empty(len(came), dtype=bool)
-        kept[order] = np.arange(len(came)) - np.searchsorted(came[order], came[order]) >= gone[came[order]]
+        kept[order] = (
+            np.arange(len(came)) - np.searchsorted(came[order], came[order]) >= gone[came[order]]
+        )
         return Arrived(self.time[kept], self.cell[kept])
 
     def last(self, n: int, *, upto: float) -> Arrived:
@@ -87,7 +94,9 @@ class Arrivals:
     def ends(self, times: Sequence[float], *, least: int, apart: int) -> list[int]:
         """How many had come until each of these times, which rise, and how many have: so many at least, and so many apart."""
         found = [len(self)]
-        for end in reversed(np.searchsorted(np.maximum.accumulate(self.time), times, side="right").tolist()):
+        for end in reversed(
+            np.searchsorted(np.maximum.accumulate(self.time), times, side="right").tolist()
+        ):
             if least <= end <= found[0] - apart:
                 found.insert(0, end)
         return found
@@ -134,13 +143,20 @@ def order_of_arrival(time: Floats, cell: Cells, replicas: Sequence[Arrived]) -> 
     """
     # Of one time and one cell, events are the same to whoever watches.
     same = _numbered(
-        np.concatenate([time, *(r.time for r in replicas)]), np.concatenate([cell, *(r.cell for r in replicas)])
+        np.concatenate([time, *(r.time for r in replicas)]),
+        np.concatenate([cell, *(r.cell for r in replicas)]),
     )
     held, came = same[: len(time)], same[len(time) :]
-    reach, share = (np.concatenate(parts) for parts in zip(*(_arrival(r.time) for r in replicas), strict=True))
+    reach, share = (
+        np.concatenate(parts) for parts in zip(*(_arrival(r.time) for r in replicas), strict=True)
+    )
     first = np.lexsort((share, reach, came))
     order = held.argsort(kind="stable")
-    place = np.searchsorted(came[first], held[order]) + np.arange(len(held)) - np.searchsorted(held[order], held[order])
+    place = (
+        np.searchsorted(came[first], held[order])
+        + np.arange(len(held))
+        - np.searchsorted(held[order], held[order])
+    )
     known = place < np.searchsorted(came[first], held[order], side="right")
     when, then = time.copy(), np.zeros(len(time))
     when[order[known]], then[order[known]] = reach[first[place[known]]], share[first[place[known]]]

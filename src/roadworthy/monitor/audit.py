@@ -19,7 +19,16 @@ import numpy as np
 
 from roadworthy.analysis.risk.sums import TINY
 from roadworthy.monitor.events import Floats
-from roadworthy.monitor.labels import LEAST, SMALLEST, Audited, Corrected, Weighed, carried, difference, plausible
+from roadworthy.monitor.labels import (
+    LEAST,
+    SMALLEST,
+    Audited,
+    Corrected,
+    Weighed,
+    carried,
+    difference,
+    plausible,
+)
 from roadworthy.monitor.prices import Prices, Tariff
 from roadworthy.statistics.clusters import kish_size
 
@@ -61,7 +70,11 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
         return None  # earlier labels say nothing of events that are unlike all that was calibrated
     tariff, risk = Tariff.of(bundle), float(model.risk[0])
     # Settled prices are the same at any rate.
-    split = 0.0 if tariff.settled else bundle.estimator.points(reading.counts, shrink=shrink, filled=reading.filled)[0]
+    split = (
+        0.0
+        if tariff.settled
+        else bundle.estimator.points(reading.counts, shrink=shrink, filled=reading.filled)[0]
+    )
     prices = tariff.prices(bundle, split)
     cost = window.cost(prices, risk)
     doubt = window.without_chance(_half(model.accuracy_low, model.accuracy_high))
@@ -87,7 +100,9 @@ def _half(low: Floats, high: Floats) -> float:
     return float(high[0] - low[0]) / 2.0
 
 
-def _with_rest(found: Corrected, rest: float, ends: tuple[float, float]) -> tuple[float, float, float]:
+def _with_rest(
+    found: Corrected, rest: float, ends: tuple[float, float]
+) -> tuple[float, float, float]:
     """Value, low and high, where what no label reached is as unsure as that."""
     found = _with_doubt(found, rest, rest)
     value, least, most = (_within(end, *ends) for end in (found.value, found.low, found.high))
@@ -96,7 +111,10 @@ def _with_rest(found: Corrected, rest: float, ends: tuple[float, float]) -> tupl
 
 def _with_doubt(found: Corrected, below: float, above: float) -> Corrected:
     """The same with a wider interval: to each side comes the half of another, of something else."""
-    low, high = math.hypot(found.value - found.low, below), math.hypot(found.high - found.value, above)
+    low, high = (
+        math.hypot(found.value - found.low, below),
+        math.hypot(found.high - found.value, above),
+    )
     return replace(found, low=found.value - low, high=found.value + high)
 
 
@@ -144,7 +162,9 @@ class _Window:
     def own(self) -> np.ndarray | None:
         """Which of its events are labelled; None where they are too few."""
         given = self.state.labels.given
-        at = np.flatnonzero(np.isin(self.marks, np.fromiter(given, dtype=np.uint64, count=len(given))))
+        at = np.flatnonzero(
+            np.isin(self.marks, np.fromiter(given, dtype=np.uint64, count=len(given)))
+        )
         return None if len(at) < LEAST else at
 
     def rest(self, covered: float, doubt: float, apart: Floats | float = 1.0) -> float:
@@ -158,14 +178,20 @@ class _Window:
             return doubt
         without = np.ones(len(self.cells), dtype=bool)
         without[self.own] = False
-        share = (1.0 - covered) * float(self.weights.sum()) / max(float(self.weights[without].sum()), TINY)
+        share = (
+            (1.0 - covered)
+            * float(self.weights.sum())
+            / max(float(self.weights[without].sum()), TINY)
+        )
         return math.hypot(doubt, self._chance(without, min(share, 1.0), apart))
 
     def without_chance(self, half: float) -> float:
         """Of half an interval of the window's own accuracy, what is the model's doubt alone, where labels are of its own events."""
         if self.own is None:
             return half
-        return math.sqrt(max(half**2 - self._chance(np.ones(len(self.cells), dtype=bool), 1.0, 1.0) ** 2, 0.0))
+        return math.sqrt(
+            max(half**2 - self._chance(np.ones(len(self.cells), dtype=bool), 1.0, 1.0) ** 2, 0.0)
+        )
 
     def _chance(self, some: np.ndarray, share: float, apart: Floats | float) -> float:
         """Half of the interval that the chance of answers makes, where it is that of a share of some events alone."""
@@ -174,20 +200,32 @@ class _Window:
         weights = np.where(some, self.weights, 0.0)
         events = share * kish_size(weights) if some.any() else 0.0
         right = (self.expected * events + 2.0) / (events + 4.0)
-        variance = share * float(weights**2 @ (right * (1.0 - right) * np.square(apart))) / self.shrink
-        return float(norm.ppf(0.5 + self.bundle.confidence / 2.0)) * math.sqrt(variance) / float(self.weights.sum())
+        variance = (
+            share * float(weights**2 @ (right * (1.0 - right) * np.square(apart))) / self.shrink
+        )
+        return (
+            float(norm.ppf(0.5 + self.bundle.confidence / 2.0))
+            * math.sqrt(variance)
+            / float(self.weights.sum())
+        )
 
     @cached_property
     def _bins(self) -> np.ndarray:
-        return np.where(self.cells >= 0, self.bundle.calibration.shift_bin(np.maximum(self.cells, 0)), -1)
+        return np.where(
+            self.cells >= 0, self.bundle.calibration.shift_bin(np.maximum(self.cells, 0)), -1
+        )
 
     def _corrected(self, quantity: Quantity, at: np.ndarray) -> Corrected:
         """By the labels of the window's own events."""
         labels, confidence = self.state.labels, self.bundle.confidence
-        _, correct, probability = _columns([labels.weighed(mark) for mark in self.marks[at].tolist()])
+        _, correct, probability = _columns(
+            [labels.weighed(mark) for mark in self.marks[at].tolist()]
+        )
         expected, found = quantity(self.cells, self.expected), quantity(self.cells[at], correct)
         upto, weights = _labelled_upto(at, len(self.marks)), self.weights
-        labelled = difference(expected[:upto], at, found, probability, confidence=confidence, weights=weights[:upto])
+        labelled = difference(
+            expected[:upto], at, found, probability, confidence=confidence, weights=weights[:upto]
+        )
         if upto == len(self.marks):
             return labelled
         reached = _reached(self._bins[upto:], self._bins[at], probability)
@@ -202,7 +240,9 @@ class _Window:
         where, correct, probability = _columns(labels)
         probability, overstated = plausible(probability, max(state.counted, len(labels)))
         stands = 1.0 / probability
-        counts = np.bincount(where, stands * stands.sum() / (stands**2).sum(), minlength=state.cells)
+        counts = np.bincount(
+            where, stands * stands.sum() / (stands**2).sum(), minlength=state.cells
+        )
         told = quantity(where, bundle.estimator.believe(counts).right[where])
         found = carried(
             quantity(self.cells, self.expected),
@@ -213,7 +253,9 @@ class _Window:
             weights=self.weights,
             told=told,
         )
-        return replace(_with_chance(found, kish_size(self.weights), bundle.confidence), overstated=overstated)
+        return replace(
+            _with_chance(found, kish_size(self.weights), bundle.confidence), overstated=overstated
+        )
 
 
 def _labelled_upto(at: np.ndarray, events: int) -> int:
@@ -242,7 +284,9 @@ def _on_to(
     labels, right = len(answers), (float(answers.sum()) + 2.0) / (len(answers) + 4.0)
     chance = right * (1.0 - right) * (1.0 / labels + 1.0 / (len(expected) - upto))
     more = rest * reach * float(t.ppf(0.5 + confidence / 2.0, labels - 1)) * math.sqrt(chance)
-    below, above = (math.hypot(share * (end - found.value), more) for end in (found.low, found.high))
+    below, above = (
+        math.hypot(share * (end - found.value), more) for end in (found.low, found.high)
+    )
     covered = (1.0 - rest) * found.covered + rest * reach
     return replace(found, value=value, low=value - below, high=value + above, covered=covered)
 
@@ -270,8 +314,12 @@ def _drawn(state: State) -> list[Weighed]:
     if not scored:
         return []
     events = state.counted_between(keys[0][0], keys[-1][0])
-    drawn = [label for mark, label in scored if mark in state.labels.asked or label.probability < 1.0]
-    alone = sum(min(1.0 / label.probability, events / LEAST) for label in drawn) >= NEARLY_ALL * events
+    drawn = [
+        label for mark, label in scored if mark in state.labels.asked or label.probability < 1.0
+    ]
+    alone = (
+        sum(min(1.0 / label.probability, events / LEAST) for label in drawn) >= NEARLY_ALL * events
+    )
     spoken = sum(1.0 / label.probability for _, label in labels)
     return drawn if alone or spoken < MOST * events else [label for _, label in scored]
 

@@ -46,7 +46,9 @@ CAUTION = 1.1
 """The time beyond 1 is taken so much larger, against leaving out the largest blocks, and by its standard error more."""
 
 
-def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = math.inf, sure: bool = False) -> float:
+def integrated_time(
+    scores: Floats, *, window: int = BLOCK, variance: float = math.inf, sure: bool = False
+) -> float:
     """Events per independent event, at least 1; 1 where there is too little to tell, or infinity to who must be `sure`.
 
     A score that is not a number is a gap: an event without one, which still has its place.
@@ -57,21 +59,34 @@ def integrated_time(scores: Floats, *, window: int = BLOCK, variance: float = ma
     x = np.asarray(scores, dtype=np.float64)
     missing = np.isnan(x)
     gaps = bool(missing.any())
-    found, covariance = _time_of_series((x[~missing] if gaps else x,), window=window, variance=variance, sure=sure)
+    found, covariance = _time_of_series(
+        (x[~missing] if gaps else x,), window=window, variance=variance, sure=sure
+    )
     if gaps:
         covariance = _with_gaps(x, len(covariance))
-    turns = _turns(covariance, int(np.count_nonzero(~missing)))  # gaps that lie together tell nothing
+    turns = _turns(
+        covariance, int(np.count_nonzero(~missing))
+    )  # gaps that lie together tell nothing
     if turns == 1:
         return found
     rows = x[len(x) % turns :].reshape(-1, turns)
     each = [row[~np.isnan(row)] for row in rows.T]
     most = max(map(len, each))
-    each = [row for row in each if 2 * len(row) >= most]  # a source that seldom has a score tells nothing of the others
+    each = [
+        row for row in each if 2 * len(row) >= most
+    ]  # a source that seldom has a score tells nothing of the others
     least = min(map(len, each))
-    return max(found, _time_of_series([row[-least:] for row in each], window=BLOCK, variance=variance, sure=sure)[0])
+    return max(
+        found,
+        _time_of_series([row[-least:] for row in each], window=BLOCK, variance=variance, sure=sure)[
+            0
+        ],
+    )
 
 
-def _time_of_series(series: Sequence[Floats], *, window: int, variance: float, sure: bool) -> tuple[float, Floats]:
+def _time_of_series(
+    series: Sequence[Floats], *, window: int, variance: float, sure: bool
+) -> tuple[float, Floats]:
     """The time of one series, or of several alike of one length, and their autocovariances (none where there is too little)."""
     n = len(series[0])
     if n < (FIRST if sure else LEAST):
@@ -79,7 +94,10 @@ def _time_of_series(series: Sequence[Floats], *, window: int, variance: float, s
     whole = min(BLOCK, n // 4)
     length = max(LEAST_BLOCK, min(window, whole))
     blocks = _centred(series, length)
-    if length < whole and _median(np.einsum("ij,ij->i", blocks, blocks)) < VARIED * variance * length:
+    if (
+        length < whole
+        and _median(np.einsum("ij,ij->i", blocks, blocks)) < VARIED * variance * length
+    ):
         length = max(LEAST_BLOCK, whole)
         blocks = _centred(series, length)
     # Short blocks are judged together: which of them has the largest time would be chance.
@@ -102,7 +120,9 @@ def _with_gaps(x: Floats, lags: int) -> Floats:
     blocks = x[len(x) % length :].reshape(-1, length)
     known = ~np.isnan(blocks)
     means = np.where(known, blocks, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    result: Floats = _autocovariances(np.where(known, blocks - means[:, None], 0.0), together=1).mean(axis=0)
+    result: Floats = _autocovariances(
+        np.where(known, blocks - means[:, None], 0.0), together=1
+    ).mean(axis=0)
     return result
 
 
@@ -188,7 +208,9 @@ def _times(covariances: Floats, length: int) -> Floats:
     v = (shape * covariances).sum(axis=1) / length / (1.0 - shape.sum(axis=1) / length)
     gamma = np.where(summed, covariances + v[:, None], 0.0)
     first = gamma[:, 0]
-    return np.where(first > 0, (2.0 * gamma.sum(axis=1) - first) / np.where(first > 0, first, 1.0), 1.0)
+    return np.where(
+        first > 0, (2.0 * gamma.sum(axis=1) - first) / np.where(first > 0, first, 1.0), 1.0
+    )
 
 
 def _doubt(covariance: Floats, n: int) -> float:

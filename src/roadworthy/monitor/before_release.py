@@ -85,7 +85,9 @@ class LabelledRows(NamedTuple):
 
     def without(self, names: Sequence[str]) -> LabelledRows:
         """The same rows without some of the scores."""
-        return self._replace(columns={name: column for name, column in self.columns.items() if name not in names})
+        return self._replace(
+            columns={name: column for name, column in self.columns.items() if name not in names}
+        )
 
 
 def tolerated(
@@ -109,7 +111,9 @@ def tolerated(
     return round(risk, digits)
 
 
-def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: int = 0) -> Coverage | None:
+def left_out(
+    rows: LabelledRows, counted: LabelledRows | None = None, *, seed: int = 0
+) -> Coverage | None:
     """How often intervals of accuracy and of the share shifted hold the truth under a kind that the calibration does not know.
 
     Each kind is left out in turn, with half of the clean rows; windows at several rates are drawn from what was left out. With
@@ -121,7 +125,9 @@ def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: i
     from roadworthy.analysis.risk.transfer import Estimator
 
     names, counts = np.unique(rows.kind, return_counts=True)
-    kinds = [str(k) for k, n in zip(names, counts, strict=True) if k != CLEAN and n >= FEW_OF_A_KIND]
+    kinds = [
+        str(k) for k, n in zip(names, counts, strict=True) if k != CLEAN and n >= FEW_OF_A_KIND
+    ]
     if len(kinds) < 2:
         return None
     rng = np.random.default_rng([seed, 12])
@@ -144,23 +150,33 @@ def left_out(rows: LabelledRows, counted: LabelledRows | None = None, *, seed: i
         except ValueError:  # what is left has too little in it; the whole table is judged elsewhere
             continue
         cells = np.full(len(judged.kind), -1)
-        cells[aside] = calibration.place({name: judged.columns[name][aside] for name in calibration.names})
+        cells[aside] = calibration.place(
+            {name: judged.columns[name][aside] for name in calibration.names}
+        )
         picked = _windows(judged.kind, np.flatnonzero(aside), kind, rng)
-        windowed = [np.bincount(cells[at][cells[at] >= 0], minlength=calibration.cells) for at in picked]
+        windowed = [
+            np.bincount(cells[at][cells[at] >= 0], minlength=calibration.cells) for at in picked
+        ]
         found = Estimator(calibration, accuracy_tree()).estimate(windowed)
         right, shifted = judged.correct[picked].mean(axis=1), mine[picked].mean(axis=1)
         told = np.array([reason is None for reason in found.cannot_tell])
-        covered += int((told & (found.accuracy_low <= right) & (right <= found.accuracy_high)).sum())
+        covered += int(
+            (told & (found.accuracy_low <= right) & (right <= found.accuracy_high)).sum()
+        )
         rates += int((told & (found.rate_low <= shifted) & (shifted <= found.rate_high)).sum())
         windows += int(told.sum())
     return Coverage(0.95, covered / windows, windows, rate=rates / windows) if windows else None
 
 
-def _windows(kinds: np.ndarray, aside: np.ndarray, kind: str, rng: np.random.Generator) -> np.ndarray:
+def _windows(
+    kinds: np.ndarray, aside: np.ndarray, kind: str, rng: np.random.Generator
+) -> np.ndarray:
     """Rows of windows of 100 that were put aside, at rates of shift from 0.1 to 1."""
     of_kind = aside[kinds[aside] == kind]
     clean = aside[kinds[aside] == CLEAN]
     shifted = rng.random((len(RATES), WINDOW)) < np.array(RATES)[:, None]
     return np.where(
-        shifted, rng.choice(of_kind, shifted.shape), rng.choice(clean if len(clean) else of_kind, shifted.shape)
+        shifted,
+        rng.choice(of_kind, shifted.shape),
+        rng.choice(clean if len(clean) else of_kind, shifted.shape),
     )

@@ -39,7 +39,9 @@ class Buckets:
 
     def __init__(self, *, cells: int, width: float = 60.0, keep: int = 256) -> None:
         if not (width > 0 and keep >= 2):
-            raise ValueError(f"buckets need a width above 0 s and at least 2 to keep, found {width} and {keep}")
+            raise ValueError(
+                f"buckets need a width above 0 s and at least 2 to keep, found {width} and {keep}"
+            )
         self.cells, self.width, self.keep = cells, float(width), keep
         self._rows: dict[Key, Ints] = {}
         self._newest: int | None = None
@@ -94,7 +96,11 @@ class Buckets:
     def total(self) -> Ints:
         """Counts of all time."""
         self._settle()
-        return np.sum(list(self._rows.values()), axis=0, dtype=np.int64) if self._rows else self._blank()
+        return (
+            np.sum(list(self._rows.values()), axis=0, dtype=np.int64)
+            if self._rows
+            else self._blank()
+        )
 
     def empty(self) -> Buckets:
         """One of the same widths that has counted nothing."""
@@ -160,7 +166,9 @@ class Buckets:
         starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
         if (last - first + 1) * wide > WIDE * len(numbers):
             ends = [*starts[1:].tolist(), len(columns)]
-            for number, start, end in zip(numbers[starts].tolist(), starts.tolist(), ends, strict=True):
+            for number, start, end in zip(
+                numbers[starts].tolist(), starts.tolist(), ends, strict=True
+            ):
                 np.add.at(self._row((level, number)), columns[start:end], 1)
             return
         table = np.bincount((numbers - first) * wide + columns, minlength=(last - first + 1) * wide)

@@ -89,7 +89,9 @@ class Bundle:
 
     def __post_init__(self) -> None:
         if not self.subject or not isinstance(self.subject, str):
-            raise BundleError("a bundle names its subject: give a fingerprint or a name with a version")
+            raise BundleError(
+                "a bundle names its subject: give a fingerprint or a name with a version"
+            )
         if not (self.lateness >= 0 and self.id_horizon >= 1 and self.bucket > 0):
             raise BundleError(
                 "horizons are a lateness of 0 s or more, 1 id or more and a bucket above 0 s, "
@@ -98,7 +100,9 @@ class Bundle:
         if self.alarm is not None and self.tolerable is None:
             raise BundleError("an alarm needs a tolerable risk; give one, or leave out the alarm")
         if self.alarm is not None and self.alarm.window not in self.windows.lengths:
-            raise BundleError(f"the alarm's window of {self.alarm.window} is not among {self.windows.lengths}")
+            raise BundleError(
+                f"the alarm's window of {self.alarm.window} is not among {self.windows.lengths}"
+            )
 
     @property
     def title(self) -> str:
@@ -131,7 +135,9 @@ class Bundle:
         """In words: rows by kind, and what must be said about them."""
         calibration = self.calibration
         rows = ", ".join(f"{calibration.rows(kind):,} of {kind}" for kind in calibration.kinds)
-        return "; ".join((f"rows: {rows}", *calibration.notes, *map(str, self.made.get("notes", ()))))
+        return "; ".join(
+            (f"rows: {rows}", *calibration.notes, *map(str, self.made.get("notes", ())))
+        )
 
     @property
     def watched(self) -> str:
@@ -164,7 +170,9 @@ class Bundle:
         return Estimator(
             self.calibration,
             self.tree,
-            constants={name: _constant(value, draws) for name, value in sorted(self.constants.items())},
+            constants={
+                name: _constant(value, draws) for name, value in sorted(self.constants.items())
+            },
             tolerable=self.tolerable,
             prior=self.prior,
             draws=draws,
@@ -230,9 +238,14 @@ class Bundle:
             seed=int(seed),
             coverage=coverage,
             blind_to=tuple(blind_to),
-            made={**(made or {}), "rows": {kind: calibration.rows(kind) for kind in calibration.kinds}},
+            made={
+                **(made or {}),
+                "rows": {kind: calibration.rows(kind) for kind in calibration.kinds},
+            },
         )
-        forecast = forecast or Forecast(float(expected_rate), *bundle.estimator.forecast(float(expected_rate)))
+        forecast = forecast or Forecast(
+            float(expected_rate), *bundle.estimator.forecast(float(expected_rate))
+        )
         rule = None
         if tolerable is not None:
             rule = alarm_rule(
@@ -245,7 +258,9 @@ class Bundle:
                 seed=seed,
             )
         warnings = [*bundle.warnings, *warnings_of(given, bundle.estimator.separation, coverage)]
-        told = {k: v for k, v in bundle.made.items() if k != "warnings"} | ({"warnings": warnings} if warnings else {})
+        told = {k: v for k, v in bundle.made.items() if k != "warnings"} | (
+            {"warnings": warnings} if warnings else {}
+        )
         bundle = replace(bundle, forecast=forecast, alarm=rule, made=told)
         return replace(bundle, self_test=expected_state(bundle), made_at=made_at)
 
@@ -256,7 +271,9 @@ class Bundle:
             "subject": self.subject,
             "calibration": self.calibration.to_dict(),
             "tree": self.tree.to_dict(),
-            "constants": {k: list(v) if isinstance(v, tuple) else v for k, v in sorted(self.constants.items())},
+            "constants": {
+                k: list(v) if isinstance(v, tuple) else v for k, v in sorted(self.constants.items())
+            },
             "tolerable": self.tolerable,
             "prior": list(self.prior),
             "windows": self.windows.to_dict(),
@@ -283,7 +300,9 @@ class Bundle:
         found = {k: v for k, v in record.items() if k != "format"}
         found["calibration"] = Calibration.from_dict(record["calibration"])
         found["tree"] = Tree.from_dict(record["tree"])
-        found["constants"] = {k: tuple(v) if isinstance(v, list) else v for k, v in record["constants"].items()}
+        found["constants"] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in record["constants"].items()
+        }
         found["prior"] = tuple(record["prior"])
         found["windows"] = Windows.from_dict(record["windows"])
         found["alarm"] = None if record["alarm"] is None else AlarmRule.from_dict(record["alarm"])
@@ -296,8 +315,14 @@ class Bundle:
         """Write the bundle: under another name first, so that a reader never finds half a file."""
         target = Path(path)
         beside = target.with_name(f".{target.name}.{os.getpid()}")
-        content = {"id": self.id, **({MADE_AT: self.made_at} if self.made_at else {}), **self.to_dict()}
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        content = {
+            "id": self.id,
+            **({MADE_AT: self.made_at} if self.made_at else {}),
+            **self.to_dict(),
+        }
+        text = (
+            json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+        )
         try:
             beside.write_text(text, "utf-8")
             beside.replace(target)
@@ -319,7 +344,9 @@ class Bundle:
         try:
             record = json.loads(where.read_text("utf-8"))
         except FileNotFoundError:
-            raise BundleError(f"there is no bundle at {where}; `roadworthy calibrate` makes one") from None
+            raise BundleError(
+                f"there is no bundle at {where}; `roadworthy calibrate` makes one"
+            ) from None
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
             begins = error.object if isinstance(error, UnicodeDecodeError) else error.doc.encode()
             if begins.startswith(STATE):
@@ -333,7 +360,9 @@ class Bundle:
                 ) from None
             if isinstance(error, json.JSONDecodeError) and error.doc.lstrip()[:1] not in ("", "{"):
                 raise BundleError(f"{where} is no bundle{_of_the_run(where.parent)}") from None
-            raise BundleError(f"{where} is not a whole bundle: {error}; compile or copy it again") from None
+            raise BundleError(
+                f"{where} is not a whole bundle: {error}; compile or copy it again"
+            ) from None
         found = record.get("format") if isinstance(record, dict) else None
         if not str(found).startswith(FORMAT.rpartition(" ")[0]):
             raise BundleError(f"{where} is no bundle{_of_the_run(where.parent)}")
@@ -352,7 +381,9 @@ class Bundle:
             raise BundleError(f"{where} cannot be understood: {error}; compile it again") from error
         wrong = failure(bundle)
         if wrong:
-            raise BundleError(f"{where} fails its self-test: {wrong}; compile it again with this version")
+            raise BundleError(
+                f"{where} fails its self-test: {wrong}; compile it again with this version"
+            )
         return bundle
 
 
@@ -367,11 +398,17 @@ def _remedy(found: str) -> str:
 def _of_the_run(folder: Path) -> str:
     """Where the bundle of a run is, for those who named its folder or another of its files."""
     beside = folder / "monitor" / "bundle.json"
-    return f": that of this run is {beside}" if beside.is_file() else "; `roadworthy calibrate` and `assess` write one"
+    return (
+        f": that of this run is {beside}"
+        if beside.is_file()
+        else "; `roadworthy calibrate` and `assess` write one"
+    )
 
 
 def _digest(record: Mapping[str, Any]) -> str:
-    text = json.dumps(record, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(
+        record, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -383,4 +420,6 @@ def _constant(value: float | tuple[float, float], draws: int) -> Any:
 
     successes, trials = value
     order = np.argsort(np.random.PCG64(draws).random_raw(draws), kind="stable")
-    return betaincinv(successes + 0.5, trials - successes + 0.5, (order + 0.5) / draws)[:, None, None]
+    return betaincinv(successes + 0.5, trials - successes + 0.5, (order + 0.5) / draws)[
+        :, None, None
+    ]

@@ -122,34 +122,56 @@ class ByLabels:
             new = bisect_right(held.keys, self.settled.key)
             end = min(new + AT_ONCE, len(held.keys))
             more = end < len(held.keys)
-            looked = _Looked(state, bundle, held.part(max(end - AT_ONCE, 0), end), self.settled, time)
-            said += self._go_through(looked, scores_alarm=scores_alarm, warned=warned, settle=LAST if more else 0)
+            looked = _Looked(
+                state, bundle, held.part(max(end - AT_ONCE, 0), end), self.settled, time
+            )
+            said += self._go_through(
+                looked, scores_alarm=scores_alarm, warned=warned, settle=LAST if more else 0
+            )
         if not merged:
             return said
         self.said = number + (self.on != was_on)
-        last = [alarm for alarm in said[-1:] if self.on != was_on and (alarm.kind == "raised") == self.on]
+        last = [
+            alarm
+            for alarm in said[-1:]
+            if self.on != was_on and (alarm.kind == "raised") == self.on
+        ]
         return [replace(alarm, by_labels=self.said) for alarm in last]
 
-    def _go_through(self, looked: _Looked, *, scores_alarm: bool, warned: bool, settle: int) -> list[Alarm]:
+    def _go_through(
+        self, looked: _Looked, *, scores_alarm: bool, warned: bool, settle: int
+    ) -> list[Alarm]:
         """Judge labels, and let the first so many have said what they have to say; or those that are about to leave."""
         was_on, held = self.on, looked.held
         judged_by = min(looked.alike, self.time) if was_on else looked.alike
-        how = {"time": judged_by, "raised": looked.proven, "held": HOLDS if was_on or warned else math.inf}
+        how = {
+            "time": judged_by,
+            "raised": looked.proven,
+            "held": HOLDS if was_on or warned else math.inf,
+        }
         found = walk(looked.bets, self.settled.start, **how)
         changes = list(found.changes)
         if was_on != self.settled.start.on:
             # The first has been said, or was never: what was proven before, and what a replica had proven that is taken back. Where
             # there is none, labels were corrected, or have left that replica.
             changes = changes[1:] or ([] if changes else [Change(found.on, 0, -1)])
-        said = [alarm for change in changes if (alarm := self._told(change, looked, scores_alarm=scores_alarm))]
+        said = [
+            alarm
+            for change in changes
+            if (alarm := self._told(change, looked, scores_alarm=scores_alarm))
+        ]
         self.on = found.on
         self.time = judged_by if found.on else math.inf
         if held.labels:
-            self.latest = Reached(held.keys[-1], Start(found.on, found.evidence, float(looked.bets.ahead[-1])))
+            self.latest = Reached(
+                held.keys[-1], Start(found.on, found.evidence, float(looked.bets.ahead[-1]))
+            )
             self.oldest = held.labels[0].time
             cleared = [change.last + 1 for change in found.changes if not change.on]
             # What was taken back by labels that came after it proves nothing any more, whatever is known later of these.
-            count = max(settle, looked.leaving, *cleared, SPARE if len(held.labels) >= AT_ONCE else 0)
+            count = max(
+                settle, looked.leaving, *cleared, SPARE if len(held.labels) >= AT_ONCE else 0
+            )
             self._settle(looked, min(count, len(held.labels)), **how)
         return said
 
@@ -158,7 +180,9 @@ class ByLabels:
         if count:
             bets, held = looked.bets.part(slice(0, count)), looked.held
             found = walk(bets, self.settled.start, **how)
-            self.settled = Reached(held.keys[count - 1], Start(found.on, found.evidence, float(bets.ahead[-1])))
+            self.settled = Reached(
+                held.keys[count - 1], Start(found.on, found.evidence, float(bets.ahead[-1]))
+            )
             self.oldest = held.labels[count].time if count < len(held.labels) else math.inf
 
     def meet(self, others: Sequence[ByLabels], state: State) -> bool:
@@ -175,7 +199,9 @@ class ByLabels:
         if proven:
             self.settled = min(proven, key=lambda start: (start.key, start.start))
         else:
-            self.settled = max(reached, key=lambda r: (max(r[0].latest.start.evidence), r[1].key, r[1].start))[1]
+            self.settled = max(
+                reached, key=lambda r: (max(r[0].latest.start.evidence), r[1].key, r[1].start)
+            )[1]
         self.latest, self.oldest = self.settled, math.inf
         self.time = min(one.time for one in everyone)
         return bool(proven)
@@ -197,7 +223,10 @@ class ByLabels:
         if change.last < 0:
             reason = "by labels: they proved it to a replica, and have left since"
             return Alarm(state.newest, state.counted, "raised", reason=reason, by_labels=self.said)
-        tolerable, whole = float(bundle.tolerable or 0.0), float(bets.gains[change.first :].sum()) > 0.0
+        tolerable, whole = (
+            float(bundle.tolerable or 0.0),
+            float(bets.gains[change.first :].sum()) > 0.0,
+        )
         part = slice(change.first, None if whole else change.last + 1)
         some = looked.stretch.part(part)
         events, wrong = int(some.gaps[1:].sum()) + 1, int((~some.right).sum())
@@ -206,7 +235,15 @@ class ByLabels:
             f"by labels: of {len(some):,} answers to {events:,} events {wrong:,} are wrong, a risk of {risk:.4g} {bundle.unit}, "
             f"and {tolerable:.4g} is tolerable"
         )
-        return Alarm(state.newest, state.counted, "raised", risk=risk, reason=reason, read=events, by_labels=self.said)
+        return Alarm(
+            state.newest,
+            state.counted,
+            "raised",
+            risk=risk,
+            reason=reason,
+            read=events,
+            by_labels=self.said,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -224,25 +261,40 @@ class ByLabels:
         """The inverse of `to_dict`; None of a state of before there was such an alarm."""
         if not record:
             return cls()
-        time, oldest = (math.inf if record.get(name) is None else float(record[name]) for name in ("time", "oldest"))
-        settled, latest = (_reached(record[name]) if name in record else NOTHING for name in ("settled", "latest"))
+        time, oldest = (
+            math.inf if record.get(name) is None else float(record[name])
+            for name in ("time", "oldest")
+        )
+        settled, latest = (
+            _reached(record[name]) if name in record else NOTHING for name in ("settled", "latest")
+        )
         return cls(bool(record["on"]), int(record["said"]), time, settled, latest, oldest)
 
 
 class _Looked:
     """Labels as they are at a look: those that have settled show how errors come together, and the others are gone through."""
 
-    def __init__(self, state: State, bundle: Bundle, everything: Held, settled: Reached, time: float) -> None:
+    def __init__(
+        self, state: State, bundle: Bundle, everything: Held, settled: Reached, time: float
+    ) -> None:
         self.state, self.bundle = state, bundle
         count = bisect_right(everything.keys, settled.key)
         self.held = everything.part(count)
         assert bundle.alarm is not None
         if not everything.labels:
-            self.stretch, self.bets, self.alike, self.proven, self.leaving = _NONE, _NO_BETS, 1.0, HOLDS, 0
+            self.stretch, self.bets, self.alike, self.proven, self.leaving = (
+                _NONE,
+                _NO_BETS,
+                1.0,
+                HOLDS,
+                0,
+            )
             return
         whole = _stretch(everything, state, bundle, shrink=1.0 / time)
         self.stretch = whole.part(slice(count, None))
-        self.bets = _bets(self.stretch, bundle, settled.start.ahead) if self.held.labels else _NO_BETS
+        self.bets = (
+            _bets(self.stretch, bundle, settled.start.ahead) if self.held.labels else _NO_BETS
+        )
         all_bets = _bets(whole, bundle, 0.0) if count else self.bets
         self.alike = time_of(whole, all_bets, held=time, together=bundle.alarm.group_events)
         self.proven = _proven(bundle.alarm, state, whole)
@@ -256,7 +308,13 @@ def _finite(number: float) -> float | None:
 
 def _record(reached: Reached) -> dict[str, Any]:
     (time, mark), (on, evidence, ahead) = reached
-    return {"time": _finite(time), "mark": mark, "on": on, "evidence": list(evidence), "ahead": ahead}
+    return {
+        "time": _finite(time),
+        "mark": mark,
+        "on": on,
+        "evidence": list(evidence),
+        "ahead": ahead,
+    }
 
 
 def _reached(record: dict[str, Any]) -> Reached:
@@ -274,10 +332,15 @@ def _held(state: State, keys: Sequence[Key]) -> Held:
 
 def _places(recent: Recent, keys: Sequence[Key]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Where events stand or would stand, and whether they are held: else they were counted elsewhere."""
-    times, marks = np.array([time for time, _ in keys]), np.array([mark for _, mark in keys], dtype=np.uint64)
+    times, marks = (
+        np.array([time for time, _ in keys]),
+        np.array([mark for _, mark in keys], dtype=np.uint64),
+    )
     at, upto = (np.searchsorted(recent.time, times, side=side) for side in ("left", "right"))  # type: ignore[call-overload]
     of_events = recent.mark
-    for j in np.flatnonzero(upto - at > 1).tolist():  # of one instant, they are in the order of their marks
+    for j in np.flatnonzero(
+        upto - at > 1
+    ).tolist():  # of one instant, they are in the order of their marks
         at[j] += int(np.searchsorted(of_events[at[j] : upto[j]], marks[j]))
     known = at < upto
     known[known] = of_events[at[known]] == marks[known]
@@ -313,7 +376,9 @@ def _stretch(held: Held, state: State, bundle: Bundle, *, shrink: float) -> Stre
 
 
 def _bets(stretch: Stretch, bundle: Bundle, ahead: float) -> Bets:
-    return bets_on(stretch, tolerable=float(bundle.tolerable or 0.0), costs=bundle.tree.costs, ahead=ahead)
+    return bets_on(
+        stretch, tolerable=float(bundle.tolerable or 0.0), costs=bundle.tree.costs, ahead=ahead
+    )
 
 
 def contradiction(audited: Audited, estimate: tuple[float, float, float]) -> str | None:
@@ -322,7 +387,9 @@ def contradiction(audited: Audited, estimate: tuple[float, float, float]) -> str
     if audited.accuracy_low <= high and audited.accuracy_high >= low:
         return None
     what = (
-        "the scores do not see what goes wrong" if audited.accuracy < value else "less goes wrong than the scores say"
+        "the scores do not see what goes wrong"
+        if audited.accuracy < value
+        else "less goes wrong than the scores say"
     )
     return (
         f"labels say {audited.accuracy:.1%} right ({audited.accuracy_low:.1%} to {audited.accuracy_high:.1%}), "

@@ -28,7 +28,9 @@ FEW_CLEAN = 30
 """Clean rows below which nothing that is promised about them holds."""
 
 
-def warnings_of(calibration: Calibration, separation: Separation, coverage: Coverage | None) -> tuple[str, ...]:
+def warnings_of(
+    calibration: Calibration, separation: Separation, coverage: Coverage | None
+) -> tuple[str, ...]:
     """All that there are, the gravest first."""
     found = (
         _untold(calibration, separation),
@@ -80,7 +82,9 @@ def too_narrow(coverage: Coverage | None) -> str | None:
 def one_kind(calibration: Calibration, *, add: str = "rows") -> str | None:
     """That nothing says how other kinds of shift differ from the one there is; `add` is what a user can add of others."""
     few = few_kinds(calibration)
-    kinds = [kind for kind in calibration.kinds[1:] if kind not in few] or list(calibration.kinds[1:])
+    kinds = [kind for kind in calibration.kinds[1:] if kind not in few] or list(
+        calibration.kinds[1:]
+    )
     if len(kinds) != 1:
         return None
     enough = f" with {FEW_OF_A_KIND} rows or more" if len(calibration.kinds) > 2 else ""
@@ -117,7 +121,9 @@ def _untold(calibration: Calibration, separation: Separation) -> str | None:
 def _of_few_groups(calibration: Calibration) -> list[tuple[int, str]]:
     """Kinds, clean among them, of which there would be rows enough if they were independent, with how many are."""
     kinds = zip(calibration.effective, calibration.kinds, strict=True)
-    return [(max(1, round(n)), kind) for n, kind in kinds if n < FEW_OF_A_KIND <= calibration.rows(kind)]
+    return [
+        (max(1, round(n)), kind) for n, kind in kinds if n < FEW_OF_A_KIND <= calibration.rows(kind)
+    ]
 
 
 def _few_clean(calibration: Calibration) -> str | None:
@@ -147,7 +153,10 @@ def _few_of_a_kind(calibration: Calibration) -> str | None:
         return None
     rows = [calibration.rows(kind) for kind in few]
     alike = " of few groups" if max(rows) >= FEW_OF_A_KIND else ""
-    said = " and ".join(f"{_rows(n, 'row')} of {kind}" for n, kind in zip(rows, few, strict=True)) + alike
+    said = (
+        " and ".join(f"{_rows(n, 'row')} of {kind}" for n, kind in zip(rows, few, strict=True))
+        + alike
+    )
     too_few = f"{said} {'is' if rows == [1] else 'are'} too few"
     if len(few) == len(calibration.kinds) - 1:
         return f"{too_few}: whatever is said of shifted events rests on hardly anything; add rows"

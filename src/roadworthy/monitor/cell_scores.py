@@ -52,4 +52,9 @@ class CellScores:
         clean, ratio = scores.clean, scores.ratio
         upto = np.cumsum(clean) - clean / 2
         variance = float(clean @ ratio**2 - (clean @ ratio) ** 2)
-        return cls(scores.cells, expected_errors(calibration), np.searchsorted(_ENDS, upto)[scores.bins], variance)
+        return cls(
+            scores.cells,
+            expected_errors(calibration),
+            np.searchsorted(_ENDS, upto)[scores.bins],
+            variance,
+        )

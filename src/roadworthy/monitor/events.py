@@ -81,7 +81,9 @@ class Events:
 
     def __post_init__(self) -> None:
         if (self.columns is None) == (self.cells is None):
-            raise EventError("events have either columns of scores or cells; give exactly one of the two")
+            raise EventError(
+                "events have either columns of scores or cells; give exactly one of the two"
+            )
 
 
 _BLANK = blake2b(digest_size=8, person=b"roadworthy event"[:16])
@@ -98,13 +100,17 @@ def mark(name: Name) -> int:
         return int(marks([name])[0])
     number = int(plain_name(name))
     # Only so many numbers have a mark of their own.
-    return int(mixed(_wrapped([number]))[0]) if 0 <= number <= _MASK else mark(f"the number {number}")
+    return (
+        int(mixed(_wrapped([number]))[0]) if 0 <= number <= _MASK else mark(f"the number {number}")
+    )
 
 
 def marks(names: Sequence[Any] | NDArray[Any]) -> Marks:
     """The marks of many events."""
     if isinstance(names, np.ndarray):
-        if names.dtype.kind == "u" or (names.dtype.kind == "i" and (not names.size or names.min() >= 0)):
+        if names.dtype.kind == "u" or (
+            names.dtype.kind == "i" and (not names.size or names.min() >= 0)
+        ):
             return mixed(names.astype(np.uint64))
         names = names.tolist()
     kinds = set(map(type, names))
@@ -114,7 +120,10 @@ def marks(names: Sequence[Any] | NDArray[Any]) -> Marks:
         return mixed(_wrapped(list(names)))
     if kinds == {tuple}:
         salts = {replica: mark(replica) for replica, _ in names}
-        return mixed(_wrapped([number for _, number in names]) ^ _wrapped([salts[replica] for replica, _ in names]))
+        return mixed(
+            _wrapped([number for _, number in names])
+            ^ _wrapped([salts[replica] for replica, _ in names])
+        )
     digests = []
     try:
         for name in names:
@@ -196,7 +205,9 @@ def mixed(numbers: Marks) -> Marks:
 def checked_time(time: float, id: Any) -> float:
     """The time of one event as a number, refused as `checked_times` does."""
     if not -LATEST < time < LATEST:
-        raise EventError(f"event {id!r} has the time {time}; give finite seconds, such as those since 1970")
+        raise EventError(
+            f"event {id!r} has the time {time}; give finite seconds, such as those since 1970"
+        )
     return float(time)
 
 
@@ -208,7 +219,9 @@ def checked_times(time: ArrayLike, n: int, name: Any) -> Floats:
     fine = np.abs(times) < LATEST
     if not fine.all():
         i = int(fine.argmin())
-        raise EventError(f"event {name(i)} has the time {times[i]}; give finite seconds, such as those since 1970")
+        raise EventError(
+            f"event {name(i)} has the time {times[i]}; give finite seconds, such as those since 1970"
+        )
     return times
 
 
@@ -216,7 +229,9 @@ def checked_cells(cells: ArrayLike, size: int, name: Any) -> Cells:
     """Cells as int16; one that the calibration does not have is refused with its event (-1: no score)."""
     array = np.asarray(cells)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise EventError(f"cells are whole numbers, one an event, found {array.dtype} of shape {array.shape}")
+        raise EventError(
+            f"cells are whole numbers, one an event, found {array.dtype} of shape {array.shape}"
+        )
     wrong = np.flatnonzero((array < -1) | (array >= size))
     if wrong.size:
         i = int(wrong[0])

@@ -99,7 +99,11 @@ class Stretch:
     def part(self, where: slice) -> Stretch:
         """Some of the labels."""
         return Stretch(
-            self.gaps[where], self.right[where], self.stands[where], self.prices[where], self.residual[where]
+            self.gaps[where],
+            self.right[where],
+            self.stands[where],
+            self.prices[where],
+            self.residual[where],
         )
 
 
@@ -123,7 +127,9 @@ class Bets(NamedTuple):
 
     def part(self, where: slice) -> Bets:
         """Those of some of the labels."""
-        return Bets(self.above[:, where], self.below[:, where], self.gains[where], self.ahead[where])
+        return Bets(
+            self.above[:, where], self.below[:, where], self.gains[where], self.ahead[where]
+        )
 
 
 class Change(NamedTuple):
@@ -142,18 +148,29 @@ class Walked(NamedTuple):
     evidence: tuple[float, ...]
 
 
-def bets_on(stretch: Stretch, *, tolerable: float, costs: tuple[float, float], ahead: float = 0.0) -> Bets:
+def bets_on(
+    stretch: Stretch, *, tolerable: float, costs: tuple[float, float], ahead: float = 0.0
+) -> Bets:
     """What every label makes of the stakes, where the `costs` of an event lie between these."""
     wrong, right = (stretch.prices[:, i] - tolerable for i in (0, 1))
     beyond = np.where(stretch.right, right, wrong)
     few = FAR_MORE * float(np.median(stretch.stands))
-    ways = [stretch.stands] if (stretch.stands <= few).all() else [stretch.stands, np.minimum(stretch.stands, few)]
+    ways = (
+        [stretch.stands]
+        if (stretch.stands <= few).all()
+        else [stretch.stands, np.minimum(stretch.stands, few)]
+    )
     laid = [_alone(stretch.gaps, stands, ahead) for stands in ways]
     ends = np.minimum(right, wrong), np.maximum(right, wrong)
     above, below = (
         np.concatenate(
             [
-                _logs(sign * stands * beyond, sign * stands * worse, sign * stands * better, alone * max(missing, 0.0))
+                _logs(
+                    sign * stands * beyond,
+                    sign * stands * worse,
+                    sign * stands * better,
+                    alone * max(missing, 0.0),
+                )
                 for stands, (alone, _) in zip(ways, laid, strict=True)
             ]
             * (ROWS // STAKES // len(ways))
@@ -164,7 +181,9 @@ def bets_on(stretch: Stretch, *, tolerable: float, costs: tuple[float, float], a
         )
     )
     alone, after = laid[0]
-    return Bets(above, below, stretch.stands * beyond - alone * max(tolerable - costs[0], 0.0), after)
+    return Bets(
+        above, below, stretch.stands * beyond - alone * max(tolerable - costs[0], 0.0), after
+    )
 
 
 def _logs(gains: Floats, worst: Floats, best: Floats, missed: Floats) -> Floats:
@@ -181,7 +200,9 @@ def _alone(gaps: Floats, stands: Floats, ahead: float) -> tuple[Floats, Floats]:
     if ahead == 0.0 and (stands == gaps).all():
         return alone, after
     most = AHEAD * np.maximum.accumulate(stands)
-    for i, (gap, events, limit) in enumerate(zip(gaps.tolist(), stands.tolist(), most.tolist(), strict=True)):
+    for i, (gap, events, limit) in enumerate(
+        zip(gaps.tolist(), stands.tolist(), most.tolist(), strict=True)
+    ):
         ahead += events - gap
         if ahead < 0.0:
             alone[i], ahead = -ahead, 0.0
@@ -199,15 +220,29 @@ def _rates(least: Floats, most: Floats) -> Floats:
 
 
 def walk(
-    bets: Bets, start: Start, *, time: float, raised: float, held: float = math.inf, cleared: float = CLEARED
+    bets: Bets,
+    start: Start,
+    *,
+    time: float,
+    raised: float,
+    held: float = math.inf,
+    cleared: float = CLEARED,
 ) -> Walked:
     """From label to label: proven where the evidence reaches `raised`, taken back where that of the opposite reaches `cleared`.
 
     What was proven before and may have been corrected since is still proven where it reaches `held`.
     """
-    on, evidence, at, bar, changes = start.on, np.array(start.evidence), 0, min(held, raised), list[Change]()
+    on, evidence, at, bar, changes = (
+        start.on,
+        np.array(start.evidence),
+        0,
+        min(held, raised),
+        list[Change](),
+    )
     while at < bets.above.shape[1]:
-        found, starts, gathered = _gathered((bets.below if on else bets.above)[:, at:] / time, evidence)
+        found, starts, gathered = _gathered(
+            (bets.below if on else bets.above)[:, at:] / time, evidence
+        )
         reached = found >= (cleared if on else bar)
         if not reached.any():
             evidence = np.maximum(gathered[:, -1], 0.0)
@@ -234,7 +269,11 @@ def time_of(stretch: Stretch, bets: Bets, *, held: float, together: float = 0.0)
     end = int(evidence.argmax())
     start = int(starts[end])
     step = [start, end + 1] if end + 1 - start >= max(RUN, min(alike, LONGEST_RUN)) else []
-    found = time_of_all(np.concatenate([part - part.mean() for part in np.split(stretch.residual, step) if len(part)]))
+    found = time_of_all(
+        np.concatenate(
+            [part - part.mean() for part in np.split(stretch.residual, step) if len(part)]
+        )
+    )
     return max(grouped, found if math.isfinite(found) else FEW_TIME)
 
 

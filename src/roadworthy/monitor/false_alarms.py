@@ -31,7 +31,15 @@ from roadworthy.monitor.looks import NOTHING_QUIET, Watched
 from roadworthy.monitor.rule_notes import rule_notes
 from roadworthy.monitor.stretches import enough_events, tried_times
 from roadworthy.monitor.tails import CERTAIN, FEW, MIXTURES, Tails, counted, mixtures
-from roadworthy.monitor.worlds import UNLUCKY, UNLUCKY_TOO, Swaying, clean_worlds, mean_scores, stream, unlucky_worlds
+from roadworthy.monitor.worlds import (
+    UNLUCKY,
+    UNLUCKY_TOO,
+    Swaying,
+    clean_worlds,
+    mean_scores,
+    stream,
+    unlucky_worlds,
+)
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.estimates import Odds
@@ -79,7 +87,11 @@ def alarm_rule(
     if group_events is not None and group_events < 1:
         raise ValueError(f"of one group 1 event or more come in a row, found {group_events}")
     asked = group_events or 0
-    not_due = {kind: cost for kind, cost in costs_of(estimator, STEP).items() if cost <= estimator.tolerable}
+    not_due = {
+        kind: cost
+        for kind, cost in costs_of(estimator, STEP).items()
+        if cost <= estimator.tolerable
+    }
     per_event = alarms_per_day(false_alarms) / events_per_day
     calibration = estimator.calibration
     scores = CellScores.of(calibration)
@@ -90,7 +102,9 @@ def alarm_rule(
     for window in sorted(windows):
         plain = Watched(estimator, scores, window, stride or default_stride(window))
         watched = _quietened(plain, worlds, seed)
-        seen = odds_after_steps(watched if sure == math.inf else plain, worlds, seed=seed, swaying=swaying)
+        seen = odds_after_steps(
+            watched if sure == math.inf else plain, worlds, seed=seed, swaying=swaying
+        )
         if window < max(windows) and _least(_noticed(seen, 0.0, sure), not_due) < ENOUGH:
             continue  # not even with the lowest burden that there is
         unlucky = unlucky_worlds(watched, worlds, UNLUCKY if swaying is None else UNLUCKY_TOO)
@@ -111,7 +125,9 @@ def alarm_rule(
         # From where a stretch is read beside the window, false alarms come from both: there the burden takes a step.
         accepted = per_event / 2.0 if time >= first else per_event
         by_time.append((time, tails.burden(accepted, time=time)))
-    by_stretch = tuple((time, tails.burden(per_event / 2.0, length=length, time=time)) for time, length in tried)
+    by_stretch = tuple(
+        (time, tails.burden(per_event / 2.0, length=length, time=time)) for time, length in tried
+    )
     longer = _quietened(replace(watched, window=stretch), worlds, seed)
     hushed = _hushed(watched, worlds, burden, seed)
     quiet, heard = hushed.levels, hushed.rings
@@ -159,7 +175,9 @@ def _times(window: int, first: float) -> list[float]:
     if first < math.inf:  # no times between the two of which nothing is read
         last = max(last, min(first, window / FEWEST))
     ends = [time for time in (first, last) if 1.0 < time <= last]
-    apart = [time for time in TIMES if time < last and all(not 0.8 < time / end < 1.25 for end in ends)]
+    apart = [
+        time for time in TIMES if time < last and all(not 0.8 < time / end < 1.25 for end in ends)
+    ]
     return sorted({*apart, *ends, *(end * _JUST_BELOW for end in ends if end == first)})
 
 
@@ -174,13 +192,19 @@ def odds_after_steps(
     """By kind of shift: the odds of every look within two windows of steps from none to 30% of it, steps x looks."""
     calibration = watched.estimator.calibration
     # Looks fall anywhere between two strides; the step is taken to lie in the middle.
-    ends = watched.window + np.arange((watched.stride + 1) // 2, 2 * watched.window + 1, watched.stride)
+    ends = watched.window + np.arange(
+        (watched.stride + 1) // 2, 2 * watched.window + 1, watched.stride
+    )
     found = {}
     for number, kind in enumerate(calibration.kinds[1:], start=1):
         rng = np.random.default_rng([seed, 3, number])
         shifted = calibration.table[number].sum(axis=0) + 1e-9
         some, n = worlds[:DETECTIONS], 3 * watched.window
-        before = None if swaying is None else swaying.streams(some, n, np.random.default_rng([seed, 6, number]))
+        before = (
+            None
+            if swaying is None
+            else swaying.streams(some, n, np.random.default_rng([seed, 6, number]))
+        )
         streams = []
         for at, world in enumerate(some):
             cells = stream(world, n, rng) if before is None else before[at]
@@ -191,10 +215,13 @@ def odds_after_steps(
     return found
 
 
-def _noticed(seen: Mapping[str, Odds], burden: float, sure: float = math.inf) -> tuple[tuple[str, float], ...]:
+def _noticed(
+    seen: Mapping[str, Odds], burden: float, sure: float = math.inf
+) -> tuple[tuple[str, float], ...]:
     """How often steps of each kind ring."""
     return tuple(
-        (kind, float((odds.judged(burden, sure).max(axis=1) >= LIKELIER).mean())) for kind, odds in seen.items()
+        (kind, float((odds.judged(burden, sure).max(axis=1) >= LIKELIER).mean()))
+        for kind, odds in seen.items()
     )
 
 
@@ -213,7 +240,9 @@ def _quietened(watched: Watched, worlds: Floats, seed: int) -> Watched:
     rng = np.random.default_rng([seed, 5])
     windows = [stream(world, watched.window, rng) for world in worlds[:FEW]]
     shift, error = mean_scores(watched.scores, windows)
-    return replace(watched, quiet=(float(np.quantile(shift, QUIET)), float(np.quantile(error, QUIET))))
+    return replace(
+        watched, quiet=(float(np.quantile(shift, QUIET)), float(np.quantile(error, QUIET)))
+    )
 
 
 def _clean_log_odds(watched: Watched, worlds: Floats, seed: int) -> Floats:
@@ -254,9 +283,15 @@ def _hushed(watched: Watched, worlds: Floats, burden: float, seed: int) -> Hushe
     levels = float(near.min()) if len(near) else watched.quiet[0], float(errors.min(initial=2.0))
     # Of the two that an alarm asks for, what keeps a window silent is the one that it falls short of the more.
     by_burden = burden - shifted.odds.evidence >= -shifted.odds.above
-    rings, unproven = (_of_nothing_but(said, len(kinds)) >= MUTE for said in (judged >= LIKELIER, by_burden))
+    rings, unproven = (
+        _of_nothing_but(said, len(kinds)) >= MUTE for said in (judged >= LIKELIER, by_burden)
+    )
     names = watched.estimator.calibration.kinds[1:]
-    return Hushed(levels, bool(rings.any()), tuple(kind for kind, so in zip(names, unproven, strict=True) if so))
+    return Hushed(
+        levels,
+        bool(rings.any()),
+        tuple(kind for kind, so in zip(names, unproven, strict=True) if so),
+    )
 
 
 def _of_nothing_but(said: np.ndarray, kinds: int) -> Floats:

@@ -89,7 +89,8 @@ def _arrived(state: State) -> dict[str, Any]:
     time, cell, n = state.arrivals.time, state.arrivals.cell, len(state.arrivals)
     last = slice(len(state.recent) - n, None)
     if n <= len(state.recent) and all(
-        np.array_equal(mine, held[last]) for mine, held in ((time, state.recent.time), (cell, state.recent.cell))
+        np.array_equal(mine, held[last])
+        for mine, held in ((time, state.recent.time), (cell, state.recent.cell))
     ):
         return {}
     return {"arrived_time": time, "arrived_cell": cell}
@@ -100,7 +101,9 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     arrays = _arrays(data)
     head = json.loads(arrays["head"].tobytes())
     if head["bundle"] != bundle:
-        raise StateError(f"this state belongs to bundle {head['bundle']}, not to {bundle}; start a state of its own")
+        raise StateError(
+            f"this state belongs to bundle {head['bundle']}, not to {bundle}; start a state of its own"
+        )
     state.name, state.former = head["replica"], set(head["former"])
     state.merged = from_arrays(state, head["merged"], arrays)
     state.taken = Taken(*head["taken"])
@@ -115,11 +118,15 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.recent.put(arrays["time"], arrays["mark"], arrays["cell"], names)
     by = "arrived_" if "arrived_cell" in arrays else ""
     state.arrivals.restart(arrays[f"{by}time"], arrays[f"{by}cell"])
-    state.labels.given = dict(zip(arrays["label_marks"].tolist(), labels_of(arrays["labels"]), strict=True))
+    state.labels.given = dict(
+        zip(arrays["label_marks"].tolist(), labels_of(arrays["labels"]), strict=True)
+    )
     state.labels.counts = arrays["label_counts"].copy()
     # Before they were counted, their numbers were those of all labels.
     state.labels.unnamed = int(head.get("unnamed_labels", state.labels.counts.sum()))
-    state.labels.asked = dict(zip(arrays["asked_marks"].tolist(), arrays["asked"].tolist(), strict=True))
+    state.labels.asked = dict(
+        zip(arrays["asked_marks"].tolist(), arrays["asked"].tolist(), strict=True)
+    )
     return head["watch"], [Alarm(*entry) for entry in head["alarms"]]
 
 
@@ -138,11 +145,15 @@ def labels_of(rows: Any) -> list[Label]:
 
 def _arrays(data: bytes) -> dict[str, Any]:
     if not data.startswith(MAGIC):
-        raise StateError(f"these {len(data)} bytes are not a state of this version: it starts with {MAGIC!r}")
+        raise StateError(
+            f"these {len(data)} bytes are not a state of this version: it starts with {MAGIC!r}"
+        )
     start = len(MAGIC) + 32
     content = data[start:]
     if hashlib.sha256(content).digest() != data[len(MAGIC) : start]:
-        raise StateError("this state is cut off or was changed: its checksum does not fit; use the one before it")
+        raise StateError(
+            "this state is cut off or was changed: its checksum does not fit; use the one before it"
+        )
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as found:
             return {name: found[name] for name in found.files}

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roadworthy.monitor.events import EventError, Name, checked_cells, marks, numbered_name, plain_name
+from roadworthy.monitor.events import (
+    EventError,
+    Name,
+    checked_cells,
+    marks,
+    numbered_name,
+    plain_name,
+)
 from roadworthy.monitor.labels import Label, checked_moment
 
 if TYPE_CHECKING:
@@ -52,8 +59,13 @@ def labels_of(answers: Sequence[Answer], state: State) -> list[tuple[int, Label]
             raise EventError(
                 f"the probability of being labelled lies above 0 and is at most 1, found {probability} for {id!r}"
             )
-        if not (isinstance(correct, bool | np.bool_) or (isinstance(correct, int | np.integer) and correct in (0, 1))):
-            raise EventError(f"an answer is right or wrong, True or False, found {correct!r} for {id!r}")
+        if not (
+            isinstance(correct, bool | np.bool_)
+            or (isinstance(correct, int | np.integer) and correct in (0, 1))
+        ):
+            raise EventError(
+                f"an answer is right or wrong, True or False, found {correct!r} for {id!r}"
+            )
         given = None if probability is None else float(probability)
         found.append(Label(float(time), int(cell), bool(correct), given))
     return list(zip(marks(names).tolist(), found, strict=True)) if found else []

@@ -119,7 +119,9 @@ class Labels:
     asked: dict[int, float] = field(default_factory=dict)
     counts: NDArray[np.int64] = field(init=False)
     """(right, wrong) x cells: all labels there ever were."""
-    _ordered: list[tuple[float, int]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _ordered: list[tuple[float, int]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
     """When the events of all labels were, and their marks, in this order; as far as it is known."""
     unnamed: int = 0
     """How many of this replica's own were of events that nobody could name: they are known by their number."""
@@ -158,7 +160,11 @@ class Labels:
         self._cut()
 
     def merge(
-        self, other: Labels, *, before: Mapping[int, Label] | None = None, counts: NDArray[np.int64] | None = None
+        self,
+        other: Labels,
+        *,
+        before: Mapping[int, Label] | None = None,
+        counts: NDArray[np.int64] | None = None,
     ) -> None:
         """Take over another's labels, which were `before` (and those `counts`) when they were taken over last, if they were.
 
@@ -189,7 +195,9 @@ class Labels:
     def weighed(self, mark: int) -> Weighed:
         """The label of an event with the probability that holds now."""
         time, cell, correct, probability = self.given[mark]
-        return Weighed(time, cell, correct, self.asked.get(mark, 1.0) if probability is None else probability)
+        return Weighed(
+            time, cell, correct, self.asked.get(mark, 1.0) if probability is None else probability
+        )
 
     def latest(self, number: int) -> list[tuple[float, int]]:
         """When the latest events with labels were, and their marks, in this order."""
@@ -227,12 +235,18 @@ def checked_moment(time: float, id: Any, state: State) -> float:
     Clocks may differ by the lateness horizon. Before the first event there is nothing to hold a label against.
     """
     if not math.isfinite(time):
-        raise EventError(f"the label of {id!r} has the time {time}; give finite seconds, such as those since 1970")
+        raise EventError(
+            f"the label of {id!r} has the time {time}; give finite seconds, such as those since 1970"
+        )
     if not math.isfinite(state.newest):
         return float(time)
     first, last = state.buckets.start - state.lateness, state.newest + state.lateness
     if not first <= time <= last:
-        side, end = ("before the first", state.buckets.start) if time < first else ("after the last", state.newest)
+        side, end = (
+            ("before the first", state.buckets.start)
+            if time < first
+            else ("after the last", state.newest)
+        )
         raise EventError(
             f"the label of {id!r} is of an event at {time:.0f} s, {abs(time - end):,.0f} s {side} one that was counted here: "
             "look at its clock, or send it to the monitor that counted its event"
@@ -247,7 +261,9 @@ def deviations(right: Floats, cells: NDArray[Any], *, floor: float = FLOOR) -> F
     return np.maximum(spread, floor * max(float(spread.max(initial=0.0)), 1e-6))
 
 
-def choose(marks: Marks, weights: Floats, asked: Mapping[int, float], n: int) -> tuple[NDArray[np.int64], Floats]:
+def choose(
+    marks: Marks, weights: Floats, asked: Mapping[int, float], n: int
+) -> tuple[NDArray[np.int64], Floats]:
     """Places of the n events to ask for next, and the probabilities with which all events were included so far."""
     if n < 1:
         raise ValueError(f"ask for at least one event, found {n}")
@@ -278,20 +294,26 @@ def difference(
     """
     labels, all_of = len(at), np.ones(len(expected)) if weights is None else weights
     _, overstated = plausible(probability, len(expected))
-    probability, _ = plausible(np.maximum(probability, 1.0 / (1 + len(expected) - labels)), len(expected))
+    probability, _ = plausible(
+        np.maximum(probability, 1.0 / (1 + len(expected) - labels)), len(expected)
+    )
     total, own = float(all_of.sum()), all_of[at]
     residual, stands = correct - expected[at], own / probability
     value = float(all_of @ expected + stands @ residual) / total
     mean = float(np.average(expected[at], weights=own))
     weight, each = _typical(stands, stands), _typical(stands, own)
     # Labels that were certain to be given say nothing about the spread of the others.
-    half = _half(stands * (stands - own), residual, weight * (weight - each), mean, confidence) / total
+    half = (
+        _half(stands * (stands - own), residual, weight * (weight - each), mean, confidence) / total
+    )
     covered = min(1.0, float(stands.sum()) / total)
     least = float(own @ correct) / total
     most = least + max(1.0 - float(own.sum()) / total, 0.0)
     if not least <= value <= most:
         return Corrected(min(max(value, least), most), least, most, labels, covered, overstated)
-    return Corrected(value, max(value - half, least), min(value + half, most), labels, covered, overstated)
+    return Corrected(
+        value, max(value - half, least), min(value + half, most), labels, covered, overstated
+    )
 
 
 def carried(
@@ -355,7 +377,9 @@ def _added(confidence: float) -> float:
     return float(norm.ppf(0.5 + confidence / 2)) ** 2
 
 
-def _half(factor: Floats, deviation: Floats, of_added: float, right: float, confidence: float) -> float:
+def _half(
+    factor: Floats, deviation: Floats, of_added: float, right: float, confidence: float
+) -> float:
     """Half the width of the interval of a sum over labels, whose variance is sum factor * deviation^2.
 
     To it comes that of the answers that are added, with their own factor, where a share of `right` ones was found: with few
@@ -365,6 +389,8 @@ def _half(factor: Floats, deviation: Floats, of_added: float, right: float, conf
     from scipy.stats import t
 
     added, right = _added(confidence), min(1.0, max(0.0, right))
-    variance = float(factor @ deviation**2) + added / 2.0 * of_added * (right**2 + (1.0 - right) ** 2)
+    variance = float(factor @ deviation**2) + added / 2.0 * of_added * (
+        right**2 + (1.0 - right) ** 2
+    )
     freedom = float(factor.sum() ** 2 / max((factor**2).sum(), 1e-300)) - 1.0 + added
     return float(t.ppf(0.5 + confidence / 2, max(freedom, 1.0))) * math.sqrt(max(variance, 0.0))

@@ -29,7 +29,9 @@ Ends = Sequence[int] | NDArray[np.intp]
 """Where windows end, of so many events each: rising, and a range where they are evenly spaced."""
 
 
-def too_few(calibration: Calibration, scored: int, events: int, *, lacking: Sequence[str] | None = None) -> str | None:
+def too_few(
+    calibration: Calibration, scored: int, events: int, *, lacking: Sequence[str] | None = None
+) -> str | None:
     """Why a window has no figures of which so many events have a place; None where they are enough.
 
     `lacking` are the scores that the others lack, where that is known.
@@ -70,21 +72,31 @@ class Watched:
     stride: int
     quiet: tuple[float, float] = NOTHING_QUIET
 
-    def loud(self, cells: np.ndarray, ends: Ends, *, length: int, shrink: float = 1.0) -> tuple[NDArray[np.intp], Odds]:
+    def loud(
+        self, cells: np.ndarray, ends: Ends, *, length: int, shrink: float = 1.0
+    ) -> tuple[NDArray[np.intp], Odds]:
         """Which of these windows are not passed over, and their odds."""
         loud = self._loud(cells, ends, length)
         if not len(loud):
             return loud, NO_ODDS
         return loud, self.estimator.odds(self._counts(cells, ends, loud, length), shrink=shrink)
 
-    def odds_of(self, streams: Sequence[np.ndarray], ends: Ends, *, length: int, shrink: float = 1.0) -> Odds:
+    def odds_of(
+        self, streams: Sequence[np.ndarray], ends: Ends, *, length: int, shrink: float = 1.0
+    ) -> Odds:
         """The odds of all windows of several streams, streams x ends, worked out together; minus infinity where passed over."""
         found = np.full((2, len(streams), len(ends)), -math.inf)
         loud = [self._loud(cells, ends, length) for cells in streams]
-        parts = [self._counts(cells, ends, at, length) for cells, at in zip(streams, loud, strict=True) if len(at)]
+        parts = [
+            self._counts(cells, ends, at, length)
+            for cells, at in zip(streams, loud, strict=True)
+            if len(at)
+        ]
         if parts:
             which = np.repeat(np.arange(len(streams)), [len(at) for at in loud])
-            found[:, which, np.concatenate(loud)] = self.estimator.odds(np.concatenate(parts), shrink=shrink)
+            found[:, which, np.concatenate(loud)] = self.estimator.odds(
+                np.concatenate(parts), shrink=shrink
+            )
         return Odds(*found)
 
     def _loud(self, cells: np.ndarray, ends: Ends, length: int) -> NDArray[np.intp]:
@@ -143,7 +155,9 @@ class _Means:
             self._starts, self._ends = np.maximum(upto - length, 0) - first, upto - first
         self.whole = bool(ends[0] >= length and self._cells.min() >= 0)
         """Whether all windows have so many events, and all of these a score."""
-        self.scored: Floats | float = float(length) if self.whole else self._between(self._cells >= 0)
+        self.scored: Floats | float = (
+            float(length) if self.whole else self._between(self._cells >= 0)
+        )
         """How many have one."""
         self._some = self.scored if self.whole else np.maximum(self.scored, 1.0)
 

@@ -134,7 +134,9 @@ class Monitor:
         """Whether figures cannot be relied on for so long that it is an alarm."""
         return self._watching.mute
 
-    def update(self, events: Events, *, subject: str | None = None, now: float | None = None) -> Taken:
+    def update(
+        self, events: Events, *, subject: str | None = None, now: float | None = None
+    ) -> Taken:
         """Count events, and look whether an alarm is due.
 
         A call is taken whole or not at all: an infinite score, a time that is no number or an unknown cell is refused with the
@@ -184,11 +186,19 @@ class Monitor:
         if cell is None:
             cell = self._place_one(id, scores or {})
         elif not -1 <= cell < self.state.cells:
-            raise EventError(f"event {id!r} has cell {cell}; this calibration has cells 0 to {self.state.cells - 1}")
+            raise EventError(
+                f"event {id!r} has cell {cell}; this calibration has cells 0 to {self.state.cells - 1}"
+            )
         if now is not None and time > now + self.state.ahead:
             self.state.taken = self.state.taken + Taken(0, 0, 0, 0, 1)
             return Taken(0, 0, 0, 0, 1)
-        name = self._identified(None, 1)[0] if id is None else id if type(id) is str else plain_name(id)
+        name = (
+            self._identified(None, 1)[0]
+            if id is None
+            else id
+            if type(id) is str
+            else plain_name(id)
+        )
         outcome = self.state.add_one(time, None, cell, name)
         if self._watching.due(self.state.counted):
             self._watching.look(self.state)
@@ -203,7 +213,13 @@ class Monitor:
             if upto == 0 and len(self.state.buckets):
                 return self._states(self._bucket_at(at), past=True)[0]
             cells, times = cells[:upto], times[:upto]
-        found = read(cells, self.bundle.windows, chosen, self.scores.group, shrink=1.0 / self.autocorrelation_time)
+        found = read(
+            cells,
+            self.bundle.windows,
+            chosen,
+            self.scores.group,
+            shrink=1.0 / self.autocorrelation_time,
+        )
         start, end = (float(times[-found.first]), float(times[-1])) if found.first else (None, None)
         audited = None
         if at is None and self.state.labels.given:
@@ -242,7 +258,9 @@ class Monitor:
         """
         self.label_all([(id, correct, probability, cell, time)], subject=subject, look=look)
 
-    def label_all(self, answers: Sequence[Answer], *, subject: str | None = None, look: bool = True) -> None:
+    def label_all(
+        self, answers: Sequence[Answer], *, subject: str | None = None, look: bool = True
+    ) -> None:
         """Take outcomes, each as `label` does (id, correct, probability, cell, time): all, or none where one is refused."""
         self._check_subject(subject)
         take(answers, self.state)
@@ -268,13 +286,20 @@ class Monitor:
         cells, keys, times = recent.cell[part], recent.mark[part], recent.time[part]
         belief = self.bundle.estimator.believe(reading.counts, filled=reading.filled)
         weights = auditing.deviations(belief.right, cells)
-        places, probability = auditing.choose(keys, weights, {**labels.asked, **dict.fromkeys(labels.given, 1.0)}, n)
+        places, probability = auditing.choose(
+            keys, weights, {**labels.asked, **dict.fromkeys(labels.given, 1.0)}, n
+        )
         for place in np.flatnonzero(np.isin(keys, np.array(list(labels.asked), dtype=np.uint64))):
             labels.ask(int(keys[place]), float(probability[place]))
         for place in places:
             labels.ask(int(keys[place]), float(probability[place]))
         return [
-            Question(given_name(recent.name_at(part.start + i)), float(times[i]), int(cells[i]), float(probability[i]))
+            Question(
+                given_name(recent.name_at(part.start + i)),
+                float(times[i]),
+                int(cells[i]),
+                float(probability[i]),
+            )
             for i in map(int, places)
         ]
 
@@ -307,8 +332,15 @@ class Monitor:
     def _judge(self, merged: Sequence[Monitor], alarmed: AlarmedTimes, before: Arrived) -> None:
         """Whether what replicas hold together is an alarm, by what was `alarmed` here, and had come, `before`."""
         state, watching = self.state, [other._watching for other in merged]
-        theirs = [one.alarmed_times(other.state) for one, other in zip(watching, merged, strict=True)]
-        ringing = {n for other in merged if other._watching.active for n in other.state.seen_since(state.horizon)}
+        theirs = [
+            one.alarmed_times(other.state) for one, other in zip(watching, merged, strict=True)
+        ]
+        ringing = {
+            n
+            for other in merged
+            if other._watching.active
+            for n in other.state.seen_since(state.horizon)
+        }
         window = self.bundle.alarm.window if self.bundle.alarm else 0
         # An alarm that is over is not raised again by what it was raised by.
         ends = state.ends(None if self._watching.active else before, window=window, ringing=ringing)
@@ -320,7 +352,9 @@ class Monitor:
 
     def to_bytes(self) -> bytes:
         """Everything the monitor knows, for another day or another machine with the same bundle."""
-        return packed(self.state, bundle=self.bundle.id, watch=self._watching.to_dict(), alarms=self.alarms)
+        return packed(
+            self.state, bundle=self.bundle.id, watch=self._watching.to_dict(), alarms=self.alarms
+        )
 
     @classmethod
     def from_bytes(cls, bundle: Bundle, data: bytes, *, replica: str | None = None) -> Monitor:
@@ -335,11 +369,19 @@ class Monitor:
 
     def _states(self, spoken: Iterable[Spoken], *, past: bool = False) -> list[RiskState]:
         said = list(spoken)
-        told = states_of(self.bundle, said, state=self.state, time=self.autocorrelation_time, alarm=self.alarm)
+        told = states_of(
+            self.bundle, said, state=self.state, time=self.autocorrelation_time, alarm=self.alarm
+        )
         if not past:
             value = self.alarm_log_odds_at(self.state.counted, on=self._watching.active)
-            return [replace(one, alarm_log_odds=value) if one.window == self.bundle.watched else one for one in told]
-        return [replace(one, alarm=self._alarm_at(span.end)) for one, span in zip(told, said, strict=True)]
+            return [
+                replace(one, alarm_log_odds=value) if one.window == self.bundle.watched else one
+                for one in told
+            ]
+        return [
+            replace(one, alarm=self._alarm_at(span.end))
+            for one, span in zip(told, said, strict=True)
+        ]
 
     def alarm_log_odds_at(self, event: int, *, on: bool) -> float | None:
         """What the alarm watched after so many events, where it was on or not; None where there is none, or nothing to read."""
@@ -347,7 +389,11 @@ class Monitor:
 
     def _alarm_at(self, time: float | None) -> bool:
         """Whether an alarm was on at a time, by what was said up to it."""
-        said = [a.kind for a in self.alarms if time is not None and a.time <= time and a.kind in ("raised", "cleared")]
+        said = [
+            a.kind
+            for a in self.alarms
+            if time is not None and a.time <= time and a.kind in ("raised", "cleared")
+        ]
         return bool(said) and said[-1] == "raised"
 
     def _chosen(self, window: int | str | None) -> str:
@@ -357,7 +403,9 @@ class Monitor:
         for (start, end), counts in self.state.buckets.spans():
             if start <= time < end:
                 return [spoken_bucket(start, end, counts)]
-        raise ValueError(f"no events were counted around {time} s; ask for a time within the stream")
+        raise ValueError(
+            f"no events were counted around {time} s; ask for a time within the stream"
+        )
 
     def _check_subject(self, subject: str | None) -> None:
         if subject is not None and subject not in self.bundle.called:
@@ -371,9 +419,15 @@ class Monitor:
         try:
             return self.bundle.calibration.place(events.columns)
         except ValueError as error:
-            columns = {key: np.asarray(column, dtype=np.float64) for key, column in events.columns.items()}
+            columns = {
+                key: np.asarray(column, dtype=np.float64) for key, column in events.columns.items()
+            }
             for key in self.bundle.calibration.names:
-                wrong = np.flatnonzero(np.isinf(columns[key])) if key in columns else np.zeros(0, dtype=int)
+                wrong = (
+                    np.flatnonzero(np.isinf(columns[key]))
+                    if key in columns
+                    else np.zeros(0, dtype=int)
+                )
                 if wrong.size:
                     said = f"event {name(int(wrong[0]))} has an infinite {key}; send NaN where there is no score"
                     raise EventError(said) from None

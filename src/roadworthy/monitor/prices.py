@@ -130,7 +130,11 @@ class Tariff:
 
         share, apart = self.shifted(rate), self.costs[1] - self.costs[0]
         within = self.variance[0] + share * (self.variance[1] - self.variance[0])
-        return Prices(alarmed_cells(bundle.calibration), self.table(rate), within + share * (1.0 - share) * apart**2)
+        return Prices(
+            alarmed_cells(bundle.calibration),
+            self.table(rate),
+            within + share * (1.0 - share) * apart**2,
+        )
 
 
 def tariff(tree: Tree, constants: Mapping[str, float], clean: Floats, shifted: Floats) -> Tariff:
@@ -145,10 +149,16 @@ def tariff(tree: Tree, constants: Mapping[str, float], clean: Floats, shifted: F
     decided = {path: names for path, names in decided.items() if any(names.values())}
     likely, costs, squares = np.zeros((3, 2, 2, 2))
     for leaf in evaluate(tree, _parameters(tree, constants, answers[..., 1])).leaves:
-        found = [decided[leaf.path[:at]][name] for at, name in enumerate(leaf.path) if leaf.path[:at] in decided]
+        found = [
+            decided[leaf.path[:at]][name]
+            for at, name in enumerate(leaf.path)
+            if leaf.path[:at] in decided
+        ]
         for right in (0, 1):
             # An outcome of which nobody asked whether the answer was right is as likely whether it was or not.
-            part = leaf.probability * (answers[..., right] if not found else float(found[0] == right))
+            part = leaf.probability * (
+                answers[..., right] if not found else float(found[0] == right)
+            )
             likely[..., right] += part
             costs[..., right] += part * leaf.cost
             squares[..., right] += part * leaf.cost**2
@@ -164,17 +174,35 @@ def _room(tree: Tree, constants: Mapping[str, float]) -> float:
     """The share that other events leave to shift, where they stand beside it."""
     from roadworthy.analysis.risk.nodes import nodes
 
-    beside = [[b.p for b in node.branches] for _, node in nodes(tree) if any(b.p == "p_shift" for b in node.branches)]
-    taken = (sum(float(constants.get(p, 0.0) if isinstance(p, str) else p or 0.0) for p in ps) for ps in beside)
+    beside = [
+        [b.p for b in node.branches]
+        for _, node in nodes(tree)
+        if any(b.p == "p_shift" for b in node.branches)
+    ]
+    taken = (
+        sum(float(constants.get(p, 0.0) if isinstance(p, str) else p or 0.0) for p in ps)
+        for ps in beside
+    )
     return 1.0 - max(taken, default=0.0)
 
 
 def _parameters(tree: Tree, constants: Mapping[str, float], right: Floats) -> dict[str, ArrayLike]:
     """Of clean and of shifted events, undetected and detected, of which such shares are right."""
-    known: dict[str, ArrayLike] = {"p_shift": [[0.0], [1.0]], "tpr": [[0.0, 1.0]], "tnr": [[1.0, 0.0]], **constants}
+    known: dict[str, ArrayLike] = {
+        "p_shift": [[0.0], [1.0]],
+        "tpr": [[0.0, 1.0]],
+        "tnr": [[1.0, 0.0]],
+        **constants,
+    }
     for kind, of_kind in zip(("clean", "shifted"), right, strict=True):
-        known |= {f"{ACCURACY}_{kind}{verdict}": of_kind[None, :] for verdict in ("", "_detected", "_undetected")}
-    return {name: np.clip(known[name], NEVER, 1.0 - NEVER) if _right(name) else known[name] for name in tree.parameters}
+        known |= {
+            f"{ACCURACY}_{kind}{verdict}": of_kind[None, :]
+            for verdict in ("", "_detected", "_undetected")
+        }
+    return {
+        name: np.clip(known[name], NEVER, 1.0 - NEVER) if _right(name) else known[name]
+        for name in tree.parameters
+    }
 
 
 def _right(p: str | float | None) -> bool:

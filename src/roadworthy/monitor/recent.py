@@ -72,7 +72,9 @@ class Recent:
     @property
     def names(self) -> dict[int, Any]:
         """Mark -> the id as it was given, oldest first."""
-        return dict(zip(self.mark.tolist(), map(given_name, self.first_names(len(self))), strict=True))
+        return dict(
+            zip(self.mark.tolist(), map(given_name, self.first_names(len(self))), strict=True)
+        )
 
     @property
     def full(self) -> bool:
@@ -164,11 +166,17 @@ class Recent:
         if rising is None:
             rising = bool((time[1:] > time[:-1]).all())
         if not rising or (self._stop > self._start and time[0] <= self._time[self._stop - 1]):
-            time, key, cell, names = self._in_order(_Added.of(time, key, cell, names), rising=rising)
+            time, key, cell, names = self._in_order(
+                _Added.of(time, key, cell, names), rising=rising
+            )
         self._drop(len(self) + len(time) - self.capacity)
         if len(time) > self.capacity:
             self.known.difference_update(names[: -self.capacity])
-            time, cell, names = time[-self.capacity :], cell[-self.capacity :], names[-self.capacity :]
+            time, cell, names = (
+                time[-self.capacity :],
+                cell[-self.capacity :],
+                names[-self.capacity :],
+            )
             key = None if key is None else key[-self.capacity :]
         if self._stop + len(time) > len(self._time):
             self._move_to_front()
@@ -234,11 +242,15 @@ class Recent:
 
     def _place(self, time: float, key: int | None, name: Name) -> int:
         """Where an event belongs."""
-        low, high = (self._start + int(np.searchsorted(self.time, time, side)) for side in ("left", "right"))  # type: ignore[call-overload]
+        low, high = (
+            self._start + int(np.searchsorted(self.time, time, side)) for side in ("left", "right")
+        )  # type: ignore[call-overload]
         if low == high:
             return low
         self._fill(low, high)
-        return low + int(np.searchsorted(self._mark[low:high], np.uint64(mark(name) if key is None else key)))
+        return low + int(
+            np.searchsorted(self._mark[low:high], np.uint64(mark(name) if key is None else key))
+        )
 
     def _drop(self, count: int) -> None:
         count = min(count, len(self))
@@ -296,4 +308,6 @@ class _Added(NamedTuple):
                 key = key.copy()
                 key[lacking] = marks([self.names[i] for i in lacking.tolist()])
             order = np.lexsort((key, self.time))
-        return _Added(self.time[order], key[order], self.cell[order], [self.names[i] for i in order.tolist()])
+        return _Added(
+            self.time[order], key[order], self.cell[order], [self.names[i] for i in order.tolist()]
+        )

@@ -46,7 +46,9 @@ class Reliance:
         by_bin = np.log(mixed).transpose(1, 0, 2).reshape(self._bins, -1)
         # The bin of each cell, in a second row outside what was calibrated; an event without a score (cell -1) comes last.
         cells = np.arange(calibration.cells)
-        self._code = np.append(calibration.shift_bin(cells) + self._bins * (cells % 2), 2 * self._bins)
+        self._code = np.append(
+            calibration.shift_bin(cells) + self._bins * (cells % 2), 2 * self._bins
+        )
         # What one event of each code adds to the log-likelihoods, to the events outside, and to all that have a score.
         inside = np.column_stack([by_bin, np.zeros(self._bins), np.ones(self._bins)])
         outside = np.column_stack([by_bin, np.ones(self._bins), np.ones(self._bins)])
@@ -60,7 +62,11 @@ class Reliance:
         wide, bins = 2 * self._bins + 1, self._bins
         codes = self._code.take(windows)
         codes += np.arange(0, wide * len(windows), wide)[:, None]
-        table = np.bincount(codes.ravel(), minlength=wide * len(windows)).reshape(-1, wide).astype(np.float64)
+        table = (
+            np.bincount(codes.ravel(), minlength=wide * len(windows))
+            .reshape(-1, wide)
+            .astype(np.float64)
+        )
         summed, by_shift = table @ self._adds, table[:, :bins] + table[:, bins:-1]
         outside, scored, length = summed[:, -2], summed[:, -1], float(windows.shape[1])
         whole = length >= least and windows.min() >= 0
@@ -68,7 +74,9 @@ class Reliance:
         best = self._xlogy(by_shift, by_shift).sum(axis=1) - self._xlogy(n, n)
         # Twice what is lacking to the best, shrunk by the chance of the window and of the calibration's rows, is chi-squared.
         lacking = best - summed[:, :-2].max(axis=1)
-        found: NDArray[np.bool_] = lacking <= self._allowed * (0.5 / shrink + n / max(self._rows, 1.0))
+        found: NDArray[np.bool_] = lacking <= self._allowed * (
+            0.5 / shrink + n / max(self._rows, 1.0)
+        )
         if not whole:
             found &= scored >= max(least, 1.0)
         for i in outside.nonzero()[0].tolist():

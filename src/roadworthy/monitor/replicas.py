@@ -155,7 +155,12 @@ class Before:
         if gone < 1 or 2 * gone < len(self.time):
             return self
         mark = self.mark[gone:].copy()
-        return replace(self, time=self.time[gone:].copy(), mark=mark, brought=self.brought[np.isin(self.brought, mark)])
+        return replace(
+            self,
+            time=self.time[gone:].copy(),
+            mark=mark,
+            brought=self.brought[np.isin(self.brought, mark)],
+        )
 
     @property
     def _complete_after(self) -> float:
@@ -175,7 +180,9 @@ def _within(some: Buckets, everything: Buckets) -> bool:
 def past_of(other: State, into: State) -> Before | None:
     """What of another state is counted already; None where it brings nothing new. Refused where nobody can tell."""
     before = into.merged.get(other.name)
-    mine = {into.name, *into.former}.union(*(b.names for name, b in into.merged.items() if name != other.name))
+    mine = {into.name, *into.former}.union(
+        *(b.names for name, b in into.merged.items() if name != other.name)
+    )
     shared = sorted(mine & other.names)
     if shared:
         if not (into.whole and other.whole):
@@ -184,7 +191,9 @@ def past_of(other: State, into: State) -> Before | None:
                 "tell which were counted twice; merge each replica as it is, under a name of its own, into a new state"
             )
         both = Before.shared(other, into)
-        all_known = both.taken == other.taken and both.outrun == other.outrun and other.names <= into.names
+        all_known = (
+            both.taken == other.taken and both.outrun == other.outrun and other.names <= into.names
+        )
         return None if all_known and not _labelled(other, into, into.labels.given) else both
     if before is None:
         return Before.nothing(into)
@@ -202,7 +211,9 @@ def past_of(other: State, into: State) -> Before | None:
 def _labelled(other: State, into: State, given: dict[int, Label]) -> bool:
     """Whether it brings labels other than those given before, or has asked for more."""
     known = into.labels.asked
-    asked = any(probability > known.get(mark, 0.0) for mark, probability in other.labels.asked.items())
+    asked = any(
+        probability > known.get(mark, 0.0) for mark, probability in other.labels.asked.items()
+    )
     return asked or not other.labels.given.items() <= given.items()
 
 
@@ -214,7 +225,12 @@ def to_arrays(merged: dict[str, Before]) -> tuple[list[dict[str, Any]], dict[str
     for i, (name, before) in enumerate(sorted(merged.items())):
         keys, rows, newest = before.buckets
         given = sorted(before.given.items())
-        head = {"name": name, "names": sorted(before.names), "taken": list(before.taken), "newest": newest}
+        head = {
+            "name": name,
+            "names": sorted(before.names),
+            "taken": list(before.taken),
+            "newest": newest,
+        }
         heads.append({**head, "outrun": before.outrun, "seen": before.seen})
         parts = {
             "keys": keys,
@@ -226,11 +242,15 @@ def to_arrays(merged: dict[str, Before]) -> tuple[list[dict[str, Any]], dict[str
             "labels": label_rows([label for _, label in given]),
             "label_counts": before.label_counts,
         }
-        arrays.update({f"merged_{i}_{part}": array for part, array in parts.items() if array is not None})
+        arrays.update(
+            {f"merged_{i}_{part}": array for part, array in parts.items() if array is not None}
+        )
     return heads, arrays
 
 
-def from_arrays(state: State, heads: list[dict[str, Any]], arrays: dict[str, Any]) -> dict[str, Before]:
+def from_arrays(
+    state: State, heads: list[dict[str, Any]], arrays: dict[str, Any]
+) -> dict[str, Before]:
     """The inverse of `to_arrays`."""
     from roadworthy.monitor.keeping import labels_of
 

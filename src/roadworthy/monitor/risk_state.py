@@ -46,7 +46,11 @@ class Coverage:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, of what was counted: a bundle of before is named by as much."""
-        return {name: value for name, value in asdict(self).items() if name != "rate" or value is not None}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name != "rate" or value is not None
+        }
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,15 @@ def rule_notes(
     if not kept:
         return (_clean_is_dear(estimator, detects, tolerable, false_alarms),)
     rings = {kind: share for kind, share in detects if kind in not_due and share > OFTEN}
-    within = (*_within(estimator, not_due, rings, step, tolerable), *_between(estimator, group_events))
+    within = (
+        *_within(estimator, not_due, rings, step, tolerable),
+        *_between(estimator, group_events),
+    )
     if unproven is not None:
-        within = (*within, f"no shift rings, however much it is: {_why_never(estimator, unproven, tolerable)}")
+        within = (
+            *within,
+            f"no shift rings, however much it is: {_why_never(estimator, unproven, tolerable)}",
+        )
     if cleared < SELDOM:
         clean, low, high = estimator.forecast(0.0)
         within = (
@@ -180,7 +186,11 @@ def _said(cost: float) -> str:
 
 
 def _within(
-    estimator: Estimator, costs: Mapping[str, float], rings: Mapping[str, float], step: float, tolerable: float
+    estimator: Estimator,
+    costs: Mapping[str, float],
+    rings: Mapping[str, float],
+    step: float,
+    tolerable: float,
 ) -> tuple[str, ...]:
     """For which kinds no alarm is due, and for which of them it rings all the same."""
     if not costs:
@@ -189,12 +199,16 @@ def _within(
     if len(costs) == len(calibration.kinds) - 1:
         which = f"a step to {step:.0%} shift, of whichever kind, costs {_about(max(costs.values()), ' at most')}"
     else:
-        which = f"a step to {step:.0%} of " + " or ".join(f"{kind} costs {_about(c)}" for kind, c in costs.items())
+        which = f"a step to {step:.0%} of " + " or ".join(
+            f"{kind} costs {_about(c)}" for kind, c in costs.items()
+        )
     clean = calibration.rows(calibration.kinds[0])
     doubt = f", as far as {clean} clean rows can say" if clean < FEW_CLEAN else ""
     said = ", ".join(f"in {share:.0%} of {kind}" for kind, share in rings.items())
     though = f", though it rings {said}" if rings else ""
-    return (f"{which}, within the tolerable {tolerable:.4g}: no alarm is due for it{doubt}{though}",)
+    return (
+        f"{which}, within the tolerable {tolerable:.4g}: no alarm is due for it{doubt}{though}",
+    )
 
 
 def _between(estimator: Estimator, group_events: int) -> tuple[str, ...]:
@@ -236,11 +250,17 @@ def misses(noticed: float) -> str:
 
 def _bound_by_limit(missed: Mapping[str, float], freely: Mapping[str, float]) -> list[str]:
     """The kinds that do not look above the tolerable often enough: no more false alarms would help."""
-    return [kind for kind, share in missed.items() if freely.get(kind, 1.0) < share + NOTHING_GAINED]
+    return [
+        kind for kind, share in missed.items() if freely.get(kind, 1.0) < share + NOTHING_GAINED
+    ]
 
 
 def _hardly_above(
-    estimator: Estimator, missed: Mapping[str, float], freely: Mapping[str, float], step: float, tolerable: float
+    estimator: Estimator,
+    missed: Mapping[str, float],
+    freely: Mapping[str, float],
+    step: float,
+    tolerable: float,
 ) -> str:
     """What those cost."""
     costs = costs_of(estimator, step)
@@ -249,15 +269,26 @@ def _hardly_above(
     return f"; {said}, hardly above the tolerable {tolerable:.4g}" if said else ""
 
 
-def _advice(estimator: Estimator, missed: Mapping[str, float], group_events: int, freely: Mapping[str, float]) -> str:
+def _advice(
+    estimator: Estimator,
+    missed: Mapping[str, float],
+    group_events: int,
+    freely: Mapping[str, float],
+) -> str:
     """What would help: more rows where there are few, else another window, other costs or other scores."""
     calibration = estimator.calibration
     few = [kind for kind in (calibration.kinds[0], *missed) if calibration.rows(kind) < FEW_ROWS]
     parts = []
     if few:
-        parts.append(f"add rows of {' and '.join(f'{kind} (there are {calibration.rows(kind)})' for kind in few)}")
+        parts.append(
+            f"add rows of {' and '.join(f'{kind} (there are {calibration.rows(kind)})' for kind in few)}"
+        )
     if not set(missed) <= set(few):
         differ = " and differ less between groups" if calibration.between and group_events else ""
-        more = [] if len(_bound_by_limit(missed, freely)) == len(missed) else ["accept more false alarms"]
+        more = (
+            []
+            if len(_bound_by_limit(missed, freely)) == len(missed)
+            else ["accept more false alarms"]
+        )
         parts += ["lengthen the window", *more, f"add supervisors that tell shift better{differ}"]
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])}, or {parts[-1]}"

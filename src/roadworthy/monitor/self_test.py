@@ -52,7 +52,8 @@ def outcome(bundle: Bundle, record: dict[str, Any]) -> dict[str, Any]:
     from roadworthy.monitor.monitor import Monitor
 
     columns = {
-        name: np.array([math.nan if v is None else v for v in column]) for name, column in record["columns"].items()
+        name: np.array([math.nan if v is None else v for v in column])
+        for name, column in record["columns"].items()
     }
     monitor = Monitor(bundle)
     cells = bundle.calibration.place(columns)
@@ -71,7 +72,9 @@ def _watched(bundle: Bundle, counts: np.ndarray) -> dict[str, float]:
     """What the alarm would make of these events."""
     if bundle.alarm is None:
         return {}
-    odds = bundle.watch.odds(counts[: bundle.calibration.cells])  # behind them stands how many have no place
+    odds = bundle.watch.odds(
+        counts[: bundle.calibration.cells]
+    )  # behind them stands how many have no place
     return {"watched": float(odds.above[0]), "evidence": float(odds.evidence[0])}
 
 

@@ -44,16 +44,25 @@ def spoken_bucket(start: float, end: float, counts: ArrayLike) -> Spoken:
     """What was counted in a span of time, the last of it without a score."""
     table = np.asarray(counts)
     n, unscored = int(table[:-1].sum()), int(table[-1])
-    return Spoken(Reading("time", table[:-1].astype(np.float64), n, unscored, None, n + unscored), start, end, None)
+    return Spoken(
+        Reading("time", table[:-1].astype(np.float64), n, unscored, None, n + unscored),
+        start,
+        end,
+        None,
+    )
 
 
-def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float, alarm: bool) -> list[RiskState]:
+def states_of(
+    bundle: Bundle, spoken: list[Spoken], *, state: State, time: float, alarm: bool
+) -> list[RiskState]:
     """What is said about every reading; the estimates are worked out together."""
     if not spoken:
         return []
     counts = np.stack([one.reading.counts for one in spoken])
     filled = [one.reading.filled for one in spoken]
-    estimates = bundle.estimator.estimate(counts, shrink=1.0 / time, filled=filled, confidence=bundle.confidence)
+    estimates = bundle.estimator.estimate(
+        counts, shrink=1.0 / time, filled=filled, confidence=bundle.confidence
+    )
     reasons = [
         too_few(bundle.calibration, one.reading.n, one.reading.first) or reason
         for one, reason in zip(spoken, estimates.cannot_tell, strict=True)
@@ -80,26 +89,42 @@ def states_of(bundle: Bundle, spoken: list[Spoken], *, state: State, time: float
             coverage=bundle.coverage,
             calibrated_on=bundle.calibrated_on,
             blind_to=bundle.blind_to,
-            notes=(*_contradicted(audited, estimates, i, reasons[i]), *_own_notes(bundle, reading, audited), *general),
+            notes=(
+                *_contradicted(audited, estimates, i, reasons[i]),
+                *_own_notes(bundle, reading, audited),
+                *general,
+            ),
             half_life=reading.half_life,
         )
         for i, (reading, start, end, audited) in enumerate(spoken)
     ]
 
 
-def _contradicted(audited: Audited | None, estimates: Estimates, i: int, cannot_tell: str | None) -> list[str]:
+def _contradicted(
+    audited: Audited | None, estimates: Estimates, i: int, cannot_tell: str | None
+) -> list[str]:
     """That labels say something else than the scores: first of all notes, since no figure of the estimate then stands."""
     if audited is None or cannot_tell is not None:
         return []
-    said = contradiction(audited, (estimates.accuracy[i], estimates.accuracy_low[i], estimates.accuracy_high[i]))
+    said = contradiction(
+        audited, (estimates.accuracy[i], estimates.accuracy_low[i], estimates.accuracy_high[i])
+    )
     return [] if said is None else [said]
 
 
 def _own_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> list[str]:
     notes = []
     if reading.filled < (1.0 if reading.half_life is None else NEARLY_FULL):
-        of = f" of {reading.wanted:,}" if reading.wanted is not None and reading.half_life is None else ""
-        by_weight = f", {reading.filled:.0%} of a full window by weight" if reading.half_life is not None else ""
+        of = (
+            f" of {reading.wanted:,}"
+            if reading.wanted is not None and reading.half_life is None
+            else ""
+        )
+        by_weight = (
+            f", {reading.filled:.0%} of a full window by weight"
+            if reading.half_life is not None
+            else ""
+        )
         believed = f" ({bundle.beforehand.in_words})" if bundle.beforehand else ""
         notes.append(
             f"{reading.first:,}{of} events so far{by_weight}: the fewer, the more the figures are a guess from before{believed}"
@@ -113,7 +138,9 @@ def _own_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> lis
                 f"where more than {1 - LEAST_SCORED:.0%} of the events say nothing, no alarm is raised or cleared"
             )
     if audited is not None and audited.covered < 0.99:
-        notes.append(f"labels stand for {audited.covered:.0%} of the events; the rest of the correction is the model's")
+        notes.append(
+            f"labels stand for {audited.covered:.0%} of the events; the rest of the correction is the model's"
+        )
     if audited is not None and audited.overstated > 1.0:
         notes.append(
             f"by the probabilities given, the labels stand for {audited.overstated:#.3g} times as many events as there are: "
@@ -151,7 +178,9 @@ def _late_notes(state: State) -> list[str]:
     """Two reasons why events are late: clocks, or a stream so fast that the ids of their time are no longer known."""
     notes, by_clock = [], state.taken.late - state.outrun
     if by_clock:
-        notes.append(f"{_refused(by_clock)} as late, the latest by {lasting(state.furthest)}: look at the clocks")
+        notes.append(
+            f"{_refused(by_clock)} as late, the latest by {lasting(state.furthest)}: look at the clocks"
+        )
     if state.outrun:
         notes.append(
             f"{_refused(state.outrun)} as late, though within the lateness of {state.lateness:,.0f} s: the "
@@ -188,7 +217,9 @@ def _events_per_day(state: State) -> float | None:
         return None
     begun, last = float(times[0]) + MINUTE, float(times[-1])
     events = len(times) - int(np.searchsorted(times, begun))
-    if last - times[0] < HOUR and not state.whole:  # a fast stream, of whose last hour buckets tell more than is held
+    if (
+        last - times[0] < HOUR and not state.whole
+    ):  # a fast stream, of whose last hour buckets tell more than is held
         spans = [(span, counts) for span, counts in state.buckets.spans() if span[0] >= last - DAY]
         begun = spans[0][0][1]
         events = int(sum(counts.sum() for _, counts in spans[1:]))

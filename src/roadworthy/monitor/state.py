@@ -106,7 +106,9 @@ class State:
     @property
     def names(self) -> frozenset[str]:
         """The replicas whose events were counted."""
-        return frozenset({self.name, *self.former}.union(*(before.names for before in self.merged.values())))
+        return frozenset(
+            {self.name, *self.former}.union(*(before.names for before in self.merged.values()))
+        )
 
     @property
     def seen_by(self) -> dict[str, float]:
@@ -138,7 +140,9 @@ class State:
         return sorted(
             time
             for name, time in self.seen_since(self.horizon).items()
-            if before is None or name in ringing or self.arrivals.reads_anew(before, window, upto=time)
+            if before is None
+            or name in ringing
+            or self.arrivals.reads_anew(before, window, upto=time)
         )
 
     @property
@@ -229,7 +233,9 @@ class State:
         self.taken = self.taken + since + Taken(unscored - twice, twice, 0, -unscored)
         self.merged[other.name] = Before.of(other, theirs.mark[new | brought])
         if mine.full:
-            self.merged = {name: one.since(float(mine.time[0])) for name, one in self.merged.items()}
+            self.merged = {
+                name: one.since(float(mine.time[0])) for name, one in self.merged.items()
+            }
         return again
 
     def _tally(self, what: int) -> int:
@@ -238,10 +244,14 @@ class State:
         self.taken = Taken(*numbers)
         return what
 
-    def _counted(self, batch: _Batch, *, claimed: bool = False, rising: bool | None = None) -> Taken:
+    def _counted(
+        self, batch: _Batch, *, claimed: bool = False, rising: bool | None = None
+    ) -> Taken:
         """Count events of which all are new and in time."""
         if len(batch.time):
-            self.newest_own = max(self.newest_own, float(batch.time[-1] if rising else batch.time.max()))
+            self.newest_own = max(
+                self.newest_own, float(batch.time[-1] if rising else batch.time.max())
+            )
             self.newest = max(self.newest, self.newest_own)
             self.recent.put(*batch, claimed=claimed, rising=rising)
             self.arrivals.add(batch.time, batch.cell)
@@ -294,7 +304,9 @@ class _Batch(NamedTuple):
         time = self.time
         if not len(time) or time[0] < newest - lateness:
             return not len(time)
-        return rising or bool((time[1:] >= time[:-1]).all() or time.min() >= max(newest, time.max()) - lateness)
+        return rising or bool(
+            (time[1:] >= time[:-1]).all() or time.min() >= max(newest, time.max()) - lateness
+        )
 
     def in_time(self, newest: float, lateness: float) -> tuple[_Batch, float]:
         """Those that are not too late when they arrive, and by how much the latest of the others is."""

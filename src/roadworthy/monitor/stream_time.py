@@ -54,7 +54,9 @@ class StreamTime:
 
     def __init__(self, bundle: Bundle, scores: CellScores) -> None:
         self._scores, rule = scores, bundle.alarm
-        self._window, self._spare = (rule.window, 2 * rule.window) if rule else (min(bundle.windows.lengths), 0)
+        self._window, self._spare = (
+            (rule.window, 2 * rule.window) if rule else (min(bundle.windows.lengths), 0)
+        )
         self.history = arrivals_for(bundle) - CHUNK
         """Events that are read at most: as many are held before each, however they come in calls."""
         self.value = 1.0
@@ -72,7 +74,11 @@ class StreamTime:
 
     def restore(self, record: dict[str, Any]) -> None:
         """The inverse of `to_dict`."""
-        self.value, self.next, self.limit = float(record["time"]), int(record["next_time"]), record.get("limit")
+        self.value, self.next, self.limit = (
+            float(record["time"]),
+            int(record["next_time"]),
+            record.get("limit"),
+        )
         looked = int(record["looked"])
         if "limit" not in record and math.isinf(self.value) and looked:
             # From before it was known how soon it is to be read again where nobody can tell.
@@ -175,11 +181,17 @@ class StreamTime:
 
     def _of(self, cells: Cells, *, sure: bool = False) -> float:
         """That of all but the last two windows."""
-        return self._of_all(cells[: len(cells) - self._spare] if len(cells) > 4 * self._spare else cells, sure=sure)
+        return self._of_all(
+            cells[: len(cells) - self._spare] if len(cells) > 4 * self._spare else cells, sure=sure
+        )
 
     def _of_all(self, cells: Cells, *, sure: bool) -> float:
-        scores = self._shift_or_gap.take(cells)  # the cell -1 of an event without a score is the last
-        return integrated_time(scores, window=self._window, variance=self._scores.variance, sure=sure)
+        scores = self._shift_or_gap.take(
+            cells
+        )  # the cell -1 of an event without a score is the last
+        return integrated_time(
+            scores, window=self._window, variance=self._scores.variance, sure=sure
+        )
 
     @cached_property
     def _shift_or_gap(self) -> Floats:

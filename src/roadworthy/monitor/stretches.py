@@ -36,7 +36,9 @@ LOOKS = 5.0
 FEWEST = 20
 
 
-def enough_events(watched: Watched, worlds: Floats, per_event: float, *, step: float, groups: float = 0.0) -> int:
+def enough_events(
+    watched: Watched, worlds: Floats, per_event: float, *, step: float, groups: float = 0.0
+) -> int:
     """Independent events that notice a step in the rate of shift of any kind, at most those of a window.
 
     `groups` is the deviation of windows that lie in harder and easier groups, in standard deviations of the shift score.
@@ -61,7 +63,11 @@ def enough_events(watched: Watched, worlds: Floats, per_event: float, *, step: f
         rise, above = rate * distance - doubt, (rate - tolerable) * distance
         if rise <= 0.0 or above <= 0.0:
             return watched.window
-        mixed = (1.0 - rate) * spread + rate * float(share @ (score - clean) ** 2) - (rate * distance) ** 2
+        mixed = (
+            (1.0 - rate) * spread
+            + rate * float(share @ (score - clean) ** 2)
+            - (rate * distance) ** 2
+        )
         sd, wider = math.sqrt(max(spread, 0.0)), math.sqrt(max(mixed, 0.0))
         for _ in range(5):
             z = float(norm.isf(min(0.1, per_event * TYPICAL * needed / LOOKS)))
@@ -78,4 +84,9 @@ def tried_times(window: int, stretch: int) -> tuple[tuple[float, int], ...]:
     first, last = LONGER * window / stretch, LONGEST / stretch
     if first >= last:
         return ()
-    return ((first, stretch), (math.sqrt(first * last), stretch), (last, stretch), (2.0 * last, round(stretch / 2)))
+    return (
+        (first, stretch),
+        (math.sqrt(first * last), stretch),
+        (last, stretch),
+        (2.0 * last, round(stretch / 2)),
+    )

@@ -58,11 +58,15 @@ class Scale:
 
     def score_of(self, evidence: float) -> float:
         """On the scale of the shift score; beyond all windows it goes on, one for one."""
-        return float(np.interp(evidence, self.evidence, self.score)) + max(0.0, evidence - float(self.evidence[-1]))
+        return float(np.interp(evidence, self.evidence, self.score)) + max(
+            0.0, evidence - float(self.evidence[-1])
+        )
 
     def evidence_of(self, score: float) -> float:
         """The inverse of `score_of`."""
-        return float(np.interp(score, self.score, self.evidence)) + max(0.0, score - float(self.score[-1]))
+        return float(np.interp(score, self.score, self.evidence)) + max(
+            0.0, score - float(self.score[-1])
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +85,13 @@ class Tail:
         """The evidence that clean streams give `per_event` times an event at most, with confidence."""
         start, wanted = self.scale.score_of(self.level), per_event * self.apart
         chosen = extrapolated(self.peaks, start, wanted)
-        resampled = [extrapolated([self.peaks[i] for i in again], start, wanted) for again in self.again]
-        return max(self.level, self.scale.evidence_of(max(chosen, float(np.quantile(resampled, CONFIDENCE)))))
+        resampled = [
+            extrapolated([self.peaks[i] for i in again], start, wanted) for again in self.again
+        ]
+        return max(
+            self.level,
+            self.scale.evidence_of(max(chosen, float(np.quantile(resampled, CONFIDENCE)))),
+        )
 
 
 @dataclass
@@ -136,15 +145,26 @@ class Tails:
             return Scale.of(self.watched, self.worlds, length=length, seed=self.seed)
         rng = np.random.default_rng([self.seed, 4])
         worlds = self.worlds[np.arange(FEW) % len(self.worlds)]
-        windows = [stream(world, length, rng) for world in self.swaying.harder(worlds, np.linspace(0.0, HARDEST, FEW))]
-        evidence = self.watched.estimator.odds(counted(windows, len(self.watched.scores.shift))).evidence
+        windows = [
+            stream(world, length, rng)
+            for world in self.swaying.harder(worlds, np.linspace(0.0, HARDEST, FEW))
+        ]
+        evidence = self.watched.estimator.odds(
+            counted(windows, len(self.watched.scores.shift))
+        ).evidence
         told = evidence < CERTAIN
-        return Scale(np.sort(mean_scores(self.watched.scores, windows)[0][told]), np.sort(evidence[told]))
+        return Scale(
+            np.sort(mean_scores(self.watched.scores, windows)[0][told]), np.sort(evidence[told])
+        )
 
-    def _loudest(self, streams: Sequence[np.ndarray], ends: np.ndarray, length: int) -> tuple[float, float]:
+    def _loudest(
+        self, streams: Sequence[np.ndarray], ends: np.ndarray, length: int
+    ) -> tuple[float, float]:
         """The scores above which the windows lie that give the most evidence: the others need not be worked out."""
         means = [self.watched.means(cells, ends, length=length) for cells in streams]
-        shift, error = (float(np.quantile(np.concatenate([m[i] for m in means]), LOUD)) for i in (0, 1))
+        shift, error = (
+            float(np.quantile(np.concatenate([m[i] for m in means]), LOUD)) for i in (0, 1)
+        )
         return shift, error
 
 
@@ -174,11 +194,16 @@ class Mixed(NamedTuple):
     odds: Odds
 
 
-def mixtures(watched: Watched, worlds: Floats, kinds: Sequence[Floats], *, length: int, seed: int) -> Mixed:
+def mixtures(
+    watched: Watched, worlds: Floats, kinds: Sequence[Floats], *, length: int, seed: int
+) -> Mixed:
     """Of windows with a share of one of the kinds in them."""
     few, rng = worlds[: max(FEW // (4 * len(kinds)), 8)], np.random.default_rng([seed, 4])
     windows = [
-        window_of(world, kind, rate, length=length, rng=rng) for kind in kinds for rate in MIXTURES for world in few
+        window_of(world, kind, rate, length=length, rng=rng)
+        for kind in kinds
+        for rate in MIXTURES
+        for world in few
     ]
     odds = watched.estimator.odds(counted(windows, len(watched.scores.shift)))
     return Mixed(*mean_scores(watched.scores, windows), odds)

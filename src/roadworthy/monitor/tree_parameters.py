@@ -26,5 +26,7 @@ def tree_parameters(monitor: Monitor, window: int | str | None = None) -> dict[s
     """With them the tree costs what `Monitor.risk` says of the window; without a name, of the one that the alarm watches."""
     bundle, shrink = monitor.bundle, 1.0 / monitor.autocorrelation_time
     chosen = bundle.watched if window is None else bundle.windows.checked(window)
-    found = read(monitor.state.recent.cell, bundle.windows, chosen, monitor.scores.group, shrink=shrink)
+    found = read(
+        monitor.state.recent.cell, bundle.windows, chosen, monitor.scores.group, shrink=shrink
+    )
     return bundle.estimator.parameters(found.counts, shrink=shrink, filled=found.filled)

@@ -22,7 +22,15 @@ from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
 from roadworthy.monitor.alarms import Alarm, Pass, carried_over
 from roadworthy.monitor.autocorrelation import FEW
 from roadworthy.monitor.by_labels import ByLabels
-from roadworthy.monitor.looks import LEAST_SCORED, NOTHING_QUIET, Ends, Watched, asked_at, too_few, windows_before
+from roadworthy.monitor.looks import (
+    LEAST_SCORED,
+    NOTHING_QUIET,
+    Ends,
+    Watched,
+    asked_at,
+    too_few,
+    windows_before,
+)
 from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
 from roadworthy.monitor.stream_time import StreamTime
@@ -68,7 +76,9 @@ class Watching:
         self._evaluate(state, min(counted, self._time.next - 1))
         while self._time.next <= counted:
             # An alarm whose time lets nothing be read would never be cleared.
-            self._time.read(state, self._time.next, self.alarmed, keep=self.active and bool(self._passes()))
+            self._time.read(
+                state, self._time.next, self.alarmed, keep=self.active and bool(self._passes())
+            )
             self._evaluate(state, min(counted, self._time.next - 1))
 
     def _evaluate(self, state: State, upto: int) -> None:
@@ -81,7 +91,9 @@ class Watching:
         first = max(before + 1, self._time.first, gone + rule.window)
         positions = range(-(-first // rule.stride) * rule.stride, upto + 1, rule.stride)
         if positions:
-            self._walk(state, positions, range(positions[0] - gone, positions[-1] - gone + 1, rule.stride))
+            self._walk(
+                state, positions, range(positions[0] - gone, positions[-1] - gone + 1, rule.stride)
+            )
         self._looked = min(upto, self._time.next - 1)
         self._next_look = (self._looked // rule.stride + 1) * rule.stride
 
@@ -135,7 +147,13 @@ class Watching:
         return self.alarmed.times(state.arrivals.time, state.counted)
 
     def merge(
-        self, others: Sequence[Watching], state: State, *, alarmed: Alarmed, seen: Sequence[float], warned: bool
+        self,
+        others: Sequence[Watching],
+        state: State,
+        *,
+        alarmed: Alarmed,
+        seen: Sequence[float],
+        warned: bool,
     ) -> None:
         """Look at what replicas hold together; `seen` are the times up to which each of them has seen events, rising.
 
@@ -158,9 +176,16 @@ class Watching:
         _, values = self._passed(state, ends, lifted=lifted, whole=True)
         highest = values.max(axis=0, initial=-math.inf)
         riskiest = int(highest.argmax())
-        if lifted and highest[riskiest] < self.rule.off:  # nor is one cleared while one of them cannot be told
-            riskiest = next((i for i, end in enumerate(ends) if self._untold_at(state, end, highest[i])), riskiest)
-        self._walk(state, [state.counted], ends[riskiest : riskiest + 1], merged=True, warned=warned)
+        if (
+            lifted and highest[riskiest] < self.rule.off
+        ):  # nor is one cleared while one of them cannot be told
+            riskiest = next(
+                (i for i, end in enumerate(ends) if self._untold_at(state, end, highest[i])),
+                riskiest,
+            )
+        self._walk(
+            state, [state.counted], ends[riskiest : riskiest + 1], merged=True, warned=warned
+        )
         if not self.active:
             self.alarmed.since = None
 
@@ -183,14 +208,22 @@ class Watching:
         self.untold, self.mute = record["untold"], bool(record["mute"])
         self._time.restore(record)
         self._looked = int(record["looked"])
-        self.alarmed = Alarmed([(int(a), int(b)) for a, b in record.get("alarmed", ())], record.get("since"))
+        self.alarmed = Alarmed(
+            [(int(a), int(b)) for a, b in record.get("alarmed", ())], record.get("since")
+        )
         self.by_labels = ByLabels.from_dict(record.get("by_labels"))
         if self.rule is not None:
             self._next_look = (self._looked // self.rule.stride + 1) * self.rule.stride
         self.alarms = alarms
 
     def _walk(
-        self, state: State, positions: Sequence[int], ends: Sequence[int], *, merged: bool = False, warned: bool = False
+        self,
+        state: State,
+        positions: Sequence[int],
+        ends: Sequence[int],
+        *,
+        merged: bool = False,
+        warned: bool = False,
     ) -> None:
         self.alarmed.forget(state.counted - len(state.arrivals))
         while len(ends):
@@ -200,7 +233,13 @@ class Watching:
         del self.alarms[:-KEPT]
 
     def _walk_on(
-        self, state: State, positions: Sequence[int], ends: Sequence[int], *, merged: bool, warned: bool
+        self,
+        state: State,
+        positions: Sequence[int],
+        ends: Sequence[int],
+        *,
+        merged: bool,
+        warned: bool,
     ) -> int:
         """Look at one window after the other, up to one at which an alarm is raised or cleared: what is read beyond it changes."""
         assert self.rule is not None
@@ -210,7 +249,11 @@ class Watching:
         lifted = self.active or warned
         passes, values = self._passed(state, ends, lifted=lifted, whole=lifted)
         # A merge is one look, wherever it falls: the next may be windows away. What can be told now, the last events say.
-        asked = list(range(len(ends))) if merged else asked_at(positions, self.rule.window, self.rule.stride)
+        asked = (
+            list(range(len(ends)))
+            if merged
+            else asked_at(positions, self.rule.window, self.rule.stride)
+        )
         looked = [len(state.arrivals)] if merged else [ends[i] for i in asked]
         doubts = self._doubts(state, looked)
         told = not (self.active or self.mute or self.untold is not None or any(doubts))
@@ -223,7 +266,11 @@ class Watching:
             if not (rings or i in reasons or self.active):
                 continue
             counted = state.counted - len(state.arrivals) + at[1]
-            if rings and not (self.active or warned) and self._time.lengthened(state, counted, self.alarmed, now=at[0]):
+            if (
+                rings
+                and not (self.active or warned)
+                and self._time.lengthened(state, counted, self.alarmed, now=at[0])
+            ):
                 return i  # looked at again, by the time that is known now
             if i in reasons:
                 self._told(state, at[0], *reasons[i])
@@ -232,16 +279,27 @@ class Watching:
                     if self.mute and not merged and self._doubts(state, ends[i : i + 1])[0] is None:
                         # Figures that suffice for an alarm are figures that can be told; whether they stay so is asked again.
                         self._told(state, *at, None)
-                    ringing = next((p for p, v in zip(passes, values[:, i], strict=True) if v >= lowest), None)
+                    ringing = next(
+                        (p for p, v in zip(passes, values[:, i], strict=True) if v >= lowest), None
+                    )
                     if ringing is None:
                         self._say(state, *at, "raised", carried_over(self._passes()))
                     else:
-                        self._say(state, *at, "raised", read=ringing._replace(burden=-math.inf) if warned else ringing)
+                        self._say(
+                            state,
+                            *at,
+                            "raised",
+                            read=ringing._replace(burden=-math.inf) if warned else ringing,
+                        )
                     return i + 1
                 continue
             if highest[i] < off and not self._untold_at(state, at[1], highest[i]):
                 # The riskiest of what is read, which was the last to say that the risk is tolerable.
-                riskiest = passes[int(values[:, i].argmax())]._replace(burden=-math.inf) if passes else None
+                riskiest = (
+                    passes[int(values[:, i].argmax())]._replace(burden=-math.inf)
+                    if passes
+                    else None
+                )
                 self._say(state, *at, "cleared", read=riskiest)
                 return i + 1
         return len(ends)
@@ -270,7 +328,9 @@ class Watching:
             some = upto if len(enough) == len(upto) else [int(upto[i]) for i in enough]
             loud, odds = watched.loud(cells, some, length=length, shrink=self._time.shrink(time))
             if len(loud):
-                value[[enough[i] for i in loud.tolist()]] = odds.judged(-math.inf if lifted else burden, self.rule.sure)
+                value[[enough[i] for i in loud.tolist()]] = odds.judged(
+                    -math.inf if lifted else burden, self.rule.sure
+                )
         return passes, values
 
     def _passes(self, time: float | None = None) -> tuple[Pass, ...]:
@@ -293,7 +353,11 @@ class Watching:
         quiet = self.alarmed.quiet(state.counted, len(cells))
         before = np.concatenate([[0], np.cumsum(quiet)])
         upto = before[np.asarray(ends)]
-        return cells[quiet], upto, upto - before[np.maximum(np.asarray(ends) - self._time.history, 0)]
+        return (
+            cells[quiet],
+            upto,
+            upto - before[np.maximum(np.asarray(ends) - self._time.history, 0)],
+        )
 
     def _untold_at(self, state: State, end: int, highest: float) -> bool:
         """Whether nobody can tell if the risk up to there is tolerable: nothing was read, or nothing that can be relied on."""
@@ -319,9 +383,16 @@ class Watching:
             since = FEW if math.isfinite(self.time) else 2 * (FEW + window)
             known = [state.counted - len(state.arrivals) + end >= since for end in ends]
             why = self.rule.why_not(self.time)
-            few = [too_few(self.bundle.calibration, n, window) for n in (windows >= 0).sum(axis=1).tolist()]
-            return [none or (why if enough else None) for none, enough in zip(few, known, strict=True)]
-        settled = self._reliance.settled(windows, shrink=self._time.shrink(), least=LEAST_SCORED * window)
+            few = [
+                too_few(self.bundle.calibration, n, window)
+                for n in (windows >= 0).sum(axis=1).tolist()
+            ]
+            return [
+                none or (why if enough else None) for none, enough in zip(few, known, strict=True)
+            ]
+        settled = self._reliance.settled(
+            windows, shrink=self._time.shrink(), least=LEAST_SCORED * window
+        )
         found: list[str | None] = [None] * len(ends)
         if not settled.all():
             rest = np.flatnonzero(~settled).tolist()
@@ -334,7 +405,9 @@ class Watching:
     @cached_property
     def _watched(self) -> Watched:
         assert self.rule is not None
-        return Watched(self.bundle.watch, self.scores, self.rule.window, self.rule.stride, self.rule.quiet)
+        return Watched(
+            self.bundle.watch, self.scores, self.rule.window, self.rule.stride, self.rule.quiet
+        )
 
     @cached_property
     def _reliance(self) -> Reliance:
@@ -360,7 +433,14 @@ class Watching:
         return np.bincount(part[part >= 0], minlength=len(self.scores.shift))
 
     def _say(
-        self, state: State, position: int, end: int, kind: str, reason: str = "", *, read: Pass | None = None
+        self,
+        state: State,
+        position: int,
+        end: int,
+        kind: str,
+        reason: str = "",
+        *,
+        read: Pass | None = None,
     ) -> None:
         assert self.rule is not None
         # An alarm that is on, and so one that is cleared, has nothing to prove.
@@ -372,10 +452,16 @@ class Watching:
             self.alarms.append(Alarm(when, position, kind, reason=reason, read=length))
             return
         # That it can be told again is said with figures as they are told; the alarm's time may be an upper limit yet.
-        shrink = self._time.shrink(self._time.of_arrived(state, end) if kind == "can tell" else None)
+        shrink = self._time.shrink(
+            self._time.of_arrived(state, end) if kind == "can tell" else None
+        )
         counts = self._counts(state, end, length)
         found = self.bundle.estimator.estimate(counts, shrink=shrink)
-        doubt = too_few(self.bundle.calibration, int(counts.sum()), length) or found.cannot_tell[0] or reason
+        doubt = (
+            too_few(self.bundle.calibration, int(counts.sum()), length)
+            or found.cannot_tell[0]
+            or reason
+        )
         if not doubt:
             odds = self.bundle.watch.odds(counts, shrink=shrink)
             log_odds, judged = float(odds.above[0]), float(odds.judged(burden, self.rule.sure)[0])
@@ -384,8 +470,12 @@ class Watching:
             said = Alarm(when, position, kind, *figures, read=length, alarm_log_odds=watched)
         else:
             # That it is unlike anything calibrated is known, and that is why it rings; what it costs is not.
-            said = Alarm(when, position, kind, reason=doubt if kind == "raised" else "", read=length)
-        if kind != "cleared" or not self.by_labels.on:  # what is still on by labels is not called cleared
+            said = Alarm(
+                when, position, kind, reason=doubt if kind == "raised" else "", read=length
+            )
+        if (
+            kind != "cleared" or not self.by_labels.on
+        ):  # what is still on by labels is not called cleared
             self.alarms.append(said)
         if kind == "can tell":
             self.mute = False

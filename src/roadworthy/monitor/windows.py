@@ -47,7 +47,9 @@ class Windows:
             or any(int(n) != n or n < 2 for n in self.lengths)
             or len(set(self.lengths)) < len(self.lengths)
         ):
-            raise ValueError(f"windows are distinct numbers of events, at least 2 each, found {self.lengths}")
+            raise ValueError(
+                f"windows are distinct numbers of events, at least 2 each, found {self.lengths}"
+            )
         if self.half_life is not None and not 1 <= self.half_life <= LONGEST_FADING:
             raise ValueError(
                 f"a half-life is a number of events, from 1 to {LONGEST_FADING:,}, found {self.half_life:,g}"
@@ -62,12 +64,18 @@ class Windows:
     def names(self) -> tuple[str, ...]:
         """What a reading can be asked for by."""
         fading = ("decay",) if self.half_life is not None else ()
-        return (*(str(n) for n in sorted(self.lengths)), *fading, *(("adaptive",) if self.adaptive else ()))
+        return (
+            *(str(n) for n in sorted(self.lengths)),
+            *fading,
+            *(("adaptive",) if self.adaptive else ()),
+        )
 
     def checked(self, window: int | str) -> str:
         """The name of a window, refused where there is none of that name."""
         if str(window) not in self.names:
-            raise ValueError(f"there is no window {window!r}; this bundle has {', '.join(self.names)}")
+            raise ValueError(
+                f"there is no window {window!r}; this bundle has {', '.join(self.names)}"
+            )
         return str(window)
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,7 +85,9 @@ class Windows:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Windows:
         """The inverse of `to_dict`."""
-        return cls(tuple(map(int, record["lengths"])), record["half_life"], bool(record["adaptive"]))
+        return cls(
+            tuple(map(int, record["lengths"])), record["half_life"], bool(record["adaptive"])
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +122,9 @@ class Reading:
         return faded(self.first, self.half_life)
 
 
-def read(cells: Cells, windows: Windows, name: str, groups: Ints, *, shrink: float = 1.0) -> Reading:
+def read(
+    cells: Cells, windows: Windows, name: str, groups: Ints, *, shrink: float = 1.0
+) -> Reading:
     """The window of a name, at the end of the last events; `groups` says in which group of cells each cell lies."""
     size = len(groups)
     if name == "decay":
@@ -122,7 +134,9 @@ def read(cells: Cells, windows: Windows, name: str, groups: Ints, *, shrink: flo
         held = cells[-windows.longest :]
         found = adapted(held, groups, shrink=shrink)
         # What was believed of the stream beforehand is no longer believed after a change.
-        return found if found.first < len(held) else replace(found, filled=len(held) / windows.longest)
+        return (
+            found if found.first < len(held) else replace(found, filled=len(held) / windows.longest)
+        )
     return sliding(cells, int(name), size=size)
 
 
@@ -132,7 +146,9 @@ def sliding(cells: Cells, length: int, *, size: int) -> Reading:
     scored = part[part >= 0]
     counts: Floats = np.bincount(scored, minlength=size).astype(np.float64)
     filled = len(part) / length
-    return Reading(str(length), counts, len(scored), len(part) - len(scored), length, len(part), filled=filled)
+    return Reading(
+        str(length), counts, len(scored), len(part) - len(scored), length, len(part), filled=filled
+    )
 
 
 def faded(n: int, half_life: float) -> Floats:
@@ -152,7 +168,10 @@ def decayed(cells: Cells, half_life: float, *, size: int) -> Reading:
     total, squares = weights.sum(), (weights**2).sum()
     if squares > 0:
         counts *= total / squares
-    unscored, filled = len(part) - len(weights), 1.0 if len(part) == wanted else 1.0 - 0.5 ** (len(part) / half_life)
+    unscored, filled = (
+        len(part) - len(weights),
+        1.0 if len(part) == wanted else 1.0 - 0.5 ** (len(part) / half_life),
+    )
     return Reading("decay", counts, len(weights), unscored, wanted, len(part), half_life, filled)
 
 

@@ -42,7 +42,9 @@ def clean_worlds(calibration: Calibration, draws: int, rng: np.random.Generator)
     Rows that came in groups count for as many as are independent.
     """
     rows = calibration.table[0].sum(axis=0).astype(np.float64)
-    counts = (rows * (float(calibration.effective[0]) / max(rows.sum(), 1.0))).reshape(calibration.shift.bins, -1)
+    counts = (rows * (float(calibration.effective[0]) / max(rows.sum(), 1.0))).reshape(
+        calibration.shift.bins, -1
+    )
     bins = rng.dirichlet(counts.sum(axis=1) + _PRIOR, draws)
     inner = rng.standard_gamma(counts + _PRIOR / counts.shape[1], (draws, *counts.shape))
     inner = np.maximum(inner, 1e-300)
@@ -51,7 +53,9 @@ def clean_worlds(calibration: Calibration, draws: int, rng: np.random.Generator)
     return result
 
 
-def unlucky_worlds(watched: Watched, worlds: Floats, shares: tuple[float, float] = UNLUCKY) -> Floats:
+def unlucky_worlds(
+    watched: Watched, worlds: Floats, shares: tuple[float, float] = UNLUCKY
+) -> Floats:
     """Those in which clean looks riskier than in most."""
     order = np.argsort(watched.estimator.odds(worlds * watched.window).evidence, kind="stable")
     low, high = (int(share * len(order)) for share in shares)
@@ -80,7 +84,9 @@ class Swaying:
         """None where nobody knows how long a group lasts, where nothing is known of groups, or where they do not differ."""
         if not (group_events and calibration.between):
             return None
-        return cls(directions(calibration), np.array(calibration.between, dtype=np.float64), group_events)
+        return cls(
+            directions(calibration), np.array(calibration.between, dtype=np.float64), group_events
+        )
 
     def spread(self, window: int) -> float:
         """The deviation of the groups of a window, in standard deviations of the shift score: those of several cancel."""
@@ -111,7 +117,9 @@ class Swaying:
         result: Floats = tilted / tilted.sum(axis=1, keepdims=True)
         return result
 
-    def streams(self, worlds: Floats, n: int, rng: np.random.Generator, *, time: float = 1.0) -> list[np.ndarray]:
+    def streams(
+        self, worlds: Floats, n: int, rng: np.random.Generator, *, time: float = 1.0
+    ) -> list[np.ndarray]:
         """Of each world independent cells, one group after the other; a cell stands for `time` events that are alike."""
         run = max(1, round(self.run / time))
         count = min(-(-n // run), MOST_GROUPS)
@@ -122,7 +130,9 @@ class Swaying:
         for world, lean in zip(worlds, leans, strict=True):
             groups = self._leant(np.broadcast_to(world, (count, len(world))), lean)
             cells = np.empty(n, dtype=np.int64)
-            cells[places] = np.concatenate([stream(g, size, rng) for g, size in zip(groups, sizes, strict=True)])
+            cells[places] = np.concatenate(
+                [stream(g, size, rng) for g, size in zip(groups, sizes, strict=True)]
+            )
             found.append(cells)
         return found
 
@@ -136,7 +146,9 @@ def within_windows(run: int, window: int) -> float:
     return float(np.sqrt(min(1.0, run / window)))
 
 
-def window_of(clean: Floats, other: Floats, share: float, *, length: int, rng: np.random.Generator) -> np.ndarray:
+def window_of(
+    clean: Floats, other: Floats, share: float, *, length: int, rng: np.random.Generator
+) -> np.ndarray:
     """The cells of one window of a world, a share of them of something else."""
     cells = stream(clean, length, rng)
     where = np.flatnonzero(rng.random(length) < share)

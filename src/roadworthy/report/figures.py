@@ -22,7 +22,11 @@ def figures(view: RunView) -> dict[str, Figure]:
     """All figures that the run has numbers for, by id."""
     drawn = [claims(view), significance(view), circumstances(view), slices(view), levels(view)]
     drawn.append(view.risk.figure() if view.risk else None)
-    drawn += [supervisor_figures.missed(view), supervisor_figures.alarmed(view), supervisor_figures.ranking(view)]
+    drawn += [
+        supervisor_figures.missed(view),
+        supervisor_figures.alarmed(view),
+        supervisor_figures.ranking(view),
+    ]
     return {f.id: f for f in drawn if f}
 
 
@@ -36,12 +40,18 @@ def claims(view: RunView) -> Figure | None:
         "its end), against the limit (tick; the small arrow points to the side that holds). Disc: met. Diamond: breached. "
         "Ring: inconclusive. Thin grey bar: the interval. Small grey rings: the places of an “every” claim."
     )
-    return _figure("figure-claims", caption, charts.claims_chart, rows, title="Claims against their limits")
+    return _figure(
+        "figure-claims", caption, charts.claims_chart, rows, title="Claims against their limits"
+    )
 
 
 def significance(view: RunView) -> Figure | None:
     """Where to work first."""
-    points = [_significance_point(c) for c in view.circumstances if c.significance is not None and c.loss is not None]
+    points = [
+        _significance_point(c)
+        for c in view.circumstances
+        if c.significance is not None and c.loss is not None
+    ]
     if not points:
         return None
     caption = (
@@ -49,23 +59,43 @@ def significance(view: RunView) -> Figure | None:
         "much performance it costs at its worst level, relative to the clean data. Bars are intervals."
     )
     if len(points) > 12:
-        caption += " Where dots are too close for a name, it is in the tooltip and in the table below."
+        caption += (
+            " Where dots are too close for a name, it is in the tooltip and in the table below."
+        )
     return _figure(
-        "figure-significance", caption, charts.significance_chart, points, title="Significance against relative loss"
+        "figure-significance",
+        caption,
+        charts.significance_chart,
+        points,
+        title="Significance against relative loss",
     )
 
 
 def circumstances(view: RunView) -> Figure | None:
     """Each circumstance at its worst level."""
     rows = [
-        _forest_row(view, place_name(c.name, c.worst_level), c.worst) for c in view.circumstances if c.worst is not None
+        _forest_row(view, place_name(c.name, c.worst_level), c.worst)
+        for c in view.circumstances
+        if c.worst is not None
     ]
-    order = "most significant first" if any(c.significance is not None for c in view.circumstances) else "worst first"
+    order = (
+        "most significant first"
+        if any(c.significance is not None for c in view.circumstances)
+        else "worst first"
+    )
     caption = (
         f"Performance ({view.measure}) under each circumstance at its worst level, {order}. "
         f"Dashed: the clean test data.{wording.intervals_at(view)}"
     )
-    return _forest(view, "figure-circumstances", rows, caption, f"{view.measure} by circumstance", "clean", order)
+    return _forest(
+        view,
+        "figure-circumstances",
+        rows,
+        caption,
+        f"{view.measure} by circumstance",
+        "clean",
+        order,
+    )
 
 
 def slices(view: RunView) -> Figure | None:
@@ -75,7 +105,11 @@ def slices(view: RunView) -> Figure | None:
     left_out = sum(s.too_small for s in view.slices)
     caption = (
         f"Performance ({view.measure}) by slice of the clean test data, worst first. Dashed: all of it.{wording.intervals_at(view)}"
-        + (f" {wording.plural(left_out, 'slice')} with too few cases only in the table." if left_out else "")
+        + (
+            f" {wording.plural(left_out, 'slice')} with too few cases only in the table."
+            if left_out
+            else ""
+        )
     )
     return _forest(view, "figure-slices", rows, caption, f"{view.measure} by slice", "overall")
 
@@ -105,8 +139,12 @@ def levels(view: RunView) -> Figure | None:
     )
 
 
-def _figure(id: str, caption: str, draw: Callable[..., str], content: list[Any], **options: Any) -> Figure:
-    return Figure(id, caption, draw(content, width=WIDE, **options), draw(content, width=NARROW, **options))
+def _figure(
+    id: str, caption: str, draw: Callable[..., str], content: list[Any], **options: Any
+) -> Figure:
+    return Figure(
+        id, caption, draw(content, width=WIDE, **options), draw(content, width=NARROW, **options)
+    )
 
 
 def _forest(
@@ -133,7 +171,9 @@ def _forest(
         title=title,
         reference=clean.value if clean else None,
         reference_label=reference,
-        reference_shown=numbers.estimate(clean.value, None, clean.n, view.style).value if clean else "",
+        reference_shown=numbers.estimate(clean.value, None, clean.n, view.style).value
+        if clean
+        else "",
         order=order,
         style=view.style,
         better=view.better,
@@ -179,7 +219,9 @@ def _claim_row(view: RunView, claim: Claim) -> charts.ClaimRow:
 def _significance_point(c: Circumstance) -> charts.SignificancePoint:
     found = c.drop.get(c.worst_level)
     low, high = _ends(found) if found else (None, None)
-    shown = numbers.estimate(c.loss, found.interval if found else None, found.n if found else None, "percent")
+    shown = numbers.estimate(
+        c.loss, found.interval if found else None, found.n if found else None, "percent"
+    )
     note = f"{place_name(c.name, c.worst_level)}: significance {c.significance:g}, relative loss {shown.title}"
     return charts.SignificancePoint(c.name, c.significance, c.loss, low, high, note)
 
@@ -187,7 +229,9 @@ def _significance_point(c: Circumstance) -> charts.SignificancePoint:
 def _level_point(view: RunView, c: Circumstance, level: float) -> charts.LevelPoint:
     found = c.performance[level]
     shown = numbers.estimate(found.value, found.interval, found.n, view.style)
-    return charts.LevelPoint(level, found.value, *_ends(found), f"{place_name(c.name, level)}: {shown.title}")
+    return charts.LevelPoint(
+        level, found.value, *_ends(found), f"{place_name(c.name, level)}: {shown.title}"
+    )
 
 
 def _ends(found: Finding) -> tuple[float | None, float | None]:

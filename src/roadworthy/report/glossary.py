@@ -49,7 +49,11 @@ def explained(view: RunView) -> list[tuple[str, str]]:
     direction = f" {view.better.capitalize()} is better."
     entries = [(view.measure, measured(view.measure) + direction)] if measured(view.measure) else []
     entries += [(q.replace("_", " "), text) for q, text in QUANTITIES.items() if q in occurring]
-    return entries + ([("verdict", VERDICT)] if occurring & {"miss_rate", "false_alarm_rate", "alarm_rate"} else [])
+    return entries + (
+        [("verdict", VERDICT)]
+        if occurring & {"miss_rate", "false_alarm_rate", "alarm_rate"}
+        else []
+    )
 
 
 def measured(name: str) -> str:

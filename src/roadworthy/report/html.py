@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from roadworthy.registry import register
 
-from . import glossary, media, notes, numbers, supervisor_figures, supervisor_tables, supervisor_wording, wording
+from . import (
+    glossary,
+    media,
+    notes,
+    numbers,
+    supervisor_figures,
+    supervisor_tables,
+    supervisor_wording,
+    wording,
+)
 from .charts import palette
 from .figure import place_name
 from .figures import figures
@@ -100,7 +109,11 @@ def _tally(view: RunView, of: Any) -> list[tuple[str, int, list[str]]]:
 
 def _unsaid(s: Supervisor) -> str:
     """The parameters that the name does not hold already."""
-    return ", ".join(f"{k} {v}" for k, v in s.parameters.items() if not re.search(rf"[(,]\s*{re.escape(k)}=", s.name))
+    return ", ".join(
+        f"{k} {v}"
+        for k, v in s.parameters.items()
+        if not re.search(rf"[(,]\s*{re.escape(k)}=", s.name)
+    )
 
 
 def _file_name(path: str) -> str:

@@ -51,21 +51,33 @@ _SUPERVISOR = {
         "because": {"type": "string", "description": "Why it is not applicable."},
         "parameters": {"type": "object"},
         "members": {"type": "array", "items": {"type": "string"}},
-        "fit_kept": {"type": "boolean", "description": "Whether fit_seconds are those of an earlier run."},
+        "fit_kept": {
+            "type": "boolean",
+            "description": "Whether fit_seconds are those of an earlier run.",
+        },
         "fit_seconds": _NUMBER,
         "score_seconds": _NUMBER,
-        "score_kept": {"type": "boolean", "description": "Whether score_seconds are, all or some, of an earlier run."},
+        "score_kept": {
+            "type": "boolean",
+            "description": "Whether score_seconds are, all or some, of an earlier run.",
+        },
         "subject_passes": {
             "type": "integer",
             "description": "About how many forward passes a case the subject makes for it on top, not in score_seconds.",
         },
-        "kept_bytes": {"type": ["number", "null"], "description": "What it has to keep in memory to score."},
+        "kept_bytes": {
+            "type": ["number", "null"],
+            "description": "What it has to keep in memory to score.",
+        },
         "notes": {"type": "array", "items": {"type": "string"}},
         "threshold": {
             "type": ["object", "null"],
             "description": "A score above the value is an alarm; null where there are no verdicts.",
             "properties": {
-                "value": {"type": ["number", "string", "null"], "description": "The word inf where nothing alarms."},
+                "value": {
+                    "type": ["number", "string", "null"],
+                    "description": "The word inf where nothing alarms.",
+                },
                 "rule": {"type": "string"},
                 "expected_rate": _NUMBER,
                 "parameters": {"type": "object"},
@@ -81,11 +93,20 @@ _LOSSES = {
         "required": ["low", "high", "probability", "expected_loss", "adds"],
         "properties": {
             "low": _NUMBER,
-            "high": {"type": ["number", "null"], "description": "Null, as low may be, where the class has no end."},
+            "high": {
+                "type": ["number", "null"],
+                "description": "Null, as low may be, where the class has no end.",
+            },
             "probability": {"type": "number", "minimum": 0},
             "expected_loss": {"type": "number"},
-            "adds": {"type": "number", "description": "To the expected cost; all classes together are it."},
-            "leaves": {"type": "array", "items": {"type": "object", "required": ["path", "outcome"]}},
+            "adds": {
+                "type": "number",
+                "description": "To the expected cost; all classes together are it.",
+            },
+            "leaves": {
+                "type": "array",
+                "items": {"type": "object", "required": ["path", "outcome"]},
+            },
             "wrong": {"type": "number", "description": "The share of wrong answers."},
         },
     },
@@ -97,7 +118,10 @@ _WORTH = {
     "properties": {
         "detector": {"type": "array", "items": {"type": "string"}},
         "classifier": {"type": "array", "items": {"type": "string"}},
-        "saved_by_detector": {"type": "number", "description": "Negative where it adds to the expected cost."},
+        "saved_by_detector": {
+            "type": "number",
+            "description": "Negative where it adds to the expected cost.",
+        },
         "saved_by_classifier": {"type": "number"},
         "points": {
             "type": ["number", "null"],
@@ -116,18 +140,30 @@ _RECOMMENDED = {
             "type": "object",
             "description": "By circumstance: who of the set is best there, and its share of failures caught or AUC.",
         },
-        "not_covered": {"type": "object", "description": "By circumstance: why nothing can be said of it."},
+        "not_covered": {
+            "type": "object",
+            "description": "By circumstance: why nothing can be said of it.",
+        },
         "worst": {
             "type": ["object", "null"],
             "description": "Where the set misses most, with an interval corrected for the number of places.",
         },
-        "quantity": {"type": "string", "description": "By what it was chosen: informedness or auc_failure."},
+        "quantity": {
+            "type": "string",
+            "description": "By what it was chosen: informedness or auc_failure.",
+        },
         "miss_rate": {
             "type": ["object", "null"],
             "description": "Of the set as a whole, by place: value and interval.",
         },
-        "false_alarm_rate": {"type": ["object", "null"], "description": "Of the set as a whole: value and interval."},
-        "false_alarms": {"type": "object", "description": "Of the set as a whole, on right answers, by place."},
+        "false_alarm_rate": {
+            "type": ["object", "null"],
+            "description": "Of the set as a whole: value and interval.",
+        },
+        "false_alarms": {
+            "type": "object",
+            "description": "Of the set as a whole, on right answers, by place.",
+        },
         "chosen_on": {"type": "string"},
     },
 }
@@ -163,8 +199,14 @@ SCHEMA: dict[str, Any] = {
                         "shape": {"enum": ["proportion", "ratio", "free"]},
                     },
                 },
-                "circumstances": {"type": "array", "items": {"type": "object", "required": ["name"]}},
-                "slices": {"type": "array", "items": {"type": "object", "required": ["column", "value", "n"]}},
+                "circumstances": {
+                    "type": "array",
+                    "items": {"type": "object", "required": ["name"]},
+                },
+                "slices": {
+                    "type": "array",
+                    "items": {"type": "object", "required": ["column", "value", "n"]},
+                },
                 "supervisors": {"type": "array", "items": _SUPERVISOR},
                 "recommended": _RECOMMENDED,
                 "risk": {
@@ -213,7 +255,17 @@ SCHEMA: dict[str, Any] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "required": ["id", "text", "quantity", "status", "value", "interval", "limit", "direction", "members"],
+                "required": [
+                    "id",
+                    "text",
+                    "quantity",
+                    "status",
+                    "value",
+                    "interval",
+                    "limit",
+                    "direction",
+                    "members",
+                ],
                 "properties": {
                     "id": {"type": "string"},
                     "text": {"type": "string"},
@@ -280,7 +332,9 @@ def json_report(view: RunView, *, indent: int = 2) -> str:
     """One JSON document for machines: run, claims and findings, with a published schema."""
     document = {
         "format": FORMAT,
-        "run": {key: content for key, content in view.run.items() if key not in ("claims", "format")},
+        "run": {
+            key: content for key, content in view.run.items() if key not in ("claims", "format")
+        },
         "claims": list(view.run.get("claims") or ()),
         "findings": [f.to_dict() for f in view.findings],
     }
@@ -295,7 +349,9 @@ def _finite(content: Any) -> Any:
     """
     if isinstance(content, dict):
         return {
-            str(k): round(v, 12) if k == "confidence" and isinstance(v, float) and math.isfinite(v) else _finite(v)
+            str(k): round(v, 12)
+            if k == "confidence" and isinstance(v, float) and math.isfinite(v)
+            else _finite(v)
             for k, v in content.items()
         }
     if isinstance(content, list | tuple):

@@ -26,7 +26,9 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 @register("reports", "junit", file="junit.xml")
 def junit(view: RunView) -> str:
     """JUnit XML for CI servers: one test case a claim, and one a place of an ``every`` claim."""
-    suite = ElementTree.Element("testsuite", name=_clean(view.name), timestamp=_clean(str(view.run.get("created", ""))))
+    suite = ElementTree.Element(
+        "testsuite", name=_clean(view.name), timestamp=_clean(str(view.run.get("created", "")))
+    )
     properties = ElementTree.SubElement(suite, "properties")
     known = {
         "verdict": view.verdict,
@@ -42,10 +44,16 @@ def junit(view: RunView) -> str:
     for claim in view.claims:
         failures += _case(suite, view, claim, claim, "claims", f"{claim.id}: {claim.text}")
         for member in claim.members:
-            failures += _case(suite, view, claim, member, f"claims.{claim.id}", f"{claim.id} [{member.about}]")
+            failures += _case(
+                suite, view, claim, member, f"claims.{claim.id}", f"{claim.id} [{member.about}]"
+            )
     if not view.finished:
-        case = ElementTree.SubElement(suite, "testcase", classname=f"{_clean(view.name)}.run", name="finished")
-        ElementTree.SubElement(case, "error", type="unfinished", message="the run is unfinished; run the command again")
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=f"{_clean(view.name)}.run", name="finished"
+        )
+        ElementTree.SubElement(
+            case, "error", type="unfinished", message="the run is unfinished; run the command again"
+        )
     total = len(suite.findall("testcase"))
     totals = {"tests": total, "failures": failures, "errors": int(not view.finished), "skipped": 0}
     time = sum(float(t) for t in (view.run.get("timings") or {}).values())
@@ -55,11 +63,20 @@ def junit(view: RunView) -> str:
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.indent(suites)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suites, encoding="unicode") + "\n"
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        + ElementTree.tostring(suites, encoding="unicode")
+        + "\n"
+    )
 
 
 def _case(
-    suite: ElementTree.Element, view: RunView, claim: Claim, judged: Claim | Member, group: str, name: str
+    suite: ElementTree.Element,
+    view: RunView,
+    claim: Claim,
+    judged: Claim | Member,
+    group: str,
+    name: str,
 ) -> int:
     """Add a test case; 1 if it is a failure."""
     case = ElementTree.SubElement(

@@ -96,9 +96,13 @@ def _in_turn(pairs: Sequence[Pair]) -> Iterable[tuple[int, Pair]]:
 def _file(view: RunView, name: str) -> Path:
     path = (view.folder / name).resolve()
     if not path.is_relative_to(view.folder.resolve()):
-        raise ReportError(f"media/gallery.json names {name!r}, which lies outside the run folder. Assess again.")
+        raise ReportError(
+            f"media/gallery.json names {name!r}, which lies outside the run folder. Assess again."
+        )
     if not path.is_file():
-        raise ReportError(f"{view.folder / name} is missing, media/gallery.json names it. Copy the whole run folder.")
+        raise ReportError(
+            f"{view.folder / name} is missing, media/gallery.json names it. Copy the whole run folder."
+        )
     return path
 
 
@@ -112,7 +116,9 @@ def _uri(view: RunView, name: str | None) -> str:
     content = _file(view, name).read_bytes()
     kind = mime(content)
     if kind is None:
-        raise ReportError(f"{view.folder / name} is no PNG, JPEG, GIF or WebP picture. Assess again to write it anew.")
+        raise ReportError(
+            f"{view.folder / name} is no PNG, JPEG, GIF or WebP picture. Assess again to write it anew."
+        )
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 

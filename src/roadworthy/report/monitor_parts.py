@@ -100,7 +100,11 @@ class CompiledMonitor:
             )
             return f"How often its intervals hold under a kind that it has not seen could not be tried: {why}."
         rate = number(self.coverage.get("rate"))
-        rates = "" if rate is None else f", and {numbers.value(rate, 'percent')} of those of the share that is shifted"
+        rates = (
+            ""
+            if rate is None
+            else f", and {numbers.value(rate, 'percent')} of those of the share that is shifted"
+        )
         return (
             f"With each kind of shift left out in turn, {numbers.value(self.coverage['observed'], 'percent')} of "
             f"{self.coverage['windows']:,} intervals of the accuracy held the truth{rates} "

@@ -18,7 +18,8 @@ FIRST = 3
 LONGEST = 240
 
 _SMALL_SLICE = re.compile(
-    r"slice (?P<column>[^=]+)=(?P<content>.*) has (?P<n>\d+) cases?, too few to be judged \((?P<smallest>\d+)\)", re.S
+    r"slice (?P<column>[^=]+)=(?P<content>.*) has (?P<n>\d+) cases?, too few to be judged \((?P<smallest>\d+)\)",
+    re.S,
 )
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
@@ -39,8 +40,13 @@ def folded(notes: Iterable[str]) -> list[str]:
     """
     groups: dict[str, list[str]] = {}
     for note in notes:
-        groups.setdefault(note if note.startswith("slice ") else _NUMBER.sub("#", note), []).append(note)
-    return [g[0] + (f" (and {len(g) - 1:,} more like it)" if len(g) > 1 else "") for g in groups.values()]
+        groups.setdefault(note if note.startswith("slice ") else _NUMBER.sub("#", note), []).append(
+            note
+        )
+    return [
+        g[0] + (f" (and {len(g) - 1:,} more like it)" if len(g) > 1 else "")
+        for g in groups.values()
+    ]
 
 
 def _pattern(note: str) -> str:

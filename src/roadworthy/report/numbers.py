@@ -59,7 +59,9 @@ def limit(x: float | None, style: Style = "plain") -> str:
     """
     if x is None or not math.isfinite(x):
         return value(x, style)
-    exact = round(Decimal(repr(float(x))) * (100 if style in ("percent", "points") else 1), 6).normalize()
+    exact = round(
+        Decimal(repr(float(x))) * (100 if style in ("percent", "points") else 1), 6
+    ).normalize()
     return _with_unit(_digits(x, style, max(0, -int(exact.as_tuple().exponent))), style)
 
 
@@ -68,7 +70,9 @@ def bound(x: float | None, against: float | None, style: Style = "plain") -> str
     if x is None or against is None or not (math.isfinite(x) and math.isfinite(against)):
         return value(x, style)
     places = _places([x], style)
-    while x != against and places < 8 and _digits(x, style, places) == _digits(against, style, places):
+    while (
+        x != against and places < 8 and _digits(x, style, places) == _digits(against, style, places)
+    ):
         places += 1
     return _with_unit(_digits(x, style, places), style)
 
@@ -109,7 +113,9 @@ def _share(end: float) -> str:
     return "<0.1" if text == "0.0" and end > 0 else ">99.9" if text == "100.0" and end < 1 else text
 
 
-def estimate(x: float | None, found: Interval | None, n: int | None, style: Style = "plain") -> Shown:
+def estimate(
+    x: float | None, found: Interval | None, n: int | None, style: Style = "plain"
+) -> Shown:
     """A value with its interval, confidence and number of cases."""
     shown, ends, cases = value(x, style), interval(found, style), count(n)
     if style == "percent" and x is not None and n is not None and n >= MANY and _is_count(x, n):
@@ -119,7 +125,11 @@ def estimate(x: float | None, found: Interval | None, n: int | None, style: Styl
         places = _places([x, found.low, found.high], style)
         shown, ends = _digits(x, style, places), _interval(found, style, places)
     sure = confidence(found.confidence) if found else ""
-    parts = [shown, f"{sure} interval {ends} ({found.method})" if found else "no interval", f"n = {cases}"]
+    parts = [
+        shown,
+        f"{sure} interval {ends} ({found.method})" if found else "no interval",
+        f"n = {cases}",
+    ]
     return Shown(shown, ends, sure, cases, ", ".join(parts))
 
 
@@ -233,7 +243,9 @@ def _digits(x: float, style: Style, places: int) -> str:
     far = abs(scaled) >= Decimal(10) ** 15
     text = f"{abs(scaled) if far else abs(scaled).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):,.{places}f}"
     negative = scaled < 0 and float(text.replace(",", "")) != 0
-    return (MINUS if negative else "+" if style in ("points", "change") and scaled > 0 else "") + text
+    return (
+        MINUS if negative else "+" if style in ("points", "change") and scaled > 0 else ""
+    ) + text
 
 
 def _with_unit(text: str, style: Style) -> str:

@@ -119,7 +119,10 @@ class AssessedTree:
             tolerable=number(record.get("tolerable")),
             exceedance=number(record.get("exceedance")),
             supervisor=str(record.get("supervisor") or ""),
-            kinds=tuple(Kind(str(k["name"]), float(k["probability"]), int(k["n"])) for k in record.get("kinds") or ()),
+            kinds=tuple(
+                Kind(str(k["name"]), float(k["probability"]), int(k["n"]))
+                for k in record.get("kinds") or ()
+            ),
             outcomes=record.get("outcomes") or {},
             loss_bins=tuple(Losses.read(one) for one in record.get("loss_bins") or ()),
             loss_by_score=tuple(Losses.read(one) for one in record.get("loss_by_score") or ()),
@@ -165,7 +168,9 @@ class AssessedTree:
             "interval": self.interval,
         }
         values = {p.name: p.value for p in self.parameters}
-        wide, narrow = (charts.event_tree(self.tree, values, width=w, **options) for w in (WIDE, NARROW))
+        wide, narrow = (
+            charts.event_tree(self.tree, values, width=w, **options) for w in (WIDE, NARROW)
+        )
         return Figure("figure-risk", caption, wide, narrow)
 
 
@@ -178,7 +183,11 @@ def _worth(record: Mapping[str, Any], unit: str) -> str:
     if not record:
         return ""
     names = list(map(str, record["detector"]))
-    of = names[0] if len(names) == 1 else f"the detector's balanced accuracy ({' and '.join(names)} alike)"
+    of = (
+        names[0]
+        if len(names) == 1
+        else f"the detector's balanced accuracy ({' and '.join(names)} alike)"
+    )
     points = number(record["points"])
     detector, classifier = (float(record[f"saved_by_{who}"]) for who in ("detector", "classifier"))
     first = f"One more point of {of} {_saves(detector)} {unit}"

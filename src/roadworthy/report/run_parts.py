@@ -52,8 +52,16 @@ class Circumstance:
         if len(marked) == 1:
             return marked[0]
         sign = 1 if self.better == "higher" else -1
-        known = {level: sign * f.value for level, f in self.performance.items() if not math.isnan(f.value)}
-        return min(known, key=lambda level: known[level]) if known else next(iter(self.performance), None)
+        known = {
+            level: sign * f.value
+            for level, f in self.performance.items()
+            if not math.isnan(f.value)
+        }
+        return (
+            min(known, key=lambda level: known[level])
+            if known
+            else next(iter(self.performance), None)
+        )
 
     @property
     def worst(self) -> Finding | None:
@@ -175,7 +183,9 @@ class Claim:
             return None
         if not math.isclose(self.interval.confidence, 1 - 2 * (1 - self.confidence), abs_tol=1e-9):
             return None
-        return number(self.interval.low if self.bound_side(self.status) == "lower" else self.interval.high)
+        return number(
+            self.interval.low if self.bound_side(self.status) == "lower" else self.interval.high
+        )
 
 
 @dataclass(frozen=True)

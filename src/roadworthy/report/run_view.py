@@ -35,7 +35,14 @@ COMPARED = ("difference", "relative_drop")
 """Quantities that compare a place with another one; all others are about one place alone."""
 
 SHARES = (
-    *("failure_rate", "relative_drop", "miss_rate", "worst_miss_rate", "false_alarm_rate", "alarm_rate"),
+    *(
+        "failure_rate",
+        "relative_drop",
+        "miss_rate",
+        "worst_miss_rate",
+        "false_alarm_rate",
+        "alarm_rate",
+    ),
     *("fpr95_failure", "fpr95_shift"),
 )
 """Quantities that are written as percentages, whatever the measure."""
@@ -67,7 +74,9 @@ class RunView:
                 f"{folder / 'run.json'} has format {found!r}, this version reads format {FORMAT}. "
                 "Report with the version of roadworthy that made the run, or assess again."
             )
-        missing = [key for key in ("name", "verdict", "subject", "measure", "cases") if key not in run]
+        missing = [
+            key for key in ("name", "verdict", "subject", "measure", "cases") if key not in run
+        ]
         if missing:
             raise ReportError(
                 f"{folder / 'run.json'} lacks {', '.join(missing)}. Assess again to write the folder anew."
@@ -122,7 +131,9 @@ class RunView:
         """The slice that a claim was made for, as the assessment file has it; empty for all data or for every slice."""
         asked = (self.run.get("spec") or {}).get("claims") or ()
         made = next((c for c in asked if isinstance(c, dict) and str(c.get("id")) == claim.id), {})
-        return ", ".join(f"{column}={content}" for column, content in (made.get("slice") or {}).items())
+        return ", ".join(
+            f"{column}={content}" for column, content in (made.get("slice") or {}).items()
+        )
 
     @functools.cached_property
     def findings(self) -> tuple[Finding, ...]:
@@ -130,16 +141,22 @@ class RunView:
         path = self.folder / "findings.json"
         records = _json(path, "Assess again to write it.")
         if not isinstance(records, list):
-            raise ReportError(f"{path} must be a list of findings, found {type(records).__name__}. Assess again.")
+            raise ReportError(
+                f"{path} must be a list of findings, found {type(records).__name__}. Assess again."
+            )
         found = []
         for i, record in enumerate(records):
             try:
                 found.append(Finding.from_dict(record))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise ReportError(f"{path}, finding {i}: {error}. Assess again to write it anew.") from error
+                raise ReportError(
+                    f"{path}, finding {i}: {error}. Assess again to write it anew."
+                ) from error
         return tuple(found)
 
-    def performance(self, circumstance: str = "", level: float | None = None, slice: str = "") -> Finding | None:
+    def performance(
+        self, circumstance: str = "", level: float | None = None, slice: str = ""
+    ) -> Finding | None:
         """The measure's finding at one place; without arguments on the clean test data."""
         return self._at.get((self.measure, circumstance, level, slice))
 
@@ -157,7 +174,12 @@ class RunView:
     def circumstances(self) -> tuple[Circumstance, ...]:
         """By significance, then by loss, the gravest first; those without a significance come last."""
         found = [self._circumstance(record) for record in self.run.get("circumstances") or ()]
-        return tuple(sorted(found, key=lambda c: (-(c.significance or 0), -(-math.inf if c.loss is None else c.loss))))
+        return tuple(
+            sorted(
+                found,
+                key=lambda c: (-(c.significance or 0), -(-math.inf if c.loss is None else c.loss)),
+            )
+        )
 
     @functools.cached_property
     def slices(self) -> tuple[Slice, ...]:
@@ -189,13 +211,18 @@ class RunView:
         about: dict[str, list[Finding]] = {}
         for f in self.findings if records else ():
             about.setdefault(f.about.supervisor, []).append(f)
-        found = [Supervisor.read(r, about.get(str(r["name"]), ()), several_modules=several) for r in records]
+        found = [
+            Supervisor.read(r, about.get(str(r["name"]), ()), several_modules=several)
+            for r in records
+        ]
         return tuple(sorted(found, key=lambda s: s.rank))
 
     @functools.cached_property
     def recommended(self) -> Recommendation | None:
         """The set of supervisors that the run recommends, if it does."""
-        return Recommendation.read(self.run.get("recommended"), float(self.run.get("confidence") or 0.95))
+        return Recommendation.read(
+            self.run.get("recommended"), float(self.run.get("confidence") or 0.95)
+        )
 
     @functools.cached_property
     def risk(self) -> AssessedTree | None:
@@ -238,7 +265,9 @@ class RunView:
         path = self.folder / "media" / "gallery.json"
         gallery = _json(path, "Assess again, or with `media: none` for a report without pictures.")
         if not isinstance(gallery, dict):
-            raise ReportError(f"{path} must be an object with pairs and worst. Assess again to write it anew.")
+            raise ReportError(
+                f"{path} must be an object with pairs and worst. Assess again to write it anew."
+            )
         return gallery
 
     @property
@@ -260,7 +289,9 @@ class RunView:
         try:
             return pyarrow.parquet.read_table(path)
         except (OSError, pyarrow.ArrowException) as error:
-            raise ReportError(f"{path} cannot be read: {error}. Assess again to write it anew.") from error
+            raise ReportError(
+                f"{path} cannot be read: {error}. Assess again to write it anew."
+            ) from error
 
     def failed_cases(self, limit: int) -> tuple[FailedCase, ...]:
         """The first cases that gave no answer; the table is opened only if the run counted any."""
@@ -268,9 +299,18 @@ class RunView:
             return ()
         import pyarrow.compute
 
-        rows = self.cases.filter(pyarrow.compute.equal(self.cases["status"], "failed")).slice(0, limit).to_pylist()
+        rows = (
+            self.cases.filter(pyarrow.compute.equal(self.cases["status"], "failed"))
+            .slice(0, limit)
+            .to_pylist()
+        )
         return tuple(
-            FailedCase(str(r["case"]), r["circumstance"] or "", number(r["level"]), r["error_message"] or "")
+            FailedCase(
+                str(r["case"]),
+                r["circumstance"] or "",
+                number(r["level"]),
+                r["error_message"] or "",
+            )
             for r in rows
         )
 
@@ -280,7 +320,9 @@ class RunView:
         return {
             (f.quantity, f.about.circumstance, f.about.level, f.about.slice): f
             for f in self.findings
-            if not f.about.supervisor and not f.about.module and (f.quantity in COMPARED or not f.about.versus)
+            if not f.about.supervisor
+            and not f.about.module
+            and (f.quantity in COMPARED or not f.about.versus)
         }
 
     def _circumstance(self, record: Mapping[str, Any]) -> Circumstance:
@@ -292,7 +334,12 @@ class RunView:
             }
 
         return Circumstance(
-            record, of(self.measure), of("failure_rate"), of("difference"), of("relative_drop"), self.better
+            record,
+            of(self.measure),
+            of("failure_rate"),
+            of("difference"),
+            of("relative_drop"),
+            self.better,
         )
 
 

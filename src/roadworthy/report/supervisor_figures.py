@@ -33,7 +33,9 @@ def missed(view: RunView) -> Figure | None:
     sentences = [
         "Failures that raise no alarm, in percent of the failures; the stronger the shade, the more is missed.",
         f"{_where(view)}.",
-        f"★ and a frame: the recommended set, and what it misses together{framed}." if view.recommended else "",
+        f"★ and a frame: the recommended set, and what it misses together{framed}."
+        if view.recommended
+        else "",
         f"{_order(view)} A dash: no failures there, or no verdicts.",
     ]
     together = view.recommended.miss_rate if view.recommended else {}
@@ -54,7 +56,12 @@ def alarmed(view: RunView) -> Figure | None:
 
     Runs of before know it on the clean data alone, for which the table is enough.
     """
-    if not any(place != CLEAN for s in view.supervisors if s.applicable for place in s.found["false_alarm_rate"]):
+    if not any(
+        place != CLEAN
+        for s in view.supervisors
+        if s.applicable
+        for place in s.found["false_alarm_rate"]
+    ):
         return None
     sentences = [
         "Right answers that raise an alarm, in percent of the right answers; the stronger the shade, the more alarms are false.",
@@ -101,12 +108,16 @@ def ranking(view: RunView) -> Figure | None:
 def undrawn(view: RunView) -> list[str]:
     """Why a picture is missing for which there are findings: none of them has a number."""
     said = []
-    for quantity, what in (("miss_rate", "what each misses"), ("auc_failure", "how well each ranks failures first")):
+    for quantity, what in (
+        ("miss_rate", "what each misses"),
+        ("auc_failure", "how well each ranks failures first"),
+    ):
         found = [f for s in view.supervisors if s.applicable for f in s.found[quantity].values()]
         if found and not any(math.isfinite(f.value) for f in found):
             why = Counter(f.reason for f in found if f.reason).most_common(1)
             said.append(
-                f"There is no picture of {what}: " + (why[0][0] if why else "it could not be measured anywhere")
+                f"There is no picture of {what}: "
+                + (why[0][0] if why else "it could not be measured anywhere")
             )
     return [text.rstrip(".") + "." for text in said]
 
@@ -122,7 +133,9 @@ def _verdicts(
     ramp: charts.Ramp,
 ) -> Figure | None:
     """A picture of what verdicts are worth: the recommended set first, then by AUC."""
-    judged = [s for s in view.supervisors if s.applicable and (s.found["miss_rate"] or s.found[quantity])]
+    judged = [
+        s for s in view.supervisors if s.applicable and (s.found["miss_rate"] or s.found[quantity])
+    ]
     rows = {place_name(*place): place for place in _places(view)}
     together = _together(rates, rows, what)
     cells = _cells(judged, rows, quantity, what, view) | together
@@ -132,7 +145,16 @@ def _verdicts(
     first = [*([TOGETHER] if together else []), *starred]
     columns = [*first, *(s.label for s in judged if s.label not in starred)]
     drawn = [r for r in rows if any((r, c) in cells for c in columns)]
-    return _figure(id, " ".join(t for t in caption if t) + _cut(rows), drawn, columns, cells, title, ramp, first)
+    return _figure(
+        id,
+        " ".join(t for t in caption if t) + _cut(rows),
+        drawn,
+        columns,
+        cells,
+        title,
+        ramp,
+        first,
+    )
 
 
 def _where(view: RunView) -> str:
@@ -140,7 +162,11 @@ def _where(view: RunView) -> str:
     several = any(len(c.levels) > 1 for c in view.circumstances)
     every = len(_places(view)) > 1 + len(view.circumstances)
     which = "" if not several else " at each level" if every else " at its highest level"
-    return f"On the clean data, and under each circumstance{which}" if view.circumstances else "On the clean data"
+    return (
+        f"On the clean data, and under each circumstance{which}"
+        if view.circumstances
+        else "On the clean data"
+    )
 
 
 def _order(view: RunView) -> str:
@@ -168,7 +194,9 @@ def _figure(
     starred: Sequence[str],
 ) -> Figure:
     wide, narrow = (
-        charts.heat(rows[:MOST_ROWS], columns, cells, title=title, width=width, ramp=ramp, starred=starred)
+        charts.heat(
+            rows[:MOST_ROWS], columns, cells, title=title, width=width, ramp=ramp, starred=starred
+        )
         for width in (WIDE, NARROW)
     )
     return Figure(id, caption.strip(), wide, narrow)
@@ -215,7 +243,9 @@ def _together(
         rate = rates.get(place_key(*place))
         if rate is not None:
             shown = numbers.estimate(rate.value, rate.interval, rate.n, "percent")
-            found[row, TOGETHER] = charts.HeatCell(rate.value, f"{row}, {TOGETHER}: {what} {shown.title}")
+            found[row, TOGETHER] = charts.HeatCell(
+                rate.value, f"{row}, {TOGETHER}: {what} {shown.title}"
+            )
     return found
 
 
@@ -237,4 +267,8 @@ def _note(view: RunView, row: str, s: Supervisor, found: Finding, what: str) -> 
 
 
 def _cut(places: Collection[str]) -> str:
-    return f" Only the first {MOST_ROWS} rows are drawn; the table has the rest." if len(places) > MOST_ROWS else ""
+    return (
+        f" Only the first {MOST_ROWS} rows are drawn; the table has the rest."
+        if len(places) > MOST_ROWS
+        else ""
+    )

@@ -63,10 +63,13 @@ class Threshold:
     @property
     def ruled(self) -> str:
         """The rule in words, with its parameters."""
-        name = self.rule.removeprefix("at_").replace("_", " ") + (" per class" if self.classes else "")
+        name = self.rule.removeprefix("at_").replace("_", " ") + (
+            " per class" if self.classes else ""
+        )
         # The file calls it rate whatever the rule; conformal's own letter for it is alpha.
         given = ", ".join(
-            f"{'rate' if k == 'alpha' else k.replace('_', ' ')} {_short(v)}" for k, v in self.parameters.items()
+            f"{'rate' if k == 'alpha' else k.replace('_', ' ')} {_short(v)}"
+            for k, v in self.parameters.items()
         )
         return f"{name} ({given})" if given else name
 
@@ -74,7 +77,11 @@ class Threshold:
     def rows(self) -> str:
         """The rows that chose it, in words."""
         groups = "" if self.groups is None else f" in {self.groups:,} groups"
-        return f"{self.chosen_on:,} rows{groups}" if isinstance(self.chosen_on, int) else self.chosen_on
+        return (
+            f"{self.chosen_on:,} rows{groups}"
+            if isinstance(self.chosen_on, int)
+            else self.chosen_on
+        )
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,9 @@ class Supervisor:
     """Whether scores are those of an earlier run, all or some, and so are their seconds."""
 
     @classmethod
-    def read(cls, record: Mapping[str, Any], findings: Iterable[Finding], *, several_modules: bool) -> Supervisor:
+    def read(
+        cls, record: Mapping[str, Any], findings: Iterable[Finding], *, several_modules: bool
+    ) -> Supervisor:
         """From its record in ``run.json`` and the findings about it."""
         name, module = str(record["name"]), str(record.get("module") or "")
         found: dict[str, dict[Place, Finding]] = {q: {} for q in QUANTITIES}
@@ -163,7 +172,9 @@ class Supervisor:
             return known[0] if known else next(iter(found), None)
         worst = max(known, key=lambda f: f.value)
         return replace(
-            worst, interval=None, reason="the worst of many places: the interval of one does not hold for it"
+            worst,
+            interval=None,
+            reason="the worst of many places: the interval of one does not hold for it",
         )
 
     @property
@@ -189,7 +200,9 @@ class Rate:
             return cls(_number(record), None, None)
         n = record.get("n")
         ends = _interval(record, confidence)
-        return cls(_number(record.get("value")), ends, int(n) if isinstance(n, int | float) else None)
+        return cls(
+            _number(record.get("value")), ends, int(n) if isinstance(n, int | float) else None
+        )
 
 
 @dataclass(frozen=True)
@@ -230,11 +243,15 @@ class Recommendation:
         if not isinstance(record, Mapping) or not record.get("supervisors"):
             return None
         covers, quantity = record.get("covers"), str(record.get("quantity") or "catch_rate")
-        worst: Mapping[str, Any] = found if isinstance(found := record.get("worst"), Mapping) else {}
+        worst: Mapping[str, Any] = (
+            found if isinstance(found := record.get("worst"), Mapping) else {}
+        )
         return cls(
             tuple(str(name) for name in record["supervisors"]),
             str(record.get("why") or ""),
-            tuple(_cover(c, by, quantity) for c, by in covers.items()) if isinstance(covers, Mapping) else (),
+            tuple(_cover(c, by, quantity) for c, by in covers.items())
+            if isinstance(covers, Mapping)
+            else (),
             _rates(record.get("miss_rate"), confidence),
             _rates(record.get("false_alarm_rate"), confidence),
             str(record.get("chosen_on") or ""),
@@ -264,12 +281,18 @@ class Recommendation:
     @property
     def false_alarms(self) -> Rate | None:
         """Of the set as a whole on clean data."""
-        return self.false_alarm_rate.get("clean") or next(iter(self.false_alarm_rate.values()), None)
+        return self.false_alarm_rate.get("clean") or next(
+            iter(self.false_alarm_rate.values()), None
+        )
 
     @property
     def most_false_alarms(self) -> tuple[str, float] | None:
         """Under which circumstance the set as a whole raises most alarms on right answers; None where none is known."""
-        known = [(p, r.value) for p, r in self.false_alarms_at.items() if p != "clean" and r.value is not None]
+        known = [
+            (p, r.value)
+            for p, r in self.false_alarms_at.items()
+            if p != "clean" and r.value is not None
+        ]
         return max(known, key=lambda entry: entry[1], default=None)
 
     def covered_by(self, place: Place) -> str:
@@ -280,7 +303,11 @@ class Recommendation:
 
 def place_key(circumstance: str, level: float | None) -> str:
     """How records name a place."""
-    return f"{circumstance}@{level:g}" if circumstance and level is not None else circumstance or "clean"
+    return (
+        f"{circumstance}@{level:g}"
+        if circumstance and level is not None
+        else circumstance or "clean"
+    )
 
 
 def _cover(circumstance: Any, by: Any, quantity: str) -> Cover:
@@ -288,7 +315,13 @@ def _cover(circumstance: Any, by: Any, quantity: str) -> Cover:
         return Cover(str(circumstance), str(by or ""), None)
     caught = _number(by.get("catch_rate"))
     rate = _number(by.get(quantity, by.get("catch_rate")))
-    return Cover(str(circumstance), str(by.get("by") or ""), rate, caught, _number(by.get("false_alarm_rate")))
+    return Cover(
+        str(circumstance),
+        str(by.get("by") or ""),
+        rate,
+        caught,
+        _number(by.get("false_alarm_rate")),
+    )
 
 
 def _rates(record: Any, confidence: float) -> dict[str, Rate]:
@@ -309,7 +342,9 @@ def _interval(record: Mapping[str, Any], confidence: float) -> Interval | None:
     low, high = (_number(end) for end in ends)
     if low is None or high is None:
         return None
-    return Interval(low, high, _number(record.get("confidence")) or confidence, method or "as recorded")
+    return Interval(
+        low, high, _number(record.get("confidence")) or confidence, method or "as recorded"
+    )
 
 
 def _number(x: Any) -> float | None:

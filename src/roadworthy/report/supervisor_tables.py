@@ -38,7 +38,9 @@ def measured(view: RunView, *quantities: str) -> bool:
 
 def costed(view: RunView) -> bool:
     """Whether the run says what any supervisor costs."""
-    return any(x is not None for s in judged(view) for x in (s.fit_seconds, s.score_seconds, s.kept_bytes))
+    return any(
+        x is not None for s in judged(view) for x in (s.fit_seconds, s.score_seconds, s.kept_bytes)
+    )
 
 
 def columns(view: RunView) -> list[tuple[str, str]]:
@@ -62,7 +64,9 @@ def footnotes(view: RunView) -> dict[str, list[int]]:
 
 def widened(supervisors: Sequence[Supervisor]) -> str:
     """What the intervals of "missed at worst" allow for; empty where there are none."""
-    said = {f.corrected for s in supervisors for f in s.found["worst_miss_rate"].values() if f.corrected}
+    said = {
+        f.corrected for s in supervisors for f in s.found["worst_miss_rate"].values() if f.corrected
+    }
     return f"Missed at worst: {'; '.join(sorted(said))}" if said else ""
 
 

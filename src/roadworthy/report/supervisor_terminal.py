@@ -79,11 +79,16 @@ def supervisors_table(view: RunView, width: int) -> Table:
     for column in columns:
         if column.head in kept:
             table.add_column(
-                column.head, justify="left" if column.head == WHERE else "right", no_wrap=True, vertical="top"
+                column.head,
+                justify="left" if column.head == WHERE else "right",
+                no_wrap=True,
+                vertical="top",
             )
     for i, s in enumerate(judged):
         cells = [_cell(column.cells[i]) for column in columns if column.head in kept]
-        table.add_row(Text(_folded((STAR if _starred(view, s) else "") + s.label, room), style="bold"), *cells)
+        table.add_row(
+            Text(_folded((STAR if _starred(view, s) else "") + s.label, room), style="bold"), *cells
+        )
     table.caption = _caption(view, columns, kept)
     return table
 
@@ -95,10 +100,15 @@ def supervisors_words(view: RunView) -> list[RenderableType]:
     lines: list[RenderableType] = []
     if view.recommended is not None:
         more = [text for text in (recommended_because(view), recommended_rates(view)) if text]
-        lines.append(Text.assemble((STAR + recommended(view), "bold"), *(f" {text}" for text in more)))
+        lines.append(
+            Text.assemble((STAR + recommended(view), "bold"), *(f" {text}" for text in more))
+        )
     lines += [Text(not_recommended(view), style="bold")] if not_recommended(view) else []
     lines += [Text(_cut(verdicts(view), 400))] if verdicts(view) else []
-    lines += [Text(f"Not applicable: {', '.join(who)} ({_cut(reason)})") for reason, who in inapplicable(view)]
+    lines += [
+        Text(f"Not applicable: {', '.join(who)} ({_cut(reason)})")
+        for reason, who in inapplicable(view)
+    ]
     remarks = noted([s for s in view.supervisors if s.applicable])
     lines += [Text(f"{', '.join(who)}: {_cut(remark)}", style="dim") for remark, who in remarks]
     return lines
@@ -146,9 +156,15 @@ def _columns(view: RunView, judged: Sequence[Supervisor]) -> list[_Column]:
         _Column("False\nalarms", 7, found(lambda s: s.at("false_alarm_rate"))),
         _Column("Fit\ns", 4, [_amount(s.fit_seconds) for s in judged]),
         _Column("Score\ns", 3, [_amount(s.score_seconds) for s in judged]),
-        _Column("Kept\nMB", 5, [_amount(None if s.kept_bytes is None else s.kept_bytes / 1e6) for s in judged]),
+        _Column(
+            "Kept\nMB",
+            5,
+            [_amount(None if s.kept_bytes is None else s.kept_bytes / 1e6) for s in judged],
+        ),
     ]
-    told = [c for c in columns if c.rank == 0 or any(text not in ("", numbers.NONE) for text in c.cells)]
+    told = [
+        c for c in columns if c.rank == 0 or any(text not in ("", numbers.NONE) for text in c.cells)
+    ]
     return [c for c in told if c.head != WHERE or any(other.head == MISSED for other in told)]
 
 
@@ -157,7 +173,11 @@ def _caption(view: RunView, columns: Sequence[_Column], kept: Sequence[str]) -> 
     sentences = ["On the clean test data, the best AUC for failures first"]
     if "Missed" in heads:
         sentences[0] += "; missed: the failures without an alarm, where they are most"
-    gone = [c.head.replace("\n", " ").removesuffix(" s").removesuffix(" MB") for c in columns if c.head not in kept]
+    gone = [
+        c.head.replace("\n", " ").removesuffix(" s").removesuffix(" MB")
+        for c in columns
+        if c.head not in kept
+    ]
     gone = ["where most is missed" if g == WHERE else g for g in gone]
     said = [g.lower() if not g.isupper() and "@" not in g else g for g in gone]
     sure = confidences(view.supervisors)
@@ -175,7 +195,9 @@ def _caption(view: RunView, columns: Sequence[_Column], kept: Sequence[str]) -> 
 def _found(view: RunView, finding: Finding | None) -> str:
     if finding is None:
         return numbers.NONE
-    shown = numbers.estimate(finding.value, finding.interval, finding.n, view.style_of(finding.quantity))
+    shown = numbers.estimate(
+        finding.value, finding.interval, finding.n, view.style_of(finding.quantity)
+    )
     return f"{shown.value}\n{shown.interval}" if finding.interval else shown.value
 
 

@@ -41,9 +41,7 @@ def on_top(view: RunView) -> str:
     if not who:
         return ""
     cost = f"which cost at most, in forward passes a case, {', '.join(who)}"
-    return (
-        f"Score is without the passes or gradients of the subject itself, {cost}; dropout repeats only what follows it"
-    )
+    return f"Score is without the passes or gradients of the subject itself, {cost}; dropout repeats only what follows it"
 
 
 def recommended_because(view: RunView) -> str:
@@ -61,13 +59,25 @@ def recommended_rates(view: RunView) -> str:
     parts = []
     if found.worst is not None:
         place, rate = found.worst
-        widened = f", widened for the worst of {found.places} places" if rate.interval and found.places > 1 else ""
-        parts.append(f"{'miss' if several else 'misses'} {_rate(rate, widened)} of failures at worst ({_where(place)})")
+        widened = (
+            f", widened for the worst of {found.places} places"
+            if rate.interval and found.places > 1
+            else ""
+        )
+        parts.append(
+            f"{'miss' if several else 'misses'} {_rate(rate, widened)} of failures at worst ({_where(place)})"
+        )
     if found.false_alarms is not None and found.false_alarms.value is not None:
         raised = "raise" if several else "raises"
         most = found.most_false_alarms
-        at_most = "" if most is None else f", at most {numbers.value(most[1], 'percent')} {_where(most[0])}"
-        parts.append(f"{raised} an alarm on {_rate(found.false_alarms)} of right answers on clean data{at_most}")
+        at_most = (
+            ""
+            if most is None
+            else f", at most {numbers.value(most[1], 'percent')} {_where(most[0])}"
+        )
+        parts.append(
+            f"{raised} an alarm on {_rate(found.false_alarms)} of right answers on clean data{at_most}"
+        )
     sentences = [f"{'Together they' if several else 'It'} {', and '.join(parts)}."] if parts else []
     if found.optimistic:
         sentences.append(
@@ -95,7 +105,11 @@ def _worth(cover: Cover, ranked: bool) -> str:
     if cover.caught is not None and cover.false_alarms is not None:
         caught, false = (numbers.value(x, "percent") for x in (cover.caught, cover.false_alarms))
         return f" (catches {caught}, alarms on {false} of right answers)"
-    return "" if cover.rate is None else f" ({numbers.value(cover.rate, 'plain' if ranked else 'percent')})"
+    return (
+        ""
+        if cover.rate is None
+        else f" ({numbers.value(cover.rate, 'plain' if ranked else 'percent')})"
+    )
 
 
 def _where(place: str) -> str:
@@ -136,8 +150,14 @@ def noted(supervisors: Sequence[Supervisor]) -> list[tuple[str, list[str]]]:
 
 def said_elsewhere(view: RunView, note: str) -> bool:
     """Whether a note of the run only repeats what stands with the supervisors."""
-    said = {f"supervisor {s.name} is not applicable, because {s.because}" for s in view.supervisors if not s.applicable}
-    return note in said or note in {f"supervisor {s.name}: {n}" for s in view.supervisors for n in s.notes}
+    said = {
+        f"supervisor {s.name} is not applicable, because {s.because}"
+        for s in view.supervisors
+        if not s.applicable
+    }
+    return note in said or note in {
+        f"supervisor {s.name}: {n}" for s in view.supervisors for n in s.notes
+    }
 
 
 def other_notes(view: RunView) -> list[str]:

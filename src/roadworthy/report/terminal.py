@@ -26,7 +26,9 @@ COLOURS = {"met": "green", "breached": "red", "inconclusive": "yellow"}
 def claims_table(view: RunView) -> Table:
     """Every claim: id and text, what would settle an open one, status, value with interval, deciding bound, limit."""
     table = _table("Claims", ["Claim"], ["Status", "Value", "Bound", "Limit"])
-    levels = {numbers.confidence(claim.interval.confidence) for claim in view.claims if claim.interval}
+    levels = {
+        numbers.confidence(claim.interval.confidence) for claim in view.claims if claim.interval
+    }
     for claim in view.claims:
         style = view.style_of(claim.quantity)
         shown = numbers.estimate(claim.value, claim.interval, claim.n, style)
@@ -87,7 +89,9 @@ def _table(title: str, texts: list[str], figures: list[str] | None = None) -> Ta
     for name in texts:
         table.add_column(name, overflow="fold", ratio=1)
     for name in figures or []:
-        table.add_column(name, justify="left" if name in ("Status", "Remark") else "right", no_wrap=True)
+        table.add_column(
+            name, justify="left" if name in ("Status", "Remark") else "right", no_wrap=True
+        )
     return table
 
 
@@ -104,13 +108,17 @@ def _bound(claim: Claim, style: numbers.Style) -> Text:
     if claim.bound is None:
         return _plain(numbers.NONE)
     at = f"at {numbers.confidence(claim.confidence)}"
-    return Text.assemble((numbers.bound(claim.bound, claim.limit, style), "bold"), "\n", (at, "dim"))
+    return Text.assemble(
+        (numbers.bound(claim.bound, claim.limit, style), "bold"), "\n", (at, "dim")
+    )
 
 
 def _status(claim: Claim) -> Text:
     from rich.text import Text
 
-    return Text(f"{MARKS.get(claim.status, '-')} {claim.status}", style=COLOURS.get(claim.status, ""))
+    return Text(
+        f"{MARKS.get(claim.status, '-')} {claim.status}", style=COLOURS.get(claim.status, "")
+    )
 
 
 def _found(view: RunView, finding: Finding | None) -> Text:
@@ -124,7 +132,11 @@ def _two_lines(shown: numbers.Shown, *, level: bool = False) -> Text:
     """The value with its interval under it; the table's caption says at which confidence, or the interval its own `level`."""
     from rich.text import Text
 
-    ends = shown.interval + (f" at {shown.confidence}" if level else "") if shown.confidence else "no interval"
+    ends = (
+        shown.interval + (f" at {shown.confidence}" if level else "")
+        if shown.confidence
+        else "no interval"
+    )
     return Text.assemble(shown.value, "\n", (ends, "dim"))
 
 

@@ -68,8 +68,14 @@ def bound_note(claim: Claim, judged: Claim | Member) -> str:
 
 def intervals_at(view: RunView) -> str:
     """At which confidence the measure's intervals stand, as a sentence with a blank before it."""
-    found = {f.interval.confidence for f in view.findings if f.quantity == view.measure and f.interval}
-    return f" Intervals at {' and '.join(numbers.confidence(c) for c in sorted(found))}." if found else ""
+    found = {
+        f.interval.confidence for f in view.findings if f.quantity == view.measure and f.interval
+    }
+    return (
+        f" Intervals at {' and '.join(numbers.confidence(c) for c in sorted(found))}."
+        if found
+        else ""
+    )
 
 
 def plural(n: int, noun: str) -> str:
@@ -102,7 +108,11 @@ def _reason(view: RunView) -> str:
 def _share(some: list[Claim], claims: tuple[Claim, ...]) -> str:
     if len(claims) == 1:
         return "The only claim"
-    return f"All {len(claims)} claims" if len(some) == len(claims) else f"{len(some)} of {len(claims)} claims"
+    return (
+        f"All {len(claims)} claims"
+        if len(some) == len(claims)
+        else f"{len(some)} of {len(claims)} claims"
+    )
 
 
 def _named(claims: list[Claim]) -> str:

@@ -42,14 +42,20 @@ class _Strict(BaseModel):
 class CircumstanceSpec(_Strict):
     """A condition of use: exactly one of transform, where, data."""
 
-    transform: str | None = Field(None, description="A registered transform; `roadworthy list transforms` shows them")
+    transform: str | None = Field(
+        None, description="A registered transform; `roadworthy list transforms` shows them"
+    )
     parameters: dict[str, Any] = Field(
         default_factory=dict, description="Instead of levels: the transform's own arguments"
     )
-    levels: list[int] = Field(default_factory=list, description="Levels of its table; 0 is the identity")
+    levels: list[int] = Field(
+        default_factory=list, description="Levels of its table; 0 is the identity"
+    )
     table: str | None = Field(None, description='Which table of levels: "hendrycks" or "wang"')
     port: str = Field("input", description="Where it acts: input, or module.port")
-    where: dict[str, Any] | None = Field(None, description="A metadata filter: {site: B} or {age: {min: 65}}")
+    where: dict[str, Any] | None = Field(
+        None, description="A metadata filter: {site: B} or {age: {min: 65}}"
+    )
     data: dict[str, Any] | None = Field(None, description="A data set of its own, as under data")
     probability: float | None = Field(None, ge=0, le=1, description="How often it is met in use")
     exposure: Factor | None = Field(None, description="1 rare to 5 continuous")
@@ -61,7 +67,9 @@ class CircumstanceSpec(_Strict):
     def _one_kind(self) -> CircumstanceSpec:
         given = [k for k in ("transform", "where", "data") if getattr(self, k) is not None]
         if len(given) != 1:
-            raise ValueError(f"has {' and '.join(given) or 'none'} of transform, where and data; give exactly one")
+            raise ValueError(
+                f"has {' and '.join(given) or 'none'} of transform, where and data; give exactly one"
+            )
         if self.transform and not self.levels and not self.parameters:
             raise ValueError("a transform needs levels, such as [1, 2, 3], or parameters")
         if self.levels and self.parameters:
@@ -76,15 +84,22 @@ class ClaimSpec(_Strict):
 
     id: str = Field(description="What a hazard log points to")
     quantity: str = Field(
-        "", description="Set from the key that names it: a measure, failure_rate, difference, relative_drop, …"
+        "",
+        description="Set from the key that names it: a measure, failure_rate, difference, relative_drop, …",
     )
     min: float | None = None
     max: float | None = None
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="One-sided, of the bound that the claim is judged on")
+    confidence: float = Field(
+        0.95, gt=0.5, lt=1, description="One-sided, of the bound that the claim is judged on"
+    )
     every: str = Field("", description="slices, circumstances, or the name of one slice column")
-    circumstance: str = Field("", description="Judge it under this circumstance instead of on the clean data")
+    circumstance: str = Field(
+        "", description="Judge it under this circumstance instead of on the clean data"
+    )
     level: int | None = None
-    slice: dict[str, Any] = Field(default_factory=dict, description="Judge it on one slice: {site: B}")
+    slice: dict[str, Any] = Field(
+        default_factory=dict, description="Judge it on one slice: {site: B}"
+    )
     supervisor: str = ""
     no_worse_than: str = Field("", description="Folder of an earlier run")
     by: float = Field(0.0, ge=0, description="How much worse is still tolerated")
@@ -100,15 +115,21 @@ class ClaimSpec(_Strict):
         named = [k for k in claim if k not in cls.model_fields]
         bounds = [k for k in named if isinstance(claim[k], Mapping)]
         if len(bounds) > 1:
-            raise ValueError(f"names several quantities ({', '.join(bounds)}); write one claim for each")
+            raise ValueError(
+                f"names several quantities ({', '.join(bounds)}); write one claim for each"
+            )
         bare = [k for k in named if limits.meant(k, claim[k], cls.model_fields)]
         if bare and not bounds:
-            raise ValueError(f"{bare[0]} needs min or max, such as {limits.example(bare[0], claim[bare[0]])}")
+            raise ValueError(
+                f"{bare[0]} needs min or max, such as {limits.example(bare[0], claim[bare[0]])}"
+            )
         if bounds:
             sides = claim.pop(bounds[0])
             unknown = set(sides) - {"min", "max"}
             if unknown:
-                raise ValueError(f"{bounds[0]}: {sorted(unknown)[0]!r} is not known; it takes min or max")
+                raise ValueError(
+                    f"{bounds[0]}: {sorted(unknown)[0]!r} is not known; it takes min or max"
+                )
             claim.update(quantity=bounds[0], **sides)
         return claim
 
@@ -132,9 +153,13 @@ class DataSpec(_Strict):
         description="What the subject is judged on: {npz: test.npz}, {coco: test.json, images: img/}, …"
     )
     calibration: dict[str, Any] | None = Field(None, description="What thresholds are chosen on")
-    reference: dict[str, Any] | None = Field(None, description="What supervisors are fitted on; usually training data")
+    reference: dict[str, Any] | None = Field(
+        None, description="What supervisors are fitted on; usually training data"
+    )
     operational: dict[str, Any] | None = Field(None, description="Unlabelled data from use")
-    group: str | None = Field(None, description="Metadata column that says what is independent of what: patient_id")
+    group: str | None = Field(
+        None, description="Metadata column that says what is independent of what: patient_id"
+    )
     classes: list[str] | None = None
 
     def roles(self) -> dict[str, dict[str, Any]]:
@@ -146,7 +171,9 @@ class DataSpec(_Strict):
 class ExecutionSpec(_Strict):
     """Where the work runs. None of this changes a finding."""
 
-    workers: int | None = Field(None, ge=1, description="Processes; by default one for small work, else one a core")
+    workers: int | None = Field(
+        None, ge=1, description="Processes; by default one for small work, else one a core"
+    )
     chunk: int = Field(500, ge=1, description="Cases that are computed, kept and resumed together")
 
 
@@ -155,28 +182,38 @@ class Assessment(_Strict):
 
     name: str = Field("", description="Names the run; by default the file's folder")
     intended_use: str = ""
-    not_tested: list[str] = Field(default_factory=list, description="What a reader must not conclude from this run")
+    not_tested: list[str] = Field(
+        default_factory=list, description="What a reader must not conclude from this run"
+    )
     subject: dict[str, Any] = Field(
         description="The system under assessment: {task: classification, torch: model.py:build, …}"
     )
     data: DataSpec
-    measure: str | dict[str, Any] | None = Field(None, description="How good an output is; by default the task's own")
+    measure: str | dict[str, Any] | None = Field(
+        None, description="How good an output is; by default the task's own"
+    )
     failure: dict[str, Any] | None = Field(None, description="Which outputs count as wrong")
     circumstances: dict[str, CircumstanceSpec] = Field(default_factory=dict)
     slices: list[str] = Field(default_factory=list, description="Metadata columns, or label")
-    smallest_slice: int = Field(30, ge=1, description="Slices with fewer cases are shown but not judged")
+    smallest_slice: int = Field(
+        30, ge=1, description="Slices with fewer cases are shown but not judged"
+    )
     supervisors: list[str | dict[str, Any]] = Field(
-        default_factory=list, description="By name, or {name: settings}; or all: every one that applies"
+        default_factory=list,
+        description="By name, or {name: settings}; or all: every one that applies",
     )
     verdicts: VerdictSpec | None = Field(
-        None, description="How scores become verdicts; by default conformal at 0.05, where there is calibration data"
+        None,
+        description="How scores become verdicts; by default conformal at 0.05, where there is calibration data",
     )
     risk: RiskSpec | None = Field(None, description="What outcomes cost: an event tree")
     claims: list[ClaimSpec] = Field(default_factory=list)
     monitor: MonitorSpec | None = Field(None, description="How the system is watched in use")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals in the report")
     seed: int = 0
-    media: Literal["gallery", "none"] = Field("gallery", description="none: no input leaves the data, for private data")
+    media: Literal["gallery", "none"] = Field(
+        "gallery", description="none: no input leaves the data, for private data"
+    )
     execution: ExecutionSpec = Field(default_factory=lambda: ExecutionSpec(workers=None, chunk=500))
 
     _document: Document = PrivateAttr()
@@ -196,7 +233,8 @@ class Assessment(_Strict):
     def _from(cls, document: Document) -> Assessment:
         if not isinstance(document.content, Mapping):
             raise document.error(
-                (), "an assessment is a mapping with at least subject and data; `roadworthy init` writes one"
+                (),
+                "an assessment is a mapping with at least subject and data; `roadworthy init` writes one",
             )
         content = dict(document.content)
         every = content.get("supervisors") == ALL
@@ -211,7 +249,9 @@ class Assessment(_Strict):
         limit = spec.risk.tolerable if spec.risk else None
         if limit is not None and not any(c.quantity == "risk" for c in spec.claims):
             # Whoever says what is tolerable wants to know whether it is kept.
-            spec.claims.append(ClaimSpec.model_validate({"id": "TOLERABLE", "risk": {"max": limit}}))
+            spec.claims.append(
+                ClaimSpec.model_validate({"id": "TOLERABLE", "risk": {"max": limit}})
+            )
         return spec
 
     @property
@@ -268,21 +308,28 @@ class Assessment(_Strict):
         for name, circumstance in self.circumstances.items():
             self._check_circumstance_name(name, circumstance)
             if circumstance.transform:
-                self._check_registered("transforms", circumstance.transform, ("circumstances", name, "transform"))
+                self._check_registered(
+                    "transforms", circumstance.transform, ("circumstances", name, "transform")
+                )
         for i, entry in enumerate(self.supervisors):
             self._check_registered("supervisors", supervisor_name(entry), ("supervisors", i))
         if self.verdicts is not None and not self.supervisors:
             raise self.error(
-                ("verdicts",), "verdicts are those of supervisors, and the file names none; add supervisors"
+                ("verdicts",),
+                "verdicts are those of supervisors, and the file names none; add supervisors",
             )
         seen: set[str] = set()
         for i, claim in enumerate(self.claims):
             if claim.id in seen:
-                raise self.error(("claims", i, "id"), f"{claim.id!r} is the id of two claims; ids must be unique")
+                raise self.error(
+                    ("claims", i, "id"), f"{claim.id!r} is the id of two claims; ids must be unique"
+                )
             seen.add(claim.id)
             self._check_limit(i, claim)
             try:
-                claim.supervisor = claimed(claim.supervisor, self.supervisors) if claim.supervisor else ""
+                claim.supervisor = (
+                    claimed(claim.supervisor, self.supervisors) if claim.supervisor else ""
+                )
             except ValueError as error:
                 raise self.error(("claims", i, "supervisor"), str(error)) from error
             if claim.circumstance and claim.circumstance not in self.circumstances:
@@ -296,7 +343,11 @@ class Assessment(_Strict):
 
     def _check_limit(self, i: int, claim: ClaimSpec) -> None:
         for side, limit in (("min", claim.min), ("max", claim.max)):
-            refused = "" if limit is None else limits.refusal(claim.quantity, side, limit, measure=self.measure_name)
+            refused = (
+                ""
+                if limit is None
+                else limits.refusal(claim.quantity, side, limit, measure=self.measure_name)
+            )
             if refused:
                 raise self.error(("claims", i, claim.quantity), refused)
 
@@ -305,8 +356,12 @@ class Assessment(_Strict):
         odd = [c for c in "@~:|/" if c in name]
         if odd or name in ("", "clean", "rest") or name != name.strip():
             what = f"holds {odd[0]!r}" if odd else "is taken"
-            raise self.error(("circumstances", name), f"the name {name!r} {what}; use letters, digits, - and _")
-        twice = sorted({level for level in circumstance.levels if circumstance.levels.count(level) > 1})
+            raise self.error(
+                ("circumstances", name), f"the name {name!r} {what}; use letters, digits, - and _"
+            )
+        twice = sorted(
+            {level for level in circumstance.levels if circumstance.levels.count(level) > 1}
+        )
         if twice:
             raise self.error(("circumstances", name, "levels"), f"level {twice[0]} is given twice")
 

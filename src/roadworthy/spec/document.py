@@ -36,11 +36,15 @@ class Document:
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise SpecError(f"{path}: there is no such file; `roadworthy init` writes one") from None
+            raise SpecError(
+                f"{path}: there is no such file; `roadworthy init` writes one"
+            ) from None
         except IsADirectoryError:
             raise SpecError(f"{path}: is a folder; name the assessment file in it") from None
         except UnicodeDecodeError as error:
-            raise SpecError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start})") from error
+            raise SpecError(
+                f"{path}: is not UTF-8 text ({error.reason} at byte {error.start})"
+            ) from error
         return cls.parse(text, path)
 
     @classmethod
@@ -54,7 +58,9 @@ class Document:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             line = mark.line + 1 if mark else 1
-            raise SpecError(f"{path}:{line}: this is not valid YAML: {error.problem or error.context}") from error
+            raise SpecError(
+                f"{path}:{line}: this is not valid YAML: {error.problem or error.context}"
+            ) from error
         lines: dict[Place, int] = {}
         if node is not None:
             _collect(node, (), lines, str(path))
@@ -91,7 +97,9 @@ def _collect(node: Any, place: Place, lines: dict[Place, int], path: str) -> Non
         for key, value in node.value:
             name = str(key.value)
             if name in seen:
-                raise SpecError(f"{path}:{key.start_mark.line + 1}: {field_name((*place, name))}: is given twice")
+                raise SpecError(
+                    f"{path}:{key.start_mark.line + 1}: {field_name((*place, name))}: is given twice"
+                )
             seen.add(name)
             lines[(*place, name)] = key.start_mark.line + 1
             _collect(value, (*place, name), lines, path)

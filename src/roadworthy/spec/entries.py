@@ -15,7 +15,9 @@ def supervisor_name(entry: str | Mapping[str, Any]) -> str:
     return entry if isinstance(entry, str) else next(iter(entry))
 
 
-def supervisor_label(entry: str | Mapping[str, Any], entries: Sequence[str | Mapping[str, Any]]) -> str:
+def supervisor_label(
+    entry: str | Mapping[str, Any], entries: Sequence[str | Mapping[str, Any]]
+) -> str:
     """The name by which tables and claims know a supervisor; with its settings where the same name is there twice.
 
     >>> supervisor_label({"knn": {"k": 5}}, ["knn", {"knn": {"k": 5}}])
@@ -42,7 +44,9 @@ def claimed(name: str, entries: Sequence[str | Mapping[str, Any]]) -> str:
     named = [label for label, e in labels.items() if supervisor_name(e) == name]
     if len(named) > 1:
         raise ValueError(f"{name!r} is there more than once; name one of: {', '.join(named)}")
-    alike = [label for label, e in labels.items() if _whole(e).replace(" ", "") == name.replace(" ", "")]
+    alike = [
+        label for label, e in labels.items() if _whole(e).replace(" ", "") == name.replace(" ", "")
+    ]
     return alike[0] if alike else name
 
 

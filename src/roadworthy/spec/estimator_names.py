@@ -33,7 +33,11 @@ def known() -> list[str]:
 
 def of_batches() -> list[str]:
     """Those that judge whole batches."""
-    return [n for n, c in registry.components("estimators").items() if c.traits.get("reads") == "batches"]
+    return [
+        n
+        for n, c in registry.components("estimators").items()
+        if c.traits.get("reads") == "batches"
+    ]
 
 
 def wrong_names(names: Sequence[str], batch: int | None, window: int) -> tuple[Place, str] | None:
@@ -52,8 +56,12 @@ def wrong_names(names: Sequence[str], batch: int | None, window: int) -> tuple[P
             names.index(judges[0]),
         ), f"{judges[0]} judges events together; say how many, as in batch: 32"
     if batch is not None and not judges:
-        return ("batch",), f"no estimator of this file judges batches; name {' or '.join(of_batches())}"
+        return (
+            "batch",
+        ), f"no estimator of this file judges batches; name {' or '.join(of_batches())}"
     if batch is not None and window % batch:
         whole = -(-window // batch) * batch
-        return ("batch",), f"a window of {window} does not hold whole batches of {batch}; take window: {whole}"
+        return (
+            "batch",
+        ), f"a window of {window} does not hold whole batches of {batch}; take window: {whole}"
     return None

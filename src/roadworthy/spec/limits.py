@@ -38,15 +38,29 @@ SHARES = (
 )
 """Quantities between 0 and 1. A measure of another package says so by its trait `range`."""
 AT_LEAST_0 = ("wer", "cer", "rmse", "mae", "turns")
-AT_MOST = ("failure_rate", "relative_drop", "fpr95_failure", "fpr95_shift", "miss_rate", "false_alarm_rate", "risk")
+AT_MOST = (
+    "failure_rate",
+    "relative_drop",
+    "fpr95_failure",
+    "fpr95_shift",
+    "miss_rate",
+    "false_alarm_rate",
+    "risk",
+)
 """Quantities that are worse the higher they are, besides measures that say so themselves."""
 ONE_WAY = {
     "relative_drop": ("max", "how much worse it gets (0.1 is a tenth worse, below 0 is better)"),
     "miss_rate": ("max", "the share of failures without an alarm"),
     "false_alarm_rate": ("max", "the share of right answers with an alarm"),
     "risk": ("max", "what a case is expected to cost"),
-    "fpr95_failure": ("max", "the share of right answers with an alarm where 95% of failures have one"),
-    "fpr95_shift": ("max", "the share of clean cases with an alarm where 95% of shifted ones have one"),
+    "fpr95_failure": (
+        "max",
+        "the share of right answers with an alarm where 95% of failures have one",
+    ),
+    "fpr95_shift": (
+        "max",
+        "the share of clean cases with an alarm where 95% of shifted ones have one",
+    ),
     "auc_failure": ("min", "how well failures are told from right answers (1 is perfect)"),
     "auc_shift": ("min", "how well shifted cases are told from clean ones (1 is perfect)"),
     "aupr_failure": ("min", "how well failures are told from right answers (1 is perfect)"),
@@ -71,9 +85,15 @@ def refusal(quantity: str, side: str, limit: float, *, measure: str) -> str:
     if math.isinf(high):
         where = f"is {low:g} or more" if math.isfinite(low) else "is a number"
     else:
-        where = f"lies between {low:g} and {high:g}" if math.isfinite(low) else f"is {high:g} or less"
+        where = (
+            f"lies between {low:g} and {high:g}" if math.isfinite(low) else f"is {high:g} or less"
+        )
     percent = limit / 100
-    meant = f" (did you mean {percent:g}?)" if high == 1 and 1 < abs(limit) <= 100 and low <= percent else ""
+    meant = (
+        f" (did you mean {percent:g}?)"
+        if high == 1 and 1 < abs(limit) <= 100 and low <= percent
+        else ""
+    )
     return f"{quantity} {where}, but the limit is {limit:g}{meant}"
 
 
@@ -84,7 +104,9 @@ def meant(key: str, content: object, others: Iterable[str]) -> bool:
     (True, False)
     """
     known = {*registry.components("measures"), *SHARES, *AT_MOST, "difference"}
-    return key in known or (isinstance(content, int | float) and not registry.did_you_mean(key, others))
+    return key in known or (
+        isinstance(content, int | float) and not registry.did_you_mean(key, others)
+    )
 
 
 def example(quantity: str, limit: object) -> str:
@@ -92,7 +114,9 @@ def example(quantity: str, limit: object) -> str:
     if not isinstance(limit, int | float):
         limit = 0.9
     known = registry.components("measures")
-    lower = quantity in AT_MOST or (quantity in known and known[quantity].traits.get("better") == "lower")
+    lower = quantity in AT_MOST or (
+        quantity in known and known[quantity].traits.get("better") == "lower"
+    )
     return f"{quantity}: {{{'max' if lower else 'min'}: {limit}}}"
 
 

@@ -27,7 +27,10 @@ Meaning = Callable[[tuple[str | int, ...]], str]
 
 
 def first_error(
-    document: Document, error: ValidationError, siblings: Siblings, meaning: Meaning = lambda place: ""
+    document: Document,
+    error: ValidationError,
+    siblings: Siblings,
+    meaning: Meaning = lambda place: "",
 ) -> SpecError:
     """One error, in words; how many more there are is said."""
     details = error.errors()
@@ -37,7 +40,9 @@ def first_error(
         """A required key that was misspelt comes first: what else is wrong may follow from it."""
         place = _place(detail["loc"])
         sought = [str(m[-1]) for m in missing if m[:-1] == place[:-1]]
-        misspelt = detail["type"] == "extra_forbidden" and bool(did_you_mean(str(place[-1]), sought))
+        misspelt = detail["type"] == "extra_forbidden" and bool(
+            did_you_mean(str(place[-1]), sought)
+        )
         return not misspelt, document.line_of(place)
 
     first = min(details, key=rank)
@@ -51,11 +56,17 @@ def _place(loc: tuple[Any, ...]) -> tuple[str | int, ...]:
     return tuple(p for p in loc if isinstance(p, str | int))
 
 
-def _in_words(detail: Any, place: tuple[str | int, ...], siblings: Siblings, meaning: Meaning) -> str:
+def _in_words(
+    detail: Any, place: tuple[str | int, ...], siblings: Siblings, meaning: Meaning
+) -> str:
     kind = detail["type"]
     if kind == "extra_forbidden":
         known, key = siblings(place), str(place[-1])
-        near = f" (did you mean {ALIASES[key]!r}?)" if place[0] == "verdicts" and key in ALIASES else ""
+        near = (
+            f" (did you mean {ALIASES[key]!r}?)"
+            if place[0] == "verdicts" and key in ALIASES
+            else ""
+        )
         return f"this key is not known{near or did_you_mean(key, known)}"
     if kind == "missing":
         return f"is missing{_explained(meaning(place))}"
@@ -63,7 +74,9 @@ def _in_words(detail: Any, place: tuple[str | int, ...], siblings: Siblings, mea
         return f"write a list, such as supervisors: [max_softmax], or supervisors: all; it is {detail.get('input')!r}"
     message = str(detail["msg"]).removeprefix("Value error, ")
     if kind == "literal_error":
-        message += did_you_mean(str(detail.get("input")), re.findall(r"'([^']*)'", str(detail["ctx"]["expected"])))
+        message += did_you_mean(
+            str(detail.get("input")), re.findall(r"'([^']*)'", str(detail["ctx"]["expected"]))
+        )
     given = detail.get("input")
     if isinstance(given, str | int | float | bool) or given is None:
         told = _explained(meaning(place)) if kind.endswith("_type") else ""

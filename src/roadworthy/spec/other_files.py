@@ -27,7 +27,9 @@ def refuse_table(path: Path) -> None:
 
 def refuse_other_files(document: Document) -> None:
     """An assessment file, or a bundle, is told by what it has."""
-    if {"subject", "claims", "data"} & set(document.content) and "calibration" not in document.content:
+    if {"subject", "claims", "data"} & set(
+        document.content
+    ) and "calibration" not in document.content:
         raise document.error(
             (),
             f"this is an assessment file; `roadworthy assess {document.path}` runs it. A simulation has a stream; see "

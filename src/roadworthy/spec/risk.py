@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from roadworthy.spec.assessment import Assessment, ClaimSpec
 
 PERIODS = ("hour", "day", "week", "month", "year")
-_RATE = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*({'|'.join(PERIODS)})\s*", re.IGNORECASE)
+_RATE = re.compile(
+    rf"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*({'|'.join(PERIODS)})\s*", re.IGNORECASE
+)
 
 
 class _Strict(BaseModel):
@@ -76,7 +78,8 @@ class RiskSpec(_Strict):
         "shift counted on cases, of others under constants",
     )
     successive: bool = Field(
-        False, description="Whether several events may happen to the same case; without it at most one does"
+        False,
+        description="Whether several events may happen to the same case; without it at most one does",
     )
     tree: dict[str, Any] | None = Field(
         None,
@@ -98,7 +101,8 @@ class RiskSpec(_Strict):
         description="Costs between classes of loss, rising: [100, 1000] tells below 100, 100 to 1000, and 1000 or more apart",
     )
     supervisor: str = Field(
-        "", description="Whose alarms call a person; by default fused where there is one, else the first"
+        "",
+        description="Whose alarms call a person; by default fused where there is one, else the first",
     )
 
     @field_validator("costs")
@@ -123,7 +127,9 @@ class RiskSpec(_Strict):
     def _is_tree(cls, content: dict[str, Any] | None) -> dict[str, Any] | None:
         if content is not None:
             if "unit" in content:
-                raise ValueError("the unit stands beside the tree: risk: {unit: EUR per patient, tree: {…}}")
+                raise ValueError(
+                    "the unit stands beside the tree: risk: {unit: EUR per patient, tree: {…}}"
+                )
             try:
                 Tree.from_dict(content)
             except ValueError as error:
@@ -173,7 +179,8 @@ class RiskSpec(_Strict):
             )
         if self.events:
             likely = {
-                name: known.mean if isinstance(known, Beta) else known for name, known in self.known_constants().items()
+                name: known.mean if isinstance(known, Beta) else known
+                for name, known in self.known_constants().items()
             }
             checked(self.event_tree(), {**dict.fromkeys(LIVE_PARAMETERS, 0.0), **likely})
         return self
@@ -182,7 +189,9 @@ class RiskSpec(_Strict):
         """Refuse events of which no tree can be made."""
         if self.events is None:
             if self.successive:
-                raise ValueError("successive: is about events; add events: [shift, adversarial], or leave it out")
+                raise ValueError(
+                    "successive: is about events; add events: [shift, adversarial], or leave it out"
+                )
             return
         if self.tree is not None:
             raise ValueError("events: go with costs; a tree of its own has its events as nodes")
@@ -207,20 +216,26 @@ class RiskSpec(_Strict):
         if self.tree is not None:
             return Tree.from_dict(self.tree, unit=self.unit)
         if self.events is not None:
-            return several_events(self.events, self.costs or {}, successive=self.successive, unit=self.unit)
+            return several_events(
+                self.events, self.costs or {}, successive=self.successive, unit=self.unit
+            )
         return cost_tree(self.costs or {}, unit=self.unit)
 
     def known_constants(self) -> dict[str, float | Beta]:
         """Numbers, and the posteriors of what was counted."""
         return {
-            name: Beta.from_counts(value.successes, value.trials) if isinstance(value, CountedSpec) else float(value)
+            name: Beta.from_counts(value.successes, value.trials)
+            if isinstance(value, CountedSpec)
+            else float(value)
             for name, value in self.constants.items()
         }
 
     @property
     def needs_alarms(self) -> bool:
         """Whether the tree asks what a supervisor says."""
-        return any(of_alarms(name) for name in self.event_tree().parameters if name not in self.constants)
+        return any(
+            of_alarms(name) for name in self.event_tree().parameters if name not in self.constants
+        )
 
 
 class PriorSpec(_Strict):
@@ -229,7 +244,9 @@ class PriorSpec(_Strict):
     example: ClassVar[str] = "prior: {rate: 0.05, events: 20}"
 
     rate: float = Field(gt=0, lt=1, description="The share of shifted events that is expected")
-    events: float = Field(20.0, gt=0, description="How many events that is worth; the fuller a window, the fewer")
+    events: float = Field(
+        20.0, gt=0, description="How many events that is worth; the fuller a window, the fewer"
+    )
 
 
 class MonitorSpec(_Strict):
@@ -238,19 +255,31 @@ class MonitorSpec(_Strict):
     example: ClassVar[str] = "monitor: {window: 500, false_alarms: 1 per month}"
 
     window: int | list[int] = Field(
-        [100, 1000], description="Events that an estimate looks back on; a list for several side by side"
+        [100, 1000],
+        description="Events that an estimate looks back on; a list for several side by side",
     )
     half_life: float | None = Field(
-        None, ge=1, le=100_000, description="A further window in which an event counts for half after so many others"
+        None,
+        ge=1,
+        le=100_000,
+        description="A further window in which an event counts for half after so many others",
     )
-    adaptive: bool = Field(False, description="A further window of all events since the stream last changed")
-    prior: PriorSpec | None = Field(None, description="How much shift is expected before a window is full")
-    false_alarms: str = Field("1 per month", description="How many are accepted while nothing is wrong: 1 per month")
+    adaptive: bool = Field(
+        False, description="A further window of all events since the stream last changed"
+    )
+    prior: PriorSpec | None = Field(
+        None, description="How much shift is expected before a window is full"
+    )
+    false_alarms: str = Field(
+        "1 per month", description="How many are accepted while nothing is wrong: 1 per month"
+    )
     events_per_day: float | None = Field(
         None, gt=0, description="How many events the stream has; needed for a rate in time"
     )
     group_events: int | None = Field(
-        None, ge=1, description="Events of one group that come in a row on the stream: of a drive, a patient, an hour"
+        None,
+        ge=1,
+        description="Events of one group that come in a row on the stream: of a drive, a patient, an hour",
     )
 
     @field_validator("window")
@@ -279,9 +308,7 @@ def disagreement(spec: Assessment) -> tuple[tuple[str | int, ...], str] | None:
     """Where the sections on risk do not fit the rest of the file, and how; the supervisor gets the label that tables know."""
     claims = [(i, c) for i, c in enumerate(spec.claims) if c.quantity == "risk"]
     if spec.risk is None:
-        missing = (
-            "claims what cases cost, and the file does not say; add risk: {unit: EUR per case, costs: {wrong: 100}}"
-        )
+        missing = "claims what cases cost, and the file does not say; add risk: {unit: EUR per case, costs: {wrong: 100}}"
         return (("claims", claims[0][0]), missing) if claims else None
     if spec.risk.tolerable is not None:
         try:
@@ -291,8 +318,9 @@ def disagreement(spec: Assessment) -> tuple[tuple[str | int, ...], str] | None:
     given = [c.probability for c in spec.circumstances.values() if c.probability is not None]
     if sum(given) > 1 + 1e-9:
         return (
-            "circumstances",
-        ), f"their probabilities add up to {sum(given):g}; for a risk they exclude each other, at most 1"
+            ("circumstances",),
+            f"their probabilities add up to {sum(given):g}; for a risk they exclude each other, at most 1",
+        )
     if spec.risk.supervisor:
         labels = [supervisor_label(e, spec.supervisors) for e in spec.supervisors]
         try:
@@ -301,11 +329,19 @@ def disagreement(spec: Assessment) -> tuple[tuple[str | int, ...], str] | None:
             return ("risk", "supervisor"), str(error)
         if spec.risk.supervisor not in labels:
             name = spec.risk.supervisor
-            return ("risk", "supervisor"), f"{name!r} is not among the supervisors{did_you_mean(name, labels)}"
+            return (
+                "risk",
+                "supervisor",
+            ), f"{name!r} is not among the supervisors{did_you_mean(name, labels)}"
     # Filtered cases occur as often as in the test data where nothing is said of them.
-    filters = bool(spec.circumstances) and all(c.where is not None for c in spec.circumstances.values())
+    filters = bool(spec.circumstances) and all(
+        c.where is not None for c in spec.circumstances.values()
+    )
     probable = bool(given) or filters
-    return next((wrong for i, claim in claims if (wrong := _claim_disagrees(spec, i, claim, probable))), None)
+    return next(
+        (wrong for i, claim in claims if (wrong := _claim_disagrees(spec, i, claim, probable))),
+        None,
+    )
 
 
 def _claim_disagrees(
@@ -314,17 +350,30 @@ def _claim_disagrees(
     assert spec.risk is not None
     for key in ("every", "circumstance", "level", "slice", "supervisor"):
         if getattr(claim, key):
-            return ("claims", i, key), "does not go with risk, which is over all circumstances by their probabilities"
-    if "p_shift" in spec.risk.event_tree().parameters and not probable and "p_shift" not in spec.risk.constants:
+            return (
+                "claims",
+                i,
+                key,
+            ), "does not go with risk, which is over all circumstances by their probabilities"
+    if (
+        "p_shift" in spec.risk.event_tree().parameters
+        and not probable
+        and "p_shift" not in spec.risk.constants
+    ):
         return (
-            "claims",
-            i,
-        ), "how often is it shifted? Give circumstances a probability, or risk: {constants: {p_shift: 0.1}}"
+            ("claims", i),
+            "how often is it shifted? Give circumstances a probability, or risk: {constants: {p_shift: 0.1}}",
+        )
     if spec.risk.needs_alarms and not (spec.supervisors and spec.data.calibration):
         lacking = (
-            "supervisors" if not spec.supervisors else "calibration under data, on which their thresholds are chosen"
+            "supervisors"
+            if not spec.supervisors
+            else "calibration under data, on which their thresholds are chosen"
         )
-        return ("claims", i), f"the tree asks who raises an alarm; add {lacking}, or give costs of right and wrong only"
+        return (
+            ("claims", i),
+            f"the tree asks who raises an alarm; add {lacking}, or give costs of right and wrong only",
+        )
     return None
 
 

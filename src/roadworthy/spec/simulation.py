@@ -19,7 +19,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from roadworthy.analysis.risk.prototypes import cost_tree
 from roadworthy.analysis.risk.schedules import Segments, Step, read_schedule, read_segment
@@ -47,14 +55,18 @@ class SegmentSpec(_Strict):
     step: list[Rate] | None = Field(None, description="Rates before and after event number `at`")
     ramp: list[Rate] | None = Field(None, description="From a rate to another")
     bursts: list[Rate] | None = Field(None, description="Rates outside and within bursts")
-    markov: list[Rate] | None = Field(None, description="Rates of two hidden states: autocorrelated shift")
+    markov: list[Rate] | None = Field(
+        None, description="Rates of two hidden states: autocorrelated shift"
+    )
     at: int | None = Field(None, description="step: the event it is at")
     every: int | None = Field(None, description="bursts: events from one to the next")
     length: int | None = Field(None, description="bursts: events of one")
     random: bool | None = Field(None, description="bursts: at random, `every` on average")
     share: float | None = Field(None, description="markov: part of the time in the second state")
     run: float | None = Field(None, description="markov: mean events of a stay in the second state")
-    events: int | None = Field(None, ge=1, description="Length of this part; the last may leave it out")
+    events: int | None = Field(
+        None, ge=1, description="Length of this part; the last may leave it out"
+    )
 
     @model_validator(mode="after")
     def _one_shape(self) -> SegmentSpec:
@@ -92,7 +104,10 @@ class DetectorSpec(_Strict):
     tpr: float | None = Field(None, ge=0, le=1, description="P(alarm | shifted)")
     tnr: float | None = Field(None, ge=0, le=1, description="P(no alarm | clean)")
     grid: int | None = Field(
-        None, ge=2, le=20, description="Instead: all (tpr, tnr) in so many steps whose balanced accuracy is above 0.5"
+        None,
+        ge=2,
+        le=20,
+        description="Instead: all (tpr, tnr) in so many steps whose balanced accuracy is above 0.5",
     )
     accuracy: AccuracySpec = Field(default_factory=lambda: AccuracySpec.model_validate({}))
 
@@ -108,21 +123,32 @@ class DetectorSpec(_Strict):
 class StreamSpec(_Strict):
     """The events: rows of a labelled score table, or a synthetic detector's verdicts."""
 
-    scores: str | None = Field(None, description="A table with kind, correct and score columns: CSV or Parquet")
-    truth: str | None = Field(None, description="Where kind and correct stand in a table of their own, by id")
+    scores: str | None = Field(
+        None, description="A table with kind, correct and score columns: CSV or Parquet"
+    )
+    truth: str | None = Field(
+        None, description="Where kind and correct stand in a table of their own, by id"
+    )
     detector: DetectorSpec | None = Field(None, description="Instead: a synthetic detector")
-    kinds: list[str] | None = Field(None, description="Kinds of the shifted rows; by default all but clean")
+    kinds: list[str] | None = Field(
+        None, description="Kinds of the shifted rows; by default all but clean"
+    )
     shift: list[SegmentSpec] = Field(
         description="How often events are shifted; one segment such as {constant: 0.3, events: 5000}, or a list"
     )
     events: int | None = Field(None, ge=1, description="Length; by default that of the segments")
     batches: list[int] = Field(
-        default_factory=lambda: [1], description="Events that are clean or shifted together: one size, or several mixed"
+        default_factory=lambda: [1],
+        description="Events that are clean or shifted together: one size, or several mixed",
     )
     replace: bool = Field(True, description="Whether a row may be drawn again")
     runs: float = Field(1.0, ge=1, description="Mean events for which a row is repeated")
-    order: float = Field(0.0, ge=0, lt=1, description="AR(1) coefficient of the rows' places in the score `by`")
-    by: str | None = Field(None, description="The score that `order` is about; by default the first")
+    order: float = Field(
+        0.0, ge=0, lt=1, description="AR(1) coefficient of the rows' places in the score `by`"
+    )
+    by: str | None = Field(
+        None, description="The score that `order` is about; by default the first"
+    )
 
     @field_validator("shift", "batches", mode="before")
     @classmethod
@@ -146,7 +172,9 @@ class StreamSpec(_Strict):
                 raise ValueError("needs events: the last segment of shift has none")
             self.events = length
         elif length is not None and self.events > length:
-            raise ValueError(f"events is {self.events}, and the segments of shift describe {length}; lengthen the last")
+            raise ValueError(
+                f"events is {self.events}, and the segments of shift describe {length}; lengthen the last"
+            )
         return self
 
     @property
@@ -160,7 +188,8 @@ class CalibrationSpec(_Strict):
 
     bundle: str | None = Field(None, description="A file that `roadworthy calibrate` wrote")
     scores: str | None = Field(
-        None, description="A labelled table; by default the stream's, whose rows are then divided between the two"
+        None,
+        description="A labelled table; by default the stream's, whose rows are then divided between the two",
     )
     without: list[str] = Field(default_factory=list, description="Kinds that are not calibrated on")
     clean: int = Field(1000, ge=10, description="Detector: clean rows to calibrate on")
@@ -170,12 +199,19 @@ class CalibrationSpec(_Strict):
 class RiskSpec(_Strict):
     """What cases cost."""
 
-    tree: dict[str, Any] | None = Field(None, description="An event tree; by default that of `costs`")
-    costs: dict[str, float] | None = Field(
-        None, description="Of right and wrong answers, and of necessary and unnecessary interventions after an alarm"
+    tree: dict[str, Any] | None = Field(
+        None, description="An event tree; by default that of `costs`"
     )
-    unit: str | None = Field(None, description="Such as EUR per case; wrong answers per case where nothing costs")
-    constants: dict[str, float] = Field(default_factory=dict, description="Parameters of the tree that no stream tells")
+    costs: dict[str, float] | None = Field(
+        None,
+        description="Of right and wrong answers, and of necessary and unnecessary interventions after an alarm",
+    )
+    unit: str | None = Field(
+        None, description="Such as EUR per case; wrong answers per case where nothing costs"
+    )
+    constants: dict[str, float] = Field(
+        default_factory=dict, description="Parameters of the tree that no stream tells"
+    )
     tolerable: float | None = Field(
         None,
         description="Expected cost of a case above which an alarm is due; chosen where there is `alarm` and none is given",
@@ -190,7 +226,11 @@ class RiskSpec(_Strict):
 
     def event_tree(self) -> Tree:
         """The tree: as given, or that of figure 2 where an intervention costs something, else that of figure 1."""
-        unit = self.unit or ("wrong answers per case" if self.costs is None and self.tree is None else "cost per case")
+        unit = self.unit or (
+            "wrong answers per case"
+            if self.costs is None and self.tree is None
+            else "cost per case"
+        )
         if self.tree is not None:
             return Tree.from_dict(self.tree, unit=None if "unit" in self.tree else unit)
         return cost_tree(self.costs or {}, unit=unit)
@@ -199,13 +239,17 @@ class RiskSpec(_Strict):
 class AlarmSpec(_Strict):
     """When to alarm."""
 
-    false_alarms: str = Field("1 per month", description="How many are accepted where nothing is wrong")
+    false_alarms: str = Field(
+        "1 per month", description="How many are accepted where nothing is wrong"
+    )
     events_per_day: float = Field(10_000.0, gt=0, description="How fast the stream is")
     window: int | None = Field(
         None, ge=2, description="Events that an alarm looks back on; by default the file's window"
     )
     group_events: int | None = Field(
-        None, ge=1, description="Events of one group that come in a row in use: the alarm then allows for hard groups"
+        None,
+        ge=1,
+        description="Events of one group that come in a row in use: the alarm then allows for hard groups",
     )
 
 
@@ -219,11 +263,14 @@ class Simulation(_Strict):
     alarm: AlarmSpec = Field(default_factory=lambda: AlarmSpec.model_validate({}))
     estimators: list[EstimatorName] = Field(default_factory=lambda: list(USUAL), min_length=1)
     confidence_from: str = Field(
-        "max_softmax", description="cbpe: the score that falls with the classifier's confidence, best 1 minus it"
+        "max_softmax",
+        description="cbpe: the score that falls with the classifier's confidence, best 1 minus it",
     )
     window: int = Field(100, ge=2, description="Events of one estimate")
     batch: int | None = Field(
-        None, ge=2, description="Events judged together, for estimators that judge batches: 8, 16, 32 or 64, say"
+        None,
+        ge=2,
+        description="Events judged together, for estimators that judge batches: 8, 16, 32 or 64, say",
     )
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals")
     repeats: int = Field(1, ge=1, description="Streams drawn; errors are means over them")
@@ -235,7 +282,9 @@ class Simulation(_Strict):
     def read(cls, path: Path) -> Simulation:
         """Read and check a file."""
         if not path.exists():
-            raise SpecError(f"{path}: there is no such file; examples/runtime has some to start from")
+            raise SpecError(
+                f"{path}: there is no such file; examples/runtime has some to start from"
+            )
         if path.is_dir():
             raise SpecError(f"{path}: is a folder; name the simulation file in it")
         refuse_table(path)
@@ -251,7 +300,9 @@ class Simulation(_Strict):
     @classmethod
     def _from(cls, document: Document) -> Simulation:
         if not isinstance(document.content, Mapping):
-            raise document.error((), "a simulation is a mapping with at least stream; see examples/runtime")
+            raise document.error(
+                (), "a simulation is a mapping with at least stream; see examples/runtime"
+            )
         if "stream" not in document.content:
             refuse_other_files(document)
         try:
@@ -285,17 +336,20 @@ class Simulation(_Strict):
         """What is right by itself and wrong beside something else; the message stands at the line to change."""
         events = self.stream.events or 0
         if self.window > events:
-            place: tuple[str, ...] = ("window",) if "window" in self.model_fields_set else ("stream", "events")
-            raise self.error(place, f"a window of {self.window:,} does not fit into a stream of {events:,} events")
+            place: tuple[str, ...] = (
+                ("window",) if "window" in self.model_fields_set else ("stream", "events")
+            )
+            raise self.error(
+                place,
+                f"a window of {self.window:,} does not fit into a stream of {events:,} events",
+            )
         if events * self.repeats > MOST_EVENTS:
             many = f"{events:,} events x {self.repeats} repeats are more than {MOST_EVENTS:,}; take fewer"
             raise self.error(("repeats",) if self.repeats > 1 else ("stream", "events"), many)
         self._check_steps(events)
         grid = self.stream.detector is not None and self.stream.detector.grid is not None
         if self.asks_for_alarms and self.risk.tolerable is None and grid:
-            missing = (
-                "needs to know what is tolerable, another cost for every detector of a grid; add risk: {tolerable: 0.1}"
-            )
+            missing = "needs to know what is tolerable, another cost for every detector of a grid; add risk: {tolerable: 0.1}"
             raise self.error(("alarm",), missing)
         if self.risk.tolerable is not None:
             try:
@@ -308,16 +362,25 @@ class Simulation(_Strict):
         given = self.calibration.model_fields_set
         if self.stream.detector is not None:
             for name in sorted(given - {"clean", "shifted"}):
-                raise self.error(("calibration", name), "a synthetic detector is calibrated on its own verdicts")
+                raise self.error(
+                    ("calibration", name), "a synthetic detector is calibrated on its own verdicts"
+                )
             if self.alarm.group_events is not None:
-                raise self.error(("alarm", "group_events"), "the verdicts of a synthetic detector come in no groups")
+                raise self.error(
+                    ("alarm", "group_events"),
+                    "the verdicts of a synthetic detector come in no groups",
+                )
             if "cbpe" in self.estimators:
                 raise self.error(
-                    ("estimators",), "cbpe needs the confidence of every answer; a synthetic detector has none"
+                    ("estimators",),
+                    "cbpe needs the confidence of every answer; a synthetic detector has none",
                 )
             return
         for name in sorted(given & {"clean", "shifted"}):
-            raise self.error(("calibration", name), "belongs to a synthetic detector; a table has the rows it has")
+            raise self.error(
+                ("calibration", name),
+                "belongs to a synthetic detector; a table has the rows it has",
+            )
         if self.calibration.bundle is not None:
             self._check_bundle()
 
@@ -329,7 +392,9 @@ class Simulation(_Strict):
             if isinstance(part, Step) and part.at >= end - start:
                 many = f"the step is at event {part.at:,} of {max(end - start, 0):,}, so that it never comes; make it earlier"
                 listed = isinstance(self._document.content["stream"]["shift"], list)
-                raise self.error(("stream", "shift", i, "at") if listed else ("stream", "shift", "at"), many)
+                raise self.error(
+                    ("stream", "shift", i, "at") if listed else ("stream", "shift", "at"), many
+                )
             start += length or 0
 
     def _check_files(self) -> None:
@@ -342,14 +407,22 @@ class Simulation(_Strict):
         }
         for place, path in named.items():
             if path is not None and not (self.base / path).exists():
-                raise self.error(place, f"there is no file {path}; paths are relative to the folder of this file")
+                raise self.error(
+                    place, f"there is no file {path}; paths are relative to the folder of this file"
+                )
 
     def _check_bundle(self) -> None:
         """A bundle brings its calibration, costs and alarm with it."""
-        said: list[tuple[str, ...]] = [(name,) for name in ("risk", "alarm") if name in self.model_fields_set]
-        said += [("calibration", name) for name in sorted(self.calibration.model_fields_set - {"bundle"})]
+        said: list[tuple[str, ...]] = [
+            (name,) for name in ("risk", "alarm") if name in self.model_fields_set
+        ]
+        said += [
+            ("calibration", name) for name in sorted(self.calibration.model_fields_set - {"bundle"})
+        ]
         for place in said:
-            raise self.error(place, "is said twice: the bundle has its own; leave one of the two out")
+            raise self.error(
+                place, "is said twice: the bundle has its own; leave one of the two out"
+            )
         if "cbpe" in self.estimators:
             raise self.error(
                 ("estimators",),

@@ -14,7 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from roadworthy.registry import did_you_mean
 
 RULES = ("conformal", "false_positive_rate", "balanced_accuracy", "cost")
-ALIASES = {"alpha": "rate", "false_alarm_rate": "rate", "level": "rate", "target": "rate", "method": "rule"}
+ALIASES = {
+    "alpha": "rate",
+    "false_alarm_rate": "rate",
+    "level": "rate",
+    "target": "rate",
+    "method": "rule",
+}
 """What others call the keys."""
 PRICES = ("miss", "false_alarm", "prevalence")
 
@@ -31,14 +37,21 @@ class VerdictSpec(BaseModel):
         "false_positive_rate: at most this share of the calibration rows; balanced_accuracy; cost: least expected cost",
     )
     rate: float = Field(
-        0.05, gt=0, lt=1, description="False alarms among clean cases that were answered rightly, and in batches"
+        0.05,
+        gt=0,
+        lt=1,
+        description="False alarms among clean cases that were answered rightly, and in batches",
     )
     per_class: bool = Field(False, description="A threshold for each predicted class")
-    miss: float | None = Field(None, gt=0, allow_inf_nan=False, description="cost: of a failure without an alarm")
+    miss: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="cost: of a failure without an alarm"
+    )
     false_alarm: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="cost: of an alarm without a failure"
     )
-    prevalence: float | None = Field(None, gt=0, lt=1, description="cost: the share of failures to expect in use")
+    prevalence: float | None = Field(
+        None, gt=0, lt=1, description="cost: the share of failures to expect in use"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -46,7 +59,9 @@ class VerdictSpec(BaseModel):
         if not isinstance(raw, Mapping | VerdictSpec):
             near = did_you_mean(str(raw), RULES)
             rule = near.split("'")[1] if near else RULES[0]
-            price = ", miss: 100, false_alarm: 1, prevalence: 0.1" if rule == "cost" else ", rate: 0.05"
+            price = (
+                ", miss: 100, false_alarm: 1, prevalence: 0.1" if rule == "cost" else ", rate: 0.05"
+            )
             raise ValueError(f"takes keys; write verdicts: {{rule: {rule}{price}}}")
         return raw
 

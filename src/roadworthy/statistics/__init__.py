@@ -15,7 +15,12 @@ from .bootstrap import bootstrap
 from .mean import mean
 
 if TYPE_CHECKING:
-    from .clusters import clustered_proportion, design_effect, effective_size, intraclass_correlation
+    from .clusters import (
+        clustered_proportion,
+        design_effect,
+        effective_size,
+        intraclass_correlation,
+    )
     from .density import Covariance, KernelDensity, mahalanobis_squared
     from .interval import Interval
     from .mean import ratio

@@ -19,14 +19,18 @@ Sided = Literal["two", "lower", "upper"]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-_NO_LABEL = "groups has missing labels; give every case a group, or a label of its own if it has none"
+_NO_LABEL = (
+    "groups has missing labels; give every case a group, or a label of its own if it has none"
+)
 
 
 def check_confidence(confidence: float) -> float:
     """The confidence as a float strictly between 0 and 1."""
     level = float(confidence)
     if not 0.0 < level < 1.0:
-        raise ValueError(f"confidence must lie between 0 and 1, found {confidence!r}; write 0.95 for 95%")
+        raise ValueError(
+            f"confidence must lie between 0 and 1, found {confidence!r}; write 0.95 for 95%"
+        )
     return level
 
 
@@ -44,7 +48,9 @@ def tail_probability(confidence: float, sided: str) -> float:
     return (1.0 - level) / 2.0 if sided == "two" else 1.0 - level
 
 
-def open_sides(low: float, high: float, sided: str, *, least: float, most: float) -> tuple[float, float]:
+def open_sides(
+    low: float, high: float, sided: str, *, least: float, most: float
+) -> tuple[float, float]:
     """Replace the side that was not asked for by the end of the quantity's range."""
     return (least if sided == "upper" else low), (most if sided == "lower" else high)
 
@@ -53,15 +59,21 @@ def real_values(values: ArrayLike, name: str) -> Floats:
     """A one-dimensional, non-empty array of finite numbers."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be numbers or booleans, found dtype {array.dtype}; convert them first")
+        raise ValueError(
+            f"{name} must be numbers or booleans, found dtype {array.dtype}; convert them first"
+        )
     if array.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, one entry per case, found shape {array.shape}")
+        raise ValueError(
+            f"{name} must be one-dimensional, one entry per case, found shape {array.shape}"
+        )
     if array.size == 0:
         raise ValueError(f"{name} is empty; an interval needs at least one case")
     numbers = array.astype(np.float64)
     bad = int(np.count_nonzero(~np.isfinite(numbers)))
     if bad:
-        raise ValueError(f"{name} has {bad} NaN or infinite entries; drop these cases or count them as failures")
+        raise ValueError(
+            f"{name} has {bad} NaN or infinite entries; drop these cases or count them as failures"
+        )
     return numbers
 
 
@@ -75,14 +87,18 @@ def binary_values(values: ArrayLike, name: str) -> Floats:
     outcomes = real_values(values, name)
     if not is_binary(outcomes):
         odd = float(outcomes[(outcomes != 0.0) & (outcomes != 1.0)][0])
-        raise ValueError(f"{name} must be 0/1 or booleans, found {odd:g}; use `mean` for other numbers")
+        raise ValueError(
+            f"{name} must be 0/1 or booleans, found {odd:g}; use `mean` for other numbers"
+        )
     return outcomes
 
 
 def same_length(first: Any, second: Any, names: str) -> None:
     """Refuse two columns of different length."""
     if len(first) != len(second):
-        raise ValueError(f"{names} must have one entry per case each, found {len(first)} and {len(second)}")
+        raise ValueError(
+            f"{names} must have one entry per case each, found {len(first)} and {len(second)}"
+        )
 
 
 def group_codes(groups: ArrayLike | None, n: int) -> tuple[Codes, int]:
@@ -91,11 +107,15 @@ def group_codes(groups: ArrayLike | None, n: int) -> tuple[Codes, int]:
         return np.arange(n, dtype=np.intp), n
     labels = np.asarray(groups)
     if labels.ndim != 1 or labels.size != n:
-        raise ValueError(f"groups must have one label per case: expected {n}, found shape {labels.shape}")
+        raise ValueError(
+            f"groups must have one label per case: expected {n}, found shape {labels.shape}"
+        )
     if labels.dtype.kind == "f" and not np.all(np.isfinite(labels)):
         raise ValueError(_NO_LABEL)
     if labels.dtype.kind == "O":
-        if any(label is None or (isinstance(label, float) and math.isnan(label)) for label in labels):
+        if any(
+            label is None or (isinstance(label, float) and math.isnan(label)) for label in labels
+        ):
             raise ValueError(_NO_LABEL)
         labels = labels.astype(str)
     _, codes = np.unique(labels, return_inverse=True)

@@ -38,7 +38,9 @@ _MOST_JACKKNIFE = 400
 _UNLIKELY = 0.25
 
 
-def _resample(statistic: Statistic, codes: Codes, count: int, resamples: int, rng: np.random.Generator) -> Floats:
+def _resample(
+    statistic: Statistic, codes: Codes, count: int, resamples: int, rng: np.random.Generator
+) -> Floats:
     values = np.empty(resamples)
     for i in range(resamples):
         drawn = np.bincount(rng.integers(0, count, count), minlength=count)
@@ -46,9 +48,13 @@ def _resample(statistic: Statistic, codes: Codes, count: int, resamples: int, rn
     return values
 
 
-def _acceleration(statistic: Statistic, codes: Codes, count: int, rng: np.random.Generator) -> float:
+def _acceleration(
+    statistic: Statistic, codes: Codes, count: int, rng: np.random.Generator
+) -> float:
     """Skewness of the jackknife influences over six; 0 where it is undefined."""
-    block = np.arange(count) if count <= _MOST_JACKKNIFE else rng.permutation(count) % _MOST_JACKKNIFE
+    block = (
+        np.arange(count) if count <= _MOST_JACKKNIFE else rng.permutation(count) % _MOST_JACKKNIFE
+    )
     left_out = block[codes]
     blocks = range(int(block.max()) + 1)
     values = np.array([float(statistic((left_out != b).astype(np.int64))) for b in blocks])
@@ -133,14 +139,18 @@ class Resampled:
         stuck = [tail <= _UNLIKELY and self._is_estimate(end) for end in (low, high)]
         low, high = -math.inf if stuck[0] else low, math.inf if stuck[1] else high
         low, high = open_sides(low, high, sided, least=-math.inf, most=math.inf)
-        return Interval(low, high, float(confidence), self.name + self._remarks(low, high, sided, stuck))
+        return Interval(
+            low, high, float(confidence), self.name + self._remarks(low, high, sided, stuck)
+        )
 
     def _nothing(self) -> str:
         if not math.isfinite(self.estimate):
             return "undefined on the cases themselves"
         if self.groups == 1:
             return "one group, nothing to resample"
-        if len(self.values) == 0 or float(np.ptp(self.values)) <= 1e-12 * float(np.abs(self.values).max()):
+        if len(self.values) == 0 or float(np.ptp(self.values)) <= 1e-12 * float(
+            np.abs(self.values).max()
+        ):
             return "the statistic does not vary"
         return ""
 
@@ -153,7 +163,9 @@ class Resampled:
         asked = [sided != "upper", sided != "lower"]
         if any(a and s for a, s in zip(asked, stuck, strict=True)):
             said += ", an end is open: too few resamples differ from the estimate on that side"
-        missing = [a and not s and math.isinf(e) for a, s, e in zip(asked, stuck, (low, high), strict=True)]
+        missing = [
+            a and not s and math.isinf(e) for a, s, e in zip(asked, stuck, (low, high), strict=True)
+        ]
         if any(missing):
             said += ", an end lies beyond the resamples: draw more of them"
         return said
@@ -196,7 +208,9 @@ class Draws:
     def __init__(self, size: int = 4) -> None:
         self._kept: deque[tuple[tuple[object, ...], str, Resampled, Any]] = deque(maxlen=size)
 
-    def of(self, made_of: tuple[object, ...], rng: np.random.Generator, draw: Callable[[], Resampled]) -> Resampled:
+    def of(
+        self, made_of: tuple[object, ...], rng: np.random.Generator, draw: Callable[[], Resampled]
+    ) -> Resampled:
         """What `draw` returns with this generator, drawn only if it is not kept."""
         state = json.dumps(rng.bit_generator.state, default=lambda part: np.asarray(part).tolist())
         for parts, before, found, after in tuple(self._kept):
@@ -209,7 +223,9 @@ class Draws:
 
 
 def _same(one: object, other: object) -> bool:
-    return one is other or (isinstance(one, (str, int)) and isinstance(other, (str, int)) and one == other)
+    return one is other or (
+        isinstance(one, (str, int)) and isinstance(other, (str, int)) and one == other
+    )
 
 
 def bootstrap(

@@ -112,7 +112,11 @@ class Frame:
             return bool(np.abs(np.einsum("ij,ij->i", block, block) - first).max() <= rounding)
 
         # A few rows tell nearly always. Around a far centre, points close together would be lost in the rounding.
-        if not first or float(self.centre @ self.centre) > NARROW * first or not alike(slice(0, SAMPLED // 16)):
+        if (
+            not first
+            or float(self.centre @ self.centre) > NARROW * first
+            or not alike(slice(0, SAMPLED // 16))
+        ):
             return 0.0
         on_it = in_blocks(alike, len(values), size=ROWS_AT_ONCE, numbers=values.size)
         return first**0.5 if all(on_it) else 0.0
@@ -151,7 +155,9 @@ class Product:
         self.operand, self.frame, self.radius = operand, frame, radius
         self.largest = radius or float(operand[:, -1].max()) ** 0.5
 
-    def candidates(self, queries: np.ndarray, k: int, without: np.ndarray | None, room: np.ndarray) -> Candidates:
+    def candidates(
+        self, queries: np.ndarray, k: int, without: np.ndarray | None, room: np.ndarray
+    ) -> Candidates:
         """All pairs that may be among the k nearest of their query, but for those between the columns of `without`.
 
         `room` takes the products.
@@ -207,7 +213,9 @@ def groups_of(n: int, *, at_least: int) -> tuple[int, int]:
     return n // size, size
 
 
-def _picked(products: np.ndarray, slack: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _picked(
+    products: np.ndarray, slack: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every row, how many columns may be among its k smallest; then these columns and their products, row by row."""
     n = products.shape[1]
     groups, size = groups_of(n, at_least=max(GROUPS * k, 256))
@@ -225,7 +233,11 @@ def _picked(products: np.ndarray, slack: np.ndarray, k: int) -> tuple[np.ndarray
     else:
         chosen = np.flatnonzero(products <= limit[:, None])
     rows = chosen // n
-    return np.bincount(rows, minlength=len(products)), chosen - rows * n, products.reshape(-1)[chosen]
+    return (
+        np.bincount(rows, minlength=len(products)),
+        chosen - rows * n,
+        products.reshape(-1)[chosen],
+    )
 
 
 def _in_groups(products: np.ndarray, minima: np.ndarray, limit: np.ndarray) -> np.ndarray:
@@ -252,7 +264,9 @@ def refine(
     return answered, np.sqrt(squared[best]), columns[best]
 
 
-def refine_kth(proposed: Candidates, queries: np.ndarray, points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def refine_kth(
+    proposed: Candidates, queries: np.ndarray, points: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The queries that have candidates, and the distance of each to its k-th nearest point.
 
     Only candidates whose products are too close to the k-th to be told from it are refined.
@@ -274,7 +288,9 @@ def refine_kth(proposed: Candidates, queries: np.ndarray, points: np.ndarray, k:
     return answered, np.sqrt(squared[order[begin + k - 1 - nearer]])
 
 
-def squared_distances(queries: np.ndarray, points: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def squared_distances(
+    queries: np.ndarray, points: np.ndarray, rows: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
     """Of these pairs, from their differences in float64."""
     squared = np.empty(len(rows))
     step = max(1, PAIRS_AT_ONCE // max(points.shape[1], 1))

@@ -60,8 +60,14 @@ def _weighted(counts: Floats) -> Floats:
     right = np.maximum(whole - left, 0.0)
     bins, n = counts.shape[1], float(whole.sum())
     before, after = left.sum(axis=1), right.sum(axis=1)
-    factorials = gammaln(left + 1.0).sum(axis=1) + gammaln(right + 1.0).sum(axis=1) - gammaln(whole + 1.0).sum()
-    ways_before, ways_after, ways = (gammaln(x + bins) - gammaln(x + 1.0) - gammaln(bins) for x in (before, after, n))
+    factorials = (
+        gammaln(left + 1.0).sum(axis=1)
+        + gammaln(right + 1.0).sum(axis=1)
+        - gammaln(whole + 1.0).sum()
+    )
+    ways_before, ways_after, ways = (
+        gammaln(x + bins) - gammaln(x + 1.0) - gammaln(bins) for x in (before, after, n)
+    )
     # log m(left) m(right) / m(all): the (n + B - 1)! of m are the ways to divide n among the bins, times n!.
     evidence = (
         factorials
@@ -86,7 +92,9 @@ def _log_sum(logs: Floats) -> float:
 def _counts(bucket_counts: ArrayLike) -> Floats:
     counts = np.asarray(bucket_counts, dtype=np.float64)
     if counts.ndim != 2 or counts.shape[1] < 2:
-        raise ValueError(f"counts must be a table of buckets x bins, two bins or more, found shape {counts.shape}")
+        raise ValueError(
+            f"counts must be a table of buckets x bins, two bins or more, found shape {counts.shape}"
+        )
     if not np.isfinite(counts).all() or (counts < 0.0).any():
         raise ValueError("counts must be finite and not negative; check how they were counted")
     return counts
@@ -94,5 +102,7 @@ def _counts(bucket_counts: ArrayLike) -> Floats:
 
 def _share(shrink: float) -> float:
     if not 0.0 < shrink <= 1.0:
-        raise ValueError(f"shrink must lie above 0 and be at most 1, found {shrink!r}; 1 is for independent events")
+        raise ValueError(
+            f"shrink must lie above 0 and be at most 1, found {shrink!r}; 1 is for independent events"
+        )
     return shrink

@@ -98,7 +98,9 @@ def _moments(influences: Floats) -> tuple[float, float]:
     count, unit = len(influences), influences / scale
     second = unit * unit
     squares = float(second.sum())
-    return float(count * (second @ unit) ** 2 / squares**3), float(count * (second @ second) / squares**2)
+    return float(count * (second @ unit) ** 2 / squares**3), float(
+        count * (second @ second) / squares**2
+    )
 
 
 def _freedom(weight: float, count: int) -> float:
@@ -121,7 +123,9 @@ def grouped_freedom(influences: Floats, sizes: Floats) -> float:
     count = len(influences)
     skewness, kurtosis = _moments(influences)
     if count > 3:
-        unbiased = ((count + 1) * (kurtosis - 3.0) + 6.0) * (count - 1) / ((count - 2) * (count - 3)) + 3.0
+        unbiased = ((count + 1) * (kurtosis - 3.0) + 6.0) * (count - 1) / (
+            (count - 2) * (count - 3)
+        ) + 3.0
         kurtosis = max(kurtosis, unbiased)
         skewness *= count * (count - 1) / (count - 2) ** 2
     return max(1.0, min(_freedom(kurtosis + skewness, count), kish_size(np.square(sizes)) - 1.0))
@@ -214,7 +218,9 @@ def clustered_proportion(
     values = binary_values(outcomes, "outcomes")
     codes, count = group_codes(groups, len(values))
     if count == 1 and len(values) > 1:
-        return Interval(0.0, 1.0, float(confidence), f"{method}, one group: no bound without a second group")
+        return Interval(
+            0.0, 1.0, float(confidence), f"{method}, one group: no bound without a second group"
+        )
     design = cluster_design(values, codes, count)
     if design.distinct:
         size, detail = float(design.n), ""
@@ -225,10 +231,14 @@ def clustered_proportion(
         size = discounted_size(design.effective_n, design.freedom, tail)
         detail = f", {count} groups, effective n {design.effective_n:.1f}, t with {design.freedom:.1f} df"
     share = min(design.mean, 1.0)
-    low, high = proportion_bounds(share * size, size, confidence=confidence, sided=sided, method=method)
+    low, high = proportion_bounds(
+        share * size, size, confidence=confidence, sided=sided, method=method
+    )
     whole = kish_size(np.bincount(codes, minlength=count).astype(np.float64))
     if not design.distinct and size < whole:
-        floor = proportion_bounds(share * whole, whole, confidence=confidence, sided=sided, method="clopper_pearson")
+        floor = proportion_bounds(
+            share * whole, whole, confidence=confidence, sided=sided, method="clopper_pearson"
+        )
         low, high = max(low, floor[0]), min(high, floor[1])
         detail += f", no wider than {whole:.1f} whole groups as one case each (clopper_pearson)"
     return Interval(float(low), float(high), float(confidence), method + detail)

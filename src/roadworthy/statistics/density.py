@@ -60,7 +60,9 @@ class Covariance:
         n, d = points.shape
         centre = points.mean(axis=0, dtype=np.float64) if centre is None else centre
         if device == "cpu":
-            product = sum((moved.T @ moved for moved in _moved(points, centre, which)), np.zeros((d, d)))
+            product = sum(
+                (moved.T @ moved for moved in _moved(points, centre, which)), np.zeros((d, d))
+            )
         else:
             from .on_device import gram_on
 
@@ -70,7 +72,9 @@ class Covariance:
             if factor is not None:
                 return cls(factor, 0.0)
         biased = product / n
-        squares = np.concatenate([np.einsum("ij,ij->i", moved, moved) for moved in _moved(points, centre, which)])
+        squares = np.concatenate(
+            [np.einsum("ij,ij->i", moved, moved) for moved in _moved(points, centre, which)]
+        )
         # As if one more point spoke for it: of two points Ledoit and Wolf's estimate is 0, whatever the dimension.
         share = max(ledoit_wolf(squares, biased), 1 / n)
         mean_variance = float(np.trace(biased)) / d
@@ -81,7 +85,9 @@ class Covariance:
         return cls(np.linalg.cholesky(shrunk), share)
 
 
-def _moved(points: np.ndarray, centre: np.ndarray, which: np.ndarray | None) -> Iterator[np.ndarray]:
+def _moved(
+    points: np.ndarray, centre: np.ndarray, which: np.ndarray | None
+) -> Iterator[np.ndarray]:
     """The points around their centres in float64, some at a time: all at once they would take twice the points' memory."""
     for rows in _blocks(points):
         yield points[rows] - (centre if which is None else centre[which[rows]])
@@ -130,7 +136,9 @@ def ledoit_wolf(squares: np.ndarray, covariance: np.ndarray) -> float:
     return float(np.clip(noise / spread, 0.0, 1.0))
 
 
-def whitened(points: np.ndarray, centre: np.ndarray, factor: np.ndarray, *, device: str = "cpu") -> np.ndarray:
+def whitened(
+    points: np.ndarray, centre: np.ndarray, factor: np.ndarray, *, device: str = "cpu"
+) -> np.ndarray:
     """L⁻¹(x - centre), one row a point: in these coordinates the Mahalanobis distance is the Euclidean one."""
     if device != "cpu":
         from .on_device import whitened_on
@@ -140,7 +148,9 @@ def whitened(points: np.ndarray, centre: np.ndarray, factor: np.ndarray, *, devi
     from scipy.linalg import solve_triangular
 
     moved = np.subtract(points, centre, dtype=np.float64)
-    solved: np.ndarray = solve_triangular(factor, moved.T, lower=True, check_finite=False, overwrite_b=True).T
+    solved: np.ndarray = solve_triangular(
+        factor, moved.T, lower=True, check_finite=False, overwrite_b=True
+    ).T
     return solved
 
 
@@ -151,7 +161,9 @@ def mahalanobis_squared(
     if device != "cpu":
         from .on_device import whitened_on
 
-        there: np.ndarray = whitened_on(points, centre, factor, device).square().sum(dim=1).cpu().numpy()
+        there: np.ndarray = (
+            whitened_on(points, centre, factor, device).square().sum(dim=1).cpu().numpy()
+        )
         return there
     white = whitened(points, centre, factor)
     squares: np.ndarray = np.einsum("ij,ij->i", white, white)
@@ -186,7 +198,9 @@ class KernelDensity:
         if factor is None and covariance == "diagonal":
             variances = points.var(axis=0, ddof=min(1, n - 1), dtype=np.float64)
             if variances.min() <= SINGULAR * variances.max():
-                raise np.linalg.LinAlgError("a column is constant; leave it out, or use the full covariance")
+                raise np.linalg.LinAlgError(
+                    "a column is constant; leave it out, or use the full covariance"
+                )
             factor = np.diag(np.sqrt(variances))
         elif factor is None:
             fitted = Covariance.fit(points, ddof=1, device=device)
@@ -198,7 +212,9 @@ class KernelDensity:
             white[rows] = whitened(points[rows], centre, kernel, device=device)
         return cls(white, centre, kernel, share)
 
-    def log_density(self, queries: np.ndarray, *, memory_mb: int = 512, device: str = "cpu") -> np.ndarray:
+    def log_density(
+        self, queries: np.ndarray, *, memory_mb: int = 512, device: str = "cpu"
+    ) -> np.ndarray:
         """log f, one float64 a query."""
         n, d = self.points.shape
         constant = np.log(n) + float(np.log(np.diagonal(self.factor)).sum()) + d / 2 * LOG_2PI
@@ -215,7 +231,10 @@ class KernelDensity:
             self._there[device] = points, 0.5 * points.square().sum(dim=1)
         white = whitened_on(queries, self.centre, self.factor, device)
         points, halves = self._there[device]
-        return log_kernel_sums_on(white, points, halves, chunk_rows(n, memory_mb, bytes_each=8)) - constant
+        return (
+            log_kernel_sums_on(white, points, halves, chunk_rows(n, memory_mb, bytes_each=8))
+            - constant
+        )
 
 
 def scott(n: int, d: int) -> float:

@@ -33,7 +33,9 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Columns = Mapping[str, ArrayLike]
 
-RESOLUTION = 1001  # a rank is then right to 0.0015, and a member of the bundle takes a few kilobytes
+RESOLUTION = (
+    1001  # a rank is then right to 0.0015, and a member of the bundle takes a few kilobytes
+)
 
 
 def ranks(scores: ArrayLike, reference: ArrayLike) -> Floats:
@@ -43,7 +45,9 @@ def ranks(scores: ArrayLike, reference: ArrayLike) -> Floats:
 
 def rank_average(columns: Columns, references: Columns) -> Floats:
     """The mean of the members' ranks; the order of the members makes no difference."""
-    return _mean_of_given(_rank_table(columns, {name: _sorted(r, name) for name, r in references.items()}))
+    return _mean_of_given(
+        _rank_table(columns, {name: _sorted(r, name) for name, r in references.items()})
+    )
 
 
 def features(ranks: ArrayLike, powers: Sequence[int] = (1, 2, 6)) -> Floats:
@@ -52,14 +56,21 @@ def features(ranks: ArrayLike, powers: Sequence[int] = (1, 2, 6)) -> Floats:
     if table.ndim != 2:
         raise ValueError(f"ranks must be a table of cases x members, found shape {table.shape}")
     if not powers or any(p != int(p) or p < 1 for p in powers):
-        raise ValueError(f"powers must be whole numbers from 1, at least one, found {tuple(powers)}")
+        raise ValueError(
+            f"powers must be whole numbers from 1, at least one, found {tuple(powers)}"
+        )
     # By products: a vectorised power function may round a case differently in another batch.
     products = list(accumulate(repeat(table, int(max(powers))), np.multiply))
     return np.concatenate([products[int(p) - 1] for p in powers], axis=1)
 
 
 def fit_logistic(
-    x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None, ridge: float = 1.0, iterations: int = 50
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    ridge: float = 1.0,
+    iterations: int = 50,
 ) -> Floats:
     """Coefficients of a logistic regression, intercept first, in the units of `x`.
 
@@ -69,7 +80,9 @@ def fit_logistic(
     """
     table, marks, w = _logistic_rows(x, y, weights)
     if not (math.isfinite(ridge) and ridge > 0.0):
-        raise ValueError(f"ridge must be positive, found {ridge!r}; separable classes have no finite answer without it")
+        raise ValueError(
+            f"ridge must be positive, found {ridge!r}; separable classes have no finite answer without it"
+        )
     centre = w @ table / w.sum()
     spread = np.sqrt(w @ (table - centre) ** 2 / w.sum())
     # A column that rounding alone makes vary says nothing and must not be blown up.
@@ -93,8 +106,14 @@ class LogisticFusion:
     powers: tuple[int, ...] = (1, 2, 6)
 
     def __post_init__(self) -> None:
-        if list(self.names) != sorted(set(self.names)) or len(self.references) != len(self.names) or not self.names:
-            raise ValueError(f"a fusion needs distinct members in order, each with a reference, found {self.names}")
+        if (
+            list(self.names) != sorted(set(self.names))
+            or len(self.references) != len(self.names)
+            or not self.names
+        ):
+            raise ValueError(
+                f"a fusion needs distinct members in order, each with a reference, found {self.names}"
+            )
         expected = 1 + len(self.names) * len(self.powers)
         if len(self.coefficients) != expected:
             raise ValueError(
@@ -124,9 +143,17 @@ class LogisticFusion:
         scores = {name: _column(columns[name], name) for name in names}
         for name in names:
             if len(scores[name]) != len(marks):
-                raise ValueError(f"{name} has {len(scores[name])} scores for {len(marks)} marks; one row a case")
-        source = references if references is not None else {name: scores[name][marks == 0] for name in names}
-        kept = {name: thinned(source[name], resolution=resolution) for name in names if name in source}
+                raise ValueError(
+                    f"{name} has {len(scores[name])} scores for {len(marks)} marks; one row a case"
+                )
+        source = (
+            references
+            if references is not None
+            else {name: scores[name][marks == 0] for name in names}
+        )
+        kept = {
+            name: thinned(source[name], resolution=resolution) for name in names if name in source
+        }
         table = _completed(_rank_table(scores, kept))
         given = ~np.isnan(table[:, 0]) if table.size else np.zeros(len(marks), dtype=bool)
         w = _even(marks[given]) if weights is None else np.asarray(weights, dtype=np.float64)[given]
@@ -136,7 +163,9 @@ class LogisticFusion:
 
     def score(self, columns: Columns) -> Floats:
         """Log-odds of shift for each case: higher is riskier, and never so large that two cases become equal."""
-        table = _completed(_rank_table({name: self._given(columns, name) for name in self.names}, self._sorted))
+        table = _completed(
+            _rank_table({name: self._given(columns, name) for name in self.names}, self._sorted)
+        )
         # Added column by column, so that a case has the same score alone and among others.
         terms = zip(self.coefficients[1:], features(table, self.powers).T, strict=True)
         return self.coefficients[0] + sum((c * column for c, column in terms), np.zeros(len(table)))
@@ -159,7 +188,9 @@ class LogisticFusion:
         """The inverse of `to_dict`."""
         missing = {"names", "references", "coefficients", "powers"} - set(record)
         if missing:
-            raise ValueError(f"a fusion has names, references, coefficients and powers; missing {sorted(missing)}")
+            raise ValueError(
+                f"a fusion has names, references, coefficients and powers; missing {sorted(missing)}"
+            )
         return cls(
             tuple(map(str, record["names"])),
             tuple(tuple(map(float, reference)) for reference in record["references"]),
@@ -197,7 +228,9 @@ def plain_number(value: float) -> float | str:
 def _column(scores: ArrayLike, name: str) -> Floats:
     column = np.asarray(scores, dtype=np.float64)
     if column.ndim != 1:
-        raise ValueError(f"{name} must be one-dimensional, one score per case, found shape {column.shape}")
+        raise ValueError(
+            f"{name} must be one-dimensional, one score per case, found shape {column.shape}"
+        )
     return column
 
 
@@ -205,22 +238,31 @@ def _sorted(reference: ArrayLike, name: str) -> Floats:
     column = _column(reference, name)
     ordered = np.sort(column[~np.isnan(column)])
     if not len(ordered):
-        raise ValueError(f"{name} has no reference scores; a rank needs clean cases that the member has scored")
+        raise ValueError(
+            f"{name} has no reference scores; a rank needs clean cases that the member has scored"
+        )
     return ordered
 
 
 def _ranks(scores: Floats, ordered: Floats) -> Floats:
-    below, upto = np.searchsorted(ordered, scores, "left"), np.searchsorted(ordered, scores, "right")
+    below, upto = (
+        np.searchsorted(ordered, scores, "left"),
+        np.searchsorted(ordered, scores, "right"),
+    )
     return np.where(np.isnan(scores), np.nan, (0.5 * (below + upto) + 0.5) / (len(ordered) + 1.0))
 
 
 def _rank_table(columns: Columns, ordered: Mapping[str, Floats]) -> Floats:
     """Cases x members, members by name so that their order never matters, not even in the last digit."""
     if set(columns) != set(ordered) or not columns:
-        raise ValueError(f"every member needs scores and a reference; found {sorted(columns)} and {sorted(ordered)}")
+        raise ValueError(
+            f"every member needs scores and a reference; found {sorted(columns)} and {sorted(ordered)}"
+        )
     table = [_ranks(_column(columns[name], name), ordered[name]) for name in sorted(columns)]
     if len({len(column) for column in table}) != 1:
-        raise ValueError(f"all members must score the same cases, found {[len(column) for column in table]} scores")
+        raise ValueError(
+            f"all members must score the same cases, found {[len(column) for column in table]} scores"
+        )
     return np.column_stack(table)
 
 
@@ -245,7 +287,9 @@ def _logistic(x: Floats) -> Floats:
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
-def _logistic_rows(x: ArrayLike, y: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats, Floats]:
+def _logistic_rows(
+    x: ArrayLike, y: ArrayLike, weights: ArrayLike | None
+) -> tuple[Floats, Floats, Floats]:
     table, marks = np.asarray(x, dtype=np.float64), np.asarray(y).astype(np.float64)
     w = np.ones(len(marks)) if weights is None else np.asarray(weights, dtype=np.float64)
     if table.ndim != 2 or marks.shape != table.shape[:1] or w.shape != marks.shape:
@@ -281,7 +325,9 @@ def _newton(design: Floats, y: Floats, w: Floats, penalty: Floats, iterations: i
         if np.abs(gradient).max() <= 1e-10 * w.sum():
             return beta
         curvature = design.T @ (design * (w * p * (1.0 - p))[:, None]) + np.diag(penalty)
-        curvature[0, 0] += 1e-12 * w.sum()  # the intercept has no ridge, and no curvature where all is certain
+        curvature[0, 0] += (
+            1e-12 * w.sum()
+        )  # the intercept has no ridge, and no curvature where all is certain
         step, size = np.linalg.solve(curvature, gradient), 1.0
         while size > 1e-6 and loss(beta - size * step) > now:
             size /= 2.0
@@ -289,4 +335,6 @@ def _newton(design: Floats, y: Floats, w: Floats, penalty: Floats, iterations: i
             return beta
         beta = beta - size * step
         now = loss(beta)
-    raise ValueError(f"the fit did not settle within {iterations} iterations; allow more, or a larger ridge")
+    raise ValueError(
+        f"the fit did not settle within {iterations} iterations; allow more, or a larger ridge"
+    )

@@ -26,7 +26,9 @@ class Interval:
 
     def __post_init__(self) -> None:
         if math.isnan(self.low) or math.isnan(self.high) or self.low > self.high:
-            raise ValueError(f"an interval needs low <= high, found low={self.low!r} and high={self.high!r}")
+            raise ValueError(
+                f"an interval needs low <= high, found low={self.low!r} and high={self.high!r}"
+            )
 
     @property
     def width(self) -> float:
@@ -51,7 +53,9 @@ class Interval:
         """The inverse of `to_dict`."""
         missing = {"low", "high", "confidence", "method"} - set(record)
         if missing:
-            raise ValueError(f"an interval has low, high, confidence and method; missing {sorted(missing)}")
+            raise ValueError(
+                f"an interval has low, high, confidence and method; missing {sorted(missing)}"
+            )
         low, high = record["low"], record["high"]
         return cls(
             low=-math.inf if low is None else float(low),

@@ -44,7 +44,9 @@ class KernelPoints:
         # Where float32 would fail for a query like the points, it is not tried: few rows would not have to be done again.
         typical = np.sqrt(np.median(self._squares)) if len(points) else 0.0
         reach = min(self._largest, 3 * typical)
-        self._single = points.dtype == np.float32 and 2 * float(self._error(typical, reach)) <= TOLERANCE
+        self._single = (
+            points.dtype == np.float32 and 2 * float(self._error(typical, reach)) <= TOLERANCE
+        )
 
     def log_sums(self, queries: np.ndarray, *, memory_mb: int = 512) -> np.ndarray:
         """One float64 a query."""
@@ -52,7 +54,9 @@ class KernelPoints:
         norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
         single = np.zeros(len(queries), dtype=bool)
         if self._single:
-            single = (norms <= FAR) & (2 * self._error(norms, np.minimum(self._largest, norms)) <= 1)
+            single = (norms <= FAR) & (
+                2 * self._error(norms, np.minimum(self._largest, norms)) <= 1
+            )
         doubtful = [np.flatnonzero(~single)]
         for dtype in (np.float32, np.float64):
             rows = np.flatnonzero(single) if dtype is np.float32 else np.concatenate(doubtful)
@@ -68,7 +72,9 @@ class KernelPoints:
         """The sums' logarithms in this precision, and how far they can be from those of float64."""
         n, operand = len(self.points), self._operand(dtype)
         sums, shares, gaps = np.empty(len(queries)), np.empty(len(queries)), np.empty(len(queries))
-        size = min(chunk_rows(n, memory_mb, bytes_each=operand.itemsize), max(64, BLOCK // n), len(queries))
+        size = min(
+            chunk_rows(n, memory_mb, bytes_each=operand.itemsize), max(64, BLOCK // n), len(queries)
+        )
         # Chunks of one size: a small one at the end is a slow product.
         size = -(-len(queries) // -(-len(queries) // size))
         room = np.empty((size, n), dtype=dtype)

@@ -54,7 +54,13 @@ def whole_line(confidence: float, method: str) -> Interval:
 
 
 def student_interval(
-    estimate: float, variance: float, freedom: float, *, confidence: float, sided: Sided, method: str
+    estimate: float,
+    variance: float,
+    freedom: float,
+    *,
+    confidence: float,
+    sided: Sided,
+    method: str,
 ) -> Interval:
     """estimate -/+ t sqrt(variance), open on the side that was not asked for."""
     from scipy.special import stdtrit
@@ -75,7 +81,11 @@ def mean_variance(values: Floats, groups: ArrayLike | None) -> tuple[float, floa
 
 
 def mean(
-    values: ArrayLike, groups: ArrayLike | None = None, *, confidence: float = 0.95, sided: Sided = "two"
+    values: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    confidence: float = 0.95,
+    sided: Sided = "two",
 ) -> Interval:
     """The interval for a mean."""
     tail_probability(confidence, sided)
@@ -86,7 +96,9 @@ def mean(
         return whole_line(confidence, f"student t, {reason}: the variance is unknown")
     kind = "student t" if count == len(numbers) else f"clustered t, {count} groups"
     method = f"{kind}, {freedom:.1f} df"
-    return student_interval(float(numbers.mean()), variance, freedom, confidence=confidence, sided=sided, method=method)
+    return student_interval(
+        float(numbers.mean()), variance, freedom, confidence=confidence, sided=sided, method=method
+    )
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,9 @@ def ratio_design(above: Floats, below: Floats, groups: ArrayLike | None) -> Rati
     """Estimate, jackknife variance and degrees of freedom; None where a single group has all the exposure."""
     same_length(above, below, "numerators and denominators")
     if np.any(below < 0.0) or below.sum() <= 0.0:
-        raise ValueError("denominators must not be negative and must not all be 0; they count exposure")
+        raise ValueError(
+            "denominators must not be negative and must not all be 0; they count exposure"
+        )
     codes, count = group_codes(groups, len(above))
     sizes = group_sums(below, codes, count)
     if np.count_nonzero(sizes) < 2:
@@ -141,7 +155,9 @@ def _kish_effect(residuals: Floats, below: Floats, codes: Codes) -> float:
         return 1.0
     correlation = max(0.0, anova_correlation(residuals[counted], own, count))
     exposure = below[counted]
-    return 1.0 + correlation * n * (1.0 / kish_size(group_sums(exposure, own, count)) - 1.0 / kish_size(exposure))
+    return 1.0 + correlation * n * (
+        1.0 / kish_size(group_sums(exposure, own, count)) - 1.0 / kish_size(exposure)
+    )
 
 
 def ratio(
@@ -175,5 +191,10 @@ def ratio(
         return whole_line(confidence, "ratio, equal ratios in all cases: the variance is unknown")
     method = f"ratio, jackknife over {design.groups} groups, t with {design.freedom:.1f} df"
     return student_interval(
-        design.estimate, design.variance, design.freedom, confidence=confidence, sided=sided, method=method
+        design.estimate,
+        design.variance,
+        design.freedom,
+        confidence=confidence,
+        sided=sided,
+        method=method,
     )

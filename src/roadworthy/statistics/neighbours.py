@@ -87,7 +87,9 @@ class Points:
         if device != "cpu":
             from .neighbours_on_device import PointsOnDevice
 
-            self._there = PointsOnDevice(self._points, self._frame, device=device, memory_mb=memory_mb)
+            self._there = PointsOnDevice(
+                self._points, self._frame, device=device, memory_mb=memory_mb
+            )
 
     def __len__(self) -> int:
         return len(self._points)
@@ -105,7 +107,9 @@ class Points:
 
         `without` has a row for every query: the first point that it must not find, and the one behind the last.
         """
-        queries, among = self._asked(queries, k, slice(start, len(self) if stop is None else stop), without)
+        queries, among = self._asked(
+            queries, k, slice(start, len(self) if stop is None else stop), without
+        )
         found = Neighbours(np.empty((len(queries), k)), np.empty((len(queries), k), dtype=np.int64))
         if len(queries):
             self._search(found, queries, among, without)
@@ -121,7 +125,9 @@ class Points:
             self._search_here(distances, queries, np.arange(len(queries)), among, None, k)
         return distances
 
-    def _asked(self, queries: np.ndarray, k: int, among: slice, without: np.ndarray | None) -> tuple[np.ndarray, slice]:
+    def _asked(
+        self, queries: np.ndarray, k: int, among: slice, without: np.ndarray | None
+    ) -> tuple[np.ndarray, slice]:
         queries = _checked(queries, "queries")
         if queries.shape[1] != self._points.shape[1]:
             raise ValueError(
@@ -131,7 +137,9 @@ class Points:
         available = among.stop - among.start
         if without is not None and len(queries):
             if without.shape != (len(queries), 2):
-                raise ValueError(f"without has the shape {without.shape}; ({len(queries)}, 2) was expected")
+                raise ValueError(
+                    f"without has the shape {without.shape}; ({len(queries)}, 2) was expected"
+                )
             inside = np.clip(without, among.start, among.stop)
             available -= int(np.maximum(inside[:, 1] - inside[:, 0], 0).max())
         if not 1 <= k <= available:
@@ -140,7 +148,9 @@ class Points:
             )
         return queries, among
 
-    def _search(self, found: Neighbours, queries: np.ndarray, among: slice, without: np.ndarray | None) -> None:
+    def _search(
+        self, found: Neighbours, queries: np.ndarray, among: slice, without: np.ndarray | None
+    ) -> None:
         rows, k = np.arange(len(queries)), found.indices.shape[1]
         if self._there is None:
             self._search_here(found, queries, rows, among, without, k)
@@ -220,7 +230,9 @@ class Points:
             return Product(self._frame.with_squares(self._points[among], dtype), self._frame)
         if self._operand is None:
             self._radius = self._frame.sphere(self._points) if self._points.dtype == dtype else 0.0
-            self._operand = self._points if self._radius else self._frame.with_squares(self._points, dtype)
+            self._operand = (
+                self._points if self._radius else self._frame.with_squares(self._points, dtype)
+            )
         return Product(self._operand[among], self._frame, radius=self._radius)
 
     def _far(self, queries: np.ndarray) -> np.ndarray:
@@ -234,11 +246,17 @@ class Points:
 def _checked(values: np.ndarray, name: str) -> np.ndarray:
     values = np.asarray(values)
     if values.ndim != 2:
-        raise ValueError(f"{name} have the shape {values.shape}; one row each was expected: (n, columns)")
+        raise ValueError(
+            f"{name} have the shape {values.shape}; one row each was expected: (n, columns)"
+        )
     if values.dtype != np.float32:
         values = values.astype(np.float32 if values.dtype == np.float16 else np.float64, copy=False)
     if not extent_of(values) < LARGEST:
         broken = int((~np.isfinite(values).all(axis=1)).sum())
-        found = f"NaN or infinite values in {broken} rows" if broken else f"values above {LARGEST:g}"
-        raise ValueError(f"{name} hold {found}; finite numbers whose squares are finite were expected")
+        found = (
+            f"NaN or infinite values in {broken} rows" if broken else f"values above {LARGEST:g}"
+        )
+        raise ValueError(
+            f"{name} hold {found}; finite numbers whose squares are finite were expected"
+        )
     return values

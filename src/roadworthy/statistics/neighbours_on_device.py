@@ -58,7 +58,9 @@ class PointsOnDevice:
                 hide(products, without[part] - among.start)
             smallest, columns = self._smallest(products, min(k + EXTRA, n))
             proved[part] = smallest[:, -1] > smallest[:, k - 1] + slack if k + EXTRA < n else True
-            distances[part], indices[part] = self._refined(there[part], columns + among.start, smallest, k)
+            distances[part], indices[part] = self._refined(
+                there[part], columns + among.start, smallest, k
+            )
         return distances.cpu().numpy(), indices.cpu().numpy(), proved.cpu().numpy()
 
     def _moved(self, values: Any) -> Any:

@@ -20,7 +20,9 @@ def torch_on(device: str) -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError(f"{not_installed(f'device {device!r} needs torch', 'torch')}, or use device='cpu'") from error
+        raise ImportError(
+            f"{not_installed(f'device {device!r} needs torch', 'torch')}, or use device='cpu'"
+        ) from error
     if torch.get_float32_matmul_precision() != "highest":
         raise ValueError(
             "torch.set_float32_matmul_precision lets float32 products be rounded to fewer digits, so that neighbours are missed; "
@@ -29,7 +31,9 @@ def torch_on(device: str) -> Any:
     try:
         torch.zeros(1, dtype=torch.float64, device=device)
     except (RuntimeError, TypeError, AssertionError) as error:
-        raise ValueError(f"device {device!r} cannot hold float64 here ({error}); use device='cpu'") from error
+        raise ValueError(
+            f"device {device!r} cannot hold float64 here ({error}); use device='cpu'"
+        ) from error
     return torch
 
 
@@ -61,6 +65,8 @@ def log_kernel_sums_on(queries: Any, points: Any, halves: Any, size: int) -> np.
     for start in range(0, len(queries), size):
         part = queries[start : start + size]
         exponents = torch.addmm(-halves, part, points.T)
-        sums[start : start + size] = torch.logsumexp(exponents, dim=1) - 0.5 * part.square().sum(dim=1)
+        sums[start : start + size] = torch.logsumexp(exponents, dim=1) - 0.5 * part.square().sum(
+            dim=1
+        )
     fetched: np.ndarray = sums.cpu().numpy()
     return fetched

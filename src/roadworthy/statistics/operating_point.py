@@ -21,19 +21,34 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arguments import Codes, Floats, Sided, binary_values, group_codes, open_sides, real_values, same_length
+from .arguments import (
+    Codes,
+    Floats,
+    Sided,
+    binary_values,
+    group_codes,
+    open_sides,
+    real_values,
+    same_length,
+)
 from .clusters import cluster_design, clustered_proportion, discounted_size, group_sums, occupied
 from .interval import Interval
 from .paired import correlation_of, two_sided_level
 
 
-def _columns(scores: ArrayLike, positive: ArrayLike, rate: float) -> tuple[Floats, NDArray[np.bool_]]:
+def _columns(
+    scores: ArrayLike, positive: ArrayLike, rate: float
+) -> tuple[Floats, NDArray[np.bool_]]:
     if not 0.0 < rate < 1.0:
-        raise ValueError(f"the true-positive rate must lie between 0 and 1, found {rate!r}; write 0.95 for 95%")
+        raise ValueError(
+            f"the true-positive rate must lie between 0 and 1, found {rate!r}; write 0.95 for 95%"
+        )
     values, marks = real_values(scores, "scores"), binary_values(positive, "positive").astype(bool)
     same_length(values, marks, "scores and positive")
     if marks.all() or not marks.any():
-        raise ValueError("a false-positive rate needs a positive and a negative case; `positive` marks only one kind")
+        raise ValueError(
+            "a false-positive rate needs a positive and a negative case; `positive` marks only one kind"
+        )
     return values, marks
 
 
@@ -80,13 +95,17 @@ def fpr_at_tpr_interval(
     tail = (1.0 - level) / 2.0
     values, marks = _columns(scores, positive, rate)
     codes, count = group_codes(groups, len(values))
-    kind = "order statistics and wilson (MOVER)" + ("" if count == len(values) else f", {count} groups")
+    kind = "order statistics and wilson (MOVER)" + (
+        "" if count == len(values) else f", {count} groups"
+    )
     ups, downs = np.sort(values[marks]), np.sort(values[~marks])
     threshold = float(ups[_missed(len(ups), rate)])
     below, alarms = values[marks] < threshold, values[~marks] >= threshold
     effective = _effective(below, codes[marks], tail) if count < len(values) else float(len(ups))
     if effective < 1.0 or min(occupied(codes[marks], count), occupied(codes[~marks], count)) < 2:
-        return Interval(0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound")
+        return Interval(
+            0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound"
+        )
     at = _rate_from(downs, threshold)
     first, last = _quantile_ranks(len(ups), effective, 1.0 - rate, tail)
     most = 1.0 if first < 0 else _rate_from(downs, float(ups[first]))
@@ -96,7 +115,10 @@ def fpr_at_tpr_interval(
     low = at - _joined(at - own.low, at - least, together)
     high = at + _joined(own.high - at, most - at, together)
     low, high = open_sides(max(0.0, low), min(1.0, high), sided, least=0.0, most=1.0)
-    ends = "the lowest score" if first < 0 else first + 1, "the highest" if last >= len(ups) else last + 1
+    ends = (
+        "the lowest score" if first < 0 else first + 1,
+        "the highest" if last >= len(ups) else last + 1,
+    )
     label = f"{kind}, threshold between {ends[0]} and {ends[1]} of {len(ups)} positives"
     return Interval(low, high, float(confidence), label)
 
@@ -117,7 +139,11 @@ def _effective(below: NDArray[np.bool_], codes: Codes, tail: float) -> float:
 
 
 def _correlation(
-    below: NDArray[np.bool_], alarms: NDArray[np.bool_], marks: NDArray[np.bool_], codes: Codes, count: int
+    below: NDArray[np.bool_],
+    alarms: NDArray[np.bool_],
+    marks: NDArray[np.bool_],
+    codes: Codes,
+    count: int,
 ) -> float:
     """Of the threshold's error and the rate's: more positives below the threshold pull it down, and the rate up."""
     if count == len(marks):

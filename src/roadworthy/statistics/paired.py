@@ -30,7 +30,14 @@ from .arguments import (
     same_length,
     tail_probability,
 )
-from .clusters import cluster_design, clustered_proportion, discounted_size, group_sums, jackknife_influences, kish_size
+from .clusters import (
+    cluster_design,
+    clustered_proportion,
+    discounted_size,
+    group_sums,
+    jackknife_influences,
+    kish_size,
+)
 from .interval import Interval
 from .mean import mean, mean_variance, student_interval, whole_line
 from .proportion import ProportionMethod, clopper_pearson
@@ -87,7 +94,9 @@ def _paired_binary(
     change = first - second
     codes, count = group_codes(groups, len(change))
     if count == 1 and len(change) > 1:
-        return Interval(-1.0, 1.0, float(confidence), "tango, one group: no bound without a second group")
+        return Interval(
+            -1.0, 1.0, float(confidence), "tango, one group: no bound without a second group"
+        )
     design = cluster_design(change, codes, count)
     # Beyond the median a bound lies on the other side of the estimate, where exact bounds do not combine.
     exact = sided != "two" and tail < 0.5
@@ -143,7 +152,9 @@ def two_sided_level(confidence: float, sided: Sided) -> float:
     """The two-sided confidence whose tails are those of the sided interval."""
     level = 1.0 - 2.0 * tail_probability(confidence, sided)
     if level <= 0.0:
-        raise ValueError(f"a one-sided bound on a difference needs confidence > 0.5, found {confidence!r}")
+        raise ValueError(
+            f"a one-sided bound on a difference needs confidence > 0.5, found {confidence!r}"
+        )
     return level
 
 
@@ -161,10 +172,14 @@ def _proportions(
         clustered_proportion(values, group, confidence=level, method=method)
         for values, group in zip((first, second), groups, strict=True)
     ]
-    low, high = mover((float(first.mean()), float(second.mean())), parts[0], parts[1], correlation=correlation)
+    low, high = mover(
+        (float(first.mean()), float(second.mean())), parts[0], parts[1], correlation=correlation
+    )
     low, high = open_sides(max(low, -1.0), min(high, 1.0), sided, least=-1.0, most=1.0)
     shared = f", joined groups, correlation {correlation:.2f}" if correlation else ""
-    return Interval(low, high, float(confidence), f"newcombe ({parts[0].method}; {parts[1].method}){shared}")
+    return Interval(
+        low, high, float(confidence), f"newcombe ({parts[0].method}; {parts[1].method}){shared}"
+    )
 
 
 def joined_correlation(
@@ -179,12 +194,17 @@ def joined_correlation(
 
     It follows from the influences of the joined groups.
     """
-    labels = np.concatenate([np.asarray(first_groups).astype(str), np.asarray(second_groups).astype(str)])
+    labels = np.concatenate(
+        [np.asarray(first_groups).astype(str), np.asarray(second_groups).astype(str)]
+    )
     codes, count = group_codes(labels, len(first) + len(second))
     split = len(first)
     weights = exposures or (np.ones(len(first)), np.ones(len(second)))
     influences = []
-    for values, exposure, part in ((first, weights[0], codes[:split]), (second, weights[1], codes[split:])):
+    for values, exposure, part in (
+        (first, weights[0], codes[:split]),
+        (second, weights[1], codes[split:]),
+    ):
         sizes = group_sums(exposure, part, count)
         if np.count_nonzero(sizes) < 2:
             return 0.0
@@ -218,13 +238,19 @@ def difference(
     correlation = 0.0
     if joined:
         if first_groups is None or second_groups is None:
-            raise ValueError("joined groups need labels on both sides; give first_groups and second_groups")
+            raise ValueError(
+                "joined groups need labels on both sides; give first_groups and second_groups"
+            )
         correlation = joined_correlation(ours, theirs, first_groups, second_groups)
     if is_binary(ours) and is_binary(theirs):
-        return _proportions(ours, theirs, (first_groups, second_groups), confidence, sided, correlation)
+        return _proportions(
+            ours, theirs, (first_groups, second_groups), confidence, sided, correlation
+        )
     parts = [mean_variance(ours, first_groups), mean_variance(theirs, second_groups)]
     if any(math.isnan(variance) for variance, _, _ in parts):
-        return whole_line(confidence, "welch t, one group or equal values on a side: the variance is unknown")
+        return whole_line(
+            confidence, "welch t, one group or equal values on a side: the variance is unknown"
+        )
     apart = sum(part[0] for part in parts)
     freedom = apart**2 / sum(part[0] ** 2 / part[1] for part in parts)
     variance = apart - 2.0 * correlation * math.sqrt(parts[0][0] * parts[1][0])

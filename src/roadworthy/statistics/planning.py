@@ -44,10 +44,14 @@ def cases_to_settle(
     corrected for multiplicity where it is. None where the value is at the limit: no number settles it.
     """
     if not (0.0 <= value <= 1.0 and 0.0 <= limit <= 1.0):
-        raise ValueError(f"expected proportions, found {value!r} and {limit!r}; see cases_to_settle_mean")
+        raise ValueError(
+            f"expected proportions, found {value!r} and {limit!r}; see cases_to_settle_mean"
+        )
     size = float(n) if effective_n is None else float(effective_n)
     if n < 1 or not 0.0 < size <= n * (1.0 + 1e-9):
-        raise ValueError(f"expected n >= 1 and 0 < effective_n <= n, found {n!r} and {effective_n!r}")
+        raise ValueError(
+            f"expected n >= 1 and 0 < effective_n <= n, found {n!r} and {effective_n!r}"
+        )
     check_confidence(power)
     if value == limit:
         return None
@@ -79,7 +83,9 @@ def _smallest(settles: Callable[[int], bool], least: int) -> int | None:
     return high
 
 
-def _power(value: float, limit: float, size: float, confidence: float, method: ProportionMethod) -> float:
+def _power(
+    value: float, limit: float, size: float, confidence: float, method: ProportionMethod
+) -> float:
     """P(the bound clears the limit) for outcomes of `size` cases whose true proportion is `value`."""
     from scipy.special import bdtr, bdtrc, ndtr
 
@@ -92,14 +98,18 @@ def _power(value: float, limit: float, size: float, confidence: float, method: P
         return float(value * size >= edge if above else value * size <= edge)
     if size <= _MOST_BINOMIAL and size == int(size):
         return float(
-            bdtrc(math.ceil(edge) - 1, int(size), value) if above else bdtr(math.floor(edge), int(size), value)
+            bdtrc(math.ceil(edge) - 1, int(size), value)
+            if above
+            else bdtr(math.floor(edge), int(size), value)
         )
     # Half a count against us: whole successes clear the edge more rarely than the normal curve says.
     distance = (value * size - edge) if above else (edge - value * size)
     return float(ndtr((distance - 0.5) / spread))
 
 
-def _edge(limit: float, size: float, confidence: float, method: ProportionMethod, above: bool) -> float | None:
+def _edge(
+    limit: float, size: float, confidence: float, method: ProportionMethod, above: bool
+) -> float | None:
     """The fewest (or, below the limit, the most) successes whose bound clears the limit; None where none does."""
 
     from scipy.special import betainc, betaincc
@@ -108,10 +118,18 @@ def _edge(limit: float, size: float, confidence: float, method: ProportionMethod
         if method == "clopper_pearson":
             # The exact bound clears where the limit's own tail is small enough; no need to solve for the bound.
             if above:
-                return bool(successes > 0 and betainc(successes, size - successes + 1.0, limit) <= 1.0 - confidence)
-            return bool(successes < size and betaincc(successes + 1.0, size - successes, limit) <= 1.0 - confidence)
+                return bool(
+                    successes > 0
+                    and betainc(successes, size - successes + 1.0, limit) <= 1.0 - confidence
+                )
+            return bool(
+                successes < size
+                and betaincc(successes + 1.0, size - successes, limit) <= 1.0 - confidence
+            )
         sided: Sided = "lower" if above else "upper"
-        low, high = proportion_bounds(successes, size, confidence=confidence, sided=sided, method=method)
+        low, high = proportion_bounds(
+            successes, size, confidence=confidence, sided=sided, method=method
+        )
         return bool(low >= limit) if above else bool(high <= limit)
 
     inner, outer = limit * size, size if above else 0.0
@@ -128,7 +146,13 @@ def _edge(limit: float, size: float, confidence: float, method: ProportionMethod
 
 
 def cases_to_settle_mean(
-    value: float, limit: float, half_width: float, n: int, *, confidence: float = 0.95, power: float = POWER
+    value: float,
+    limit: float,
+    half_width: float,
+    n: int,
+    *,
+    confidence: float = 0.95,
+    power: float = POWER,
 ) -> int | None:
     """The cases at which a half width that shrinks with the root of n clears the limit with `power`.
 
@@ -142,9 +166,13 @@ def cases_to_settle_mean(
     if not (math.isfinite(value) and math.isfinite(limit)):
         raise ValueError(f"value and limit must be finite, found {value!r} and {limit!r}")
     if n < 1 or math.isnan(half_width) or half_width < 0.0:
-        raise ValueError(f"expected n >= 1 and half_width >= 0, found n={n!r} and half_width={half_width!r}")
+        raise ValueError(
+            f"expected n >= 1 and half_width >= 0, found n={n!r} and half_width={half_width!r}"
+        )
     if check_confidence(confidence) <= 0.5 or check_confidence(power) <= 0.5:
-        raise ValueError(f"a plan needs confidence and power above 0.5, found {confidence!r} and {power!r}")
+        raise ValueError(
+            f"a plan needs confidence and power above 0.5, found {confidence!r} and {power!r}"
+        )
     if value == limit or math.isinf(half_width):
         return None
     z = float(ndtri(confidence))

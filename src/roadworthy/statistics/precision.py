@@ -27,7 +27,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arguments import Floats, Sided, binary_values, group_codes, real_values, same_length, tail_probability
+from .arguments import (
+    Floats,
+    Sided,
+    binary_values,
+    group_codes,
+    real_values,
+    same_length,
+    tail_probability,
+)
 from .clusters import discounted_size, group_sums, grouped_freedom, kurtosis_freedom, occupied
 from .interval import Interval
 from .proportion import wilson_bounds
@@ -47,7 +55,9 @@ def _columns(scores: ArrayLike, positive: ArrayLike) -> tuple[Floats, NDArray[np
     values, marks = real_values(scores, "scores"), binary_values(positive, "positive").astype(bool)
     same_length(values, marks, "scores and positive")
     if marks.all() or not marks.any():
-        raise ValueError("a precision needs a positive and a negative case; `positive` marks only one kind")
+        raise ValueError(
+            "a precision needs a positive and a negative case; `positive` marks only one kind"
+        )
     return values, marks
 
 
@@ -88,7 +98,9 @@ def average_precision_interval(
     fewest = min(occupied(codes[marks], count), occupied(codes[~marks], count))
     kind = "delta method" if count == len(values) else f"delta method, {count} groups"
     if fewest < 2:
-        return Interval(0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound")
+        return Interval(
+            0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound"
+        )
     found = _precision(values, marks)
     influence = found.influence
     if fixed:
@@ -97,7 +109,10 @@ def average_precision_interval(
     variance = float(sums @ sums) / len(values) ** 2 * count / (count - 1)
     spread = found.value * (1.0 - found.value)
     if spread <= 1e-12 or variance <= 1e-12 * spread:
-        size, label = float(fewest), f"{kind}, no variance seen: wilson with the smaller class, {fewest}"
+        size, label = (
+            float(fewest),
+            f"{kind}, no variance seen: wilson with the smaller class, {fewest}",
+        )
     else:
         sizes = np.bincount(codes, minlength=count).astype(np.float64)
         known = kurtosis_freedom(sums) if count == len(values) else grouped_freedom(sums, sizes)
@@ -106,6 +121,8 @@ def average_precision_interval(
         size = discounted_size(effective, freedom, tail)
         label = f"{kind}, wilson with effective n {effective:.1f}, t with {freedom:.1f} df"
     value = min(max(found.value, 0.0), 1.0)
-    low = wilson_bounds(max(0.0, value - found.bias) * size, size, confidence=confidence, sided=sided)[0]
+    low = wilson_bounds(
+        max(0.0, value - found.bias) * size, size, confidence=confidence, sided=sided
+    )[0]
     high = wilson_bounds(value * size, size, confidence=confidence, sided=sided)[1]
     return Interval(float(low), float(high), float(confidence), label)

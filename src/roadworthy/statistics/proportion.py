@@ -27,7 +27,9 @@ Bounds = tuple[Floats, Floats]
 
 
 def _counts(successes: ArrayLike, n: ArrayLike) -> Bounds:
-    x, size = np.broadcast_arrays(np.asarray(successes, dtype=np.float64), np.asarray(n, dtype=np.float64))
+    x, size = np.broadcast_arrays(
+        np.asarray(successes, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    )
     if not (np.all(np.isfinite(x)) and np.all(np.isfinite(size))):
         raise ValueError("successes and n must be finite numbers; drop the undefined counts")
     if np.any(size < 0.0) or np.any(x < 0.0):
@@ -45,7 +47,9 @@ def _finish(low: Floats, high: Floats, size: Floats, sided: str) -> Bounds:
     return low, high
 
 
-def wilson_bounds(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95, sided: Sided = "two") -> Bounds:
+def wilson_bounds(
+    successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95, sided: Sided = "two"
+) -> Bounds:
     """Lower and upper Wilson bounds, elementwise."""
     from scipy.special import ndtri
 
@@ -79,7 +83,9 @@ def clopper_pearson_bounds(
     return _finish(*_beta_bounds(x, size, tail, more=1.0, less=0.0), size, sided)
 
 
-def jeffreys_bounds(successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95, sided: Sided = "two") -> Bounds:
+def jeffreys_bounds(
+    successes: ArrayLike, n: ArrayLike, *, confidence: float = 0.95, sided: Sided = "two"
+) -> Bounds:
     """Lower and upper Jeffreys bounds, elementwise."""
     tail = tail_probability(confidence, sided)
     x, size = _counts(successes, n)
@@ -101,21 +107,29 @@ def proportion_bounds(
     return _BOUNDS[method](successes, n, confidence=confidence, sided=sided)
 
 
-def _interval(method: ProportionMethod, successes: float, n: float, confidence: float, sided: Sided) -> Interval:
+def _interval(
+    method: ProportionMethod, successes: float, n: float, confidence: float, sided: Sided
+) -> Interval:
     low, high = proportion_bounds(successes, n, confidence=confidence, sided=sided, method=method)
     return Interval(float(low), float(high), float(confidence), method)
 
 
-def wilson(successes: float, n: float, *, confidence: float = 0.95, sided: Sided = "two") -> Interval:
+def wilson(
+    successes: float, n: float, *, confidence: float = 0.95, sided: Sided = "two"
+) -> Interval:
     """The score interval; close to nominal on average over p, below it at some p."""
     return _interval("wilson", successes, n, confidence, sided)
 
 
-def clopper_pearson(successes: float, n: float, *, confidence: float = 0.95, sided: Sided = "two") -> Interval:
+def clopper_pearson(
+    successes: float, n: float, *, confidence: float = 0.95, sided: Sided = "two"
+) -> Interval:
     """The exact interval; covers at least `confidence` at every p."""
     return _interval("clopper_pearson", successes, n, confidence, sided)
 
 
-def jeffreys(successes: float, n: float, *, confidence: float = 0.95, sided: Sided = "two") -> Interval:
+def jeffreys(
+    successes: float, n: float, *, confidence: float = 0.95, sided: Sided = "two"
+) -> Interval:
     """The Bayesian interval under Beta(1/2, 1/2); close to nominal on average over p."""
     return _interval("jeffreys", successes, n, confidence, sided)

@@ -73,7 +73,9 @@ def proportion_p_value(
 
     def bound_at(confidence: float) -> float:
         sided: Literal["lower", "upper"] = "lower" if alternative == "greater" else "upper"
-        interval = clustered_proportion(values, groups, confidence=confidence, sided=sided, method=method)
+        interval = clustered_proportion(
+            values, groups, confidence=confidence, sided=sided, method=method
+        )
         return interval.low if alternative == "greater" else interval.high
 
     return p_value_from_bound(bound_at, limit, alternative=alternative)

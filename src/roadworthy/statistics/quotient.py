@@ -23,7 +23,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arguments import Floats, Sided, binary_values, group_codes, open_sides, same_length, tail_probability
+from .arguments import (
+    Floats,
+    Sided,
+    binary_values,
+    group_codes,
+    open_sides,
+    same_length,
+    tail_probability,
+)
 from .clusters import cluster_design, discounted_size, kish_size
 from .interval import Interval
 from .mean import ratio_design
@@ -47,7 +55,9 @@ def kept_share(
     same_length(now, then, "here and before")
     right = float(then.sum())
     if right == 0.0:
-        raise ValueError("nothing was right before, so no share of it can be kept; the quotient is not defined")
+        raise ValueError(
+            "nothing was right before, so no share of it can be kept; the quotient is not defined"
+        )
     kept = float(now.sum()) / right
     codes, count = group_codes(groups, len(now))
     if count == 1 and len(now) > 1:
@@ -85,7 +95,9 @@ def paired_rate_difference(
     change = here - before
     gained, lost = np.maximum(change, 0.0), np.maximum(-change, 0.0)
     bounds = share_interval if kind == "share" else count_interval
-    parts = [bounds(events, exposure, groups, confidence=level, sided="two") for events in (gained, lost)]
+    parts = [
+        bounds(events, exposure, groups, confidence=level, sided="two") for events in (gained, lost)
+    ]
     designs = [ratio_design(events, exposure, groups) for events in (gained, lost)]
     correlation = 0.0
     if designs[0] is not None and designs[1] is not None:
@@ -96,7 +108,9 @@ def paired_rate_difference(
     low, high = mover(estimates, parts[0], parts[1], correlation=correlation)
     least, most = (-1.0, 1.0) if kind == "share" else (-math.inf, math.inf)
     low, high = open_sides(max(low, least), min(high, most), sided, least=least, most=most)
-    return Interval(low, high, float(confidence), f"gains ({parts[0].method}) less losses ({parts[1].method})")
+    return Interval(
+        low, high, float(confidence), f"gains ({parts[0].method}) less losses ({parts[1].method})"
+    )
 
 
 def quotient(
@@ -105,9 +119,13 @@ def quotient(
     """Ends of first / second from those of its parts, second above 0: MOVER on the log scale, corners elsewhere."""
     a, b = estimates
     if b <= 0.0:
-        raise ValueError(f"a quotient needs a denominator above 0, found {b!r}; the quotient is not defined")
+        raise ValueError(
+            f"a quotient needs a denominator above 0, found {b!r}; the quotient is not defined"
+        )
     if min(a, first.low, second.low) > 0.0:
-        logs = [Interval(_log(i.low), _log(i.high), i.confidence, i.method) for i in (first, second)]
+        logs = [
+            Interval(_log(i.low), _log(i.high), i.confidence, i.method) for i in (first, second)
+        ]
         low, high = mover((math.log(a), math.log(b)), logs[0], logs[1], correlation=correlation)
         return math.exp(low), math.exp(high)
     return over(first.low, second)[0], over(first.high, second)[1]

@@ -49,7 +49,9 @@ class _Cases:
     @property
     def units(self) -> tuple[int, int]:
         """Groups that hold a positive, and groups that hold a negative."""
-        return occupied(self.codes[self.positive], self.count), occupied(self.codes[~self.positive], self.count)
+        return occupied(self.codes[self.positive], self.count), occupied(
+            self.codes[~self.positive], self.count
+        )
 
     @property
     def distinct(self) -> bool:
@@ -83,7 +85,9 @@ def _columns(scores: ArrayLike, positive: ArrayLike) -> tuple[Floats, NDArray[np
     values, marks = real_values(scores, "scores"), binary_values(positive, "positive").astype(bool)
     same_length(values, marks, "scores and positive")
     if marks.all() or not marks.any():
-        raise ValueError("an AUC needs a positive and a negative case; `positive` marks only one kind")
+        raise ValueError(
+            "an AUC needs a positive and a negative case; `positive` marks only one kind"
+        )
     return values, marks
 
 
@@ -132,10 +136,15 @@ def _area_interval(part: _Components, cases: _Cases, confidence: float, sided: S
     kind = "delong" if cases.distinct else f"obuchowski, {cases.count} groups"
     fewest = min(cases.units)
     if fewest < 2:
-        return Interval(0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound")
+        return Interval(
+            0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound"
+        )
     variance, spread = _covariance(part, part, cases), part.area * (1.0 - part.area)
     if spread <= 1e-12 or variance <= 1e-12 * spread:
-        size, label = float(fewest), f"{kind}, no variance seen: wilson with the smaller class, {fewest}"
+        size, label = (
+            float(fewest),
+            f"{kind}, no variance seen: wilson with the smaller class, {fewest}",
+        )
     else:
         freedom = max(1.0, _freedom(part, cases))
         effective = min(spread / variance, float(len(cases.codes)))
@@ -178,7 +187,9 @@ def delong_difference(
     cases = _Cases(marks, *group_codes(groups, len(marks)))
     fewest = min(cases.units)
     if fewest < 2:
-        return Interval(-1.0, 1.0, float(confidence), "delong, fewer than two units in a class: no bound")
+        return Interval(
+            -1.0, 1.0, float(confidence), "delong, fewer than two units in a class: no bound"
+        )
     a, b = _components(ours, cases), _components(theirs, cases)
     if np.allclose(a.above, b.above, atol=1e-12) and np.allclose(a.below, b.below, atol=1e-12):
         # Equal rankings on every case: bounded as Tango bounds a sample without discordant pairs.
@@ -188,7 +199,9 @@ def delong_difference(
         label = "delong difference, equal rankings: score bound from the smaller class"
     else:
         va, vb, both = _covariance(a, a, cases), _covariance(b, b, cases), _covariance(a, b, cases)
-        correlation = float(np.clip(both / np.sqrt(va * vb), -1.0, 1.0)) if min(va, vb) > 1e-15 else 0.0
+        correlation = (
+            float(np.clip(both / np.sqrt(va * vb), -1.0, 1.0)) if min(va, vb) > 1e-15 else 0.0
+        )
         parts = [_area_interval(part, cases, level, "two") for part in (a, b)]
         low, high = mover((a.area, b.area), parts[0], parts[1], correlation=correlation)
         label = f"delong difference, correlation {correlation:.2f}"

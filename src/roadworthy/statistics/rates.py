@@ -41,10 +41,17 @@ def share_interval(
     """The interval for sum(parts) / sum(wholes) where 0 <= part <= whole in every case."""
     tail = tail_probability(confidence, sided)
     if np.any(parts < 0.0) or np.any(parts > wholes * (1.0 + 1e-9)):
-        raise ValueError("the parts of a share lie between 0 and their whole; use kind='count' for other ratios")
+        raise ValueError(
+            "the parts of a share lie between 0 and their whole; use kind='count' for other ratios"
+        )
     design = ratio_design(parts, wholes, groups)
     if design is None:
-        return Interval(0.0, 1.0, float(confidence), "share, one group with exposure: no bound without a second group")
+        return Interval(
+            0.0,
+            1.0,
+            float(confidence),
+            "share, one group with exposure: no bound without a second group",
+        )
     p = min(max(design.estimate, 0.0), 1.0)
     if design.variance == 0.0 or p in (0.0, 1.0):
         size = kish_size(design.sums)
@@ -56,7 +63,9 @@ def share_interval(
         freedom = _freedom(design, rare, groups)
         effective = min(p * (1.0 - p) / design.variance, float(wholes.sum()))
         # Whatever the correlation, a group is worth a trial: the discount must not say less.
-        size = max(discounted_size(effective, freedom, tail), min(effective, kish_size(design.sums)))
+        size = max(
+            discounted_size(effective, freedom, tail), min(effective, kish_size(design.sums))
+        )
         label = f"share, {_units(design)}, clopper_pearson with effective n {effective:.1f}, t with {freedom:.1f} df"
     found = clopper_pearson(p * size, size, confidence=confidence, sided=sided)
     return Interval(found.low, found.high, float(confidence), label)
@@ -79,14 +88,21 @@ def count_interval(
         raise ValueError("counts must not be negative; use kind='real' for other numbers")
     design = ratio_design(events, exposure, groups)
     if design is None:
-        return Interval(0.0, math.inf, float(confidence), "count, one group with exposure: no bound")
+        return Interval(
+            0.0, math.inf, float(confidence), "count, one group with exposure: no bound"
+        )
     if not events.any():
         share = clopper_pearson(0.0, kish_size(design.sums), confidence=confidence, sided=sided)
         high = math.inf if sided == "lower" else worst * share.high
         label = f"no event, each of {_units(design)} as one trial of rate at most {worst:g}: clopper_pearson"
         return Interval(0.0, high, float(confidence), label)
     if design.variance == 0.0:
-        return Interval(0.0, math.inf, float(confidence), "count, equal ratios in all cases: the variance is unknown")
+        return Interval(
+            0.0,
+            math.inf,
+            float(confidence),
+            "count, equal ratios in all cases: the variance is unknown",
+        )
     rate, freedom = design.estimate, _freedom(design, events, groups)
     effective = rate**2 / design.variance
     # Events that come all together, a group's every trial at once, are still worth rate * groups / worst.

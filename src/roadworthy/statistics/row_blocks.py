@@ -46,7 +46,12 @@ def finite_rows(values: np.ndarray) -> np.ndarray:
     [True, False, False]
     """
     size = max(1, CACHED // max(values.shape[1], 1))
-    found = in_blocks(lambda rows: np.isfinite(values[rows]).all(axis=1), len(values), size=size, numbers=values.size)
+    found = in_blocks(
+        lambda rows: np.isfinite(values[rows]).all(axis=1),
+        len(values),
+        size=size,
+        numbers=values.size,
+    )
     return np.concatenate(found) if found else np.zeros(0, dtype=bool)
 
 

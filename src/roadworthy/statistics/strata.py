@@ -22,7 +22,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arguments import Codes, Floats, Sided, binary_values, group_codes, open_sides, same_length, tail_probability
+from .arguments import (
+    Codes,
+    Floats,
+    Sided,
+    binary_values,
+    group_codes,
+    open_sides,
+    same_length,
+    tail_probability,
+)
 from .clusters import clustered_proportion, group_sums, jackknife_influences
 from .interval import Interval
 
@@ -44,7 +53,9 @@ def mean_of_proportions(
     members = _members(stratum, len(kinds))
     means = np.array([values[rows].mean() for rows in members])
     parts = [
-        clustered_proportion(values[rows], codes[rows], confidence=confidence, sided=sided, method="clopper_pearson")
+        clustered_proportion(
+            values[rows], codes[rows], confidence=confidence, sided=sided, method="clopper_pearson"
+        )
         for rows in members
     ]
     shared = None if count == len(values) else _directions(values, members, codes, count)
@@ -58,11 +69,21 @@ def mean_of_proportions(
     )
     low, high = open_sides(low, high, sided, least=0.0, most=1.0)
     where = "" if shared is None else f", {count} groups"
-    return Interval(low, high, float(confidence), f"mean of {len(kinds)} proportions, clopper_pearson (MOVER){where}")
+    return Interval(
+        low,
+        high,
+        float(confidence),
+        f"mean of {len(kinds)} proportions, clopper_pearson (MOVER){where}",
+    )
 
 
 def extreme_interval(
-    highest: bool, support: Sequence[Codes], groups: ArrayLike | None = None, *, confidence: float, sided: Sided
+    highest: bool,
+    support: Sequence[Codes],
+    groups: ArrayLike | None = None,
+    *,
+    confidence: float,
+    sided: Sided,
 ) -> Interval:
     """The interval of a measure between 0 and 1 that is 1 (`highest`) or 0 on all cases, a mean over classes.
 
@@ -73,10 +94,15 @@ def extreme_interval(
     event with more than that confidence.
     """
     labels = None if groups is None else np.asarray(groups)
-    unlike = [_unseen(len(rows), None if labels is None else labels[rows], confidence, sided) for rows in support]
+    unlike = [
+        _unseen(len(rows), None if labels is None else labels[rows], confidence, sided)
+        for rows in support
+    ]
     kept = float(np.mean(np.square(1.0 - np.array(unlike))))
     cases = (
-        "the cases" if len(support) == 1 else f"a class's cases, {np.mean(unlike):.3g} on average over {len(support)},"
+        "the cases"
+        if len(support) == 1
+        else f"a class's cases, {np.mean(unlike):.3g} on average over {len(support)},"
     )
     method = f"no variation: at most {max(unlike):.3g} of {cases} are unlike those seen"
     low, high = (kept, 1.0) if highest else (0.0, 1.0 - kept)
@@ -86,7 +112,9 @@ def extreme_interval(
 
 def _unseen(n: int, groups: ArrayLike | None, confidence: float, sided: Sided) -> float:
     side: Sided = "two" if sided == "two" else "upper"
-    return clustered_proportion(np.zeros(n), groups, confidence=confidence, sided=side, method="clopper_pearson").high
+    return clustered_proportion(
+        np.zeros(n), groups, confidence=confidence, sided=side, method="clopper_pearson"
+    ).high
 
 
 def _members(stratum: Codes, count: int) -> list[Codes]:
@@ -103,7 +131,9 @@ def _directions(values: Floats, members: list[Codes], codes: Codes, count: int) 
     for row, own in zip(rows, members, strict=True):
         part, sizes = values[own], group_sums(np.ones(len(own)), codes[own], count)
         if part.min() < part.max() and np.count_nonzero(sizes) > 1:
-            row[:count] = jackknife_influences(group_sums(part - part.mean(), codes[own], count), sizes)
+            row[:count] = jackknife_influences(
+                group_sums(part - part.mean(), codes[own], count), sizes
+            )
         else:
             row[count:] = sizes
         length = math.sqrt(float(row @ row))

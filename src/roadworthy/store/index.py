@@ -31,7 +31,9 @@ create table if not exists runs (
     subject text, version text, cases integer
 )
 """
-_INSERT = f"insert or replace into runs ({','.join(COLUMNS)}) values ({','.join('?' * len(COLUMNS))})"
+_INSERT = (
+    f"insert or replace into runs ({','.join(COLUMNS)}) values ({','.join('?' * len(COLUMNS))})"
+)
 _T = TypeVar("_T")
 
 
@@ -56,7 +58,9 @@ class RunIndex:
 
     def runs(self) -> list[dict[str, Any]]:
         """All runs, newest first; rows of folders that are gone are dropped, folders that are new are added."""
-        present = {p.parent.relative_to(self.root).as_posix(): p for p in self.root.glob(f"*/{RUN}")}
+        present = {
+            p.parent.relative_to(self.root).as_posix(): p for p in self.root.glob(f"*/{RUN}")
+        }
         try:
             return self._with(lambda db: _caught_up(db, present))
         except (sqlite3.Error, OSError):
@@ -98,7 +102,9 @@ class RunIndex:
 
 def _caught_up(db: sqlite3.Connection, present: Mapping[str, Path]) -> list[dict[str, Any]]:
     known = {row[0] for row in db.execute("select folder from runs")}
-    db.executemany("delete from runs where folder = ?", [(folder,) for folder in known - present.keys()])
+    db.executemany(
+        "delete from runs where folder = ?", [(folder,) for folder in known - present.keys()]
+    )
     for folder in present.keys() - known:
         try:
             db.execute(_INSERT, _row(folder, json.loads(present[folder].read_text())))

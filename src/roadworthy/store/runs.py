@@ -39,7 +39,9 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """An existing run."""
         if not (path / RUN).is_file():
-            raise StoreError(f"{path} is not a run: it has no {RUN}. Name a folder that `roadworthy assess` wrote")
+            raise StoreError(
+                f"{path} is not a run: it has no {RUN}. Name a folder that `roadworthy assess` wrote"
+            )
         return cls(path)
 
     def record(self) -> dict[str, Any]:
@@ -67,7 +69,9 @@ class RunFolder:
 
     def write_findings(self, findings: list[Finding]) -> None:
         """Replace findings.json."""
-        self.write_text(FINDINGS, json.dumps([f.to_dict() for f in findings], indent=1, default=_plain))
+        self.write_text(
+            FINDINGS, json.dumps([f.to_dict() for f in findings], indent=1, default=_plain)
+        )
 
     def write_cases(self, columns: Mapping[str, Any], *, name: str = CASES) -> None:
         """Replace the table of cases, or another of its form."""
@@ -105,7 +109,9 @@ def _read_json(path: Path) -> Any:
     except FileNotFoundError:
         raise StoreError(f"{path} is missing; run the assessment again to write it") from None
     except json.JSONDecodeError as error:
-        raise StoreError(f"{path} is damaged (line {error.lineno}); run the assessment again to write it") from error
+        raise StoreError(
+            f"{path} is damaged (line {error.lineno}); run the assessment again to write it"
+        ) from error
 
 
 def _plain(value: Any) -> Any:

@@ -37,7 +37,9 @@ class KeptScores(NamedTuple):
 def write_scores(path: Path, kept: KeptScores) -> None:
     """Whole or not at all, in place of an earlier file of that name."""
     buffer = io.BytesIO()
-    np.save(buffer, np.concatenate([[kept.seconds], kept.scores]).astype(np.float64), allow_pickle=False)
+    np.save(
+        buffer, np.concatenate([[kept.seconds], kept.scores]).astype(np.float64), allow_pickle=False
+    )
     content = buffer.getvalue()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")

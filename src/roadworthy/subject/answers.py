@@ -21,7 +21,9 @@ def checked(
     columns: dict[str, Any] = {}
     for port, kind in module.outputs.items():
         if port not in answers.outputs:
-            raise SubjectError(f"module {name!r} gave no output {port!r}; it gave: {', '.join(answers.outputs)}")
+            raise SubjectError(
+                f"module {name!r} gave no output {port!r}; it gave: {', '.join(answers.outputs)}"
+            )
         column = plain(answers.outputs[port])
         if len(column) != n:
             raise SubjectError(

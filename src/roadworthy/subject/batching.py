@@ -55,7 +55,9 @@ def run_batch(
             extras |= _own_passes(name, module, given, asked, own, port, answer, before)
         seconds = np.full(n, (time.perf_counter() - began) / max(n, 1))
         spent = spent + seconds
-        traces[name] = _module_trace(cases, error, seconds, module.outputs[port], answers.outputs[port], extras)
+        traces[name] = _module_trace(
+            cases, error, seconds, module.outputs[port], answers.outputs[port], extras
+        )
     final = values[system.output]
     traces[SYSTEM] = _module_trace(cases, error, spent, system.output_kind, final, {})
     return Trace(traces)
@@ -70,10 +72,14 @@ def _module_trace(
     extras: dict[str, np.ndarray],
 ) -> ModuleTrace:
     ids = np.array(cases.ids, dtype=object)
-    return ModuleTrace(ids, np.zeros(len(ids), np.int32), error.copy(), seconds, kind, output, extras)
+    return ModuleTrace(
+        ids, np.zeros(len(ids), np.int32), error.copy(), seconds, kind, output, extras
+    )
 
 
-def _arriving(column: Any, change: AtPort | None, ids: Sequence[str], error: np.ndarray) -> tuple[Any, np.ndarray]:
+def _arriving(
+    column: Any, change: AtPort | None, ids: Sequence[str], error: np.ndarray
+) -> tuple[Any, np.ndarray]:
     """What arrives at a port after `change`; unreadable and failed rows become errors and None."""
     whole = isinstance(column, np.ndarray) and column.dtype != object
     if change is None:
@@ -120,7 +126,11 @@ def _answer(
         raise
     except (Exception, SystemExit) as problem:
         if rows.size == 1:
-            columns, extras, problems = {p: [None] for p in module.outputs}, {}, {0: sentence(problem)}
+            columns, extras, problems = (
+                {p: [None] for p in module.outputs},
+                {},
+                {0: sentence(problem)},
+            )
         else:
             return _one_by_one(name, module, given, cases, requests, error)
     for row, reason in problems.items():

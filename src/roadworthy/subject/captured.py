@@ -31,7 +31,14 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path, PurePath
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -46,7 +53,15 @@ _IN_CELL = vars(types.CellType)["cell_contents"]
 _SHOWN_WHOLE = (sys.stdlib_module_names - {"itertools"}) | {"numpy", "torch"}
 """Where types come from whose repr says all that they hold (an iterator's shows arrays rounded)."""
 _BOOKKEEPING = frozenset(
-    ["__dict__", "__weakref__", "__module__", "__annotations__", "__slotnames__", "__signature__", "_abc_impl"]
+    [
+        "__dict__",
+        "__weakref__",
+        "__module__",
+        "__annotations__",
+        "__slotnames__",
+        "__signature__",
+        "_abc_impl",
+    ]
 )
 """What Python keeps in a class for itself, some of it only once the class was copied or looked at."""
 
@@ -64,7 +79,9 @@ def content_of(function: Any, *, vouched: bool = False, folder: str | None = Non
         raise
     except Exception as error:
         # A value of another's making may raise when it is looked at; then it is one that cannot be read.
-        raise Opaque(f"what {type(function).__name__} holds cannot be hashed: {type(error).__name__}") from error
+        raise Opaque(
+            f"what {type(function).__name__} holds cannot be hashed: {type(error).__name__}"
+        ) from error
     return reader.digest.hexdigest()
 
 
@@ -75,7 +92,9 @@ def is_installed(path: str) -> bool:
     if {"site-packages", "dist-packages"} & set(file.parts):
         return True
     own = Path(__file__).resolve().parents[1]
-    return any(file.is_relative_to(place) for place in (own, Path(sysconfig.get_path("stdlib")).resolve()))
+    return any(
+        file.is_relative_to(place) for place in (own, Path(sysconfig.get_path("stdlib")).resolve())
+    )
 
 
 _SIZES = {
@@ -88,7 +107,12 @@ _SIZES = {
 
 def _slots(kind: type) -> list[Any]:
     owners = [c for c in kind.__mro__ if "__slots__" in vars(c)]
-    return [d for c in owners for _, d in sorted(vars(c).items()) if isinstance(d, types.MemberDescriptorType)]
+    return [
+        d
+        for c in owners
+        for _, d in sorted(vars(c).items())
+        if isinstance(d, types.MemberDescriptorType)
+    ]
 
 
 def _is_open(kind: type) -> bool:
@@ -204,12 +228,19 @@ class _Reader:
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         # A repr in angle brackets names a thing (an open file, a memory map) and does not say what is in it.
         text = repr(value) if _root(type(value)) in _SHOWN_WHOLE else "<"
-        if text[:1] != "<" and not _ADDRESS.search(text) and "..." not in text and len(text) <= LONGEST_REPR:
+        if (
+            text[:1] != "<"
+            and not _ADDRESS.search(text)
+            and "..." not in text
+            and len(text) <= LONGEST_REPR
+        ):
             self.put("shown", kind, text)
         elif self.vouched:
             self.put("unread", kind)
         else:
-            raise Opaque(f"a value of the type {type(value).__qualname__} cannot be hashed by its content")
+            raise Opaque(
+                f"a value of the type {type(value).__qualname__} cannot be hashed by its content"
+            )
 
 
 def _function(reader: _Reader, function: FunctionType) -> None:
@@ -231,7 +262,11 @@ def _read_names(reader: _Reader, names: set[str], known: dict[str, Any]) -> None
         value = known[name]
         new = id(value) not in reader.seen
         reader.add(value)
-        if new and isinstance(value, ModuleType) and not is_installed(_source_file(value) or __file__):
+        if (
+            new
+            and isinstance(value, ModuleType)
+            and not is_installed(_source_file(value) or __file__)
+        ):
             _read_names(reader, names, vars(value))
 
 
@@ -331,7 +366,9 @@ def _builtin(reader: _Reader, function: Any) -> None:
 
 def _ufunc(reader: _Reader, function: Any) -> None:
     if "(vectorized)" in function.__name__:
-        raise Opaque("a function made by numpy.frompyfunc cannot be hashed by its content; hand in the Python function")
+        raise Opaque(
+            "a function made by numpy.frompyfunc cannot be hashed by its content; hand in the Python function"
+        )
     reader.put("ufunc", function.__name__)
 
 
@@ -383,7 +420,9 @@ def _tensor_parts(tensor: Any) -> tuple[str, bytes]:
         values = tensor.detach().cpu().contiguous()
         content = values.reshape(-1).view(torch.uint8).numpy().tobytes()
     except (RuntimeError, TypeError, NotImplementedError) as error:
-        raise Opaque(f"a tensor of the layout {tensor.layout} cannot be hashed by its content") from error
+        raise Opaque(
+            f"a tensor of the layout {tensor.layout} cannot be hashed by its content"
+        ) from error
     return f"{values.dtype}{tuple(values.shape)}", content
 
 

@@ -33,7 +33,12 @@ from typing import Any
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.training import Recipe, member_file, read_note, save_member
 
-MADE_WITH = {"recipe": "another recipe", "seed": "another seed", "data": "other data", "files": "other files"}
+MADE_WITH = {
+    "recipe": "another recipe",
+    "seed": "another seed",
+    "data": "other data",
+    "files": "other files",
+}
 """What a note holds, and how to say that it is not the same."""
 
 
@@ -72,12 +77,16 @@ def _unlike(file: Path, note: Mapping[str, Any]) -> str:
     return f"made with {' and '.join(changed)}" if changed else ""
 
 
-def _trained(recipe: Recipe, folder: Path, numbers: Sequence[int], workers: int) -> Iterator[tuple[int, Path]]:
+def _trained(
+    recipe: Recipe, folder: Path, numbers: Sequence[int], workers: int
+) -> Iterator[tuple[int, Path]]:
     """The members as they finish. The first that fails ends the others that are still at work; finished ones stay."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SubjectError(f"the folder {folder} for the members cannot be made ({error.strerror})") from error
+        raise SubjectError(
+            f"the folder {folder} for the members cannot be made ({error.strerror})"
+        ) from error
     many = f"{len(numbers)} member{'s' * (len(numbers) > 1)}"
     _say(f"training {many} by {recipe.path} into {folder}, {workers} at a time")
     ended: queue.Queue[tuple[_Training, dict[str, Any] | None]] = queue.Queue()
@@ -94,7 +103,9 @@ def _trained(recipe: Recipe, folder: Path, numbers: Sequence[int], workers: int)
             spent = time.monotonic() - began
             left = len(todo) + len(running)
             ahead = f", about {left * training.seconds / workers:.0f} s left" if left else ""
-            _say(f"member {training.number} is trained: {len(numbers) - left} of {len(numbers)}, {spent:.0f} s{ahead}")
+            _say(
+                f"member {training.number} is trained: {len(numbers) - left} of {len(numbers)}, {spent:.0f} s{ahead}"
+            )
             yield training.number, member_file(folder, training.number)
     finally:
         for training in running:
@@ -160,7 +171,9 @@ class _Training:
         if answer is not None:
             return f"member {self.number} could not be trained: {answer['error']}{printed}"
         code = self.process.returncode
-        cause = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
+        cause = (
+            f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
+        )
         return (
             f"member {self.number} could not be trained: its process ended by {cause}; out of memory is the usual cause, and "
             f"fewer workers need less{printed}"
@@ -219,7 +232,11 @@ def _reason(error: BaseException, folder: Path) -> str:
     traceback.print_exception(error)  # to the member's log
     if isinstance(error, SubjectError):
         return str(error)
-    own = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(folder)]
+    own = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if Path(f.filename).is_relative_to(folder)
+    ]
     place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
     text = str(error).strip().split("\n")[0]
     return f"{place}{type(error).__name__}" + (f": {text}" if text else "")

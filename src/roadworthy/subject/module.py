@@ -27,7 +27,15 @@ from roadworthy.subject.captured import Opaque, content_of
 from roadworthy.subject.handing import copied
 from roadworthy.subject.needs import Input, Output, Passes, Request
 
-__all__ = ["VECTOR", "Answers", "Context", "FunctionModule", "Module", "SubjectError", "function_module"]
+__all__ = [
+    "VECTOR",
+    "Answers",
+    "Context",
+    "FunctionModule",
+    "Module",
+    "SubjectError",
+    "function_module",
+]
 
 
 class SubjectError(RuntimeError):
@@ -51,7 +59,9 @@ class Context:
 
     def generators(self) -> list[np.random.Generator]:
         """One a case, of its own, whatever else is in the batch."""
-        return [generator(self.seed, case, self.module, self.step, *self.drawn) for case in self.ids]
+        return [
+            generator(self.seed, case, self.module, self.step, *self.drawn) for case in self.ids
+        ]
 
 
 @dataclass(frozen=True)
@@ -90,7 +100,9 @@ class Module(Protocol):
         """A hash that changes when the module would answer differently."""
         ...
 
-    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
         """One step of one case."""
         ...
 
@@ -131,14 +143,20 @@ class FunctionModule:
         except Opaque:
             digest.update((_name_of(self.function) if self.mark else self._once).encode())
         digest.update(self.mark.encode())
-        digest.update(repr([self.inputs, sorted((p, k.name) for p, k in self.outputs.items()), self.batched]).encode())
+        digest.update(
+            repr(
+                [self.inputs, sorted((p, k.name) for p, k in self.outputs.items()), self.batched]
+            ).encode()
+        )
         return digest.hexdigest()
 
     @functools.cached_property
     def _once(self) -> str:
         return uuid.uuid4().hex
 
-    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
         """Call the function with its inputs by name, its state if it keeps one, its generator if it asks for it."""
         given = {name: inputs[name] for name in self.inputs}
         if self.batched:
@@ -147,14 +165,18 @@ class FunctionModule:
         if self.wants_rng:
             given["rng"] = rng
         if self.stateful:
-            answer, state = self.function(**given, state=copied(self.start) if state is None else state)
+            answer, state = self.function(
+                **given, state=copied(self.start) if state is None else state
+            )
         else:
             answer = self.function(**given)
         return self._by_port(answer), state
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The function on whole columns, if it takes them; else case by case, stateless ones only."""
-        generators: Sequence[Any] = context.generators() if self.wants_rng else [None] * len(context.ids)
+        generators: Sequence[Any] = (
+            context.generators() if self.wants_rng else [None] * len(context.ids)
+        )
         if self.batched:
             return Answers(self._on_columns(inputs, generators))
         rows = enumerate(generators)
@@ -179,7 +201,9 @@ class FunctionModule:
             return f"a Python function has no {request.kind} that could be seen; ask for its own randomness (kind: own)"
         return None
 
-    def _on_columns(self, inputs: Mapping[str, Sequence[Any]], generators: Sequence[Any]) -> Mapping[str, Any]:
+    def _on_columns(
+        self, inputs: Mapping[str, Sequence[Any]], generators: Sequence[Any]
+    ) -> Mapping[str, Any]:
         given = {name: inputs[name] for name in self.inputs}
         if self.wants_rng:
             given["rng"] = generators
@@ -190,7 +214,9 @@ class FunctionModule:
         answer = copied(answer)
         if len(self.outputs) == 1:
             (port,) = self.outputs
-            return answer if isinstance(answer, Mapping) and set(answer) == {port} else {port: answer}
+            return (
+                answer if isinstance(answer, Mapping) and set(answer) == {port} else {port: answer}
+            )
         if not isinstance(answer, Mapping) or set(answer) != set(self.outputs):
             got = sorted(answer) if isinstance(answer, Mapping) else type(answer).__name__
             raise SubjectError(
@@ -201,7 +227,11 @@ class FunctionModule:
 
 
 def function_module(
-    function: Callable[..., Any], *, outputs: Mapping[str, Kind], batched: bool = False, mark: str = ""
+    function: Callable[..., Any],
+    *,
+    outputs: Mapping[str, Kind],
+    batched: bool = False,
+    mark: str = "",
 ) -> FunctionModule:
     """A module from a function: its arguments without default are its input ports; `state` and `rng` mean what they say.
 
@@ -215,9 +245,15 @@ def function_module(
     }
     stateful, wants_rng = "state" in named, "rng" in named
     start = named.get("state", inspect.Parameter.empty)
-    ports = tuple(n for n, default in named.items() if n not in ("state", "rng") and default is inspect.Parameter.empty)
+    ports = tuple(
+        n
+        for n, default in named.items()
+        if n not in ("state", "rng") and default is inspect.Parameter.empty
+    )
     if batched and stateful:
-        raise SubjectError(f"{_name_of(function)} cannot be batched: it keeps state from step to step")
+        raise SubjectError(
+            f"{_name_of(function)} cannot be batched: it keeps state from step to step"
+        )
     return FunctionModule(
         function,
         ports,

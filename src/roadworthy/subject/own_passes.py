@@ -64,7 +64,11 @@ def summarised(
     laid = [dense_if_possible(kind, column) for column in (original, *passes)]
     like = next((column for column in laid if isinstance(column, np.ndarray)), None)
     answer, *columns = (_filled(column, like) for column in laid)
-    met = [r for r in requests if r.distance is not None or like is not None or kind is not CLASS_SCORES]
+    met = [
+        r
+        for r in requests
+        if r.distance is not None or like is not None or kind is not CLASS_SCORES
+    ]
     try:
         return {request: reduced(request, kind, answer, columns[: request.n]) for request in met}
     except ValueError as error:
@@ -80,7 +84,11 @@ def without_failed(column: Any, error: np.ndarray) -> Any:
 
 
 def system_passes(
-    system: System, cases: Cases, requests: frozenset[Request], at: Mapping[str, AtPort], answered: ModuleTrace
+    system: System,
+    cases: Cases,
+    requests: frozenset[Request],
+    at: Mapping[str, AtPort],
+    answered: ModuleTrace,
 ) -> dict[str, np.ndarray]:
     """The cases run again, from their start to their final output."""
     own, others = split(requests)

@@ -43,7 +43,9 @@ class Summary:
             p = np.asarray(given, dtype=np.float64)
             if p.ndim != 2 or (total is not None and p.shape != total.shape):
                 expected = "(n, C)" if total is None else total.shape
-                raise ValueError(f"a pass gave probabilities of shape {p.shape}; {expected} was expected")
+                raise ValueError(
+                    f"a pass gave probabilities of shape {p.shape}; {expected} was expected"
+                )
             if total is None:
                 total, entropy, votes = np.zeros(p.shape), np.zeros(len(p)), np.zeros(p.shape)
             total += p

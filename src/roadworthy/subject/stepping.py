@@ -129,7 +129,11 @@ def _one_case(
             answered = _ask(name, module, given, states[name], context)
             port = system.traced_port(name)
             # A step's row stands for a case of one step: a turn becomes an episode of one turn, as the trace keeps it.
-            seen = _joined(module.outputs[port], [answered.outputs[port]]) if answered.error is None else None
+            seen = (
+                _joined(module.outputs[port], [answered.outputs[port]])
+                if answered.error is None
+                else None
+            )
             if own and answered.error is None:
                 more = _own_passes(name, module, given, before, context, own, port, seen)
                 answered = replace(answered, extras={**answered.extras, **more})
@@ -170,7 +174,9 @@ def _joined(kind: Kind, steps: list[Any]) -> Any:
     try:
         return kind.join(steps)
     except (Exception, SystemExit) as problem:
-        raise _CaseFailed(f"what it gave step by step does not join to {kind.name}: {sentence(problem)}") from problem
+        raise _CaseFailed(
+            f"what it gave step by step does not join to {kind.name}: {sentence(problem)}"
+        ) from problem
 
 
 def _arriving(
@@ -201,11 +207,7 @@ def _changed(change: AtPort, value: Any, case: str, step: int) -> Any:
 
 
 def _ask(
-    name: str,
-    module: Module,
-    given: Mapping[str, Any],
-    state: Any,
-    context: Context,
+    name: str, module: Module, given: Mapping[str, Any], state: Any, context: Context
 ) -> _Answered:
     extras: dict[str, np.ndarray] = {}
     try:
@@ -213,8 +215,12 @@ def _ask(
             answers = module.batch({k: [copied(v)] for k, v in given.items()}, context)
             if answers.errors:
                 return _Answered(state=state, error=next(iter(answers.errors.values())))
-            outputs: Mapping[str, Any] = {port: column[0] for port, column in answers.outputs.items()}
-            extras = {request.column: np.asarray(array)[0] for request, array in answers.extras.items()}
+            outputs: Mapping[str, Any] = {
+                port: column[0] for port, column in answers.outputs.items()
+            }
+            extras = {
+                request.column: np.asarray(array)[0] for request, array in answers.extras.items()
+            }
         else:
             (rng,) = context.generators()
             outputs, state = module.step({k: copied(v) for k, v in given.items()}, state, rng)
@@ -224,8 +230,13 @@ def _ask(
         return _Answered(state=state, error=sentence(problem))
     missing = set(module.outputs) - set(outputs)
     if missing:
-        raise SubjectError(f"module {name!r} gave no output {sorted(missing)[0]!r}; it gave: {', '.join(outputs)}")
-    outputs = {p: None if outputs[p] is None else kind.read(outputs[p]) for p, kind in module.outputs.items()}
+        raise SubjectError(
+            f"module {name!r} gave no output {sorted(missing)[0]!r}; it gave: {', '.join(outputs)}"
+        )
+    outputs = {
+        p: None if outputs[p] is None else kind.read(outputs[p])
+        for p, kind in module.outputs.items()
+    }
     for port, kind in module.outputs.items():
         reason = "is missing" if outputs[port] is None else kind.problem(outputs[port])
         if reason:

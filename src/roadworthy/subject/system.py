@@ -68,7 +68,9 @@ class System:
 
     def __post_init__(self) -> None:
         if SYSTEM in self.modules:
-            raise SubjectError(f"a module is called {SYSTEM!r}, which stands for all of them together; rename it")
+            raise SubjectError(
+                f"a module is called {SYSTEM!r}, which stands for all of them together; rename it"
+            )
         for module, port in self._input_ports():
             if f"{module}.{port}" not in self.wires:
                 raise SubjectError(
@@ -82,7 +84,9 @@ class System:
                     f"{did_you_mean(source, self._sources())}; there are: {', '.join(self._sources())}"
                 )
         if self.output not in self._sources():
-            raise SubjectError(f"the output {self.output!r} is no port; there are: {', '.join(self._sources())}")
+            raise SubjectError(
+                f"the output {self.output!r} is no port; there are: {', '.join(self._sources())}"
+            )
 
     @property
     def output_kind(self) -> Kind:
@@ -96,7 +100,13 @@ class System:
         digest = hashlib.blake2b(digest_size=16)
         for name, module in self.modules.items():
             digest.update(f"{name}={module.fingerprint};".encode())
-        shape = [sorted(self.wires.items()), self.output, self.done, self.max_steps, self.input_kind.name]
+        shape = [
+            sorted(self.wires.items()),
+            self.output,
+            self.done,
+            self.max_steps,
+            self.input_kind.name,
+        ]
         shape += [self.version, self.mark]
         digest.update(repr(shape).encode())
         return digest.hexdigest()
@@ -149,16 +159,24 @@ class System:
         """
         if isinstance(request, Output):
             return None
-        assessed = {name: module for name, module in self.modules.items() if name not in self.unassessed}
+        assessed = {
+            name: module for name, module in self.modules.items() if name not in self.unassessed
+        }
         if not isinstance(request, Passes) or request.kind != "own":
-            asked = f"{request.kind} passes" if isinstance(request, Passes) else f"{type(request).__name__.lower()}s"
+            asked = (
+                f"{request.kind} passes"
+                if isinstance(request, Passes)
+                else f"{type(request).__name__.lower()}s"
+            )
             return f"the system as a whole has no {asked}; name one of its modules: {', '.join(assessed)}"
         refused = [module.offers(request) for module in assessed.values()]
         if not all(refused):
             return None
         return f"no module of the system can be asked again with other generators: {refused[0]}"
 
-    def _run(self, cases: Cases, requests: Mapping[str, frozenset[Request]], at: Mapping[str, AtPort]) -> Trace:
+    def _run(
+        self, cases: Cases, requests: Mapping[str, frozenset[Request]], at: Mapping[str, AtPort]
+    ) -> Trace:
         if self.stepwise or not all(m.batched for m in self.modules.values()):
             from roadworthy.subject.stepping import run_steps
 

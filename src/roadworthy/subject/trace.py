@@ -65,7 +65,9 @@ class Trace:
     def __contains__(self, name: str) -> bool:
         return name in self.modules
 
-    def write(self, folder: Path, *, about: Mapping[str, Any] | None = None, replace: bool = False) -> None:
+    def write(
+        self, folder: Path, *, about: Mapping[str, Any] | None = None, replace: bool = False
+    ) -> None:
         """Write a chunk, whole or not at all; one that is there already stays, unless it is to be replaced."""
         partial = _partial(folder)
         partial.mkdir(parents=True)
@@ -74,7 +76,13 @@ class Trace:
             sizes = {p.name: p.stat().st_size for p in partial.iterdir()}
             hashes = {p.name: _hash_of(p) for p in partial.iterdir()}
             about = dict(about or {})
-            content = {"format": FORMAT, "modules": manifest, "sizes": sizes, "hashes": hashes, "about": about}
+            content = {
+                "format": FORMAT,
+                "modules": manifest,
+                "sizes": sizes,
+                "hashes": hashes,
+                "about": about,
+            }
             (partial / MANIFEST).write_text(json.dumps(content))
             _put_in_place(partial, folder, replace=replace)
         except BaseException:
@@ -107,7 +115,9 @@ def read_manifest(folder: Path, *, check: bool = False) -> dict[str, Any]:
     """
     content: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
     if content.get("format") != FORMAT:
-        raise ValueError(f"{folder} was written in the format {content.get('format')}, not {FORMAT}")
+        raise ValueError(
+            f"{folder} was written in the format {content.get('format')}, not {FORMAT}"
+        )
     for name, size in content["sizes"].items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size:
@@ -149,19 +159,29 @@ def concatenate(parts: Sequence[ModuleTrace]) -> ModuleTrace:
 
 def _column(name: str, parts: Sequence[ModuleTrace], like: np.ndarray) -> np.ndarray:
     found = [p.columns.get(name) for p in parts]
-    fits = [c is not None and (c.shape[1:] == like.shape[1:] or p.ok.any()) for p, c in zip(parts, found, strict=True)]
-    return np.concatenate([c if fit else _nothing(len(p), like) for p, c, fit in zip(parts, found, fits, strict=True)])
+    fits = [
+        c is not None and (c.shape[1:] == like.shape[1:] or p.ok.any())
+        for p, c in zip(parts, found, strict=True)
+    ]
+    return np.concatenate(
+        [c if fit else _nothing(len(p), like) for p, c, fit in zip(parts, found, fits, strict=True)]
+    )
 
 
 def _nothing(rows: int, like: np.ndarray) -> np.ndarray:
     """As many rows of NaN, as wide and as exact as those of `like`."""
-    return np.full((rows, *like.shape[1:]), np.nan, dtype=like.dtype if like.dtype.kind == "f" else np.float64)
+    return np.full(
+        (rows, *like.shape[1:]), np.nan, dtype=like.dtype if like.dtype.kind == "f" else np.float64
+    )
 
 
 def _of_one_width(kind: Kind, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
     """A chunk in which nobody answered does not know how wide an answer is; its rows are NaN, as wide as the others."""
     widest = max(columns, key=lambda c: c.shape[1:])
-    filled = [c if c.size or c.shape[1:] == widest.shape[1:] else _nothing(len(c), widest) for c in columns]
+    filled = [
+        c if c.size or c.shape[1:] == widest.shape[1:] else _nothing(len(c), widest)
+        for c in columns
+    ]
     _refuse_widths("the subject", kind, [c.shape[1:] for c in filled])
     return filled
 
@@ -175,7 +195,9 @@ def _refuse_widths(who: str, kind: Kind, shapes: Iterable[tuple[int, ...]]) -> N
         )
 
 
-def _write_module(folder: Path, name: str, module: ModuleTrace, *, output_of: str) -> dict[str, Any]:
+def _write_module(
+    folder: Path, name: str, module: ModuleTrace, *, output_of: str
+) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -188,9 +210,13 @@ def _write_module(folder: Path, name: str, module: ModuleTrace, *, output_of: st
         }
     )
     pq.write_table(index, folder / f"{name}.index.parquet", compression="zstd")
-    outputs = [None if e is not None else o for e, o in zip(module.error, module.output, strict=True)]
+    outputs = [
+        None if e is not None else o for e, o in zip(module.error, module.output, strict=True)
+    ]
     if module.kind.dense and not isinstance(module.output, np.ndarray):
-        _refuse_widths(f"module {name!r}", module.kind, [np.shape(o) for o in outputs if o is not None])
+        _refuse_widths(
+            f"module {name!r}", module.kind, [np.shape(o) for o in outputs if o is not None]
+        )
     packed: Any = module.output if isinstance(module.output, np.ndarray) else outputs
     parts = module.kind.pack(packed)
     for part, content in parts.items() if output_of == name else ():

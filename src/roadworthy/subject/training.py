@@ -52,7 +52,9 @@ class Recipe:
         """The function and the user's files behind it; one that asks for something else than `GIVEN` is refused."""
         found = resolve(self.path, self.base)
         if not callable(found.target):
-            raise SubjectError(f"{self.path} is {type(found.target).__name__}, not a function that trains a member")
+            raise SubjectError(
+                f"{self.path} is {type(found.target).__name__}, not a function that trains a member"
+            )
         wanted = _wanted(found.target)
         odd = [name for name, required in wanted.items() if required and name not in GIVEN]
         if odd:
@@ -112,13 +114,17 @@ class Recipe:
         torch.manual_seed(seed)
         model = self.found.target(**given)
         if not isinstance(model, torch.nn.Module):
-            raise SubjectError(f"it returned {type(model).__name__}; the trained torch.nn.Module was expected")
+            raise SubjectError(
+                f"it returned {type(model).__name__}; the trained torch.nn.Module was expected"
+            )
         learned = dict(model.named_parameters(remove_duplicate=False))
         for name, tensor in model.state_dict().items():
             # A buffer may be infinite on purpose, such as the mask of an attention; no number at all is none's purpose.
             sound = torch.isfinite(tensor) if name in learned else ~torch.isnan(tensor)
             if not bool(sound.all()):
-                raise SubjectError(f"its weights {name} hold NaN or infinite numbers: the training diverged")
+                raise SubjectError(
+                    f"its weights {name} hold NaN or infinite numbers: the training diverged"
+                )
         return model
 
 
@@ -138,7 +144,9 @@ def save_member(model: Any, file: Path, note: Mapping[str, Any]) -> None:
     from safetensors.torch import save
 
     # Clones, because tied weights share memory, which the format refuses.
-    weights = {name: t.detach().cpu().contiguous().clone() for name, t in model.state_dict().items()}
+    weights = {
+        name: t.detach().cpu().contiguous().clone() for name, t in model.state_dict().items()
+    }
     text = json.dumps({**note, "torch": torch.__version__}, sort_keys=True)
     unfinished = file.with_name(f".{file.stem}.{os.getpid()}.part")
     try:
@@ -157,7 +165,9 @@ def read_note(file: Path) -> dict[str, Any]:
             text = (opened.metadata() or {}).get(NOTE, "{}")
         return dict(json.loads(text))
     except (SafetensorError, OSError, ValueError, TypeError) as error:
-        raise SubjectError(f"the member {file} cannot be read ({error}); remove it to train it again") from error
+        raise SubjectError(
+            f"the member {file} cannot be read ({error}); remove it to train it again"
+        ) from error
 
 
 def _wanted(recipe: Any) -> dict[str, bool]:

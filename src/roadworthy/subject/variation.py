@@ -37,7 +37,9 @@ def resolved(distance: str, kind: Kind) -> Component:
     """The distance of that name, or for ``auto`` the kind's own; ValueError says why there is none."""
     name = default_for(kind) if distance == AUTO else distance
     if not name:
-        raise ValueError(f"no distance compares {kind.name}; register one, or supervise another module")
+        raise ValueError(
+            f"no distance compares {kind.name}; register one, or supervise another module"
+        )
     try:
         component = get("distances", name)
     except RegistryError as error:
@@ -45,7 +47,9 @@ def resolved(distance: str, kind: Kind) -> Component:
     if kind.name not in component.traits.get("of", ()):
         fitting = ", ".join(for_kind(kind)) or "none"
         of = " and ".join(component.traits.get("of", ()))
-        raise ValueError(f"{name} compares {of}, and the module gives {kind.name}; distances that fit: {fitting}")
+        raise ValueError(
+            f"{name} compares {of}, and the module gives {kind.name}; distances that fit: {fitting}"
+        )
     if missing(component):
         raise ValueError(missing(component))
     return component
@@ -75,10 +79,14 @@ def variation(distance: str, kind: Kind, original: Any, passes: Iterable[Any]) -
     return found
 
 
-def looped(component: Component, original: Sequence[Any], passes: Sequence[Sequence[Any]]) -> np.ndarray:
+def looped(
+    component: Component, original: Sequence[Any], passes: Sequence[Sequence[Any]]
+) -> np.ndarray:
     """The same by comparing every pair; None stands for no answer."""
     distance, bounded = component.bind(), bool(component.traits.get("bounded", False))
-    average = functools.partial(_mean, power=2 if component.traits.get("mean") == "quadratic" else 1)
+    average = functools.partial(
+        _mean, power=2 if component.traits.get("mean") == "quadratic" else 1
+    )
     found = np.full((len(original), 2), np.nan)
     for row, answer in enumerate(original):
         if answer is None:
@@ -89,7 +97,9 @@ def looped(component: Component, original: Sequence[Any], passes: Sequence[Seque
         if made:
             found[row, 1] = average([_apart(distance, one, answer) for one in made])
         if len(made) > 1 or len(passes) == 1 == len(made):
-            found[row, 0] = average([_apart(distance, a, b) for a, b in itertools.combinations(made, 2)])
+            found[row, 0] = average(
+                [_apart(distance, a, b) for a, b in itertools.combinations(made, 2)]
+            )
     return found
 
 
@@ -99,7 +109,11 @@ def _apart(distance: Callable[..., float], first: Any, second: Any) -> float:
     try:
         return float(distance(first, second))
     except ValueError:
-        if isinstance(first, np.ndarray) and isinstance(second, np.ndarray) and first.shape != second.shape:
+        if (
+            isinstance(first, np.ndarray)
+            and isinstance(second, np.ndarray)
+            and first.shape != second.shape
+        ):
             return float("nan")
         raise
 
@@ -110,7 +124,10 @@ def _mean(distances: Sequence[float], *, power: int) -> float:
 
 
 def _closed(
-    component: Component, ratios: Callable[..., np.ndarray], original: np.ndarray, passes: np.ndarray
+    component: Component,
+    ratios: Callable[..., np.ndarray],
+    original: np.ndarray,
+    passes: np.ndarray,
 ) -> np.ndarray:
     """The closed form for rows that all passes answered; the others pair by pair."""
     answered = np.isfinite(original).all(axis=1)
@@ -120,7 +137,9 @@ def _closed(
         found[whole] = ratios(passes[:, whole], original[whole])
     part = np.flatnonzero(answered & ~whole)
     if part.size:
-        found[part] = looped(component, list(original[part]), [_answers(column[part]) for column in passes])
+        found[part] = looped(
+            component, list(original[part]), [_answers(column[part]) for column in passes]
+        )
     return found
 
 
@@ -134,7 +153,8 @@ def _rows(column: Any) -> np.ndarray | None:
 def _answers(column: Any) -> list[Any]:
     """The values of a column, None where a row of numbers is not finite."""
     return [
-        None if value is None or (isinstance(value, np.ndarray) and not _finite(value)) else value for value in column
+        None if value is None or (isinstance(value, np.ndarray) and not _finite(value)) else value
+        for value in column
     ]
 
 

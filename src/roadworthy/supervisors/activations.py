@@ -58,7 +58,9 @@ class ByClass:
 
     def means(self) -> np.ndarray:
         """The mean of each class, in float64."""
-        return np.stack([self.rows(i).mean(axis=0, dtype=np.float64) for i in range(len(self.labels))])
+        return np.stack(
+            [self.rows(i).mean(axis=0, dtype=np.float64) for i in range(len(self.labels))]
+        )
 
 
 class ActivationSupervisor(LearnedSupervisor, ABC):
@@ -85,7 +87,9 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
         """Learn from the rows that have an answer; NaN or infinite activations among them are refused."""
         rows = np.flatnonzero(trace.ok & self._readable(trace))
         if not len(rows):
-            raise ValueError(f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one")
+            raise ValueError(
+                f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one"
+            )
         column = self._activations(trace)
         # What is learned is made from these rows and never they themselves: they may be the caller's, or a file.
         activations = column if len(rows) == len(trace) else column[rows]

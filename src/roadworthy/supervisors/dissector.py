@@ -61,7 +61,9 @@ class Dissector(LearnedSupervisor):
         super().__init__()
         chunk_rows(1, memory_mb)
         if not layers or len(set(layers)) < len(layers):
-            raise ValueError(f"layers are {list(layers)}; one or more, each once, from first to last were expected")
+            raise ValueError(
+                f"layers are {list(layers)}; one or more, each once, from first to last were expected"
+            )
         if not (l2 > 0 and np.isfinite(l2)):
             raise ValueError(f"l2 is {l2}; a positive number was expected")
         depth_weights(len(layers), growth)
@@ -71,20 +73,30 @@ class Dissector(LearnedSupervisor):
 
     def applies_to(self, kind: Kind) -> str | None:
         """A class must be predicted."""
-        return None if kind is CLASS_SCORES else f"it supports a class, and the module gives {kind.name}"
+        return (
+            None
+            if kind is CLASS_SCORES
+            else f"it supports a class, and the module gives {kind.name}"
+        )
 
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
         """Train a perceptron a layer, on the rows that have an answer; NaN or infinite activations among them are refused."""
         sound = trace.ok
         if not sound.any():
-            raise ValueError(f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one")
+            raise ValueError(
+                f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one"
+            )
         scores = rows_of(trace, Output())
         self.notes = []
         classes = self._classes(scores, truth, len(trace))
-        known = sound & np.isfinite(scores).all(axis=1) & (classes >= 0) & (classes < scores.shape[1])
+        known = (
+            sound & np.isfinite(scores).all(axis=1) & (classes >= 0) & (classes < scores.shape[1])
+        )
         rows, left_out = np.flatnonzero(known), int((sound & ~known).sum())
         if left_out:
-            self.notes.append(f"{left_out} rows have no class that the module answers; they are left out")
+            self.notes.append(
+                f"{left_out} rows have no class that the module answers; they are left out"
+            )
         if len(np.unique(classes[rows])) < 2:
             raise ValueError(
                 f"{self.name} tells classes apart, and the {len(rows)} reference rows are of "
@@ -92,15 +104,25 @@ class Dissector(LearnedSupervisor):
             )
         missing = sorted(set(range(scores.shape[1])) - set(classes[rows].tolist()))
         if missing:
-            shown = ", ".join(map(str, missing[:10])) + (f" and {len(missing) - 10} more" if len(missing) > 10 else "")
-            self.notes.append(f"no reference row is of class {shown}; such an answer is not supported")
+            shown = ", ".join(map(str, missing[:10])) + (
+                f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+            )
+            self.notes.append(
+                f"no reference row is of class {shown}; such an answer is not supported"
+            )
         learned = {"classes": np.array(scores.shape[1])}
         for i, need in enumerate(self.needs[1:]):
             column = self._activations(trace, need)
             activations = column if len(rows) == len(trace) else column[rows]
             self._refuse_broken(activations, self.layers[i])
-            found = Perceptron.fit(activations, classes[rows], l2=self.l2, device=self.device, memory_mb=self.memory_mb)
-            learned |= {f"weights{i}": found.weights, f"bias{i}": found.bias, "labels": found.labels}
+            found = Perceptron.fit(
+                activations, classes[rows], l2=self.l2, device=self.device, memory_mb=self.memory_mb
+            )
+            learned |= {
+                f"weights{i}": found.weights,
+                f"bias{i}": found.bias,
+                "labels": found.labels,
+            }
         self._learned = learned
 
     def score(self, trace: ModuleTrace) -> np.ndarray:
@@ -118,14 +140,22 @@ class Dissector(LearnedSupervisor):
         validity = np.zeros(len(trace))
         weights = depth_weights(len(self.layers), self.growth)
         for i, need in enumerate(self.needs[1:]):
-            validity += weights[i] * self._support(i, self._activations(trace, need), predicted, sound)
+            validity += weights[i] * self._support(
+                i, self._activations(trace, need), predicted, sound
+            )
         result[sound] = 1.0 - validity[sound]
         return result
 
-    def _support(self, i: int, column: np.ndarray, predicted: np.ndarray, sound: np.ndarray) -> np.ndarray:
+    def _support(
+        self, i: int, column: np.ndarray, predicted: np.ndarray, sound: np.ndarray
+    ) -> np.ndarray:
         """The i-th layer's support values; NaN where its activations are not finite."""
         known = self._learned
-        self._refuse_width(column.shape[1], len(known[f"weights{i}"]), f"activations of the layer {self.layers[i]!r}")
+        self._refuse_width(
+            column.shape[1],
+            len(known[f"weights{i}"]),
+            f"activations of the layer {self.layers[i]!r}",
+        )
         perceptron = Perceptron(known[f"weights{i}"], known[f"bias{i}"], known["labels"])
         support = np.full(len(column), np.nan)
         size = chunk_rows(column.shape[1], self.memory_mb, bytes_each=16)
@@ -133,7 +163,9 @@ class Dissector(LearnedSupervisor):
             rows = start + np.flatnonzero(sound[start : start + size])
             rows = rows[np.isfinite(column[rows]).all(axis=1)]
             if len(rows):
-                support[rows] = support_values(perceptron.decide(column[rows]), perceptron.labels, predicted[rows])
+                support[rows] = support_values(
+                    perceptron.decide(column[rows]), perceptron.labels, predicted[rows]
+                )
         return support
 
     def _activations(self, trace: ModuleTrace, need: Request) -> np.ndarray:
@@ -149,7 +181,9 @@ class Dissector(LearnedSupervisor):
         labels = np.asarray(truth) if isinstance(truth, np.ndarray | list | tuple) else np.zeros(0)
         if labels.shape == (n,) and labels.dtype.kind in "iu":
             return labels.astype(np.int64)
-        self.notes.append("the perceptrons learned the predicted classes: truth is not one label a row")
+        self.notes.append(
+            "the perceptrons learned the predicted classes: truth is not one label a row"
+        )
         predicted: np.ndarray = scores.argmax(axis=1)
         return predicted
 

@@ -49,7 +49,11 @@ class Mahalanobis(ActivationSupervisor):
 
     def _classes(self, trace: ModuleTrace, truth: Any) -> np.ndarray:
         labels = np.asarray(truth) if isinstance(truth, np.ndarray | list | tuple) else np.zeros(0)
-        if trace.kind is CLASS_SCORES and labels.shape == (len(trace),) and labels.dtype.kind in "iu":
+        if (
+            trace.kind is CLASS_SCORES
+            and labels.shape == (len(trace),)
+            and labels.dtype.kind in "iu"
+        ):
             return labels
         return self._predicted(trace)
 
@@ -59,13 +63,19 @@ class Mahalanobis(ActivationSupervisor):
         means = np.zeros((len(labels), width))
         # Some rows at a time, sorted among themselves: all of them sorted would be another copy.
         for start in range(0, n, ROWS_AT_ONCE):
-            some = ByClass.of(activations[start : start + ROWS_AT_ONCE], which[start : start + ROWS_AT_ONCE])
-            means[some.labels] += np.add.reduceat(some.points, some.starts[:-1], axis=0, dtype=np.float64)
+            some = ByClass.of(
+                activations[start : start + ROWS_AT_ONCE], which[start : start + ROWS_AT_ONCE]
+            )
+            means[some.labels] += np.add.reduceat(
+                some.points, some.starts[:-1], axis=0, dtype=np.float64
+            )
         means /= np.bincount(which)[:, None]
         try:
             shared = Covariance.fit(activations, centre=means, which=which, device=self.device)
         except np.linalg.LinAlgError:
-            self.notes.append(f"{n} rows without spread within their classes; distances are Euclidean")
+            self.notes.append(
+                f"{n} rows without spread within their classes; distances are Euclidean"
+            )
             shared = Covariance(np.eye(width), 0.0)
         if shared.shrinkage:
             text = f"the covariance of {width} activations from {n} rows is singular; shrunk by {shared.shrinkage:.3g}"
@@ -75,8 +85,12 @@ class Mahalanobis(ActivationSupervisor):
         return {"width": np.array(width), "centre": centre, "means": white, "factor": shared.factor}
 
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        white = whitened(activations, self._learned["centre"], self._learned["factor"], device=self.device)
-        return nearest(white, self._learned["means"], device=self.device, memory_mb=self.memory_mb).distances[:, 0]
+        white = whitened(
+            activations, self._learned["centre"], self._learned["factor"], device=self.device
+        )
+        return nearest(
+            white, self._learned["means"], device=self.device, memory_mb=self.memory_mb
+        ).distances[:, 0]
 
 
 @register("supervisors", "kde")
@@ -94,7 +108,9 @@ class Kernels(ActivationSupervisor):
         same = not has_spread(activations)
         if same:
             self.notes.append(f"{n} rows without spread; the kernels have unit variance")
-        kernels = KernelDensity.fit(activations, factor=np.eye(width) if same else None, device=self.device)
+        kernels = KernelDensity.fit(
+            activations, factor=np.eye(width) if same else None, device=self.device
+        )
         if kernels.shrinkage:
             text = f"the covariance of {width} activations from {n} rows is singular; shrunk by {kernels.shrinkage:.3g}"
             self.notes.append(text)
@@ -107,7 +123,9 @@ class Kernels(ActivationSupervisor):
 
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         if self._kernels is None:
-            self._kernels = KernelDensity(self._learned["points"], self._learned["centre"], self._learned["factor"])
+            self._kernels = KernelDensity(
+                self._learned["points"], self._learned["centre"], self._learned["factor"]
+            )
         return -self._kernels.log_density(activations, memory_mb=self.memory_mb, device=self.device)
 
 
@@ -138,11 +156,15 @@ class Neighbourhood(ActivationSupervisor):
 
     def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
         if self.k > len(activations):
-            self.notes.append(f"k is {self.k}, and there are {len(activations)} reference rows; the farthest is taken")
+            self.notes.append(
+                f"k is {self.k}, and there are {len(activations)} reference rows; the farthest is taken"
+            )
         return {"width": np.array(activations.shape[1]), "points": self._ready(activations)}
 
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        points = self._points or Points(self._learned["points"], device=self.device, memory_mb=self.memory_mb)
+        points = self._points or Points(
+            self._learned["points"], device=self.device, memory_mb=self.memory_mb
+        )
         self._points = points
         return points.kth_distances(self._ready(activations), k=min(self.k, len(points)))
 

@@ -104,4 +104,6 @@ class NearestNeighbour(Neighbourhood):
         device: str = "cpu",
         memory_mb: int = 512,
     ) -> None:
-        super().__init__(k=1, normalise=False, layer=layer, pool=pool, device=device, memory_mb=memory_mb)
+        super().__init__(
+            k=1, normalise=False, layer=layer, pool=pool, device=device, memory_mb=memory_mb
+        )

@@ -20,7 +20,12 @@ from __future__ import annotations
 
 from roadworthy.registry import register
 from roadworthy.subject.needs import Passes
-from roadworthy.supervisors.passes import FromPasses, mean_softmax, mutual_information, predictive_entropy
+from roadworthy.supervisors.passes import (
+    FromPasses,
+    mean_softmax,
+    mutual_information,
+    predictive_entropy,
+)
 
 MEMBERS = Passes("ensemble", 0)
 """One pass a member, however many there are."""

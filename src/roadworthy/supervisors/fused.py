@@ -41,7 +41,9 @@ class Fused(LearnedSupervisor):
 
     name = "fused"
 
-    def __init__(self, *, members: tuple[str, ...] = (), how: Literal["ranks", "logistic"] = "ranks") -> None:
+    def __init__(
+        self, *, members: tuple[str, ...] = (), how: Literal["ranks", "logistic"] = "ranks"
+    ) -> None:
         super().__init__()
         if how not in ("ranks", "logistic"):
             raise ValueError(f"how is {how!r}; 'ranks' or 'logistic' was expected")
@@ -58,12 +60,16 @@ class Fused(LearnedSupervisor):
 
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
         """Learn from cases with an answer; for ``logistic``, truth says which of them are shifted."""
-        names = self.members or tuple(sorted(c.removeprefix(PREFIX) for c in trace.columns if c.startswith(PREFIX)))
+        names = self.members or tuple(
+            sorted(c.removeprefix(PREFIX) for c in trace.columns if c.startswith(PREFIX))
+        )
         columns = self._columns(trace, names)
         given = trace.ok
         for name, column in columns.items():
             if np.isnan(column[given]).all():
-                raise ValueError(f"{self.name} cannot be fitted: its member {name} scored none of {len(trace)} cases")
+                raise ValueError(
+                    f"{self.name} cannot be fitted: its member {name} scored none of {len(trace)} cases"
+                )
         self.notes = []
         if self.how == "logistic":
             shifted = np.asarray(truth)
@@ -75,7 +81,9 @@ class Fused(LearnedSupervisor):
             references = dict(zip(fusion.names, map(np.array, fusion.references), strict=True))
             self._learned = self._arrays(references, np.array(fusion.coefficients))
         else:
-            self._learned = self._arrays({n: thinned(c[given]) for n, c in columns.items()}, np.zeros(0))
+            self._learned = self._arrays(
+                {n: thinned(c[given]) for n, c in columns.items()}, np.zeros(0)
+            )
         self._forget()
 
     def score(self, trace: ModuleTrace) -> np.ndarray:
@@ -87,7 +95,9 @@ class Fused(LearnedSupervisor):
         columns = self._columns(trace, names)
         if self.how == "logistic":
             kept = tuple(tuple(map(float, references[n])) for n in names)
-            scores = LogisticFusion(tuple(names), kept, tuple(map(float, self._learned["coefficients"]))).score(columns)
+            scores = LogisticFusion(
+                tuple(names), kept, tuple(map(float, self._learned["coefficients"]))
+            ).score(columns)
         else:
             scores = rank_average(columns, references)
         return np.where(trace.ok, scores, np.nan)
@@ -96,11 +106,18 @@ class Fused(LearnedSupervisor):
         missing = [n for n in names if PREFIX + n not in trace.columns]
         if missing or not names:
             found = ", ".join(trace.columns) or "no columns"
-            raise ValueError(f"{self.name} reads the scores of {', '.join(missing) or 'others'}; the trace has {found}")
+            raise ValueError(
+                f"{self.name} reads the scores of {', '.join(missing) or 'others'}; the trace has {found}"
+            )
         return {n: np.asarray(trace.columns[PREFIX + n], dtype=np.float64) for n in names}
 
     @staticmethod
-    def _arrays(references: dict[str, np.ndarray], coefficients: np.ndarray) -> dict[str, np.ndarray]:
+    def _arrays(
+        references: dict[str, np.ndarray], coefficients: np.ndarray
+    ) -> dict[str, np.ndarray]:
         names = sorted(references)
-        kept = {f"reference.{i}": np.asarray(references[n], dtype=np.float64) for i, n in enumerate(names)}
+        kept = {
+            f"reference.{i}": np.asarray(references[n], dtype=np.float64)
+            for i, n in enumerate(names)
+        }
         return {"names": np.array(names), "coefficients": coefficients, **kept}

@@ -47,12 +47,20 @@ class InputSupervisor(LearnedSupervisor, ABC):
     needs: tuple[Request, ...] = (Input(),)
     extra = ("torch", "torch")
 
-    def __init__(self, *, epochs: int | None, side: int, seed: int, device: str, memory_mb: int) -> None:
+    def __init__(
+        self, *, epochs: int | None, side: int, seed: int, device: str, memory_mb: int
+    ) -> None:
         super().__init__()
         chunk_rows(1, memory_mb)
         if epochs is not None and epochs < 1:
             raise ValueError(f"{self.name}: epochs is {epochs}; at least 1 was expected")
-        self.epochs, self.side, self.seed, self.device, self.memory_mb = epochs, side, seed, device, memory_mb
+        self.epochs, self.side, self.seed, self.device, self.memory_mb = (
+            epochs,
+            side,
+            seed,
+            device,
+            memory_mb,
+        )
         self._model: Any = None
 
     def applies_to(self, kind: Kind) -> str | None:
@@ -63,8 +71,12 @@ class InputSupervisor(LearnedSupervisor, ABC):
         """Learn from the pictures of the rows that have an answer; NaN or infinite pixels among them are refused."""
         rows = np.flatnonzero(trace.ok)
         if not len(rows):
-            raise ValueError(f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one")
-        self.notes = [f"fitted on {len(rows)} pictures, which are few for it"] if len(rows) < FEW else []
+            raise ValueError(
+                f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one"
+            )
+        self.notes = (
+            [f"fitted on {len(rows)} pictures, which are few for it"] if len(rows) < FEW else []
+        )
         try:
             pictures = _taken(self._inputs(trace), rows)
             Canvas.of(pictures)  # refuses what is no picture, before the work
@@ -147,7 +159,12 @@ class Autoencoder(InputSupervisor):
     def _learn(self, pictures: np.ndarray | Sequence[Any]) -> dict[str, np.ndarray]:
         from roadworthy.generative.vae import VAE
 
-        options: dict[str, Any] = {"epochs": self.epochs, "side": self.side, "seed": self.seed, "device": self.device}
+        options: dict[str, Any] = {
+            "epochs": self.epochs,
+            "side": self.side,
+            "seed": self.seed,
+            "device": self.device,
+        }
         return VAE.fit(pictures, latent=self.latent, **options).arrays()
 
     def _rebuilt(self, learned: Mapping[str, np.ndarray]) -> Any:
@@ -182,7 +199,12 @@ class _Likelihood(InputSupervisor):
         from roadworthy.generative.glow import Glow
 
         sizes: dict[str, Any] = {"levels": self.levels, "steps": self.steps, "hidden": self.hidden}
-        options: dict[str, Any] = {"epochs": self.epochs, "side": self.side, "seed": self.seed, "device": self.device}
+        options: dict[str, Any] = {
+            "epochs": self.epochs,
+            "side": self.side,
+            "seed": self.seed,
+            "device": self.device,
+        }
         return Glow.fit(pictures, **sizes, **options).arrays()
 
     def _rebuilt(self, learned: Mapping[str, np.ndarray]) -> Any:
@@ -220,11 +242,17 @@ class Typicality(_Likelihood):
         memory_mb: int = 512,
     ) -> None:
         sizes: dict[str, Any] = {"levels": levels, "steps": steps, "hidden": hidden}
-        super().__init__(**sizes, epochs=epochs, side=side, seed=seed, device=device, memory_mb=memory_mb)
+        super().__init__(
+            **sizes, epochs=epochs, side=side, seed=seed, device=device, memory_mb=memory_mb
+        )
         if how not in ("typicality", "likelihood"):
-            raise ValueError(f"typicality: how is {how!r}; 'typicality' or 'likelihood' was expected")
+            raise ValueError(
+                f"typicality: how is {how!r}; 'typicality' or 'likelihood' was expected"
+            )
         if not 0 < held_out < 1:
-            raise ValueError(f"typicality: held_out is {held_out}; a share between 0 and 1 was expected")
+            raise ValueError(
+                f"typicality: held_out is {held_out}; a share between 0 and 1 was expected"
+            )
         self.how, self.held_out = how, held_out
 
     def _learn(self, pictures: np.ndarray | Sequence[Any]) -> dict[str, np.ndarray]:
@@ -238,7 +266,11 @@ class Typicality(_Likelihood):
 
     def _risk(self, pictures: np.ndarray | Sequence[Any]) -> np.ndarray:
         unlikely = super()._risk(pictures)
-        return unlikely if self.how == "likelihood" else np.abs(unlikely + float(self._learned["expected"]))
+        return (
+            unlikely
+            if self.how == "likelihood"
+            else np.abs(unlikely + float(self._learned["expected"]))
+        )
 
 
 @register("supervisors", "dlpra_typicality")

@@ -72,7 +72,9 @@ class LearnedSupervisor:
         path = folder / ARRAYS
         content = path.read_bytes() if path.is_file() else b""
         if hashlib.sha256(content).hexdigest() != about.get("sha256"):
-            raise ValueError(f"{path} is missing, shortened or not the file that was saved; fit and save again")
+            raise ValueError(
+                f"{path} is missing, shortened or not the file that was saved; fit and save again"
+            )
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 self._learned = {key: arrays[key] for key in arrays.files}
@@ -90,15 +92,23 @@ class LearnedSupervisor:
         try:
             about = json.loads(path.read_text())
         except (OSError, ValueError) as error:
-            raise ValueError(f"{path} cannot be read as the description of a saved supervisor: {error}") from error
+            raise ValueError(
+                f"{path} cannot be read as the description of a saved supervisor: {error}"
+            ) from error
         if not isinstance(about, dict) or about.get("format") != FORMAT:
             raise ValueError(f"{path} is not a supervisor saved in the format {FORMAT}")
         if about.get("supervisor") != self.name:
-            raise ValueError(f"{path} holds the supervisor {about.get('supervisor')!r}, not {self.name!r}")
+            raise ValueError(
+                f"{path} holds the supervisor {about.get('supervisor')!r}, not {self.name!r}"
+            )
         kept, own = dict(about.get("parameters", {})), self._parameters()
         if kept != own:
-            other = ", ".join(f"{k}={kept.get(k)!r} (here {v!r})" for k, v in own.items() if kept.get(k) != v)
-            raise ValueError(f"{path} was fitted with {other or 'other parameters'}; make {self.name} with the same")
+            other = ", ".join(
+                f"{k}={kept.get(k)!r} (here {v!r})" for k, v in own.items() if kept.get(k) != v
+            )
+            raise ValueError(
+                f"{path} was fitted with {other or 'other parameters'}; make {self.name} with the same"
+            )
         subject, here = dict(about.get("meta", {})).get("subject"), self.meta.get("subject")
         if here and subject != here:
             raise ValueError(

@@ -84,7 +84,14 @@ class LinearLayer:
         bias = level - weights @ mean
         left = sum(float(np.square(z[b] - activations[b] @ weights.T - bias).sum()) for b in blocks)
         spread = float(np.square(z - level).sum())
-        return cls(weights, bias, mean, scatter, int(kept.sum()), float(np.sqrt(left / spread)) if spread else 0.0)
+        return cls(
+            weights,
+            bias,
+            mean,
+            scatter,
+            int(kept.sum()),
+            float(np.sqrt(left / spread)) if spread else 0.0,
+        )
 
 
 class _OfLastLayer(ActivationSupervisor):
@@ -92,7 +99,11 @@ class _OfLastLayer(ActivationSupervisor):
 
     def applies_to(self, kind: Kind) -> str | None:
         """Class scores only."""
-        return None if kind is CLASS_SCORES else f"it reads class scores, and the module gives {kind.name}"
+        return (
+            None
+            if kind is CLASS_SCORES
+            else f"it reads class scores, and the module gives {kind.name}"
+        )
 
     def _predicted(self, trace: ModuleTrace) -> np.ndarray:
         """The logits of every row, where others read the class alone."""
@@ -108,7 +119,9 @@ class _OfLastLayer(ActivationSupervisor):
                 "give the module's logits or their softmax"
             )
         if last.residual > LINEAR:
-            self.notes.append(f"{last.residual:.2g} of the outputs' spread is not linear in the layer {self.layer!r}")
+            self.notes.append(
+                f"{last.residual:.2g} of the outputs' spread is not linear in the layer {self.layer!r}"
+            )
         if n <= width:
             self.notes.append(
                 f"{n} rows do not determine the last layer's weights for {width} activations; those of least norm are taken"
@@ -117,7 +130,9 @@ class _OfLastLayer(ActivationSupervisor):
         return {**learned, **self._learn_more(activations, classes, last)}
 
     @abstractmethod
-    def _learn_more(self, activations: np.ndarray, z: np.ndarray, last: LinearLayer) -> dict[str, np.ndarray]:
+    def _learn_more(
+        self, activations: np.ndarray, z: np.ndarray, last: LinearLayer
+    ) -> dict[str, np.ndarray]:
         """What the method learns beside the last layer."""
 
     def _product(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -127,7 +142,9 @@ class _OfLastLayer(ActivationSupervisor):
             return found
         import torch
 
-        parts: list[Any] = [torch.as_tensor(a, dtype=torch.float64, device=self.device) for a in (left, right)]
+        parts: list[Any] = [
+            torch.as_tensor(a, dtype=torch.float64, device=self.device) for a in (left, right)
+        ]
         on_device: np.ndarray = (parts[0] @ parts[1]).cpu().numpy()
         return on_device
 
@@ -158,7 +175,9 @@ class VirtualLogit(_OfLastLayer):
             raise ValueError(f"dimension is {dimension}; at least 1 was expected")
         self.dimension = dimension
 
-    def _learn_more(self, activations: np.ndarray, z: np.ndarray, last: LinearLayer) -> dict[str, np.ndarray]:
+    def _learn_more(
+        self, activations: np.ndarray, z: np.ndarray, last: LinearLayer
+    ) -> dict[str, np.ndarray]:
         n, width = activations.shape
         main = principal_dimension(width) if self.dimension is None else self.dimension
         if main >= width:
@@ -202,7 +221,9 @@ class VirtualLogit(_OfLastLayer):
         log_odds: np.ndarray = virtual + free_energy(predicted, 1.0)
         return log_odds
 
-    def _lengths(self, activations: np.ndarray, origin: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    def _lengths(
+        self, activations: np.ndarray, origin: np.ndarray, residual: np.ndarray
+    ) -> np.ndarray:
         size = chunk_rows(sum(residual.shape), self.memory_mb, bytes_each=16)
         parts = [
             np.linalg.norm(self._product(activations[i : i + size] - origin, residual), axis=1)
@@ -237,7 +258,9 @@ class RectifiedActivations(_OfLastLayer):
             raise ValueError(f"temperature is {temperature}; a positive number was expected")
         self.percentile, self.temperature = percentile, temperature
 
-    def _learn_more(self, activations: np.ndarray, z: np.ndarray, last: LinearLayer) -> dict[str, np.ndarray]:
+    def _learn_more(
+        self, activations: np.ndarray, z: np.ndarray, last: LinearLayer
+    ) -> dict[str, np.ndarray]:
         return {"cut": np.array(np.percentile(activations, self.percentile), dtype=np.float64)}
 
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:

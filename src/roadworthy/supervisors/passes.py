@@ -62,7 +62,9 @@ class FromPasses(PlainSupervisor):
 class _MonteCarloDropout(FromPasses):
     def __init__(self, *, n: int = 100, rate: float | None = None) -> None:
         if n < 1:
-            raise ValueError(f"n is {n}; one pass at least is needed, and some ten of them to say anything")
+            raise ValueError(
+                f"n is {n}; one pass at least is needed, and some ten of them to say anything"
+            )
         if rate is not None and not 0 < rate < 1:
             raise ValueError(f"rate is {rate}; a share between 0 and 1 was expected, such as 0.1")
         super().__init__(Passes("dropout", n, rate))

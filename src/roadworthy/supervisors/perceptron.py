@@ -40,12 +40,20 @@ class Perceptron:
 
     @classmethod
     def fit(
-        cls, activations: np.ndarray, classes: np.ndarray, *, l2: float = 1.0, device: str = "cpu", memory_mb: int = 512
+        cls,
+        activations: np.ndarray,
+        classes: np.ndarray,
+        *,
+        l2: float = 1.0,
+        device: str = "cpu",
+        memory_mb: int = 512,
     ) -> Perceptron:
         """Learn from rows of finite activations and their classes, of which there are two at least."""
         labels, position = np.unique(classes, return_inverse=True)
         if len(labels) < 2:
-            raise ValueError(f"a perceptron tells classes apart, and all {len(classes)} rows are of class {labels[0]}")
+            raise ValueError(
+                f"a perceptron tells classes apart, and all {len(classes)} rows are of class {labels[0]}"
+            )
         n, shape = len(activations), (activations.shape[1] + 1, len(labels))
         design = _Design(activations, columns=len(labels), device=device, memory_mb=memory_mb)
 
@@ -123,15 +131,21 @@ class _Design:
     Their spread goes into the weights, and a block goes through a step whole, so that nothing is held of all rows but themselves.
     """
 
-    def __init__(self, activations: np.ndarray, *, columns: int, device: str, memory_mb: int) -> None:
+    def __init__(
+        self, activations: np.ndarray, *, columns: int, device: str, memory_mb: int
+    ) -> None:
         n, width = activations.shape
         self._activations, self._device = activations, device
         affordable = chunk_rows(width, memory_mb, bytes_each=16)
-        size = min(affordable, max(SMALL // (width * columns), 32) if device == "cpu" else affordable)
+        size = min(
+            affordable, max(SMALL // (width * columns), 32) if device == "cpu" else affordable
+        )
         self._blocks = [slice(i, i + size) for i in range(0, n, size)]
         self.mean = activations.mean(axis=0, dtype=np.float64)
         moved = (activations[block] - self.mean for block in self._blocks)
-        spread = np.sqrt(sum((np.einsum("ij,ij->j", m, m) for m in moved), start=np.zeros(width)) / n)
+        spread = np.sqrt(
+            sum((np.einsum("ij,ij->j", m, m) for m in moved), start=np.zeros(width)) / n
+        )
         # The deviation of equal numbers is rounding, not always zero.
         self.varies = np.ptp(activations, axis=0) > 0
         self.spread = np.where(self.varies & (spread > 0), spread, 1.0)

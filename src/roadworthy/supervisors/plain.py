@@ -30,7 +30,11 @@ class PlainSupervisor(ABC):
 
     def applies_to(self, kind: Kind) -> str | None:
         """Class scores only."""
-        return None if kind is CLASS_SCORES else f"it reads class scores, and the module gives {kind.name}"
+        return (
+            None
+            if kind is CLASS_SCORES
+            else f"it reads class scores, and the module gives {kind.name}"
+        )
 
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
         """There is nothing to learn."""
@@ -64,5 +68,7 @@ def rows_of(trace: ModuleTrace, need: Request) -> np.ndarray:
         return np.asarray(trace.output, dtype=np.float64).reshape(len(trace), -1)
     if need.column not in trace.columns:
         known = ", ".join(trace.columns) or "no columns"
-        raise ValueError(f"the column {need.column!r} is needed, and the trace has {known}; ask the subject for it")
+        raise ValueError(
+            f"the column {need.column!r} is needed, and the trace has {known}; ask the subject for it"
+        )
     return np.asarray(trace.columns[need.column], dtype=np.float64).reshape(len(trace), -1)

@@ -52,7 +52,9 @@ class Supervisor(Protocol):
         ...
 
 
-def reduce_steps(trace: ModuleTrace, scores: np.ndarray, cases: np.ndarray, how: str = "max") -> np.ndarray:
+def reduce_steps(
+    trace: ModuleTrace, scores: np.ndarray, cases: np.ndarray, how: str = "max"
+) -> np.ndarray:
     """From rows (steps) to cases, in the order of `cases`: the riskiest step, or the mean.
 
     Only NaN is "no score": such rows are left out, and a case has none if all its rows have none. An infinite step is an

@@ -52,11 +52,18 @@ class _OfPredictedClass(ActivationSupervisor):
         width = np.asarray(trace.output).reshape(len(trace), -1).shape[1]
         missing = sorted(set(range(width)) - set(self._learned["labels"].tolist()))
         if missing:
-            shown = ", ".join(map(str, missing[:10])) + (f" and {len(missing) - 10} more" if len(missing) > 10 else "")
-            self.notes.append(f"no reference row is predicted as class {shown}; such an answer is {self.unseen}")
+            shown = ", ".join(map(str, missing[:10])) + (
+                f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+            )
+            self.notes.append(
+                f"no reference row is predicted as class {shown}; such an answer is {self.unseen}"
+            )
 
     def _by_class(
-        self, activations: np.ndarray, predicted: np.ndarray, surprise: Callable[[int, np.ndarray], np.ndarray]
+        self,
+        activations: np.ndarray,
+        predicted: np.ndarray,
+        surprise: Callable[[int, np.ndarray], np.ndarray],
     ) -> np.ndarray:
         """`surprise(i, rows)` of the i-th class; rows of a class not seen in fitting take the smallest over all."""
         labels = self._learned["labels"]
@@ -67,10 +74,14 @@ class _OfPredictedClass(ActivationSupervisor):
                 result[rows] = surprise(i, activations[rows])
         unseen = ~np.isin(predicted, labels)
         if unseen.any():
-            result[unseen] = np.min([surprise(i, activations[unseen]) for i in range(len(labels))], axis=0)
+            result[unseen] = np.min(
+                [surprise(i, activations[unseen]) for i in range(len(labels))], axis=0
+            )
         return result
 
-    def _factor(self, sorted_rows: ByClass, i: int, columns: np.ndarray | None = None) -> np.ndarray | None:
+    def _factor(
+        self, sorted_rows: ByClass, i: int, columns: np.ndarray | None = None
+    ) -> np.ndarray | None:
         """None where a class has a covariance of its own, else the Cholesky factor of the one that all classes share."""
         own = sorted_rows.rows(i)
         if has_spread(own if columns is None else own[:, columns]):
@@ -80,13 +91,17 @@ class _OfPredictedClass(ActivationSupervisor):
         if columns is not None:
             points, means = points[:, columns], means[:, columns]
         try:
-            shared = Covariance.fit(points, centre=means, which=sorted_rows.classes(), device=self.device)
+            shared = Covariance.fit(
+                points, centre=means, which=sorted_rows.classes(), device=self.device
+            )
         except np.linalg.LinAlgError:
             self.notes.append(
                 f"class {label}: {n} rows without spread, nor has another class any; distances are Euclidean"
             )
             return np.eye(points.shape[1])
-        self.notes.append(f"class {label}: {n} rows without spread; the covariance is that within all classes")
+        self.notes.append(
+            f"class {label}: {n} rows without spread; the covariance is that within all classes"
+        )
         return shared.factor
 
     def _note_shrinkage(self, label: object, n: int, width: int, share: float) -> None:
@@ -117,7 +132,12 @@ class MahalanobisSurprise(_OfPredictedClass):
                 self._note_shrinkage(label, len(rows), width, own.shrinkage)
                 factor = own.factor
             factors[i] = factor
-        return {"width": np.array(width), "labels": sorted_rows.labels, "means": means, "factors": factors}
+        return {
+            "width": np.array(width),
+            "labels": sorted_rows.labels,
+            "means": means,
+            "factors": factors,
+        }
 
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         means, factors = self._learned["means"], self._learned["factors"]
@@ -162,7 +182,10 @@ class LikelihoodSurprise(_OfPredictedClass):
         count, width = len(sorted_rows.labels), activations.shape[1]
         kept = min(self.features, width)
         columns = np.empty((count, kept), dtype=np.int64)
-        points, centres = np.empty((len(activations), kept), dtype=activations.dtype), np.empty((count, kept))
+        points, centres = (
+            np.empty((len(activations), kept), dtype=activations.dtype),
+            np.empty((count, kept)),
+        )
         factors = np.empty((count, kept, kept))
         for i, label in enumerate(sorted_rows.labels):
             rows = sorted_rows.rows(i)
@@ -193,7 +216,9 @@ class LikelihoodSurprise(_OfPredictedClass):
             points = known["points"][known["starts"][i] : known["starts"][i + 1]]
             self._kernels[i] = KernelDensity(points, known["centres"][i], known["factors"][i])
         kernels = self._kernels[i]
-        return -kernels.log_density(rows[:, known["columns"][i]], memory_mb=self.memory_mb, device=self.device)
+        return -kernels.log_density(
+            rows[:, known["columns"][i]], memory_mb=self.memory_mb, device=self.device
+        )
 
 
 @register("supervisors", "dsa")
@@ -239,7 +264,9 @@ class DistanceSurprise(_OfPredictedClass):
                 for start, size in zip(sorted_rows.starts, sizes, strict=False)
             ]
             rows = np.concatenate(drawn)
-            sorted_rows = ByClass.of(sorted_rows.points[rows], sorted_rows.labels[sorted_rows.classes()[rows]])
+            sorted_rows = ByClass.of(
+                sorted_rows.points[rows], sorted_rows.labels[sorted_rows.classes()[rows]]
+            )
         return {
             "width": np.array(activations.shape[1]),
             "labels": sorted_rows.labels,
@@ -254,7 +281,9 @@ class DistanceSurprise(_OfPredictedClass):
 
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         labels, starts = self._learned["labels"], self._learned["starts"]
-        points = self._points or Points(self._learned["points"], device=self.device, memory_mb=self.memory_mb)
+        points = self._points or Points(
+            self._learned["points"], device=self.device, memory_mb=self.memory_mb
+        )
         self._points = points
         position = np.searchsorted(labels, predicted)
         unseen = ~np.isin(predicted, labels)
@@ -277,7 +306,9 @@ class DistanceSurprise(_OfPredictedClass):
             return
         activations, starts = self._learned["points"][new], self._learned["starts"]
         own = np.searchsorted(starts, new, side="right") - 1
-        distance = points.nearest(activations, without=np.stack([starts[own], starts[own + 1]], axis=1)).distances[:, 0]
+        distance = points.nearest(
+            activations, without=np.stack([starts[own], starts[own + 1]], axis=1)
+        ).distances[:, 0]
         norms = np.sqrt(np.einsum("ij,ij->i", activations, activations, dtype=np.float64))
         resolution = np.finfo(np.float32).eps * norms + np.finfo(np.float32).tiny
         self._to_others[new] = np.maximum(distance, resolution)

@@ -74,12 +74,16 @@ def address_of(text: str) -> Address:
         port = 0
     if port == 0:
         hint = (
-            "; write the / ? and # of a password as %2F %3F and %23" if "@" in text and "@" not in parts.netloc else ""
+            "; write the / ? and # of a password as %2F %3F and %23"
+            if "@" in text and "@" not in parts.netloc
+            else ""
         )
         raise ValueError(f"its port is not a number from 1 to 65535{hint}")
     if not _can_be_a_name(host):
         raise ValueError("its name is none that a machine can have")
-    path = quote(parts.path or "/", safe=_PLAIN) + (f"?{quote(parts.query, safe=_PLAIN)}" if parts.query else "")
+    path = quote(parts.path or "/", safe=_PLAIN) + (
+        f"?{quote(parts.query, safe=_PLAIN)}" if parts.query else ""
+    )
     authorization = ""
     if parts.username is not None:
         given = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

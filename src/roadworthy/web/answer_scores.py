@@ -64,14 +64,19 @@ def scores_of(passed: Passed, outputs: Mapping[str, str], take: Callable[[int], 
         if unpacking.unconsumed_tail:
             raise MalformedAnswer(f"it is compressed, and larger than {UNPACKED:,} bytes")
         take(len(body))
-    return scores_in(body, {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}, outputs)
+    return scores_in(
+        body, {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}, outputs
+    )
 
 
 def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str]) -> Scores:
     """The answer's id and the scores of its rows, NaN where there is none; raises `MalformedAnswer` where it has no row's."""
     answer = decode(body, headers)
     absent = [repr(output) for output in outputs.values() if output not in answer]
-    found, lacking = dict[str, np.ndarray](), [f"it has no output {', '.join(absent)}"] if absent else []
+    found, lacking = (
+        dict[str, np.ndarray](),
+        [f"it has no output {', '.join(absent)}"] if absent else [],
+    )
     for name, output in outputs.items():
         if output not in answer:
             continue
@@ -81,20 +86,30 @@ def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str
             lacking.append(str(error))
             continue
         if tensor.size != (tensor.shape[0] if tensor.ndim else 1):
-            lacking.append(f"output {output!r} has shape {tensor.shape}; a score is one number a row")
+            lacking.append(
+                f"output {output!r} has shape {tensor.shape}; a score is one number a row"
+            )
         else:
             found[name] = column = tensor.astype(np.float64).reshape(-1)
             infinite = np.isinf(column)
             if infinite.any():
-                lacking.append(f"output {output!r} is infinite in {infinite.sum():,} of {len(column):,} rows")
+                lacking.append(
+                    f"output {output!r} is infinite in {infinite.sum():,} of {len(column):,} rows"
+                )
                 column[infinite] = np.nan
     lengths = sorted({len(column) for column in found.values()})
     if not found:
-        raise MalformedAnswer(f"{'; '.join(lacking)}; its outputs are: {', '.join(answer) or 'none'}")
+        raise MalformedAnswer(
+            f"{'; '.join(lacking)}; its outputs are: {', '.join(answer) or 'none'}"
+        )
     if len(lengths) > 1:
-        raise MalformedAnswer(f"the outputs have {lengths} rows; one score a row of each was expected")
+        raise MalformedAnswer(
+            f"the outputs have {lengths} rows; one score a row of each was expected"
+        )
     given, version = answer.document.get("id"), answer.document.get("model_version")
-    columns = {name: found[name] if name in found else np.full(lengths[0], np.nan) for name in outputs}
+    columns = {
+        name: found[name] if name in found else np.full(lengths[0], np.nan) for name in outputs
+    }
     own = given if isinstance(given, str) and given else None
     said = str(version) if version and isinstance(version, str | int) else None
     return Scores(own, columns, tuple(lacking), said)

@@ -103,7 +103,9 @@ class App:
         self._keeper, self._guard, self._limit, self._ready = keeper, guard, body_limit, ready
         self._sidecar, self._webhook, self._alarm_log = sidecar, webhook, alarm_log
         if sidecar is not None:
-            sidecar.told = lambda reason: keeper.soon(lambda counting: counting.hear_of_skipped(reason))
+            sidecar.told = lambda reason: keeper.soon(
+                lambda counting: counting.hear_of_skipped(reason)
+            )
         self._room = InFlight(max(IN_FLIGHT, 4 * body_limit))
         self._readers = ThreadPoolExecutor(1, "reader")
         self._reader = Reader(keeper.bundle.calibration, subject=keeper.bundle.called)
@@ -185,7 +187,9 @@ class App:
         status, content, headers = self._said(error, method, path)
         return status, as_json(content), [*_JSON_HEADERS, *headers]
 
-    def _said(self, error: Exception, method: str, path: str) -> tuple[int, dict[str, Any], Headers]:
+    def _said(
+        self, error: Exception, method: str, path: str
+    ) -> tuple[int, dict[str, Any], Headers]:
         if isinstance(error, Refused):
             self._keeper.refused += method == "POST"
             place = {} if error.line is None else {"line": error.line}
@@ -204,9 +208,13 @@ class App:
 
     async def _events(self, request: Request, receive: Receive) -> bytes:
         async with self._held(request, receive) as body:
-            events = await self._apart(body, lambda: self._reader.read(body, now=self._keeper.clock.now()))
+            events = await self._apart(
+                body, lambda: self._reader.read(body, now=self._keeper.clock.now())
+            )
             taken = await self._keeper.events(events)
-            unscored = why_unscored(events, self._keeper.bundle.calibration) if taken.unscored else ""
+            unscored = (
+                why_unscored(events, self._keeper.bundle.calibration) if taken.unscored else ""
+            )
             why = dict(taken.why) if isinstance(taken, LeftOut) else {}
             return taken_words(taken, {**why, "why_unscored": unscored} if unscored else why)
 
@@ -216,8 +224,12 @@ class App:
         share = self._room.share()
         try:
             body = await body_of(request, share.counted(receive), self._limit)
-            if not body and b"upgrade" in request.headers:  # a parser has taken it for another protocol
-                raise Refused("this service speaks HTTP/1.1 alone, and reads no body after Upgrade; send it without")
+            if (
+                not body and b"upgrade" in request.headers
+            ):  # a parser has taken it for another protocol
+                raise Refused(
+                    "this service speaks HTTP/1.1 alone, and reads no body after Upgrade; send it without"
+                )
             yield body
         finally:
             share.give_back()
@@ -233,15 +245,23 @@ class App:
         await self._keeper.events(self._reader.columns(ids, self._keeper.clock.now(), columns))
 
     async def _route(self, request: Request, receive: Receive) -> Answer:
-        method = "GET" if request.method == "HEAD" else request.method  # the server leaves its body out
+        method = (
+            "GET" if request.method == "HEAD" else request.method
+        )  # the server leaves its body out
         route = self._routes.get((method, request.path))
         if route is not None:
             return await route(request, receive)
         if request.path in self._files and method == "GET":
             return 200, *self._files[request.path]
-        allowed = [method for method, path in (*self._routes, ("POST", "/v1/events")) if path == request.path]
+        allowed = [
+            method
+            for method, path in (*self._routes, ("POST", "/v1/events"))
+            if path == request.path
+        ]
         if allowed:
-            raise Refused(f"{request.path} takes {' and '.join(allowed)}, not {request.method}", status=405)
+            raise Refused(
+                f"{request.path} takes {' and '.join(allowed)}, not {request.method}", status=405
+            )
         raise Refused(f"there is no {request.path} here; there are {self._addresses()}", status=404)
 
     def _addresses(self) -> str:
@@ -251,10 +271,20 @@ class App:
 
     async def _labels(self, request: Request, receive: Receive) -> Answer:
         bundle = self._keeper.bundle
-        ours: dict[str, Any] = {"cells": bundle.calibration.cells, "subject": bundle.called, "bundle": bundle.id}
+        ours: dict[str, Any] = {
+            "cells": bundle.calibration.cells,
+            "subject": bundle.called,
+            "bundle": bundle.id,
+        }
         async with self._held(request, receive) as body:
-            found = await self._keeper.labels(await self._apart(body, lambda: labels_of(body, **ours)))
-        said = {"taken": found.taken, "unknown": len(found.unknown), "unknown_ids": found.unknown[:UNKNOWN_SHOWN]}
+            found = await self._keeper.labels(
+                await self._apart(body, lambda: labels_of(body, **ours))
+            )
+        said = {
+            "taken": found.taken,
+            "unknown": len(found.unknown),
+            "unknown_ids": found.unknown[:UNKNOWN_SHOWN],
+        }
         why = {"why_unknown": UNKNOWN} if found.unknown else {}
         sure = found.without_probability
         return _json({**said, **why, **({"without_probability": sure} if sure else {})})
@@ -268,7 +298,9 @@ class App:
         wanted = self._window(request)
         found = await self._keeper.ask(lambda counting: counting.windows())
         prior = views.prior_view(self._keeper.bundle)
-        return _json({"windows": [w for w in found if wanted in (None, w["window"])], "prior": prior})
+        return _json(
+            {"windows": [w for w in found if wanted in (None, w["window"])], "prior": prior}
+        )
 
     def _window(self, request: Request) -> str | None:
         wanted = request.query.get("window") or None
@@ -285,9 +317,13 @@ class App:
             spans = await self._keeper.ask(lambda counting: counting.monitor.history(every))
             return _json({"spans": [views.risk_view(span) for span in spans]})
         since, limit = _since(request), request.whole("limit", 5000, MOST_READINGS)
-        onwards = any(request.query.get(name) for name in since)  # who goes on from somewhere leaves nothing out
+        onwards = any(
+            request.query.get(name) for name in since
+        )  # who goes on from somewhere leaves nothing out
         await self._keeper.catch_up()
-        found = await self._keeper.ask(lambda counting: counting.history(**since, limit=limit, oldest=onwards))
+        found = await self._keeper.ask(
+            lambda counting: counting.history(**since, limit=limit, oldest=onwards)
+        )
         return _json(found)
 
     async def _alarms(self, request: Request, receive: Receive) -> Answer:
@@ -297,14 +333,18 @@ class App:
         window, width = self._window(request), request.whole("width", WIDE, WIDEST)
         if width < NARROWEST:
             raise Refused(f"width must be {NARROWEST} pixels or more, found {width}")
-        now = await self._keeper.ask(lambda counting: tree_now(counting.monitor, window, late=counting.uncounted))
+        now = await self._keeper.ask(
+            lambda counting: tree_now(counting.monitor, window, late=counting.uncounted)
+        )
         return 200, SVG, tree_picture(self._keeper.bundle, now, width=width).encode()
 
     async def _bundle(self, request: Request, receive: Receive) -> Answer:
         return _json(views.bundle_view(self._keeper.bundle))
 
     async def _state(self, request: Request, receive: Receive) -> Answer:
-        model, body = await self._keeper.ask(lambda counting: (counting.ledger.model(), counting.monitor.to_bytes()))
+        model, body = await self._keeper.ask(
+            lambda counting: (counting.ledger.model(), counting.monitor.to_bytes())
+        )
         return 200, state_type(model), body
 
     async def _live(self, request: Request, receive: Receive) -> Answer:
@@ -314,12 +354,18 @@ class App:
 
     async def _metrics(self, request: Request, receive: Receive) -> Answer:
         text = await self._keeper.ask(
-            lambda counting: metrics_page(counting, self._keeper, self._webhook, self._sidecar, self._alarm_log)
+            lambda counting: metrics_page(
+                counting, self._keeper, self._webhook, self._sidecar, self._alarm_log
+            )
         )
         return 200, CONTENT_TYPE, text.encode()
 
     async def _health(self, request: Request, receive: Receive) -> Answer:
-        trouble = "the state cannot be written" if self._keeper.trouble else self._keeper.counting.uncounted
+        trouble = (
+            "the state cannot be written"
+            if self._keeper.trouble
+            else self._keeper.counting.uncounted
+        )
         content = {"status": trouble or "ok", "bundle": self._keeper.bundle.id}
         return (503 if trouble else 200), JSON, as_json(content)
 
@@ -350,7 +396,10 @@ def _files() -> dict[str, tuple[bytes, bytes]]:
         "page.css",
         "uplot.LICENSE.txt",
     )
-    files = {f"/assets/{n}": (_TYPES.get(n.rsplit(".", 1)[1], b"text/plain"), (folder / n).read_bytes()) for n in names}
+    files = {
+        f"/assets/{n}": (_TYPES.get(n.rsplit(".", 1)[1], b"text/plain"), (folder / n).read_bytes())
+        for n in names
+    }
     files["/assets/palette.css"] = (_TYPES["css"], css().encode())
     files["/"] = (_TYPES["html"], (folder / "page.html").read_bytes())
     return files

@@ -45,7 +45,9 @@ class Single:
 
     __slots__ = ("cell", "id", "scores", "time")
 
-    def __init__(self, id: str, time: float, scores: Mapping[str, float] | None, cell: int = -1) -> None:
+    def __init__(
+        self, id: str, time: float, scores: Mapping[str, float] | None, cell: int = -1
+    ) -> None:
         self.id, self.time, self.scores, self.cell = id, time, scores, cell
 
     def __len__(self) -> int:
@@ -114,9 +116,13 @@ def placed(singles: Sequence[Single], calibration: Places) -> Batch:
     rows = [i for i, single in enumerate(singles) if single.scores is not None]
     if rows:
         given = [singles[i].scores or {} for i in rows]
-        columns = {name: [scores.get(name, math.nan) for scores in given] for name in calibration.names}
+        columns = {
+            name: [scores.get(name, math.nan) for scores in given] for name in calibration.names
+        }
         cells[rows] = calibration.place(columns)
-    return Batch([single.id for single in singles], np.array([single.time for single in singles]), cells)
+    return Batch(
+        [single.id for single in singles], np.array([single.time for single in singles]), cells
+    )
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
@@ -124,7 +130,9 @@ def joined(batches: Sequence[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     ids = [name for batch in batches for name in batch.ids]
-    return Batch(ids, np.concatenate([b.times for b in batches]), np.concatenate([b.cells for b in batches]))
+    return Batch(
+        ids, np.concatenate([b.times for b in batches]), np.concatenate([b.cells for b in batches])
+    )
 
 
 def packed(batch: Batch, *, now: float) -> bytes:
@@ -153,7 +161,9 @@ def count(monitor: Monitor, batch: Batch, *, now: float) -> Taken:
     from roadworthy.monitor import Events
 
     if len(batch) == 1:
-        return monitor.update_one(batch.ids[0], float(batch.times[0]), cell=int(batch.cells[0]), now=now)
+        return monitor.update_one(
+            batch.ids[0], float(batch.times[0]), cell=int(batch.cells[0]), now=now
+        )
     return monitor.update(Events(batch.ids, batch.times, cells=batch.cells), now=now)
 
 

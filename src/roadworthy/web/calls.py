@@ -47,7 +47,10 @@ class Call:
             return {self.posts[0][0]: taken}
         scored = (self.batch.cells >= 0).tolist()
         if len(scored) == len(self.posts):
-            return {i: _COUNTED if one else _UNSCORED for (i, _), one in zip(self.posts, scored, strict=True)}
+            return {
+                i: _COUNTED if one else _UNSCORED
+                for (i, _), one in zip(self.posts, scored, strict=True)
+            }
         found: dict[int, Taken | Labelled] = {}
         at = 0
         for i, post in self.posts:
@@ -86,7 +89,10 @@ def labels_of_group(posts: Sequence[Post], monitor: Monitor) -> set[int]:
     if not labels or len(labels) == len(posts):
         return set()
     known = monitor.state.recent.known
-    new = {i: {one.id for one in post if one.time is None and one.id not in known} for i, post in labels}
+    new = {
+        i: {one.id for one in post if one.time is None and one.id not in known}
+        for i, post in labels
+    }
     if not any(new.values()):
         return set()
     here = {name for post in posts if isinstance(post, Batch | Single) for name in _ids(post)}

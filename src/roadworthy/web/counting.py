@@ -28,7 +28,13 @@ from roadworthy.web.lately import Lately
 from roadworthy.web.ledger import EVENTS, LABELS, LOOK, QUESTIONS, Full, Ledger
 from roadworthy.web.left_out import with_reasons
 from roadworthy.web.readings import Curve, stride_of
-from roadworthy.web.replaying import check_events, check_labels, last_clock, remember_questions, restored
+from roadworthy.web.replaying import (
+    check_events,
+    check_labels,
+    last_clock,
+    remember_questions,
+    restored,
+)
 from roadworthy.web.snapshots import SNAPSHOT_BYTES, Snapshots
 from roadworthy.web.uncounted import Untold, last_told, uncounted_alarm
 
@@ -115,7 +121,9 @@ class Counting:
     def _one_after_the_other(self, posts: Sequence[Post], later: set[int]) -> list[Outcome]:
         """Count posts, and after them those with labels of their events."""
         first = [i for i in range(len(posts)) if i not in later]
-        found: dict[int, Outcome] = dict(zip(first, self.commit([posts[i] for i in first]), strict=True))
+        found: dict[int, Outcome] = dict(
+            zip(first, self.commit([posts[i] for i in first]), strict=True)
+        )
         second = sorted(later)
         try:
             outcomes = self.commit([posts[i] for i in second])
@@ -134,9 +142,15 @@ class Counting:
         """Count posts, all or, where it raises, none of them."""
         now, state, counted = self.clock.now(), self.monitor.state, self.monitor.state.counted
         self._read_in_time(sum(len(post) for post in posts if isinstance(post, _EVENTS)))
-        labels = self._resolved({i: post for i, post in enumerate(posts) if not isinstance(post, _EVENTS)})
+        labels = self._resolved(
+            {i: post for i, post in enumerate(posts) if not isinstance(post, _EVENTS)}
+        )
         known = [label for found, _ in labels.values() for label in found]
-        each = calls([(i, post) for i, post in enumerate(posts) if isinstance(post, _EVENTS)], self.monitor, now=now)
+        each = calls(
+            [(i, post) for i, post in enumerate(posts) if isinstance(post, _EVENTS)],
+            self.monitor,
+            now=now,
+        )
         for call in each:
             check_events(call.batch, state.cells)
         rows = [(EVENTS, packed(call.batch, now=now)) for call in each]
@@ -264,7 +278,11 @@ class Counting:
                     known.append(label)
                 elif held is not None:
                     # The events of its group are counted first, and may push its own out.
-                    known.append(Label(label.id, label.correct, label.probability, cell=held[1], time=held[0]))
+                    known.append(
+                        Label(
+                            label.id, label.correct, label.probability, cell=held[1], time=held[0]
+                        )
+                    )
                 else:
                     unknown.append(label.id)
         return found
@@ -291,7 +309,9 @@ class Counting:
         self._untold.say(reason, after=after)
         if bool(reason) == self._uncounted_told:
             return
-        alarm = uncounted_alarm(reason, self.monitor, now=now, replica=self.ledger.replica, skipped=not self.late)
+        alarm = uncounted_alarm(
+            reason, self.monitor, now=now, replica=self.ledger.replica, skipped=not self.late
+        )
         try:
             self.totals[f"alarms {alarm['kind']}"] += 1
             self._alarmed(alarm)
@@ -325,7 +345,9 @@ class Counting:
 
     def _keep_readings(self, *, hurry: bool) -> None:
         if self._changed:
-            found = self.curve.next_points(self.monitor, now=self.clock.now(), hurry=hurry, untold=self._untold.at)
+            found = self.curve.next_points(
+                self.monitor, now=self.clock.now(), hurry=hurry, untold=self._untold.at
+            )
             self.ledger.keep_readings(found)
             self._changed = self.curve.kept(found, counted=self.monitor.state.counted)
             self._untold.forget(self.curve.upto)
@@ -355,12 +377,21 @@ class Counting:
             self._spoken = _Spoken(at, now, said)
         if not self.uncounted:
             return self._spoken.windows
-        return [views.without_figures(window, cannot_tell=self.uncounted) for window in self._spoken.windows]
+        return [
+            views.without_figures(window, cannot_tell=self.uncounted)
+            for window in self._spoken.windows
+        ]
 
-    def history(self, *, after: float, after_event: int, limit: int, oldest: bool = False) -> dict[str, Any]:
+    def history(
+        self, *, after: float, after_event: int, limit: int, oldest: bool = False
+    ) -> dict[str, Any]:
         """Readings, the latest or the `oldest` of those asked for, and how many events they are of."""
-        found = self.ledger.readings(after=after, after_event=after_event, limit=limit, oldest=oldest)
-        return views.history_view(found, counted=self.monitor.state.counted, stride=stride_of(self.monitor))
+        found = self.ledger.readings(
+            after=after, after_event=after_event, limit=limit, oldest=oldest
+        )
+        return views.history_view(
+            found, counted=self.monitor.state.counted, stride=stride_of(self.monitor)
+        )
 
     def live(self, *, after: float, after_event: int) -> dict[str, Any]:
         """What the page asks for."""

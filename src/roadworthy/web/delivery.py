@@ -75,7 +75,9 @@ class AlarmLog:
         """Alarms that are not in the file yet."""
         return len(self._waiting)
 
-    def start(self, told: Callable[[list[Alarm]], Any], unlogged: Callable[[int], Iterable[Alarm]]) -> None:
+    def start(
+        self, told: Callable[[list[Alarm]], Any], unlogged: Callable[[int], Iterable[Alarm]]
+    ) -> None:
         """Begin with what was not written last time, of which `unlogged` gives the oldest; `told` hears of alarms that had waited
         and are in the file."""
         self._told, self._unlogged = told, unlogged
@@ -121,7 +123,11 @@ class AlarmLog:
         """One line, or nothing; what was cut short before stays apart from it."""
         with self._path.open("a+b", buffering=0) as file:
             end = file.tell()
-            line = (b"\n" if end and not _ends_a_line(file) else b"") + json.dumps(alarm).encode() + b"\n"
+            line = (
+                (b"\n" if end and not _ends_a_line(file) else b"")
+                + json.dumps(alarm).encode()
+                + b"\n"
+            )
             try:
                 if file.write(line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -145,7 +151,9 @@ def _ended_after(seconds: float, line: socket.socket) -> Iterator[None]:
     def end() -> None:
         cut.set()
         with contextlib.suppress(OSError):  # it has ended by itself
-            socket.socket.shutdown(line, socket.SHUT_RDWR)  # of an encrypted one too, whoever reads it
+            socket.socket.shutdown(
+                line, socket.SHUT_RDWR
+            )  # of an encrypted one too, whoever reads it
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True
@@ -197,7 +205,9 @@ class Webhook:
         self.trouble = ""
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
-    def start(self, told: Callable[[Alarm], Any] = lambda alarm: None, waiting: Iterable[Alarm] = ()) -> None:
+    def start(
+        self, told: Callable[[Alarm], Any] = lambda alarm: None, waiting: Iterable[Alarm] = ()
+    ) -> None:
         """Begin with what was not taken last time; `told` hears of every alarm that is."""
         self._told = told
         self._outgoing.add_before(waiting)

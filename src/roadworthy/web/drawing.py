@@ -23,6 +23,8 @@ def draw(monitor: Monitor, ledger: Ledger, n: int, *, window: str | None = None)
     before = dict(asked)
     questions = monitor.queue(n, window)
     names = monitor.state.recent.names
-    drawn = {str(names[key]): p for key, p in asked.items() if before.get(key) != p and key in names}
+    drawn = {
+        str(names[key]): p for key, p in asked.items() if before.get(key) != p and key in names
+    }
     ledger.ask(drawn.items())
     return Drawn(questions, {**learnt, **drawn})

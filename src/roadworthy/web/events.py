@@ -72,23 +72,36 @@ class Reader:
         if type(document) is dict:
             return self._quick(document) or self._event(document, now, None)
         if not isinstance(document, list):
-            raise Refused(f"a post is an event {{...}}, a list of events, or one event a line; found {brief(document)}")
+            raise Refused(
+                f"a post is an event {{...}}, a list of events, or one event a line; found {brief(document)}"
+            )
         return self._many(document, now)
 
     def _quick(self, event: dict[str, Any]) -> Single | None:
         """The usual event, with an id, a time and all scores; None where it is another, or wrong."""
         try:
             name, time, scores = event["id"], event["time"], event["scores"]
-            if len(event) != 3 or len(scores) != len(self._names) or type(name) is not str or type(time) not in _NUMBER:
+            if (
+                len(event) != 3
+                or len(scores) != len(self._names)
+                or type(name) is not str
+                or type(time) not in _NUMBER
+            ):
                 return None
             for score in self._names:
                 if type(scores[score]) is not float or not -_MOST <= scores[score] <= _MOST:
                     return None
         except (KeyError, TypeError):
             return None
-        return Single(name, float(time), scores) if -LATEST <= time <= LATEST and 0 < len(name) <= LONGEST_ID else None
+        return (
+            Single(name, float(time), scores)
+            if -LATEST <= time <= LATEST and 0 < len(name) <= LONGEST_ID
+            else None
+        )
 
-    def columns(self, ids: list[str], time: float, columns: Mapping[str, NDArray[np.float64]]) -> Batch:
+    def columns(
+        self, ids: list[str], time: float, columns: Mapping[str, NDArray[np.float64]]
+    ) -> Batch:
         """Events of one moment whose scores came as arrays, finite but for NaN: a missing score."""
         return Batch(ids, np.full(len(ids), time), self._calibration.place(columns))
 
@@ -112,16 +125,22 @@ class Reader:
                 return self._one_by_one(events, now, range(1, len(events) + 1))
         # Blank lines, or one that cannot be read: line by line, to say which.
         numbered = [(i, line) for i, line in enumerate(body.split(b"\n"), 1) if line.strip()]
-        return self._one_by_one([self._line(line, i) for i, line in numbered], now, [i for i, _ in numbered])
+        return self._one_by_one(
+            [self._line(line, i) for i, line in numbered], now, [i for i, _ in numbered]
+        )
 
     def _line(self, line: bytes, number: int) -> Any:
         try:
             return orjson.loads(line)
         except ValueError as error:
             try:
-                event = json.loads(line)  # takes NaN and Infinity, which are no JSON, so that they can be named
+                event = json.loads(
+                    line
+                )  # takes NaN and Infinity, which are no JSON, so that they can be named
             except (ValueError, RecursionError):
-                said = f"this is no JSON ({_cause(error)}): {_brief_bytes(line)}{run_together(line)}"
+                said = (
+                    f"this is no JSON ({_cause(error)}): {_brief_bytes(line)}{run_together(line)}"
+                )
                 raise Refused(said, line=number) from None
             return event
 
@@ -129,7 +148,9 @@ class Reader:
         if not events:
             raise Refused("the batch holds no event; an event looks like " + self._example())
         batch = self._uniform(events)
-        return batch if batch is not None else self._one_by_one(events, now, range(1, len(events) + 1))
+        return (
+            batch if batch is not None else self._one_by_one(events, now, range(1, len(events) + 1))
+        )
 
     def _uniform(self, events: list[Any]) -> Batch | None:
         """The usual batch, column by column: every event has an id, a time and all scores; None where that is not so."""
@@ -152,7 +173,12 @@ class Reader:
             return None
         arrays = {name: np.array(column, dtype=np.float64) for name, column in columns.items()}
         at = np.array(times, dtype=np.float64)
-        if min(lengths) < 1 or max(lengths) > LONGEST_ID or not np.isfinite(at).all() or np.abs(at).max() > LATEST:
+        if (
+            min(lengths) < 1
+            or max(lengths) > LONGEST_ID
+            or not np.isfinite(at).all()
+            or np.abs(at).max() > LATEST
+        ):
             return None
         if any(np.isinf(a).any() for a in arrays.values()):
             return None
@@ -170,7 +196,9 @@ class Reader:
     def _event(self, event: Any, now: float, line: int | None) -> Single:
         """One event, whatever its form, or why it is refused."""
         if type(event) is not dict:
-            raise Refused(f"an event is an object such as {self._example()}; found {brief(event)}", line=line)
+            raise Refused(
+                f"an event is an object such as {self._example()}; found {brief(event)}", line=line
+            )
         given = event.get("subject", self._called[0])
         if given not in self._called:
             raise Refused(
@@ -182,7 +210,8 @@ class Reader:
         for key in event:
             if key not in KEYS:
                 raise Refused(
-                    f"unknown key {brief(key)}{did_you_mean(key, KEYS)}; an event has {', '.join(KEYS)}", line=line
+                    f"unknown key {brief(key)}{did_you_mean(key, KEYS)}; an event has {', '.join(KEYS)}",
+                    line=line,
                 )
         name, time = self._id(event, line), self._time(event, now, line)
         forms = [key for key in ("scores", "verdict", "cell") if key in event]
@@ -213,17 +242,24 @@ class Reader:
         time = event.get("time", now)
         if type(time) is str:
             time = _iso(time, line)
-        if type(time) not in _NUMBER or time != time or abs(time) == math.inf:  # isfinite takes no number of 400 digits
+        if (
+            type(time) not in _NUMBER or time != time or abs(time) == math.inf
+        ):  # isfinite takes no number of 400 digits
             raise Refused(
-                f"time must be seconds since 1970, or ISO 8601 with a time zone; found {brief(time)}", line=line
+                f"time must be seconds since 1970, or ISO 8601 with a time zone; found {brief(time)}",
+                line=line,
             )
         if abs(time) > LATEST:
-            raise Refused(f"time {brief(time)} {clock(time)}; seconds since 1970 are expected", line=line)
+            raise Refused(
+                f"time {brief(time)} {clock(time)}; seconds since 1970 are expected", line=line
+            )
         return float(time)
 
     def _scores(self, scores: Any, line: int | None) -> Mapping[str, float]:
         if type(scores) is not dict:
-            raise Refused(f"scores must be an object of names and numbers; found {brief(scores)}", line=line)
+            raise Refused(
+                f"scores must be an object of names and numbers; found {brief(scores)}", line=line
+            )
         found = {}
         for name, score in scores.items():
             if name not in self._names:
@@ -249,7 +285,9 @@ class Reader:
                 line=line,
             )
         if type(verdict) not in (bool, int) or verdict not in (0, 1):
-            raise Refused(f"verdict must be true (risky) or false; found {brief(verdict)}", line=line)
+            raise Refused(
+                f"verdict must be true (risky) or false; found {brief(verdict)}", line=line
+            )
         return {self._names[0]: float(verdict)}
 
     def _cell(self, cell: Any, line: int | None) -> int:
@@ -261,7 +299,9 @@ class Reader:
         return cell
 
     def _example(self) -> str:
-        return json.dumps({"id": "case-1", "time": 1700000000.0, "scores": dict.fromkeys(self._names, 0.5)})
+        return json.dumps(
+            {"id": "case-1", "time": 1700000000.0, "scores": dict.fromkeys(self._names, 0.5)}
+        )
 
 
 def _binary(calibration: Places) -> bool:
@@ -284,7 +324,10 @@ def clock(time: float) -> str:
 
 def _score(score: Any, name: str, line: int | None) -> float:
     if type(score) not in _SCORE:
-        raise Refused(f"score {name!r} must be a number, or null where there is none; found {brief(score)}", line=line)
+        raise Refused(
+            f"score {name!r} must be a number, or null where there is none; found {brief(score)}",
+            line=line,
+        )
     if score is None:
         return math.nan
     try:
@@ -294,7 +337,10 @@ def _score(score: Any, name: str, line: int | None) -> float:
     if math.isfinite(value):
         return value
     found = "NaN" if value != value else "infinite"
-    raise Refused(f"score {name!r} is {found}; a score is a finite number, or null where there is none", line=line)
+    raise Refused(
+        f"score {name!r} is {found}; a score is a finite number, or null where there is none",
+        line=line,
+    )
 
 
 def _iso(text: str, line: int | None) -> float:
@@ -325,9 +371,7 @@ def run_together(line: bytes) -> str:
     """
     if not re.search(rb"\}\s*\{", line):
         return ""
-    return (
-        "; one a line was expected: curl sends a file with its line ends by --data-binary @FILE, while -d strips them"
-    )
+    return "; one a line was expected: curl sends a file with its line ends by --data-binary @FILE, while -d strips them"
 
 
 def writable(text: str) -> bool:

@@ -32,7 +32,10 @@ HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
-PICTURE_HEADERS = [(b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"), *HEADERS[1:]]
+PICTURE_HEADERS = [
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
+    *HEADERS[1:],
+]
 """Of a picture that holds its own style, and nothing that runs."""
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([\w.~-]+))(?::\d*)?", re.ASCII | re.IGNORECASE)
 """A number of six in brackets or a name, and a port: nothing else, so that no user can stand in front of another name."""
@@ -59,7 +62,11 @@ def repeated(headers: Iterable[tuple[bytes, bytes]]) -> tuple[int, str] | None:
     """
     found = [name for name, _ in headers if name in ONCE]
     twice = next((name for name in found if found.count(name) > 1), None)
-    return None if twice is None else (400, f"the header {twice.decode()} is there more than once; send one")
+    return (
+        None
+        if twice is None
+        else (400, f"the header {twice.decode()} is there more than once; send one")
+    )
 
 
 class Guard:
@@ -90,7 +97,10 @@ class Guard:
         called = headers.get(b"host", b"").decode("latin-1")
         host = _name(called)
         if called and not host:
-            return 400, f"Host is {called!r}; a name was expected, and a port behind it where there is one"
+            return (
+                400,
+                f"Host is {called!r}; a name was expected, and a port behind it where there is one",
+            )
         if not self._any_name and host not in self._names and not (probe and _is_address(host)):
             return (
                 421,
@@ -102,7 +112,11 @@ class Guard:
                 403,
                 f"requests from {origin.decode('latin-1')} are not taken; only pages of this service may send them",
             )
-        if self._token is not None and not open_to_all and not self._known(headers.get(b"authorization", b"")):
+        if (
+            self._token is not None
+            and not open_to_all
+            and not self._known(headers.get(b"authorization", b""))
+        ):
             return 401, "this service needs its token: send the header Authorization: Bearer TOKEN"
         if len(self._seen) < 16 and not probe:
             self._seen.add(headers.get(b"host"))
@@ -111,11 +125,16 @@ class Guard:
     def _known(self, authorization: bytes) -> bool:
         """Whether a header has the token; the name of the scheme may be written in any case (RFC 9110, 11.1)."""
         scheme, _, token = authorization.partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(token.lstrip(b" "), self._token or b"")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(
+            token.lstrip(b" "), self._token or b""
+        )
 
     def _own(self, origin: str, headers: Mapping[bytes, bytes]) -> bool:
         scheme, _, place = origin.partition("://")
-        return scheme in ("http", "https") and place.lower() == headers.get(b"host", b"").decode("latin-1").lower()
+        return (
+            scheme in ("http", "https")
+            and place.lower() == headers.get(b"host", b"").decode("latin-1").lower()
+        )
 
 
 def _is_address(host: str) -> bool:

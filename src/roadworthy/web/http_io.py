@@ -76,11 +76,15 @@ class Request:
         """A parameter that must be a whole number from 1."""
         found = self.number(name, otherwise)
         if not 1 <= found <= most or found != int(found):
-            raise Refused(f"{name} must be a whole number from 1 to {most:,}, found {brief(self.query[name])}")
+            raise Refused(
+                f"{name} must be a whole number from 1 to {most:,}, found {brief(self.query[name])}"
+            )
         return int(found)
 
 
-async def body_of(request: Request, receive: Receive, limit: int, *, any_encoding: bool = False) -> bytes:
+async def body_of(
+    request: Request, receive: Receive, limit: int, *, any_encoding: bool = False
+) -> bytes:
     """The body; one beyond the limit is refused as soon as that is known, and what still comes is not kept."""
     headers = request.headers
     if b"content-length" in headers and int(headers[b"content-length"]) > limit:
@@ -135,10 +139,15 @@ def unfinished() -> Refused:
 
 
 def _too_large(limit: int) -> Refused:
-    return Refused(f"the body is larger than {limit:,} bytes; send smaller batches, or raise --body-limit", status=413)
+    return Refused(
+        f"the body is larger than {limit:,} bytes; send smaller batches, or raise --body-limit",
+        status=413,
+    )
 
 
-async def answer(send: Send, status: int, body: bytes, headers: Headers, *, sized: bool = True) -> None:
+async def answer(
+    send: Send, status: int, body: bytes, headers: Headers, *, sized: bool = True
+) -> None:
     """Send an answer whole, with the length of its body unless it is of a kind that has none."""
     length = [(b"content-length", b"%d" % len(body))] if sized else []
     await send({"type": "http.response.start", "status": status, "headers": [*headers, *length]})

@@ -38,7 +38,9 @@ class InFlight:
         """Take room, or give it back where the size is negative."""
         with self._lock:
             if size > 0 and self.used + size > self.most:
-                raise TooMuch(f"{self.used:,} of {self.most:,} bytes are in use by other requests; send it again")
+                raise TooMuch(
+                    f"{self.used:,} of {self.most:,} bytes are in use by other requests; send it again"
+                )
             self.used += size
 
 

@@ -75,7 +75,10 @@ class Keeper:
         """Begin; from within the event loop."""
         self._some = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._tasks = [self._loop.create_task(self._write_groups()), self._loop.create_task(self._take_readings())]
+        self._tasks = [
+            self._loop.create_task(self._write_groups()),
+            self._loop.create_task(self._take_readings()),
+        ]
 
     def events(self, events: Batch | Single) -> asyncio.Future[Taken]:
         """Count events; done when they are on disk and counted."""
@@ -108,7 +111,9 @@ class Keeper:
         """Count a post with the next group; `reply` is called in the event loop with what became of it."""
         size = len(post)
         if self.waiting and self.waiting + size > self._most_waiting:
-            raise Busy(f"{self.waiting:,} events wait to be written; nothing of this was counted, send it again")
+            raise Busy(
+                f"{self.waiting:,} events wait to be written; nothing of this was counted, send it again"
+            )
         if not self.waiting:
             self._since = self._loop.time()
             self._some.set()
@@ -165,14 +170,18 @@ class Keeper:
         for (_, reply), outcome in zip(group, outcomes, strict=True):
             try:
                 reply(outcome)
-            except Exception as fault:  # of one connection; the others of its group get their answers
+            except (
+                Exception
+            ) as fault:  # of one connection; the others of its group get their answers
                 _LOG.error("an answer was not sent", exc_info=fault)
 
     async def catch_up(self) -> None:
         """Have readings of all events that are counted by now, as far as they can be kept."""
         with suppress(StoreError):
             counted = await self.ask(lambda counting: counting.monitor.state.counted)
-            while await self.ask(lambda counting: counting.read() and counting.curve.upto < counted):
+            while await self.ask(
+                lambda counting: counting.read() and counting.curve.upto < counted
+            ):
                 pass
 
     async def _try_again(self) -> None:

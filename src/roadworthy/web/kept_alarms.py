@@ -63,7 +63,9 @@ class KeptAlarms:
             while self._unkept:
                 key = next(iter(self._unkept))
                 alarm, logged = self._unkept[key]
-                self._ledger.keep_alarm(alarm, delivered=False if self._webhook else None, logged=logged)
+                self._ledger.keep_alarm(
+                    alarm, delivered=False if self._webhook else None, logged=logged
+                )
                 del self._unkept[key]
             if self._taken:
                 self._ledger.delivered(self._taken)

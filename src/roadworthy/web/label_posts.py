@@ -19,7 +19,16 @@ import orjson
 
 from roadworthy.registry import did_you_mean
 from roadworthy.web.batch import Label
-from roadworthy.web.events import LATEST, LONGEST_ID, Refused, brief, clock, either, run_together, writable
+from roadworthy.web.events import (
+    LATEST,
+    LONGEST_ID,
+    Refused,
+    brief,
+    clock,
+    either,
+    run_together,
+    writable,
+)
 
 EXAMPLE = '{"id": "case-1", "correct": false, "probability": 0.2}'
 
@@ -46,7 +55,9 @@ def _line(line: bytes, number: int) -> Any:
     try:
         return orjson.loads(line)
     except ValueError:
-        raise Refused(f"this is no JSON; a label looks like {EXAMPLE}{run_together(line)}", line=number) from None
+        raise Refused(
+            f"this is no JSON; a label looks like {EXAMPLE}{run_together(line)}", line=number
+        ) from None
 
 
 def _of_ours(item: Any, line: int, ours: Mapping[str, Sequence[str]]) -> Any:
@@ -70,7 +81,10 @@ def _label(item: Any, line: int, cells: int | None) -> Label:
     for key in item:
         if key not in Label._fields:
             known = ", ".join((*Label._fields, "subject", "bundle"))
-            raise Refused(f"unknown key {brief(key)}{did_you_mean(key, Label._fields)}; a label has {known}", line=line)
+            raise Refused(
+                f"unknown key {brief(key)}{did_you_mean(key, Label._fields)}; a label has {known}",
+                line=line,
+            )
     id, correct, probability, cell, time = (item.get(key) for key in Label._fields)
     if type(id) is int:
         id = str(id)
@@ -78,7 +92,9 @@ def _label(item: Any, line: int, cells: int | None) -> Label:
         raise Refused(f"id must be that of an event; found {brief(id)}", line=line)
     if type(correct) not in (bool, int) or correct not in (0, 1):
         raise Refused(f"correct must be true or false; found {brief(correct)}", line=line)
-    if probability is not None and (type(probability) not in (int, float) or not 0.0 < probability <= 1.0):
+    if probability is not None and (
+        type(probability) not in (int, float) or not 0.0 < probability <= 1.0
+    ):
         raise Refused(
             "probability, with which this event was to be labelled, must lie above 0 and be 1 at most; "
             f"found {brief(probability)}",
@@ -86,15 +102,20 @@ def _label(item: Any, line: int, cells: int | None) -> Label:
         )
     if (cell is None) != (time is None):
         raise Refused("cell and time of an old event go together; give both or none", line=line)
-    if cell is not None and (type(cell) is not int or not -1 <= cell < (math.inf if cells is None else cells)):
+    if cell is not None and (
+        type(cell) is not int or not -1 <= cell < (math.inf if cells is None else cells)
+    ):
         upto = "" if cells is None else f" to {cells - 1}"
         raise Refused(
-            f"cell must be a whole number from 0{upto}, or -1 without a score; found {brief(cell)}", line=line
+            f"cell must be a whole number from 0{upto}, or -1 without a score; found {brief(cell)}",
+            line=line,
         )
     if time is not None and (type(time) not in (int, float) or not math.isfinite(time)):
         raise Refused(f"time must be seconds since 1970; found {brief(time)}", line=line)
     if time is not None and abs(time) > LATEST:
-        raise Refused(f"time {brief(time)} {clock(time)}; seconds since 1970 are expected", line=line)
+        raise Refused(
+            f"time {brief(time)} {clock(time)}; seconds since 1970 are expected", line=line
+        )
     return Label(id, bool(correct), _float(probability), cell, _float(time))
 
 

@@ -75,9 +75,15 @@ class Lately:
             refused = f"refused, {self.late:,} as late and {self.ahead:,} as {ahead},"
         else:
             refused = "refused as " + ("late" if self.late else ahead)
-        counted = f"the newest event that was counted has the time {utc(newest)}, " if newest > float("-inf") else ""
+        counted = (
+            f"the newest event that was counted has the time {utc(newest)}, "
+            if newest > float("-inf")
+            else ""
+        )
         # Who tries the service sends one event of this moment, and then a file of last week's.
-        older = "; to try the service with older data, start it with a new --state" if self.late else ""
+        older = (
+            "; to try the service with older data, start it with a new --state" if self.late else ""
+        )
         return (
             f"{self.late + self.ahead:,} of the last {self.judged:,} events were {refused} and are not in these figures; "
             f"{counted}and this machine's clock is taken to show {utc(clock)}: look at the clocks of this machine and of "

@@ -78,18 +78,27 @@ class Ledger:
     """A state file, open; without a bundle beside another process that counts into it, to look and to draw inputs."""
 
     def __init__(
-        self, path: Path, *, bundle: str | None = None, content: str = "", max_bytes: int | None = None
+        self,
+        path: Path,
+        *,
+        bundle: str | None = None,
+        content: str = "",
+        max_bytes: int | None = None,
     ) -> None:
         self.path = path
         self._lock: int | None = None
         if bundle is None and not path.exists():
-            raise StoreError(f"{path}: there is no state file; `roadworthy monitor BUNDLE --state {path}` makes one")
+            raise StoreError(
+                f"{path}: there is no state file; `roadworthy monitor BUNDLE --state {path}` makes one"
+            )
         if bundle is not None:
             make_folder(path, called=f"state file {path}")
             self._lock = locked(path)
         try:
             # One thread at a time uses it, but not always the same.
-            self._db = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(
+                path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False
+            )
             self._db.execute("pragma synchronous = full")
             if bundle is not None:
                 self._prepare(bundle, content)
@@ -132,8 +141,12 @@ class Ledger:
     def _number_readings(self) -> None:
         """A file of before readings were known by their event has them by time."""
         with self._transaction() as db:
-            db.execute("create table points (event integer primary key, time real not null, body text not null)")
-            db.execute("insert or replace into points select json_extract(body, '$.event'), time, body from readings")
+            db.execute(
+                "create table points (event integer primary key, time real not null, body text not null)"
+            )
+            db.execute(
+                "insert or replace into points select json_extract(body, '$.event'), time, body from readings"
+            )
             db.execute("drop table readings")
 
     def _check(self, found: Mapping[str, str], bundle: str | None) -> None:
@@ -149,7 +162,9 @@ class Ledger:
 
     def limit(self, max_bytes: int | None) -> None:
         """Let the file grow no further than this; None takes the limit away."""
-        self._db.execute(f"pragma max_page_count = {max(max_bytes // PAGE, 1) if max_bytes else 2**31}")
+        self._db.execute(
+            f"pragma max_page_count = {max(max_bytes // PAGE, 1) if max_bytes else 2**31}"
+        )
 
     def append(self, rows: Sequence[tuple[int, bytes]]) -> int:
         """Add rows to the log in one transaction, synced when this returns; the number of the last."""
@@ -174,7 +189,9 @@ class Ledger:
         with self._transaction() as db:
             db.execute("delete from log where seq > ?", (after,))
 
-    def snapshot(self, body: bytes, *, upto: int, clock: float | None = None, forget: bool = True) -> None:
+    def snapshot(
+        self, body: bytes, *, upto: int, clock: float | None = None, forget: bool = True
+    ) -> None:
         """Replace the snapshot, and `forget` the log up to it; `clock` is what the service's clock shows, where there is one."""
         made = time.time() if clock is None else clock
         with self._transaction() as db:
@@ -187,12 +204,15 @@ class Ledger:
     def forget_before_snapshot(self, most: int) -> bool:
         """Forget the oldest rows up to the snapshot, until they are so many bytes; whether there were any."""
         rows = self._ask(
-            "select seq, length(body) from log where seq <= (select seq from snapshot) order by seq limit ?", (ROWS,)
+            "select seq, length(body) from log where seq <= (select seq from snapshot) order by seq limit ?",
+            (ROWS,),
         )
         if not rows:
             return False
         sizes = accumulate(size for _, size in rows)
-        last = next((seq for (seq, _), size in zip(rows, sizes, strict=True) if size >= most), rows[-1][0])
+        last = next(
+            (seq for (seq, _), size in zip(rows, sizes, strict=True) if size >= most), rows[-1][0]
+        )
         with self._transaction() as db:
             db.execute("delete from log where seq <= ?", (last,))
         return True
@@ -207,7 +227,9 @@ class Ledger:
         try:
             kept = self._ask("select seq, body from snapshot")
             seq, body = kept[0] if kept else (0, None)
-            return body, self._ask("select seq, kind, body from log where seq > ? order by seq", (seq,))
+            return body, self._ask(
+                "select seq, kind, body from log where seq > ? order by seq", (seq,)
+            )
         finally:
             self._db.execute("rollback")
 
@@ -218,7 +240,9 @@ class Ledger:
 
     def last_events(self) -> bytes | None:
         """The last row of events in the log; None where it has none."""
-        found = self._ask("select body from log where kind = ? order by seq desc limit 1", (EVENTS,))
+        found = self._ask(
+            "select body from log where kind = ? order by seq desc limit 1", (EVENTS,)
+        )
         return found[0][0] if found else None
 
     def last(self) -> int:
@@ -233,11 +257,18 @@ class Ledger:
             db.executemany("insert or replace into points values (?, ?, ?)", rows)
 
     def readings(
-        self, *, after: float = float("-inf"), after_event: int = -1, limit: int = 5000, oldest: bool = False
+        self,
+        *,
+        after: float = float("-inf"),
+        after_event: int = -1,
+        limit: int = 5000,
+        oldest: bool = False,
     ) -> list[dict[str, Any]]:
         """The latest readings after a time and after an event, or the `oldest`, in the order in which they were taken."""
         order = "asc" if oldest else "desc"
-        query = f"select body from points where event > ? and time > ? order by event {order} limit ?"
+        query = (
+            f"select body from points where event > ? and time > ? order by event {order} limit ?"
+        )
         found = [json.loads(body) for (body,) in self._ask(query, (after_event, after, limit))]
         return found if oldest else found[::-1]
 
@@ -254,10 +285,17 @@ class Ledger:
                     (newest - older, step),
                 )
 
-    def keep_alarm(self, alarm: Mapping[str, Any], *, delivered: bool | None, logged: bool = True) -> None:
+    def keep_alarm(
+        self, alarm: Mapping[str, Any], *, delivered: bool | None, logged: bool = True
+    ) -> None:
         """Keep an alarm, known by its key; `delivered` is None where there is nobody to deliver it to, and `logged` is False where
         it belongs in an alarm log and is not there yet."""
-        row = (alarm["key"], alarm["event"], json.dumps(alarm), NO_WEBHOOK if delivered is None else int(delivered))
+        row = (
+            alarm["key"],
+            alarm["event"],
+            json.dumps(alarm),
+            NO_WEBHOOK if delivered is None else int(delivered),
+        )
         with self._transaction() as db:
             db.execute("insert or ignore into alarms values (?, ?, ?, ?)", row)
             if not logged:
@@ -268,7 +306,9 @@ class Ledger:
         """Alarms are in the alarm log by now."""
         with self._transaction() as db:
             db.execute(_UNLOGGED)
-            db.executemany("delete from unlogged where key = ?", [(alarm["key"],) for alarm in alarms])
+            db.executemany(
+                "delete from unlogged where key = ?", [(alarm["key"],) for alarm in alarms]
+            )
 
     def unlogged(self, most: int = -1) -> list[dict[str, Any]]:
         """The alarms that are not, oldest first; of more than `most` these."""
@@ -281,11 +321,16 @@ class Ledger:
     def delivered(self, alarms: Iterable[Mapping[str, Any]]) -> None:
         """Alarms have reached their receiver."""
         with self._transaction() as db:
-            db.executemany("update alarms set delivered = 1 where key = ?", [(alarm["key"],) for alarm in alarms])
+            db.executemany(
+                "update alarms set delivered = 1 where key = ?",
+                [(alarm["key"],) for alarm in alarms],
+            )
 
     def alarms(self, *, limit: int = 1000) -> list[dict[str, Any]]:
         """The latest alarms, oldest first, each with whether it was delivered: true, false or "no webhook"."""
-        rows = self._ask("select body, delivered from alarms order by event desc, rowid desc limit ?", (limit,))
+        rows = self._ask(
+            "select body, delivered from alarms order by event desc, rowid desc limit ?", (limit,)
+        )
         return _with_delivered(reversed(rows))
 
     def since_undelivered(self) -> list[dict[str, Any]]:
@@ -296,7 +341,9 @@ class Ledger:
         place = f"row_number() over (partition by {kinds} order by event desc, rowid desc)"
         last = f"select number from (select rowid as number, {place} as place from alarms) where place = 1"
         where = f"event >= ({oldest}) or rowid in ({last})"
-        return _with_delivered(self._ask(f"select body, delivered from alarms where {where} order by event, rowid"))
+        return _with_delivered(
+            self._ask(f"select body, delivered from alarms where {where} order by event, rowid")
+        )
 
     def knows_alarm(self, key: str) -> bool:
         """Whether an alarm was kept."""
@@ -321,7 +368,8 @@ class Ledger:
                 [(str(name), probability, now) for name, probability in drawn],
             )
             db.execute(
-                "delete from asked where rowid not in (select rowid from asked order by at desc limit ?)", (ASKED,)
+                "delete from asked where rowid not in (select rowid from asked order by at desc limit ?)",
+                (ASKED,),
             )
 
     def asked(self, ids: Sequence[str] | None = None) -> dict[str, float]:
@@ -332,7 +380,9 @@ class Ledger:
         for at in range(0, len(ids), 500):
             part = tuple(ids[at : at + 500])
             marks = ",".join("?" * len(part))
-            found.update(self._ask(f"select id, probability from asked where id in ({marks})", part))
+            found.update(
+                self._ask(f"select id, probability from asked where id in ({marks})", part)
+            )
         return found
 
     def size(self) -> int:
@@ -386,6 +436,4 @@ def _other(bundle: str | None) -> str:
     """What to do about a file that will not do: whoever counts into one chooses it, the others name one that is there."""
     if bundle is not None:
         return "give another --state"
-    return (
-        "a file was expected that `roadworthy monitor BUNDLE --state FILE` wrote, or the address of a monitor that runs"
-    )
+    return "a file was expected that `roadworthy monitor BUNDLE --state FILE` wrote, or the address of a monitor that runs"

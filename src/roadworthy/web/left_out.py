@@ -39,9 +39,7 @@ def with_reasons(taken: Taken, state: State, *, outrun: int, now: float) -> Left
 
 
 def _why_late(late: int, outrun: int, state: State) -> str:
-    by_clock = (
-        f"older than the newest event that was counted ({utc(state.newest)}) by more than {lasting(state.lateness)}"
-    )
+    by_clock = f"older than the newest event that was counted ({utc(state.newest)}) by more than {lasting(state.lateness)}"
     by_ids = (
         f"older than all of the {len(state.recent):,} events whose ids are still known, which reach back "
         f"{lasting(state.reach)}, so that nobody can tell whether it was counted before"

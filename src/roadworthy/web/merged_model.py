@@ -44,7 +44,14 @@ class RememberedModel(NamedTuple):
             found = json.loads(kept)
             by_user = found.get("by_user", False)
             versions, counted = tuple(found["versions"]), found.get("counted", not by_user)
-            return cls(found["name"], found["version"], versions, by_user, counted, found.get("path_alone", False))
+            return cls(
+                found["name"],
+                found["version"],
+                versions,
+                by_user,
+                counted,
+                found.get("path_alone", False),
+            )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreError(
                 f"of which model a state was counted cannot be read ({kept[:80]!r}: {error!r}); is it of another version of this "
@@ -89,7 +96,9 @@ def one_model(remembered: Iterable[tuple[str, RememberedModel | None]]) -> Remem
     if model.version is not None:
         named = [one for _, one in known if one.version is not None]
         by_user, counted = all(one.by_user for one in named), any(one.counted for _, one in known)
-        return model._replace(by_user=by_user, counted=counted, path_alone=all(one.path_alone for _, one in known))
+        return model._replace(
+            by_user=by_user, counted=counted, path_alone=all(one.path_alone for _, one in known)
+        )
     versions = dict.fromkeys(version for _, one in known for version in one.versions)
     return model._replace(versions=tuple(versions)[-MOST_VERSIONS:])
 
@@ -100,7 +109,9 @@ def state_type(kept: str | None) -> bytes:
     >>> state_type('{"name": "lesion"}'), model_in(state_type('{"name": "lesion"}').decode())
     (b'application/octet-stream; model=%7B%22name%22%3A%20%22lesion%22%7D', '{"name": "lesion"}')
     """
-    return b"application/octet-stream" + (b"" if kept is None else f"; model={quote(kept, safe='')}".encode())
+    return b"application/octet-stream" + (
+        b"" if kept is None else f"; model={quote(kept, safe='')}".encode()
+    )
 
 
 def model_in(content_type: str) -> str | None:

@@ -28,7 +28,11 @@ class Page:
 
     def add(self, name: str, kind: str, help: str, samples: Iterable[Sample]) -> None:
         """A family; samples without a number (None) are left out."""
-        lines = [f"{name}{_labels(labels)} {_number(value)}" for labels, value in samples if value is not None]
+        lines = [
+            f"{name}{_labels(labels)} {_number(value)}"
+            for labels, value in samples
+            if value is not None
+        ]
         if lines:
             self._lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}", *lines]
 
@@ -82,4 +86,6 @@ def _number(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+    return (
+        str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+    )

@@ -71,10 +71,25 @@ def metrics_page(
         "Events since the start, by what became of them.",
         [({"outcome": name}, totals[name]) for name in OUTCOMES],
     )
-    page.add("roadworthy_posts_refused_total", "counter", "Posts that were not taken.", _one(keeper.refused))
+    page.add(
+        "roadworthy_posts_refused_total",
+        "counter",
+        "Posts that were not taken.",
+        _one(keeper.refused),
+    )
     counted = counting.monitor.state.counted
-    page.add("roadworthy_events_counted", "gauge", "Events that the state holds, all starts together.", _one(counted))
-    page.add("roadworthy_newest_event_seconds", "gauge", "Time of the latest event.", _one(_newest(counting)))
+    page.add(
+        "roadworthy_events_counted",
+        "gauge",
+        "Events that the state holds, all starts together.",
+        _one(counted),
+    )
+    page.add(
+        "roadworthy_newest_event_seconds",
+        "gauge",
+        "Time of the latest event.",
+        _one(_newest(counting)),
+    )
     windows = counting.windows()
     watched = bundle.watched
 
@@ -90,7 +105,12 @@ def metrics_page(
             [({"window": w["window"]}, _relied(w, name)) for w in windows if told(w, name)],
         )
     for name, help in WINDOW_COUNTS:
-        page.add(f"roadworthy_{name}", "gauge", help, [({"window": w["window"]}, w[name]) for w in windows])
+        page.add(
+            f"roadworthy_{name}",
+            "gauge",
+            help,
+            [({"window": w["window"]}, w[name]) for w in windows],
+        )
     page.add(
         "roadworthy_cannot_tell",
         "gauge",
@@ -106,7 +126,10 @@ def metrics_page(
     page.add("roadworthy_tolerable_risk", "gauge", "As the bundle has it.", _one(bundle.tolerable))
     page.add("roadworthy_alarm", "gauge", "Whether an alarm is on.", _one(counting.monitor.alarm))
     page.add(
-        "roadworthy_alarm_by_labels", "gauge", "Whether labels keep it on.", _one(counting.monitor.alarm_by_labels)
+        "roadworthy_alarm_by_labels",
+        "gauge",
+        "Whether labels keep it on.",
+        _one(counting.monitor.alarm_by_labels),
     )
     page.add(
         "roadworthy_alarms_total",
@@ -115,10 +138,17 @@ def metrics_page(
         [({"kind": kind}, totals[f"alarms {kind}"]) for kind in ALARMS],
     )
     labels = counting.monitor.state.labels
-    page.add("roadworthy_labels", "gauge", "Labels that came later.", _one(int(labels.counts.sum())))
+    page.add(
+        "roadworthy_labels", "gauge", "Labels that came later.", _one(int(labels.counts.sum()))
+    )
     audited = [(w["window"], w["audited"]) for w in windows if w["audited"] is not None]
     for name, help in AUDITED:
-        page.add(f"roadworthy_audited_{name}", "gauge", help, [({"window": w}, a[name]) for w, a in audited])
+        page.add(
+            f"roadworthy_audited_{name}",
+            "gauge",
+            help,
+            [({"window": w}, a[name]) for w, a in audited],
+        )
     _own(page, counting, keeper)
     _neighbours(page, webhook, sidecar, alarm_log)
     return page.text()
@@ -126,14 +156,33 @@ def metrics_page(
 
 def _own(page: Page, counting: Counting, keeper: Keeper) -> None:
     """How the service is doing."""
-    page.histogram("roadworthy_group_seconds", "Writing and counting a group of posts.", keeper.writing)
+    page.histogram(
+        "roadworthy_group_seconds", "Writing and counting a group of posts.", keeper.writing
+    )
     page.histogram("roadworthy_group_posts", "Posts in a group.", keeper.sizes)
-    page.add("roadworthy_waiting_events", "gauge", "Events that wait to be written.", _one(keeper.waiting))
-    page.add("roadworthy_state_bytes", "gauge", "Size of the state on disk.", _one(counting.ledger.size()))
-    page.add("roadworthy_write_trouble", "gauge", "Whether the last write failed.", _one(bool(keeper.trouble)))
+    page.add(
+        "roadworthy_waiting_events",
+        "gauge",
+        "Events that wait to be written.",
+        _one(keeper.waiting),
+    )
+    page.add(
+        "roadworthy_state_bytes",
+        "gauge",
+        "Size of the state on disk.",
+        _one(counting.ledger.size()),
+    )
+    page.add(
+        "roadworthy_write_trouble",
+        "gauge",
+        "Whether the last write failed.",
+        _one(bool(keeper.trouble)),
+    )
 
 
-def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None, alarm_log: AlarmLog | None) -> None:
+def _neighbours(
+    page: Page, webhook: Webhook | None, sidecar: Sidecar | None, alarm_log: AlarmLog | None
+) -> None:
     """How it gets on with others."""
     if sidecar is not None:
         page.add(
@@ -170,7 +219,9 @@ def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None, al
                 ({"outcome": "dropped"}, webhook.dropped),
             ],
         )
-        page.add("roadworthy_webhook_waiting", "gauge", "Alarms not taken yet.", _one(webhook.waiting))
+        page.add(
+            "roadworthy_webhook_waiting", "gauge", "Alarms not taken yet.", _one(webhook.waiting)
+        )
         page.add(
             "roadworthy_webhook_refused",
             "gauge",
@@ -184,7 +235,12 @@ def _neighbours(page: Page, webhook: Webhook | None, sidecar: Sidecar | None, al
             "Alarms that could not be written to the alarm log when they were due.",
             _one(alarm_log.failed),
         )
-        page.add("roadworthy_alarm_log_waiting", "gauge", "Alarms not in the log yet.", _one(alarm_log.waiting))
+        page.add(
+            "roadworthy_alarm_log_waiting",
+            "gauge",
+            "Alarms not in the log yet.",
+            _one(alarm_log.waiting),
+        )
 
 
 def _one(value: float | None) -> list[Sample]:

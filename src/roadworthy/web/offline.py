@@ -25,13 +25,15 @@ from roadworthy.web.state_files import ENDING
 TIMEOUT_S = 60.0
 
 
-def questions(state: str, n: int, *, window: str | None = None, token: str | None = None) -> list[dict[str, Any]]:
+def questions(
+    state: str, n: int, *, window: str | None = None, token: str | None = None
+) -> list[dict[str, Any]]:
     """The inputs to label next: id, probability, time and cell, by file or by address."""
     if _is_address(state):
         query = urlencode({"n": n, **({"window": window} if window else {})})
-        found: list[dict[str, Any]] = json.loads(_asked("POST", state, f"/v1/label-queue?{query}", token).body)[
-            "questions"
-        ]
+        found: list[dict[str, Any]] = json.loads(
+            _asked("POST", state, f"/v1/label-queue?{query}", token).body
+        )["questions"]
         return found
     ledger = Ledger(Path(state))
     try:
@@ -77,20 +79,31 @@ class _Held(NamedTuple):
     model: str | None
 
 
-def together(sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None) -> Together:
+def together(
+    sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None
+) -> Together:
     """The states of several replicas as one monitor, with whose alarm is on, and of which model of a server they are."""
     if len(sources) < 2:
-        raise StoreError("merging needs two states or more: name files, or addresses of monitors that run")
+        raise StoreError(
+            "merging needs two states or more: name files, or addresses of monitors that run"
+        )
     chosen = Bundle.load(bundle) if bundle is not None else None
     read = [_held_at(source, token) for source in sources]
     shown = [without_password(source) if _is_address(source) else source for source in sources]
-    model = one_model([(name, RememberedModel.of(one.model)) for name, one in zip(shown, read, strict=True)])
+    model = one_model(
+        [(name, RememberedModel.of(one.model)) for name, one in zip(shown, read, strict=True)]
+    )
     if chosen is None:
         chosen = next((one.state.bundle for one in read if isinstance(one.state, Monitor)), None)
     if chosen is None:
         raise StoreError("addresses alone do not bring the bundle along; give it with --bundle")
-    found = [one.state if isinstance(one.state, Monitor) else Monitor.from_bytes(chosen, one.state) for one in read]
-    whole = Monitor(chosen)  # a replica of its own, into which each of the others can be merged again
+    found = [
+        one.state if isinstance(one.state, Monitor) else Monitor.from_bytes(chosen, one.state)
+        for one in read
+    ]
+    whole = Monitor(
+        chosen
+    )  # a replica of its own, into which each of the others can be merged again
     whole.merge(*found)
     alarmed = tuple(name for name, one in zip(shown, found, strict=True) if one.alarm)
     return Together(whole, alarmed, _differing([one.state.recent for one in found]), model)
@@ -105,8 +118,12 @@ def check_named_once(sources: Sequence[str]) -> None:
             file = Path(source).stat()
             known = file.st_dev, file.st_ino
         if known in seen:
-            first, again = (without_password(s) if _is_address(s) else s for s in (seen[known], source))
-            said = f"{again} is named twice" if first == again else f"{first} and {again} are the same"
+            first, again = (
+                without_password(s) if _is_address(s) else s for s in (seen[known], source)
+            )
+            said = (
+                f"{again} is named twice" if first == again else f"{first} and {again} are the same"
+            )
             raise StoreError(f"{said}; name every replica once")
         seen[known] = source
 
@@ -178,7 +195,9 @@ def _asked(method: str, address: str, path: str, token: str | None) -> _Answer:
             f"{without_password(address)} is no address of a monitor: {error}; write it as in http://127.0.0.1:8321"
         ) from None
     if token and not token.isprintable():
-        raise StoreError("the token has a line break, or another character that no header can carry")
+        raise StoreError(
+            "the token has a line break, or another character that no header can carry"
+        )
     address, connection = without_password(address), place.connection(TIMEOUT_S)
     authorization = (f"Bearer {token}" if token else place.authorization).encode()
     headers = {"Authorization": authorization} if authorization else {}

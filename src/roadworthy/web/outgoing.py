@@ -47,9 +47,12 @@ def matter(alarm: Alarm) -> str | None:
     >>> matter({"kind": "can tell", "late": True})
     'figures late'
     """
-    found = {"raised": "risk", "cleared": "risk", "cannot tell": "figures", "can tell": "figures"}.get(
-        alarm.get("kind", "")
-    )
+    found = {
+        "raised": "risk",
+        "cleared": "risk",
+        "cannot tell": "figures",
+        "can tell": "figures",
+    }.get(alarm.get("kind", ""))
     return f"{found} late" if found and alarm.get("late") else found
 
 
@@ -96,7 +99,11 @@ class Outgoing:
     """What waits; one thread takes from it, and any may add."""
 
     def __init__(
-        self, room: int, *, pause: Callable[[int], float], clock: Callable[[], float] = time.monotonic
+        self,
+        room: int,
+        *,
+        pause: Callable[[int], float],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._room, self._pause, self._clock = room, pause, clock
         self._lock = threading.Lock()

@@ -31,7 +31,16 @@ from uvicorn.server import ServerState
 
 from roadworthy.monitor import Taken
 from roadworthy.web.batch import Batch, Single, why_unscored
-from roadworthy.web.http_io import PATIENCE_S, TAKEN_HEADERS, Headers, Receive, Send, answer, taken_words, unfinished
+from roadworthy.web.http_io import (
+    PATIENCE_S,
+    TAKEN_HEADERS,
+    Headers,
+    Receive,
+    Send,
+    answer,
+    taken_words,
+    unfinished,
+)
 from roadworthy.web.keeper import Keeper
 from roadworthy.web.left_out import LeftOut
 
@@ -42,7 +51,9 @@ HEADS, LONGEST_HEAD = 1024, 4096
 """Heads that are remembered, and bytes of the longest."""
 _BEGIN = b"POST " + PATH + b" HTTP/1.1\r\n"
 _UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*+(?!\r\n[ \t])", re.IGNORECASE)
-_DECISIONS = frozenset({b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"trailer", b"te"})
+_DECISIONS = frozenset(
+    {b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"trailer", b"te"}
+)
 
 Trouble = Callable[[Exception], tuple[int, bytes, Headers]]
 """What to answer where an event could not be counted: status, body, headers."""
@@ -52,7 +63,12 @@ class _Head:
     """What a parser found in the head of a request."""
 
     def __init__(self) -> None:
-        self.url, self.headers, self.complete, self.beyond = b"", list[tuple[bytes, bytes]](), False, False
+        self.url, self.headers, self.complete, self.beyond = (
+            b"",
+            list[tuple[bytes, bytes]](),
+            False,
+            False,
+        )
 
     def on_url(self, url: bytes) -> None:
         self.url += url
@@ -80,7 +96,12 @@ def length_of(head: bytes, allowed: Callable[[Mapping[bytes, bytes]], bool]) -> 
         return None
     headers = dict(found.headers)
     plain = found.complete and not found.beyond and len(headers) == len(found.headers)
-    if not plain or found.url != PATH or not parser.should_keep_alive() or not _DECISIONS.isdisjoint(headers):
+    if (
+        not plain
+        or found.url != PATH
+        or not parser.should_keep_alive()
+        or not _DECISIONS.isdisjoint(headers)
+    ):
         return None
     length = headers.get(b"content-length", b"")
     return int(length) if length.isdigit() and len(length) < 10 and allowed(headers) else None
@@ -160,7 +181,9 @@ class ShortWay:
 
 def _answer(status: int, body: bytes, headers: Headers, dated: Headers, *, last: bool) -> bytes:
     lines = [b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode())]
-    lines += [b"%s: %s" % header for header in (*dated, *headers, (b"content-length", b"%d" % len(body)))]
+    lines += [
+        b"%s: %s" % header for header in (*dated, *headers, (b"content-length", b"%d" % len(body)))
+    ]
     lines += [b"connection: close"] if last else []
     return b"\r\n".join((*lines, b"", body))
 
@@ -194,7 +217,11 @@ class QuickPosts(HttpToolsProtocol):
         if self._held:
             data, self._held = self._held + data, b""
         cycle = self.cycle
-        if self._parsing or (cycle is not None and not cycle.response_complete) or self.flow.write_paused:
+        if (
+            self._parsing
+            or (cycle is not None and not cycle.response_complete)
+            or self.flow.write_paused
+        ):
             self._go_the_long_way(data)
             return
         place = self._way.place(data)
@@ -229,7 +256,9 @@ class QuickPosts(HttpToolsProtocol):
         """uvicorn's parser has had the head of a request; for its body the application is patient."""
         self._in_head = False
         super().on_headers_complete()
-        if self.parser.should_upgrade():  # a head in pieces: what comes of its body would be taken for the next request
+        if (
+            self.parser.should_upgrade()
+        ):  # a head in pieces: what comes of its body would be taken for the next request
             self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
@@ -255,7 +284,9 @@ class QuickPosts(HttpToolsProtocol):
         self._waits = False
         if self.transport.is_closing():
             return
-        self.transport.write(self._way.answer(outcome, self.server_state.default_headers, last=self._ends))
+        self.transport.write(
+            self._way.answer(outcome, self.server_state.default_headers, last=self._ends)
+        )
         if self._ends:
             self.transport.close()
             return
@@ -271,11 +302,18 @@ class QuickPosts(HttpToolsProtocol):
         self._idle = None
         left = self._answered + self.timeout_keep_alive - self.loop.time()
         busy = (
-            self._waits or self._held or self._parsing or (self.cycle is not None and not self.cycle.response_complete)
+            self._waits
+            or self._held
+            or self._parsing
+            or (self.cycle is not None and not self.cycle.response_complete)
         )
         if busy or left > 0.001:
-            self._idle = self.loop.call_later(self.timeout_keep_alive if busy else left, self._close_if_idle)
-        elif self.timeout_keep_alive_task is None:  # else uvicorn's own timer runs since its last answer
+            self._idle = self.loop.call_later(
+                self.timeout_keep_alive if busy else left, self._close_if_idle
+            )
+        elif (
+            self.timeout_keep_alive_task is None
+        ):  # else uvicorn's own timer runs since its last answer
             self.timeout_keep_alive_handler()
 
     def _be_patient(self) -> None:
@@ -294,7 +332,9 @@ class QuickPosts(HttpToolsProtocol):
             self._patience = self.loop.call_later(left, self._close_if_unfinished)
             return
         self._held = b""
-        self.transport.write(self._way.answer(unfinished(), self.server_state.default_headers, last=True))
+        self.transport.write(
+            self._way.answer(unfinished(), self.server_state.default_headers, last=True)
+        )
         self.transport.close()
 
 
@@ -355,7 +395,9 @@ def trouble() -> str:
 
 async def _tried() -> str:
     wire, way, loop = _Wire(), _Trial(), asyncio.get_running_loop()
-    config = uvicorn.Config(_long_way, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)  # type: ignore[arg-type]
+    config = uvicorn.Config(
+        _long_way, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False
+    )  # type: ignore[arg-type]
     connection = QuickPosts(way, config=config, server_state=ServerState(), app_state={})  # type: ignore[arg-type]
     connection.connection_made(wire)  # type: ignore[arg-type]
     post = _BEGIN + b"Host: a\r\nContent-Length: 2\r\n\r\n{}"
@@ -374,6 +416,10 @@ async def _tried() -> str:
     connection._close_if_idle()
     connection.shutdown()
     connection.connection_lost(None)
-    if not (wire.written.startswith(b"HTTP/1.1 200 OK\r\n") and wire.written.endswith(b"short") and wire.closed):
+    if not (
+        wire.written.startswith(b"HTTP/1.1 200 OK\r\n")
+        and wire.written.endswith(b"short")
+        and wire.closed
+    ):
         return "requests were not answered in their order"
     return ""

@@ -36,7 +36,9 @@ CHANGES = 64
 """Alarms, the last ones, at which there is a point for certain."""
 
 
-def due(before: int, counted: int, *, stride: int, kept: Collection[int] = (), every: int = 1) -> list[int]:
+def due(
+    before: int, counted: int, *, stride: int, kept: Collection[int] = (), every: int = 1
+) -> list[int]:
     """The numbers of events after which points are due, once `counted` were counted and there are points up to `before`."""
     if counted <= before:
         return []
@@ -66,7 +68,12 @@ class Curve:
         """Of how many looks one is shown until no more are due."""
 
     def next_points(
-        self, monitor: Monitor, *, now: float, hurry: bool = False, untold: Callable[[int], str] = lambda event: ""
+        self,
+        monitor: Monitor,
+        *,
+        now: float,
+        hurry: bool = False,
+        untold: Callable[[int], str] = lambda event: "",
     ) -> list[dict[str, Any]]:
         """The next points of those that are due; in a hurry all of them at once, and fewer.
 
@@ -82,7 +89,9 @@ class Curve:
         elif (counted - self._then) // stride >= AT_ONCE:
             self._every = thinned(looks, AT_ONCE)
         at_once = 2 * IN_A_HURRY if hurry else AT_ONCE
-        return readings(monitor, self.upto, every=self._every, at_once=at_once, now=now, untold=untold)
+        return readings(
+            monitor, self.upto, every=self._every, at_once=at_once, now=now, untold=untold
+        )
 
     def kept(self, points: list[dict[str, Any]], *, counted: int) -> bool:
         """These points are kept; whether more are due."""
@@ -110,7 +119,10 @@ def readings(
     could tell after an event, where most of what came then was not counted.
     """
     state, rule = monitor.state, monitor.bundle.alarm
-    changes = {alarm.event: alarm for alarm in sorted(monitor.alarms[-CHANGES:], key=lambda alarm: -alarm.by_labels)}
+    changes = {
+        alarm.event: alarm
+        for alarm in sorted(monitor.alarms[-CHANGES:], key=lambda alarm: -alarm.by_labels)
+    }
     gone = state.counted - len(state.recent)
     # Of a window that has lost events there is no point: it would be told by the few that are left.
     first = gone + min(int(monitor.bundle.watched), len(state.recent)) - 1 if gone else 0
@@ -125,7 +137,9 @@ def readings(
     spoken = []
     for end in ends:
         reading = read(cells[:end], monitor.bundle.windows, name, groups, shrink=1.0 / time)
-        spoken.append(Spoken(reading, float(times[end - reading.first]), float(times[end - 1]), None))
+        spoken.append(
+            Spoken(reading, float(times[end - reading.first]), float(times[end - 1]), None)
+        )
     states = states_of(monitor.bundle, spoken, state=state, time=time, alarm=monitor.alarm)
     found: list[dict[str, Any]] = []
     for number, said in zip(wanted, states, strict=True):
@@ -134,11 +148,15 @@ def readings(
         said, change = replace(said, alarm_log_odds=watched), changes.get(number)
         if change is not None and change.log_odds is not None:
             # As the alarm saw it, by what was known then of how much events resemble each other.
-            figures = {name: getattr(change, name) for name in ("exceedance", "log_odds", "alarm_log_odds")}
+            figures = {
+                name: getattr(change, name) for name in ("exceedance", "log_odds", "alarm_log_odds")
+            }
             said = replace(said, **figures)
         on = rule is not None and _on(monitor, number)
         why = untold(number) or None
-        point = views.reading_view(said, event=number, alarm=on, by_scores=by_scores, cannot_tell=why)
+        point = views.reading_view(
+            said, event=number, alarm=on, by_scores=by_scores, cannot_tell=why
+        )
         found.append({**point, "time": min(point["time"], now)})
     return found
 
@@ -146,12 +164,20 @@ def readings(
 def stride_of(monitor: Monitor) -> int:
     """Events between two looks."""
     rule = monitor.bundle.alarm
-    return rule.stride if rule is not None else max(1, min(monitor.bundle.windows.lengths) // LOOKS_A_WINDOW)
+    return (
+        rule.stride
+        if rule is not None
+        else max(1, min(monitor.bundle.windows.lengths) // LOOKS_A_WINDOW)
+    )
 
 
 def _on(monitor: Monitor, event: int) -> bool:
     """Whether an alarm was on after so many events, by the scores or by labels: none is said to be cleared before all are."""
-    said = [alarm.kind for alarm in monitor.alarms if alarm.event <= event and alarm.kind in ("raised", "cleared")]
+    said = [
+        alarm.kind
+        for alarm in monitor.alarms
+        if alarm.event <= event and alarm.kind in ("raised", "cleared")
+    ]
     return said[-1:] == ["raised"]
 
 
@@ -160,8 +186,14 @@ def _on_by_scores(monitor: Monitor, event: int) -> bool:
 
     While labels keep an alarm on its end is not told; but where it ended is known of all events that are held.
     """
-    raised = [a.event for a in monitor.alarms if a.kind == "raised" and not a.by_labels and a.event <= event]
+    raised = [
+        a.event
+        for a in monitor.alarms
+        if a.kind == "raised" and not a.by_labels and a.event <= event
+    ]
     if not raised:
         return False
     told = [alarm.event for alarm in monitor.alarms if alarm.kind == "cleared"]
-    return not any(raised[-1] < end <= event for end in (*told, *(last for _, last in monitor.alarmed.spans)))
+    return not any(
+        raised[-1] < end <= event for end in (*told, *(last for _, last in monitor.alarmed.spans))
+    )

@@ -46,7 +46,11 @@ class Remarks:
         text_alone = _NUMBERS.sub("#", text) if self._numbers_alike else text
         with self._lock:
             now = self._clock()
-            lately = {other: when for other, when in self._said.get(kind, {}).items() if now - when < PAUSE_S}
+            lately = {
+                other: when
+                for other, when in self._said.get(kind, {}).items()
+                if now - when < PAUSE_S
+            }
             if text_alone in lately or len(lately) >= MOST:
                 return
             self._said[kind] = {**lately, text_alone: now}

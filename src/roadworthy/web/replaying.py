@@ -46,7 +46,11 @@ def restored(bundle: Bundle, ledger: Ledger) -> Restored:
     size = sum(len(content) for _, _, content in rows)
     while True:
         name = ledger.replica
-        monitor = Monitor(bundle, replica=name) if body is None else Monitor.from_bytes(bundle, body, replica=name)
+        monitor = (
+            Monitor(bundle, replica=name)
+            if body is None
+            else Monitor.from_bytes(bundle, body, replica=name)
+        )
         broken = replayed(monitor, rows)
         if broken is None:
             learnt = remember_questions(monitor, ledger)
@@ -126,7 +130,9 @@ def remember_questions(monitor: Monitor, ledger: Ledger) -> dict[str, float]:
     """Tell the monitor with which probability inputs were drawn, also by processes beside this one; those that are news to it."""
     held = monitor.state.labels.asked
     news = {
-        name: probability for name, probability in ledger.asked().items() if probability > held.get(mark(name), 0.0)
+        name: probability
+        for name, probability in ledger.asked().items()
+        if probability > held.get(mark(name), 0.0)
     }
     remember(monitor, news)
     return news

@@ -67,7 +67,11 @@ def check_extra() -> None:
     """The web extra is installed, or the error names it."""
     missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
     if missing:
-        raise ImportError(not_installed(f"`roadworthy monitor` needs {' and '.join(missing)} of the extra web", "web"))
+        raise ImportError(
+            not_installed(
+                f"`roadworthy monitor` needs {' and '.join(missing)} of the extra web", "web"
+            )
+        )
 
 
 def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> App:
@@ -84,11 +88,20 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     if settings.proxy is not None:
         outputs, own_token = _outputs(bundle, settings.outputs), settings.token is not None
         sidecar = Sidecar(
-            settings.proxy, outputs, ids_unique=settings.ids_unique, model=settings.model, own_token=own_token
+            settings.proxy,
+            outputs,
+            ids_unique=settings.ids_unique,
+            model=settings.model,
+            own_token=own_token,
         )
     log = None if settings.alarm_log is None else AlarmLog(settings.alarm_log)
     webhook = None if settings.webhook is None else Webhook(settings.webhook)
-    ledger = Ledger(settings.state, bundle=bundle.id, content=text_of(bundle), max_bytes=settings.max_state_bytes)
+    ledger = Ledger(
+        settings.state,
+        bundle=bundle.id,
+        content=text_of(bundle),
+        max_bytes=settings.max_state_bytes,
+    )
     kept = KeptAlarms(ledger, webhook=webhook is not None)
     if log is not None:
         log.start(kept.logged, ledger.unlogged)
@@ -101,13 +114,22 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
             webhook.send(alarm)
 
     answers, snapshot_bytes = sidecar is not None, settings.snapshot_bytes
-    counting = Counting(bundle, ledger, alarmed=alarmed, snapshot_bytes=snapshot_bytes, look_s=LOOK_S, answers=answers)
+    counting = Counting(
+        bundle,
+        ledger,
+        alarmed=alarmed,
+        snapshot_bytes=snapshot_bytes,
+        look_s=LOOK_S,
+        answers=answers,
+    )
 
     # An alarm that was told anew, since it had not been kept, goes out where it stood.
     untold = [{**alarm, "delivered": False} for alarm in kept.unkept]
     later = ledger.alarms() if untold else []  # what came after those, delivered or not
     known = {alarm["key"]: alarm for alarm in (*ledger.since_undelivered(), *later)}
-    waiting = still_to_send(sorted([*known.values(), *untold], key=lambda alarm: int(alarm["event"])))
+    waiting = still_to_send(
+        sorted([*known.values(), *untold], key=lambda alarm: int(alarm["event"]))
+    )
     restored = True
 
     def remember(counting: Counting) -> None:
@@ -136,7 +158,13 @@ def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> Ap
     if webhook is not None:
         webhook.start(delivered, waiting)
     return App(
-        keeper, guard, body_limit=settings.body_limit, sidecar=sidecar, webhook=webhook, alarm_log=log, ready=ready
+        keeper,
+        guard,
+        body_limit=settings.body_limit,
+        sidecar=sidecar,
+        webhook=webhook,
+        alarm_log=log,
+        ready=ready,
     )
 
 
@@ -207,7 +235,9 @@ def steady_memory() -> bool:
 def _bound(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=2048, reuse_port=False)
+        return socket.create_server(
+            (settings.host, settings.port), family=family, backlog=2048, reuse_port=False
+        )
     except OSError as error:
         raise OSError(
             f"cannot listen on {settings.host} port {settings.port} ({error.strerror or error}); give another --port, or 0 "

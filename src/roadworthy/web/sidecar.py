@@ -100,7 +100,9 @@ class Sidecar:
         try:
             self._place = address_of(self.address)
             if self._place.authorization:
-                raise ValueError("it has a user in it, and what clients send as Authorization goes through")
+                raise ValueError(
+                    "it has a user in it, and what clients send as Authorization goes through"
+                )
         except ValueError as error:
             raise ServiceError(
                 f"--proxy {without_password(self.address)!r} is no server address: {error}; write it as in http://127.0.0.1:8000"
@@ -110,13 +112,17 @@ class Sidecar:
         self.watched = WatchedModel(self.model)
         self._threads = ThreadPoolExecutor(AT_ONCE, "sidecar")
         self._room = InFlight(self.in_flight)
-        self._kept_back = HOP_BY_HOP | {b"accept-encoding"} | ({b"authorization"} if self.own_token else set())
+        self._kept_back = (
+            HOP_BY_HOP | {b"accept-encoding"} | ({b"authorization"} if self.own_token else set())
+        )
         self._start, self._numbers = uuid.uuid4().hex[:16], count()
 
     async def serve(self, request: Request, receive: Receive, send: Send, feed: Feed) -> None:
         """Pass a request on and its answer back, then feed the scores in it to the monitor."""
         if leaves(request.scope["raw_path"].decode("latin-1")):
-            raise Refused(f"{request.path} leaves /v2, and nothing else of the server of models is passed on")
+            raise Refused(
+                f"{request.path} leaves /v2, and nothing else of the server of models is passed on"
+            )
         share = self._room.share()
         try:
             share.take(REQUEST_BYTES)
@@ -141,7 +147,9 @@ class Sidecar:
         asking = partial(self.ask, request.method, target, request.raw_headers, body, share.take)
         return await asyncio.get_running_loop().run_in_executor(self._threads, asking)
 
-    async def _feed(self, passed: Passed, asked: Model, feed: Feed, take: Callable[[int], None]) -> None:
+    async def _feed(
+        self, passed: Passed, asked: Model, feed: Feed, take: Callable[[int], None]
+    ) -> None:
         """Count the scores of an answer that has gone out; whatever goes wrong here concerns no client."""
         if not self.watched.may_be(asked):
             self._leave_out(asked, None)
@@ -165,13 +173,17 @@ class Sidecar:
             self._judge(str(error))
         except Exception as error:
             self.lost += 1
-            self._remark(f"the events of an answer of the server of models were not written: {error}")
+            self._remark(
+                f"the events of an answer of the server of models were not written: {error}"
+            )
             # That the state cannot be written says nothing about answers, and is said elsewhere as long as it lasts.
             if not isinstance(error, StoreError):
                 self._judge(f"its events were not written ({error})")
         else:
             if found.lacking:
-                self._remark(f"an answer of the server of models lacks scores: {'; '.join(found.lacking)}")
+                self._remark(
+                    f"an answer of the server of models lacks scores: {'; '.join(found.lacking)}"
+                )
             self._judge("")
 
     def _leave_out(self, asked: Model, version: str | None) -> None:
@@ -197,7 +209,9 @@ class Sidecar:
                 )
             return own
         if len(given) > LONGEST_NAME:
-            given = f"{given[: LONGEST_NAME - 17]}~{blake2b(given.encode(), digest_size=8).hexdigest()}"
+            given = (
+                f"{given[: LONGEST_NAME - 17]}~{blake2b(given.encode(), digest_size=8).hexdigest()}"
+            )
         return given if self.ids_unique else f"{given}/{own}"
 
     def ask(
@@ -269,14 +283,20 @@ class Sidecar:
     ) -> Passed:
         path = self._prefix + target
         try:
-            connection.request(method, path, body if body or method not in ("GET", "HEAD") else None, dict(headers))
+            connection.request(
+                method, path, body if body or method not in ("GET", "HEAD") else None, dict(headers)
+            )
             answer = _past_interim(connection.getresponse())
             content = _content(answer, take)
         except BaseException:
             connection.close()
             raise
-        headers_back = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in answer.getheaders()]
-        own = HOP_BY_HOP | {b"date"} | of_connection(headers_back)  # the service dates all its answers
+        headers_back = [
+            (k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in answer.getheaders()
+        ]
+        own = (
+            HOP_BY_HOP | {b"date"} | of_connection(headers_back)
+        )  # the service dates all its answers
         found = [(name, value) for name, value in headers_back if name not in own]
         bare = method == "HEAD" or answer.status in (204, 304)
         if method == "HEAD" and (length := answer.headers.get("Content-Length", "")).isdecimal():
@@ -294,7 +314,9 @@ def of_connection(headers: Headers) -> set[bytes]:
     >>> sorted(of_connection([(b"connection", b"close, X-Secret"), (b"x-secret", b"1")]))
     [b'close', b'x-secret']
     """
-    named = (name for key, value in headers if key.lower() == b"connection" for name in value.split(b","))
+    named = (
+        name for key, value in headers if key.lower() == b"connection" for name in value.split(b",")
+    )
     return {name.strip().lower() for name in named} - {b""}
 
 
@@ -321,7 +343,9 @@ def leaves(target: str) -> bool:
     """
     while (plain := unquote(target)) != target:
         target = plain
-    return any(part.partition(";")[0] in (".", "..") for part in target.replace("\\", "/").split("/"))
+    return any(
+        part.partition(";")[0] in (".", "..") for part in target.replace("\\", "/").split("/")
+    )
 
 
 def _ended(connection: http.client.HTTPConnection) -> bool:

@@ -23,10 +23,14 @@ def beside(bundle: Path) -> Path:
 
 def locked(path: Path) -> int:
     """The lock of the one process that counts into this file; it goes with the process, however that ends."""
-    lock = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = os.open(
+        path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
+    )
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise StoreError(f"{path} belongs to a monitor that is running; stop it, or give another --state") from None
+        raise StoreError(
+            f"{path} belongs to a monitor that is running; stop it, or give another --state"
+        ) from None
     return lock

@@ -18,9 +18,7 @@ from roadworthy.web.views import window_label
 
 NARROWEST, WIDE, WIDEST = 320, 920, 4000
 """Pixels at which the picture is laid out: below some 700 branches stand below each other."""
-_STYLE = (
-    "svg{background:var(--rw-surface);font-family:-apple-system,'Segoe UI',Roboto,Arial,'Liberation Sans',sans-serif}"
-)
+_STYLE = "svg{background:var(--rw-surface);font-family:-apple-system,'Segoe UI',Roboto,Arial,'Liberation Sans',sans-serif}"
 
 
 class TreeNow(NamedTuple):
@@ -50,7 +48,9 @@ def tree_picture(bundle: Bundle, now: TreeNow, *, width: int = WIDE) -> str:
         heading=_heading(bundle, now),
         remark=_remark(bundle, now),
         tolerable=bundle.tolerable,
-        interval=None if now.instead else Interval(state.risk_low, state.risk_high, state.confidence, ""),
+        interval=None
+        if now.instead
+        else Interval(state.risk_low, state.risk_high, state.confidence, ""),
         width=width,
     )
     start, _, rest = drawn.partition(">")

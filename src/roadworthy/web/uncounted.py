@@ -51,7 +51,9 @@ def last_told(alarms: Sequence[Mapping[str, Any]]) -> Told:
     return Told(event=last["event"], **{kind: last["reason"]})
 
 
-def uncounted_alarm(reason: str, monitor: Monitor, *, now: float, replica: str, skipped: bool) -> dict[str, Any]:
+def uncounted_alarm(
+    reason: str, monitor: Monitor, *, now: float, replica: str, skipped: bool
+) -> dict[str, Any]:
     """The alarm that most of what comes is not counted, where there is a reason, or that it is again; `skipped`: of answers."""
     state, kind = monitor.state, "cannot tell" if reason else "can tell"
     alarm = Alarm(now, state.counted, kind, math.nan, math.nan, reason=reason)

@@ -37,7 +37,9 @@ def window_label(name: str, half_life: float | None = None) -> str:
 
 def risk_view(state: RiskState) -> dict[str, Any]:
     """All that is said about a window."""
-    return without_figures({**state.to_dict(), "label": window_label(state.window, state.half_life)})
+    return without_figures(
+        {**state.to_dict(), "label": window_label(state.window, state.half_life)}
+    )
 
 
 def without_figures(window: dict[str, Any], *, cannot_tell: str | None = None) -> dict[str, Any]:
@@ -84,7 +86,9 @@ def bundle_view(bundle: Bundle) -> dict[str, Any]:
 def windows_of(bundle: Bundle) -> list[dict[str, str]]:
     """What can be read, by the name to ask for and as people call it."""
     half_life = bundle.windows.half_life
-    return [{"window": name, "label": window_label(name, half_life)} for name in bundle.windows.names]
+    return [
+        {"window": name, "label": window_label(name, half_life)} for name in bundle.windows.names
+    ]
 
 
 def prior_view(bundle: Bundle) -> dict[str, Any] | None:
@@ -115,7 +119,9 @@ def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
     by_labels = f"-labels-{alarm.by_labels}" if alarm.by_labels else ""
     return {
         # An alarm by the scores has its figures for a reason.
-        **{name: plain(value) for name, value in asdict(alarm).items() if name != "reason" or value},
+        **{
+            name: plain(value) for name, value in asdict(alarm).items() if name != "reason" or value
+        },
         "key": f"{bundle.id}-{replica}-{alarm.event}-{alarm.kind}{by_labels}",
         "replica": replica,
         "subject": bundle.subject,
@@ -145,7 +151,9 @@ def reading_view(
     )
 
 
-def history_view(readings: Sequence[dict[str, Any]], *, counted: int, stride: int) -> dict[str, Any]:
+def history_view(
+    readings: Sequence[dict[str, Any]], *, counted: int, stride: int
+) -> dict[str, Any]:
     """Readings, oldest first, and by what one sees whether looks were left out between them.
 
     >>> history_view([{"event": 20}, {"event": 60}, {"event": 70}], counted=70, stride=20)["looks_left_out"]
@@ -153,8 +161,17 @@ def history_view(readings: Sequence[dict[str, Any]], *, counted: int, stride: in
     """
     shown = {reading["event"] for reading in readings}
     looks = sum(event % stride == 0 for event in shown)
-    left_out = max(shown) // stride - min(shown) // stride + (min(shown) % stride == 0) - looks if shown else 0
-    return {"readings": list(readings), "counted": counted, "look_every": stride, "looks_left_out": left_out}
+    left_out = (
+        max(shown) // stride - min(shown) // stride + (min(shown) % stride == 0) - looks
+        if shown
+        else 0
+    )
+    return {
+        "readings": list(readings),
+        "counted": counted,
+        "look_every": stride,
+        "looks_left_out": left_out,
+    }
 
 
 def label_view(labels: Sequence[Weighed]) -> list[dict[str, Any]]:
@@ -166,15 +183,28 @@ def label_view(labels: Sequence[Weighed]) -> list[dict[str, Any]]:
     """
     if not labels:
         return []
-    groups = np.array_split(np.array(sorted(labels), dtype=np.float64), max(1, min(DOTS, len(labels) // 20)))
+    groups = np.array_split(
+        np.array(sorted(labels), dtype=np.float64), max(1, min(DOTS, len(labels) // 20))
+    )
     found = []
     for group in groups:
         time, _, correct, probability = group.T
-        weight = probability.min() / probability  # how they compare is all that counts, and squares stay finite
-        share, effective = float(weight @ correct / weight.sum()), float(weight.sum() ** 2 / (weight @ weight))
+        weight = (
+            probability.min() / probability
+        )  # how they compare is all that counts, and squares stay finite
+        share, effective = (
+            float(weight @ correct / weight.sum()),
+            float(weight.sum() ** 2 / (weight @ weight)),
+        )
         interval = wilson(share * effective, effective)
         found.append(
-            {"time": float(time.mean()), "n": len(group), "accuracy": share, "low": interval.low, "high": interval.high}
+            {
+                "time": float(time.mean()),
+                "n": len(group),
+                "accuracy": share,
+                "low": interval.low,
+                "high": interval.high,
+            }
         )
     return found
 

@@ -52,14 +52,18 @@ def asked_of(path: str) -> Model:
 class WatchedModel:
     """The model whose answers are counted, once it is known; one thread asks, and one keeps."""
 
-    def __init__(self, named: str | None = None, *, remark: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, named: str | None = None, *, remark: Callable[[str], None] | None = None
+    ) -> None:
         self._named: Model | None = None
         self._or: Model | None = None
         """What the user named, and what that may mean instead until an answer has counted."""
         if named is not None:
             self._named, self._or = _named(named)
         self._remark = remark or Remarks(numbers_alike=False)
-        self.model = self._named if self._named is not None and self._named.version is not None else None
+        self.model = (
+            self._named if self._named is not None and self._named.version is not None else None
+        )
         self._by_user = self.model is not None
         """Whether a user named the version, in this run or before."""
         self._path_alone = named is not None and VERSIONS in named
@@ -80,16 +84,28 @@ class WatchedModel:
         by_user: bool = found.get("by_user", False)
         # Who named a version and now names none takes whichever comes.
         widened = before is not None and before.version is not None and by_user
-        if before is not None and self._named in (None, before, *([] if widened else [Model(before.name)])):
+        if before is not None and self._named in (
+            None,
+            before,
+            *([] if widened else [Model(before.name)]),
+        ):
             self.model, self._versions = before, found["versions"]
             self._by_user = before == self._named or by_user
-            self._path_alone = found.get("path_alone", False) if self._named is None else self._path_alone
+            self._path_alone = (
+                found.get("path_alone", False) if self._named is None else self._path_alone
+            )
             counted = found.get("counted", not by_user)
-            self._or = None if counted or before.version is None or self._path_alone else Model(str(before))
+            self._or = (
+                None
+                if counted or before.version is None or self._path_alone
+                else Model(str(before))
+            )
             if before == self._named:
                 self._remember(before, self._versions)  # by whom it was named may be new
             if before != self._named:
-                self._remark(f"answers of model {str(before)!r} are counted, as before the restart; {ANOTHER}")
+                self._remark(
+                    f"answers of model {str(before)!r} are counted, as before the restart; {ANOTHER}"
+                )
             return
         if before is not None:
             self._remark(
@@ -112,9 +128,13 @@ class WatchedModel:
         known = self.model or self._named
         if self._path_alone and asked.version is None:
             return self._leave_out(asked)
-        if known is None or (asked.name == known.name and (self.model is None or asked.version is None)):
+        if known is None or (
+            asked.name == known.name and (self.model is None or asked.version is None)
+        ):
             return True
-        return (asked.name == known.name and asked.version in self._counted()) or self._leave_out(asked)
+        return (asked.name == known.name and asked.version in self._counted()) or self._leave_out(
+            asked
+        )
 
     def counts(self, asked: Model, version: str | None) -> bool:
         """Whether an answer with scores counts, which says that it is of this version; the first says which do."""
@@ -149,13 +169,19 @@ class WatchedModel:
         ):
             return ""
         none = self.model.version is None and not self._versions
-        counted = f"model {str(self.model)!r}{self._chosen}{', whose answers say none' if none else ''}"
+        counted = (
+            f"model {str(self.model)!r}{self._chosen}{', whose answers say none' if none else ''}"
+        )
         if (asked.version or version) is None:
             return (
                 f"it does not say its version, and only those of {counted} are counted; name it in the path, or count all with "
                 f"--model {asked.name} and a new --state"
             )
-        alone = f", and --model {asked.name}{VERSIONS}{self.model.version} those whose path has it" if by_user else ""
+        alone = (
+            f", and --model {asked.name}{VERSIONS}{self.model.version} those whose path has it"
+            if by_user
+            else ""
+        )
         return f"it is of another version than {counted}; --model names the one to count{alone}"
 
     def _read_otherwise(self) -> None:
@@ -195,7 +221,9 @@ class WatchedModel:
     def _leave_out(self, other: Model) -> bool:
         known = self.model or self._named
         lacks = known is not None and other == (known.name, None)
-        says = " whose path names no version" if self._path_alone else " that does not say its version"
+        says = (
+            " whose path names no version" if self._path_alone else " that does not say its version"
+        )
         alike = str(other) == str(known)  # a name with a slash in it, and a version of another
         which = says if lacks else f", {_apart(other)}," if alike else ""
         those = f" ({_apart(known)})" if alike and known is not None else self._chosen
@@ -217,7 +245,11 @@ class WatchedModel:
 
 
 def _apart(model: Model) -> str:
-    return "which is its name" if model.version is None else f"version {model.version} of {model.name!r}"
+    return (
+        "which is its name"
+        if model.version is None
+        else f"version {model.version} of {model.name!r}"
+    )
 
 
 def _named(text: str) -> tuple[Model, Model | None]:

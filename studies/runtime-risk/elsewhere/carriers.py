@@ -36,7 +36,9 @@ def imprecise(inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return inputs
 
 
-KINDS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {f.__name__: f for f in (utc, imprecise)}
+KINDS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
+    f.__name__: f for f in (utc, imprecise)
+}
 
 
 def main() -> None:
@@ -53,17 +55,26 @@ def main() -> None:
     truth = common.get_indexer(flown.carrier)
     origin, month = flown.origin.to_numpy(), flown.month.to_numpy()
     newark = origin == "EWR"
-    sizes = {"train": TRAIN_ROWS, **dict.fromkeys(CLEAN, CLEAN_ROWS), **dict.fromkeys(KINDS, KIND_ROWS)}
+    sizes = {
+        "train": TRAIN_ROWS,
+        **dict.fromkeys(CLEAN, CLEAN_ROWS),
+        **dict.fromkeys(KINDS, KIND_ROWS),
+    }
     rows = handed_out(np.flatnonzero(newark & (month <= 5)), sizes, rng)
     found = {"jfk": origin == "JFK", "lga": origin == "LGA", "autumn": newark & (month >= 9)}
-    rows |= {name: rng.choice(np.flatnonzero(where), KIND_ROWS, replace=False) for name, where in found.items()}
+    rows |= {
+        name: rng.choice(np.flatnonzero(where), KIND_ROWS, replace=False)
+        for name, where in found.items()
+    }
     train = rows.pop("train")
     subject = Perceptron.fit(inputs[train], truth[train], units=(64, 32), rounds=60)
     folds = []
     for name, some in rows.items():
         given = KINDS[name](inputs[some], rng) if name in KINDS else inputs[some]
         fold = subject.fold(name, given, truth[some], DETECTORS)
-        folds.append(Fold(name, fold.correct, {**fold.columns, "isolation": isolation(inputs[train], given)}))
+        folds.append(
+            Fold(name, fold.correct, {**fold.columns, "isolation": isolation(inputs[train], given)})
+        )
     write("carriers", folds)
 
 

@@ -27,7 +27,11 @@ def main() -> None:
     from sklearn.ensemble import RandomForestClassifier
 
     rng = np.random.default_rng(SEED)
-    flown = arrived().merge(table("weather")[WHEN + WEATHER], on=WHEN, how="inner").dropna(subset=WEATHER)
+    flown = (
+        arrived()
+        .merge(table("weather")[WHEN + WEATHER], on=WHEN, how="inner")
+        .dropna(subset=WEATHER)
+    )
     late = flown.dep_delay.clip(-20, 60) + rng.normal(0, 15, len(flown))
     told = [flown[c] for c in ("hour", "distance", "air_time", *WEATHER)]
     inputs = np.column_stack([*told, late]).astype(float)
@@ -42,9 +46,14 @@ def main() -> None:
         "others": flown.carrier.isin(OTHERS).to_numpy() & (month >= 9),
         "storm": (wind > 24) & (month > 4),
     }
-    rows |= {name: rng.choice(np.flatnonzero(where), KIND_ROWS, replace=False) for name, where in found.items()}
+    rows |= {
+        name: rng.choice(np.flatnonzero(where), KIND_ROWS, replace=False)
+        for name, where in found.items()
+    }
     train = rows.pop("train")
-    forest = RandomForestClassifier(TREES, min_samples_leaf=5, random_state=0).fit(inputs[train], truth[train])
+    forest = RandomForestClassifier(TREES, min_samples_leaf=5, random_state=0).fit(
+        inputs[train], truth[train]
+    )
     mean, scale = inputs[train].mean(axis=0), inputs[train].std(axis=0)
     scaled = (inputs - mean) / scale
     seen, folds = Reference(scaled[train], truth[train]), []

@@ -93,7 +93,11 @@ def grad_magnitude(answers: Answers, _: Reference) -> np.ndarray:
 
 def knn(answers: Answers, seen: Reference) -> np.ndarray:
     """The distance to the tenth neighbour among the training rows."""
-    return np.sqrt(np.partition(squared(answers.hidden, seen.hidden), NEIGHBOURS - 1, axis=1)[:, NEIGHBOURS - 1])
+    return np.sqrt(
+        np.partition(squared(answers.hidden, seen.hidden), NEIGHBOURS - 1, axis=1)[
+            :, NEIGHBOURS - 1
+        ]
+    )
 
 
 def mahalanobis(answers: Answers, seen: Reference) -> np.ndarray:

@@ -33,7 +33,9 @@ def rotated(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     import cv2
 
     centre, angle = ((SIDE - 1) / 2, (SIDE - 1) / 2), rng.uniform(30, 70) * rng.choice([-1, 1])
-    return np.asarray(cv2.warpAffine(image, cv2.getRotationMatrix2D(centre, angle, 1.0), (SIDE, SIDE)))
+    return np.asarray(
+        cv2.warpAffine(image, cv2.getRotationMatrix2D(centre, angle, 1.0), (SIDE, SIDE))
+    )
 
 
 def elastic(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -68,7 +70,9 @@ def thick(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A broad pen."""
     import cv2
 
-    return np.asarray(cv2.dilate(image, np.ones((3, 3), np.uint8), iterations=int(rng.integers(1, 3))))
+    return np.asarray(
+        cv2.dilate(image, np.ones((3, 3), np.uint8), iterations=int(rng.integers(1, 3)))
+    )
 
 
 KINDS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
@@ -89,7 +93,11 @@ def main() -> None:
     """The command."""
     rng = np.random.default_rng(SEED)
     train, test = published("train"), published("t10k")
-    sizes = {**dict.fromkeys(CLEAN, CLEAN_ROWS), **dict.fromkeys(KINDS, KIND_ROWS), "foreign": FOREIGN_DIGITS}
+    sizes = {
+        **dict.fromkeys(CLEAN, CLEAN_ROWS),
+        **dict.fromkeys(KINDS, KIND_ROWS),
+        "foreign": FOREIGN_DIGITS,
+    }
     rows = handed_out(np.arange(len(test.truth)), sizes, rng)
     folds = {name: Images(test.pixels[some], test.truth[some]) for name, some in rows.items()}
     for name, shift in KINDS.items():

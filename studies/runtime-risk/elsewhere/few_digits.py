@@ -71,11 +71,17 @@ def main() -> None:
     for time in TIMES:
         rng = np.random.default_rng(time)
         kinds = {f"{shift.__name__} {time}": shift for shift in pair(time)}
-        sizes = {"train": TRAIN_ROWS, **dict.fromkeys(CLEAN, CLEAN_ROWS), **dict.fromkeys(kinds, KIND_ROWS)}
+        sizes = {
+            "train": TRAIN_ROWS,
+            **dict.fromkeys(CLEAN, CLEAN_ROWS),
+            **dict.fromkeys(kinds, KIND_ROWS),
+        }
         rows = handed_out(np.arange(len(truth)), sizes, rng)
         train = rows.pop("train")
         flat = images.reshape(len(truth), -1)
-        subject = Perceptron.fit(flat[train], truth[train], units=(48,), rounds=100, seed=time, standardised=False)
+        subject = Perceptron.fit(
+            flat[train], truth[train], units=(48,), rounds=100, seed=time, standardised=False
+        )
         folds = []
         for name, some in rows.items():
             given = kinds[name](images[some], rng).clip(0, 1) if name in kinds else images[some]

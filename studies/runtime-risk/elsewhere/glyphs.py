@@ -12,9 +12,7 @@ import numpy as np
 from packages import MADE, members
 from scores import CLEAN
 
-SANS = (
-    "roboto open-sans lato noto-sans inter montserrat work-sans nunito raleway poppins rubik ubuntu mulish cabin karla"
-)
+SANS = "roboto open-sans lato noto-sans inter montserrat work-sans nunito raleway poppins rubik ubuntu mulish cabin karla"
 SERIF = "merriweather lora playfair-display eb-garamond libre-baskerville crimson-text bitter"
 KINDS = {
     "serif": SERIF,
@@ -32,7 +30,11 @@ SIZES = range(22, 30)
 def typefaces(families: str, style: str = "normal") -> list[bytes]:
     """The font files of some families, of the weights 400, 500 and 700."""
     pattern = f"package/files/*-latin-[457]00-{style}.woff"
-    found = [content for name in families.split() for content in members(f"@fontsource/{name}", pattern).values()]
+    found = [
+        content
+        for name in families.split()
+        for content in members(f"@fontsource/{name}", pattern).values()
+    ]
     if not found:
         raise ValueError(f"no {style} typeface in {families}")
     return found
@@ -55,7 +57,9 @@ class Pen:
         page = Image.new("L", (PAGE, PAGE), 0)
         middle = (PAGE / 2, PAGE / 2)
         ImageDraw.Draw(page).text(middle, character, font=self._opened[key], fill=255, anchor="mm")
-        turned = np.asarray(page.rotate(rng.normal(0, 4), resample=Image.Resampling.BILINEAR), dtype=float)
+        turned = np.asarray(
+            page.rotate(rng.normal(0, 4), resample=Image.Resampling.BILINEAR), dtype=float
+        )
         y, x = (PAGE - SIDE) // 2 + rng.integers(-3, 4, 2)
         shaded = turned[y : y + SIDE, x : x + SIDE] * rng.uniform(0.6, 1.0)
         noise = 255 * rng.uniform(0.02, 0.25) * rng.standard_normal((SIDE, SIDE))
@@ -78,7 +82,9 @@ def main() -> None:
         fold += [name] * count
         print(f"letters, {name}: {count} in {len(faces)} typefaces", flush=True)
     DRAWN.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(DRAWN, pixels=np.array(pixels), truth=np.concatenate(truth), fold=np.array(fold))
+    np.savez_compressed(
+        DRAWN, pixels=np.array(pixels), truth=np.concatenate(truth), fold=np.array(fold)
+    )
 
 
 if __name__ == "__main__":

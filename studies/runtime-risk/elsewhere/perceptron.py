@@ -41,10 +41,16 @@ class Perceptron:
             mean, scale = inputs.mean(axis=0), inputs.std(axis=0) + 1e-9
         network = MLPClassifier(units, max_iter=rounds, alpha=1e-3, random_state=seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the rounds are part of the definition
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # the rounds are part of the definition
             network.fit((inputs - mean) / scale, truth)
-        made = cls(mean, scale, network.coefs_, network.intercepts_, Reference(np.empty((0, 0)), truth))
-        return cls(mean, scale, made.weights, made.biases, Reference(made.answers(inputs).hidden, truth))
+        made = cls(
+            mean, scale, network.coefs_, network.intercepts_, Reference(np.empty((0, 0)), truth)
+        )
+        return cls(
+            mean, scale, made.weights, made.biases, Reference(made.answers(inputs).hidden, truth)
+        )
 
     def answers(self, inputs: np.ndarray) -> Answers:
         """The last hidden layer and the logits."""
@@ -53,7 +59,9 @@ class Perceptron:
             hidden = np.maximum(hidden @ weights + bias, 0.0)
         return Answers(hidden, hidden @ self.weights[-1] + self.biases[-1])
 
-    def fold(self, name: str, inputs: np.ndarray, truth: np.ndarray, detectors: tuple[str, ...]) -> Fold:
+    def fold(
+        self, name: str, inputs: np.ndarray, truth: np.ndarray, detectors: tuple[str, ...]
+    ) -> Fold:
         """What it makes of the rows of a fold."""
         answers = self.answers(inputs)
         return Fold(name, answers.told == truth, columns(detectors, answers, self.seen))

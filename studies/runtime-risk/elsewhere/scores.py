@@ -28,12 +28,17 @@ def write(name: str, folds: Iterable[Fold], *, folder: Path = MADE) -> Path:
     """The table of a set; says of each fold how many answers are right."""
     made = list(folds)
     for fold in made:
-        print(f"{name}, {fold.name:12} {len(fold.correct):5} rows, accuracy {fold.correct.mean():.3f}", flush=True)
+        print(
+            f"{name}, {fold.name:12} {len(fold.correct):5} rows, accuracy {fold.correct.mean():.3f}",
+            flush=True,
+        )
     if tuple(fold.name for fold in made[:2]) != CLEAN or len(made) < 4:
         raise ValueError(
             f"{name}: expected the folds {', '.join(CLEAN)} and two kinds or more, got {[f.name for f in made]}"
         )
-    table = {f"score.{c}": np.concatenate([fold.columns[c] for fold in made]) for c in made[0].columns}
+    table = {
+        f"score.{c}": np.concatenate([fold.columns[c] for fold in made]) for c in made[0].columns
+    }
     broken = [c for c, column in table.items() if not np.isfinite(column).all()]
     if broken:
         raise ValueError(f"{name}: {', '.join(broken)} is not finite everywhere")
@@ -48,7 +53,9 @@ def write(name: str, folds: Iterable[Fold], *, folder: Path = MADE) -> Path:
     return path
 
 
-def handed_out(rows: np.ndarray, sizes: dict[str, int], rng: np.random.Generator) -> dict[str, np.ndarray]:
+def handed_out(
+    rows: np.ndarray, sizes: dict[str, int], rng: np.random.Generator
+) -> dict[str, np.ndarray]:
     """Rows in random order, each for one purpose; of every purpose as many as asked for."""
     needed = sum(sizes.values())
     if needed > len(rows):

@@ -34,7 +34,9 @@ def sequence(rng: np.random.Generator) -> tuple[list, list]:
                 found.append([step, names[k], *near.tolist()])
         if rng.random() < 0.3:
             corner = rng.uniform(0, 60, 2).round(3)
-            found.append([step, 90 + step, *corner.tolist(), *(corner + np.array([20, 30])).tolist()])
+            found.append(
+                [step, 90 + step, *corner.tolist(), *(corner + np.array([20, 30])).tolist()]
+            )
     return truth, found
 
 
@@ -78,7 +80,8 @@ def main() -> None:
 
     rng = np.random.default_rng(20080512)
     clear, identity = (
-        metric({"PRINT_CONFIG": False}) for metric in (trackeval.metrics.CLEAR, trackeval.metrics.Identity)
+        metric({"PRINT_CONFIG": False})
+        for metric in (trackeval.metrics.CLEAR, trackeval.metrics.Identity)
     )
     records, parts, identities = [], {}, {}
     for number in range(20):
@@ -101,7 +104,9 @@ def main() -> None:
         "idf1": float(identity.combine_sequences(identities)["IDF1"]),
     }
     out = Path(__file__).with_name("tracking.json")
-    out.write_text(json.dumps({"made_by": "TrackEval 1.3.0", "all": combined, "sequences": records}) + "\n")
+    out.write_text(
+        json.dumps({"made_by": "TrackEval 1.3.0", "all": combined, "sequences": records}) + "\n"
+    )
 
 
 if __name__ == "__main__":

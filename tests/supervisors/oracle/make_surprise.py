@@ -32,10 +32,12 @@ def main() -> None:
     training, training_classes = activations(rng, 240, 1.0)
     queries, predicted = activations(rng, 40, 1.6)
     dsa = DSA(training, training_classes)(queries, predicted)
-    mdsa = MultiModalSA.build_by_class(training, training_classes, lambda a, _: MDSA(a))(queries, predicted)
-    lsa = MultiModalSA.build_by_class(training, training_classes, lambda a, _: LSA(a, max_features=4))(
+    mdsa = MultiModalSA.build_by_class(training, training_classes, lambda a, _: MDSA(a))(
         queries, predicted
     )
+    lsa = MultiModalSA.build_by_class(
+        training, training_classes, lambda a, _: LSA(a, max_features=4)
+    )(queries, predicted)
     few = training[:5]
     np.savez(
         Path(__file__).with_name("surprise.npz"),

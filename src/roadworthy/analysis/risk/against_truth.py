@@ -50,7 +50,11 @@ class Told:
         object.__setattr__(self, "flags", dict(flags or {}))
         object.__setattr__(self, "reason", reason)
         for name, given in (("value", values), ("low", low), ("high", high)):
-            column = np.full(values.shape, np.nan) if given is None else np.asarray(given, dtype=np.float64)
+            column = (
+                np.full(values.shape, np.nan)
+                if given is None
+                else np.asarray(given, dtype=np.float64)
+            )
             object.__setattr__(self, name, column)
 
 
@@ -95,10 +99,16 @@ def _mean(values: ArrayLike) -> float:
 
 def parameters_of_detector(detector: Detector) -> dict[str, float]:
     """The live parameters of a tree, but p_shift, that hold for a synthetic detector."""
-    return {**vars(detector), "accuracy_clean": detector.accuracy_clean, "accuracy_shifted": detector.accuracy_shifted}
+    return {
+        **vars(detector),
+        "accuracy_clean": detector.accuracy_clean,
+        "accuracy_shifted": detector.accuracy_shifted,
+    }
 
 
-def parameters_of_rows(shifted: ArrayLike, detected: ArrayLike, correct: ArrayLike) -> dict[str, float]:
+def parameters_of_rows(
+    shifted: ArrayLike, detected: ArrayLike, correct: ArrayLike
+) -> dict[str, float]:
     """The same for a stream that is drawn from these rows: their shares."""
     s, d, c = (np.asarray(a, dtype=bool) for a in (shifted, detected, correct))
     sides = [
@@ -139,14 +149,22 @@ def truth_of(
     `parameters` hold in the long run (all of the tree's but p_shift); `detected` and `chance` are each event's verdict and
     probability of a right answer.
     """
-    live = _live(windowed(stream.shifted, window), windowed(detected, window), windowed(chance, window))
+    live = _live(
+        windowed(stream.shifted, window), windowed(detected, window), windowed(chance, window)
+    )
     given = {name: live.get(name, parameters.get(name, np.nan)) for name in tree.parameters}
-    risk = np.broadcast_to(np.asarray(expectation(tree, given), dtype=np.float64), live["p_shift"].shape)
+    risk = np.broadcast_to(
+        np.asarray(expectation(tree, given), dtype=np.float64), live["p_shift"].shape
+    )
     due = np.zeros(stream.n, dtype=bool)
     if tolerable is not None:
         levels, place = np.unique(stream.shift.rate, return_inverse=True)
-        lasting = {name: levels if name == "p_shift" else parameters[name] for name in tree.parameters}
-        due = np.broadcast_to(np.asarray(expectation(tree, lasting)) > tolerable, levels.shape)[place]
+        lasting = {
+            name: levels if name == "p_shift" else parameters[name] for name in tree.parameters
+        }
+        due = np.broadcast_to(np.asarray(expectation(tree, lasting)) > tolerable, levels.shape)[
+            place
+        ]
     return Truth(live["p_shift"], windowed(stream.correct, window).mean(axis=1), risk, due)
 
 
@@ -158,7 +176,11 @@ def _live(shifted: np.ndarray, detected: np.ndarray, chance: np.ndarray) -> dict
         result: Floats = (part * whole).sum(axis=1) / np.maximum(whole.sum(axis=1), 1)
         return result
 
-    found = {"p_shift": shifted.mean(axis=1), "tpr": share(alarm, shifted), "tnr": share(~alarm, ~shifted)}
+    found = {
+        "p_shift": shifted.mean(axis=1),
+        "tpr": share(alarm, shifted),
+        "tnr": share(~alarm, ~shifted),
+    }
     for name, side in (("clean", ~shifted), ("shifted", shifted)):
         found[f"accuracy_{name}"] = share(chance, side)
         found[f"accuracy_{name}_detected"] = share(chance, side & alarm)
@@ -173,7 +195,9 @@ def chances_of(condition: ArrayLike, correct: ArrayLike) -> Floats:
     [0.5, 0.5, 1.0, 1.0, 1.0]
     """
     _, place = np.unique(np.asarray(condition), return_inverse=True)
-    result: Floats = (np.bincount(place, weights=np.asarray(correct, dtype=np.float64)) / np.bincount(place))[place]
+    result: Floats = (
+        np.bincount(place, weights=np.asarray(correct, dtype=np.float64)) / np.bincount(place)
+    )[place]
     return result
 
 

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.cells import Calibration
     from roadworthy.analysis.risk.deployed import Deployed
 
-TAKEN_TO_BE = (
-    "alarms are taken to be those of the supervisors' scores combined, cut where these tell shift from clean best"
-)
+TAKEN_TO_BE = "alarms are taken to be those of the supervisors' scores combined, cut where these tell shift from clean best"
 """What is to be known of costs where a tree asks for alarms, and those at work are not known."""
 NOBODY_SAID_WHOSE = f"whose alarms call a person nobody said: {TAKEN_TO_BE}"
 
@@ -46,10 +44,14 @@ def alarmed_cells(calibration: Calibration) -> NDArray[np.bool_]:
     return np.asarray(calibration.shift_bin(cells) >= separation(calibration).cut)
 
 
-def alarms_of_rows(calibration: Calibration, columns: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+def alarms_of_rows(
+    calibration: Calibration, columns: Mapping[str, NDArray[np.float64]]
+) -> NDArray[np.bool_]:
     """Which rows raise an alarm: by the deployed supervisor one without its score, too; by all combined, none without a place."""
     if calibration.deployed is not None:
-        return calibration.deployed.raised(np.asarray(columns[calibration.deployed.name], dtype=np.float64))
+        return calibration.deployed.raised(
+            np.asarray(columns[calibration.deployed.name], dtype=np.float64)
+        )
     cells = calibration.place(columns)
     return np.asarray((cells >= 0) & alarmed_cells(calibration)[np.maximum(cells, 0)])
 
@@ -57,9 +59,9 @@ def alarms_of_rows(calibration: Calibration, columns: Mapping[str, NDArray[np.fl
 def rows_by_alarm(calibration: Calibration) -> NDArray[np.float64]:
     """Calibration rows: kinds x (right, wrong) x (no alarm, alarm)."""
     on = alarmed_cells(calibration)
-    return np.stack([calibration.table[..., ~on].sum(axis=2), calibration.table[..., on].sum(axis=2)], axis=2).astype(
-        float
-    )
+    return np.stack(
+        [calibration.table[..., ~on].sum(axis=2), calibration.table[..., on].sum(axis=2)], axis=2
+    ).astype(float)
 
 
 def alarm_rates(calibration: Calibration) -> tuple[float, float]:

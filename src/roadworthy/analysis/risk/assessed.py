@@ -116,13 +116,17 @@ class AssessedRisk:
             low = float(np.quantile(self._drawn(tail, dearest=False), tail))
         if sided != "lower":
             high = float(np.quantile(self._drawn(tail, dearest=True), 1.0 - tail))
-        clustered = f", counts worth 1/{self.design_effect:.3g}" if self.design_effect > 1.0005 else ""
+        clustered = (
+            f", counts worth 1/{self.design_effect:.3g}" if self.design_effect > 1.0005 else ""
+        )
         method = f"posterior propagation through the event tree, {DRAWS} draws{clustered}"
         return Interval(min(low, self.value), max(high, self.value), float(confidence), method)
 
     def exceedance(self, tolerable: float) -> float:
         """The probability that the expected cost is above the tolerable one, by draws that are pessimistic."""
-        return Spread(self.value, 0.0, np.sort(self._drawn(0.05, dearest=True))).exceedance(tolerable)
+        return Spread(self.value, 0.0, np.sort(self._drawn(0.05, dearest=True))).exceedance(
+            tolerable
+        )
 
     def evidence(self) -> Evidence:
         """For a claim."""
@@ -157,7 +161,10 @@ class AssessedRisk:
     ) -> dict[str, Any]:
         """For the run's record and the reports; `loss_bins` are the edges between classes of loss."""
         valued = evaluate(self.tree, self.values)
-        outcomes = {name: {"probability": p, "adds": part} for name, (p, part) in valued.by_outcome().items()}
+        outcomes = {
+            name: {"probability": p, "adds": part}
+            for name, (p, part) in valued.by_outcome().items()
+        }
         return {
             "unit": self.tree.unit,
             "tree": self.tree.to_dict(),
@@ -170,8 +177,13 @@ class AssessedRisk:
             "exceedance": None if tolerable is None else self.exceedance(tolerable),
             "outcomes": outcomes,
             "loss_bins": [c.to_dict() for c in outcome_classes(self.tree, self.values, loss_bins)],
-            "loss_by_score": [c.to_dict() for c in score_classes(self.tree, self.values, self.kinds, loss_bins)],
-            "kinds": [{"name": k.name, "probability": k.probability, "n": len(k.wrong)} for k in self.kinds],
+            "loss_by_score": [
+                c.to_dict() for c in score_classes(self.tree, self.values, self.kinds, loss_bins)
+            ],
+            "kinds": [
+                {"name": k.name, "probability": k.probability, "n": len(k.wrong)}
+                for k in self.kinds
+            ],
             "notes": list(self.notes),
         }
 
@@ -179,12 +191,16 @@ class AssessedRisk:
         """What one more point (0.01) of each parameter adds to the expected cost; None where no case tells."""
         found = derivatives(self.tree, self._at_the_margin)
         untold = ["p_shift"] if _shift_is_untold(self.tree, self.kinds) else []
-        return {name: None if name in untold else 0.01 * float(slope) for name, slope in found.items()}
+        return {
+            name: None if name in untold else 0.01 * float(slope) for name, slope in found.items()
+        }
 
     def _worth(self) -> dict[str, Any] | None:
         """What a point of the detector saves, and one of the classifier (figure 12); None where the tree does not have both."""
         live = [name for name in LIVE_PARAMETERS if name in self.tree.parameters]
-        detector, classifier = ([n for n in live if n.startswith(of)] for of in (("tpr", "tnr"), "accuracy_"))
+        detector, classifier = (
+            [n for n in live if n.startswith(of)] for of in (("tpr", "tnr"), "accuracy_")
+        )
         if not (detector and classifier):
             return None
         found = worth(self.tree, self._at_the_margin, detector, classifier)
@@ -218,16 +234,24 @@ class AssessedRisk:
         """Every live parameter, from the shares of the four cells (..., 4) of each kind."""
         mixed = _mixed(self.kinds, shares)
         rate = min(sum(k.probability for k in self.kinds[1:]), 1.0)
-        found: dict[str, Any] = {"p_shift": rate, "tpr": mixed["shifted"] @ _ALARM, "tnr": mixed["clean"] @ ~_ALARM}
+        found: dict[str, Any] = {
+            "p_shift": rate,
+            "tpr": mixed["shifted"] @ _ALARM,
+            "tnr": mixed["clean"] @ ~_ALARM,
+        }
         for word, share in mixed.items():
             found[f"accuracy_{word}"] = share @ _RIGHT
             for verdict, rows in (("detected", _ALARM), ("undetected", ~_ALARM)):
                 there = share @ rows
                 # A condition without a row has probability zero (seed 003, section 3.2.3): its accuracy does not matter.
-                found[f"accuracy_{word}_{verdict}"] = share @ (rows & _RIGHT) / np.where(there > 0.0, there, 1.0)
+                found[f"accuracy_{word}_{verdict}"] = (
+                    share @ (rows & _RIGHT) / np.where(there > 0.0, there, 1.0)
+                )
         return found
 
-    def _cost(self, shares: Sequence[Floats], constants: Mapping[str, ArrayLike] | None = None) -> Any:
+    def _cost(
+        self, shares: Sequence[Floats], constants: Mapping[str, ArrayLike] | None = None
+    ) -> Any:
         given = {k: v.mean if isinstance(v, Beta) else v for k, v in self.constants.items()}
         limited = {k: np.clip(v, 0.0, 1.0) for k, v in self._parameters(shares).items()}
         return expectation(self.tree, limited | (given if constants is None else dict(constants)))
@@ -238,7 +262,9 @@ class AssessedRisk:
         base, found = self._cost(self._shares), []
         for i, share in enumerate(self._shares):
             moved = share + STEP * (np.eye(4) - share)
-            shares = [moved if j == i else np.broadcast_to(s, (4, 4)) for j, s in enumerate(self._shares)]
+            shares = [
+                moved if j == i else np.broadcast_to(s, (4, 4)) for j, s in enumerate(self._shares)
+            ]
             found.append((np.broadcast_to(self._cost(shares), (4,)) - base) / STEP)
         return found
 
@@ -252,7 +278,11 @@ class AssessedRisk:
         if count == len(codes):
             return 1.0, math.inf
         worth = self.n / count
-        per_row = [g[k.cell] / len(k.wrong) for k, g in zip(self.kinds, self._influence, strict=True) if len(k.wrong)]
+        per_row = [
+            g[k.cell] / len(k.wrong)
+            for k, g in zip(self.kinds, self._influence, strict=True)
+            if len(k.wrong)
+        ]
         moves = group_sums(np.concatenate(per_row), codes, count)
         alone = math.fsum(float(s @ g**2) / len(k.wrong) for k, s, g in self._varying())
         if alone <= 0.0 or count < 2:
@@ -269,7 +299,10 @@ class AssessedRisk:
         effect, freedom = self._design
         names = {str(c) for k in self.kinds for c in _clusters(k)}
         # Whatever the dependence, a cluster is worth a row: the discount must not say less.
-        return max(discounted_size(1.0 / effect, freedom, tail), min(1.0 / effect, len(names) / max(self.n, 1)))
+        return max(
+            discounted_size(1.0 / effect, freedom, tail),
+            min(1.0 / effect, len(names) / max(self.n, 1)),
+        )
 
     def _drawn(self, tail: float, *, dearest: bool) -> Floats:
         rng, size = np.random.default_rng(self.seed), self._size(tail)
@@ -283,7 +316,9 @@ class AssessedRisk:
             name: known.draw(rng, DRAWS) if isinstance(known, Beta) else known
             for name, known in sorted(self.constants.items())
         }
-        return np.asarray(np.broadcast_to(self._cost(shares, constants), (DRAWS,)), dtype=np.float64)
+        return np.asarray(
+            np.broadcast_to(self._cost(shares, constants), (DRAWS,)), dtype=np.float64
+        )
 
 
 def assess_risk(
@@ -302,13 +337,19 @@ def assess_risk(
     refuse_live_constants(given, but=("p_shift",))
     total = math.fsum(k.probability for k in shifted)
     if total > 1.0 + 1e-9:
-        raise ValueError(f"circumstances exclude each other, and their probabilities add up to {total:.6g}; at most 1")
+        raise ValueError(
+            f"circumstances exclude each other, and their probabilities add up to {total:.6g}; at most 1"
+        )
     empty = [k.name for k in kinds if not len(k.wrong)]
     if empty:
         raise ValueError(f"there are no cases of {', '.join(empty)} to count")
-    unshifted = [name for name in tree.parameters if _of_shift(name) and name not in given and not shifted]
+    unshifted = [
+        name for name in tree.parameters if _of_shift(name) and name not in given and not shifted
+    ]
     if unshifted and float(_mean(given.get("p_shift", 0.0))) > 0.0:
-        raise ValueError(f"no circumstance tells {', '.join(unshifted)}; add circumstances with a probability")
+        raise ValueError(
+            f"no circumstance tells {', '.join(unshifted)}; add circumstances with a probability"
+        )
     found = AssessedRisk(tree, kinds, given, seed, tuple(_notes(tree, kinds)))
     _ = found.value  # refuses a parameter that neither cases nor constants tell
     return found
@@ -340,7 +381,12 @@ def _unseen(kinds: Sequence[Rows]) -> list[tuple[str, str]]:
     """Conditions in which there is no case that counts: clean or shifted, and the verdict."""
     mixed = _mixed(kinds, [k.counts for k in kinds])
     verdicts = (("detected", _ALARM), ("undetected", ~_ALARM))
-    return [(word, verdict) for word, share in mixed.items() for verdict, rows in verdicts if not share[rows].any()]
+    return [
+        (word, verdict)
+        for word, share in mixed.items()
+        for verdict, rows in verdicts
+        if not share[rows].any()
+    ]
 
 
 def _shift_is_untold(tree: Tree, kinds: Sequence[Rows]) -> bool:
@@ -360,5 +406,7 @@ def _notes(tree: Tree, kinds: Sequence[Rows]) -> list[str]:
                 if moving in tree.parameters
                 else ""
             )
-            notes.append(f"no case that counts was {word} and {verdict}: this is given probability zero{worth}")
+            notes.append(
+                f"no case that counts was {word} and {verdict}: this is given probability zero{worth}"
+            )
     return notes

@@ -72,7 +72,10 @@ def directions(calibration: Calibration) -> Floats:
     """
     rows = calibration.table[0].sum(axis=0).astype(np.float64)
     share = rows / max(rows.sum(), 1.0)
-    shift, error = _standard(shift_scores(calibration).cells, share), _standard(expected_errors(calibration), share)
+    shift, error = (
+        _standard(shift_scores(calibration).cells, share),
+        _standard(expected_errors(calibration), share),
+    )
     beside = error - float(share @ (error * shift)) * shift
     if float(share @ beside**2) < OWN:
         beside = np.zeros_like(shift)
@@ -101,7 +104,9 @@ def leans(values: Floats, groups: ArrayLike) -> Leans:
         return ()
     if count > MOST:
         order = np.argsort(found[:, 0], kind="stable")
-        found = found[order[np.round((np.arange(MOST) + 0.5) * count / MOST - 0.5).astype(np.int64)]]
+        found = found[
+            order[np.round((np.arange(MOST) + 0.5) * count / MOST - 0.5).astype(np.int64)]
+        ]
     return tuple(tuple(map(float, row)) for row in np.round(found, 6))
 
 
@@ -113,7 +118,9 @@ def _leans(values: Floats, codes: Ints, sizes: Floats) -> Floats:
     means = np.bincount(codes, centred) / sizes
     within = float(np.square(centred - means[codes]).sum() / (n - count))
     between = float((sizes * means**2).sum() / (count - 1))
-    if between <= within or (within > 0.0 and float(f.sf(between / within, count - 1, n - count)) > BY_CHANCE):
+    if between <= within or (
+        within > 0.0 and float(f.sf(between / within, count - 1, n - count)) > BY_CHANCE
+    ):
         return np.zeros(count)
     variance = _variance(means, within / sizes)
     groups = kish_size(1.0 / (variance + within / sizes))
@@ -131,7 +138,11 @@ def _variance(means: Floats, chance: Floats) -> float:
         middle = (low + high) / 2.0
         weights = 1.0 / (middle + chance)
         about = float(weights @ means / weights.sum())
-        low, high = (middle, high) if float(weights @ (means - about) ** 2) > len(means) - 1 else (low, middle)
+        low, high = (
+            (middle, high)
+            if float(weights @ (means - about) ** 2) > len(means) - 1
+            else (low, middle)
+        )
     return high
 
 

@@ -92,16 +92,28 @@ class Calibration:
                 f"a calibration's counts must be whole numbers of shape {expected}, found {self.table.shape}"
             )
         if not self.kinds or self.kinds[0] != CLEAN or len(set(self.kinds)) != len(self.kinds):
-            raise ValueError(f"a calibration's kinds are {CLEAN!r} first and distinct, found {self.kinds}")
+            raise ValueError(
+                f"a calibration's kinds are {CLEAN!r} first and distinct, found {self.kinds}"
+            )
         width = 1 + len(self.names) * len(POWERS)
-        if any(len(m.coefficients) != width for m in (self.shift, self.right_clean, self.right_shifted)):
+        if any(
+            len(m.coefficients) != width for m in (self.shift, self.right_clean, self.right_shifted)
+        ):
             raise ValueError(f"{len(self.names)} supervisors need {width} coefficients a model")
-        if not len(self.names) == len(self.references) == len(self.reach) or not (self.names and all(self.references)):
-            raise ValueError("every supervisor of a calibration needs its reference scores and their reach")
+        if not len(self.names) == len(self.references) == len(self.reach) or not (
+            self.names and all(self.references)
+        ):
+            raise ValueError(
+                "every supervisor of a calibration needs its reference scores and their reach"
+            )
         if self.deployed is not None and self.deployed.name not in self.names:
-            raise ValueError(f"alarms of {self.deployed.name} are counted, and it is not among {', '.join(self.names)}")
+            raise ValueError(
+                f"alarms of {self.deployed.name} are counted, and it is not among {', '.join(self.names)}"
+            )
         if self.cells > np.iinfo(np.int16).max:
-            raise ValueError(f"a calibration has at most {np.iinfo(np.int16).max} cells, found {self.cells}")
+            raise ValueError(
+                f"a calibration has at most {np.iinfo(np.int16).max} cells, found {self.cells}"
+            )
         self.table.setflags(write=False)
 
     def __eq__(self, other: object) -> bool:
@@ -144,7 +156,9 @@ class Calibration:
 
     def why_nowhere(self, events: int = 2, *, lacking: Sequence[str] | None = None) -> str:
         """Why so many events have no place, to be read after their number; `lacking`: the scores they lack, where known."""
-        return why_nowhere(self.always if lacking is None else lacking, events=events, sure=lacking is not None)
+        return why_nowhere(
+            self.always if lacking is None else lacking, events=events, sure=lacking is not None
+        )
 
     @property
     def effective(self) -> Floats:
@@ -173,7 +187,10 @@ class Calibration:
     def alarmed(self, cells: ArrayLike) -> NDArray[np.bool_]:
         """Which of these cells hold events for which the deployed supervisor raised an alarm."""
         _, clean, shifted, outside = self.shape
-        return np.asarray(cells, dtype=np.int64) // (shifted * outside) % clean >= self.right_clean.bins
+        return (
+            np.asarray(cells, dtype=np.int64) // (shifted * outside) % clean
+            >= self.right_clean.bins
+        )
 
     def folded(self, counts: ArrayLike) -> NDArray[Any]:
         """Counts over cells (in the last axis) as a table over the four `shape` axes."""
@@ -185,7 +202,9 @@ class Calibration:
         given = [self._column(columns, name) for name in self.names]
         n = len(given[0])
         if any(len(column) != n for column in given):
-            raise ValueError(f"all scores must be of the same events, found {[len(column) for column in given]} scores")
+            raise ValueError(
+                f"all scores must be of the same events, found {[len(column) for column in given]} scores"
+            )
         if n <= AT_ONCE:
             return self._placed(given)
         # Columns of many events are put together part by part, or they would be read from far away twice.
@@ -204,14 +223,22 @@ class Calibration:
     def place_one(self, scores: Mapping[str, float]) -> int:
         """`place` for one event, without arrays; the same cell. A score that is not given is missing, unless one is misspelt."""
         get = scores.get
-        given = [float(get(name, math.nan)) for name in self.names]  # a float32 would be compared in its own precision
+        given = [
+            float(get(name, math.nan)) for name in self.names
+        ]  # a float32 would be compared in its own precision
         cell = self._placing.one(given)
         if cell is None:  # a score is missing, or refused
             unknown = sorted(scores.keys() - set(self.names))
             if unknown and not scores.keys() >= set(self.names):
                 near = did_you_mean(unknown[0], self.names)
-                raise ValueError(f"unknown score {unknown[0]!r}{near}; the calibration reads {', '.join(self.names)}")
-            return int(self.place({name: [score] for name, score in zip(self.names, given, strict=True)})[0])
+                raise ValueError(
+                    f"unknown score {unknown[0]!r}{near}; the calibration reads {', '.join(self.names)}"
+                )
+            return int(
+                self.place({name: [score] for name, score in zip(self.names, given, strict=True)})[
+                    0
+                ]
+            )
         return cell
 
     def to_dict(self) -> dict[str, Any]:
@@ -237,7 +264,10 @@ class Calibration:
             "independent": list(self.independent),
             **({} if self.deployed is None else {"deployed": self.deployed.to_dict()}),
             **(
-                {"between": [list(lean) for lean in self.between], "between_what": self.between_what}
+                {
+                    "between": [list(lean) for lean in self.between],
+                    "between_what": self.between_what,
+                }
                 if self.between
                 else {}
             ),
@@ -246,10 +276,23 @@ class Calibration:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Calibration:
         """The inverse of `to_dict`."""
-        wanted = {"names", "references", "reach", "shift", "right_clean", "right_shifted", "kinds", "counts"}
+        wanted = {
+            "names",
+            "references",
+            "reach",
+            "shift",
+            "right_clean",
+            "right_shifted",
+            "kinds",
+            "counts",
+        }
         if wanted - set(record):
-            raise ValueError(f"a calibration needs {sorted(wanted)}; missing {sorted(wanted - set(record))}")
-        models = [Model.from_dict(record[name]) for name in ("shift", "right_clean", "right_shifted")]
+            raise ValueError(
+                f"a calibration needs {sorted(wanted)}; missing {sorted(wanted - set(record))}"
+            )
+        models = [
+            Model.from_dict(record[name]) for name in ("shift", "right_clean", "right_shifted")
+        ]
         kinds = tuple(map(str, record["kinds"]))
         deployed = Deployed.from_dict(record["deployed"]) if "deployed" in record else None
         cells = _cells(models, deployed)
@@ -258,7 +301,9 @@ class Calibration:
             for j, word in enumerate(_WORDS):
                 for cell, count in record["counts"][kind][word]:
                     if not 0 <= cell < cells:
-                        raise ValueError(f"cell {cell} of {kind} is not among the {cells} cells of this calibration")
+                        raise ValueError(
+                            f"cell {cell} of {kind} is not among the {cells} cells of this calibration"
+                        )
                     table[i, j, cell] = count
         return cls(
             tuple(map(str, record["names"])),
@@ -280,7 +325,9 @@ class Calibration:
 
     def _at(self, kind: str) -> int:
         if kind not in self.kinds:
-            raise ValueError(f"no rows of kind {kind!r} were calibrated; there are {', '.join(self.kinds)}")
+            raise ValueError(
+                f"no rows of kind {kind!r} were calibrated; there are {', '.join(self.kinds)}"
+            )
         return self.kinds.index(kind)
 
     def _column(self, columns: Mapping[str, ArrayLike], name: str) -> Floats:
@@ -290,7 +337,9 @@ class Calibration:
             )
         column = np.asarray(columns[name], dtype=np.float64)
         if column.ndim != 1:
-            raise ValueError(f"{name} must be one-dimensional, one score an event, found shape {column.shape}")
+            raise ValueError(
+                f"{name} must be one-dimensional, one score an event, found shape {column.shape}"
+            )
         return column
 
     @cached_property
@@ -355,7 +404,9 @@ def calibrate(
         count = min(most, max(2, int(on.sum()) // LEAST_PER_BIN))
         if on is every:
             scarce = int(min(is_clean.sum(), (~is_clean).sum()))
-            count = min(count, max(2, min(FEW_BINS, scarce // LEAST_OF_FEW), scarce // LEAST_SCARCE))
+            count = min(
+                count, max(2, min(FEW_BINS, scarce // LEAST_OF_FEW), scarce // LEAST_SCARCE)
+            )
         edges = learning.edges_between(scores[on], w[on], count, kept=kept[on])
         models.append(Model(learning.spread(coefficients, members, len(rows.columns)), edges))
         bins.append(np.searchsorted(edges, scores, side="right"))
@@ -379,13 +430,17 @@ def calibrate(
     if count_on is not None:
         given, kinds, outcomes, units = (*count_on, None)[:4]
         read = {name: given[name] for name in made.names if name in given}
-        counted = checked_rows(read, kinds, outcomes, groups=units, clean=clean, expected=rows.kinds)
+        counted = checked_rows(
+            read, kinds, outcomes, groups=units, clean=clean, expected=rows.kinds
+        )
         notes = tuple(dict.fromkeys((*rows.notes, *counted.notes)))
         made = replace(made, notes=notes, grouped=units is not None)
         return with_leans(filled(made, counted, made.place(counted.columns)), counted, times)
     if deployed is not None:
         raised = deployed.raised(rows.columns[deployed.name])
-        bins[1:] = [some + model.bins * raised for some, model in zip(bins[1:], models[1:], strict=True)]
+        bins[1:] = [
+            some + model.bins * raised for some, model in zip(bins[1:], models[1:], strict=True)
+        ]
     cells = ((bins[0] * made.shape[1] + bins[1]) * made.shape[2] + bins[2]) * 2
     return with_leans(filled(made, rows, cells), rows, times)
 
@@ -395,4 +450,8 @@ def _cells(models: Sequence[Model], deployed: Deployed | None) -> int:
 
 
 def _ranked(rows: Rows, references: Sequence[Floats]) -> Floats:
-    return completed(np.column_stack([ranks(c, r) for c, r in zip(rows.columns.values(), references, strict=True)]))
+    return completed(
+        np.column_stack(
+            [ranks(c, r) for c, r in zip(rows.columns.values(), references, strict=True)]
+        )
+    )

@@ -83,7 +83,11 @@ class Atc:
 
     def estimate(self, confidences: ArrayLike, axis: int = -1) -> Floats:
         """The accuracy to expect of the cases along the axis."""
-        return _mean((np.asarray(confidences, dtype=np.float64) > self.threshold).astype(np.float64), confidences, axis)
+        return _mean(
+            (np.asarray(confidences, dtype=np.float64) > self.threshold).astype(np.float64),
+            confidences,
+            axis,
+        )
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,9 @@ def isotonic(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
 
     Cases of equal x count together; levels between knots are interpolated, and level off beyond the first and the last.
     """
-    values, code, weight = np.unique(np.asarray(x, dtype=np.float64), return_inverse=True, return_counts=True)
+    values, code, weight = np.unique(
+        np.asarray(x, dtype=np.float64), return_inverse=True, return_counts=True
+    )
     sums = np.bincount(code.ravel(), weights=np.asarray(y, dtype=np.float64), minlength=len(values))
     blocks: list[tuple[float, int, int]] = []  # sum, cases, distinct values
     for total, cases in zip(sums.tolist(), weight.tolist(), strict=True):
@@ -119,7 +125,9 @@ def isotonic(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
             before = blocks.pop()
             total, cases, distinct = total + before[0], cases + before[1], distinct + before[2]
         blocks.append((total, cases, distinct))
-    levels = np.repeat([total / cases for total, cases, _ in blocks], [distinct for _, _, distinct in blocks])
+    levels = np.repeat(
+        [total / cases for total, cases, _ in blocks], [distinct for _, _, distinct in blocks]
+    )
     # Only the two ends of a level are needed.
     kept = np.r_[True, levels[1:] != levels[:-1]] | np.r_[levels[1:] != levels[:-1], True]
     return values[kept], levels[kept]
@@ -132,7 +140,9 @@ def _rows(confidence: ArrayLike, correct: ArrayLike) -> tuple[Floats, Floats]:
             f"fit needs one confidence and one outcome a row, at least one row, found shapes {x.shape} and {right.shape}"
         )
     if not np.isfinite(x).all():
-        raise ValueError(f"{int((~np.isfinite(x)).sum())} confidences are NaN or infinite; leave these rows out")
+        raise ValueError(
+            f"{int((~np.isfinite(x)).sum())} confidences are NaN or infinite; leave these rows out"
+        )
     if not np.isin(right, (0.0, 1.0)).all():
         raise ValueError("correct must be 0/1 or booleans, one a row")
     return x, right

@@ -26,11 +26,17 @@ def filled(made: Calibration, rows: Rows, cells: NDArray[Any]) -> Calibration:
     found = []
     for number in range(len(made.kinds)):
         on = rows.kind == number
-        found.append(min(float(effective_size(column[on], rows.groups[on])) for column in columns) if on.any() else 0.0)
+        found.append(
+            min(float(effective_size(column[on], rows.groups[on])) for column in columns)
+            if on.any()
+            else 0.0
+        )
     return replace(made, table=table, independent=tuple(found))
 
 
 def _counted(made: Calibration, rows: Rows, cells: NDArray[Any]) -> NDArray[np.int64]:
     table, placed = np.zeros(made.table.shape, dtype=np.int64), cells != NOWHERE
-    np.add.at(table, (rows.kind[placed], (~rows.correct[placed]).astype(np.int64), cells[placed]), 1)
+    np.add.at(
+        table, (rows.kind[placed], (~rows.correct[placed]).astype(np.int64), cells[placed]), 1
+    )
     return table

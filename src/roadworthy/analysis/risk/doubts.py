@@ -59,7 +59,11 @@ class Separation:
 def separation(calibration: Calibration) -> Separation:
     """From the counts alone; the error is Hanley and McNeil's, with as many shifted rows as tell the mean over kinds equally well,
     and no less than that of scores which tell nothing. Kinds of too few rows are left out."""
-    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)[firm(calibration)]
+    bins = (
+        calibration.folded(calibration.table)
+        .sum(axis=(1, 3, 4, 5))
+        .astype(np.float64)[firm(calibration)]
+    )
     shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
     clean, shifted = shares[0], shares[1:].mean(axis=0)
     below = np.concatenate([[0.0], np.cumsum(clean)[:-1]])
@@ -126,7 +130,11 @@ class Doubts:
 
 
 def doubts(
-    by_shift: Floats, outside: Floats, log_likelihood: Floats, shrink: Floats, calibration: Calibration
+    by_shift: Floats,
+    outside: Floats,
+    log_likelihood: Floats,
+    shrink: Floats,
+    calibration: Calibration,
 ) -> Doubts:
     """How strange each window is; `log_likelihood` holds draws x windows x rates."""
     from scipy.special import chdtrc
@@ -146,7 +154,9 @@ def doubts(
         gap = np.maximum(best[again] - _mixed(by_shift[again], calibration), 0.0)
         by_bins[again] = np.maximum(by_bins[again], chdtrc(freedom, gap * scale[again]))
     k = np.floor(outside * shrink)
-    above = beyond(k, np.maximum(np.ceil(effective), k), 2.0 * len(calibration.names), float(rows.min()))
+    above = beyond(
+        k, np.maximum(np.ceil(effective), k), 2.0 * len(calibration.names), float(rows.min())
+    )
     return Doubts(by_bins, above, outside / np.maximum(n, 1e-12))
 
 

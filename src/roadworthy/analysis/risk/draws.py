@@ -95,7 +95,9 @@ class Draws:
         """
 
         def right(weights: Floats, share: Floats) -> Floats:
-            return np.concatenate([np.einsum("bs,bc->sc", weights[:, at], some) for at, some in self._apart(share)])
+            return np.concatenate(
+                [np.einsum("bs,bc->sc", weights[:, at], some) for at, some in self._apart(share)]
+            )
 
         return right(clean, self.right_clean), right(shifted, self.right_shifted)
 
@@ -139,24 +141,44 @@ def drawn(
     kinds = _kinds(source.dirichlet(np.full(len(bins) - 1, KIND_PRIOR)))
     tilts = tilt * source.normal()
     right_clean, right_shifted = _answers(source, table, kinds, [slice(None)])
-    shifted, strange = (_tilted(kinds @ means[1:], by, ratio) for by in (tilts, FAR * tilt * source.normal()))
+    shifted, strange = (
+        _tilted(kinds @ means[1:], by, ratio) for by in (tilts, FAR * tilt * source.normal())
+    )
     usual, alike = (_as_if(min(near, tilt), tilts, tilt) for near in (NEAR, NEARER))
     if cut is not None:
         # Drawn last, so that rates are the same whether or not alarms are asked for.
-        right_clean, right_shifted = _answers(source, table, kinds, [slice(None, cut), slice(cut, None)])
+        right_clean, right_shifted = _answers(
+            source, table, kinds, [slice(None, cut), slice(cut, None)]
+        )
     return Draws(clean, shifted, right_clean, right_shifted, usual, alike, strange, kinds, cut)
 
 
-def _answers(source: _Source, table: Floats, kinds: Floats, parts: Sequence[slice]) -> tuple[Floats, Floats]:
+def _answers(
+    source: _Source, table: Floats, kinds: Floats, parts: Sequence[slice]
+) -> tuple[Floats, Floats]:
     """How often answers to clean and to shifted events are right: draws x bins of being right, for each part of the shift score's.
 
     Each part has a mean of its own, as the tree has an accuracy for each verdict.
     """
-    right_clean = np.hstack([source.shares(*table[0, :, part].sum(axis=(1, 3, 4))) for part in parts])
-    each = [table[1:, :, part].sum(axis=(2, 3, 5)) for part in parts]  # kinds, right or wrong, bins if shifted
-    right = np.stack([np.hstack([source.shares(*rows) for rows in of_kind]) for of_kind in zip(*each, strict=True)], 1)
+    right_clean = np.hstack(
+        [source.shares(*table[0, :, part].sum(axis=(1, 3, 4))) for part in parts]
+    )
+    each = [
+        table[1:, :, part].sum(axis=(2, 3, 5)) for part in parts
+    ]  # kinds, right or wrong, bins if shifted
+    right = np.stack(
+        [
+            np.hstack([source.shares(*rows) for rows in of_kind])
+            for of_kind in zip(*each, strict=True)
+        ],
+        1,
+    )
     outcomes = np.concatenate(each, axis=2)
-    share = kinds[:, :, None] * (outcomes.sum(axis=1) + BIN_PRIOR) / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
+    share = (
+        kinds[:, :, None]
+        * (outcomes.sum(axis=1) + BIN_PRIOR)
+        / (outcomes + BIN_PRIOR).sum(axis=(1, 2))[:, None]
+    )
     return right_clean, (right * share).sum(axis=1) / share.sum(axis=1)
 
 
@@ -210,7 +232,9 @@ def ways(draws: int, rates: int) -> tuple[Floats, Floats]:
 
     across, along = np.arange(draws)[:, None], np.arange(rates)
     steps = (PLASTIC**-1, PLASTIC**-2), (PLASTIC**-0.5, PLASTIC**-1.5)
-    first, second = (np.asarray(ndtri((0.5 + a * across + b * along) % 1.0 * 0.999 + 0.0005)) for a, b in steps)
+    first, second = (
+        np.asarray(ndtri((0.5 + a * across + b * along) % 1.0 * 0.999 + 0.0005)) for a, b in steps
+    )
     return first, second
 
 
@@ -282,7 +306,9 @@ class _Source:
         from scipy.special import gammaincinv
 
         parts = np.column_stack([gammaincinv(c, self.uniform()) for c in counts])
-        parts = np.maximum(parts, 1e-12)  # a bin that can hold nothing would make an event there impossible
+        parts = np.maximum(
+            parts, 1e-12
+        )  # a bin that can hold nothing would make an event there impossible
         result: Floats = parts / parts.sum(axis=1, keepdims=True)
         return result
 
@@ -296,11 +322,17 @@ class _Source:
 
         total_right, total_wrong = float(right.sum()), float(wrong.sum())
         mean = (total_right + UNSEEN) / (total_right + total_wrong + 2.0 * UNSEEN)
-        ends = zip(right + max(SHARED * mean, FLOOR), wrong + max(SHARED * (1.0 - mean), FLOOR), strict=True)
+        ends = zip(
+            right + max(SHARED * mean, FLOOR),
+            wrong + max(SHARED * (1.0 - mean), FLOOR),
+            strict=True,
+        )
         drawn = np.column_stack([betaincinv(a, b, self.uniform()) for a, b in ends])
         overall = betaincinv(total_right + UNSEEN, total_wrong + UNSEEN, self.uniform())
         rows = np.maximum(right + wrong, 1e-9)
         # The rarer of right and wrong is scaled, so that a share stays a share.
         rare, wanted = (1.0 - drawn, 1.0 - overall) if mean > 0.5 else (drawn, overall)
-        rare = np.minimum(rare * (wanted / np.maximum(rare @ rows / rows.sum(), 1e-300))[:, None], 1.0)
+        rare = np.minimum(
+            rare * (wanted / np.maximum(rare @ rows / rows.sum(), 1e-300))[:, None], 1.0
+        )
         return 1.0 - rare if mean > 0.5 else rare

@@ -44,7 +44,9 @@ def of_firm_kinds(calibration: Calibration) -> Calibration:
     keep = np.flatnonzero(firm(calibration)).tolist()
     if len(keep) == len(calibration.kinds):
         return calibration
-    independent = tuple(calibration.independent[at] for at in keep) if calibration.independent else ()
+    independent = (
+        tuple(calibration.independent[at] for at in keep) if calibration.independent else ()
+    )
     kinds = tuple(calibration.kinds[at] for at in keep)
     return replace(calibration, kinds=kinds, table=calibration.table[keep], independent=independent)
 
@@ -54,6 +56,9 @@ def rows_at(rates: Floats, independent: Floats) -> Floats:
 
     No more than at even parts: what an event is takes both, and where one of them is rare the likeliest rate is a guess.
     """
-    clean, shifted = np.maximum(independent[0], 1.0), 1.0 / np.mean(1.0 / np.maximum(independent[1:], 1.0))
+    clean, shifted = (
+        np.maximum(independent[0], 1.0),
+        1.0 / np.mean(1.0 / np.maximum(independent[1:], 1.0)),
+    )
     result: Floats = 1.0 / ((1.0 - rates) ** 2 / clean + rates**2 / shifted)
     return np.minimum(result, 4.0 / (1.0 / clean + 1.0 / shifted))

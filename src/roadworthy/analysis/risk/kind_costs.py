@@ -80,7 +80,11 @@ def shares_of_kinds(calibration: Calibration, *, added: float = 0.0) -> Floats:
     from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
 
     rows = rows_by_alarm(calibration) * calibration.worth[:, None, None]
-    rows += added * rows.sum(axis=1, keepdims=True) / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
+    rows += (
+        added
+        * rows.sum(axis=1, keepdims=True)
+        / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
+    )
     shares: Floats = rows / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
     return shares
 
@@ -108,7 +112,10 @@ def _given(estimator: Estimator, live: dict[str, float]) -> dict[str, float]:
 def _accuracies(name: str, rows: Floats) -> dict[str, float]:
     """Shares of right answers of rows (right and wrong, without and with an alarm): of all, and of each."""
     parts = {"": slice(None), "_detected": slice(1, 2), "_undetected": slice(0, 1)}
-    return {f"{name}{end}": _share(rows[0, some].sum(), rows[:, some].sum()) for end, some in parts.items()}
+    return {
+        f"{name}{end}": _share(rows[0, some].sum(), rows[:, some].sum())
+        for end, some in parts.items()
+    }
 
 
 def _share(part: float, whole: float) -> float:

@@ -100,7 +100,9 @@ def held_out(ranks: Floats, marks: Floats, weights: Floats, folds: Ints, *, ridg
     scores = np.zeros(len(marks))
     for fold in np.unique(folds):
         out = folds == fold
-        scores[out] = scored(fitted(ranks[~out], marks[~out], weights[~out], ridge=ridge), ranks[out])
+        scores[out] = scored(
+            fitted(ranks[~out], marks[~out], weights[~out], ridge=ridge), ranks[out]
+        )
     return scores
 
 

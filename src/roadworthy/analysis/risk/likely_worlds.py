@@ -53,7 +53,9 @@ class Rates(NamedTuple):
 class LikelyWorlds:
     """What the draws of a calibration say of windows."""
 
-    def __init__(self, calibration: Calibration, draws: Draws, rates: Floats, prior: tuple[float, float]) -> None:
+    def __init__(
+        self, calibration: Calibration, draws: Draws, rates: Floats, prior: tuple[float, float]
+    ) -> None:
         self.draws, self.rates = draws, rates
         mixed, self.clean_share = self.mixture(rates)
         self.log_mixed = np.log(mixed)
@@ -62,7 +64,9 @@ class LikelyWorlds:
         self._log_prior = np.log(beta_on(rates, PRIOR, ends=ENDS))
         self._evenly = EVENLY / (len(rows) - 1)
         self._even = np.log(beta_on(rates, (1.0, 1.0))) - self._log_prior
-        self._chosen = None if tuple(prior) == PRIOR else np.log(beta_on(rates, prior)) - self._log_prior
+        self._chosen = (
+            None if tuple(prior) == PRIOR else np.log(beta_on(rates, prior)) - self._log_prior
+        )
 
     def mixture(self, rates: Floats) -> tuple[Floats, Floats]:
         """For draws x bins x rates: the probability of a bin, and the share of clean events in it."""
@@ -98,9 +102,13 @@ class LikelyWorlds:
         strange = np.exp(far - top).sum(axis=0)
         alike = np.tensordot(self.draws.alike, np.exp(near - top), 1)
         even = (1.0 - self._unfilled(window))[:, None] * self._even
-        told = (1.0 - STRANGER) * alike * np.exp(self._evenly * even) + STRANGER * strange * np.exp(even)
+        told = (1.0 - STRANGER) * alike * np.exp(self._evenly * even) + STRANGER * strange * np.exp(
+            even
+        )
         priced = (1.0 - STRANGER) * alike + STRANGER * strange
-        return Rates(alike, *(found / found.sum(axis=1, keepdims=True) for found in (told, priced, strange)))
+        return Rates(
+            alike, *(found / found.sum(axis=1, keepdims=True) for found in (told, priced, strange))
+        )
 
     def _counted(self, likelihood: Floats, window: Window, shrink: Floats) -> Floats:
         """The part of each window's events that counts.

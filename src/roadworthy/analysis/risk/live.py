@@ -21,7 +21,9 @@ from roadworthy.analysis.risk.tree import Tree
 Floats = NDArray[np.float64]
 
 
-def live(tree: Tree, whole: Known, part_of: Callable[[bool], Known]) -> Iterator[tuple[str, Floats]]:
+def live(
+    tree: Tree, whole: Known, part_of: Callable[[bool], Known]
+) -> Iterator[tuple[str, Floats]]:
     """Names and values; what cannot happen has probability 0.
 
     `part_of` says what is known of the events for which an alarm was raised, or none, before anything moved it.

@@ -89,7 +89,9 @@ def loss_tree(
     if kind is None:
         node, values, posteriors = _node(place, loss, weight, means, names, "", notes)
         known = posteriors if weights is None else {}
-        return LossTree(Tree(node, unit), values, known, bin_of_cell, names, tuple(ranges), tuple(notes))
+        return LossTree(
+            Tree(node, unit), values, known, bin_of_cell, names, tuple(ranges), tuple(notes)
+        )
     shifted = np.asarray(list(kind)).astype(str) != clean
     if shifted.shape != loss.shape:
         raise ValueError(f"expected a kind for each of {len(loss)} rows, found {len(shifted)}")
@@ -97,20 +99,35 @@ def loss_tree(
         word: _node(place[rows], loss[rows], weight[rows], means, names, f"_{word}", notes)
         for word, rows in _kinds(shifted)
     }
-    branches = (Branch("shifted", "p_shift", made["shifted"][0]), Branch("clean", None, made["clean"][0]))
+    branches = (
+        Branch("shifted", "p_shift", made["shifted"][0]),
+        Branch("clean", None, made["clean"][0]),
+    )
     rate = float(weight[shifted].sum() / weight.sum())
     values = {"p_shift": rate, **made["shifted"][1], **made["clean"][1]}
     known = {**made["shifted"][2], **made["clean"][2]} if weights is None else {}
     tree = Tree(Node("shift", branches), unit)
-    return LossTree(tree, values, known, bin_of_cell, names, tuple(ranges), tuple(notes), by_kind=True)
+    return LossTree(
+        tree, values, known, bin_of_cell, names, tuple(ranges), tuple(notes), by_kind=True
+    )
 
 
 def _rows(cells: ArrayLike, losses: ArrayLike, bins: int) -> tuple[NDArray[np.int64], Floats]:
     cell, loss = np.asarray(cells), np.asarray(losses, dtype=np.float64)
-    if cell.ndim != 1 or cell.shape != loss.shape or not len(cell) or cell.dtype.kind not in "iu" or cell.min() < 0:
-        raise ValueError(f"give a cell (a whole number from 0) and a loss a row, found {cell.shape} and {loss.shape}")
+    if (
+        cell.ndim != 1
+        or cell.shape != loss.shape
+        or not len(cell)
+        or cell.dtype.kind not in "iu"
+        or cell.min() < 0
+    ):
+        raise ValueError(
+            f"give a cell (a whole number from 0) and a loss a row, found {cell.shape} and {loss.shape}"
+        )
     if not np.isfinite(loss).all():
-        raise ValueError("every calibration row needs a finite loss; leave out the rows without one")
+        raise ValueError(
+            "every calibration row needs a finite loss; leave out the rows without one"
+        )
     if not 1 <= bins <= MOST_BINS:
         raise ValueError(f"bins must be 1 to {MOST_BINS}, found {bins}")
     return cell.astype(np.int64), loss
@@ -118,21 +135,38 @@ def _rows(cells: ArrayLike, losses: ArrayLike, bins: int) -> tuple[NDArray[np.in
 
 def _checked_weights(weights: ArrayLike, loss: Floats) -> Floats:
     found = np.asarray(weights, dtype=np.float64)
-    if found.shape != loss.shape or not np.isfinite(found).all() or (found < 0.0).any() or not found.sum() > 0.0:
-        raise ValueError(f"expected a weight for each of {len(loss)} rows, none below 0 and not all 0")
+    if (
+        found.shape != loss.shape
+        or not np.isfinite(found).all()
+        or (found < 0.0).any()
+        or not found.sum() > 0.0
+    ):
+        raise ValueError(
+            f"expected a weight for each of {len(loss)} rows, none below 0 and not all 0"
+        )
     return found
 
 
 def _checked_edges(edges: Sequence[float]) -> Floats:
     found = np.asarray(edges, dtype=np.float64)
-    if found.ndim != 1 or len(found) >= MOST_BINS or not np.isfinite(found).all() or (np.diff(found) <= 0.0).any():
-        raise ValueError(f"edges rise and are fewer than {MOST_BINS}, such as 100, 1000; found {list(edges)}")
+    if (
+        found.ndim != 1
+        or len(found) >= MOST_BINS
+        or not np.isfinite(found).all()
+        or (np.diff(found) <= 0.0).any()
+    ):
+        raise ValueError(
+            f"edges rise and are fewer than {MOST_BINS}, such as 100, 1000; found {list(edges)}"
+        )
     return found
 
 
 def _means(place: NDArray[np.int64], loss: Floats, weight: Floats, count: int = 0) -> Floats:
     """The mean loss of each place; of one whose rows all weigh nothing, as if they weighed alike."""
-    weighed, rows = np.bincount(place, weights=weight, minlength=count), np.bincount(place, minlength=count)
+    weighed, rows = (
+        np.bincount(place, weights=weight, minlength=count),
+        np.bincount(place, minlength=count),
+    )
     plain = np.bincount(place, weights=loss, minlength=count) / np.maximum(rows, 1)
     sums = np.bincount(place, weights=loss * weight, minlength=count)
     means = np.where(weighed > 0.0, sums / np.where(weighed > 0.0, weighed, 1.0), plain)
@@ -153,7 +187,9 @@ def _bins(
     """The bin of every cell, and the range of expected losses in every bin, in rising order."""
     seen = np.bincount(cell, minlength=width) > 0
     expected = _means(cell, loss, weight, width)[seen]
-    levels, level_of = np.unique(expected, return_inverse=True)  # cells that expect the same loss stay together
+    levels, level_of = np.unique(
+        expected, return_inverse=True
+    )  # cells that expect the same loss stay together
     if len(edges):
         classes = np.searchsorted(edges, levels, side="right")
         held, bin_of_level = np.unique(classes, return_inverse=True)
@@ -163,11 +199,17 @@ def _bins(
     if len(levels) <= bins:
         bin_of_level = np.arange(len(levels))
     else:
-        each = np.bincount(level_of, weights=np.bincount(cell, weights=weight, minlength=width)[seen])
+        each = np.bincount(
+            level_of, weights=np.bincount(cell, weights=weight, minlength=width)[seen]
+        )
         middle = (np.cumsum(each) - each / 2) / each.sum()
-        bin_of_level = np.unique(np.minimum((middle * bins).astype(np.int64), bins - 1), return_inverse=True)[1]
+        bin_of_level = np.unique(
+            np.minimum((middle * bins).astype(np.int64), bins - 1), return_inverse=True
+        )[1]
     each_bin = [levels[bin_of_level == b] for b in range(int(bin_of_level.max()) + 1)]
-    return _bin_of_cell(width, seen, bin_of_level[level_of]), [(float(b.min()), float(b.max())) for b in each_bin]
+    return _bin_of_cell(width, seen, bin_of_level[level_of]), [
+        (float(b.min()), float(b.max())) for b in each_bin
+    ]
 
 
 def _bin_of_cell(width: int, seen: NDArray[np.bool_], bins: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -196,7 +238,11 @@ def _node(
     ]
     parameters = tuple(f"loss_bin_{i + 1}{suffix}" for i in range(len(names) - 1))
     branches = tuple(
-        Branch(name, parameters[i] if i < len(parameters) else None, Leaf(f"expected loss {name}", float(costs[i])))
+        Branch(
+            name,
+            parameters[i] if i < len(parameters) else None,
+            Leaf(f"expected loss {name}", float(costs[i])),
+        )
         for i, name in enumerate(names)
     )
     weighed = np.bincount(place, weights=weight, minlength=len(names))

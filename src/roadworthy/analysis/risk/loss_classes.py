@@ -52,23 +52,43 @@ class LossClass:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an open end is null."""
         content = {"low": self.low, "high": self.high}
-        shown: dict[str, Any] = {name: end if math.isfinite(end) else None for name, end in content.items()}
-        shown |= {"probability": self.probability, "expected_loss": self.expected_loss, "adds": self.adds}
+        shown: dict[str, Any] = {
+            name: end if math.isfinite(end) else None for name, end in content.items()
+        }
+        shown |= {
+            "probability": self.probability,
+            "expected_loss": self.expected_loss,
+            "adds": self.adds,
+        }
         if self.wrong is not None:
             return {**shown, "wrong": self.wrong}
-        return {**shown, "leaves": [{"path": list(path), "outcome": outcome} for *path, outcome in self.leaves]}
+        return {
+            **shown,
+            "leaves": [{"path": list(path), "outcome": outcome} for *path, outcome in self.leaves],
+        }
 
 
-def outcome_classes(tree: Tree, parameters: Mapping[str, float], edges: Sequence[float] = ()) -> list[LossClass]:
+def outcome_classes(
+    tree: Tree, parameters: Mapping[str, float], edges: Sequence[float] = ()
+) -> list[LossClass]:
     """The leaves of a tree by their cost, in classes between edges, or in five at most."""
     leaves = evaluate(tree, parameters).leaves
     weights = np.array([leaf.probability for leaf in leaves])
-    made = loss_tree(np.arange(len(leaves)), [leaf.cost for leaf in leaves], weights=weights, edges=edges)
+    made = loss_tree(
+        np.arange(len(leaves)), [leaf.cost for leaf in leaves], weights=weights, edges=edges
+    )
     ends = [
-        tuple((*leaf.path, leaf.outcome) for leaf, of in zip(leaves, made.bin_of_cell, strict=True) if of == b)
+        tuple(
+            (*leaf.path, leaf.outcome)
+            for leaf, of in zip(leaves, made.bin_of_cell, strict=True)
+            if of == b
+        )
         for b in range(len(made.names))
     ]
-    return [LossClass(*figures, leaves=found) for figures, found in zip(_figures(made), ends, strict=True)]
+    return [
+        LossClass(*figures, leaves=found)
+        for figures, found in zip(_figures(made), ends, strict=True)
+    ]
 
 
 def score_classes(
@@ -79,10 +99,14 @@ def score_classes(
     if any(kind.score is None for kind in kinds):
         return []
     score = np.concatenate([np.asarray(kind.score, dtype=np.float64) for kind in kinds])
-    weight = np.concatenate([np.full(len(k.wrong), k.probability / max(len(k.wrong), 1)) for k in kinds])
+    weight = np.concatenate(
+        [np.full(len(k.wrong), k.probability / max(len(k.wrong), 1)) for k in kinds]
+    )
     cost = [_costs(tree, parameters, shifted=at > 0) for at in range(len(kinds))]
     loss = np.concatenate([c[kind.cell] for c, kind in zip(cost, kinds, strict=True)])
-    whole = math.isclose(float(weight @ loss), float(expectation(tree, parameters)), rel_tol=1e-6, abs_tol=1e-12)
+    whole = math.isclose(
+        float(weight @ loss), float(expectation(tree, parameters)), rel_tol=1e-6, abs_tol=1e-12
+    )
     count = min(MOST_CELLS, len(score) // LEAST_CASES)
     if not whole or count < 2 or not weight.sum() > 0.0:
         return []
@@ -90,8 +114,13 @@ def score_classes(
     made = loss_tree(cells, loss, weights=weight, edges=edges)
     wrong = np.concatenate([kind.wrong for kind in kinds]).astype(np.float64)
     place = made.bin_of_cell[cells]
-    failed = np.bincount(place, weights=wrong * weight) / np.maximum(np.bincount(place, weights=weight), 1e-300)
-    return [LossClass(*figures, wrong=float(f)) for figures, f in zip(_figures(made), failed, strict=True)]
+    failed = np.bincount(place, weights=wrong * weight) / np.maximum(
+        np.bincount(place, weights=weight), 1e-300
+    )
+    return [
+        LossClass(*figures, wrong=float(f))
+        for figures, f in zip(_figures(made), failed, strict=True)
+    ]
 
 
 def _figures(made: LossTree) -> list[tuple[float, float, float, float, float]]:
@@ -104,7 +133,11 @@ def _figures(made: LossTree) -> list[tuple[float, float, float, float, float]]:
 
 def _costs(tree: Tree, parameters: Mapping[str, float], *, shifted: bool) -> Floats:
     """What a case costs by its cell: every probability that it decides is what it is."""
-    told = {"p_shift": np.full(4, float(shifted)), "tpr": np.array(ALARM), "tnr": 1.0 - np.array(ALARM)}
+    told = {
+        "p_shift": np.full(4, float(shifted)),
+        "tpr": np.array(ALARM),
+        "tnr": 1.0 - np.array(ALARM),
+    }
     right = dict.fromkeys((name for name in LIVE_PARAMETERS if name not in told), np.array(RIGHT))
     given = {name: {**told, **right}.get(name, value) for name, value in parameters.items()}
     return np.broadcast_to(np.asarray(expectation(tree, given), dtype=np.float64), (4,))
@@ -113,7 +146,11 @@ def _costs(tree: Tree, parameters: Mapping[str, float], *, shifted: bool) -> Flo
 def _cells(score: Floats, count: int) -> NDArray[np.int64]:
     """Bins of about as many cases each; cases without a score have one of their own."""
     known = np.isfinite(score)
-    inner = np.unique(np.quantile(score[known], np.arange(1, count) / count)) if known.any() else np.zeros(0)
+    inner = (
+        np.unique(np.quantile(score[known], np.arange(1, count) / count))
+        if known.any()
+        else np.zeros(0)
+    )
     found = np.searchsorted(inner, score, side="right").astype(np.int64)
     found[~known] = len(inner) + 1
     return np.unique(found, return_inverse=True)[1].astype(np.int64)

@@ -23,17 +23,25 @@ from numpy.typing import ArrayLike, NDArray
 from .tree import Tree, evaluate, nodes
 
 
-def mean_parameters(tree: Tree, worlds: Mapping[str, ArrayLike], weights: NDArray[np.float64]) -> dict[str, float]:
+def mean_parameters(
+    tree: Tree, worlds: Mapping[str, ArrayLike], weights: NDArray[np.float64]
+) -> dict[str, float]:
     """Means over worlds of these weights, which add up to 1; 0 where no world gets to a parameter's node."""
 
     def mean(reach: ArrayLike) -> float:
         return float(np.sum(weights * np.asarray(reach)))
 
-    reached = {(): 1.0, **{branch.path: mean(branch.reach) for branch in evaluate(tree, worlds).branches}}
+    reached = {
+        (): 1.0,
+        **{branch.path: mean(branch.reach) for branch in evaluate(tree, worlds).branches},
+    }
     here, taken = dict.fromkeys(tree.parameters, 0.0), dict.fromkeys(tree.parameters, 0.0)
     for path, node in nodes(tree):
         for branch in node.branches:
             if isinstance(branch.p, str):
                 here[branch.p] += reached[path]
                 taken[branch.p] += reached[(*path, branch.name)]
-    return {name: min(taken[name] / here[name], 1.0) if here[name] > 0.0 else 0.0 for name in tree.parameters}
+    return {
+        name: min(taken[name] / here[name], 1.0) if here[name] > 0.0 else 0.0
+        for name in tree.parameters
+    }

@@ -74,7 +74,9 @@ class Looks:
         shares = rows / rows.sum(axis=1, keepdims=True)
         independent = np.maximum(firm_rows(calibration), 1.0)
         looks = _look(table.sum(axis=4)), _look(table.sum(axis=3))
-        return cls(looks, shares[0], shares[1:], float(independent[0]), float(independent[1:].min()))
+        return cls(
+            looks, shares[0], shares[1:], float(independent[0]), float(independent[1:].min())
+        )
 
     def excess(self, window: Window, rate: Floats, shrink: Floats) -> Floats:
         """Of each window, by how much its events look more often right than expected at this rate; 0 where chance may be it.
@@ -99,9 +101,16 @@ class Looks:
         rows = 1.0 / ((1.0 - rate) ** 2 / self.rows_clean + rate**2 / self.rows_shifted)
         chance = (1.0 + n * shrink / rows) / shrink / n**2
         of_clean, of_shifted = self._moments
-        mean, square = of_clean * clean + of_shifted * shifted  # looks x kinds x windows x bins of the shift score
+        mean, square = (
+            of_clean * clean + of_shifted * shifted
+        )  # looks x kinds x windows x bins of the shift score
         first, second = self.looks
-        seen = np.stack([window.clean.sum(axis=1) @ first.accuracy, window.shifted.sum(axis=1) @ second.accuracy])
+        seen = np.stack(
+            [
+                window.clean.sum(axis=1) @ first.accuracy,
+                window.shifted.sum(axis=1) @ second.accuracy,
+            ]
+        )
         more = (seen[:, None] - (by_shift * mean).sum(axis=3)) / n
         variance = (by_shift * np.maximum(square - mean**2, 0.0)).sum(axis=3) * chance
         squared = more**2 / np.maximum(variance, TINY)
@@ -109,7 +118,9 @@ class Looks:
             return None
         found, furthest = np.zeros(clean.shape[:2]), np.full(clean.shape[:2], BEYOND**2)
         for by, times in zip(more, squared, strict=True):
-            found = np.where(times > furthest, by * (1.0 - BEYOND**2 / np.maximum(times, TINY)), found)
+            found = np.where(
+                times > furthest, by * (1.0 - BEYOND**2 / np.maximum(times, TINY)), found
+            )
             furthest = np.maximum(furthest, times)
         return found
 
@@ -143,7 +154,10 @@ def swing_of(excess: Floats, ways: Floats, weights: Floats) -> Swing:
     """From the excess of each window, a normal number for every draw and rate, and the weight of these in each window."""
     believed = BELIEVED * excess[:, None]
     middle = np.einsum("bwg,bg->w", weights, ways)
-    return Swing(believed, believed + DOUBTED * np.abs(excess)[:, None] * (ways[:, None, :] - middle[:, None]))
+    return Swing(
+        believed,
+        believed + DOUBTED * np.abs(excess)[:, None] * (ways[:, None, :] - middle[:, None]),
+    )
 
 
 def believed_of(known: Known, swing: Swing | None) -> Known:
@@ -157,7 +171,9 @@ def _look(table: Floats) -> Look:
     """From counts: kinds x (right, wrong) x bins of the shift score x bins of the look."""
     even = np.full(len(table), 0.5 / max(len(table) - 1, 1))
     even[0] = 0.5
-    outcomes = table.sum(axis=2) * (even / np.maximum(table.sum(axis=(1, 2, 3)), 1.0))[:, None, None]
+    outcomes = (
+        table.sum(axis=2) * (even / np.maximum(table.sum(axis=(1, 2, 3)), 1.0))[:, None, None]
+    )
     right, wrong = outcomes.sum(axis=0)
     accuracy = (right + 0.01) / (right + wrong + 0.02)
     rows = table.sum(axis=1)

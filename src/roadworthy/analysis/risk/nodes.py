@@ -39,8 +39,14 @@ class Leaf:
     cost: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.cost, bool) or not isinstance(self.cost, int | float) or not math.isfinite(self.cost):
-            raise ValueError(f"the cost of {self.outcome!r} must be a finite number, found {self.cost!r}")
+        if (
+            isinstance(self.cost, bool)
+            or not isinstance(self.cost, int | float)
+            or not math.isfinite(self.cost)
+        ):
+            raise ValueError(
+                f"the cost of {self.outcome!r} must be a finite number, found {self.cost!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,14 @@ class Node:
         if not names:
             raise ValueError(f"the event {self.event!r} has no branches; give at least one")
         if len(set(names)) < len(names):
-            raise ValueError(f"two branches of the event {self.event!r} have the same name: {', '.join(names)}")
+            raise ValueError(
+                f"two branches of the event {self.event!r} have the same name: {', '.join(names)}"
+            )
         rest = [b.name for b in self.branches if b.p is None]
         if len(rest) > 1:
-            raise ValueError(f"one branch of the event {self.event!r} may leave out p, found {', '.join(rest)}")
+            raise ValueError(
+                f"one branch of the event {self.event!r} may leave out p, found {', '.join(rest)}"
+            )
         for branch in self.branches:
             _check_p(self.event, branch)
         fixed = [float(b.p) for b in self.branches if isinstance(b.p, float | int)]
@@ -88,7 +98,9 @@ class Tree:
 
     def __post_init__(self) -> None:
         if not isinstance(self.root, Node):
-            raise TypeError(f"a tree starts with an event and its branches, found {type(self.root).__name__}")
+            raise TypeError(
+                f"a tree starts with an event and its branches, found {type(self.root).__name__}"
+            )
         if not isinstance(self.unit, str) or not self.unit.strip():
             raise ValueError("a tree needs the unit of its costs, such as 'EUR per patient'")
 
@@ -112,10 +124,14 @@ class Tree:
     def from_dict(cls, content: Mapping[str, Any], *, unit: str | None = None) -> Tree:
         """The tree that a dictionary describes; unknown keys are refused, and the message says where."""
         if not isinstance(content, Mapping):
-            raise ValueError(f"tree: expected a mapping with event and branches, found {_kind(content)}")
+            raise ValueError(
+                f"tree: expected a mapping with event and branches, found {_kind(content)}"
+            )
         found = content.get("unit", unit)
         if unit is not None and found != unit:
-            raise ValueError(f"the tree's unit is {found!r}, but {unit!r} was given beside it; say it once")
+            raise ValueError(
+                f"the tree's unit is {found!r}, but {unit!r} was given beside it; say it once"
+            )
         root = _read({k: v for k, v in content.items() if k != "unit"}, "tree", 1)
         if isinstance(root, Leaf):
             raise ValueError("tree: expected an event with branches at the start, found an outcome")
@@ -145,7 +161,9 @@ def _check_p(event: str, branch: Branch) -> None:
     p, where = branch.p, f"the probability of {branch.name!r} (event {event!r})"
     if isinstance(p, str):
         if not _NAME.fullmatch(p):
-            raise ValueError(f"{where} must be a number or a parameter's name such as p_shift, found {p!r}")
+            raise ValueError(
+                f"{where} must be a number or a parameter's name such as p_shift, found {p!r}"
+            )
     elif isinstance(p, bool) or not (p is None or (isinstance(p, int | float) and 0.0 <= p <= 1.0)):
         raise ValueError(f"{where} must lie between 0 and 1, found {p!r}")
 
@@ -153,7 +171,10 @@ def _check_p(event: str, branch: Branch) -> None:
 def _plain(place: Node | Leaf) -> dict[str, Any]:
     if isinstance(place, Leaf):
         return {"outcome": place.outcome, "cost": place.cost}
-    branches = {b.name: {**({} if b.p is None else {"p": b.p}), "then": _plain(b.then)} for b in place.branches}
+    branches = {
+        b.name: {**({} if b.p is None else {"p": b.p}), "then": _plain(b.then)}
+        for b in place.branches
+    }
     return {"event": place.event, "branches": branches}
 
 
@@ -161,7 +182,9 @@ def _read(content: Any, where: str, depth: int) -> Node | Leaf:
     if depth > DEEPEST:
         raise ValueError(f"{where}: the tree is more than {DEEPEST} events deep")
     if not isinstance(content, Mapping):
-        raise ValueError(f"{where}: expected event and branches, or outcome and cost, found {_kind(content)}")
+        raise ValueError(
+            f"{where}: expected event and branches, or outcome and cost, found {_kind(content)}"
+        )
     if "outcome" in content or "cost" in content:
         _keys(content, ("outcome", "cost"), where)
         return _placed(where, Leaf, str(content["outcome"]), content["cost"])
@@ -171,21 +194,26 @@ def _read(content: Any, where: str, depth: int) -> Node | Leaf:
             f"{where}.branches: expected a mapping of names to branches, found {_kind(content['branches'])}"
         )
     branches = tuple(
-        _branch(name, branch, f"{where}.branches.{name}", depth) for name, branch in content["branches"].items()
+        _branch(name, branch, f"{where}.branches.{name}", depth)
+        for name, branch in content["branches"].items()
     )
     return _placed(where, Node, str(content["event"]), branches)
 
 
 def _branch(name: Any, content: Any, where: str, depth: int) -> Branch:
     if isinstance(name, bool) or name is None:
-        raise ValueError(f"{where}: this name was read as {name!r}; put yes, no, on, off and null in quotes")
+        raise ValueError(
+            f"{where}: this name was read as {name!r}; put yes, no, on, off and null in quotes"
+        )
     if not isinstance(content, Mapping):
         raise ValueError(f"{where}: expected p and then, found {_kind(content)}")
     _keys(content, ("then",), where, optional=("p",))
     return Branch(str(name), content.get("p"), _read(content["then"], f"{where}.then", depth + 1))
 
 
-def _keys(content: Mapping[str, Any], needed: tuple[str, ...], where: str, optional: tuple[str, ...] = ()) -> None:
+def _keys(
+    content: Mapping[str, Any], needed: tuple[str, ...], where: str, optional: tuple[str, ...] = ()
+) -> None:
     known = " and ".join((*needed, *(f"{name} (may be left out)" for name in optional)))
     for key in content:
         if key not in (*needed, *optional):

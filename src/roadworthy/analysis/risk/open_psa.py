@@ -27,10 +27,16 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def to_open_psa(tree: Tree, parameters: Mapping[str, ArrayLike], *, name: str = "risk") -> str:
     """The tree with these numbers in it, as an XML document."""
-    arrays = [key for key, value in checked(tree, parameters).items() if not isinstance(value, float)]
+    arrays = [
+        key for key, value in checked(tree, parameters).items() if not isinstance(value, float)
+    ]
     if arrays:
-        raise ValueError(f"expected one number each for {', '.join(arrays)}, found arrays; write one document for each")
-    return _Writer(name, tree, {b.path: float(b.share) for b in evaluate(tree, parameters).branches}).text()
+        raise ValueError(
+            f"expected one number each for {', '.join(arrays)}, found arrays; write one document for each"
+        )
+    return _Writer(
+        name, tree, {b.path: float(b.share) for b in evaluate(tree, parameters).branches}
+    ).text()
 
 
 class _Writer:
@@ -40,7 +46,9 @@ class _Writer:
         self.tree, self.shares, self.taken = tree, shares, set[str]()
         self.document = Xml.Element("opsa-mef")
         title = self.identifier(name)
-        start = Xml.SubElement(self.document, "define-initiating-event", name=self.identifier("case"))
+        start = Xml.SubElement(
+            self.document, "define-initiating-event", name=self.identifier("case")
+        )
         start.set("event-tree", title)
         self.event_tree = Xml.SubElement(self.document, "define-event-tree", name=title)
         _label(self.event_tree, f"expected cost in {tree.unit}")
@@ -55,7 +63,10 @@ class _Writer:
         for name, leaf, path in self.sequences:
             sequence = Xml.SubElement(self.event_tree, "define-sequence", name=name)
             _label(sequence, " > ".join(path))
-            _attributes(sequence, {"outcome": leaf.outcome, "cost": repr(float(leaf.cost)), "unit": self.tree.unit})
+            _attributes(
+                sequence,
+                {"outcome": leaf.outcome, "cost": repr(float(leaf.cost)), "unit": self.tree.unit},
+            )
         self.event_tree.append(state)
         data = Xml.SubElement(self.document, "model-data")
         for name, p, what in self.events:
@@ -63,7 +74,11 @@ class _Writer:
             _label(event, what)
             Xml.SubElement(event, "float", value=repr(p))
         Xml.indent(self.document)
-        return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(self.document, encoding="unicode") + "\n"
+        return (
+            '<?xml version="1.0" encoding="UTF-8"?>\n'
+            + Xml.tostring(self.document, encoding="unicode")
+            + "\n"
+        )
 
     def functional_events(self) -> dict[tuple[int, str], str]:
         """One for each event at each depth: the format wants them in the same order on every path."""

@@ -89,7 +89,11 @@ class Placing:
             return 2 * (place * (len(shifted) + 1) + bisect_right(shifted, c)) + outside
         which, threshold = self.alarm
         raised = not scores[which] <= threshold
-        place = bisect_right(shift, a) * 2 * (len(clean) + 1) + bisect_right(clean, b) + raised * (len(clean) + 1)
+        place = (
+            bisect_right(shift, a) * 2 * (len(clean) + 1)
+            + bisect_right(clean, b)
+            + raised * (len(clean) + 1)
+        )
         rest = bisect_right(shifted, c) + raised * (len(shifted) + 1)
         return 2 * (place * 2 * (len(shifted) + 1) + rest) + outside
 
@@ -106,7 +110,9 @@ class Placing:
     def _values(self) -> list[Floats]:
         """Of each supervisor: its distinct reference scores, and the ends of what was calibrated."""
         ends = [[end for end in reach if math.isfinite(end)] for reach in self.reach]
-        return [np.union1d(values, some) for (values, _), some in zip(self._tables, ends, strict=True)]
+        return [
+            np.union1d(values, some) for (values, _), some in zip(self._tables, ends, strict=True)
+        ]
 
     @cached_property
     def _steps(self) -> Steps:
@@ -117,7 +123,9 @@ class Placing:
         """Of each supervisor: which of the ranks there are what stands on every step of its own has."""
         found = []
         for (values, _), all_of_them in zip(self._tables, self._values, strict=True):
-            first, behind = (np.searchsorted(values, all_of_them, side) for side in ("left", "right"))
+            first, behind = (
+                np.searchsorted(values, all_of_them, side) for side in ("left", "right")
+            )
             found.append(np.append(0, np.column_stack([first + behind, 2 * behind]).ravel()))
         return found
 
@@ -142,7 +150,12 @@ class Placing:
     def _ranks(self) -> Floats:
         """The rank of every step of `_steps`."""
         ranks = [rank_steps(np.asarray(row))[1] for row in self.references]
-        return np.concatenate([np.append(rank[which], np.nan) for rank, which in zip(ranks, self._ranked, strict=True)])
+        return np.concatenate(
+            [
+                np.append(rank[which], np.nan)
+                for rank, which in zip(ranks, self._ranked, strict=True)
+            ]
+        )
 
     @cached_property
     def _lists(self) -> tuple[list[Any], list[float], list[list[float]]]:

@@ -33,13 +33,19 @@ class Beta:
 
     def __post_init__(self) -> None:
         if not (0.0 < self.a < math.inf and 0.0 < self.b < math.inf):
-            raise ValueError(f"a Beta distribution needs two positive numbers, found {self.a!r} and {self.b!r}")
+            raise ValueError(
+                f"a Beta distribution needs two positive numbers, found {self.a!r} and {self.b!r}"
+            )
 
     @classmethod
-    def from_counts(cls, successes: float, trials: float, *, prior: tuple[float, float] = (JEFFREYS, JEFFREYS)) -> Beta:
+    def from_counts(
+        cls, successes: float, trials: float, *, prior: tuple[float, float] = (JEFFREYS, JEFFREYS)
+    ) -> Beta:
         """After so many successes in so many trials; by default from the prior of Jeffreys."""
         if not 0 <= successes <= trials < math.inf:
-            raise ValueError(f"expected 0 <= successes <= trials, found {successes!r} of {trials!r}")
+            raise ValueError(
+                f"expected 0 <= successes <= trials, found {successes!r} of {trials!r}"
+            )
         return cls(successes + prior[0], trials - successes + prior[1])
 
     @property
@@ -133,8 +139,13 @@ class Spread:
             raise ValueError(f"confidence must lie between 0 and 1, found {confidence!r}")
         tail = (1.0 - confidence) / (2.0 if sided == "two" else 1.0)
         low, high = (float(q) for q in np.quantile(self.draws, [tail, 1.0 - tail]))
-        low, high = (-math.inf if sided == "upper" else low), (math.inf if sided == "lower" else high)
-        return Interval(low, high, float(confidence), f"posterior propagation, {len(self.draws)} draws")
+        low, high = (
+            (-math.inf if sided == "upper" else low),
+            (math.inf if sided == "lower" else high),
+        )
+        return Interval(
+            low, high, float(confidence), f"posterior propagation, {len(self.draws)} draws"
+        )
 
     def exceedance(self, tolerable: float) -> float:
         """P(cost > tolerable): the share of draws above it."""
@@ -168,7 +179,10 @@ def means_and_covariance(
 
 
 def draw_parameters(
-    posteriors: Mapping[Any, Beta | Dirichlet | float], names: tuple[str, ...], draws: int, rng: np.random.Generator
+    posteriors: Mapping[Any, Beta | Dirichlet | float],
+    names: tuple[str, ...],
+    draws: int,
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Arrays of draws for every named parameter; a certain one stays a number."""
     found: dict[str, Any] = {}

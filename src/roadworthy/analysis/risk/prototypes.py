@@ -81,7 +81,11 @@ def constants_told(names: Iterable[str]) -> list[str]:
     (['neither cases nor a stream tell p_adversarial, accuracy_adversarial: what was given stands'], [])
     """
     given = [name for name in names if name not in LIVE_PARAMETERS]
-    return [f"neither cases nor a stream tell {', '.join(given)}: what was given stands"] if given else []
+    return (
+        [f"neither cases nor a stream tell {', '.join(given)}: what was given stands"]
+        if given
+        else []
+    )
 
 
 ADJECTIVES = {"shift": "shifted", "module_failure": "module_failed"}
@@ -128,7 +132,9 @@ def named_outcomes(record: Mapping[str, Any]) -> dict[str, float]:
                 f"unknown outcome {name!r}{near}; expected some of {', '.join([*known, *OUTCOME_ALIASES])}"
             )
         if outcome in found:
-            raise ValueError(f"{name!r} is another word for an outcome that is there already; give each once")
+            raise ValueError(
+                f"{name!r} is another word for an outcome that is there already; give each once"
+            )
         found[outcome] = float(cost)
     return found
 
@@ -157,11 +163,15 @@ holds for the TPR against the accuracy under shift, at every rate; for TPR and T
 rate is above 0.76 (at 0.5 a point of the detector is worth half a point of the classifier)."""
 
 
-def base_tree(costs: Costs | Mapping[str, Any] = RIGHT_OR_WRONG, *, unit: str = "cost per case") -> Tree:
+def base_tree(
+    costs: Costs | Mapping[str, Any] = RIGHT_OR_WRONG, *, unit: str = "cost per case"
+) -> Tree:
     """Figure 1: shift, then right or wrong."""
     c = _costs(costs)
     shifted, clean = _answer("accuracy_shifted", c), _answer("accuracy_clean", c)
-    return Tree(Node("shift", (Branch("shifted", "p_shift", shifted), Branch("clean", None, clean))), unit)
+    return Tree(
+        Node("shift", (Branch("shifted", "p_shift", shifted), Branch("clean", None, clean))), unit
+    )
 
 
 def accuracy_tree() -> Tree:
@@ -174,7 +184,9 @@ def detector_tree(costs: Costs | Mapping[str, Any], *, unit: str = "cost per cas
     c = _costs(costs)
     shifted = _verdict("tpr", None, "shifted", c)
     clean = _verdict(None, "tnr", "clean", c)
-    return Tree(Node("shift", (Branch("shifted", "p_shift", shifted), Branch("clean", None, clean))), unit)
+    return Tree(
+        Node("shift", (Branch("shifted", "p_shift", shifted), Branch("clean", None, clean))), unit
+    )
 
 
 def cost_tree(costs: Mapping[str, Any], *, unit: str = "cost per case") -> Tree:
@@ -186,7 +198,9 @@ def cost_tree(costs: Mapping[str, Any], *, unit: str = "cost per case") -> Tree:
     called = [named[name] for name in ("necessary", "unnecessary") if name in named]
     if not called:
         return base_tree(Costs(**named), unit=unit)
-    return detector_tree(Costs(**{"necessary": called[0], "unnecessary": called[0]} | named), unit=unit)
+    return detector_tree(
+        Costs(**{"necessary": called[0], "unnecessary": called[0]} | named), unit=unit
+    )
 
 
 def answer_costs(tree: Tree) -> tuple[float, float] | None:
@@ -208,7 +222,11 @@ def answer_costs(tree: Tree) -> tuple[float, float] | None:
 
 def _two_ways(place: Node | Leaf | None) -> dict[str | float | None, Node | Leaf]:
     """What follows by probability, at a node of two branches; nothing elsewhere, where two might have the same."""
-    return {b.p: b.then for b in place.branches} if isinstance(place, Node) and len(place.branches) == 2 else {}
+    return (
+        {b.p: b.then for b in place.branches}
+        if isinstance(place, Node) and len(place.branches) == 2
+        else {}
+    )
 
 
 def several_events(
@@ -232,14 +250,23 @@ def several_events(
     c = _costs(costs)
     if successive:
         if len(names) > 6:
-            raise ValueError(f"successive events have 2^n combinations; at most 6 events, found {len(names)}")
+            raise ValueError(
+                f"successive events have 2^n combinations; at most 6 events, found {len(names)}"
+            )
         _refuse_ambiguous(names, dependent, together=len(names))
         return Tree(_meeting(names, (), c, dependent), unit)
     if dependent:
-        raise ValueError("events that exclude each other have no conditional probabilities; add successive=True")
+        raise ValueError(
+            "events that exclude each other have no conditional probabilities; add successive=True"
+        )
     _refuse_ambiguous(names, dependent, together=1)
-    branches = [Branch(_adjective(e), _chance_of(e, (), False), _answer(_accuracy_after((e,)), c)) for e in names]
-    return Tree(Node("event", (*branches, Branch("clean", None, _answer(_accuracy_after(()), c)))), unit)
+    branches = [
+        Branch(_adjective(e), _chance_of(e, (), False), _answer(_accuracy_after((e,)), c))
+        for e in names
+    ]
+    return Tree(
+        Node("event", (*branches, Branch("clean", None, _answer(_accuracy_after(()), c)))), unit
+    )
 
 
 @dataclass(frozen=True)
@@ -251,7 +278,9 @@ class Measured:
     notes: tuple[str, ...] = field(default=())
 
 
-def measured(clean: ArrayLike, shifted: ArrayLike, *, prior: tuple[float, float] = (JEFFREYS, JEFFREYS)) -> Measured:
+def measured(
+    clean: ArrayLike, shifted: ArrayLike, *, prior: tuple[float, float] = (JEFFREYS, JEFFREYS)
+) -> Measured:
     """Every live parameter but p_shift from counts (right, wrong) x (no alarm, alarm) of clean and of shifted rows.
 
     A condition without a row has probability zero (section 3.2.3): its accuracy is set to 0, it does not matter, and a note
@@ -267,11 +296,20 @@ def measured(clean: ArrayLike, shifted: ArrayLike, *, prior: tuple[float, float]
         )
         found[f"accuracy_{kind}"] = (int(table[0].sum()), int(table.sum()))
         for column, verdict in ((1, "detected"), (0, "undetected")):
-            found[f"accuracy_{kind}_{verdict}"] = (int(table[0, column].sum()), int(table[:, column].sum()))
+            found[f"accuracy_{kind}_{verdict}"] = (
+                int(table[0, column].sum()),
+                int(table[:, column].sum()),
+            )
             if not table[:, column].any():
-                notes.append(f"no calibration row was {kind} and {verdict}: this is given probability zero")
+                notes.append(
+                    f"no calibration row was {kind} and {verdict}: this is given probability zero"
+                )
     values = {name: right / n if n else 0.0 for name, (right, n) in found.items()}
-    return Measured(values, {n: Beta.from_counts(k, m, prior=prior) for n, (k, m) in found.items()}, tuple(notes))
+    return Measured(
+        values,
+        {n: Beta.from_counts(k, m, prior=prior) for n, (k, m) in found.items()},
+        tuple(notes),
+    )
 
 
 def _costs(costs: Costs | Mapping[str, Any]) -> Costs:
@@ -284,16 +322,24 @@ def _answer(accuracy: str, costs: Costs) -> Node:
 
 
 def _intervention(accuracy: str, costs: Costs) -> Node:
-    right, wrong = Leaf("unnecessary intervention", costs.unnecessary), Leaf("necessary intervention", costs.necessary)
+    right, wrong = (
+        Leaf("unnecessary intervention", costs.unnecessary),
+        Leaf("necessary intervention", costs.necessary),
+    )
     return Node("answer", (Branch("right", accuracy, right), Branch("wrong", None, wrong)))
 
 
 def _verdict(detected: str | None, undetected: str | None, kind: str, costs: Costs) -> Node:
     alarm = Branch("detected", detected, _intervention(f"accuracy_{kind}_detected", costs))
-    return Node("verdict", (alarm, Branch("undetected", undetected, _answer(f"accuracy_{kind}_undetected", costs))))
+    return Node(
+        "verdict",
+        (alarm, Branch("undetected", undetected, _answer(f"accuracy_{kind}_undetected", costs))),
+    )
 
 
-def _meeting(left: tuple[str, ...], happened: tuple[str, ...], costs: Costs, dependent: bool) -> Node:
+def _meeting(
+    left: tuple[str, ...], happened: tuple[str, ...], costs: Costs, dependent: bool
+) -> Node:
     if not left:
         return _answer(_accuracy_after(happened), costs)
     event, *later = left
@@ -308,7 +354,9 @@ def _accuracy_after(happened: tuple[str, ...]) -> str:
 
 
 def _chance_of(event: str, happened: tuple[str, ...], dependent: bool) -> str:
-    return f"p_{event}" + (f"_given_{'_'.join(map(_adjective, happened)) or 'none'}" if dependent else "")
+    return f"p_{event}" + (
+        f"_given_{'_'.join(map(_adjective, happened)) or 'none'}" if dependent else ""
+    )
 
 
 def _refuse_ambiguous(events: tuple[str, ...], dependent: bool, *, together: int) -> None:

@@ -52,7 +52,9 @@ def checked_rows(
     units = np.arange(len(right)) if groups is None else np.asarray(groups).astype(str)
     for name, column in (*table.items(), ("kind", words), ("correct", right), ("group", units)):
         if column.shape != words.shape or column.ndim != 1:
-            raise ValueError(f"{name} must have one entry a row, {len(words)}, found shape {column.shape}")
+            raise ValueError(
+                f"{name} must have one entry a row, {len(words)}, found shape {column.shape}"
+            )
     for name, column in table.items():
         if np.isinf(column).any():
             raise ValueError(infinite(name))
@@ -61,14 +63,18 @@ def checked_rows(
             f"the kind without shift is called {clean!r}, and yet there are rows of kind {CLEAN!r}: rename one of the two"
         )
     # Rows that are only counted need no clean scores to be ranked by.
-    absent = [] if expected else [name for name in names if np.isnan(table[name][words == clean]).all()]
+    absent = (
+        [] if expected else [name for name in names if np.isnan(table[name][words == clean]).all()]
+    )
     table = {name: column for name, column in table.items() if name not in absent}
     # A row whose only scores are left out has none.
     scored = np.zeros(len(words), dtype=bool)
     for column in table.values():
         scored |= ~np.isnan(column)
     notes = (
-        [] if scored.all() else [f"{int((~scored).sum())} of {len(scored)} rows have no score at all and are left out"]
+        []
+        if scored.all()
+        else [f"{int((~scored).sum())} of {len(scored)} rows have no score at all and are left out"]
     )
     notes.extend(f"score {name} is missing in every clean row and is left out" for name in absent)
     named = np.where(words == clean, CLEAN, words)
@@ -85,9 +91,15 @@ def checked_rows(
             "count rows of every kind"
         )
     code = np.array([kinds.index(word) for word in named[scored]], dtype=np.int64)
-    few = [f"{k} ({n})" for k, n in zip(kinds, np.bincount(code, minlength=len(kinds)), strict=True) if n < FEW]
+    few = [
+        f"{k} ({n})"
+        for k, n in zip(kinds, np.bincount(code, minlength=len(kinds)), strict=True)
+        if n < FEW
+    ]
     if few:
-        notes.append(f"few rows of {', '.join(few)}: below {FEW} of a kind its accuracy is hardly known")
+        notes.append(
+            f"few rows of {', '.join(few)}: below {FEW} of a kind its accuracy is hardly known"
+        )
     notes.extend(_alike(kinds))
     kept = {name: column[scored] for name, column in table.items()}
     return Rows(kept, code, kinds, right[scored], units[scored], tuple(notes))
@@ -121,7 +133,9 @@ def _outcomes(correct: ArrayLike) -> NDArray[np.bool_]:
     return found.astype(bool)
 
 
-def _enough(named: NDArray[Any], kinds: tuple[str, ...], clean: str, any_scores: bool, found: set[str]) -> None:
+def _enough(
+    named: NDArray[Any], kinds: tuple[str, ...], clean: str, any_scores: bool, found: set[str]
+) -> None:
     there = ", ".join(sorted(found)) or "none"
     if not (named == CLEAN).any():
         raise ValueError(

@@ -139,7 +139,9 @@ class Markov:
         _probability("the rate of the first state", self.low)
         _probability("the rate of the second state", self.high)
         if not 0.0 < self.share < 1.0:
-            raise ValueError(f"share is the part of the time in the second state, within 0 and 1; it is {self.share:g}")
+            raise ValueError(
+                f"share is the part of the time in the second state, within 0 and 1; it is {self.share:g}"
+            )
         _at_least("run", self.run, 1)
         if self.enter > 1.0:
             raise ValueError(
@@ -186,7 +188,9 @@ class Segments:
             raise ValueError("there is no segment; give at least one, such as {constant: 0.1}")
         for i, (_, events) in enumerate(self.parts):
             if events is None and i < len(self.parts) - 1:
-                raise ValueError(f"segment {i + 1} of {len(self.parts)} needs events; only the last may leave it out")
+                raise ValueError(
+                    f"segment {i + 1} of {len(self.parts)} needs events; only the last may leave it out"
+                )
             if events is not None:
                 _at_least("events", events, 1)
 
@@ -204,7 +208,10 @@ class Segments:
             )
         given = sum(events or 0 for _, events in self.parts)
         # A segment keeps its own length, so that a ramp is the same however much of it is asked for.
-        drawn = [part.rates(max(n - given, 0) if events is None else events, rng) for part, events in self.parts]
+        drawn = [
+            part.rates(max(n - given, 0) if events is None else events, rng)
+            for part, events in self.parts
+        ]
         return np.concatenate(drawn)[:n]
 
 
@@ -236,7 +243,9 @@ def read_segment(data: Mapping[str, Any]) -> tuple[Schedule, int | None]:
     unknown = [k for k in data if k not in (shapes[0], "events", *keys)]
     if unknown:
         near = did_you_mean(unknown[0], keys)
-        raise ValueError(f"{unknown[0]} is not known with {shapes[0]}{near}; it takes {', '.join((*keys, 'events'))}")
+        raise ValueError(
+            f"{unknown[0]} is not known with {shapes[0]}{near}; it takes {', '.join((*keys, 'events'))}"
+        )
     lacking = [k for k in keys if k not in data and k != "random"]
     if lacking:
         raise ValueError(f"{shapes[0]} needs {' and '.join(lacking)}")
@@ -251,7 +260,9 @@ def read_segment(data: Mapping[str, Any]) -> tuple[Schedule, int | None]:
 
 def read_schedule(data: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Segments:
     """A schedule as data: one segment, or a list of them."""
-    return Segments(tuple(read_segment(part) for part in ([data] if isinstance(data, Mapping) else data)))
+    return Segments(
+        tuple(read_segment(part) for part in ([data] if isinstance(data, Mapping) else data))
+    )
 
 
 @dataclass(frozen=True)
@@ -283,16 +294,26 @@ def batch_sizes(n: int, batches: int | Sequence[int], rng: np.random.Generator) 
     if not len(choices) or choices.min() < 1:
         raise ValueError(f"batches are of 1 event or more; they are {batches!r}")
     sizes = (
-        rng.choice(choices, n // choices.min() + 1) if len(choices) > 1 else np.full(n // choices[0] + 1, choices[0])
+        rng.choice(choices, n // choices.min() + 1)
+        if len(choices) > 1
+        else np.full(n // choices[0] + 1, choices[0])
     )
     ends = np.minimum(np.cumsum(sizes), n)
-    return np.diff(ends[: np.searchsorted(ends, n) + 1], prepend=0) if n else np.zeros(0, dtype=np.int64)
+    return (
+        np.diff(ends[: np.searchsorted(ends, n) + 1], prepend=0)
+        if n
+        else np.zeros(0, dtype=np.int64)
+    )
 
 
-def draw_shift(schedule: Schedule, n: int, *, batches: int | Sequence[int] = 1, rng: np.random.Generator) -> Shift:
+def draw_shift(
+    schedule: Schedule, n: int, *, batches: int | Sequence[int] = 1, rng: np.random.Generator
+) -> Shift:
     """Draw which of n events are shifted; a batch takes the rate of its first event, and is clean or shifted as a whole."""
     sizes = batch_sizes(n, batches, rng)
     first = np.cumsum(sizes) - sizes
     rate = schedule.rates(n, rng)[first]
     shifted = rng.random(len(rate)) < rate
-    return Shift(np.repeat(rate, sizes), np.repeat(shifted, sizes), np.repeat(np.arange(len(sizes)), sizes))
+    return Shift(
+        np.repeat(rate, sizes), np.repeat(shifted, sizes), np.repeat(np.arange(len(sizes)), sizes)
+    )

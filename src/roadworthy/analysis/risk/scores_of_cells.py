@@ -41,9 +41,15 @@ def shift_scores(calibration: Calibration) -> ShiftScores:
     """From the counts of a calibration."""
     bins = calibration.shift_bin(np.arange(calibration.cells))
     table = calibration.table.astype(np.float64)
-    by_bin = np.stack([np.bincount(bins, row, minlength=calibration.shift.bins) for row in table.sum(axis=1)])
+    by_bin = np.stack(
+        [np.bincount(bins, row, minlength=calibration.shift.bins) for row in table.sum(axis=1)]
+    )
     shares = (by_bin + _PRIOR) / (by_bin + _PRIOR).sum(axis=1, keepdims=True)
-    ratio = np.log(shares[1:].mean(axis=0) / shares[0]) if len(shares) > 1 else np.zeros(shares.shape[1])
+    ratio = (
+        np.log(shares[1:].mean(axis=0) / shares[0])
+        if len(shares) > 1
+        else np.zeros(shares.shape[1])
+    )
     return ShiftScores(ratio[bins], bins, ratio, shares[0])
 
 

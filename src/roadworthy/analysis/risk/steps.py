@@ -74,12 +74,17 @@ class Steps:
         # An infinite value, which no number reaches, stands behind the last of each row.
         self._first = _starts([len(row) + 1 for row in self._rows])
         self._values = np.concatenate([np.append(row, np.inf) for row in self._rows])
-        below = [np.cumsum(s.inside) - s.inside + first for s, first in zip(slots, self._first, strict=True)]
+        below = [
+            np.cumsum(s.inside) - s.inside + first
+            for s, first in zip(slots, self._first, strict=True)
+        ]
         crowded = np.concatenate([(s.inside > 1) & s.useful for s in slots])
         self._below = np.where(crowded, CROWDED, 2 * np.concatenate(below)).astype(np.int32)
         self._beside = np.repeat(self._values, 2)
         self._searched = [i for i, s in enumerate(slots) if not s.useful]
-        self._ordered = _behind(np.repeat(np.arange(len(slots)), [len(row) + 1 for row in self._rows]), self._values)
+        self._ordered = _behind(
+            np.repeat(np.arange(len(slots)), [len(row) + 1 for row in self._rows]), self._values
+        )
 
     def of(self, numbers: Floats) -> Ints:
         """The step on which each finite number stands (rows x numbers); those of a row follow those of the row before.
@@ -95,10 +100,14 @@ class Steps:
         found += numbers > beside
         found += numbers >= beside
         for i in self._searched:
-            found[i] = self._settled(self._first[i] + self._rows[i].searchsorted(numbers[i]), numbers[i])
+            found[i] = self._settled(
+                self._first[i] + self._rows[i].searchsorted(numbers[i]), numbers[i]
+            )
         if len(crowded):
             some = _behind(crowded // numbers.shape[1], numbers.ravel()[crowded])
-            found.ravel()[crowded] = self._ordered.searchsorted(some) + self._ordered.searchsorted(some, side="right")
+            found.ravel()[crowded] = self._ordered.searchsorted(some) + self._ordered.searchsorted(
+                some, side="right"
+            )
         return found
 
     def _settled(self, at: NDArray[np.intp], numbers: Floats) -> Ints:
@@ -107,7 +116,9 @@ class Steps:
         return result
 
 
-def _places(numbers: Floats, scale: float | Floats, low: float | Floats, high: float | Floats) -> NDArray[np.intp]:
+def _places(
+    numbers: Floats, scale: float | Floats, low: float | Floats, high: float | Floats
+) -> NDArray[np.intp]:
     place = np.maximum(numbers, low)
     np.minimum(place, high, out=place)
     place -= low

@@ -38,13 +38,17 @@ class Pool:
     kind: np.ndarray
     correct: np.ndarray
 
-    def __init__(self, columns: Mapping[str, ArrayLike], kind: ArrayLike, correct: ArrayLike) -> None:
+    def __init__(
+        self, columns: Mapping[str, ArrayLike], kind: ArrayLike, correct: ArrayLike
+    ) -> None:
         kinds = np.asarray(kind).astype(str)
         scores = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
         right = np.asarray(correct).astype(bool)
         for name, column in {**scores, "correct": right}.items():
             if column.shape != kinds.shape:
-                raise ValueError(f"{name} has {len(column):,} rows, and kind has {len(kinds):,}; they must go together")
+                raise ValueError(
+                    f"{name} has {len(column):,} rows, and kind has {len(kinds):,}; they must go together"
+                )
         object.__setattr__(self, "columns", scores)
         object.__setattr__(self, "kind", kinds)
         object.__setattr__(self, "correct", right)
@@ -61,7 +65,9 @@ class Pool:
 
     def taken(self, which: np.ndarray) -> Pool:
         """These rows alone (a mask, or numbers)."""
-        return Pool({n: c[which] for n, c in self.columns.items()}, self.kind[which], self.correct[which])
+        return Pool(
+            {n: c[which] for n, c in self.columns.items()}, self.kind[which], self.correct[which]
+        )
 
     def of(self, kinds: Sequence[str]) -> np.ndarray:
         """Which rows are of these kinds; a kind that no row has is refused."""
@@ -69,7 +75,9 @@ class Pool:
         for name in kinds:
             if name not in known:
                 there = ", ".join(known)
-                raise ValueError(f"no row is of kind {name!r}{did_you_mean(name, known)}; there are {there}")
+                raise ValueError(
+                    f"no row is of kind {name!r}{did_you_mean(name, known)}; there are {there}"
+                )
         return np.isin(self.kind, list(kinds))
 
 
@@ -122,7 +130,9 @@ def draw_stream(
             continue
         candidates = np.flatnonzero(pool.of(of))
         if not len(candidates):
-            raise ValueError(f"the stream needs rows of {' or '.join(of) or 'a kind of shift'}, and the table has none")
+            raise ValueError(
+                f"the stream needs rows of {' or '.join(of) or 'a kind of shift'}, and the table has none"
+            )
         if key is not None:
             candidates = candidates[np.argsort(key[candidates], kind="stable")]
         row[events] = _rows_at(candidates, run[events], place, replace=replace, of=of, rng=rng)
@@ -140,10 +150,14 @@ def _column(pool: Pool, by: str | None) -> str:
     return by
 
 
-def _places(n: int, *, runs: float, order: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _places(
+    n: int, *, runs: float, order: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """The run each event belongs to, and for each run a place in [0, 1): uniform, and near the one before it."""
     if not runs >= 1.0:
-        raise ValueError(f"runs is the mean number of events that a row is repeated for, at least 1; it is {runs:g}")
+        raise ValueError(
+            f"runs is the mean number of events that a row is repeated for, at least 1; it is {runs:g}"
+        )
     if not 0.0 <= order < 1.0:
         raise ValueError(f"order is the AR(1) coefficient, from 0 to below 1; it is {order:g}")
     starts = rng.random(n) < 1.0 / runs
@@ -205,12 +219,17 @@ class Detector:
     @property
     def accuracy_clean(self) -> float:
         """P(right | clean)."""
-        return (1 - self.tnr) * self.accuracy_clean_detected + self.tnr * self.accuracy_clean_undetected
+        return (
+            1 - self.tnr
+        ) * self.accuracy_clean_detected + self.tnr * self.accuracy_clean_undetected
 
     @property
     def accuracy_shifted(self) -> float:
         """P(right | shifted)."""
-        return self.tpr * self.accuracy_shifted_detected + (1 - self.tpr) * self.accuracy_shifted_undetected
+        return (
+            self.tpr * self.accuracy_shifted_detected
+            + (1 - self.tpr) * self.accuracy_shifted_undetected
+        )
 
 
 VERDICT = "verdict"
@@ -221,10 +240,14 @@ SHIFTED = "shifted"
 
 def detector_grid(parts: int = 10) -> tuple[tuple[float, float], ...]:
     """(TPR, TNR) over 0..1 in so many steps, wherever (TPR + TNR) / 2 > 0.5 (section 4.3)."""
-    return tuple((i / parts, j / parts) for i in range(parts + 1) for j in range(parts + 1) if i + j > parts)
+    return tuple(
+        (i / parts, j / parts) for i in range(parts + 1) for j in range(parts + 1) if i + j > parts
+    )
 
 
-def draw_verdicts(detector: Detector, shift: Shift, *, by_batch: bool = False, rng: np.random.Generator) -> Stream:
+def draw_verdicts(
+    detector: Detector, shift: Shift, *, by_batch: bool = False, rng: np.random.Generator
+) -> Stream:
     """A stream of verdicts: one an event, or one for all events of a batch."""
     group = shift.batch if by_batch else np.arange(shift.n)
     chance = rng.random(int(group[-1]) + 1 if shift.n else 0)[group]
@@ -246,7 +269,9 @@ def right_chances(detector: Detector, shifted: np.ndarray, alarm: np.ndarray) ->
 def verdict_rows(detector: Detector, clean: int, shifted: int, *, rng: np.random.Generator) -> Pool:
     """A labelled table to calibrate a synthetic detector on: so many clean and shifted rows."""
     drawn = np.arange(clean + shifted) >= clean
-    stream = draw_verdicts(detector, Shift(drawn.astype(float), drawn, np.arange(len(drawn))), rng=rng)
+    stream = draw_verdicts(
+        detector, Shift(drawn.astype(float), drawn, np.arange(len(drawn))), rng=rng
+    )
     return Pool(stream.columns, stream.kind, stream.correct)
 
 

@@ -29,10 +29,14 @@ class Window:
     `filled` is how much of a full window each is, one number for all or one a window.
     """
 
-    def __init__(self, calibration: Calibration, table: Floats, before: Floats, filled: float | Floats = 1.0) -> None:
+    def __init__(
+        self, calibration: Calibration, table: Floats, before: Floats, filled: float | Floats = 1.0
+    ) -> None:
         self.n, self.filled = table.sum(axis=1), filled
         self.empty = self.n <= TINY
-        folded = calibration.folded(np.where(self.empty[:, None], before, table) if self.empty.any() else table)
+        folded = calibration.folded(
+            np.where(self.empty[:, None], before, table) if self.empty.any() else table
+        )
         # Products with ones: sums over short axes are four times as slow.
         self._outside = folded[..., 1]
         inner = folded[..., 0] + self._outside
@@ -95,7 +99,9 @@ class Known:
     def right(self) -> Floats:
         return self.right_clean + self.right_shifted
 
-    def moved(self, right_shifted: Floats, swing: Floats | None, way: Callable[[Known], Known]) -> Known:
+    def moved(
+        self, right_shifted: Floats, swing: Floats | None, way: Callable[[Known], Known]
+    ) -> Known:
         """With other right answers to shifted events, and all accuracies higher by a swing."""
         if swing is None:
             return replace(self, right_shifted=right_shifted, way=way)

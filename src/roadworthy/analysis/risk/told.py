@@ -76,7 +76,9 @@ class Teller:
         for name, side in (("clean", clean), ("shifted", shifted)):
             found[f"accuracy_{name}"] = float(side[0].sum())
             for column, verdict in ((1, "detected"), (0, "undetected")):
-                found[f"accuracy_{name}_{verdict}"] = float(side[0, column] / max(side[:, column].sum(), 1e-12))
+                found[f"accuracy_{name}_{verdict}"] = float(
+                    side[0, column] / max(side[:, column].sum(), 1e-12)
+                )
         return found
 
     def tell(
@@ -116,7 +118,11 @@ class Teller:
         reason = unseparated(self.estimator.separation)
         return {
             name: Told(
-                *(np.where(known, getattr(found, name + end), np.nan) for end in ("", "_low", "_high")), reason=reason
+                *(
+                    np.where(known, getattr(found, name + end), np.nan)
+                    for end in ("", "_low", "_high")
+                ),
+                reason=reason,
             )
             for name in QUANTITIES
         }
@@ -129,11 +135,15 @@ class Teller:
         reads, known = component.traits.get("reads", "bins"), self._bins
         given: ArrayLike = bins
         if reads == "verdicts":
-            given = np.stack([bins[:, : self.cut].sum(axis=1), bins[:, self.cut :].sum(axis=1)], axis=1)
+            given = np.stack(
+                [bins[:, : self.cut].sum(axis=1), bins[:, self.cut :].sum(axis=1)], axis=1
+            )
             known = self._verdicts
         elif reads == "batches":
             if batches is None:
-                raise ValueError(f"{component.name} judges whole batches, and was not given the events by batch")
+                raise ValueError(
+                    f"{component.name} judges whole batches, and was not given the events by batch"
+                )
             given = batches
         rates: Rates = component.build(given, known, confidence=self.confidence)
         return rates
@@ -143,18 +153,24 @@ class Teller:
         calibration = self.estimator.calibration
         rows = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
         if rows.shape[1] < 2:
-            raise CannotTell("all calibrated scores lie in one bin, so that clean and shifted rows look the same")
+            raise CannotTell(
+                "all calibrated scores lie in one bin, so that clean and shifted rows look the same"
+            )
         return Calibrated.from_table(dict(zip(calibration.kinds, rows, strict=True)))
 
     @cached_property
     def _verdicts(self) -> Calibrated:
         bins = self._bins
         rows = dict(zip(("clean", *bins.kinds), (bins.clean, *bins.shifted), strict=True))
-        return Calibrated.from_table({k: [r[: self.cut].sum(), r[self.cut :].sum()] for k, r in rows.items()})
+        return Calibrated.from_table(
+            {k: [r[: self.cut].sum(), r[self.cut :].sum()] for k, r in rows.items()}
+        )
 
     def _accuracy(self, rate: Floats) -> Floats:
         known = self.parameters
-        return known["accuracy_clean"] + rate * (known["accuracy_shifted"] - known["accuracy_clean"])
+        return known["accuracy_clean"] + rate * (
+            known["accuracy_shifted"] - known["accuracy_clean"]
+        )
 
     def _risk(self, rate: Floats) -> Floats:
         tree = self.estimator.tree
@@ -165,7 +181,10 @@ class Teller:
     @cached_property
     def _constants(self) -> dict[str, float]:
         """The tree's constants as numbers: what is only known by counts has its mean."""
-        return {name: float(np.mean(np.asarray(value))) for name, value in self.estimator.constants.items()}
+        return {
+            name: float(np.mean(np.asarray(value)))
+            for name, value in self.estimator.constants.items()
+        }
 
     @staticmethod
     def _carried(through: Carrier, ends: tuple[Floats, Floats, Floats]) -> Told:
@@ -173,11 +192,17 @@ class Teller:
         rate, low, high = ends
         within = low + (high - low) * np.linspace(0.0, 1.0, WITHIN)[:, None]
         value, there = through(rate), through(within)
-        return Told(value, np.minimum(value, there.min(axis=0)), np.maximum(value, there.max(axis=0)))
+        return Told(
+            value, np.minimum(value, there.min(axis=0)), np.maximum(value, there.max(axis=0))
+        )
 
-    def _confidence(self, table: Floats, confidences: tuple[Cbpe, Floats] | None) -> dict[str, Told]:
+    def _confidence(
+        self, table: Floats, confidences: tuple[Cbpe, Floats] | None
+    ) -> dict[str, Told]:
         if confidences is None:
-            raise ValueError("cbpe needs the confidence of every event, window by window, and what was fitted to it")
+            raise ValueError(
+                "cbpe needs the confidence of every event, window by window, and what was fitted to it"
+            )
         model, values = confidences
         accuracy = np.asarray(model.estimate(values), dtype=np.float64)
         nothing = _nothing(len(table))
@@ -190,7 +215,11 @@ class Teller:
                 "accuracy_clean": accuracy,
                 "accuracy_shifted": accuracy,
             }
-            risk = Told(expectation(self.estimator.tree, {n: same[n] for n in self.estimator.tree.parameters}))
+            risk = Told(
+                expectation(
+                    self.estimator.tree, {n: same[n] for n in self.estimator.tree.parameters}
+                )
+            )
         return {"rate": nothing, "accuracy": Told(accuracy), "risk": risk}
 
 

@@ -26,7 +26,11 @@ def nobody_said(tolerable: float, unit: str, *, expected_rate: float = 0.0) -> s
 
     Where some events are expected to be shifted, it is chosen by the others.
     """
-    one = "one in five of the events that should be clean" if expected_rate > 0.0 else "one event in five"
+    one = (
+        "one in five of the events that should be clean"
+        if expected_rate > 0.0
+        else "one event in five"
+    )
     return f"{NOBODY_SAID}: {priced(tolerable, unit)} is what a stream would cost in which {one} is shifted"
 
 

@@ -166,19 +166,27 @@ class Worth:
         )
 
 
-def worth(tree: Tree, parameters: Mapping[str, ArrayLike], a: str | Sequence[str], b: str | Sequence[str]) -> Worth:
+def worth(
+    tree: Tree, parameters: Mapping[str, ArrayLike], a: str | Sequence[str], b: str | Sequence[str]
+) -> Worth:
     """What one point of a is worth against one point of b; the parameters of a group move together."""
     slopes = derivatives(tree, parameters)
     sides = [(side,) if isinstance(side, str) else tuple(side) for side in (a, b)]
     for name in (*sides[0], *sides[1]):
         if name not in slopes:
-            raise ValueError(f"{name!r} is not a parameter of the tree; it has {', '.join(slopes) or 'none'}")
+            raise ValueError(
+                f"{name!r} is not a parameter of the tree; it has {', '.join(slopes) or 'none'}"
+            )
     saved = [-0.01 * math.fsum(float(slopes[name]) for name in side) for side in sides]
     return Worth(" and ".join(sides[0]), " and ".join(sides[1]), saved[0], saved[1], tree.unit)
 
 
 def spread(
-    tree: Tree, posteriors: Mapping[Any, Beta | Dirichlet | float], *, draws: int = 10_000, seed: int = 0
+    tree: Tree,
+    posteriors: Mapping[Any, Beta | Dirichlet | float],
+    *,
+    draws: int = 10_000,
+    seed: int = 0,
 ) -> Spread:
     """How far the expected cost may lie from its best guess, as far as the parameters are known only from counts.
 
@@ -191,10 +199,17 @@ def spread(
     gradient = np.array([slopes[name] for name in names], dtype=np.float64)
     sampled = draw_parameters(posteriors, names, draws, np.random.default_rng(seed))
     costs = np.broadcast_to(np.asarray(expectation(tree, sampled)), (draws,))
-    return Spread(float(expectation(tree, means)), float(gradient @ covariance @ gradient), np.sort(costs), tree.unit)
+    return Spread(
+        float(expectation(tree, means)),
+        float(gradient @ covariance @ gradient),
+        np.sort(costs),
+        tree.unit,
+    )
 
 
-def checked(tree: Tree, parameters: Mapping[str, ArrayLike], *, capped: bool = False) -> dict[str, Value]:
+def checked(
+    tree: Tree, parameters: Mapping[str, ArrayLike], *, capped: bool = False
+) -> dict[str, Value]:
     """The tree's parameters as numbers, refused with the place in the tree where one is missing or no probability.
 
     With `capped`, and among arrays, a live one may be more than the other branches of its node leave.
@@ -220,11 +235,15 @@ def _probability(name: str, parameters: Mapping[str, ArrayLike], where: str) -> 
         low, high = float(found.min()), float(found.max())
         if not (low >= -TOLERANCE and high <= 1.0 + TOLERANCE):
             wrong = "not a number" if math.isnan(low) else f"{low if low < 0.0 else high:.10g}"
-            raise ValueError(f"{where}: {name} must be a probability, between 0 and 1, found {wrong}")
+            raise ValueError(
+                f"{where}: {name} must be a probability, between 0 and 1, found {wrong}"
+            )
     return float(found) if found.ndim == 0 else found
 
 
-def _check_sum(path: tuple[str, ...], node: Node, values: Mapping[str, Value], capped: bool) -> None:
+def _check_sum(
+    path: tuple[str, ...], node: Node, values: Mapping[str, Value], capped: bool
+) -> None:
     given = [b for b in node.branches if b.p is not None]
     whole = len(given) == len(node.branches)
     if len(given) == 1 and not whole:
@@ -237,7 +256,9 @@ def _check_sum(path: tuple[str, ...], node: Node, values: Mapping[str, Value], c
     if high > 1.0 + TOLERANCE or (whole and low < 1.0 - TOLERANCE):
         found, wanted = (high, "more than 1") if high > 1.0 + TOLERANCE else (low, "not to 1")
         summands = ", ".join(str(b.p) for b in given)
-        raise ValueError(f"{_where(path, node)}: the probabilities {summands} add up to {found:.10g}, {wanted}")
+        raise ValueError(
+            f"{_where(path, node)}: the probabilities {summands} add up to {found:.10g}, {wanted}"
+        )
 
 
 def _where(path: tuple[str, ...], node: Node, branch: Branch | None = None) -> str:

@@ -93,10 +93,14 @@ class Trial:
     @property
     def kind_of_row(self) -> NDArray[Any]:
         """clean, or the kind of shift, of each row that calibrates."""
-        return np.concatenate([np.full(len(self.clean), CLEAN, dtype=object), self.data.fold[self.shifted]])
+        return np.concatenate(
+            [np.full(len(self.clean), CLEAN, dtype=object), self.data.fold[self.shifted]]
+        )
 
 
-def trials(data: Scores, *, seed: int = 0, per: int = 40, left_out: bool = False) -> Iterator[Trial]:
+def trials(
+    data: Scores, *, seed: int = 0, per: int = 40, left_out: bool = False
+) -> Iterator[Trial]:
     """Every calibration of a data set, with `per` windows a nominal rate; the same for the same seed, whoever asks."""
     for i, a in enumerate(data.kinds):
         rng = np.random.default_rng([seed, i])
@@ -124,6 +128,10 @@ def _trial(
 ) -> Trial:
     nominal = np.repeat(RATES, per)
     struck = rng.random((len(nominal), WINDOW)) < nominal[:, None]
-    windows = np.where(struck, rng.choice(live, struck.shape), rng.choice(data.rows(data.streams), struck.shape))
+    windows = np.where(
+        struck, rng.choice(live, struck.shape), rng.choice(data.rows(data.streams), struck.shape)
+    )
     clean = data.rows(data.calibrates)
-    return Trial(data, kind, calibrated, streamed, clean, shifted, windows, nominal, struck.mean(axis=1))
+    return Trial(
+        data, kind, calibrated, streamed, clean, shifted, windows, nominal, struck.mean(axis=1)
+    )

@@ -135,9 +135,13 @@ class Unlike:
         rows = 1.0 / ((1.0 - shifted) ** 2 / self.rows_clean + shifted**2 / self.rows_shifted)
         chance = (1.0 + n[:, None] * counted / rows) / counted
         distance, usual = np.zeros(rows.shape), np.zeros(rows.shape)
-        for counts, clean, kinds in zip((window.clean, window.shifted), self.clean, self.shifted, strict=True):
+        for counts, clean, kinds in zip(
+            (window.clean, window.shifted), self.clean, self.shifted, strict=True
+        ):
             seen = (self.parts @ counts).reshape(len(n), 1, -1)
-            expected = n[:, None, None] * ((1.0 - shifted)[..., None] * clean + shifted[..., None] * kinds)
+            expected = n[:, None, None] * (
+                (1.0 - shifted)[..., None] * clean + shifted[..., None] * kinds
+            )
             variance = expected * chance[..., None]
             distance += ((seen - expected) ** 2 / (variance + SPARSE)).sum(axis=2)
             mean = (variance / (variance + SPARSE)).sum(axis=2)
@@ -150,7 +154,11 @@ def leant(known: Known, lean: Floats | None) -> Known:
     """With such a part of each window's wrong answers right, or of its right ones wrong, of clean and of shifted events alike."""
     if lean is None:
         return known
-    up, left, before = np.maximum(lean, 0.0)[:, None], 1.0 + np.minimum(lean, 0.0)[:, None], known.way
+    up, left, before = (
+        np.maximum(lean, 0.0)[:, None],
+        1.0 + np.minimum(lean, 0.0)[:, None],
+        known.way,
+    )
     return replace(
         known,
         right_clean=(known.right_clean + up * (known.clean - known.right_clean)) * left,

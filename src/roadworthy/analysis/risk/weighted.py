@@ -105,7 +105,9 @@ def told(weights: Floats, points: Floats, *, vague: Floats | None = None) -> Flo
     apart = weights if vague is None else vague / vague.sum(axis=1, keepdims=True)
     deviation = np.sqrt(np.maximum(apart @ points**2 - (apart @ points) ** 2, 0.0))
     low, high = quantiles(weights, points, 0.0)
-    median = np.where(low == points[0], low, high)  # either end is one where half of the weight lies on it
+    median = np.where(
+        low == points[0], low, high
+    )  # either end is one where half of the weight lies on it
     towards = np.clip((deviation - WELL_TOLD) / (VAGUE - WELL_TOLD), 0.0, 1.0)
     result: Floats = median + towards * (mean - median)
     return result
@@ -113,7 +115,9 @@ def told(weights: Floats, points: Floats, *, vague: Floats | None = None) -> Flo
 
 def divided(above: NDArray[np.bool_], weights: Floats) -> tuple[Floats, Floats]:
     """Of each window, the weight of the values that are above something, and that of the others."""
-    return np.where(above, weights, 0.0).sum(axis=(0, 2)), np.where(above, 0.0, weights).sum(axis=(0, 2))
+    return np.where(above, weights, 0.0).sum(axis=(0, 2)), np.where(above, 0.0, weights).sum(
+        axis=(0, 2)
+    )
 
 
 def with_chance(histogram: Histogram, n: Floats, confidence: float) -> tuple[Floats, Floats]:
@@ -164,7 +168,10 @@ def _crossing(upto: Floats, ends: Floats, level: float) -> Floats:
 
 
 def reaching(
-    values: Floats, weights: Floats, ends: Sequence[tuple[NDArray[np.bool_], slice]], interval: Interval
+    values: Floats,
+    weights: Floats,
+    ends: Sequence[tuple[NDArray[np.bool_], slice]],
+    interval: Interval,
 ) -> tuple[Floats, Floats]:
     """The intervals of values (draws x windows x rates), stretched over those at an end of the rates that a window's rate reaches.
 
@@ -175,8 +182,13 @@ def reaching(
     for windows, at in ends:
         there = weights[:, windows, at]
         there = there / np.maximum(there.sum(axis=(0, 2)), 1e-300)[:, None]
-        least, most = interval(np.broadcast_to(values, weights.shape)[:, windows, at], there, windows)
-        low[windows], high[windows] = np.minimum(low[windows], least), np.maximum(high[windows], most)
+        least, most = interval(
+            np.broadcast_to(values, weights.shape)[:, windows, at], there, windows
+        )
+        low[windows], high[windows] = (
+            np.minimum(low[windows], least),
+            np.maximum(high[windows], most),
+        )
     return low, high
 
 
@@ -190,7 +202,9 @@ def beta_on(rates: Floats, prior: tuple[float, float], *, ends: float = 0.0) -> 
 
     a, b = prior
     if not (a > 0 and b > 0):
-        raise ValueError(f"the prior of the rate is a Beta with two positive numbers, found {prior}")
+        raise ValueError(
+            f"the prior of the rate is a Beta with two positive numbers, found {prior}"
+        )
     middle = (rates[1:] + rates[:-1]) / 2
     below = np.concatenate([[0.0], betainc(a, b, middle), [1.0]])
     found = np.diff(below) * (1.0 - 2.0 * ends)

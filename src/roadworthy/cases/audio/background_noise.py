@@ -29,13 +29,19 @@ def background_noise(audio: Audio, rng: np.random.Generator, *, snr_db: float) -
     if problem := AUDIO.problem(audio):
         raise ValueError(f"the recording {problem}")
     if not math.isfinite(snr_db):
-        raise ValueError(f"background_noise: snr_db is {snr_db}; a finite number of decibels was expected")
+        raise ValueError(
+            f"background_noise: snr_db is {snr_db}; a finite number of decibels was expected"
+        )
     signal = _power(audio.wave)
     if signal == 0:
-        raise ValueError(f"the recording is silent, so no noise is {snr_db:g} dB below it; leave silent recordings out")
+        raise ValueError(
+            f"the recording is silent, so no noise is {snr_db:g} dB below it; leave silent recordings out"
+        )
     noise = rng.standard_normal(audio.wave.shape, dtype=np.float32)
     noise *= np.float32(math.sqrt(signal / (_power(noise) * 10 ** (snr_db / 10))))
-    return dataclasses.replace(audio, wave=np.clip(audio.wave + noise, -1, 1).astype(audio.wave.dtype, copy=False))
+    return dataclasses.replace(
+        audio, wave=np.clip(audio.wave + noise, -1, 1).astype(audio.wave.dtype, copy=False)
+    )
 
 
 def _power(wave: np.ndarray) -> float:

@@ -28,7 +28,9 @@ TABLES = {
 def gaussian_noise(image: np.ndarray, rng: np.random.Generator, *, scale: float) -> np.ndarray:
     """A normal number is added to every pixel and channel."""
     if not scale >= 0:
-        raise ValueError(f"gaussian_noise: scale is {scale}; a standard deviation of 0 or more was expected")
+        raise ValueError(
+            f"gaussian_noise: scale is {scale}; a standard deviation of 0 or more was expected"
+        )
     noisy = np.empty_like(image)
     for rows in strips(image):
         noise = rng.standard_normal(image[rows].shape, dtype=np.float32)

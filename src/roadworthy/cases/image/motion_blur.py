@@ -24,7 +24,10 @@ from roadworthy.cases.transform import transform
 from roadworthy.data.values import IMAGE
 
 TABLES = {
-    "hendrycks": [{"radius": r, "sigma": s} for r, s in ((10, 3.0), (15, 5.0), (15, 8.0), (15, 12.0), (20, 15.0))],
+    "hendrycks": [
+        {"radius": r, "sigma": s}
+        for r, s in ((10, 3.0), (15, 5.0), (15, 8.0), (15, 12.0), (20, 15.0))
+    ],
     "wang": [{"radius": r, "sigma": s} for r, s in ((10, 3.0), (15, 8.0), (20, 15.0))],
 }
 
@@ -43,7 +46,9 @@ class _Piece(NamedTuple):
 
 @transform("motion_blur", of=IMAGE, tables=TABLES, draw="case")
 @on_pixels
-def motion_blur(image: np.ndarray, rng: np.random.Generator, *, radius: int, sigma: float) -> np.ndarray:
+def motion_blur(
+    image: np.ndarray, rng: np.random.Generator, *, radius: int, sigma: float
+) -> np.ndarray:
     """Every pixel is smeared along a line of random angle."""
     return streak(image, radius=radius, sigma=sigma, angle=rng.uniform(-45.0, 45.0))
 
@@ -51,13 +56,24 @@ def motion_blur(image: np.ndarray, rng: np.random.Generator, *, radius: int, sig
 def streak(image: np.ndarray, *, radius: int, sigma: float, angle: float) -> np.ndarray:
     """The image smeared along the line of that angle in degrees; 0 looks right, 90 down."""
     if radius < 0 or not sigma > 0:
-        raise ValueError(f"the blur has radius {radius} and sigma {sigma}; 0 or more, and more than 0, were expected")
+        raise ValueError(
+            f"the blur has radius {radius} and sigma {sigma}; 0 or more, and more than 0, were expected"
+        )
     cv2 = opencv()
     down, right = _line(2 * radius + 1, angle)
     pieces = _pieces(down, right, sigma)
-    height, width = (max(sizes) - 1 for sizes in zip(*(p.kernel.shape for p in pieces), strict=True))
-    top, bottom, left, far_right = max(0, -down[-1]), max(0, down[-1]), max(0, -right[-1]), max(0, right[-1])
-    padded = cv2.copyMakeBorder(image, top, bottom + height, left, far_right + width, cv2.BORDER_REPLICATE)
+    height, width = (
+        max(sizes) - 1 for sizes in zip(*(p.kernel.shape for p in pieces), strict=True)
+    )
+    top, bottom, left, far_right = (
+        max(0, -down[-1]),
+        max(0, down[-1]),
+        max(0, -right[-1]),
+        max(0, right[-1]),
+    )
+    padded = cv2.copyMakeBorder(
+        image, top, bottom + height, left, far_right + width, cv2.BORDER_REPLICATE
+    )
     smeared = np.empty_like(image)
     for rows in strips(image, at_least=top + bottom + 1):
         seen = as_floats(padded[rows.start : rows.stop + top + bottom + height])
@@ -76,7 +92,9 @@ def _line(length: int, angle: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Rows and columns of the pixels on a line that starts at 0, 0."""
     down, right = math.sin(math.radians(angle)), math.cos(math.radians(angle))
     steps = range(length)
-    return tuple([math.ceil(i * down - 0.5) for i in steps]), tuple([math.ceil(i * right - 0.5) for i in steps])
+    return tuple([math.ceil(i * down - 0.5) for i in steps]), tuple(
+        [math.ceil(i * right - 0.5) for i in steps]
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -86,7 +104,9 @@ def _weights(length: int, sigma: float) -> list[float]:
     return (weights / weights.sum()).tolist()  # type: ignore[no-any-return]
 
 
-@functools.lru_cache(maxsize=2048)  # of all angles, lines of 31 pixels come in 743 shapes, of 41 in 1321
+@functools.lru_cache(
+    maxsize=2048
+)  # of all angles, lines of 31 pixels come in 743 shapes, of 41 in 1321
 def _pieces(down: tuple[int, ...], right: tuple[int, ...], sigma: float) -> tuple[_Piece, ...]:
     """The line cut into the longest pieces that OpenCV applies directly."""
     weights = _weights(len(down), sigma)
@@ -107,5 +127,7 @@ def _piece(down: tuple[int, ...], right: tuple[int, ...], weights: list[float]) 
     height, width = abs(down[-1] - down[0]) + 1, abs(right[-1] - right[0]) + 1
     kernel = [0.0] * (height * width)
     for row, column, weight in zip(down, right, weights, strict=True):
-        kernel[(row - top) * width + column - left] += weight  # near 45 degrees two steps may fall on one pixel
+        kernel[(row - top) * width + column - left] += (
+            weight  # near 45 degrees two steps may fall on one pixel
+        )
     return _Piece(np.array(kernel, np.float32).reshape(height, width), top, left)

@@ -26,7 +26,12 @@ import numpy as np
 from roadworthy.data.values import IMAGE
 from roadworthy.registry import not_installed
 
-_WHITE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0, np.dtype("f4"): 1.0, np.dtype("f8"): 1.0}
+_WHITE = {
+    np.dtype(np.uint8): 255.0,
+    np.dtype(np.uint16): 65535.0,
+    np.dtype("f4"): 1.0,
+    np.dtype("f8"): 1.0,
+}
 _STRIP = 30_000
 _F = TypeVar("_F", bound=Callable[..., np.ndarray])
 
@@ -51,7 +56,9 @@ def as_floats(image: np.ndarray) -> np.ndarray:
     return image.astype(np.float32)
 
 
-def as_pixels(values: np.ndarray, dtype: np.dtype[Any], *, onto: np.ndarray | None = None) -> np.ndarray:
+def as_pixels(
+    values: np.ndarray, dtype: np.dtype[Any], *, onto: np.ndarray | None = None
+) -> np.ndarray:
     """Numbers, added to what is there, as pixels: cut off at black and white, whole ones rounded to the nearest."""
     if dtype.kind == "f":
         summed = values if onto is None else values + onto
@@ -59,7 +66,9 @@ def as_pixels(values: np.ndarray, dtype: np.dtype[Any], *, onto: np.ndarray | No
         return np.minimum(np.maximum(summed, 0), 1).astype(dtype, copy=False)
     cv2 = opencv()
     # OpenCV adds, rounds, saturates and converts in one pass; adding 0 makes it do the rest alone.
-    return cv2.add(values, 0 if onto is None else onto, dtype=cv2.CV_8U if dtype == np.uint8 else cv2.CV_16U)  # type: ignore[no-any-return]
+    return cv2.add(
+        values, 0 if onto is None else onto, dtype=cv2.CV_8U if dtype == np.uint8 else cv2.CV_16U
+    )  # type: ignore[no-any-return]
 
 
 def strips(image: np.ndarray, *, at_least: int = 1) -> Iterator[slice]:

@@ -56,10 +56,14 @@ def snow(
         )
     cv2 = opencv()
     height, width = image.shape[:2]
-    small = rng.standard_normal((math.ceil(height / zoom), math.ceil(width / zoom)), dtype=np.float32)
+    small = rng.standard_normal(
+        (math.ceil(height / zoom), math.ceil(width / zoom)), dtype=np.float32
+    )
     layer = _zoomed(small * np.float32(scale) + np.float32(mean), zoom)
     flakes = cv2.min(cv2.threshold(layer, threshold, 0, cv2.THRESH_TOZERO)[1], 1.0)
-    fallen = streak(flakes, radius=radius, sigma=sigma, angle=rng.uniform(-135.0, -45.0))[:height, :width]
+    fallen = streak(flakes, radius=radius, sigma=sigma, angle=rng.uniform(-135.0, -45.0))[
+        :height, :width
+    ]
     both = (fallen + fallen[::-1, ::-1]) * np.float32(white(image.dtype))
     snowy = np.empty_like(image)
     for rows in strips(image):

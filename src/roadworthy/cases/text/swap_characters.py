@@ -29,7 +29,9 @@ def swap_characters(text: str, rng: np.random.Generator, *, probability: float) 
         raise ValueError(f"the text {problem}")
     if not 0 <= probability <= 1:
         raise ValueError(f"swap_characters: probability is {probability}; 0 to 1 was expected")
-    return _WORD.sub(lambda word: _swapped(word[0], rng) if rng.random() < probability else word[0], text)
+    return _WORD.sub(
+        lambda word: _swapped(word[0], rng) if rng.random() < probability else word[0], text
+    )
 
 
 def _swapped(word: str, rng: np.random.Generator) -> str:

@@ -24,12 +24,23 @@ def add_to(app: typer.Typer) -> None:
 
 def assess(
     file: Annotated[Path, typer.Argument(help="The assessment file.")] = Path("assessment.yaml"),
-    runs: Annotated[Path | None, typer.Option(help="Where runs are kept; by default runs/ beside the file.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one for small work.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Compute everything again, whatever is kept.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")] = False,
+    runs: Annotated[
+        Path | None, typer.Option(help="Where runs are kept; by default runs/ beside the file.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; by default one for small work.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Compute everything again, whatever is kept.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the report as JSON and nothing else.")
+    ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Show no progress, and only the claims and what went unanswered.")
+        bool,
+        typer.Option(
+            "--quiet", help="Show no progress, and only the claims and what went unanswered."
+        ),
     ] = False,
 ) -> int:
     """Run an assessment: the exit code is the verdict (0 met, 1 breached, 3 inconclusive).
@@ -45,7 +56,12 @@ def assess(
 
         keep_freed_memory()
         run = run_assessment(
-            file, runs=runs, workers=workers, progress=progress, command=_command(file, runs, workers), fresh=fresh
+            file,
+            runs=runs,
+            workers=workers,
+            progress=progress,
+            command=_command(file, runs, workers),
+            fresh=fresh,
         )
     view = RunView.open(run.folder)
     # A reader who has seen enough (`| head`) does not change the verdict.
@@ -94,14 +110,18 @@ def _print(view: RunView, out: Console, *, quiet: bool) -> None:
             out.print(f"note: {escape(note)}")
     if not quiet:
         cases = view.run["cases"]
-        out.print(f"{cases['total']:,} cases: {cases['computed']:,} computed, {cases['from_cache']:,} from the cache")
+        out.print(
+            f"{cases['total']:,} cases: {cases['computed']:,} computed, {cases['from_cache']:,} from the cache"
+        )
     verdict = wording.verdict(view)
     # On a page the verdict stands over the numbers, here under them.
     reason = verdict.reason.replace("the numbers below", "the numbers above")
     out.print(f"[bold]{verdict.mark} {escape(verdict.word)}.[/bold] {escape(reason)}")
     out.print(f"Report: {escape(_shown(view.folder / 'report.html'))}", soft_wrap=True)
     if view.monitor and not view.monitor.because:
-        serve, replay = view.monitor.commands(shlex.quote(_shown(view.folder / view.monitor.bundle)))
+        serve, replay = view.monitor.commands(
+            shlex.quote(_shown(view.folder / view.monitor.bundle))
+        )
         out.print(f"Monitor: {escape(serve)}", soft_wrap=True)
         out.print(f"         {escape(replay)}", soft_wrap=True)
         for note in () if quiet else view.monitor.chosen:

@@ -48,61 +48,103 @@ def add_to(app: typer.Typer) -> None:
 
 
 def calibrate(
-    scores: Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet: kind of shift, correct, and scores.")],
-    out: Annotated[Path | None, typer.Option(help="The bundle to write (SCORES.bundle.json).")] = None,
-    cost: Annotated[
-        list[str] | None, typer.Option(help="What an outcome costs: right=635, wrong=6735 (repeat it).")
+    scores: Annotated[
+        Path, typer.Argument(help="CSV, CSV.gz or Parquet: kind of shift, correct, and scores.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The bundle to write (SCORES.bundle.json).")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help='What costs are counted in: "EUR per patient".')] = None,
-    tree: Annotated[Path | None, typer.Option(help="A YAML file with an event tree, instead of --cost.")] = None,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option(help="What an outcome costs: right=635, wrong=6735 (repeat it)."),
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help='What costs are counted in: "EUR per patient".')
+    ] = None,
+    tree: Annotated[
+        Path | None, typer.Option(help="A YAML file with an event tree, instead of --cost.")
+    ] = None,
     detector: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="The score whose alarms call a person, where a cost depends on one."),
+        typer.Option(
+            metavar="COLUMN",
+            help="The score whose alarms call a person, where a cost depends on one.",
+        ),
     ] = None,
-    threshold: Annotated[float | None, typer.Option(help="The score above which it raises an alarm.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="The score above which it raises an alarm.")
+    ] = None,
     tolerable: Annotated[
         float | None, typer.Option(help="The cost of an event above which to raise the alarm.")
     ] = None,
-    window: Annotated[int, typer.Option(min=10, max=LONGEST, help="Events that the alarm looks back on.")] = 100,
+    window: Annotated[
+        int, typer.Option(min=10, max=LONGEST, help="Events that the alarm looks back on.")
+    ] = 100,
     half_life: Annotated[
-        float | None, typer.Option(help="A further window: events count for half after so many others.")
+        float | None,
+        typer.Option(help="A further window: events count for half after so many others."),
     ] = None,
     adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="A further window: all events since the stream last changed.")
+        bool,
+        typer.Option(
+            "--adaptive", help="A further window: all events since the stream last changed."
+        ),
     ] = False,
     prior: Annotated[
         float | None,
         typer.Option(
-            metavar="RATE", help="How much shift to expect, before a window is full and in the forecast: 0.05."
+            metavar="RATE",
+            help="How much shift to expect, before a window is full and in the forecast: 0.05.",
         ),
     ] = None,
-    prior_events: Annotated[float | None, typer.Option(help="How many events that is worth (20).")] = None,
+    prior_events: Annotated[
+        float | None, typer.Option(help="How many events that is worth (20).")
+    ] = None,
     false_alarms: Annotated[
         str, typer.Option(help="How many are acceptable without shift: 1 per month.")
     ] = "1 per month",
-    events_per_day: Annotated[float | None, typer.Option(help="How many events come in a day.")] = None,
+    events_per_day: Annotated[
+        float | None, typer.Option(help="How many events come in a day.")
+    ] = None,
     group_events: Annotated[
         int | None,
-        typer.Option(help="Events of one group that come in a row on the stream: of a drive, a patient, an hour."),
+        typer.Option(
+            help="Events of one group that come in a row on the stream: of a drive, a patient, an hour."
+        ),
     ] = None,
-    clean: Annotated[list[str] | None, typer.Option(help="What the table calls rows without shift (clean).")] = None,
-    kind: Annotated[str | None, typer.Option(metavar="COLUMN", help="The kind of shift (kind, role, shift).")] = None,
+    clean: Annotated[
+        list[str] | None, typer.Option(help="What the table calls rows without shift (clean).")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The kind of shift (kind, role, shift).")
+    ] = None,
     correct: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Whether the answer was right (correct).")
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="What belongs together, such as a patient; none: rows are independent."),
+        typer.Option(
+            metavar="COLUMN",
+            help="What belongs together, such as a patient; none: rows are independent.",
+        ),
     ] = None,
-    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="When it happened (time).")] = None,
+    time: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="When it happened (time).")
+    ] = None,
     id: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The name of the case (id), which is no score.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="The name of the case (id), which is no score."),
     ] = None,
     score: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A score (every other numeric column).")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A score (every other numeric column)."),
     ] = None,
-    subject: Annotated[str | None, typer.Option(help="The model's name and version (the name of the table).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over what another table made.")] = False,
+    subject: Annotated[
+        str | None, typer.Option(help="The model's name and version (the name of the table).")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over what another table made.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Learn from a table of scores how shift looks, how often answers are then right, and when to raise the alarm.
@@ -138,8 +180,13 @@ def calibrate(
     if events_per_day is not None:
         refuse_unlike_a_count("--events-per-day", events_per_day)
     if group_events is not None and group_events < 1:
-        raise DataError(f"--group-events: of one group 1 event or more come in a row, found {group_events}")
-    windows, before_events = windows_asked(window, half_life, adaptive=adaptive), prior_asked(prior, prior_events)
+        raise DataError(
+            f"--group-events: of one group 1 event or more come in a row, found {group_events}"
+        )
+    windows, before_events = (
+        windows_asked(window, half_life, adaptive=adaptive),
+        prior_asked(prior, prior_events),
+    )
     _refuse_bundle(scores)
     # A folder such as `.` has no name to change: it is refused when it is read.
     target = out or scores.parent / f"{stem(scores)}.bundle.json"
@@ -172,7 +219,11 @@ def calibrate(
             limit = tolerated(calibration, tree_used, constants) if tolerable is None else tolerable
             chosen = whose(tree_used, alarms)
             chosen += [nobody_said(limit, tree_used.unit)] if tolerable is None else []
-            reversed_ones = outcomes_reversed(table), costs_reversed(tree_used), looks_reversed(table, alarms)
+            reversed_ones = (
+                outcomes_reversed(table),
+                costs_reversed(tree_used),
+                looks_reversed(table, alarms),
+            )
             swapped = [said for said in reversed_ones if said]
             progress.stage("leaving out one kind after the other", 0)
             coverage = left_out(rows)
@@ -245,7 +296,9 @@ def _written_before(target: Path, scores: Path, *, force: bool) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         if force:
             return None
-        raise DataError(f"{target} is there already and is no bundle; choose another with --out, or --force") from None
+        raise DataError(
+            f"{target} is there already and is no bundle; choose another with --out, or --force"
+        ) from None
     if source != scores.name and not force:
         raise DataError(
             f"{target} is there already and was made from {source}; choose another with --out, or write over it with --force"
@@ -312,7 +365,10 @@ def _print(made: Calibrated, out: Console) -> None:
     bundle, names = made.bundle, made.bundle.calibration.names
     rows = sum(k.rows for k in made.kinds)
     out.print(
-        Text(f"{made.scores}: {many(rows, 'row')}, {many(len(names), 'score')}: {', '.join(names)}"), soft_wrap=True
+        Text(
+            f"{made.scores}: {many(rows, 'row')}, {many(len(names), 'score')}: {', '.join(names)}"
+        ),
+        soft_wrap=True,
     )
     for said in made.warnings:
         out.print(Text(f"warning: {said}"), soft_wrap=True)
@@ -324,7 +380,17 @@ def _print(made: Calibrated, out: Console) -> None:
         seen = rings.get(k.kind, "")
         told = "" if k.auc is None else f"{k.auc:.3f}"
         table.add_row(
-            *map(Text, (k.kind, f"{k.rows:,}", f"{k.accuracy:.1%}", f"{k.low:.1%} to {k.high:.1%}", told, seen))
+            *map(
+                Text,
+                (
+                    k.kind,
+                    f"{k.rows:,}",
+                    f"{k.accuracy:.1%}",
+                    f"{k.low:.1%} to {k.high:.1%}",
+                    told,
+                    seen,
+                ),
+            )
         )
     out.print(table)
     out.print(Text(alarm_in_words(bundle)), soft_wrap=True)
@@ -332,7 +398,9 @@ def _print(made: Calibrated, out: Console) -> None:
         out.print(Text(said), soft_wrap=True)
     if bundle.coverage is not None:
         rate = bundle.coverage.rate
-        rates = "" if rate is None else f", and those of the share that is shifted in {percent(rate)}"
+        rates = (
+            "" if rate is None else f", and those of the share that is shifted in {percent(rate)}"
+        )
         out.print(
             Text(
                 f"Intervals of accuracy, of kinds left out in turn, held the truth in {percent(bundle.coverage.observed)} of "
@@ -346,7 +414,9 @@ def _print(made: Calibrated, out: Console) -> None:
     for note in made.notes:
         out.print(Text(f"note: {note}"), soft_wrap=True)
     out.print(
-        Text(f"Wrote {made.target} (bundle {bundle.id}). Next, with a stream that has the same scores and no labels:"),
+        Text(
+            f"Wrote {made.target} (bundle {bundle.id}). Next, with a stream that has the same scores and no labels:"
+        ),
         soft_wrap=True,
     )
     out.print(Text(f"  roadworthy replay {made.target} {_stream(made.scores)}"), soft_wrap=True)
@@ -384,7 +454,9 @@ def _content(made: Calibrated) -> dict[str, Any]:
             "group_events": rule.group_events or None,
             "in_words": alarm_in_words(bundle),
         },
-        "coverage_on_kinds_left_out": None if bundle.coverage is None else bundle.coverage.to_dict(),
+        "coverage_on_kinds_left_out": None
+        if bundle.coverage is None
+        else bundle.coverage.to_dict(),
         "warnings": [*made.warnings, *(w for w in (coverage_warning(bundle),) if w)],
         "notes": list(made.notes),
         "next": f"roadworthy replay {made.target} {_stream(made.scores)}",

@@ -12,7 +12,9 @@ from roadworthy.cli import showing
 
 def add_to(app: typer.Typer) -> None:
     """Make them commands."""
-    group = typer.Typer(help="The cases of an assessment: list them, export them.", no_args_is_help=True)
+    group = typer.Typer(
+        help="The cases of an assessment: list them, export them.", no_args_is_help=True
+    )
     group.command("export")(export)
     group.command("list")(list_cases)
     app.add_typer(group, name="cases")
@@ -21,7 +23,9 @@ def add_to(app: typer.Typer) -> None:
 def export(
     file: Annotated[Path, typer.Argument(help="The assessment file.")],
     out: Annotated[Path, typer.Option(help="A new folder.")],
-    format: Annotated[Literal["png", "npz"], typer.Option(help="png: one file a case; npz: one file for all.")] = "png",
+    format: Annotated[
+        Literal["png", "npz"], typer.Option(help="png: one file a case; npz: one file for all.")
+    ] = "png",
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Write every case as a file, to be answered on other hardware or by another team.
@@ -34,10 +38,14 @@ def export(
         from roadworthy.spec import Assessment
 
         done = write(Assessment.read(file), out, format=format, progress=progress)
-    print(f"{done.cases:,} cases in {done.folder}; {done.folder / 'README.txt'} says what to send back")
+    print(
+        f"{done.cases:,} cases in {done.folder}; {done.folder / 'README.txt'} says what to send back"
+    )
     if done.failed:
         first = next(iter(done.failed))
-        print(f"note: {len(done.failed):,} cases could not be made, the first is {first}: {done.failed[first]}")
+        print(
+            f"note: {len(done.failed):,} cases could not be made, the first is {first}: {done.failed[first]}"
+        )
 
 
 def list_cases(
@@ -53,7 +61,9 @@ def list_cases(
     rows = [_row(c, len(plan.data[c.role])) for c in plan.conditions]
     inside = inner_ports(spec)
     if json:
-        showing.print_json({"conditions": rows, "inner_ports": inside, "total": sum(r["cases"] for r in rows)})
+        showing.print_json(
+            {"conditions": rows, "inner_ports": inside, "total": sum(r["cases"] for r in rows)}
+        )
         return
     from rich import box
     from rich.table import Table
@@ -65,7 +75,9 @@ def list_cases(
     table.add_column("Cases", justify="right")
     for c, row in zip(plan.conditions, rows, strict=True):
         first = c.case_id(str(plan.data[c.role].ids[0]))
-        table.add_row(Text(row["condition"]), Text(row["made_by"]), Text(first), f"{row['cases']:,}")
+        table.add_row(
+            Text(row["condition"]), Text(row["made_by"]), Text(first), f"{row['cases']:,}"
+        )
     out = showing.console()
     out.print(table)
     for name, port in inside.items():

@@ -26,7 +26,9 @@ def compare(
     first: Annotated[Path, typer.Argument(help="The earlier run's folder.")],
     second: Annotated[Path, typer.Argument(help="The later run's folder.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
-    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of the intervals of the changes.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(min=0.5, max=0.9999, help="Of the intervals of the changes.")
+    ] = 0.95,
 ) -> None:
     """Compare two runs: what differs in the files, in the claims, and in the findings (second minus first)."""
     from roadworthy.analysis.comparison import compare as changes_between
@@ -37,7 +39,9 @@ def compare(
     before, after = (recorded(RunFolder.open(f)) for f in (first, second))
     comparable = incomparable(before.record, after.record)
     if comparable.refused:
-        raise StoreError(f"{first} and {second} cannot be compared: {'; '.join(comparable.refused)}")
+        raise StoreError(
+            f"{first} and {second} cannot be compared: {'; '.join(comparable.refused)}"
+        )
     changes = _once(changes_between(before, after, confidence=confidence), after.quantity)
     changes = sorted(changes, key=_size, reverse=True)
     clear = [c for c in changes if c.direction != "no clear change"]
@@ -47,7 +51,9 @@ def compare(
         "notes": list(comparable.notes),
         "spec": [
             {"field": f, "first": a, "second": b}
-            for f, a, b in spec_differences(_by_id(before.record["spec"]), _by_id(after.record["spec"]))
+            for f, a, b in spec_differences(
+                _by_id(before.record["spec"]), _by_id(after.record["spec"])
+            )
             if _said(f, a) or _said(f, b)
         ],
         "claims": _claims(before.record, after.record),
@@ -63,7 +69,12 @@ def compare(
 
 def _by_id(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec with claims by their id, so that one changed limit is one difference."""
-    return {**spec, "claims": {c["id"]: {k: v for k, v in c.items() if k != "id"} for c in spec.get("claims", [])}}
+    return {
+        **spec,
+        "claims": {
+            c["id"]: {k: v for k, v in c.items() if k != "id"} for c in spec.get("claims", [])
+        },
+    }
 
 
 def _said(field: str, content: Any) -> bool:
@@ -86,7 +97,10 @@ def _once(changes: Sequence[Change], measure: str) -> list[Change]:
         other = of_measure.get(str(change.about))
         if change.quantity != "failure_rate" or other is None:
             return False
-        return all(math.isclose(a + b, 1) for a, b in ((change.first, other.first), (change.second, other.second)))
+        return all(
+            math.isclose(a + b, 1)
+            for a, b in ((change.first, other.first), (change.second, other.second))
+        )
 
     return [c for c in changes if not said_already(c)]
 
@@ -136,11 +150,21 @@ def _print(content: dict[str, Any], clear: Sequence[Change], out: Console) -> No
     for side in ("first", "second"):
         head = content[side]
         version = f", version {head['version']}" if head["version"] else ""
-        out.print(f"{side:<7} {escape(head['folder'])}: {head['verdict']}{escape(version)}", soft_wrap=True)
+        out.print(
+            f"{side:<7} {escape(head['folder'])}: {head['verdict']}{escape(version)}",
+            soft_wrap=True,
+        )
     same = content["first"]["fingerprint"] == content["second"]["fingerprint"]
     out.print("The subject is the same in both." if same else "The subject differs.")
-    _rows(out, "Spec", ["Field", "First", "Second"], [[d["field"], d["first"], d["second"]] for d in content["spec"]])
-    claims = [[c["id"], c["text"], c["first"] or "–", c["second"] or "–"] for c in content["claims"]]
+    _rows(
+        out,
+        "Spec",
+        ["Field", "First", "Second"],
+        [[d["field"], d["first"], d["second"]] for d in content["spec"]],
+    )
+    claims = [
+        [c["id"], c["text"], c["first"] or "–", c["second"] or "–"] for c in content["claims"]
+    ]
     _rows(out, "Claims that changed", ["Id", "Claim", "First", "Second"], claims)
     found = [
         [
@@ -153,7 +177,9 @@ def _print(content: dict[str, Any], clear: Sequence[Change], out: Console) -> No
         for c in clear
     ]
     _rows(out, "Clear changes", ["Finding", "First", "Second", "Difference", ""], found)
-    out.print(f"{len(clear):,} findings changed clearly, {content['no_clear_change']:,} show no clear change.")
+    out.print(
+        f"{len(clear):,} findings changed clearly, {content['no_clear_change']:,} show no clear change."
+    )
     if content["only_in_one"]:
         out.print(f"{content['only_in_one']:,} findings stand in only one of the runs.")
 

@@ -18,7 +18,9 @@ SHOWN = 12
 
 def add_to(app: typer.Typer) -> None:
     """Make them commands."""
-    group = typer.Typer(help="Fetch public data sets; see what an assessment's data hold.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Fetch public data sets; see what an assessment's data hold.", no_args_is_help=True
+    )
     group.command("get")(get)
     group.command("show")(show)
     app.add_typer(group, name="data")
@@ -27,7 +29,9 @@ def add_to(app: typer.Typer) -> None:
 def get(
     name: Annotated[str, typer.Argument(help="fashion-mnist or mnist.")],
     into: Annotated[Path, typer.Option(help="The folder to put it in.")] = Path("data"),
-    source: Annotated[Path | None, typer.Option("--from", help="A folder that holds the files already.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="A folder that holds the files already.")
+    ] = None,
 ) -> None:
     """Fetch a public data set, checked file by file."""
     from roadworthy.data.get import get as fetch

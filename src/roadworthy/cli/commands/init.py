@@ -20,15 +20,23 @@ def add_to(app: typer.Typer) -> None:
 
 def init(
     file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("assessment.yaml"),
-    task: Annotated[str | None, typer.Option(help="classification, regression, detection, tracking, speech, …")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="classification, regression, detection, tracking, speech, …")
+    ] = None,
     subject: Annotated[
-        str | None, typer.Option(help="A .py file, .onnx, weights, an http:// address, or predictions.")
+        str | None,
+        typer.Option(help="A .py file, .onnx, weights, an http:// address, or predictions."),
     ] = None,
-    data: Annotated[str | None, typer.Option(help="A folder or file of test data, or fashion-mnist.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="A folder or file of test data, or fashion-mnist.")
+    ] = None,
     target: Annotated[
-        str | None, typer.Option(help="The column of a table, or array of an .npz, that is to be predicted.")
+        str | None,
+        typer.Option(help="The column of a table, or array of an .npz, that is to be predicted."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; infer what is not said.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Ask nothing; infer what is not said.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a commented assessment file, valid as it stands, from a subject and data."""
@@ -39,7 +47,9 @@ def init(
     if file.exists() and not force:
         raise SpecError(f"{file}: is there already; name another file, or replace it with --force")
     if task is not None and task not in TASKS:
-        raise typer.BadParameter(f"the task is {task!r}; it is one of {', '.join(TASKS)}", param_hint="--task")
+        raise typer.BadParameter(
+            f"the task is {task!r}; it is one of {', '.join(TASKS)}", param_hint="--task"
+        )
     ask = not yes and sys.stdin.isatty()
     base = file.resolve().parent
     if not base.is_dir():
@@ -54,9 +64,13 @@ def init(
     text = drafting.text(draft)
     Assessment.parse(text, file)
     file.write_text(text, encoding="utf-8")
-    print(f"wrote {file}: {chosen_task}, {next(iter(what.keys))} {chosen_subject}, data {chosen_data}")
+    print(
+        f"wrote {file}: {chosen_task}, {next(iter(what.keys))} {chosen_subject}, data {chosen_data}"
+    )
     if what.absent:
-        print(f"next: roadworthy cases export {file} --out cases   ({chosen_subject} is not there yet)")
+        print(
+            f"next: roadworthy cases export {file} --out cases   ({chosen_subject} is not there yet)"
+        )
     else:
         print(f"next: roadworthy assess {file}")
 
@@ -68,11 +82,15 @@ def _held(path: str, base: Path, target: str | None, task: str | None, *, given:
     try:
         held = guessing.data_at(path, base, target=target, task=task)
         if target is not None and target not in held.keys.values():
-            raise DataError(f"--target names a column of a table or an array of an .npz file; {path} has no such thing")
+            raise DataError(
+                f"--target names a column of a table or an array of an .npz file; {path} has no such thing"
+            )
     except DataError as error:
         if given:
             raise
-        raise DataError(f"{error}. {path} was taken for the data; name others with --data PATH") from error
+        raise DataError(
+            f"{error}. {path} was taken for the data; name others with --data PATH"
+        ) from error
     return guessing.with_metadata(held, path, base)
 
 
@@ -82,7 +100,8 @@ def _chosen(given: str | None, found: str | None, base: Path, what: str, *, ask:
         given = str(typer.prompt(f"Where is the {what}?", default=found, err=True))
     if given is None and found is None:
         raise typer.BadParameter(
-            f"no {what} was recognised in {base}; say where it is with --{what} PATH", param_hint=f"--{what}"
+            f"no {what} was recognised in {base}; say where it is with --{what} PATH",
+            param_hint=f"--{what}",
         )
     return str(found) if given is None or given == found else _seen_from(base, given)
 
@@ -93,7 +112,11 @@ def _seen_from(base: Path, given: str) -> str:
     place, colon, name = given.rpartition(":") if ".py:" in given else (given, "", "")
     named = given.startswith(("http://", "https://")) or given.removeprefix("bundled:") == BUNDLED
     outside = Path(place).is_absolute() and not Path(place).resolve().is_relative_to(base)
-    if named or outside or (not Path(place).exists() and (base / place).exists() and not Path(place).is_absolute()):
+    if (
+        named
+        or outside
+        or (not Path(place).exists() and (base / place).exists() and not Path(place).is_absolute())
+    ):
         return given
     return f"{Path(os.path.relpath(Path(place).resolve(), base)).as_posix()}{colon}{name}"
 

@@ -33,8 +33,20 @@ PASSES = {
     "own": "repeated runs of a subject that draws at random",
 }
 """What a supervisor reads of a subject, in words, by its requests."""
-PLAIN = {"int": "whole number", "float": "number", "str": "name", "bool": "true or false", "None": "none"}
-TRAITS = {"of": "for", "default": "default for", "bounded": "between 0 and 1", "extra": "needs", "title": "called"}
+PLAIN = {
+    "int": "whole number",
+    "float": "number",
+    "str": "name",
+    "bool": "true or false",
+    "None": "none",
+}
+TRAITS = {
+    "of": "for",
+    "default": "default for",
+    "bounded": "between 0 and 1",
+    "extra": "needs",
+    "title": "called",
+}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,7 +56,8 @@ def add_to(app: typer.Typer) -> None:
 
 def list_components(
     room: Annotated[
-        str | None, typer.Argument(help="loaders, measures, adapters, transforms, supervisors, estimators, …")
+        str | None,
+        typer.Argument(help="loaders, measures, adapters, transforms, supervisors, estimators, …"),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
@@ -66,7 +79,9 @@ def described(component: Component) -> dict[str, Any]:
         "name": component.name,
         "summary": component.summary,
         "origin": component.origin,
-        "parameters": {k: _parameter(p) for k, p in component.parameters.items() if k not in FILLED_IN},
+        "parameters": {
+            k: _parameter(p) for k, p in component.parameters.items() if k not in FILLED_IN
+        },
         "traits": _plain(component.traits),
         **(_asked(component) if component.room == "supervisors" else {}),
     }
@@ -79,7 +94,10 @@ def _asked(component: Component) -> dict[str, Any]:
     except (ValueError, TypeError, ImportError):
         return {}
     kinds = [(type(need).__name__, getattr(need, "kind", "")) for need in bound.needs]
-    words = [PASSES.get(kind, f"{kind} passes") if name == "Passes" else READS.get(name, name) for name, kind in kinds]
+    words = [
+        PASSES.get(kind, f"{kind} passes") if name == "Passes" else READS.get(name, name)
+        for name, kind in kinds
+    ]
     return {"reads": list(dict.fromkeys(words)), "fitted": bool(bound.fitted)}
 
 
@@ -100,9 +118,15 @@ def _fields(annotation: Any) -> dict[str, str]:
     """The keys of a parameter that is a mapping of its own, such as ``input: {mean: 0.5}``, with type and default."""
     found: dict[str, str] = {}
     for kind in (annotation, *typing.get_args(annotation)):
-        for field in dataclasses.fields(kind) if inspect.isclass(kind) and dataclasses.is_dataclass(kind) else ():
+        for field in (
+            dataclasses.fields(kind)
+            if inspect.isclass(kind) and dataclasses.is_dataclass(kind)
+            else ()
+        ):
             default = "" if field.default is dataclasses.MISSING else f" = {field.default!r}"
-            hint = field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
+            hint = (
+                field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
+            )
             found[field.name] = f"{hint}{default}"
     return found
 
@@ -116,7 +140,11 @@ def _short(kind: str) -> str:
     kind = re.sub(r"\b(roadworthy(\.\w+)*|collections\.abc|typing)\.", "", kind)
     chosen = re.compile(r"Literal\[([^\]]*)\]")
     kind = chosen.sub(lambda m: "one of " + m[1].replace("'", "").replace('"', ""), kind)
-    kind = re.sub(r"(?:tuple|list|Sequence)\[(\w+)(?:, \.\.\.)?\]", lambda m: f"list of {PLAIN.get(m[1], m[1])}s", kind)
+    kind = re.sub(
+        r"(?:tuple|list|Sequence)\[(\w+)(?:, \.\.\.)?\]",
+        lambda m: f"list of {PLAIN.get(m[1], m[1])}s",
+        kind,
+    )
     return " or ".join(PLAIN.get(part, part) for part in kind.split(" | "))
 
 
@@ -128,7 +156,13 @@ def _told(value: Any) -> str:
     """
     if isinstance(value, list):
         return f"[{', '.join(_told(v) for v in value)}]"
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value) or "''"
+    return (
+        "none"
+        if value is None
+        else str(value).lower()
+        if isinstance(value, bool)
+        else str(value) or "''"
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -149,7 +183,10 @@ def _print(room: str, components: list[dict[str, Any]], out: Console, *, whole: 
             out.print(f"\n  [bold]{escape(reads)}[/bold]")
         for c in group:
             origin = "" if c["origin"] == "roadworthy" else f" (from {c['origin']})"
-            out.print(f"  {escape(c['name'].ljust(width))}  {escape(c['summary'] + origin)}", soft_wrap=True)
+            out.print(
+                f"  {escape(c['name'].ljust(width))}  {escape(c['summary'] + origin)}",
+                soft_wrap=True,
+            )
             for line in _details(c) if whole else ():
                 out.print(f"  {' ' * width}    {escape(line)}", soft_wrap=True)
     if not components:
@@ -167,21 +204,29 @@ def _grouped(components: list[dict[str, Any]]) -> list[tuple[str, list[dict[str,
     """By what they read, where they say so."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for c in components:
-        groups.setdefault(f"reads {' and '.join(c['reads'])}" if c.get("reads") else "", []).append(c)
+        groups.setdefault(f"reads {' and '.join(c['reads'])}" if c.get("reads") else "", []).append(
+            c
+        )
     return sorted(groups.items(), key=lambda entry: (entry[0] != "reads outputs", entry[0]))
 
 
 def _details(component: dict[str, Any]) -> list[str]:
     lines = []
     if "fitted" in component:
-        lines.append("fitted on reference data" if component["fitted"] else "needs no reference data")
+        lines.append(
+            "fitted on reference data" if component["fitted"] else "needs no reference data"
+        )
     for name, p in component["parameters"].items():
-        lines.append(f"{name}: {_short(p['type'])}" + ("" if p["required"] else f" = {_told(p['default'])}"))
+        lines.append(
+            f"{name}: {_short(p['type'])}" + ("" if p["required"] else f" = {_told(p['default'])}")
+        )
         lines += [f"  {name}.{field}: {what}" for field, what in p.get("fields", {}).items()]
     for trait, content in component["traits"].items():
         if trait == "tables":
             for table, rows in content.items():
-                lines += [f"level {i} of {table}: {_row(row)}" for i, row in enumerate(rows, start=1)]
+                lines += [
+                    f"level {i} of {table}: {_row(row)}" for i, row in enumerate(rows, start=1)
+                ]
         else:
             lines.append(_trait(trait, content))
     return lines

@@ -15,9 +15,7 @@ MERGE_EPILOG = (
     "Exit codes, as of replay: 0 nothing to report, 1 the alarm of all together is on, 2 usage or file error, 3 no alarm, but it "
     "cannot be told. The state is written in any case but 2."
 )
-QUEUE_EPILOG = (
-    "Exit codes: 0 these are the inputs, 2 usage or file error. Alarms are no matter of this command: ask the monitor."
-)
+QUEUE_EPILOG = "Exit codes: 0 these are the inputs, 2 usage or file error. Alarms are no matter of this command: ask the monitor."
 
 
 class _BundleFirst(TyperGroup):
@@ -35,7 +33,9 @@ class _BundleFirst(TyperGroup):
         """As if the group had the arguments and options of ``serve``, which need not be named."""
         shown = copy.copy(self)
         shown.params = list(self.commands[self.unnamed].params)
-        shown.commands = {name: command for name, command in self.commands.items() if name != self.unnamed}
+        shown.commands = {
+            name: command for name, command in self.commands.items() if name != self.unnamed
+        }
         shown.subcommand_metavar = "| COMMAND [ARGS]..."
         TyperGroup.format_help(shown, ctx, formatter)
 
@@ -55,20 +55,32 @@ def add_to(app: typer.Typer) -> None:
 
 def serve(
     bundle: Annotated[Path, typer.Argument(help="What `roadworthy calibrate` wrote.")],
-    state: Annotated[Path | None, typer.Option(help="The state file; beside the bundle by default.")] = None,
-    host: Annotated[str, typer.Option(help="Any but this machine's own needs a token.")] = "127.0.0.1",
+    state: Annotated[
+        Path | None, typer.Option(help="The state file; beside the bundle by default.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Any but this machine's own needs a token.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8321,
     token: Annotated[
-        str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="What clients must send: Authorization: Bearer TOKEN.")
+        str | None,
+        typer.Option(
+            envvar="ROADWORTHY_TOKEN", help="What clients must send: Authorization: Bearer TOKEN."
+        ),
     ] = None,
-    name: Annotated[list[str] | None, typer.Option(help="A further name by which clients call this machine.")] = None,
+    name: Annotated[
+        list[str] | None, typer.Option(help="A further name by which clients call this machine.")
+    ] = None,
     webhook: Annotated[str | None, typer.Option(help="Alarms are posted to this address.")] = None,
     alarm_log: Annotated[
         Path | None, typer.Option(help="Alarms are added to this file, one JSON object a line.")
     ] = None,
-    proxy: Annotated[str | None, typer.Option(help="Stand in front of this Open Inference Protocol v2 server.")] = None,
+    proxy: Annotated[
+        str | None, typer.Option(help="Stand in front of this Open Inference Protocol v2 server.")
+    ] = None,
     score: Annotated[
-        list[str] | None, typer.Option(help="With --proxy: SCORE=OUTPUT, where an output is not named as the score.")
+        list[str] | None,
+        typer.Option(help="With --proxy: SCORE=OUTPUT, where an output is not named as the score."),
     ] = None,
     model: Annotated[
         str | None,
@@ -80,11 +92,14 @@ def serve(
     ids_unique: Annotated[
         bool,
         typer.Option(
-            "--ids-unique", help="With --proxy: requests have ids that differ; one that comes again is the same events."
+            "--ids-unique",
+            help="With --proxy: requests have ids that differ; one that comes again is the same events.",
         ),
     ] = False,
     body_limit: Annotated[int, typer.Option(min=1, help="Megabytes a post may have.")] = 8,
-    max_state: Annotated[int | None, typer.Option(min=1, help="Megabytes the state file may have.")] = None,
+    max_state: Annotated[
+        int | None, typer.Option(min=1, help="Megabytes the state file may have.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Run the service: events in over HTTP, risk, alarms and a live page out."""
@@ -124,9 +139,13 @@ def serve(
 
     def ready(address: str) -> None:
         if json:
-            showing.print_json({"address": address, "state": str(settings.state), "bundle": str(settings.bundle)})
+            showing.print_json(
+                {"address": address, "state": str(settings.state), "bundle": str(settings.bundle)}
+            )
         else:
-            print(f"monitor of {settings.bundle} at {address} (state: {settings.state}); Ctrl-C ends it")
+            print(
+                f"monitor of {settings.bundle} at {address} (state: {settings.state}); Ctrl-C ends it"
+            )
         showing.flush()
 
     run(settings, ready=ready)
@@ -142,11 +161,15 @@ def _pair(text: str) -> tuple[str, str]:
 def label_queue(
     state: Annotated[
         str | None,
-        typer.Argument(help="A state file, or the address of a monitor that runs; the only state in this folder."),
+        typer.Argument(
+            help="A state file, or the address of a monitor that runs; the only state in this folder."
+        ),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 100,
     window: Annotated[str | None, typer.Option(help="Of which window (the longest).")] = None,
-    token: Annotated[str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Of the monitor that runs.")] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Of the monitor that runs.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Say which inputs to label next; the probabilities with which they were drawn are kept with the state."""
@@ -166,10 +189,17 @@ def label_queue(
 
 
 def merge(
-    sources: Annotated[list[str], typer.Argument(help="State files, or addresses of monitors that run: two or more.")],
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="State files, or addresses of monitors that run: two or more."),
+    ],
     into: Annotated[Path | None, typer.Option(help="A new state file for all of it.")] = None,
-    bundle: Annotated[Path | None, typer.Option(help="Their bundle, where no source is a state file.")] = None,
-    token: Annotated[str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Of the monitors that run.")] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(help="Their bundle, where no source is a state file.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Of the monitors that run.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> int:
     """Put the states of replicas together, exactly: an event that two of them saw counts once."""
@@ -195,8 +225,16 @@ def merge(
     untold = monitor.cannot_tell or any(w["cannot_tell"] for w in windows if w["window"] == watched)
     code = exits.BREACHED if monitor.alarm else exits.INCONCLUSIVE if untold else exits.MET
     if json:
-        content = {"events": taken._asdict(), "alarm": monitor.alarm, "alarm_by_labels": monitor.alarm_by_labels}
-        content |= {"alarm_of": list(alarmed), "cannot_tell": untold, "ids_with_different_scores": differing}
+        content = {
+            "events": taken._asdict(),
+            "alarm": monitor.alarm,
+            "alarm_by_labels": monitor.alarm_by_labels,
+        }
+        content |= {
+            "alarm_of": list(alarmed),
+            "cannot_tell": untold,
+            "ids_with_different_scores": differing,
+        }
         content |= {
             "model": None if model is None else str(model),
             "model_versions": list(model.served) if model else [],
@@ -205,7 +243,8 @@ def merge(
         return code
     out = showing.console()
     out.print(
-        f"{many(monitor.state.counted, 'event')} of {monitor.bundle.subject}{again(taken.repeated)}", soft_wrap=True
+        f"{many(monitor.state.counted, 'event')} of {monitor.bundle.subject}{again(taken.repeated)}",
+        soft_wrap=True,
     )
     if differing:
         out.print(differing_line(differing), soft_wrap=True)

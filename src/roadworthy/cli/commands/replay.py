@@ -45,22 +45,38 @@ def add_to(app: typer.Typer) -> None:
 
 def replay(
     bundle: Annotated[Path, typer.Argument(help="What `roadworthy calibrate` wrote.")],
-    stream: Annotated[Path, typer.Argument(help="CSV, CSV.gz or Parquet with the same scores, in the order of time.")],
-    window: Annotated[int | None, typer.Option(min=10, help="Events a window (that of the alarm).")] = None,
-    every: Annotated[int | None, typer.Option(min=1, help="Events from one window to the next.")] = None,
+    stream: Annotated[
+        Path,
+        typer.Argument(help="CSV, CSV.gz or Parquet with the same scores, in the order of time."),
+    ],
+    window: Annotated[
+        int | None, typer.Option(min=10, help="Events a window (that of the alarm).")
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Events from one window to the next.")
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Every window, also where they do not fit a screen.")
     ] = False,
-    truth: Annotated[Path | None, typer.Option(help="A table of id and correct, to be revealed beside.")] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="A table of id and correct, to be revealed beside.")
+    ] = None,
     correct: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Whether the answer was right (correct).")
     ] = None,
-    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="When it happened (time).")] = None,
-    id: Annotated[str | None, typer.Option(metavar="COLUMN", help="The name of the event (id).")] = None,
-    score: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=COLUMN", help="Where a score of the bundle stands.")
+    time: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="When it happened (time).")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the windows to a Parquet or CSV file.")] = None,
+    id: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The name of the event (id).")
+    ] = None,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=COLUMN", help="Where a score of the bundle stands."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the windows to a Parquet or CSV file.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> int:
     """Accuracy and cost of a stream without labels, window by window, with intervals; alarms; or why nobody can tell.
@@ -90,7 +106,9 @@ def replay(
     rows = file.opened.rows
     with showing.shown(quiet=json or (rows or 0) < LONG) as progress:
         progress.stage("replaying", rows or 0)
-        found = replayed(chosen, file, window=size, every=step, truth=known, advance=progress.advance)
+        found = replayed(
+            chosen, file, window=size, every=step, truth=known, advance=progress.advance
+        )
     if out is not None:
         write(found, out)
     if json:
@@ -98,8 +116,16 @@ def replay(
     else:
         _print(chosen, bundle, stream, found, showing.console(), everything=everything)
         if out is not None:
-            print(f"{many(len(found.ends), 'window')} {'is' if len(found.ends) == 1 else 'are'} in {out}")
-    return exits.BREACHED if found.alarmed or found.above else exits.MET if found.whole else exits.INCONCLUSIVE
+            print(
+                f"{many(len(found.ends), 'window')} {'is' if len(found.ends) == 1 else 'are'} in {out}"
+            )
+    return (
+        exits.BREACHED
+        if found.alarmed or found.above
+        else exits.MET
+        if found.whole
+        else exits.INCONCLUSIVE
+    )
 
 
 def _truth(path: Path) -> Truth:
@@ -110,7 +136,9 @@ def _truth(path: Path) -> Truth:
     from roadworthy.data.score_tables import read_scores
 
     try:
-        return Truth(read_scores(path, columns=[], needs=("id", "correct"), skips=("kind", "group", "time")))
+        return Truth(
+            read_scores(path, columns=[], needs=("id", "correct"), skips=("kind", "group", "time"))
+        )
     except DataError as error:  # options that choose columns are about the stream
         raise DataError(f"--truth: {plainly(error)}") from error
 
@@ -121,7 +149,9 @@ def _refuse_swapped(bundle: Path, stream: Path) -> None:
     if bundle.suffix.lower() not in TABLES:
         return
     if stream.suffix.lower() == ".json":
-        raise DataError(f"the bundle comes first, then the stream: roadworthy replay {stream} {bundle}")
+        raise DataError(
+            f"the bundle comes first, then the stream: roadworthy replay {stream} {bundle}"
+        )
     raise DataError(
         f"{bundle} is a table; first comes the bundle that `roadworthy calibrate` made of one, then the stream"
     )
@@ -133,7 +163,9 @@ def _refuse_unwritable(out: Path, *inputs: Path | None) -> None:
     from roadworthy.data.samples import DataError
 
     if out.suffix.lower() not in WRITTEN:
-        raise DataError(f"--out {out}: windows are written to {', '.join(WRITTEN)}; choose one of these endings")
+        raise DataError(
+            f"--out {out}: windows are written to {', '.join(WRITTEN)}; choose one of these endings"
+        )
     refuse_no_folder("--out", out)
     refuse_own_input("--out", out, *inputs)
 
@@ -145,8 +177,12 @@ def write(found: Replayed, path: Path) -> None:
 
     rows = [found.record(at) for at in range(len(found.ends))]
     # A column in which nothing stands today has the type of tomorrow's all the same.
-    kinds = {"cannot_tell": pa.string()} | dict.fromkeys(("first_event", "last_event", "truth_known"), pa.int64())
-    table = pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.float64())) for name in rows[0]]))
+    kinds = {"cannot_tell": pa.string()} | dict.fromkeys(
+        ("first_event", "last_event", "truth_known"), pa.int64()
+    )
+    table = pa.Table.from_pylist(
+        rows, pa.schema([(name, kinds.get(name, pa.float64())) for name in rows[0]])
+    )
     if path.suffix.lower() == ".csv":
         csv.write_csv(table, path)
     else:
@@ -162,7 +198,9 @@ def shown(n: int, most: int = ROWS) -> list[int]:
     return list(range(n)) if n <= most else [(i + 1) * n // most - 1 for i in range(most)]
 
 
-def _print(bundle: Bundle, path: Path, stream: Path, found: Replayed, out: Console, *, everything: bool) -> None:
+def _print(
+    bundle: Bundle, path: Path, stream: Path, found: Replayed, out: Console, *, everything: bool
+) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -170,14 +208,28 @@ def _print(bundle: Bundle, path: Path, stream: Path, found: Replayed, out: Conso
     rows = list(range(len(found.ends))) if everything else shown(len(found.ends))
     for text in head(bundle, path, stream, found, len(rows)):
         out.print(Text(text), soft_wrap=True)
-    timed, labelled = bool((found.times == found.times).any()), bool((found.truth == found.truth).any())
+    timed, labelled = (
+        bool((found.times == found.times).any()),
+        bool((found.truth == found.truth).any()),
+    )
     unit = bundle.tree.unit
     until = "Until (UTC)" if any(map(is_date, found.times)) else "Until"
-    headers = ["Events", *([until] if timed else []), "Shifted", "Accuracy", *(["Truth"] if labelled else [])]
-    headers += [cost_of(unit), *([f"Above {amount(bundle.tolerable)}"] if bundle.tolerable is not None else [])]
+    headers = [
+        "Events",
+        *([until] if timed else []),
+        "Shifted",
+        "Accuracy",
+        *(["Truth"] if labelled else []),
+    ]
+    headers += [
+        cost_of(unit),
+        *([f"Above {amount(bundle.tolerable)}"] if bundle.tolerable is not None else []),
+    ]
     table = Table(box=box.SIMPLE_HEAD)
     for header in headers:
-        table.add_column(header, justify="left" if header in (until, "Accuracy") else "right", overflow="fold")
+        table.add_column(
+            header, justify="left" if header in (until, "Accuracy") else "right", overflow="fold"
+        )
     for at in rows:
         table.add_row(*map(Text, _row(bundle, found, at, timed=timed, labelled=labelled)))
     out.print(table)
@@ -204,27 +256,50 @@ def head(bundle: Bundle, path: Path, stream: Path, found: Replayed, rows: int) -
     lines += [f"warning: {said}" for said in warnings_in_short(bundle)]
     lines += [f"note: {note}" for note in (*resting_on.cautions(bundle, stream), *found.notes)]
     if found.repeated:
-        repeat = "repeats the id of another and is" if found.repeated == 1 else "repeat the id of another and are"
+        repeat = (
+            "repeats the id of another and is"
+            if found.repeated == 1
+            else "repeat the id of another and are"
+        )
         lines.append(f"note: {many(found.repeated, 'event')} {repeat} counted once")
     if found.nameless:
         have = "has no id, and" if found.nameless == 1 else "have no id, and each"
         lines.append(f"note: {many(found.nameless, 'event')} {have} counts as one of its own")
-    lines += ["", f"accuracy  {line(found.estimates.accuracy, found.told)}  from 0 ▁ to 1 █, ? cannot tell"]
+    lines += [
+        "",
+        f"accuracy  {line(found.estimates.accuracy, found.told)}  from 0 ▁ to 1 █, ? cannot tell",
+    ]
     if (found.truth == found.truth).any():
         lines.append(f"truth     {line(found.truth, found.truth == found.truth)}")
     if rows < len(found.ends):
-        lines.append(f"{rows} of {len(found.ends):,} windows (--all shows every one, --out writes every one)")
+        lines.append(
+            f"{rows} of {len(found.ends):,} windows (--all shows every one, --out writes every one)"
+        )
     return lines
 
 
 def _row(bundle: Bundle, found: Replayed, at: int, *, timed: bool, labelled: bool) -> list[str]:
     e = found.estimates
     last = int(found.ends[at])
-    cells = [f"{last - found.window + 1:,}–{last:,}", *([moment(float(found.times[at]), zone=False)] if timed else [])]
+    cells = [
+        f"{last - found.window + 1:,}–{last:,}",
+        *([moment(float(found.times[at]), zone=False)] if timed else []),
+    ]
     true = [_true(found, at)] if labelled else []
     if e.cannot_tell[at] is not None:
-        return [*cells, "", "cannot tell", *true, "", *([""] if bundle.tolerable is not None else [])]
-    cells += [f"{e.rate[at]:.0%}", f"{e.accuracy[at]:.2f} [{e.accuracy_low[at]:.2f}, {e.accuracy_high[at]:.2f}]", *true]
+        return [
+            *cells,
+            "",
+            "cannot tell",
+            *true,
+            "",
+            *([""] if bundle.tolerable is not None else []),
+        ]
+    cells += [
+        f"{e.rate[at]:.0%}",
+        f"{e.accuracy[at]:.2f} [{e.accuracy_low[at]:.2f}, {e.accuracy_high[at]:.2f}]",
+        *true,
+    ]
     cells.append(f"{amount(e.risk[at])} [{amount(e.risk_low[at])}, {amount(e.risk_high[at])}]")
     return [*cells, *([f"{e.exceedance[at]:.1%}"] if bundle.tolerable is not None else [])]
 
@@ -245,7 +320,9 @@ def ending(bundle: Bundle, found: Replayed) -> list[str]:
     lines = end_lines(found.at_end)
     alarms = [_alarm(bundle, found, alarm) for alarm in found.alarms]
     if len(alarms) > MOST_ALARMS:
-        alarms[MOST_ALARMS // 2 : -MOST_ALARMS // 2] = [f"… {len(alarms) - MOST_ALARMS:,} more (--json has them all) …"]
+        alarms[MOST_ALARMS // 2 : -MOST_ALARMS // 2] = [
+            f"… {len(alarms) - MOST_ALARMS:,} more (--json has them all) …"
+        ]
     lines += alarms
     if not any(alarm.kind == "raised" for alarm in found.alarms) and bundle.tolerable is not None:
         lines.append(_no_alarm(bundle, found, bundle.tolerable))
@@ -277,10 +354,16 @@ def _no_alarm(bundle: Bundle, found: Replayed, tolerable: float) -> str:
         why = f": the alarm {unseen}"
     elif rule and rule.keeps_rate:
         looked = found.events // rule.stride * rule.stride
-        asks = "asks for more" if looked == found.events else f"asked for more when it looked last, at event {looked:,}"
+        asks = (
+            "asks for more"
+            if looked == found.events
+            else f"asked for more when it looked last, at event {looked:,}"
+        )
         why = f"; it was set to ring {rule.false_alarms} at most without shift, and {asks}"
     elif rule:  # where it is sure it has nothing to prove, but reads another window, or the same one with fewer draws
-        why = f"; over the last {rule.window:,} events, as the alarm reads them, it was never as sure"
+        why = (
+            f"; over the last {rule.window:,} events, as the alarm reads them, it was never as sure"
+        )
     return (
         f"No alarm was raised although the cost of the last window is above {limit} with a probability of {found.above:.1%}{why}. "
         "Take that as seriously as an alarm."
@@ -293,7 +376,11 @@ def _alarm(bundle: Bundle, found: Replayed, alarm: Any) -> str:
     if alarm.kind == "cannot tell":
         return f"CANNOT TELL at {at}, for a whole window: {alarm.reason}."
     if alarm.kind != "raised":
-        return f"Alarm cleared at {at}." if alarm.kind == "cleared" else f"Figures can be relied on again at {at}."
+        return (
+            f"Alarm cleared at {at}."
+            if alarm.kind == "cleared"
+            else f"Figures can be relied on again at {at}."
+        )
     if alarm.exceedance is None or alarm.risk is None:
         return f"ALARM at {at}: {alarm.reason or 'its window cannot be told'}; how much that costs cannot be told."
     # The windows of the table may be of another length than the one that the alarm watches.
@@ -315,7 +402,11 @@ def _doubts(found: Replayed) -> list[str]:
         reason = found.estimates.cannot_tell[part[len(part) // 2]]
         which = f"events {first:,} to {last:,}"
         if found.every > found.window:  # what lies between them was not read
-            every = "every window that was read" if len(part) == len(found.ends) else many(len(part), "window")
+            every = (
+                "every window that was read"
+                if len(part) == len(found.ends)
+                else many(len(part), "window")
+            )
             which = f"{every}, from event {first:,} to {last:,}"
         lines.append(f"Cannot tell, {which}, because {reason}.")
     if len(lines) > MOST_PARTS:
@@ -335,7 +426,9 @@ def _revealed(found: Replayed, compared: Compared) -> str:
     )
 
 
-def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, everything: bool) -> dict[str, Any]:
+def _content(
+    bundle: Bundle, path: Path, stream: Path, found: Replayed, *, everything: bool
+) -> dict[str, Any]:
     from roadworthy.cli import resting_on
     from roadworthy.cli.cautions import warnings_in_short
     from roadworthy.cli.revealing import sampled, unseen_in
@@ -373,7 +466,9 @@ def _content(bundle: Bundle, path: Path, stream: Path, found: Replayed, *, every
             }
             for a in found.alarms
         ],
-        "truth": None if found.compared is None else {**found.compared._asdict(), **unseen_in(bundle, found)},
+        "truth": None
+        if found.compared is None
+        else {**found.compared._asdict(), **unseen_in(bundle, found)},
         "known_outcomes": None if sample is None else sample._asdict(),
         "warnings": warnings_in_short(bundle),
         "notes": [*resting_on.cautions(bundle, stream), *found.notes, *found.out_of_reach],

@@ -21,7 +21,9 @@ def report(
             help="html, json, junit, open_psa (the event tree for other tools), or another of `roadworthy list reports`."
         ),
     ] = "html",
-    out: Annotated[Path | None, typer.Option(help="The file to write, or - for standard output.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write, or - for standard output.")
+    ] = None,
 ) -> None:
     """Render a run's report again, or export its event tree; by default in the run's own folder."""
     from roadworthy import registry
@@ -31,7 +33,10 @@ def report(
     component = registry.get("reports", format)
     file = component.traits.get("file", f"report.{format}")
     if run.is_file():
-        text, file = _of_bundle(run, format), f"{run.name.removesuffix('.json').removesuffix('.bundle')}.{file}"
+        text, file = (
+            _of_bundle(run, format),
+            f"{run.name.removesuffix('.json').removesuffix('.bundle')}.{file}",
+        )
     else:
         text = component.bind()(RunView.open(run))
     if str(out) == "-":

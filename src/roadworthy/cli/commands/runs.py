@@ -23,7 +23,9 @@ def runs(
     from roadworthy.store import RunIndex, StoreError
 
     if not folder.is_dir():
-        raise StoreError(f"there is no folder {folder}; name the one that `roadworthy assess` kept its runs in")
+        raise StoreError(
+            f"there is no folder {folder}; name the one that `roadworthy assess` kept its runs in"
+        )
     found = RunIndex(folder).runs()
     if json:
         rows = [{**row, "folder": str(folder / row["folder"])} for row in found]

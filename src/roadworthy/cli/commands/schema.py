@@ -15,7 +15,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def schema(
-    of: Annotated[Literal["assessment", "report"], typer.Argument(help="Which file.")] = "assessment",
+    of: Annotated[
+        Literal["assessment", "report"], typer.Argument(help="Which file.")
+    ] = "assessment",
 ) -> None:
     """Print the JSON schema of the assessment file or of report.json."""
     if of == "report":

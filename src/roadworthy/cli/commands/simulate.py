@@ -35,7 +35,9 @@ def simulate(
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="A folder for result.json, and windows.csv with every window of the first stream."),
+        typer.Option(
+            help="A folder for result.json, and windows.csv with every window of the first stream."
+        ),
     ] = None,
 ) -> None:
     """Draw streams whose truth is known, estimate without looking at it, and show how far off every estimator is."""
@@ -52,7 +54,9 @@ def simulate(
     else:
         _print(simulated, showing.console())
         if out is not None:
-            showing.console().print(f"Written: {out / 'result.json'} and {out / 'windows.csv'}", soft_wrap=True)
+            showing.console().print(
+                f"Written: {out / 'result.json'} and {out / 'windows.csv'}", soft_wrap=True
+            )
 
 
 def _content(simulated: Simulated) -> dict[str, Any]:
@@ -107,7 +111,9 @@ def _or_none(value: float) -> float | int | None:
 
 def _write(folder: Path, simulated: Simulated, content: Mapping[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "result.json").write_text(json_format.dumps(content, indent=1) + "\n", encoding="utf-8")
+    (folder / "result.json").write_text(
+        json_format.dumps(content, indent=1) + "\n", encoding="utf-8"
+    )
     with (folder / "windows.csv").open("w", newline="", encoding="utf-8") as file:
         rows = [{"source": case.label, **row} for case in simulated.cases for row in case.windows]
         writer = csv.DictWriter(file, list(rows[0]))
@@ -126,7 +132,8 @@ def _print(simulated: Simulated, out: Console) -> None:
     )
     streams = "1 stream" if simulated.repeats == 1 else f"{simulated.repeats} streams"
     out.print(
-        f"{streams} of {simulated.events:,} events, estimated window by window of {simulated.window}.", soft_wrap=True
+        f"{streams} of {simulated.events:,} events, estimated window by window of {simulated.window}.",
+        soft_wrap=True,
     )
     for note in simulated.notes:
         out.print(f"note: {escape(note)}", soft_wrap=True)
@@ -143,13 +150,29 @@ def _print(simulated: Simulated, out: Console) -> None:
 def _by_estimator(simulated: Simulated, out: Console) -> None:
     (case,) = simulated.cases
     marks = _standing(simulated.cases)
-    header = ["", "Rate", "Accuracy", cost_of(simulated.unit), "Told", *(["Flagged"] if marks else [])]
+    header = [
+        "",
+        "Rate",
+        "Accuracy",
+        cost_of(simulated.unit),
+        "Told",
+        *(["Flagged"] if marks else []),
+    ]
     rows = [
         [_title(name), *(_cell(by[q], q) for q in ("rate", "accuracy", "risk")), _told(by)]
-        + ([", ".join(f"{marks[f]} {share:.0%}" for f, share in case.flags[name].items())] if marks else [])
+        + (
+            [", ".join(f"{marks[f]} {share:.0%}" for f, share in case.flags[name].items())]
+            if marks
+            else []
+        )
         for name, by in case.errors.items()
     ]
-    _table(out, "Mean absolute error · share of intervals that hold the truth, and their width", header, rows)
+    _table(
+        out,
+        "Mean absolute error · share of intervals that hold the truth, and their width",
+        header,
+        rows,
+    )
     for reason in dict.fromkeys(case.cannot_tell.values()):
         names = "; ".join(_title(name) for name, why in case.cannot_tell.items() if why == reason)
         out.print(f"Cannot tell: {reason}. That holds for {names}.", soft_wrap=True, markup=False)
@@ -178,10 +201,19 @@ def _meaning(flag: str) -> str:
 def _footnotes(cases: Sequence[Case], out: Console) -> None:
     """What estimators bid one beware of, in how many of their windows, and what it means."""
     for flag, letter in _standing(cases).items():
-        shares = {name: [case.flags[name].get(flag, 0.0) for case in cases] for name in cases[0].flags}
-        where = ", ".join(f"{_title(n)} {sum(by) / len(by):.0%}" for n, by in shares.items() if any(by))
+        shares = {
+            name: [case.flags[name].get(flag, 0.0) for case in cases] for name in cases[0].flags
+        }
+        where = ", ".join(
+            f"{_title(n)} {sum(by) / len(by):.0%}" for n, by in shares.items() if any(by)
+        )
         means = f": {_meaning(flag)}" if _meaning(flag) else ""
-        out.print(f"{letter}  {flag} ({where} of windows){means}.", soft_wrap=True, markup=False, highlight=False)
+        out.print(
+            f"{letter}  {flag} ({where} of windows){means}.",
+            soft_wrap=True,
+            markup=False,
+            highlight=False,
+        )
 
 
 def _told(by: Mapping[str, Error]) -> str:
@@ -207,10 +239,17 @@ def _by_detector(cases: Sequence[Case], out: Console) -> None:
     for quantity in ("rate", "accuracy"):
         rows = []
         for level in sorted(levels):
-            cells = [_mean([c.errors[n][quantity].mean_absolute for c in levels[level]]) for n in names]
+            cells = [
+                _mean([c.errors[n][quantity].mean_absolute for c in levels[level]]) for n in names
+            ]
             rows.append([f"{level:.2f}", str(len(levels[level])), *cells])
         header = ["Balanced accuracy", "Detectors", *(_title(n) for n in names)]
-        _table(out, f"Mean absolute error of the {quantity}, by the detector's balanced accuracy", header, rows)
+        _table(
+            out,
+            f"Mean absolute error of the {quantity}, by the detector's balanced accuracy",
+            header,
+            rows,
+        )
 
 
 def _mean(values: Sequence[float]) -> str:

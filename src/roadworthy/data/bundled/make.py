@@ -20,7 +20,11 @@ from roadworthy.data.loaders.idx import read
 
 SEED = 20170825
 """The day the set was published; any constant would do."""
-SPLITS = {"reference": ("train", 0, 2000), "test": ("t10k", 0, 2000), "calibration": ("t10k", 2000, 3000)}
+SPLITS = {
+    "reference": ("train", 0, 2000),
+    "test": ("t10k", 0, 2000),
+    "calibration": ("t10k", 2000, 3000),
+}
 """Split -> file it is drawn from, and which places of that file's shuffled order."""
 
 
@@ -55,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="Make the bundled sample of Fashion-MNIST")
     parser.add_argument("--source", type=Path, required=True, help="folder with the four idx files")
-    parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="where to write (this package)")
+    parser.add_argument(
+        "--into", type=Path, default=Path(__file__).parent, help="where to write (this package)"
+    )
     chosen = parser.parse_args(arguments)
     for file in make(chosen.source, chosen.into):
         print(f"{file.name}: {file.stat().st_size:,} bytes")

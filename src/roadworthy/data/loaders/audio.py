@@ -47,10 +47,16 @@ def audio(
         files, columns, hint = [source / f"{i}.wav" for i in ids], {}, ""
     else:
         table = Table.read(located(path, base=base, what="audio"))
-        source = place.parent if folder is None else located(folder, base=base, what="folder", folder=True)
+        source = (
+            place.parent
+            if folder is None
+            else located(folder, base=base, what="folder", folder=True)
+        )
         files, said = [source / f for f in table["audio"]], table["transcript"]
         hint = (
-            "recordings are sought beside the table" if folder is None else f"recordings are sought in folder: {folder}"
+            "recordings are sought beside the table"
+            if folder is None
+            else f"recordings are sought in folder: {folder}"
         )
         hint += "; folder: PATH says where they lie, seen from the assessment file"
         ids = table.columns.get("id", table["audio"])
@@ -84,7 +90,9 @@ def read_wav(file: Path) -> Audio:
             warnings.filterwarnings("error", message="Reached EOF", category=wavfile.WavFileWarning)
             rate, samples = wavfile.read(file)
     except (ValueError, EOFError, struct.error, wavfile.WavFileWarning) as error:
-        raise DataError(f"{file}: is not a whole wav file ({error}); record or copy it again") from error
+        raise DataError(
+            f"{file}: is not a whole wav file ({error}); record or copy it again"
+        ) from error
     if samples.size == 0:
         raise DataError(f"{file}: has no samples; record it again or leave it out")
     wave = _scaled(samples)
@@ -109,7 +117,9 @@ def sphinx_line(line: str) -> tuple[str, str] | None:
 def _folder(folder: Path) -> tuple[Path, list[str], list[str]]:
     stems = sorted(f.stem for f in folder.iterdir() if f.suffix == ".wav")
     if not stems:
-        raise DataError(f"{folder}: holds no .wav files; name the folder of the recordings, or a table of them")
+        raise DataError(
+            f"{folder}: holds no .wav files; name the folder of the recordings, or a table of them"
+        )
     said = _transcription(folder) if (folder / "transcription").is_file() else _texts(folder)
     missing = [s for s in stems if s not in said]
     extra = sorted(set(said) - set(stems))
@@ -133,8 +143,12 @@ def _transcription(folder: Path) -> dict[str, str]:
             continue
         parsed = sphinx_line(line)
         if parsed is None:
-            raise DataError(f"{file}, line {number}: is {line!r}; <s> words </s> (name of the recording) was expected")
+            raise DataError(
+                f"{file}, line {number}: is {line!r}; <s> words </s> (name of the recording) was expected"
+            )
         if parsed[0] in said:
-            raise DataError(f"{file}, line {number}: {parsed[0]!r} occurs twice; one line a recording is expected")
+            raise DataError(
+                f"{file}, line {number}: {parsed[0]!r} occurs twice; one line a recording is expected"
+            )
         said[parsed[0]] = parsed[1]
     return said

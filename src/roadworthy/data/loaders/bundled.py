@@ -34,7 +34,12 @@ LICENCES = {"fashion-mnist": "MIT, (c) 2017 Zalando SE"}
 FOLDER = Path(__file__).parent.parent / "bundled"
 
 
-@register("loaders", "bundled", keys=("bundled", "split"), gives={"inputs": ("image",), "targets": ("label",)})
+@register(
+    "loaders",
+    "bundled",
+    keys=("bundled", "split"),
+    gives={"inputs": ("image",), "targets": ("label",)},
+)
 def bundled(
     *,
     path: str,

@@ -29,7 +29,9 @@ SLACK = 1.0
 """Pixels by which a box may stick out of its image: annotation tools round."""
 
 
-@register("loaders", "coco", keys=("coco", "images"), gives={"inputs": ("image",), "targets": ("boxes",)})
+@register(
+    "loaders", "coco", keys=("coco", "images"), gives={"inputs": ("image",), "targets": ("boxes",)}
+)
 def coco(
     *,
     path: str,
@@ -75,21 +77,31 @@ def corners(bbox: Sequence[float]) -> tuple[float, float, float, float]:
 def _sections(file: Path, document: Any) -> Mapping[str, list[Any]]:
     for section in ("images", "annotations", "categories"):
         if not isinstance(document, Mapping) or not isinstance(document.get(section), list):
-            found = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
+            found = (
+                ", ".join(map(str, document))
+                if isinstance(document, Mapping)
+                else type(document).__name__
+            )
             raise DataError(
                 f"{file}: has no list {section!r} (found: {found}); a COCO file has images, annotations and categories"
             )
     return document
 
 
-def _by_id(file: Path, section: str, entries: list[Any], needs: tuple[str, ...]) -> dict[Any, Mapping[str, Any]]:
+def _by_id(
+    file: Path, section: str, entries: list[Any], needs: tuple[str, ...]
+) -> dict[Any, Mapping[str, Any]]:
     known: dict[Any, Mapping[str, Any]] = {}
     for at, entry in enumerate(entries):
         missing = [n for n in needs if not isinstance(entry, Mapping) or n not in entry]
         if missing:
-            raise DataError(f"{file}: {section}[{at}] has no {missing[0]!r}; every one needs {' and '.join(needs)}")
+            raise DataError(
+                f"{file}: {section}[{at}] has no {missing[0]!r}; every one needs {' and '.join(needs)}"
+            )
         if not isinstance(entry["id"], int | str):
-            raise DataError(f"{file}: {section}[{at}] has the id {entry['id']!r}; a number or a text was expected")
+            raise DataError(
+                f"{file}: {section}[{at}] has the id {entry['id']!r}; a number or a text was expected"
+            )
         if entry["id"] in known:
             raise DataError(
                 f"{file}: {section}[{at}] has the id {entry['id']!r}, which occurs twice; ids must be unique"
@@ -114,16 +126,24 @@ def _categories(
 
 
 def _boxes(
-    file: Path, annotations: list[Any], pictures: Mapping[Any, Mapping[str, Any]], index: Mapping[Any, int]
+    file: Path,
+    annotations: list[Any],
+    pictures: Mapping[Any, Mapping[str, Any]],
+    index: Mapping[Any, int],
 ) -> tuple[list[Boxes], list[int]]:
     found: dict[Any, list[tuple[float, float, float, float]]] = {i: [] for i in pictures}
     labels: dict[Any, list[int]] = {i: [] for i in pictures}
     crowds = dict.fromkeys(pictures, 0)
     for at, entry in enumerate(annotations):
         where = f"{file}: annotations[{at}] (id {entry.get('id') if isinstance(entry, Mapping) else '?'})"
-        for key, known, remedy in (("image_id", pictures, "image"), ("category_id", index, "category")):
+        for key, known, remedy in (
+            ("image_id", pictures, "image"),
+            ("category_id", index, "category"),
+        ):
             if not isinstance(entry, Mapping) or key not in entry:
-                raise DataError(f"{where} has no {key!r}; every annotation needs image_id, category_id and bbox")
+                raise DataError(
+                    f"{where} has no {key!r}; every annotation needs image_id, category_id and bbox"
+                )
             if not isinstance(entry[key], int | str) or entry[key] not in known:
                 raise DataError(
                     f"{where} is of the {remedy} {entry[key]!r}, which the file does not list; add it or drop the annotation"
@@ -137,14 +157,20 @@ def _boxes(
     return [Boxes.of(found[i], labels[i]) for i in pictures], list(crowds.values())
 
 
-def _checked(where: str, bbox: Any, picture: Mapping[str, Any]) -> tuple[float, float, float, float]:
+def _checked(
+    where: str, bbox: Any, picture: Mapping[str, Any]
+) -> tuple[float, float, float, float]:
     """The corners of a box that has a size and lies in its image; what sticks out by a pixel is cut."""
     try:
         x1, y1, x2, y2 = corners(bbox)
     except (TypeError, ValueError):
-        raise DataError(f"{where} has the bbox {bbox!r}; four numbers x, y, width, height were expected") from None
+        raise DataError(
+            f"{where} has the bbox {bbox!r}; four numbers x, y, width, height were expected"
+        ) from None
     if not all(map(math.isfinite, (x1, y1, x2, y2))) or x2 <= x1 or y2 <= y1:
-        raise DataError(f"{where} has the bbox {bbox}, whose width and height are not both above 0; correct or drop it")
+        raise DataError(
+            f"{where} has the bbox {bbox}, whose width and height are not both above 0; correct or drop it"
+        )
     width, height = (float(picture.get(side) or math.inf) for side in ("width", "height"))
     if x1 < -SLACK or y1 < -SLACK or x2 > width + SLACK or y2 > height + SLACK:
         raise DataError(

@@ -60,7 +60,11 @@ def csv(
         ids: list[str] | None = None
     else:
         kind, ids = IMAGE, table[image]
-        source = table.file.parent if images is None else located(images, base=base, what="images", folder=True)
+        source = (
+            table.file.parent
+            if images is None
+            else located(images, base=base, what="images", folder=True)
+        )
         _refuse_empty(table, image)
         inputs = Files(tuple(source / i for i in ids), read_image)
     columns, truth, truth_kind, names = _targets(table, label, target, class_names(classes))
@@ -97,11 +101,15 @@ def _targets(
             raise DataError(
                 f"{error}. Name the column under label (classes) or target (numbers), or write label: null for none"
             ) from None
-    indices, names = labelled(table[label], classes, where=lambda row: f"{table.file}, line {table.lines[row]}")
+    indices, names = labelled(
+        table[label], classes, where=lambda row: f"{table.file}, line {table.lines[row]}"
+    )
     return [label], indices, LABEL, names
 
 
 def _refuse_empty(table: Table, image: str) -> None:
     empty = next((row for row, cell in enumerate(table[image]) if not cell), None)
     if empty is not None:
-        raise DataError(f"{table.file}, line {table.lines[empty]}: the column {image!r} is empty; name the file")
+        raise DataError(
+            f"{table.file}, line {table.lines[empty]}: the column {image!r} is empty; name the file"
+        )

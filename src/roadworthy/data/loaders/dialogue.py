@@ -24,7 +24,9 @@ from roadworthy.data.values import GOAL
 from roadworthy.registry import register
 
 
-@register("loaders", "dialogue", keys=("dialogue",), gives={"inputs": ("goal",), "targets": ("goal",)})
+@register(
+    "loaders", "dialogue", keys=("dialogue",), gives={"inputs": ("goal",), "targets": ("goal",)}
+)
 def dialogue(
     *,
     path: str,
@@ -39,10 +41,18 @@ def dialogue(
     file = located(path, base=base, what="dialogue")
     entries = read_json(file)
     if not isinstance(entries, list):
-        raise DataError(f"{file}: holds {type(entries).__name__}; a list of {{id, goal, metadata}} was expected")
+        raise DataError(
+            f"{file}: holds {type(entries).__name__}; a list of {{id, goal, metadata}} was expected"
+        )
     for at, entry in enumerate(entries):
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("goal"), Mapping) or "id" not in entry:
-            found = ", ".join(map(str, entry)) if isinstance(entry, Mapping) else type(entry).__name__
+        if (
+            not isinstance(entry, Mapping)
+            or not isinstance(entry.get("goal"), Mapping)
+            or "id" not in entry
+        ):
+            found = (
+                ", ".join(map(str, entry)) if isinstance(entry, Mapping) else type(entry).__name__
+            )
             raise DataError(
                 f"{file}: entry {at} has {found or 'nothing'}; an id and a goal (names and values) are needed"
             )

@@ -44,4 +44,6 @@ def _parsed(text: str, file: Path, line: int = 1) -> Any:
             f"{file}, line {error.lineno + line - 1}: is not JSON ({error.msg} at column {error.colno}); correct it there"
         ) from error
     except RecursionError as error:
-        raise DataError(f"{file}, line {line}: is nested too deeply to be read; save it flat") from error
+        raise DataError(
+            f"{file}, line {line}: is nested too deeply to be read; save it flat"
+        ) from error

@@ -28,7 +28,9 @@ from roadworthy.data.values import FRAMES, TRACKS, Tracks
 from roadworthy.registry import register
 
 
-@register("loaders", "frames", keys=("frames",), gives={"inputs": ("frames",), "targets": ("tracks",)})
+@register(
+    "loaders", "frames", keys=("frames",), gives={"inputs": ("frames",), "targets": ("tracks",)}
+)
 def frames(
     *,
     path: str,
@@ -44,7 +46,9 @@ def frames(
     folder = located(path, base=base, what="frames", folder=True)
     sequences = sorted(d for d in folder.iterdir() if (d / "img1").is_dir())
     if not sequences:
-        raise DataError(f"{folder}: holds no sequence (a folder with img1/ and gt/gt.txt); name the folder above them")
+        raise DataError(
+            f"{folder}: holds no sequence (a folder with img1/ and gt/gt.txt); name the folder above them"
+        )
     pictures = [_frames(sequence) for sequence in sequences]
     tracks = [
         read_tracks(located("gt/gt.txt", base=sequence, what="frames"), steps=len(files), of=of)
@@ -81,16 +85,26 @@ def read_tracks(file: Path, *, steps: int, of: list[int] | None = None) -> Track
             raise DataError(
                 f"{where}: is {line!r}; frame, id, x, y, width, height, … as numbers were expected"
             ) from None
-        if not all(map(math.isfinite, (frame, identity, x, y, width, height))) or width <= 0 or height <= 0:
+        if (
+            not all(map(math.isfinite, (frame, identity, x, y, width, height)))
+            or width <= 0
+            or height <= 0
+        ):
             raise DataError(
                 f"{where}: a box of {width:g} x {height:g} pixels; both must be above 0: correct or drop it"
             )
         if not 1 <= frame <= steps:
-            raise DataError(f"{where}: is of frame {frame:g}, but img1 has the frames 1 to {steps}; restore the frames")
-        if (rest and rest[0] == 0) or (of is not None and (len(rest) < 2 or int(rest[1]) not in of)):
+            raise DataError(
+                f"{where}: is of frame {frame:g}, but img1 has the frames 1 to {steps}; restore the frames"
+            )
+        if (rest and rest[0] == 0) or (
+            of is not None and (len(rest) < 2 or int(rest[1]) not in of)
+        ):
             continue
         if (int(frame), int(identity)) in seen:
-            raise DataError(f"{where}: object {identity:g} is in frame {frame:g} twice; an object has one box a frame")
+            raise DataError(
+                f"{where}: object {identity:g} is in frame {frame:g} twice; an object has one box a frame"
+            )
         seen.add((int(frame), int(identity)))
         kept.append((int(frame) - 1, int(identity), x - 1, y - 1, x - 1 + width, y - 1 + height))
     kept.sort(key=lambda row: row[:2])
@@ -100,9 +114,13 @@ def read_tracks(file: Path, *, steps: int, of: list[int] | None = None) -> Track
 def _frames(sequence: Path) -> Files:
     files = image_files(sequence / "img1")
     if not files:
-        raise DataError(f"{sequence / 'img1'}: holds no images; put the frames there as 000001.jpg, 000002.jpg, …")
+        raise DataError(
+            f"{sequence / 'img1'}: holds no images; put the frames there as 000001.jpg, 000002.jpg, …"
+        )
     numbered = [int(f.stem) for f in files if f.stem.isdigit()]
     if len(numbered) == len(files) and numbered != list(range(1, len(files) + 1)):
         missing = next(i for i in range(1, len(files) + 2) if i not in set(numbered))
-        raise DataError(f"{sequence / 'img1'}: frame {missing} is missing; the frames must run from 1 without gaps")
+        raise DataError(
+            f"{sequence / 'img1'}: frame {missing} is missing; the frames must run from 1 without gaps"
+        )
     return Files(tuple(files), read_image)

@@ -30,7 +30,9 @@ from roadworthy.registry import register
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
-@register("loaders", "idx", keys=("idx", "labels"), gives={"inputs": ("image",), "targets": ("label",)})
+@register(
+    "loaders", "idx", keys=("idx", "labels"), gives={"inputs": ("image",), "targets": ("label",)}
+)
 def idx(
     *,
     path: str,
@@ -46,7 +48,9 @@ def idx(
     file = located(path, base=base, what="idx")
     images = read(file)
     if images.ndim not in (3, 4):
-        raise DataError(f"{file}: holds an array of shape {images.shape}; images (rows, height, width) were expected")
+        raise DataError(
+            f"{file}: holds an array of shape {images.shape}; images (rows, height, width) were expected"
+        )
     truth = None
     if labels is not None:
         label_file = located(labels, base=base, what="labels")

@@ -21,7 +21,12 @@ from roadworthy.data.values import IMAGE, LABEL
 from roadworthy.registry import register
 
 
-@register("loaders", "image_folder", keys=("image_folder",), gives={"inputs": ("image",), "targets": ("label",)})
+@register(
+    "loaders",
+    "image_folder",
+    keys=("image_folder",),
+    gives={"inputs": ("image",), "targets": ("label",)},
+)
 def image_folder(
     *,
     path: str,
@@ -36,7 +41,9 @@ def image_folder(
     folder = located(path, base=base, what="image_folder", folder=True)
     files = image_files(folder)
     if not files:
-        raise DataError(f"{folder}: holds no images ({', '.join(sorted(SUFFIXES))}); name the folder above the classes")
+        raise DataError(
+            f"{folder}: holds no images ({', '.join(sorted(SUFFIXES))}); name the folder above the classes"
+        )
     ids = [file.relative_to(folder).as_posix() for file in files]
     names, labels = _labels(folder, ids, class_names(classes))
     return assembled(
@@ -66,7 +73,9 @@ def _labels(
             f"{folder}: {len(flat)} image(s) lie beside the class folders ({flat[0]!r}); move each into the folder of its class"
         )
     words = [i.split("/")[0] for i in ids]
-    known = classes or tuple(sorted(d.name for d in folder.iterdir() if d.is_dir() and not d.name.startswith(".")))
+    known = classes or tuple(
+        sorted(d.name for d in folder.iterdir() if d.is_dir() and not d.name.startswith("."))
+    )
     empty = sorted(set(known) - set(words)) if classes is None else []
     if empty:
         # Left out without a word it would shift the number of every later class.

@@ -46,7 +46,9 @@ def assembled(
     if len(inputs) == 0:
         raise DataError(f"{source}: holds no samples; at least one is needed")
     if limit is not None and limit < 1:
-        raise DataError(f"{source}: limit is {limit}; a positive number of samples, or none for all, was expected")
+        raise DataError(
+            f"{source}: limit is {limit}; a positive number of samples, or none for all, was expected"
+        )
     _refuse_negative(targets, target_kind, source)
     names = [str(row) for row in range(len(inputs))] if ids is None else [str(i) for i in ids]
     known = dict(columns or {})
@@ -75,7 +77,9 @@ def class_names(classes: Sequence[str | int] | None) -> tuple[str, ...] | None:
     names = tuple(str(c) for c in classes)
     twice = sorted({c for c in names if names.count(c) > 1})
     if twice or not names:
-        raise DataError(f"classes: {f'{twice[0]!r} stands twice' if twice else 'is empty'}; name every class once")
+        raise DataError(
+            f"classes: {f'{twice[0]!r} stands twice' if twice else 'is empty'}; name every class once"
+        )
     return names
 
 
@@ -95,7 +99,9 @@ def labelled(
     return label_indices(words, known, where=where), known
 
 
-def label_indices(words: Sequence[str], classes: Sequence[str], *, where: Callable[[int], str]) -> np.ndarray:
+def label_indices(
+    words: Sequence[str], classes: Sequence[str], *, where: Callable[[int], str]
+) -> np.ndarray:
     """The class index of each word; a word that is no class is read as an index if it is one."""
     index = {c: i for i, c in enumerate(classes)}
     indices = np.empty(len(words), dtype=np.int64)
@@ -137,14 +143,19 @@ def _joined(columns: dict[str, Any], ids: Sequence[str], table: Table) -> dict[s
             f"{table.file}: "
             + "; ".join(
                 f"{len(rows)} {what}: {', '.join(map(repr, rows[:3]))}{', …' * (len(rows) > 3)}"
-                for what, rows in (("sample(s) have no row", missing), ("row(s) belong to no sample", extra))
+                for what, rows in (
+                    ("sample(s) have no row", missing),
+                    ("row(s) belong to no sample", extra),
+                )
                 if rows
             )
             + ". The column 'id' must name every sample once, and no other"
         )
     both = sorted(set(columns) & set(table.columns) - {"id"})
     if both:
-        raise DataError(f"{table.file}: the column {both[0]!r} is in the data already; leave it out of one of the two")
+        raise DataError(
+            f"{table.file}: the column {both[0]!r} is in the data already; leave it out of one of the two"
+        )
     order = [row_of[i] for i in ids]
     return columns | {k: [cells[r] for r in order] for k, cells in table.without(["id"]).items()}
 

@@ -61,7 +61,9 @@ class Files:
             return self.read(path)
         except FileNotFoundError:
             hint = f" ({self.hint})" if self.hint else ""
-            return Unreadable(f"{path}: does not exist; restore the file or leave the sample out{hint}")
+            return Unreadable(
+                f"{path}: does not exist; restore the file or leave the sample out{hint}"
+            )
         except (DataError, OSError) as error:
             return Unreadable(str(error))
 
@@ -134,4 +136,8 @@ def _content(path: Path) -> _Content:
 
 def _joined(hashes: Sequence[bytes | None]) -> bytes | None:
     known = [h for h in hashes if h is not None]
-    return hashlib.blake2b(b"".join(known), digest_size=16).digest() if len(known) == len(hashes) else None
+    return (
+        hashlib.blake2b(b"".join(known), digest_size=16).digest()
+        if len(known) == len(hashes)
+        else None
+    )

@@ -84,7 +84,9 @@ def _read(file: Path, wanted: list[str]) -> Mapping[str, np.ndarray]:
     try:
         with np.load(file, allow_pickle=False) as found:
             if not hasattr(found, "files"):
-                raise DataError(f"{file}: holds one bare array; save several by name with numpy.savez")
+                raise DataError(
+                    f"{file}: holds one bare array; save several by name with numpy.savez"
+                )
             for array in wanted:
                 if array not in found.files:
                     raise DataError(
@@ -108,7 +110,9 @@ def _numbers(file: Path, array: str, values: np.ndarray) -> np.ndarray:
     rows = values.reshape(len(values), -1).astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if bad.size:
-        raise DataError(f"{file}: {array!r} is not finite in row {bad[0]} ({bad.size} such rows); leave those rows out")
+        raise DataError(
+            f"{file}: {array!r} is not finite in row {bad[0]} ({bad.size} such rows); leave those rows out"
+        )
     return rows
 
 

@@ -22,7 +22,9 @@ def located(path: str | Path, *, base: Path, what: str, folder: bool = False) ->
             f"correct the path, or put the {'folder' if folder else 'file'} there"
         )
     if folder and not found.is_dir():
-        raise DataError(f"{what}: {found} is a file, a folder was expected; name the folder that holds the files")
+        raise DataError(
+            f"{what}: {found} is a file, a folder was expected; name the folder that holds the files"
+        )
     if not folder and found.is_dir():
         raise DataError(f"{what}: {found} is a folder, a file was expected; name the file in it")
     return found

@@ -35,9 +35,13 @@ def read_image(file: Path) -> np.ndarray:
     data = file.read_bytes()
     try:
         with _silent(cv2):
-            pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED) if data else None
+            pixels = (
+                cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED) if data else None
+            )
     except cv2.error as error:
-        raise DataError(f"{file}: OpenCV refuses it ({error.err or error}); convert the file to PNG") from error
+        raise DataError(
+            f"{file}: OpenCV refuses it ({error.err or error}); convert the file to PNG"
+        ) from error
     if pixels is None:
         raise DataError(
             f"{file}: {len(data)} bytes that cannot be decoded as an image; the file is truncated or damaged: copy it again"
@@ -66,4 +70,6 @@ def _silent(cv2: Any) -> Iterator[None]:
 def image_files(folder: Path) -> list[Path]:
     """The image files of a folder and its subfolders, by name; hidden files are left out."""
     found = (f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
-    return sorted(f for f in found if not any(p.startswith(".") for p in f.relative_to(folder).parts))
+    return sorted(
+        f for f in found if not any(p.startswith(".") for p in f.relative_to(folder).parts)
+    )

@@ -42,7 +42,10 @@ class Table:
         try:
             with file.open(encoding="utf-8-sig", newline="") as stream:
                 return cls._parsed(
-                    file, csv.reader(stream, delimiter="\t" if file.suffix == ".tsv" else ",", strict=True)
+                    file,
+                    csv.reader(
+                        stream, delimiter="\t" if file.suffix == ".tsv" else ",", strict=True
+                    ),
                 )
         except UnicodeDecodeError as error:
             raise DataError(
@@ -66,11 +69,19 @@ class Table:
                     rows.append(row)
                     lines.append(reader.line_num)
         except csv.Error as error:
-            raise DataError(f"{file}, line {reader.line_num}: {error}; correct the quotes of that line") from error
+            raise DataError(
+                f"{file}, line {reader.line_num}: {error}; correct the quotes of that line"
+            ) from error
         if header is None or not rows:
-            raise DataError(f"{file}: has no rows; a first line of column names and one line a sample were expected")
+            raise DataError(
+                f"{file}: has no rows; a first line of column names and one line a sample were expected"
+            )
         cells = zip(*rows, strict=True)
-        return cls(file, {name: list(column) for name, column in zip(header, cells, strict=True)}, tuple(lines))
+        return cls(
+            file,
+            {name: list(column) for name, column in zip(header, cells, strict=True)},
+            tuple(lines),
+        )
 
     def __len__(self) -> int:
         return len(self.lines)

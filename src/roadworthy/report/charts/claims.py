@@ -90,16 +90,25 @@ def _panel(panel: Sequence[ClaimRow], layout: Layout, top: float) -> Svg:
 def _row(row: ClaimRow, layout: Layout, scale: Scale, top: float) -> Svg:
     y = layout.mark_at(top)
     parts = [
-        label(row.id if layout.stacked else f"{row.id}  {row.text}", 0, layout.text_at(top), width=layout.label_width)
+        label(
+            row.id if layout.stacked else f"{row.id}  {row.text}",
+            0,
+            layout.text_at(top),
+            width=layout.label_width,
+        )
     ]
     if known(row.limit) and row.limit is not None:
         parts.append(_limit(scale(row.limit), y, row.direction))
-    parts += [element("circle", cx=scale(m), cy=y, r=3, class_="member") for m in row.members if known(m)]
+    parts += [
+        element("circle", cx=scale(m), cy=y, r=3, class_="member") for m in row.members if known(m)
+    ]
     decided = known(row.bound) and known(row.value)
     parts += whisker(scale, y, row.low, row.high, "interval" if decided else row.status)
     if decided and row.bound is not None and row.value is not None:
         parts += whisker(scale, y, min(row.value, row.bound), max(row.value, row.bound), row.status)
-        parts.append(line(scale(row.bound), y - 5, scale(row.bound), y + 5, f"whisker {row.status}"))
+        parts.append(
+            line(scale(row.bound), y - 5, scale(row.bound), y + 5, f"whisker {row.status}")
+        )
     if known(row.value) and row.value is not None:
         parts.append(dot(scale(row.value), y, row.status))
     bound = f", bound {numbers.bound(row.bound, row.limit, row.style)}" if decided else ""

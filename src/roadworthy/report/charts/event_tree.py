@@ -62,12 +62,24 @@ class _Bars:
             return []
         left, right = sorted((self.scale(start), self.scale(start + adds)))
         shade = "loss4" if adds >= 0 else "ramp5"
-        return [element("rect", x=left, y=y - BAR / 2, width=max(right - left, 1.0), height=BAR, rx=1.5, class_=shade)]
+        return [
+            element(
+                "rect",
+                x=left,
+                y=y - BAR / 2,
+                width=max(right - left, 1.0),
+                height=BAR,
+                rx=1.5,
+                class_=shade,
+            )
+        ]
 
     def limit(self, top: float, bottom: float) -> list[Svg]:
         if not known(self.tolerable) or self.tolerable is None:
             return []
-        return [line(self.scale(self.tolerable), top, self.scale(self.tolerable), bottom, "reference")]
+        return [
+            line(self.scale(self.tolerable), top, self.scale(self.tolerable), bottom, "reference")
+        ]
 
 
 def event_tree(
@@ -88,12 +100,18 @@ def event_tree(
     draw = _across if column >= NARROWEST else _indented
     body, height = draw(tree, found, width, tolerable, interval)
     if heading:
-        body, height = [*_heading(heading, width), group(*body, transform=f"translate(0 {HEADING})")], height + HEADING
+        body, height = (
+            [*_heading(heading, width), group(*body, transform=f"translate(0 {HEADING})")],
+            height + HEADING,
+        )
     if remark:
         lines = wrapped(remark, width, SMALL)
         body = [
             *body,
-            *(label(words, 0, height + 12 + LINE * i, class_="muted", font=SMALL) for i, words in enumerate(lines)),
+            *(
+                label(words, 0, height + 12 + LINE * i, class_="muted", font=SMALL)
+                for i, words in enumerate(lines)
+            ),
         ]
         height += 8 + LINE * len(lines)
     dearest = max(found.leaves, key=lambda leaf: leaf.contribution)
@@ -104,7 +122,9 @@ def event_tree(
         f"({' > '.join(dearest.path)}), {numbers.value(dearest.contribution)}."
     )
     description += f" {remark}." if remark else ""
-    return chart(body, name="tree", title=title, description=description, width=width, height=height)
+    return chart(
+        body, name="tree", title=title, description=description, width=width, height=height
+    )
 
 
 def _heading(words: str, width: float) -> list[Svg]:
@@ -127,7 +147,9 @@ def _across(
     places = _placed(tree, found, TOP + ROW / 2)
     parts = [
         *(
-            label(head, left + d * column + 2, 14, class_="muted strong", font=SMALL, width=column - 8)
+            label(
+                head, left + d * column + 2, 14, class_="muted strong", font=SMALL, width=column - 8
+            )
             for d, head in heads.items()
         ),
         label("outcome", outcome_at, 14, class_="muted strong", font=SMALL),
@@ -142,22 +164,53 @@ def _across(
     for i, (leaf, start) in enumerate(zip(found.leaves, starts, strict=True)):
         y = TOP + ROW * i + ROW / 2
         strip = element(
-            "rect", x=outcome_at - 4, y=y - ROW / 2, width=width - outcome_at + 4, height=ROW, fill="transparent"
+            "rect",
+            x=outcome_at - 4,
+            y=y - ROW / 2,
+            width=width - outcome_at + 4,
+            height=ROW,
+            fill="transparent",
         )
         texts = [
             label(leaf.outcome, outcome_at, y + 4, width=_outcomes(found)),
-            label(numbers.value(leaf.probability, "percent"), probability_at, y + 4, anchor="end", class_="num"),
-            label(numbers.limit(leaf.cost), cost_at, y + 4, anchor="end", class_="num muted", width=COST),
-            label(numbers.value(leaf.contribution), adds_at, y + 4, anchor="end", class_="num", width=ADDS),
+            label(
+                numbers.value(leaf.probability, "percent"),
+                probability_at,
+                y + 4,
+                anchor="end",
+                class_="num",
+            ),
+            label(
+                numbers.limit(leaf.cost),
+                cost_at,
+                y + 4,
+                anchor="end",
+                class_="num muted",
+                width=COST,
+            ),
+            label(
+                numbers.value(leaf.contribution),
+                adds_at,
+                y + 4,
+                anchor="end",
+                class_="num",
+                width=ADDS,
+            ),
         ]
-        parts.append(group(strip, *bars.bar(start, leaf.contribution, y), *texts, title=_note(leaf, tree.unit)))
+        parts.append(
+            group(
+                strip, *bars.bar(start, leaf.contribution, y), *texts, title=_note(leaf, tree.unit)
+            )
+        )
     y = bottom + ROW / 2 + 2
     parts += [line(outcome_at, bottom + 2, width, bottom + 2, "edge")]
     parts += _total(bars, 0.0, adds_at, y, cost_at, tree.unit)
     return parts, bottom + ROW + 8
 
 
-def _branches(places: tuple[_Place, ...], x: float, y: float, column: float, end: float, headed: set[int]) -> list[Svg]:
+def _branches(
+    places: tuple[_Place, ...], x: float, y: float, column: float, end: float, headed: set[int]
+) -> list[Svg]:
     """The lines out of one node, and all that follows."""
     parts: list[Svg] = []
     for place in places:
@@ -180,7 +233,13 @@ def _named(place: _Place, start: float, stop: float, headed: set[int]) -> list[S
     if place.node is not None and len(place.path) not in headed:
         room = stop - start - 14 - text_width(share, SMALL)
         words = label(
-            place.node.event, stop - 6, place.y + 11 + half, anchor="end", class_="muted strong", font=SMALL, width=room
+            place.node.event,
+            stop - 6,
+            place.y + 11 + half,
+            anchor="end",
+            class_="muted strong",
+            font=SMALL,
+            width=room,
         )
         below.append(words)
     return [name, *below]
@@ -215,8 +274,22 @@ def _indented(
             strip = element("rect", x=0, y=top, width=width, height=height, fill="transparent")
             texts = [
                 label(shown, x + 2, y, width=room),
-                label(numbers.value(leaf.contribution), width, y, anchor="end", class_="num", width=adds),
-                label(formula, x + 2, y + 17, class_="num muted", font=SMALL, width=bars.scale.start - x - 6),
+                label(
+                    numbers.value(leaf.contribution),
+                    width,
+                    y,
+                    anchor="end",
+                    class_="num",
+                    width=adds,
+                ),
+                label(
+                    formula,
+                    x + 2,
+                    y + 17,
+                    class_="num muted",
+                    font=SMALL,
+                    width=bars.scale.start - x - 6,
+                ),
             ]
             bar = [*bars.limit(y + 4, y + 22), *bars.bar(start, leaf.contribution, y + 13)]
             parts.append(group(strip, *texts, *bar, title=_note(leaf, tree.unit)))
@@ -231,7 +304,9 @@ def _indented(
         *_total(bars, 0, width, top + 20, width * 0.98, tree.unit, stacked=True),
         *_tolerable_words(bars, top + 62, width),
     ]
-    return [*heads, *parts, *bars.limit(top + 30, top + 50), *below], top + (68 if known(tolerable) else 54)
+    return [*heads, *parts, *bars.limit(top + 30, top + 50), *below], top + (
+        68 if known(tolerable) else 54
+    )
 
 
 def _total(
@@ -243,8 +318,19 @@ def _total(
     at = y + 20 if stacked else y
     parts = [label(total.value, right, y + 4, anchor="end", class_="num strong", width=ADDS + 10)]
     if stacked:
-        parts.append(label(f"expected, {unit}", left, y + 4, class_="strong", width=room - ADDS - 10))
-        parts.append(label(between, left, y + 24, class_="num muted", font=SMALL, width=bars.scale.start - left - 6))
+        parts.append(
+            label(f"expected, {unit}", left, y + 4, class_="strong", width=room - ADDS - 10)
+        )
+        parts.append(
+            label(
+                between,
+                left,
+                y + 24,
+                class_="num muted",
+                font=SMALL,
+                width=bars.scale.start - left - 6,
+            )
+        )
     else:
         words = f"expected, {unit}{': ' if between else ''}{between}"
         parts.append(label(words, left + room, y + 4, anchor="end", class_="strong", width=room))
@@ -266,12 +352,16 @@ def _tolerable_words(bars: _Bars, y: float, right: float) -> list[Svg]:
     return [label(words, x, y, anchor="middle", class_="muted num", font=SMALL)]
 
 
-def _bars(found: Valuation, tolerable: float | None, interval: Interval | None, start: float, stop: float) -> _Bars:
+def _bars(
+    found: Valuation, tolerable: float | None, interval: Interval | None, start: float, stop: float
+) -> _Bars:
     sums = list(accumulate((leaf.contribution for leaf in found.leaves), initial=0.0))
     shown = [*sums, tolerable or 0.0, *((interval.low, interval.high) if interval else ())]
     finite = [v for v in shown if known(v)]
     low, high = min(finite), max(finite)
-    return _Bars(Scale(low, high if high > low else low + 1.0, start, stop), sums[-1], tolerable, interval)
+    return _Bars(
+        Scale(low, high if high > low else low + 1.0, start, stop), sums[-1], tolerable, interval
+    )
 
 
 def _placed(tree: Tree, found: Valuation, first: float) -> tuple[_Place, ...]:
@@ -286,9 +376,23 @@ def _placed(tree: Tree, found: Valuation, first: float) -> tuple[_Place, ...]:
             value = values[here]
             if isinstance(branch.then, Node):
                 below = place(branch.then, here)
-                made.append(_Place(here, node.event, value.share, value.reach, _middle(below), branch.then, below))
+                made.append(
+                    _Place(
+                        here,
+                        node.event,
+                        value.share,
+                        value.reach,
+                        _middle(below),
+                        branch.then,
+                        below,
+                    )
+                )
             else:
-                made.append(_Place(here, node.event, value.share, value.reach, first + ROW * next(rows), None))
+                made.append(
+                    _Place(
+                        here, node.event, value.share, value.reach, first + ROW * next(rows), None
+                    )
+                )
         return tuple(made)
 
     return place(tree.root, ())
@@ -342,6 +446,4 @@ def _stroke(d: str, reach: float) -> Svg:
 
 def _note(leaf: LeafValue, unit: str) -> str:
     p, adds = numbers.value(leaf.probability, "percent"), numbers.value(leaf.contribution)
-    return (
-        f"{' > '.join(leaf.path)}: {leaf.outcome}, probability {p}, cost {numbers.limit(leaf.cost)}, adds {adds} {unit}"
-    )
+    return f"{' > '.join(leaf.path)}: {leaf.outcome}, probability {p}, cost {numbers.limit(leaf.cost)}, adds {adds} {unit}"

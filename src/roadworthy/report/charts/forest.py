@@ -13,7 +13,19 @@ from dataclasses import dataclass
 
 from .. import numbers
 from .rows import Layout, dot, known, whisker
-from .svg import SMALL, Scale, Svg, chart, domain, element, group, horizontal_axis, label, line, text_width
+from .svg import (
+    SMALL,
+    Scale,
+    Svg,
+    chart,
+    domain,
+    element,
+    group,
+    horizontal_axis,
+    label,
+    line,
+    text_width,
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,11 @@ def forest(
     width: float = 920,
 ) -> str:
     """The picture, worst row first, or in the order of the rows if `order` names another one."""
-    ordered = sorted(rows, key=lambda r: _badness(r.value, better)) if order == "worst first" else list(rows)
+    ordered = (
+        sorted(rows, key=lambda r: _badness(r.value, better))
+        if order == "worst first"
+        else list(rows)
+    )
     layout = Layout.of(width)
     everything = [v for r in ordered for v in (r.value, r.low, r.high)] + [reference]
     low, high = domain(everything, bounded=style == "percent")
@@ -52,7 +68,9 @@ def forest(
     if known(reference) and reference is not None:
         words = f"{reference_label} {reference_shown or numbers.value(reference, style)}"
         body += _reference(scale, reference, words, layout, top, len(ordered))
-    body += [_row(row, i, layout, scale, top + i * layout.row, style) for i, row in enumerate(ordered)]
+    body += [
+        _row(row, i, layout, scale, top + i * layout.row, style) for i, row in enumerate(ordered)
+    ]
     direction = f"{'Higher' if better == 'higher' else 'Lower'} is better."
     lowest = min(ordered, key=lambda r: _badness(r.value, better), default=None)
     worst = f" Worst: {lowest.label}, {numbers.value(lowest.value, style)}." if lowest else ""
@@ -73,11 +91,17 @@ def _badness(value: float | None, better: str) -> float:
     return value if better == "higher" else -value
 
 
-def _reference(scale: Scale, at: float, text: str, layout: Layout, top: float, rows: int) -> list[Svg]:
+def _reference(
+    scale: Scale, at: float, text: str, layout: Layout, top: float, rows: int
+) -> list[Svg]:
     x = scale(at)
     # On a phone a row's number stands above its bar: the line is broken there, or it would cross the number.
     starts = [layout.mark_at(top + i * layout.row) for i in range(rows)]
-    pieces = [(y - 9, y + 9) for y in starts] if layout.stacked else [(top - 4, top + rows * layout.row + 4)]
+    pieces = (
+        [(y - 9, y + 9) for y in starts]
+        if layout.stacked
+        else [(top - 4, top + rows * layout.row + 4)]
+    )
     half = text_width(text, SMALL) / 2
     centre = min(max(x, scale.start + half), scale.stop - half)
     return [
@@ -86,7 +110,9 @@ def _reference(scale: Scale, at: float, text: str, layout: Layout, top: float, r
     ]
 
 
-def _row(row: ForestRow, index: int, layout: Layout, scale: Scale, top: float, style: numbers.Style) -> Svg:
+def _row(
+    row: ForestRow, index: int, layout: Layout, scale: Scale, top: float, style: numbers.Style
+) -> Svg:
     y = layout.mark_at(top)
     shown = row.shown or numbers.value(row.value, style)
     parts = [

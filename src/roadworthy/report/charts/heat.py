@@ -52,7 +52,9 @@ class Ramp:
         >>> RANKING.step(0.2), RANKING.step(0.5), RANKING.step(1.0), MISSED.step(0.5)
         (0, 0, 7, 4)
         """
-        return min(max(int((value - self.lowest) / (self.highest - self.lowest) * STEPS), 0), STEPS - 1)
+        return min(
+            max(int((value - self.lowest) / (self.highest - self.lowest) * STEPS), 0), STEPS - 1
+        )
 
     def beneath(self, value: float) -> bool:
         """Whether the value, as it is written, lies under the lowest, and that has a meaning.
@@ -78,7 +80,9 @@ class Ramp:
         return shown + ("%" if unit else "")
 
 
-RANKING = Ramp("ramp", 0.5, 1.0, ("0.5, chance", "1, perfect"), below="below 0.5, worse than chance")
+RANKING = Ramp(
+    "ramp", 0.5, 1.0, ("0.5, chance", "1, perfect"), below="below 0.5, worse than chance"
+)
 MISSED = Ramp("loss", 0.0, 1.0, ("none missed", "all missed"), share=True)
 ALARMED = Ramp("loss", 0.0, 1.0, ("no false alarms", "always an alarm"), share=True)
 
@@ -119,7 +123,9 @@ class _Table:
 
     @cached_property
     def left(self) -> float:
-        longest = max((text_width(self.rows.shown(r), self.font) for r in self.rows.names), default=0.0)
+        longest = max(
+            (text_width(self.rows.shown(r), self.font) for r in self.rows.names), default=0.0
+        )
         return min(longest + 14, 126.0 if self.width < NARROW else 220.0)
 
     @cached_property
@@ -141,7 +147,10 @@ class _Table:
 
     @cached_property
     def bands(self) -> list[Sequence[str]]:
-        return [self.columns.names[i : i + self.per_band] for i in range(0, len(self.columns.names), self.per_band)]
+        return [
+            self.columns.names[i : i + self.per_band]
+            for i in range(0, len(self.columns.names), self.per_band)
+        ]
 
     def lines(self, name: str) -> list[str]:
         """A column's name as it stands in the head, line by line."""
@@ -179,7 +188,10 @@ def heat(
     for band in table.bands:
         first = top + table.head(band)
         body += _head(table, band, first)
-        body += [_row(table, r, band, cells, ramp, first + i * ROW) for i, r in enumerate(table.rows.names)]
+        body += [
+            _row(table, r, band, cells, ramp, first + i * ROW)
+            for i, r in enumerate(table.rows.names)
+        ]
         body += _frames(table, band, first)
         top = first + len(table.rows.names) * ROW + 14
     if table.bands and rows:
@@ -236,10 +248,18 @@ def _row(
     top: float,
 ) -> Svg:
     ink = "strong" if row in table.rows.starred else "ink"
-    parts = [label(table.rows.shown(row), 0, top + 17, width=table.left - 12, class_=ink, font=table.font)]
+    parts = [
+        label(
+            table.rows.shown(row), 0, top + 17, width=table.left - 12, class_=ink, font=table.font
+        )
+    ]
     for i, column in enumerate(band):
-        found = cells.get((column, row) if table.turned else (row, column), HeatCell(None, "not measured here"))
-        parts.append(_cell(found, f"{row}, {column}", table.left + i * table.cell, top, table.cell, ramp))
+        found = cells.get(
+            (column, row) if table.turned else (row, column), HeatCell(None, "not measured here")
+        )
+        parts.append(
+            _cell(found, f"{row}, {column}", table.left + i * table.cell, top, table.cell, ramp)
+        )
     return group(*parts)
 
 
@@ -252,37 +272,63 @@ def _cell(found: HeatCell, place: str, x: float, top: float, cell: float, ramp: 
     return group(
         element("rect", x=x + 1, y=top + 1, width=cell - 2, height=ROW - 2, rx=3, class_=shade),
         *([_corner(x + 1, top + 1, shade)] if value is not None and ramp.beneath(value) else []),
-        *([element("path", d=frame, class_=f"picked {shade}-line")] if found.picked and value is not None else []),
-        label(shown, x + cell / 2, top + 17, anchor="middle", class_=ink, font=FONT if cell >= 40 else SMALL),
+        *(
+            [element("path", d=frame, class_=f"picked {shade}-line")]
+            if found.picked and value is not None
+            else []
+        ),
+        label(
+            shown,
+            x + cell / 2,
+            top + 17,
+            anchor="middle",
+            class_=ink,
+            font=FONT if cell >= 40 else SMALL,
+        ),
         title=found.note or f"{place}: {shown}",
     )
 
 
 def _corner(x: float, y: float, shade: str) -> Svg:
     """The mark of a value that is worse than the scale's lowest: colour does not say it alone."""
-    return element("path", d=f"M{x:.1f} {y:.1f}h{CORNER:.1f}l{-CORNER:.1f} {CORNER:.1f}z", class_=f"{shade}-ink")
+    return element(
+        "path",
+        d=f"M{x:.1f} {y:.1f}h{CORNER:.1f}l{-CORNER:.1f} {CORNER:.1f}z",
+        class_=f"{shade}-ink",
+    )
 
 
 def _frames(table: _Table, band: Sequence[str], top: float) -> list[Svg]:
     """A frame around each chosen column, or row where the table is turned."""
     wide, high = table.cell * len(band), ROW * len(table.rows.names)
     places = [
-        (table.left + i * table.cell, top, table.cell, high) for i, c in enumerate(band) if c in table.columns.starred
+        (table.left + i * table.cell, top, table.cell, high)
+        for i, c in enumerate(band)
+        if c in table.columns.starred
     ]
     places += [
-        (table.left, top + i * ROW, wide, ROW) for i, r in enumerate(table.rows.names) if r in table.rows.starred
+        (table.left, top + i * ROW, wide, ROW)
+        for i, r in enumerate(table.rows.names)
+        if r in table.rows.starred
     ]
-    return [element("path", d=f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z", class_="chosen") for x, y, w, h in places]
+    return [
+        element("path", d=f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z", class_="chosen")
+        for x, y, w, h in places
+    ]
 
 
 def _legend(ramp: Ramp, table: _Table, top: float) -> Svg:
     """The shades from end to end, with what they mean; under the cells, or further left where it would not fit."""
     low, high = ramp.ends
     before = text_width(low, SMALL) + 8
-    left = max(min(table.left, table.width - before - 16 * STEPS - 8 - text_width(high, SMALL)), 0.0)
+    left = max(
+        min(table.left, table.width - before - 16 * STEPS - 8 - text_width(high, SMALL)), 0.0
+    )
     start = left + before
     swatches = [
-        element("path", d=f"M{start + 16 * i:.1f} {top + 5:.1f}h16v11h-16z", class_=f"{ramp.name}{i}")
+        element(
+            "path", d=f"M{start + 16 * i:.1f} {top + 5:.1f}h16v11h-16z", class_=f"{ramp.name}{i}"
+        )
         for i in range(STEPS)
     ]
     return group(
@@ -308,7 +354,11 @@ def _wrapped(name: str, width: float) -> list[str]:
     pieces = name.replace("_", "_\n").replace(" ", " \n").replace("(", "\n(").split("\n")
     lines = [pieces[0]]
     for piece in pieces[1:]:
-        if text_width(lines[-1] + piece, SMALL) <= width or len(lines) == HEAD_LINES or lines[-1] == STAR:
+        if (
+            text_width(lines[-1] + piece, SMALL) <= width
+            or len(lines) == HEAD_LINES
+            or lines[-1] == STAR
+        ):
             lines[-1] += piece
         else:
             lines.append(piece)

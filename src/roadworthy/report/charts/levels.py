@@ -13,7 +13,20 @@ from dataclasses import dataclass
 
 from .. import numbers
 from .rows import NARROW, known
-from .svg import SMALL, Scale, Svg, chart, domain, element, group, joined, label, line, text_width, vertical_axis
+from .svg import (
+    SMALL,
+    Scale,
+    Svg,
+    chart,
+    domain,
+    element,
+    group,
+    joined,
+    label,
+    line,
+    text_width,
+    vertical_axis,
+)
 
 MARGIN = 46.0
 GAP = 22.0
@@ -79,7 +92,9 @@ def _legend(clean: float | None, style: numbers.Style, better: str) -> Svg:
     direction = f"{'↑ higher' if better == 'higher' else '↓ lower'} is better"
     parts = [line(MARGIN, 9, MARGIN + 22, 9, "reference")] if words else []
     start = MARGIN + 28 if words else MARGIN
-    return group(*parts, label(f"{words}   {direction}".strip(), start, 13, class_="muted num", font=SMALL))
+    return group(
+        *parts, label(f"{words}   {direction}".strip(), start, 13, class_="muted num", font=SMALL)
+    )
 
 
 def _panel(
@@ -141,7 +156,9 @@ def _runs(points: Sequence[LevelPoint], has: Callable[[LevelPoint], bool]) -> li
     return [r for r in runs if r]
 
 
-def _level_names(points: Sequence[LevelPoint], places: Sequence[float], base: float, step: float) -> list[Svg]:
+def _level_names(
+    points: Sequence[LevelPoint], places: Sequence[float], base: float, step: float
+) -> list[Svg]:
     names = [numbers.level(p.level) for p in points]
     widest = max((text_width(n, SMALL) for n in names), default=0) + 6
     every = max(1, -(-int(widest) // max(int(step), 1))) if len(points) > 1 else 1

@@ -15,7 +15,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from .svg import SMALL, Scale, Svg, chart, domain, element, group, horizontal_axis, joined, label, line, text_width
+from .svg import (
+    SMALL,
+    Scale,
+    Svg,
+    chart,
+    domain,
+    element,
+    group,
+    horizontal_axis,
+    joined,
+    label,
+    line,
+    text_width,
+)
 from .svg import vertical_axis as left_axis
 
 MARGIN, GAP, HEIGHT, LEGEND = 52.0, 26.0, 252.0, 20.0
@@ -69,7 +82,9 @@ def lines_chart(
     columns = min(columns, max(len(panels), 1))
     broad = (width - MARGIN - GAP * (columns - 1)) / columns
     xs = [px for p in panels for n in p.lines for px, _ in n.points]
-    ys = chain.from_iterable([*(v for _, v in n.points), *n.low, *n.high] for p in panels for n in p.lines)
+    ys = chain.from_iterable(
+        [*(v for _, v in n.points), *n.low, *n.high] for p in panels for n in p.lines
+    )
     across = domain(xs, bounded=False, pad=0.03)
     low, high = domain([0.0, *ys, *(p.limit for p in panels)], bounded=False, pad=0.05)
     upward = max(low, 0.0), high
@@ -106,7 +121,9 @@ def _panel(
     parts = [
         label(panel.name, left, ceiling - 14, width=right - left, class_="strong"),
         left_axis(upward, left, right, style, numbers=first),
-        horizontal_axis(across, ceiling, base, "plain") if at is None else _named_axis(across, ceiling, base, at),
+        horizontal_axis(across, ceiling, base, "plain")
+        if at is None
+        else _named_axis(across, ceiling, base, at),
         line(left, base, right, base, "edge"),
         label(x, (left + right) / 2, base + 33, anchor="middle", class_="muted", font=SMALL),
     ]
@@ -119,7 +136,10 @@ def _panel(
 
 def _named_axis(scale: Scale, top: float, bottom: float, at: Mapping[float, str]) -> Svg:
     grid = [line(scale(p), top, scale(p), bottom, "grid") for p in at]
-    names = [label(t, scale(p), bottom + 16, anchor="middle", class_="muted num", font=SMALL) for p, t in at.items()]
+    names = [
+        label(t, scale(p), bottom + 16, anchor="middle", class_="muted num", font=SMALL)
+        for p, t in at.items()
+    ]
     return group(*grid, *names)
 
 
@@ -133,7 +153,12 @@ def _drawn(one: Line, look: int, across: Scale, upward: Scale) -> list[Svg]:
         band = {"fill": f"var(--rw-{colour})", "fill_opacity": "0.14"}
         parts.append(element("polygon", points=joined(above + below[::-1]), **band))
     thick = 2.6 if look == 0 else 1.7
-    line_of = {"stroke": f"var(--rw-{colour})", "stroke_dasharray": dash, "fill": "none", "stroke_linejoin": "round"}
+    line_of = {
+        "stroke": f"var(--rw-{colour})",
+        "stroke_dasharray": dash,
+        "fill": "none",
+        "stroke_linejoin": "round",
+    }
     parts.append(element("polyline", points=joined(places), stroke_width=thick, **line_of))
     parts += [_mark(mark, px, py, colour, 3.4 if look == 0 else 2.6) for px, py in places]
     return [group(*parts, title=one.name)]
@@ -163,7 +188,12 @@ def _legend(names: Sequence[str], width: float, limit: str) -> tuple[Svg, float]
         if i == len(names):
             parts.append(line(x, y - 4, x + 28, y - 4, "reference"))
         else:
-            parts += _drawn(Line(name, ((0.0, 0.0), (1.0, 0.0))), i, Scale(0, 1, x, x + 28), Scale(0, 1, y - 4, y - 5))
+            parts += _drawn(
+                Line(name, ((0.0, 0.0), (1.0, 0.0))),
+                i,
+                Scale(0, 1, x, x + 28),
+                Scale(0, 1, y - 4, y - 5),
+            )
         parts.append(label(name, x + 38, y, font=SMALL))
         x += needed
     return group(*parts), y + 20.0

@@ -45,9 +45,27 @@ DARK: dict[str, str] = {
     "breached-soft": "#3a2118",
     "inconclusive-soft": "#362a10",
 }
-RAMP_LIGHT = ("#eef4fa", "#d6e6f4", "#b5d3eb", "#8cbbdd", "#5c9dcb", "#2877ad", "#0f6099", "#07477a")
+RAMP_LIGHT = (
+    "#eef4fa",
+    "#d6e6f4",
+    "#b5d3eb",
+    "#8cbbdd",
+    "#5c9dcb",
+    "#2877ad",
+    "#0f6099",
+    "#07477a",
+)
 RAMP_DARK = ("#1a2632", "#1c354a", "#1d4666", "#225c86", "#3a78a8", "#5f98c6", "#8bbbe2", "#bcdcf5")
-LOSS_LIGHT = ("#fdf3ec", "#fae0d0", "#f6c5a9", "#eea37c", "#de7f4e", "#bd5214", "#994000", "#732e00")
+LOSS_LIGHT = (
+    "#fdf3ec",
+    "#fae0d0",
+    "#f6c5a9",
+    "#eea37c",
+    "#de7f4e",
+    "#bd5214",
+    "#994000",
+    "#732e00",
+)
 LOSS_DARK = ("#2b201b", "#412619", "#5a2f19", "#7a3d1c", "#a35527", "#cb7640", "#ee9d69", "#ffc7a3")
 """A second ramp, for what is lost: strong is bad, and must not look like the ramp on which strong is good."""
 STEPS = len(RAMP_LIGHT)
@@ -82,7 +100,11 @@ def ink_on(colour: str) -> str:
 
 
 def _properties(colours: dict[str, str], ramp: tuple[str, ...], loss: tuple[str, ...]) -> str:
-    steps = {f"{name}{i}": c for name, shades in (("ramp", ramp), ("loss", loss)) for i, c in enumerate(shades)}
+    steps = {
+        f"{name}{i}": c
+        for name, shades in (("ramp", ramp), ("loss", loss))
+        for i, c in enumerate(shades)
+    }
     inks = {f"{name}-ink": ink_on(c) for name, c in steps.items()}
     return "".join(f"--rw-{name}:{colour};" for name, colour in (colours | steps | inks).items())
 

@@ -28,7 +28,14 @@ class Layout:
     """Of the width on a phone."""
 
     @classmethod
-    def of(cls, width: float, *, label: float = 0.26, number: float = 0.22, stacked_number: float = 0.46) -> Layout:
+    def of(
+        cls,
+        width: float,
+        *,
+        label: float = 0.26,
+        number: float = 0.22,
+        stacked_number: float = 0.46,
+    ) -> Layout:
         """The layout for a width; `label` and `number` are the shares of it that these get at a desk."""
         if width < NARROW:
             return cls(width, True, 14, width - 14, 46, stacked_number)
@@ -53,7 +60,9 @@ class Layout:
         return self.width * self.number_share if self.stacked else self.width - self.right - 10
 
 
-def whisker(scale: Scale, y: float, low: float | None, high: float | None, status: str = "") -> list[Svg]:
+def whisker(
+    scale: Scale, y: float, low: float | None, high: float | None, status: str = ""
+) -> list[Svg]:
     """The interval as a bar; nothing where there is none."""
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return []
@@ -63,7 +72,9 @@ def whisker(scale: Scale, y: float, low: float | None, high: float | None, statu
 def dot(x: float, y: float, status: str = "") -> Svg:
     """A status has its own shape: met a disc, breached a diamond, inconclusive a ring."""
     if status == "breached":
-        return element("path", d=f"M{x:.1f} {y - 6.5:.1f}l6.5 6.5l-6.5 6.5l-6.5-6.5z", class_="dot breached")
+        return element(
+            "path", d=f"M{x:.1f} {y - 6.5:.1f}l6.5 6.5l-6.5 6.5l-6.5-6.5z", class_="dot breached"
+        )
     if status == "inconclusive":
         return element("circle", cx=x, cy=y, r=4.75, class_="hollow")
     return element("circle", cx=x, cy=y, r=5, class_=f"dot {status}".strip())

@@ -56,11 +56,16 @@ class Box(NamedTuple):
     def meets(self, other: Box) -> bool:
         """Whether the two overlap."""
         return (
-            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+            self.left < other.right
+            and other.left < self.right
+            and self.top < other.bottom
+            and other.top < self.bottom
         )
 
 
-def significance_chart(points: Sequence[SignificancePoint], *, title: str, width: float = 920) -> str:
+def significance_chart(
+    points: Sequence[SignificancePoint], *, title: str, width: float = 920
+) -> str:
     """The picture; points without a significance or a loss are left to the table."""
     drawn = sorted(
         (p for p in points if known(p.significance) and known(p.loss)),
@@ -68,7 +73,9 @@ def significance_chart(points: Sequence[SignificancePoint], *, title: str, width
     )
     narrow = width < NARROW
     left, right, top, bottom = 46.0, width - 4, 30.0, (300.0 if narrow else 330.0)
-    low, high = domain([v for p in drawn for v in (p.loss, p.low, p.high)] + [0.0], bounded=False, pad=0.08)
+    low, high = domain(
+        [v for p in drawn for v in (p.loss, p.low, p.high)] + [0.0], bounded=False, pad=0.08
+    )
     across, up = Scale(0, HIGHEST, left, right), Scale(low, high, bottom, top)
     body = [
         horizontal_axis(across, top, bottom, "plain"),
@@ -89,14 +96,20 @@ def significance_chart(points: Sequence[SignificancePoint], *, title: str, width
     names = _names(drawn, places, spans, Box(left, top - 6, right, bottom))
     for point, (x, y), (above, below), name in zip(drawn, places, spans, names, strict=True):
         bar = [line(x, above, x, below, "whisker thin")] if below > above else []
-        body.append(group(*bar, dot(x, y), *([name] if name else []), title=point.note or _note(point)))
+        body.append(
+            group(*bar, dot(x, y), *([name] if name else []), title=point.note or _note(point))
+        )
     silent = sum(n is None for n in names)
     return chart(
         body,
         name="significance",
         title=title,
         description=f"{len(drawn)} circumstances, significance against relative loss"
-        + (f"; {silent} dots are too close to others to be labelled, the table names them" if silent else "")
+        + (
+            f"; {silent} dots are too close to others to be labelled, the table names them"
+            if silent
+            else ""
+        )
         + ".",
         width=width,
         height=bottom + 44,
@@ -123,7 +136,10 @@ def _names(
 ) -> list[Svg | None]:
     """A label for each dot that has room for one, the weightiest first."""
     taken = [Box(x - 6, y - 6, x + 6, y + 6) for x, y in places]
-    taken += [Box(x - 2, above, x + 2, below) for (x, _), (above, below) in zip(places, spans, strict=True)]
+    taken += [
+        Box(x - 2, above, x + 2, below)
+        for (x, _), (above, below) in zip(places, spans, strict=True)
+    ]
     names: list[Svg | None] = []
     for point, (x, y) in zip(points, places, strict=True):
         text = fit(point.name, 150, SMALL)

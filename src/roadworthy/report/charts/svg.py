@@ -44,7 +44,14 @@ def group(*children: str, title: str = "", **attributes: str | float | None) -> 
 
 
 def chart(
-    body: Iterable[Svg], *, name: str, title: str, description: str, width: float, height: float, grow: float = 1.0
+    body: Iterable[Svg],
+    *,
+    name: str,
+    title: str,
+    description: str,
+    width: float,
+    height: float,
+    grow: float = 1.0,
 ) -> Svg:
     """The whole picture; it shrinks with its place, and grows to `grow` times its own width."""
     return element(
@@ -62,7 +69,9 @@ def chart(
 
 def text_width(text: str, font: float = FONT) -> float:
     """About how wide a text is, rather too wide than too narrow: fonts differ from machine to machine."""
-    return font * sum(0.33 if c in "ijltfI.,:;|!'()[] " else 0.9 if c in "mwMW@%—" else 0.6 for c in text)
+    return font * sum(
+        0.33 if c in "ijltfI.,:;|!'()[] " else 0.9 if c in "mwMW@%—" else 0.6 for c in text
+    )
 
 
 def fit(text: str, width: float, font: float = FONT) -> str:
@@ -128,7 +137,9 @@ class Scale:
         return self.start + share * (self.stop - self.start)
 
 
-def domain(values: Iterable[float | None], *, bounded: bool, pad: float = 0.06) -> tuple[float, float]:
+def domain(
+    values: Iterable[float | None], *, bounded: bool, pad: float = 0.06
+) -> tuple[float, float]:
     """The range of the finite values with some air; `bounded` values are shares and stay within 0 and 1.
 
     >>> domain([0.5, 0.9, None, math.nan], bounded=True, pad=0.1)
@@ -139,7 +150,9 @@ def domain(values: Iterable[float | None], *, bounded: bool, pad: float = 0.06) 
     flat = high - low <= 1e-9 * max(1.0, abs(high))
     air = max(abs(high) * 0.1, 0.05) if flat else pad * (high - low)
     floor, ceiling = (
-        (0.0 if low >= 0 else -math.inf, 1.0 if high <= 1 else math.inf) if bounded else (-math.inf, math.inf)
+        (0.0 if low >= 0 else -math.inf, 1.0 if high <= 1 else math.inf)
+        if bounded
+        else (-math.inf, math.inf)
     )
     low, high = max(low - air, floor), min(high + air, ceiling)
     return round(low, 12), round(high, 12)
@@ -174,7 +187,9 @@ def horizontal_axis(scale: Scale, top: float, bottom: float, style: str) -> Svg:
     return group(*grid, *numbers)
 
 
-def vertical_axis(scale: Scale, left: float, right: float, style: str, *, numbers: bool = True, count: int = 5) -> Svg:
+def vertical_axis(
+    scale: Scale, left: float, right: float, style: str, *, numbers: bool = True, count: int = 5
+) -> Svg:
     """Grid lines from left to right, and the numbers left of them."""
     places = ticks(scale.low, scale.high, count)
     grid = [line(left, scale(p), right, scale(p), "grid") for p in places]

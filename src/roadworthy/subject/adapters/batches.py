@@ -41,7 +41,9 @@ def pooled(activations: np.ndarray, pool: Pool, *, features_last: bool = True) -
     values = np.asarray(activations, dtype=np.float32)
     if pool != "none" and values.ndim > 2:
         axes = (1,) if values.ndim == 3 and features_last else tuple(range(2, values.ndim))
-        values = values.mean(axis=axes, dtype=np.float32) if pool == "mean" else values.max(axis=axes)
+        values = (
+            values.mean(axis=axes, dtype=np.float32) if pool == "mean" else values.max(axis=axes)
+        )
     return np.ascontiguousarray(values.reshape(len(values), -1))
 
 
@@ -65,7 +67,9 @@ def _unseen(request: Request) -> str:
     if isinstance(request, Passes):
         return f"it makes no passes of the kind {request.kind}"
     if isinstance(request, Gradient):
-        return "gradients are taken inside a model, which the adapter torch can do and this one cannot"
+        return (
+            "gradients are taken inside a model, which the adapter torch can do and this one cannot"
+        )
     return f"{request.column} is not what a model gives"
 
 

@@ -28,4 +28,8 @@ def by_depth(layers: Sequence[str], *, taken: Collection[str] = ()) -> dict[str,
     """
     if not layers:
         return {}
-    return {name: layers[math.ceil(share * len(layers)) - 1] for name, share in SHARES.items() if name not in taken}
+    return {
+        name: layers[math.ceil(share * len(layers)) - 1]
+        for name, share in SHARES.items()
+        if name not in taken
+    }

@@ -165,12 +165,14 @@ class EnsembleModule:
         if not isinstance(request, Passes) or request.kind != KIND:
             return self.first.offers(request)
         if request.n != 0:
-            return (
-                f"it has {len(self.members)} members, one pass each, and {request.n} passes are asked for; n must be 0"
-            )
+            return f"it has {len(self.members)} members, one pass each, and {request.n} passes are asked for; n must be 0"
         if request.distance is None:
             alike = self.kind is CLASS_SCORES
-            return None if alike else f"its members give {self.kind.name}, which take a distance, and none is named"
+            return (
+                None
+                if alike
+                else f"its members give {self.kind.name}, which take a distance, and none is named"
+            )
         from roadworthy.subject.variation import resolved
 
         try:
@@ -179,7 +181,9 @@ class EnsembleModule:
             return str(error)
         return None
 
-    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
         """One input."""
         answers = self.batch({port: [inputs[port]] for port in self.inputs}, Context(ids=("",)))
         return {port: column[0] for port, column in answers.outputs.items()}, state
@@ -193,7 +197,9 @@ class EnsembleModule:
         said = [_averaged_as(np.asarray(a.outputs[port]), self.kind) for a in (first, *others)]
         # Divided at the end, as the summary of the passes is, so that both hold the same number.
         mean = (sum(said[1:], start=said[0]) / len(said)).astype(np.float32)
-        return Answers({port: mean}, {**first.extras, **{r: reduced(r, self.kind, mean, said) for r in own}})
+        return Answers(
+            {port: mean}, {**first.extras, **{r: reduced(r, self.kind, mean, said) for r in own}}
+        )
 
 
 def _averaged_as(answers: np.ndarray, kind: Kind) -> np.ndarray:

@@ -28,7 +28,11 @@ DATATYPES = {
     "FP32": "float32",
     "FP64": "float64",
     "BOOL": "bool",
-    **{f"{sign}INT{bits}": f"{sign.lower()}int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)},
+    **{
+        f"{sign}INT{bits}": f"{sign.lower()}int{bits}"
+        for sign in ("", "U")
+        for bits in (8, 16, 32, 64)
+    },
 }
 NAMES = {numpy: name for name, numpy in DATATYPES.items()}
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -73,7 +77,9 @@ class Server:
     def __post_init__(self) -> None:
         parts = urlsplit(self.address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SubjectError(f"{self.address!r} is no server address; write it as in http://127.0.0.1:8000")
+            raise SubjectError(
+                f"{self.address!r} is no server address; write it as in http://127.0.0.1:8000"
+            )
 
     def get(self, path: str) -> Any:
         """The JSON document at a path."""
@@ -86,7 +92,9 @@ class Server:
         """Whether the server says that it takes requests."""
         return self.ask("GET", "/v2/health/ready").status == 200
 
-    def ask(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Reply:
+    def ask(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Reply:
         """One request; a lost connection or a busy server is tried again, a server that is not there is an error."""
         reply: Reply | None = None
         lost: Exception | None = None
@@ -96,7 +104,9 @@ class Server:
             try:
                 reply = self._once(method, path, body, headers or {})
             except TimeoutError as error:
-                raise TimeoutError(f"{self.address} did not answer within {self.timeout_s:g} s") from error
+                raise TimeoutError(
+                    f"{self.address} did not answer within {self.timeout_s:g} s"
+                ) from error
             except (OSError, http.client.HTTPException) as error:
                 lost = error
                 continue
@@ -124,12 +134,20 @@ class Server:
     def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
         parts = urlsplit(self.address)
         if self._connection is None:
-            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+            kind = (
+                http.client.HTTPSConnection
+                if parts.scheme == "https"
+                else http.client.HTTPConnection
+            )
             self._connection = kind(parts.hostname or "", parts.port, timeout=self.timeout_s)
         try:
-            self._connection.request(method, parts.path.rstrip("/") + path, body or None, dict(headers))
+            self._connection.request(
+                method, parts.path.rstrip("/") + path, body or None, dict(headers)
+            )
             answer = self._connection.getresponse()
-            return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+            return Reply(
+                answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+            )
         except BaseException:
             self._connection.close()
             self._connection = None
@@ -147,23 +165,36 @@ class Server:
         reply = self.ask("POST", f"{path}/infer", body, headers)
         if reply.status != 200:
             passing = reply.status >= 500 or reply.status in (*BUSY, 408)
-            raise (ServerFailed if passing else ServerRefused)(f"the server answered {_reason(reply)}")
+            raise (ServerFailed if passing else ServerRefused)(
+                f"the server answered {_reason(reply)}"
+            )
         return decode(reply.body, reply.headers)
 
 
-def encode(name: str, values: np.ndarray, *, output: str | None, binary: bool) -> tuple[bytes, dict[str, str]]:
+def encode(
+    name: str, values: np.ndarray, *, output: str | None, binary: bool
+) -> tuple[bytes, dict[str, str]]:
     """The body and the headers of a request for inference."""
-    tensor: dict[str, Any] = {"name": name, "shape": list(values.shape), "datatype": NAMES[values.dtype.name]}
+    tensor: dict[str, Any] = {
+        "name": name,
+        "shape": list(values.shape),
+        "datatype": NAMES[values.dtype.name],
+    }
     request: dict[str, Any] = {"inputs": [tensor]}
     if output is not None:
-        request["outputs"] = [{"name": output, **({"parameters": {"binary_data": True}} if binary else {})}]
+        request["outputs"] = [
+            {"name": output, **({"parameters": {"binary_data": True}} if binary else {})}
+        ]
     if not binary:
         tensor["data"] = values.ravel().tolist()
         return json.dumps(request).encode(), {"Content-Type": "application/json"}
     content = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
     tensor["parameters"] = {"binary_data_size": len(content)}
     head = json.dumps(request).encode()
-    return head + content, {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(head))}
+    return head + content, {
+        "Content-Type": "application/octet-stream",
+        HEADER_LENGTH: str(len(head)),
+    }
 
 
 class Answer(Mapping[str, np.ndarray]):
@@ -194,19 +225,33 @@ class _Output(NamedTuple):
     def size(self) -> int:
         """The bytes that its datatype and shape take; where they do not say, those that it has."""
         shape, dtype = self.tensor.get("shape"), DATATYPES.get(str(self.tensor.get("datatype")))
-        if dtype is None or not isinstance(shape, list) or not all(isinstance(side, int) for side in shape):
+        if (
+            dtype is None
+            or not isinstance(shape, list)
+            or not all(isinstance(side, int) for side in shape)
+        ):
             return len(self.content or b"")
         return math.prod(shape) * np.dtype(dtype).itemsize
 
     def read(self) -> np.ndarray:
         tensor, content = self
-        called = f"the server's answer holds a tensor that cannot be read: output {tensor['name']!r}"
+        called = (
+            f"the server's answer holds a tensor that cannot be read: output {tensor['name']!r}"
+        )
         datatype = str(tensor.get("datatype"))
         if datatype not in DATATYPES:
-            raise MalformedAnswer(f"{called} is of type {datatype}; numbers were expected, as {', '.join(DATATYPES)}")
+            raise MalformedAnswer(
+                f"{called} is of type {datatype}; numbers were expected, as {', '.join(DATATYPES)}"
+            )
         if content is None and "data" not in tensor:
-            shared = " but lies in shared memory" if "shared_memory_region" in _parameters(tensor) else ""
-            raise MalformedAnswer(f"{called} has no data{shared}; have the server send it in the answer")
+            shared = (
+                " but lies in shared memory"
+                if "shared_memory_region" in _parameters(tensor)
+                else ""
+            )
+            raise MalformedAnswer(
+                f"{called} has no data{shared}; have the server send it in the answer"
+            )
         dtype = np.dtype(DATATYPES[datatype])
         try:
             if content is not None:
@@ -222,7 +267,9 @@ def decode(body: bytes, headers: Mapping[str, str]) -> Answer:
     """The tensors of an answer; what does not fit the protocol raises `MalformedAnswer`, of a tensor once it is asked for."""
     length = headers.get(HEADER_LENGTH.lower())
     if length is not None and not (length.strip().isdecimal() and len(length) < 20):
-        raise MalformedAnswer(f"the server's answer has {HEADER_LENGTH} {length!r}; a number of bytes was expected")
+        raise MalformedAnswer(
+            f"the server's answer has {HEADER_LENGTH} {length!r}; a number of bytes was expected"
+        )
     place = len(body) if length is None else int(length)
     document = parsed(body[:place])
     if not isinstance(document, Mapping) or not isinstance(document.get("outputs"), list):
@@ -245,7 +292,9 @@ def decode(body: bytes, headers: Mapping[str, str]) -> Answer:
             )
         place += size or 0
     if place < len(body):
-        raise MalformedAnswer(f"the server's answer has {len(body) - place:,} bytes that are of no output")
+        raise MalformedAnswer(
+            f"the server's answer has {len(body) - place:,} bytes that are of no output"
+        )
     return Answer(document, outputs)
 
 

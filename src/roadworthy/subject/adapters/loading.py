@@ -167,7 +167,9 @@ def _load_package(name: str, base: Path) -> tuple[ModuleType, tuple[Path, ...]]:
     own = [Path(module.__file__)] if module.__file__ else []
     if own and not is_installed(str(own[0])):
         return module, _depended_on([*own, *helpers], own[0].resolve().parents[name.count(".")])
-    return module, tuple(dict.fromkeys([*own, *_package_of(module, name), *_depended_on(helpers, base)]))
+    return module, tuple(
+        dict.fromkeys([*own, *_package_of(module, name), *_depended_on(helpers, base)])
+    )
 
 
 def _depended_on(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
@@ -186,10 +188,18 @@ def _package_of(module: ModuleType, name: str) -> list[Path]:
 def _importable(folder: Path) -> Iterator[list[Path]]:
     """Make a folder's files importable, load them afresh, and list them afterwards; others' modules are put back."""
     helpers: list[Path] = []
-    own = {n for p in folder.iterdir() if (n := _import_name(p))} - sys.stdlib_module_names - {"roadworthy"}
+    own = (
+        {n for p in folder.iterdir() if (n := _import_name(p))}
+        - sys.stdlib_module_names
+        - {"roadworthy"}
+    )
     # A folder of data called torch hides no installed torch, so that one stays.
     own -= {
-        n for n in own if not _lies_in(sys.modules.get(n), folder) and not _is_regular(folder, n) and n in sys.modules
+        n
+        for n in own
+        if not _lies_in(sys.modules.get(n), folder)
+        and not _is_regular(folder, n)
+        and n in sys.modules
     }
     aside = {n: m for n, m in sys.modules.items() if n.split(".")[0] in own}
     for name in aside:
@@ -228,7 +238,11 @@ def _import_name(path: Path) -> str | None:
     if path.suffix == ".py" and path.stem.isidentifier():
         return path.stem
     holds_code = path.is_dir() and path.name.isidentifier() and path.name not in NOT_SOURCES
-    return path.name if holds_code and any(p.suffix == ".py" or p.is_dir() for p in path.iterdir()) else None
+    return (
+        path.name
+        if holds_code and any(p.suffix == ".py" or p.is_dir() for p in path.iterdir())
+        else None
+    )
 
 
 def _is_regular(folder: Path, name: str) -> bool:
@@ -247,7 +261,11 @@ def _import_error(file: Path | None, folder: Path, error: Exception | SystemExit
         place = f"{error.filename}, line {error.lineno}"
     else:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [f for f in frames if Path(f.filename).is_relative_to(folder) and "site-packages" not in f.filename]
+        own = [
+            f
+            for f in frames
+            if Path(f.filename).is_relative_to(folder) and "site-packages" not in f.filename
+        ]
         if own:
             place = f"{own[-1].filename}, line {own[-1].lineno}"
     reason = str(error).split("\n")[0]

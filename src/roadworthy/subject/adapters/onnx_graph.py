@@ -48,10 +48,19 @@ class Layers:
     def of(cls, graph: Any, output: str) -> Layers:
         """Those of a graph (``onnx.GraphProto``) whose `output` is read."""
         final = {o.name for o in graph.output}
-        inner = tuple(name for node in graph.node for name in node.output if name and name not in final)
+        inner = tuple(
+            name for node in graph.node for name in node.output if name and name not in final
+        )
         constants = _constants(graph)
-        weighted = [(n, x) for n in _before(graph, output) for x in [_activation(n, constants)] if x is not None]
-        convolutions = {t for n, x in weighted if n.op_type in CONVOLUTIONS for t in (x, n.output[0])}
+        weighted = [
+            (n, x)
+            for n in _before(graph, output)
+            for x in [_activation(n, constants)]
+            if x is not None
+        ]
+        convolutions = {
+            t for n, x in weighted if n.op_type in CONVOLUTIONS for t in (x, n.output[0])
+        }
         named = by_depth([_put_out(graph, n, constants) for n, _ in weighted], taken=inner)
         if weighted and PENULTIMATE not in inner:
             named = {PENULTIMATE: weighted[-1][1], **named}
@@ -100,6 +109,10 @@ def _put_out(graph: Any, node: Any, constants: set[str]) -> str:
     """A node's output, or the sum with its bias where that is what becomes of it."""
     name: str = node.output[0]
     readers = [n for n in graph.node if name in n.input]
-    if len(readers) == 1 and readers[0].op_type == "Add" and set(readers[0].input) - {name} <= constants:
+    if (
+        len(readers) == 1
+        and readers[0].op_type == "Add"
+        and set(readers[0].input) - {name} <= constants
+    ):
         return str(readers[0].output[0])
     return name

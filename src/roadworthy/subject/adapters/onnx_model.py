@@ -16,7 +16,14 @@ import numpy as np
 
 from roadworthy.data.values import Boxes, Kind, Task
 from roadworthy.registry import did_you_mean, not_installed, register
-from roadworthy.subject.adapters.batches import numbers, padded, pooled, refused, spans, takes_images
+from roadworthy.subject.adapters.batches import (
+    numbers,
+    padded,
+    pooled,
+    refused,
+    spans,
+    takes_images,
+)
 from roadworthy.subject.adapters.loading import digest_of, existing_file
 from roadworthy.subject.adapters.onnx_graph import Layers
 from roadworthy.subject.adapters.preparation import InputPreparation
@@ -91,7 +98,9 @@ class OnnxModule:
             )
         wanted = TENSORS.get(taken[0].type)
         if wanted is None:
-            raise SubjectError(f"{self.files[0].name} takes {taken[0].type}; one of {', '.join(TENSORS)} was expected")
+            raise SubjectError(
+                f"{self.files[0].name} takes {taken[0].type}; one of {', '.join(TENSORS)} was expected"
+            )
         if wanted != self.prepare.dtype:
             raise SubjectError(
                 f"{self.files[0].name} takes {taken[0].type}, and the preparation makes {self.prepare.dtype}; "
@@ -102,7 +111,13 @@ class OnnxModule:
     def fingerprint(self) -> str:
         """A hash of the model's files, the output that is read, the preparation, and of batch and threads."""
         run = f"batch {self.batch_size} threads {self.threads}"
-        return digest_of(*(f.read_bytes() for f in self.files), self.output, repr(self.prepare), self.kind.name, run)
+        return digest_of(
+            *(f.read_bytes() for f in self.files),
+            self.output,
+            repr(self.prepare),
+            self.kind.name,
+            run,
+        )
 
     @cached_property
     def layers(self) -> Layers:
@@ -118,14 +133,18 @@ class OnnxModule:
         known = self.layers.names if isinstance(request, Layer) else ()
         return refused(request, known, where=self.files[0].name)
 
-    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
         """One image."""
         answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
         return {"output": answers.outputs["output"][0]}, state
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and the layers that are asked for, from one run of the graph."""
-        granted = sorted((r for r in context.requests if isinstance(r, Layer | Input)), key=lambda r: r.column)
+        granted = sorted(
+            (r for r in context.requests if isinstance(r, Layer | Input)), key=lambda r: r.column
+        )
         names = tuple(sorted({self.layers.tensor(r.name) for r in granted if isinstance(r, Layer)}))
         session = self._session_with(names)
         answers: list[Any] = []
@@ -135,11 +154,17 @@ class OnnxModule:
             raw = self._run(session, prepared, names)
             answers.append(ANSWERS[self.kind.name](raw, self.output, len(prepared), self.kind))
             for r in granted:
-                extras[r].append(prepared if isinstance(r, Input) else self._read(raw, r, len(prepared)))
+                extras[r].append(
+                    prepared if isinstance(r, Input) else self._read(raw, r, len(prepared))
+                )
         column = (
-            np.concatenate(answers) if isinstance(answers[0], np.ndarray) else [b for part in answers for b in part]
+            np.concatenate(answers)
+            if isinstance(answers[0], np.ndarray)
+            else [b for part in answers for b in part]
         )
-        return Answers({"output": column}, {r: np.concatenate(parts) for r, parts in extras.items()})
+        return Answers(
+            {"output": column}, {r: np.concatenate(parts) for r, parts in extras.items()}
+        )
 
     def _read(self, raw: Mapping[str, np.ndarray], request: Layer, n: int) -> np.ndarray:
         tensor = self.layers.tensor(request.name)
@@ -156,7 +181,9 @@ class OnnxModule:
             return fixed
         return 1 if self.kind.name == "boxes" else self.batch_size
 
-    def _run(self, session: Any, prepared: np.ndarray, layers: tuple[str, ...]) -> dict[str, np.ndarray]:
+    def _run(
+        self, session: Any, prepared: np.ndarray, layers: tuple[str, ...]
+    ) -> dict[str, np.ndarray]:
         port = session.get_inputs()[0]
         _refuse_shape(port, prepared, self.files[0].name)
         n, fixed = len(prepared), port.shape[0]
@@ -166,7 +193,10 @@ class OnnxModule:
         values = dict(zip(names, session.run(names, {port.name: given}), strict=True))
         # A model of one layer has its input for the penultimate activation, and a graph does not put out its input.
         values[port.name] = given
-        return {k: v[:n] if len(given) > n and v.ndim and len(v) == len(given) else v for k, v in values.items()}
+        return {
+            k: v[:n] if len(given) > n and v.ndim and len(v) == len(given) else v
+            for k, v in values.items()
+        }
 
     def _session_with(self, names: tuple[str, ...]) -> Any:
         known = {port.name for port in (*self.session.get_inputs(), *self.session.get_outputs())}
@@ -178,7 +208,9 @@ class OnnxModule:
 
             graph = onnx.load(str(self.files[0]))
             graph.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-            self.with_layers[names] = _session(graph.SerializeToString(), self.threads, self.files[0].name)
+            self.with_layers[names] = _session(
+                graph.SerializeToString(), self.threads, self.files[0].name
+            )
         return self.with_layers[names]
 
 
@@ -192,7 +224,9 @@ def _boxes(raw: Mapping[str, np.ndarray], output: str, n: int, kind: Kind) -> li
     if corners.ndim == 2 and n == 1:
         return [Boxes.of(corners, labels, scores)]
     if corners.ndim != 3 or len(corners) != n:
-        raise SubjectError(f"the model gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected")
+        raise SubjectError(
+            f"the model gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected"
+        )
     return [Boxes.of(corners[i], labels[i], scores[i]) for i in range(n)]
 
 
@@ -240,7 +274,8 @@ def _output_name(session: Any, kind: Kind, wanted: str | None) -> str:
 def _refuse_shape(port: Any, prepared: np.ndarray, name: str) -> None:
     wanted = port.shape
     fits = len(wanted) == prepared.ndim and all(
-        not isinstance(w, int) or w <= 0 or w == found for w, found in zip(wanted[1:], prepared.shape[1:], strict=True)
+        not isinstance(w, int) or w <= 0 or w == found
+        for w, found in zip(wanted[1:], prepared.shape[1:], strict=True)
     )
     if not fits:
         shown = ", ".join(str(w) for w in wanted)

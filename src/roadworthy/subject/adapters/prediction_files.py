@@ -44,7 +44,11 @@ class Part:
 
     def place(self, row: int) -> str:
         """A row's place, for a sentence."""
-        return f"{self.file.name}, line {self.lines[row]}" if self.lines else f"{self.file.name}, row {row}"
+        return (
+            f"{self.file.name}, line {self.lines[row]}"
+            if self.lines
+            else f"{self.file.name}, row {row}"
+        )
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,9 @@ def _index(where: str, label: Any) -> int:
             return int(label)
     except (TypeError, ValueError):
         pass
-    raise SubjectError(f"{where} has the label {label!r}; the index of a class (0, 1, …) was expected")
+    raise SubjectError(
+        f"{where} has the label {label!r}; the index of a class (0, 1, …) was expected"
+    )
 
 
 def _dense(part: Part, items: Sequence[Any], how: Reading) -> np.ndarray:
@@ -126,7 +132,9 @@ def _dense(part: Part, items: Sequence[Any], how: Reading) -> np.ndarray:
     for at, item in known:
         if isinstance(item, int) or len(item) != first:
             found = "a bare label" if isinstance(item, int) else f"{len(item)} numbers"
-            raise SubjectError(f"{part.place(at)} has {found}; the rows before it have {first} numbers")
+            raise SubjectError(
+                f"{part.place(at)} has {found}; the rows before it have {first} numbers"
+            )
         values[at] = item
     return narrow(values)
 
@@ -153,15 +161,21 @@ def _json_lines(file: Path, how: Reading) -> Part:
             try:
                 rows.append((number, json.loads(line)))
             except ValueError as error:
-                raise SubjectError(f"{file.name}, line {number}: is not JSON ({error}); correct it there") from error
+                raise SubjectError(
+                    f"{file.name}, line {number}: is not JSON ({error}); correct it there"
+                ) from error
     return _rows(file, rows, how)
 
 
 def _json(file: Path, how: Reading) -> Part:
     document = read_json(file)
     if not isinstance(document, list):
-        raise SubjectError(f"{file.name} is {type(document).__name__}; a list of predictions was expected")
-    coco = how.form.kind is BOXES and all(isinstance(d, Mapping) and "image_id" in d for d in document)
+        raise SubjectError(
+            f"{file.name} is {type(document).__name__}; a list of predictions was expected"
+        )
+    coco = how.form.kind is BOXES and all(
+        isinstance(d, Mapping) and "image_id" in d for d in document
+    )
     if coco:
         return _coco_results(file, document, how)
     part = _rows(file, list(enumerate(document)), how)
@@ -187,9 +201,12 @@ def _coco_results(file: Path, document: Sequence[Mapping[str, Any]], how: Readin
         if case is None or label is None:
             unknown = f"image {image!r}" if case is None else f"category {category!r}"
             raise SubjectError(f"{where} is of the {unknown}, which the annotations do not list")
-        found.setdefault(case, []).append(([x, y, x + width, y + height], _index(where, label), score))
+        found.setdefault(case, []).append(
+            ([x, y, x + width, y + height], _index(where, label), score)
+        )
     boxes = [
-        Boxes.of([b for b, _, _ in rows], [n for _, n, _ in rows], [s for _, _, s in rows]) for rows in found.values()
+        Boxes.of([b for b, _, _ in rows], [n for _, n, _ in rows], [s for _, _, s in rows])
+        for rows in found.values()
     ]
     return Part(file, list(found), boxes, absent_is_empty=how.images is None)
 
@@ -208,7 +225,9 @@ def _csv(file: Path, how: Reading) -> Part:
         return Part(file, ids, texts, errors, table.lines)
     names = _in_order([n for n in table.columns if n not in ("id", ERROR)])
     if not names:
-        raise SubjectError(f"{file.name} has no columns beside the id; one column a number was expected")
+        raise SubjectError(
+            f"{file.name} has no columns beside the id; one column a number was expected"
+        )
     if names == [LABEL] and how.form.kind is CLASS_SCORES:
         cells = enumerate(table[LABEL])
         labels = [None if ids[at] in errors else _index(part.place(at), cell) for at, cell in cells]
@@ -225,7 +244,9 @@ def _number(where: str, column: str, cell: str) -> float:
     try:
         return float(cell)
     except ValueError:
-        raise SubjectError(f"{where} has {cell!r} in the column {column!r}; a number was expected") from None
+        raise SubjectError(
+            f"{where} has {cell!r} in the column {column!r}; a number was expected"
+        ) from None
 
 
 def _in_order(names: list[str]) -> list[str]:
@@ -251,13 +272,17 @@ def _parquet(file: Path, how: Reading) -> Part:
         rows = _rows(file, list(enumerate(table.to_pylist())), how)
         return Part(file, rows.ids, rows.items, rows.errors)
     if "id" not in table.column_names:
-        raise SubjectError(f"{file.name} has no column 'id'; it has: {', '.join(table.column_names)}")
+        raise SubjectError(
+            f"{file.name} has no column 'id'; it has: {', '.join(table.column_names)}"
+        )
     ids = [str(i) for i in table["id"].to_pylist()]
     said = table[ERROR].to_pylist() if ERROR in table.column_names else []
     errors = {i: e for i, e in zip(ids, said, strict=False) if e}
     column = table[key].combine_chunks()
     if not pa.types.is_list(column.type) and not pa.types.is_fixed_size_list(column.type):
-        raise SubjectError(f"{file.name}: the column {key!r} holds {column.type}; a list of numbers a row was expected")
+        raise SubjectError(
+            f"{file.name}: the column {key!r} holds {column.type}; a list of numbers a row was expected"
+        )
     widths = set(column.value_lengths().drop_null().to_pylist())
     if len(widths) > 1 or column.null_count:
         rows = _rows(file, list(enumerate(table.to_pylist())), how)
@@ -286,10 +311,16 @@ def _npz(file: Path, how: Reading) -> Part:
     else:
         parts = {k: a.tolist() if a.dtype.kind == "U" else a for k, a in arrays.items()}
         if "text" in parts:  # an empty text stands where there is none, which no form can parse
-            parts["text"] = [None if i in errors else t for i, t in zip(ids, parts["text"], strict=True)]
-        items = [None if i in errors else v for i, v in zip(ids, form.kind.unpack(parts), strict=False)]
+            parts["text"] = [
+                None if i in errors else t for i, t in zip(ids, parts["text"], strict=True)
+            ]
+        items = [
+            None if i in errors else v for i, v in zip(ids, form.kind.unpack(parts), strict=False)
+        ]
     if len(items) != len(ids) or getattr(items, "ndim", 2) != 2:
-        raise SubjectError(f"{file.name} has {len(ids)} ids and {len(items)} predictions; one row an id was expected")
+        raise SubjectError(
+            f"{file.name} has {len(ids)} ids and {len(items)} predictions; one row an id was expected"
+        )
     return Part(file, ids, items, errors)
 
 

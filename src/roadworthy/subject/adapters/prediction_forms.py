@@ -17,7 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.values import BOXES, CLASS_SCORES, EPISODE, TEXT, TRACKS, VECTOR, Boxes, Episode, Kind, Tracks
+from roadworthy.data.values import (
+    BOXES,
+    CLASS_SCORES,
+    EPISODE,
+    TEXT,
+    TRACKS,
+    VECTOR,
+    Boxes,
+    Episode,
+    Kind,
+    Tracks,
+)
 from roadworthy.subject.module import SubjectError
 
 
@@ -45,7 +56,9 @@ def plain(values: Any) -> Any:
     array = np.asarray(values)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         return (
-            [plain(v) for v in array] if array.ndim > 1 else [v if np.isfinite(v) else str(v) for v in array.tolist()]
+            [plain(v) for v in array]
+            if array.ndim > 1
+            else [v if np.isfinite(v) else str(v) for v in array.tolist()]
         )
     return array.tolist()
 
@@ -58,7 +71,9 @@ def _matrix(values: Any, width: int, what: str) -> np.ndarray:
     if array.size == 0:
         return np.zeros((0, width))
     if array.ndim != 2 or array.shape[1] != width:
-        raise ValueError(f"holds {what} of shape {array.shape}; rows of {width} numbers were expected")
+        raise ValueError(
+            f"holds {what} of shape {array.shape}; rows of {width} numbers were expected"
+        )
     return array
 
 
@@ -84,9 +99,13 @@ def _decode_boxes(row: Mapping[str, Any]) -> Boxes:
     try:
         boxes = Boxes.of(corners, row["labels"], row["scores"])
     except (TypeError, ValueError):
-        raise ValueError("holds labels that are not whole numbers, or scores that are not numbers") from None
+        raise ValueError(
+            "holds labels that are not whole numbers, or scores that are not numbers"
+        ) from None
     if not len(boxes.xyxy) == len(boxes.labels) == len(boxes.scores):
-        raise ValueError(f"has {len(boxes.xyxy)} boxes, {len(boxes.labels)} labels and {len(boxes.scores)} scores")
+        raise ValueError(
+            f"has {len(boxes.xyxy)} boxes, {len(boxes.labels)} labels and {len(boxes.scores)} scores"
+        )
     return boxes
 
 
@@ -115,7 +134,11 @@ def _encode_episode(item: Any) -> dict[str, Any]:
 def _decode_episode(row: Mapping[str, Any]) -> Episode:
     told = row["episode"]
     told = json.loads(told) if isinstance(told, str) else told
-    if not isinstance(told, Mapping) or not isinstance(told.get("turns"), list) or "outcome" not in told:
+    if (
+        not isinstance(told, Mapping)
+        or not isinstance(told.get("turns"), list)
+        or "outcome" not in told
+    ):
         raise ValueError("holds an episode without a list of turns and an outcome")
     return Episode(tuple(told["turns"]), told["outcome"])
 
@@ -123,8 +146,20 @@ def _decode_episode(row: Mapping[str, Any]) -> Episode:
 FORMS: dict[str, Form] = {
     form.kind.name: form
     for form in (
-        Form(CLASS_SCORES, ("scores",), lambda v: {"scores": plain(v)}, _row("scores"), {"scores": "numbers"}),
-        Form(VECTOR, ("vector",), lambda v: {"vector": plain(v)}, _row("vector"), {"vector": "numbers"}),
+        Form(
+            CLASS_SCORES,
+            ("scores",),
+            lambda v: {"scores": plain(v)},
+            _row("scores"),
+            {"scores": "numbers"},
+        ),
+        Form(
+            VECTOR,
+            ("vector",),
+            lambda v: {"vector": plain(v)},
+            _row("vector"),
+            {"vector": "numbers"},
+        ),
         Form(
             BOXES,
             ("boxes", "labels", "scores"),

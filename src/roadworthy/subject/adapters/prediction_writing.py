@@ -43,7 +43,9 @@ def write_predictions(
     """
     file = Path(path)
     if file.suffix not in WRITERS:
-        raise SubjectError(f"predictions are written as {', '.join(WRITERS)}; {file.name} ends in none of them")
+        raise SubjectError(
+            f"predictions are written as {', '.join(WRITERS)}; {file.name} ends in none of them"
+        )
     if len(ids) != len(outputs) or len(set(ids)) != len(ids):
         raise SubjectError(
             f"there are {len(ids)} ids ({len(set(ids))} different ones) and {len(outputs)} outputs; "
@@ -51,7 +53,10 @@ def write_predictions(
         )
     form = form_of(kind)
     reasons = [None] * len(ids) if errors is None else list(errors)
-    items = [None if why is not None or _nothing(o) else o for o, why in zip(outputs, reasons, strict=True)]
+    items = [
+        None if why is not None or _nothing(o) else o
+        for o, why in zip(outputs, reasons, strict=True)
+    ]
     told = [(why or NO_ANSWER) if o is None else "" for o, why in zip(items, reasons, strict=True)]
     partial = file.with_name(f"{file.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
@@ -76,7 +81,9 @@ def _json_lines(file: Path, ids: list[str], form: Form, items: list[Any], told: 
 
 def _csv(file: Path, ids: list[str], form: Form, items: list[Any], told: list[str]) -> None:
     if not form.kind.dense and form.kind is not TEXT:
-        raise SubjectError(f"CSV holds class scores, vectors or text; write {form.kind.name} as JSON lines")
+        raise SubjectError(
+            f"CSV holds class scores, vectors or text; write {form.kind.name} as JSON lines"
+        )
     values = _matrix(items) if form.kind.dense else None
     (key,) = form.keys
     names = ["text"] if values is None else [f"{key}_{i}" for i in range(values.shape[1])]
@@ -86,7 +93,9 @@ def _csv(file: Path, ids: list[str], form: Form, items: list[Any], told: list[st
         writer.writerow(["id", *names, *failed])
         for row, (name, why) in enumerate(zip(ids, told, strict=True)):
             cells = [items[row]] if values is None else [repr(v) for v in values[row].tolist()]
-            writer.writerow([name, *([""] * len(names) if why else cells), *([why] if failed else [])])
+            writer.writerow(
+                [name, *([""] * len(names) if why else cells), *([why] if failed else [])]
+            )
 
 
 def _parquet(file: Path, ids: list[str], form: Form, items: list[Any], told: list[str]) -> None:
@@ -130,7 +139,9 @@ def _npz(file: Path, ids: list[str], form: Form, items: list[Any], told: list[st
         arrays: dict[str, Any] = {form.keys[0]: _matrix(items)}
     else:
         packed = form.kind.pack(items)
-        texts = {k: np.array([t or "" for t in v]) for k, v in packed.items() if isinstance(v, list)}
+        texts = {
+            k: np.array([t or "" for t in v]) for k, v in packed.items() if isinstance(v, list)
+        }
         arrays = {**packed, **texts}
     if any(told):
         arrays["error"] = np.array(told)
@@ -143,7 +154,9 @@ def _matrix(items: Sequence[Any]) -> np.ndarray:
     known = [np.atleast_1d(np.asarray(i)) for i in items if i is not None]
     widths = {k.shape for k in known}
     if len(widths) > 1:
-        raise SubjectError(f"the outputs have different shapes: {', '.join(map(str, sorted(widths)))}")
+        raise SubjectError(
+            f"the outputs have different shapes: {', '.join(map(str, sorted(widths)))}"
+        )
     dtype = np.result_type(np.float32, *(k.dtype for k in known))
     values = np.full((len(items), *(widths.pop() if widths else (1,))), np.nan, dtype=dtype)
     for row, item in enumerate(items):

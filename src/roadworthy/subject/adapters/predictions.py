@@ -101,9 +101,13 @@ class PredictionsModule:
             return None
         return f"a file of predictions shows no {type(request).__name__.lower()}"
 
-    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
         """Refused: a step does not say which case it is of."""
-        raise SubjectError(f"the predictions in {self.name} are by case; they cannot be asked step by step")
+        raise SubjectError(
+            f"the predictions in {self.name} are by case; they cannot be asked step by step"
+        )
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The predictions of these cases; one that is missing, or failed where it was made, is an error."""
@@ -121,7 +125,8 @@ class PredictionsModule:
             column[list(errors)] = np.nan
         else:
             column = [
-                None if i in errors else self.absent if row < 0 else self.items[row] for i, row in enumerate(rows)
+                None if i in errors else self.absent if row < 0 else self.items[row]
+                for i, row in enumerate(rows)
             ]
         return Answers({"output": column}, errors=errors)
 
@@ -134,13 +139,19 @@ class PredictionsModule:
 def _files(path: str, base: Path) -> tuple[Path, ...]:
     place = base / Path(path).expanduser()
     if place.is_dir():
-        found = sorted(p for p in place.iterdir() if p.suffix.lower() in READERS and not p.name.startswith("."))
+        found = sorted(
+            p for p in place.iterdir() if p.suffix.lower() in READERS and not p.name.startswith(".")
+        )
         if not found:
-            raise SubjectError(f"the folder {place} holds no predictions; files of {', '.join(READERS)} were expected")
+            raise SubjectError(
+                f"the folder {place} holds no predictions; files of {', '.join(READERS)} were expected"
+            )
         return tuple(found)
     file = existing_file(path, base, what="file or folder of predictions")
     if file.suffix.lower() not in READERS:
-        raise SubjectError(f"{file.name} is no file of predictions; {', '.join(READERS)} can be read")
+        raise SubjectError(
+            f"{file.name} is no file of predictions; {', '.join(READERS)} can be read"
+        )
     return (file,)
 
 
@@ -148,14 +159,18 @@ def _reading(form: Form, classes: int | None, annotations: str | None, base: Pat
     if annotations is None:
         return Reading(form, classes)
     if form.kind is not BOXES:
-        raise SubjectError(f"annotations belong to COCO results, which hold boxes; this task answers {form.kind.name}")
+        raise SubjectError(
+            f"annotations belong to COCO results, which hold boxes; this task answers {form.kind.name}"
+        )
     file = existing_file(annotations, base, what="COCO file")
     try:
         document = read_json(file)
         images = {i["id"]: str(i["file_name"]) for i in document["images"]}
         order = sorted(c["id"] for c in document["categories"])
     except (KeyError, TypeError, ValueError) as error:
-        raise SubjectError(f"{file.name} is no COCO file with images and categories: {error!r}") from error
+        raise SubjectError(
+            f"{file.name} is no COCO file with images and categories: {error!r}"
+        ) from error
     return Reading(form, classes, images, {category: at for at, category in enumerate(order)})
 
 
@@ -185,6 +200,8 @@ def _items(parts: Sequence[Part], form: Form) -> Sequence[Any] | np.ndarray:
                 f"{parts[at].file.name} has {tables[at].shape[1]} numbers a case and {parts[answering[0]].file.name} {width}; "
                 "all files need the same (where they hold bare labels, set classes)"
             )
-    for at in set(range(len(parts))) - set(answering):  # nothing but failures: their width was never told
+    for at in set(range(len(parts))) - set(
+        answering
+    ):  # nothing but failures: their width was never told
         tables[at] = np.full((len(tables[at]), width), np.nan, dtype=np.float32)
     return np.concatenate(tables)

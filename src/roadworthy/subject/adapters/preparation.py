@@ -46,7 +46,9 @@ class InputPreparation:
         for name in ("scale", "std"):
             given = getattr(self, name)
             if given is not None and not np.all(np.asarray(given, dtype=np.float64) > 0):
-                raise SubjectError(f"input.{name} is {given}; it divides the pixels and must be above 0")
+                raise SubjectError(
+                    f"input.{name} is {given}; it divides the pixels and must be above 0"
+                )
 
     @classmethod
     def of(cls, given: InputPreparation | Mapping[str, Any] | None) -> InputPreparation:
@@ -56,8 +58,12 @@ class InputPreparation:
         known = [f.name for f in fields(cls)]
         for name in given or {}:
             if name not in known:
-                raise SubjectError(f"input has no {name!r}{did_you_mean(name, known)}; it has: {', '.join(known)}")
-        named: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (given or {}).items()}
+                raise SubjectError(
+                    f"input has no {name!r}{did_you_mean(name, known)}; it has: {', '.join(known)}"
+                )
+        named: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in (given or {}).items()
+        }
         return cls(**named)
 
     def __call__(self, images: Sequence[Any] | np.ndarray) -> np.ndarray:
@@ -91,7 +97,12 @@ class InputPreparation:
         divisor = self._divisor(images.dtype)
         working = np.float64 if self.dtype == "float64" else np.float32
         values = _with_channels(images, self.channels)
-        if divisor == 1 and self.mean is None and self.std is None and values.dtype == np.dtype(self.dtype):
+        if (
+            divisor == 1
+            and self.mean is None
+            and self.std is None
+            and values.dtype == np.dtype(self.dtype)
+        ):
             return self._laid_out(values)
         values = values.astype(working)  # a copy, which is then scaled in place
         if divisor != 1:
@@ -117,7 +128,9 @@ class InputPreparation:
         return given
 
     def _laid_out(self, values: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(values.transpose(0, 3, 1, 2) if self.layout == "nchw" else values)
+        return np.ascontiguousarray(
+            values.transpose(0, 3, 1, 2) if self.layout == "nchw" else values
+        )
 
 
 def _with_channels(images: np.ndarray, wanted: int | None) -> np.ndarray:
@@ -130,4 +143,8 @@ def _with_channels(images: np.ndarray, wanted: int | None) -> np.ndarray:
     if wanted == 3:
         return np.repeat(images, 3, axis=3) if found == 1 else colour
     grey = (colour.astype(np.float32) @ LUMA)[..., None]
-    return np.rint(grey).astype(images.dtype) if images.dtype.kind in "iu" else grey.astype(images.dtype)
+    return (
+        np.rint(grey).astype(images.dtype)
+        if images.dtype.kind in "iu"
+        else grey.astype(images.dtype)
+    )

@@ -54,11 +54,15 @@ def python(
     """
     found = resolve(path, base)
     if not callable(found.target):
-        raise SubjectError(f"{path} is {type(found.target).__name__}, not a function; name a function of one input")
+        raise SubjectError(
+            f"{path} is {type(found.target).__name__}, not a function; name a function of one input"
+        )
     whole = bool(getattr(found.target, "batched", False)) if batched is None else batched
     more = named_files(files, base)
     mark = digest_of(found.digest, *digest_parts(more))
-    module = function_module(found.target, outputs={"output": task.output}, batched=whole, mark=mark)
+    module = function_module(
+        found.target, outputs={"output": task.output}, batched=whole, mark=mark
+    )
     return single(_loaded(module, (*found.files, *more)), task.input, version=version)
 
 
@@ -77,17 +81,23 @@ def system(
     """
     found = resolve(path, base)
     if not callable(found.target):
-        raise SubjectError(f"{path} is {type(found.target).__name__}, not a function that builds a system")
+        raise SubjectError(
+            f"{path} is {type(found.target).__name__}, not a function that builds a system"
+        )
     try:
         built = found.target()
     except SubjectError:
         raise
     except Exception as error:
-        raise SubjectError(f"{path} raised {type(error).__name__} while it built the system: {error}") from error
+        raise SubjectError(
+            f"{path} raised {type(error).__name__} while it built the system: {error}"
+        ) from error
     if isinstance(built, Module):
         built = single(built, task.input)
     if not isinstance(built, System):
-        raise SubjectError(f"{path} returned {type(built).__name__}; a System or a Module was expected")
+        raise SubjectError(
+            f"{path} returned {type(built).__name__}; a System or a Module was expected"
+        )
     if built.output_kind is not task.output or built.input_kind is not task.input:
         raise SubjectError(
             f"{path} built a system from {built.input_kind} to {built.output_kind}; the task {task.name} goes from "

@@ -53,14 +53,20 @@ def server(
     there = Server(path.rstrip("/"), timeout_s, retries)
     try:
         if not there.is_ready():
-            raise SubjectError(f"the server at {path} is not ready; wait until it has loaded the model {model!r}")
+            raise SubjectError(
+                f"the server at {path} is not ready; wait until it has loaded the model {model!r}"
+            )
         metadata = there.get(_path(model))
     except TimeoutError as error:
         raise SubjectError(f"{error}; correct the address, or set timeout_s") from error
     except ServerRefused as error:
-        raise SubjectError(f"the server at {path} does not serve the model {model!r}: {error}") from error
+        raise SubjectError(
+            f"the server at {path} does not serve the model {model!r}: {error}"
+        ) from error
     except MalformedAnswer as error:
-        raise SubjectError(f"{path} does not speak the Open Inference Protocol v2: {error}") from error
+        raise SubjectError(
+            f"{path} does not speak the Open Inference Protocol v2: {error}"
+        ) from error
     module = ServerModule(
         there,
         model,
@@ -68,7 +74,9 @@ def server(
         InputPreparation.of(input),
         metadata,
         given=_tensor(metadata, "inputs", input_name, path),
-        asked=None if task.output.name == "boxes" else _tensor(metadata, "outputs", output_name, path)["name"],
+        asked=None
+        if task.output.name == "boxes"
+        else _tensor(metadata, "outputs", output_name, path)["name"],
         binary=_binary(there),
         batch_size=batch,
     )
@@ -110,15 +118,27 @@ class ServerModule:
 
         A server can change its model without a word: `version` in the file tells such subjects apart.
         """
-        told = {key: self.metadata.get(key) for key in ("name", "versions", "platform", "inputs", "outputs")}
-        parts = [self.server.address, self.model, repr(told), str(self.asked), repr(self.prepare), self.kind.name]
+        told = {
+            key: self.metadata.get(key)
+            for key in ("name", "versions", "platform", "inputs", "outputs")
+        }
+        parts = [
+            self.server.address,
+            self.model,
+            repr(told),
+            str(self.asked),
+            repr(self.prepare),
+            self.kind.name,
+        ]
         return digest_of(*parts, f"batch {self.batch_size}")
 
     def offers(self, request: Request) -> str | None:
         """Its input and its output."""
         return refused(request, (), where="a server")
 
-    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
         """One image."""
         answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
         return {"output": answers.outputs["output"][0]}, state
@@ -134,18 +154,28 @@ class ServerModule:
             sent = padded(prepared, fixed or 0)
             body, headers = encode(self.given["name"], sent, output=self.asked, binary=self.binary)
             tensors = self.server.infer(_path(self.model), body, headers)
-            answers.append(ANSWERS[self.kind.name](tensors, self.asked, len(sent), self.kind)[: len(prepared)])
+            answers.append(
+                ANSWERS[self.kind.name](tensors, self.asked, len(sent), self.kind)[: len(prepared)]
+            )
             seen.append(prepared)
         column = (
-            np.concatenate(answers) if isinstance(answers[0], np.ndarray) else [b for part in answers for b in part]
+            np.concatenate(answers)
+            if isinstance(answers[0], np.ndarray)
+            else [b for part in answers for b in part]
         )
-        extras: dict[Request, np.ndarray] = {r: np.concatenate(seen) for r in context.requests if isinstance(r, Input)}
+        extras: dict[Request, np.ndarray] = {
+            r: np.concatenate(seen) for r in context.requests if isinstance(r, Input)
+        }
         return Answers({"output": column}, extras)
 
 
-def _numbers(tensors: Mapping[str, np.ndarray], asked: str | None, n: int, kind: Kind) -> np.ndarray:
+def _numbers(
+    tensors: Mapping[str, np.ndarray], asked: str | None, n: int, kind: Kind
+) -> np.ndarray:
     if asked is None or asked not in tensors:
-        raise MalformedAnswer(f"the server's answer has no tensor {asked!r}; it has: {', '.join(tensors) or 'none'}")
+        raise MalformedAnswer(
+            f"the server's answer has no tensor {asked!r}; it has: {', '.join(tensors) or 'none'}"
+        )
     return numbers(tensors[asked], n, kind)
 
 
@@ -188,8 +218,14 @@ def _binary(there: Server) -> bool:
 
 def _tensor(metadata: Any, side: str, wanted: str | None, path: str) -> Mapping[str, Any]:
     listed = metadata.get(side) if isinstance(metadata, Mapping) else None
-    if not isinstance(listed, list) or not listed or not all(isinstance(t, Mapping) and "name" in t for t in listed):
-        raise SubjectError(f"the server at {path} lists no {side} of the model; name a model with one image input")
+    if (
+        not isinstance(listed, list)
+        or not listed
+        or not all(isinstance(t, Mapping) and "name" in t for t in listed)
+    ):
+        raise SubjectError(
+            f"the server at {path} lists no {side} of the model; name a model with one image input"
+        )
     names = [str(t["name"]) for t in listed]
     if wanted is not None and wanted not in names:
         raise SubjectError(

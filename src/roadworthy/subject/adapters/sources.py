@@ -26,7 +26,16 @@ from roadworthy.subject.module import SubjectError
 
 MOST_FILES = 2000
 """More files than this are not the neighbours of a subject but a whole installation."""
-NOT_SOURCES = {"__pycache__", "node_modules", "site-packages", "runs", "venv", "env", "build", "dist"}
+NOT_SOURCES = {
+    "__pycache__",
+    "node_modules",
+    "site-packages",
+    "runs",
+    "venv",
+    "env",
+    "build",
+    "dist",
+}
 """Folders in which nothing lies that a subject imports."""
 BY_NAME = {"import_module", "__import__"}
 
@@ -52,7 +61,12 @@ def reached(starts: Iterable[Path], folder: Path) -> tuple[Path, ...]:
 def everything_in(folder: Path) -> Iterator[Path]:
     """The Python files under a folder that could be imported."""
     for path in sorted(folder.iterdir()):
-        if path.is_dir() and not path.is_symlink() and path.name.isidentifier() and path.name not in NOT_SOURCES:
+        if (
+            path.is_dir()
+            and not path.is_symlink()
+            and path.name.isidentifier()
+            and path.name not in NOT_SOURCES
+        ):
             if not (path / "pyvenv.cfg").exists():
                 yield from everything_in(path)
         elif path.suffix == ".py" and path.stem.isidentifier():

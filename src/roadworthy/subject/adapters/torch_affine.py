@@ -32,14 +32,21 @@ VANISHED = 1e-30
 
 
 def departure(
-    run: Callable[[Any], Any], layer: Any, batch: Any, read: Callable[[Any], np.ndarray], *, entering: bool
+    run: Callable[[Any], Any],
+    layer: Any,
+    batch: Any,
+    read: Callable[[Any], np.ndarray],
+    *,
+    entering: bool,
 ) -> float:
     """How far the scores are from linear in what enters the layer, or else leaves it; NaN where that cannot be told."""
     import torch
 
     with torch.no_grad():
         a = _activation(run, layer, batch, entering=entering)
-        shuffled = torch.randperm(a[0].numel(), generator=torch.Generator().manual_seed(0)).to(a.device)
+        shuffled = torch.randperm(a[0].numel(), generator=torch.Generator().manual_seed(0)).to(
+            a.device
+        )
         b = a.flatten(1)[:, shuffled].view_as(a)
 
         def scores(put: Any) -> np.ndarray:

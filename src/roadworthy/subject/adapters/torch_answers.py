@@ -77,4 +77,7 @@ def _boxes(raw: Any, n: int) -> list[Boxes]:
             f"the model returned {type(raw).__name__} for {n} images; a list with a dict of boxes (m, 4), labels (m,) and "
             "scores (m,) for each image was expected"
         )
-    return [Boxes.of(*(r[key].detach().cpu().numpy() for key in ("boxes", "labels", "scores"))) for r in raw]
+    return [
+        Boxes.of(*(r[key].detach().cpu().numpy() for key in ("boxes", "labels", "scores")))
+        for r in raw
+    ]

@@ -68,7 +68,9 @@ class Beside:
                 asked.setdefault((request.n, request.rate), []).append(request)
         return asked
 
-    def passes(self, dropout: Dropout, n: int, requests: Sequence[Passes]) -> dict[Request, np.ndarray]:
+    def passes(
+        self, dropout: Dropout, n: int, requests: Sequence[Passes]
+    ) -> dict[Request, np.ndarray]:
         """What is asked of n passes: through all cases at once where that is right, else through one after the other."""
         batch = self._batch()
         if dropout.together(batch):

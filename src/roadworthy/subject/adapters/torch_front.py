@@ -55,8 +55,14 @@ class Front:
         self.drawn = frozenset(drawn)
         holding = {m for m in model.modules() if self.drawn & set(m.modules())}
         self._units = {child for m in holding for child in m.children() if child not in holding}
-        sequences = [m for m in holding if type(m).forward is nn.Sequential.forward and "forward" not in vars(m)]
-        self._chains = {m: next(i for i, child in enumerate(m) if child in holding) for m in sequences}
+        sequences = [
+            m
+            for m in holding
+            if type(m).forward is nn.Sequential.forward and "forward" not in vars(m)
+        ]
+        self._chains = {
+            m: next(i for i, child in enumerate(m) if child in holding) for m in sequences
+        }
         self._changed: set[Key] = set()
         """Calls whose result is changed later: each pass gets a copy."""
         self._kept: dict[Key, _Kept] = {}
@@ -104,7 +110,9 @@ class Front:
         self._forget_changed()
         return raw
 
-    def call(self, what: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(
+        self, what: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """What `run` returns for these arguments, from memory where the same call before the first draw is kept."""
         if self._inside or self.passed:
             return run(*args, **kwargs)
@@ -165,7 +173,11 @@ class Front:
 
     def _forget_changed(self) -> None:
         """What this pass changed is not what was returned any more: it is computed once more, and then copied for each pass."""
-        changed = [key for key, kept in self._kept.items() if _versions(_tensors(kept.value)) != kept.versions]
+        changed = [
+            key
+            for key, kept in self._kept.items()
+            if _versions(_tensors(kept.value)) != kept.versions
+        ]
         self._changed.update(changed)
         for key in changed:
             del self._kept[key]
@@ -181,7 +193,9 @@ def _watching() -> type:
             super().__init__()
             self.call = call
 
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             return self.call(func, func, args, kwargs or {})
 
     return Watching
@@ -203,7 +217,9 @@ def _copied(value: Any) -> Any:
     import torch
     from torch.utils import _pytree
 
-    return _pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)
+    return _pytree.tree_map(
+        lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value
+    )
 
 
 def _versions(tensors: Any) -> list[int | None]:

@@ -31,7 +31,9 @@ from roadworthy.subject.module import SubjectError
 MEMORY_MB = 256
 """How much the gradients of the cases that are differentiated at once may take."""
 
-CUT_OFF = "the model cuts gradients off (torch.no_grad, detach, or layers that have none): there is none"
+CUT_OFF = (
+    "the model cuts gradients off (torch.no_grad, detach, or layers that have none): there is none"
+)
 """A gradient that does not exist is no gradient of 0."""
 
 
@@ -68,7 +70,14 @@ DEFINITIONS: Mapping[str, Definition] = {
 
 
 def refusal(
-    name: str, kind: Kind, dtype: str, head: str | None, parameters: int, *, headless: str = "", scripted: bool = False
+    name: str,
+    kind: Kind,
+    dtype: str,
+    head: str | None,
+    parameters: int,
+    *,
+    headless: str = "",
+    scripted: bool = False,
 ) -> str | None:
     """Why a model does not give a gradient; None where it does. `headless` says why there are no last weights."""
     if name not in DEFINITIONS:
@@ -77,7 +86,9 @@ def refusal(
     if kind is not CLASS_SCORES:
         return f"the gradient {name} is one of class scores, and the module gives {kind.name}"
     if by == "input" and not dtype.startswith("float"):
-        return f"the gradient {name} is taken by the input, and the model's is {dtype}, which has none"
+        return (
+            f"the gradient {name} is taken by the input, and the model's is {dtype}, which has none"
+        )
     if by != "input" and scripted:
         return f"the gradient {name} is taken by weights, and those of a scripted model cannot be replaced"
     if by == "parameters" and not parameters:
@@ -105,7 +116,9 @@ class Gradients:
         definition = DEFINITIONS[name]
         with torch.enable_grad():
             norms = (
-                self._by_input(definition, batch) if definition.by == "input" else self._by_weights(definition, batch)
+                self._by_input(definition, batch)
+                if definition.by == "input"
+                else self._by_weights(definition, batch)
             )
         found: np.ndarray = norms.detach().cpu().numpy()
         return found
@@ -147,7 +160,9 @@ class Gradients:
                 return found
         return self._one_by_one(definition, weights, batch)
 
-    def _refuse_cut_off(self, definition: Definition, weights: Mapping[Any, Any], case: Any) -> None:
+    def _refuse_cut_off(
+        self, definition: Definition, weights: Mapping[Any, Any], case: Any
+    ) -> None:
         """Vectorised, a gradient that cannot be taken is 0 without a word; so one case is tried by itself."""
         import torch
 
@@ -214,5 +229,7 @@ def _norms(gradients: list[Any], order: int) -> Any:
     """The norm over all gradients together of each row, float64."""
     import torch
 
-    parts = [torch.linalg.vector_norm(g.flatten(1), order, dim=1, dtype=torch.float64) for g in gradients]
+    parts = [
+        torch.linalg.vector_norm(g.flatten(1), order, dim=1, dtype=torch.float64) for g in gradients
+    ]
     return torch.linalg.vector_norm(torch.stack(parts), order, dim=0)

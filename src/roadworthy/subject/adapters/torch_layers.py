@@ -36,7 +36,9 @@ SIDES = (28, 32, 64, 224)
 TRIED = 8
 """How many shapes at most."""
 ELEMENTWISE = frozenset(
-    f"{dunder}{name}{dunder}" for dunder in ("", "__") for name in ("add", "sub", "mul", "div", "radd", "rsub", "rmul")
+    f"{dunder}{name}{dunder}"
+    for dunder in ("", "__")
+    for name in ("add", "sub", "mul", "div", "radd", "rsub", "rmul")
 )
 """By these a bias or a scale of each class is put on the scores."""
 _FUNCTION = ""
@@ -66,7 +68,11 @@ def layers_of(model: Any) -> dict[str, Any]:
     import torch
 
     hidden = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
-    return {name: m for name, m in model.named_modules() if name and not isinstance(m, hidden) and _is_layer(name)}
+    return {
+        name: m
+        for name, m in model.named_modules()
+        if name and not isinstance(m, hidden) and _is_layer(name)
+    }
 
 
 def with_weights(layers: Mapping[str, Any]) -> list[str]:
@@ -77,10 +83,16 @@ def with_weights(layers: Mapping[str, Any]) -> list[str]:
 def defined(layers: Mapping[str, Any]) -> Order:
     """The best guess without a run: the order in which layers were made."""
     names = with_weights(layers)
-    return Order(tuple(names), names[-1] if names else None, "" if names else "the model has no layer with weights")
+    return Order(
+        tuple(names),
+        names[-1] if names else None,
+        "" if names else "the model has no layer with weights",
+    )
 
 
-def watched(model: Any, batch: Any, read: Callable[[Any], Any], *, run: Callable[[Any], Any] | None = None) -> Order:
+def watched(
+    model: Any, batch: Any, read: Callable[[Any], Any], *, run: Callable[[Any], Any] | None = None
+) -> Order:
     """The order in which the model calls its layers for this batch; `read` gives the answers in what it returns.
 
     `run` runs it, always with the same draws.
@@ -91,7 +103,15 @@ def watched(model: Any, batch: Any, read: Callable[[Any], Any], *, run: Callable
 
     layers = layers_of(model)
     weighted = with_weights(layers)
-    seen = _Seen({id(p) for m in layers.values() if not _is_norm(m) for p in m.parameters(False) if p.ndim >= 2})
+    seen = _Seen(
+        {
+            id(p)
+            for m in layers.values()
+            if not _is_norm(m)
+            for p in m.parameters(False)
+            if p.ndim >= 2
+        }
+    )
     seen.weights |= {id(p) for p in model.parameters(False) if p.ndim >= 2}
     with torch.no_grad(), _hooked(layers, set(weighted), seen), _watching()(seen):
         answer = read(run(batch.clone()))
@@ -207,7 +227,9 @@ class _Seen:
 
 
 def _is_scale(function: Any, weights: Sequence[Any]) -> bool:
-    return getattr(function, "__name__", "") in ELEMENTWISE and all(t.squeeze().ndim < 2 for t in weights)
+    return getattr(function, "__name__", "") in ELEMENTWISE and all(
+        t.squeeze().ndim < 2 for t in weights
+    )
 
 
 def _tensors(value: Any) -> list[Any]:
@@ -226,7 +248,9 @@ def _watching() -> type:
             super().__init__()
             self.seen = seen
 
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             return self.seen.call(func, args, kwargs or {})
 
     return Watching
@@ -264,7 +288,9 @@ def _hooked(layers: Mapping[str, Any], weighted: set[str], seen: _Seen) -> Itera
             hook.remove()
 
 
-def _matters(run: Callable[[Any], Any], layer: Any, batch: Any, read: Callable[[Any], Any], answer: Any) -> bool:
+def _matters(
+    run: Callable[[Any], Any], layer: Any, batch: Any, read: Callable[[Any], Any], answer: Any
+) -> bool:
     """Whether the answer is another one where the layer gives something else."""
     import torch
 

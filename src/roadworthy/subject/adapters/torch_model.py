@@ -25,7 +25,14 @@ from typing import Any
 from roadworthy.data.values import Task
 from roadworthy.registry import not_installed, register
 from roadworthy.subject.adapters.batches import takes_images
-from roadworthy.subject.adapters.loading import Found, digest_of, digest_parts, existing_file, named_files, resolve
+from roadworthy.subject.adapters.loading import (
+    Found,
+    digest_of,
+    digest_parts,
+    existing_file,
+    named_files,
+    resolve,
+)
 from roadworthy.subject.adapters.preparation import InputPreparation
 from roadworthy.subject.adapters.torch_module import TorchModule as TorchModule
 from roadworthy.subject.adapters.weights import load_weights
@@ -66,7 +73,9 @@ def torch_model(
         model = model.to(torch.device(device)).eval()
     except (RuntimeError, AssertionError) as error:
         reason = str(error).split("\n")[0]
-        raise SubjectError(f"the device {device!r} cannot be used ({reason}); write device: cpu") from error
+        raise SubjectError(
+            f"the device {device!r} cannot be used ({reason}); write device: cpu"
+        ) from error
     module = TorchModule(
         model,
         task.output,
@@ -96,11 +105,17 @@ def _built(found: Found, path: str) -> Any:
     target = found.target
     if not isinstance(target, torch.nn.Module):
         if not callable(target):
-            raise SubjectError(f"{path} is {type(target).__name__}, not a function that builds a model")
+            raise SubjectError(
+                f"{path} is {type(target).__name__}, not a function that builds a model"
+            )
         try:
             target = target()
         except Exception as error:
-            raise SubjectError(f"{path} raised {type(error).__name__} while it built the model: {error}") from error
+            raise SubjectError(
+                f"{path} raised {type(error).__name__} while it built the model: {error}"
+            ) from error
     if not isinstance(target, torch.nn.Module):
-        raise SubjectError(f"{path} returned {type(target).__name__}; a torch.nn.Module was expected")
+        raise SubjectError(
+            f"{path} returned {type(target).__name__}; a torch.nn.Module was expected"
+        )
     return target

@@ -128,21 +128,38 @@ class TorchModule:
         headless = SCRIPTED if scripted else order.reason
         if isinstance(request, Passes):
             head = None if order.head is None else (order.head, self.layers[order.head])
-            return dropout_refusal(request, self.kind, self.model, head, headless=headless, called=order.widths)
+            return dropout_refusal(
+                request, self.kind, self.model, head, headless=headless, called=order.widths
+            )
         if isinstance(request, Gradient):
             of = sum(1 for _ in self.model.parameters())
             headless = headless or f"those of {order.head!r} are made from other ones, or packed"
             last = self.gradients.head
             refusal = gradient_refusal(
-                request.definition, self.kind, self.prepare.dtype, last, of, headless=headless, scripted=scripted
+                request.definition,
+                self.kind,
+                self.prepare.dtype,
+                last,
+                of,
+                headless=headless,
+                scripted=scripted,
             )
             return refusal or self._cut_off(request)
-        if isinstance(request, Layer) and request.name not in self.layers and request.name == PENULTIMATE and headless:
+        if (
+            isinstance(request, Layer)
+            and request.name not in self.layers
+            and request.name == PENULTIMATE
+            and headless
+        ):
             return f"there is no penultimate activation to be seen: {headless}"
         # First the names that every model has: of a long list only the beginning is shown.
         named = PENULTIMATE not in self.layers and order.head is not None
         called = [name for name in self.layers if order.widths is None or name in order.widths]
-        if isinstance(request, Layer) and request.name in self.layers and request.name not in called:
+        if (
+            isinstance(request, Layer)
+            and request.name in self.layers
+            and request.name not in called
+        ):
             return f"the model does not call its layer {request.name!r} when it answers"
         known = [*([PENULTIMATE] if named else []), *self.depths, *called]
         return refused(request, known, where="the model") or self._bent(request)
@@ -160,7 +177,9 @@ class TorchModule:
             layer = self.layers[self.order.head or "" if entering else name]
             with running(self.threads), drawing(self.device, 0, "watched"):
                 batch = torch.from_numpy(images).to(self.device)
-                found = departure(self.model, layer, batch, lambda raw: self._read(raw, 2), entering=entering)
+                found = departure(
+                    self.model, layer, batch, lambda raw: self._read(raw, 2), entering=entering
+                )
         except Exception:
             # Images may fare better than noise.
             return None
@@ -174,7 +193,9 @@ class TorchModule:
             return None
         try:
             with running(self.threads), drawing(self.device, 0, "gradient"):
-                batch = torch.from_numpy(noise(self.order.shape, self.prepare.dtype)).to(self.device)
+                batch = torch.from_numpy(noise(self.order.shape, self.prepare.dtype)).to(
+                    self.device
+                )
                 self.gradients.norms(request.definition, batch)
         except SubjectError as error:
             return str(error)
@@ -183,7 +204,9 @@ class TorchModule:
             return None
         return None
 
-    def step(self, inputs: Mapping[str, Any], state: Any, rng: Any) -> tuple[Mapping[str, Any], Any]:
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
         """One image."""
         answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
         return {"output": answers.outputs["output"][0]}, state
@@ -200,7 +223,11 @@ class TorchModule:
             # A copy for what comes later: the model may work in place. It gets the images themselves, as they lie in memory,
             # because another layout changes the last bits.
             kept = prepared.copy() if len(granted) > len(wanted) else prepared
-            order = self._order_of(kept) if any(not isinstance(r, Input) for r in granted) else Order((), None)
+            order = (
+                self._order_of(kept)
+                if any(not isinstance(r, Input) for r in granted)
+                else Order((), None)
+            )
             raw, seen = self._forward(prepared, wanted, order, context)
             answers.append(answers_in(raw, len(prepared), self.kind))
             with running(self.threads):
@@ -209,7 +236,9 @@ class TorchModule:
             for r in granted:
                 made = kept if isinstance(r, Input) else found.get(r)
                 extras[r].append(self._nothing(r, answers[-1], order) if made is None else made)
-        return Answers({"output": joined(answers)}, {r: np.concatenate(parts) for r, parts in extras.items()})
+        return Answers(
+            {"output": joined(answers)}, {r: np.concatenate(parts) for r, parts in extras.items()}
+        )
 
     def _passes(self, beside: Beside, order: Order) -> dict[Request, np.ndarray]:
         found: dict[Request, np.ndarray] = {}
@@ -217,7 +246,9 @@ class TorchModule:
             key = rate, order.head
             if key not in self.with_dropout:
                 head = None if order.head is None else (order.head, self.layers[order.head])
-                self.with_dropout[key] = Dropout(self.model, sites(self.model, rate, head), self._read)
+                self.with_dropout[key] = Dropout(
+                    self.model, sites(self.model, rate, head), self._read
+                )
             found |= beside.passes(self.with_dropout[key], n, requests)
         return found
 
@@ -239,7 +270,9 @@ class TorchModule:
             found: dict[Request, Any] = {}
             for request in wanted:
                 with told([request]):
-                    layer = self.layers.get(depths.get(request.name, request.name), self.layers.get(order.head or ""))
+                    layer = self.layers.get(
+                        depths.get(request.name, request.name), self.layers.get(order.head or "")
+                    )
                     found[request] = _pooled(kept, request, len(prepared), layer)
             return raw, found
         finally:
@@ -250,7 +283,9 @@ class TorchModule:
         if layer in self.layers:
             return self.layers[layer].register_forward_hook(keep_output(kept, name))
         if name != PENULTIMATE or order.head is None:
-            raise SubjectError(SCRIPTED if self._scripted else order.reason or f"the model has no layer {name!r}")
+            raise SubjectError(
+                SCRIPTED if self._scripted else order.reason or f"the model has no layer {name!r}"
+            )
         head = self.layers[order.head]
         return head.register_forward_pre_hook(keep_input(kept, name), with_kwargs=True)
 
@@ -258,7 +293,9 @@ class TorchModule:
         """The order for inputs of this shape, found on noise, or on images where the model does not bear noise."""
         shape = prepared.shape[1:]
         if shape not in self.orders:
-            found = self._watched(noise(shape, str(prepared.dtype))) or self._watched(prepared[:2].copy())
+            found = self._watched(noise(shape, str(prepared.dtype))) or self._watched(
+                prepared[:2].copy()
+            )
             if found is None:
                 return self.order
             self.orders[shape] = found
@@ -280,7 +317,9 @@ class TorchModule:
         try:
             with running(self.threads):
                 batch = torch.from_numpy(images).to(self.device)
-                return watched(self.model, batch, lambda raw: self._read(raw, len(images)), run=seeded)
+                return watched(
+                    self.model, batch, lambda raw: self._read(raw, len(images)), run=seeded
+                )
         except Exception:
             return None
 
@@ -309,7 +348,9 @@ def _pooled(kept: Mapping[str, Any], request: Layer, n: int, layer: Any) -> np.n
     tensor = kept[request.name]
     if not hasattr(tensor, "shape") or tensor.ndim == 0 or len(tensor) != n:
         found = tuple(tensor.shape) if hasattr(tensor, "shape") else type(tensor).__name__
-        raise SubjectError(f"the layer {request.name!r} gave {found} for {n} images; one row an image was expected")
+        raise SubjectError(
+            f"the layer {request.name!r} gave {found} for {n} images; one row an image was expected"
+        )
     # Conv1d and its like put out (n, channels, time); every other 3-D layer is read as (n, tokens, features).
     features_last = not type(layer).__name__.lower().endswith("1d")
     return pooled(tensor.detach().float().cpu().numpy(), request.pool, features_last=features_last)

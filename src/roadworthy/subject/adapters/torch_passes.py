@@ -57,7 +57,9 @@ class _Rows:
 
     def fits(self, shape: Sequence[int], n: int) -> bool:
         """Whether a tensor of n cases has this shape."""
-        return tuple(shape) == tuple(size * n if i == self.axis else size for i, size in enumerate(self.shape))
+        return tuple(shape) == tuple(
+            size * n if i == self.axis else size for i, size in enumerate(self.shape)
+        )
 
 
 _Places = dict[tuple[str, int], _Rows]
@@ -88,7 +90,9 @@ class Dropout:
         """
         alone = len(batch) == 1
         rows = {} if alone else self._rows(batch)
-        made = self._passes(batch, range(n), rows, self._front(batch, rows), seed=seed, module=module)
+        made = self._passes(
+            batch, range(n), rows, self._front(batch, rows), seed=seed, module=module
+        )
         if alone:
             yield from self._whatever_fails(made, batch, n, seed=seed, module=module)
         else:
@@ -108,15 +112,20 @@ class Dropout:
             rows = self._rows(batch)
             at_once = self.read(self._tried(batch[few], rows)[0], len(few))
             alone = {
-                i: self._tried(batch[i : i + 1], {}) for i in (few if isinstance(at_once, np.ndarray) else range(n))
+                i: self._tried(batch[i : i + 1], {})
+                for i in (few if isinstance(at_once, np.ndarray) else range(n))
             }
-            same = all(alike(at_once[k : k + 1], self.read(alone[i][0], 1)) for k, i in enumerate(few))
+            same = all(
+                alike(at_once[k : k + 1], self.read(alone[i][0], 1)) for k, i in enumerate(few)
+            )
         except Exception:
             return False
         places = {key: place.shape for key, place in rows.items()}
         return bool(places) and same and all(shapes == places for _, shapes in alone.values())
 
-    def _tried(self, batch: Any, rows: _Places) -> tuple[Any, dict[tuple[str, int], tuple[int, ...]]]:
+    def _tried(
+        self, batch: Any, rows: _Places
+    ) -> tuple[Any, dict[tuple[str, int], tuple[int, ...]]]:
         """A pass in which half of the values are dropped, and the shapes that came to the sites."""
         import torch
 
@@ -131,7 +140,14 @@ class Dropout:
             return self.model(batch.clone()), shapes
 
     def _passes(
-        self, batch: Any, numbers: range, rows: _Places, front: Front | None, *, seed: int, module: str
+        self,
+        batch: Any,
+        numbers: range,
+        rows: _Places,
+        front: Front | None,
+        *,
+        seed: int,
+        module: str,
     ) -> Generator[Any, None, None]:
         """The passes of these numbers; without a front, each runs the whole model. Without rows there is one case."""
         import torch
@@ -141,7 +157,11 @@ class Dropout:
         with nullcontext() if front is None else front.remembering(batch):
             for number in numbers:
                 drop = self._dropping(rows, len(batch), (seed, module, number))
-                with torch.no_grad(), drawing(device, seed, module, "pass", number), self._at_sites(drop) as calls:
+                with (
+                    torch.no_grad(),
+                    drawing(device, seed, module, "pass", number),
+                    self._at_sites(drop) as calls,
+                ):
                     raw = self.model(batch.clone()) if front is None else front.run()
                 if rows and calls.total() != len(rows):
                     raise Unlike
@@ -168,7 +188,9 @@ class Dropout:
             yield None
         for later in range(number + 1, n):
             try:
-                (raw,) = self._passes(batch, range(later, later + 1), {}, None, seed=seed, module=module)
+                (raw,) = self._passes(
+                    batch, range(later, later + 1), {}, None, seed=seed, module=module
+                )
             except Exception as error:
                 failed.append(error)
                 raw = None
@@ -176,13 +198,17 @@ class Dropout:
         if len(failed) == n:
             raise failed[0]
 
-    def _dropping(self, rows: _Places, n: int, names: tuple[int, str, int]) -> Callable[[Site, int, Any], Any]:
+    def _dropping(
+        self, rows: _Places, n: int, names: tuple[int, str, int]
+    ) -> Callable[[Site, int, Any], Any]:
         def drop(site: Site, call: int, values: Any) -> Any:
             seed, module, number = names
             place = rows.get((site.name, call)) if n > 1 else _Rows(None, tuple(values.shape))
             if place is None or (n > 1 and not place.fits(values.shape, n)):
                 raise Unlike
-            return _dropped(site, values, place, generator(seed, module, "dropout", number, site.name, call))
+            return _dropped(
+                site, values, place, generator(seed, module, "dropout", number, site.name, call)
+            )
 
         return drop
 
@@ -204,7 +230,9 @@ class Dropout:
 
                 with torch.no_grad(), drawing(str(batch.device), 0, "rows"), self._at_sites(seen):
                     self.model(batch[:1].repeat(n, *(1 for _ in batch.shape[1:])))
-            self._places[known] = {key: _axis(shape, shapes[3].get(key, shape)) for key, shape in shapes[2].items()}
+            self._places[known] = {
+                key: _axis(shape, shapes[3].get(key, shape)) for key, shape in shapes[2].items()
+            }
         return self._places[known]
 
     def _front(self, batch: Any, rows: _Places) -> Front | None:
@@ -215,12 +243,18 @@ class Dropout:
         front = Front(self.model, [site.layer for site in self.sites])
         few, numbers = batch[:2].clone(), range(3)
         try:
-            whole = [self.read(raw, len(few)) for raw in self._passes(few, numbers, rows, None, seed=0, module="")]
+            whole = [
+                self.read(raw, len(few))
+                for raw in self._passes(few, numbers, rows, None, seed=0, module="")
+            ]
         except Exception:
             # That is no fault of the remembering; another batch will tell.
             return None
         try:
-            again = [self.read(raw, len(few)) for raw in self._passes(few, numbers, rows, front, seed=0, module="")]
+            again = [
+                self.read(raw, len(few))
+                for raw in self._passes(few, numbers, rows, front, seed=0, module="")
+            ]
             self._fronts[known] = front if all(map(alike, whole, again)) else None
         except Exception:
             # Whole passes went well, so it is the remembering that this model does not bear.
@@ -243,10 +277,16 @@ class Dropout:
 
 def _axis(two: tuple[int, ...], three: tuple[int, ...]) -> _Rows:
     """The axis along which three cases take half as much again as two."""
-    longer = [axis for axis, (a, b) in enumerate(zip(two, three, strict=False)) if 3 * a == 2 * b and a > 0]
+    longer = [
+        axis
+        for axis, (a, b) in enumerate(zip(two, three, strict=False))
+        if 3 * a == 2 * b and a > 0
+    ]
     if not longer:
         return _Rows(None, two)
-    return _Rows(longer[0], tuple(size // 2 if i == longer[0] else size for i, size in enumerate(two)))
+    return _Rows(
+        longer[0], tuple(size // 2 if i == longer[0] else size for i, size in enumerate(two))
+    )
 
 
 def _dropped(site: Site, values: Any, rows: _Rows, rng: np.random.Generator) -> Any:

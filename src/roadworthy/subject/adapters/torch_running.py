@@ -74,5 +74,7 @@ def _steady() -> Iterator[None]:
     if not torch.cuda.is_available():
         yield
         return
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):  # type: ignore[no-untyped-call]
+    with torch.backends.cudnn.flags(
+        enabled=True, benchmark=False, deterministic=True, allow_tf32=False
+    ):  # type: ignore[no-untyped-call]
         yield

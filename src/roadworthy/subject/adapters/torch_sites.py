@@ -55,7 +55,9 @@ def sites(model: Any, rate: float | None, head: tuple[str, Any] | None) -> list[
     """Where a model drops values: in its own layers of dropout, at `rate` or their own; if it has none, before its `head`."""
     from torch.nn.modules.dropout import _DropoutNd
 
-    own = [(name, m, type(m).__mro__) for name, m in model.named_modules() if isinstance(m, _DropoutNd)]
+    own = [
+        (name, m, type(m).__mro__) for name, m in model.named_modules() if isinstance(m, _DropoutNd)
+    ]
     found = [
         Site(
             name or "model",
@@ -72,7 +74,13 @@ def sites(model: Any, rate: float | None, head: tuple[str, Any] | None) -> list[
 
 
 def refusal(
-    request: Passes, kind: Kind, model: Any, head: tuple[str, Any] | None, *, headless: str = "", called: Any = None
+    request: Passes,
+    kind: Kind,
+    model: Any,
+    head: tuple[str, Any] | None,
+    *,
+    headless: str = "",
+    called: Any = None,
 ) -> str | None:
     """Why such passes cannot be made; None where they can.
 

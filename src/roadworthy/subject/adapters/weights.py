@@ -30,14 +30,18 @@ def load_weights(model: Any, file: Path) -> None:
     ]
     found = [p for p in problems if p]
     if found:
-        raise SubjectError(f"the weights in {file.name} do not fit the model: the file {'; it '.join(found)}")
+        raise SubjectError(
+            f"the weights in {file.name} do not fit the model: the file {'; it '.join(found)}"
+        )
     model.load_state_dict(weights)
 
 
 def _some(lead: str, keys: list[str]) -> str:
     if not keys:
         return ""
-    return f"{lead} {', '.join(keys[:SHOWN])}" + (f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else "")
+    return f"{lead} {', '.join(keys[:SHOWN])}" + (
+        f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
+    )
 
 
 def _read(file: Path) -> Mapping[str, Any]:
@@ -60,7 +64,9 @@ def _safetensors(file: Path) -> Mapping[str, Any]:
     try:
         return load_file(file)
     except (SafetensorError, OSError) as error:
-        raise SubjectError(f"the weights {file.name} cannot be read as safetensors: {error}") from error
+        raise SubjectError(
+            f"the weights {file.name} cannot be read as safetensors: {error}"
+        ) from error
 
 
 def _tensors_alone(file: Path) -> Mapping[str, Any]:

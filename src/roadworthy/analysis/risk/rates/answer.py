@@ -81,7 +81,9 @@ class Rates:
         return self.value.size
 
     def __getitem__(self, window: Any) -> Rate:
-        interval = Interval(float(self.low[window]), float(self.high[window]), self.confidence, self.method)
+        interval = Interval(
+            float(self.low[window]), float(self.high[window]), self.confidence, self.method
+        )
         flags = tuple(flag for flag, where in self.flags.items() if where[window])
         return Rate(float(self.value[window]), interval, self.method, flags)
 
@@ -90,27 +92,48 @@ class Rates:
         return self.flags.get(flag, np.zeros(self.value.shape, dtype=bool))
 
 
-def answered(ends: Iterable[ArrayLike], confidence: float, method: str, flags: Mapping[str, Bools]) -> Rates:
+def answered(
+    ends: Iterable[ArrayLike], confidence: float, method: str, flags: Mapping[str, Bools]
+) -> Rates:
     """Rates from value, low and high: within [0, 1], the value within its interval, with the flags that stand somewhere."""
     point, least, most = (np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0) for x in ends)
     shape = point.shape
-    where = {flag: np.broadcast_to(np.asarray(mask, dtype=bool), shape) for flag, mask in flags.items()}
+    where = {
+        flag: np.broadcast_to(np.asarray(mask, dtype=bool), shape) for flag, mask in flags.items()
+    }
     standing = {flag: mask for flag, mask in where.items() if mask.any()}
-    return Rates(point, np.minimum(least, point), np.maximum(most, point), float(confidence), method, standing)
+    return Rates(
+        point,
+        np.minimum(least, point),
+        np.maximum(most, point),
+        float(confidence),
+        method,
+        standing,
+    )
 
 
 def conditional_rate(events: ArrayLike, rows: ArrayLike, *, confidence: float = 0.95) -> Rates:
     """Shares of calibration rows with Clopper-Pearson intervals; a condition without rows has probability zero, and a note."""
-    some, all_rows = np.broadcast_arrays(np.asarray(events, np.float64), np.asarray(rows, np.float64))
+    some, all_rows = np.broadcast_arrays(
+        np.asarray(events, np.float64), np.asarray(rows, np.float64)
+    )
     low, high = clopper_pearson_bounds(some, all_rows, confidence=confidence)
     value = some / np.where(all_rows > 0.0, all_rows, 1.0)
-    return answered((value, low, high), confidence, "share of calibration rows", {NO_ROWS: all_rows == 0.0})
+    return answered(
+        (value, low, high), confidence, "share of calibration rows", {NO_ROWS: all_rows == 0.0}
+    )
 
 
 def window_counts(alarms: ArrayLike, n: ArrayLike) -> tuple[Floats, Floats]:
     """Alarms and events of the windows, checked, in one shape; decayed (fractional) counts are counts too."""
-    k, size = np.broadcast_arrays(np.asarray(alarms, dtype=np.float64), np.asarray(n, dtype=np.float64))
-    if not (np.isfinite(k).all() and np.isfinite(size).all()) or (k < 0.0).any() or (k > size * (1.0 + 1e-9)).any():
+    k, size = np.broadcast_arrays(
+        np.asarray(alarms, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    )
+    if (
+        not (np.isfinite(k).all() and np.isfinite(size).all())
+        or (k < 0.0).any()
+        or (k > size * (1.0 + 1e-9)).any()
+    ):
         raise ValueError(
             "alarms must lie between 0 and the number of events, window by window; check how they were counted"
         )
@@ -127,7 +150,11 @@ def bin_counts(counts: ArrayLike, bins: int) -> Floats:
     """Events by score bin, in the last axis, checked."""
     table = np.asarray(counts, dtype=np.float64)
     if table.ndim < 1 or table.shape[-1] != bins:
-        raise ValueError(f"counts must end in an axis of {bins} score bins, as calibrated, found shape {table.shape}")
+        raise ValueError(
+            f"counts must end in an axis of {bins} score bins, as calibrated, found shape {table.shape}"
+        )
     if not np.isfinite(table).all() or (table < 0.0).any():
-        raise ValueError("counts of events must be finite and not negative; check how they were counted")
+        raise ValueError(
+            "counts of events must be finite and not negative; check how they were counted"
+        )
     return table

@@ -45,19 +45,26 @@ class BatchVerdict:
             raise ValueError(f"size is the number of events in a batch, found {size!r}")
         rng, evidence = np.random.default_rng(seed), calibrated.log_ratio
         sides = np.stack([calibrated.clean_shares, calibrated.shifted_shares])
-        clean, shifted = (rng.multinomial(size, shares, DRAWS) @ evidence / size for shares in sides)
+        clean, shifted = (
+            rng.multinomial(size, shares, DRAWS) @ evidence / size for shares in sides
+        )
         return cls(size, evidence, at_balanced_accuracy(clean, shifted))
 
     def alarmed(self, counts: ArrayLike) -> Bools:
         """Of batches, their events by bin in the last axis, which are called shifted; one without events is not."""
         table = np.asarray(counts, dtype=np.float64)
         n = table.sum(axis=-1)
-        result: Bools = self.threshold.verdict(table @ self.evidence / np.maximum(n, 1.0)) & (n > 0.0)
+        result: Bools = self.threshold.verdict(table @ self.evidence / np.maximum(n, 1.0)) & (
+            n > 0.0
+        )
         return result
 
     def counted(self, calibrated: Calibrated, *, seed: int = 0) -> Calibrated:
         """Batches cleared and alarmed, by kind: as many as the rows fill, in the shares of many that are drawn from them."""
-        rng, rows = np.random.default_rng([seed, 1]), np.vstack([calibrated.clean, calibrated.shifted])
+        rng, rows = (
+            np.random.default_rng([seed, 1]),
+            np.vstack([calibrated.clean, calibrated.shifted]),
+        )
         batches = rows.sum(axis=1) / self.size
         if batches.min() < 1.0:
             few = ("clean", *calibrated.kinds)[int(batches.argmin())]

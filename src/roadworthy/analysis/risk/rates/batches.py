@@ -48,7 +48,9 @@ def by_batches(counts: ArrayLike, calibrated: Calibrated, *, confidence: float =
         signs = calibrated.log_ratio > 0.0  # the verdict on a single event
         even = uniformity(table[..., signs].sum(axis=-1), n, _verdicts(calibrated, signs))
     alarmed, batches = verdict.alarmed(table).sum(axis=-1), (n > 0.0).sum(axis=-1)
-    return batch_rate(alarmed, batches, verdict.counted(calibrated), size=size, even=even, confidence=confidence)
+    return batch_rate(
+        alarmed, batches, verdict.counted(calibrated), size=size, even=even, confidence=confidence
+    )
 
 
 def batch_rate(
@@ -67,9 +69,18 @@ def batch_rate(
     rates = rogan_gladen(alarmed, batches, calibrated, kinds=kinds, confidence=confidence)
     if size == 1:
         return rates
-    doubtful = np.zeros(rates.value.shape, dtype=bool) if even is None else np.asarray(even, dtype=np.float64) <= -MIXED
+    doubtful = (
+        np.zeros(rates.value.shape, dtype=bool)
+        if even is None
+        else np.asarray(even, dtype=np.float64) <= -MIXED
+    )
     flags = {**rates.flags, UNIFORM: ~doubtful, DOUBTFUL: doubtful}
-    return answered((rates.value, rates.low, rates.high), confidence, f"{rates.method}; batches of {size}", flags)
+    return answered(
+        (rates.value, rates.low, rates.high),
+        confidence,
+        f"{rates.method}; batches of {size}",
+        flags,
+    )
 
 
 def uniformity(alarms: ArrayLike, size: ArrayLike, rows: Calibrated) -> Floats:
@@ -87,7 +98,9 @@ def uniformity(alarms: ArrayLike, size: ArrayLike, rows: Calibrated) -> Floats:
     clean, shifted = (k * math.log(t) + (n - k) * math.log1p(-t) for t in (fpr, tpr))
     with np.errstate(divide="ignore"):
         ends = np.stack(
-            np.broadcast_arrays(np.log(rate) + shifted[..., None, :], np.log1p(-rate) + clean[..., None, :])
+            np.broadcast_arrays(
+                np.log(rate) + shifted[..., None, :], np.log1p(-rate) + clean[..., None, :]
+            )
         )
     uniform = np.asarray(logsumexp(ends, axis=0)).sum(axis=-1).max(axis=-1)
     chance = tpr * rate[:, 0] + fpr * (1.0 - rate[:, 0])

@@ -73,7 +73,9 @@ class BayesTable:
         k = self._at(alarms)
         standing = {WEAK: self.weak, NO_EVENTS: self.n == 0, MIXTURE: self.mixture}
         flags = {flag: np.full(k.shape, stands) for flag, stands in standing.items()}
-        return answered((self.value[k], self.low[k], self.high[k]), self.confidence, self.method, flags)
+        return answered(
+            (self.value[k], self.low[k], self.high[k]), self.confidence, self.method, flags
+        )
 
     def exceedance(self, alarms: ArrayLike, rate: float) -> Floats:
         """The posterior probability that the rate is higher than this."""
@@ -94,10 +96,15 @@ def by_bayes(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0
     """The posterior mean of the rate given alarms, over what TPR and FPR may be; a table for each size of window."""
     alarms, n = verdict_counts(counts)
     if (n != n.round()).any():
-        raise ValueError("bayes keeps tables for whole numbers of events; counts that fade have none")
+        raise ValueError(
+            "bayes keeps tables for whole numbers of events; counts that fade have none"
+        )
     # Of events that have no score a window holds fewer.
     sizes = np.unique(n) if n.size else np.zeros(1)
-    some = [(n == size, BayesTable.build(int(size), calibrated, confidence=confidence)) for size in sizes.tolist()]
+    some = [
+        (n == size, BayesTable.build(int(size), calibrated, confidence=confidence))
+        for size in sizes.tolist()
+    ]
     if len(some) == 1:
         return some[0][1].rate(alarms.astype(np.int64))
     ends, flags = np.empty((3, *n.shape)), dict[str, np.ndarray]()
@@ -112,14 +119,21 @@ def by_bayes(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0
 def beta_nodes(a: float, b: float, nodes: int) -> tuple[Floats, Floats]:
     """Nodes and weights that integrate polynomials against Beta(a, b), exact up to degree 2 nodes - 1."""
     j = np.arange(nodes, dtype=np.float64)
-    alpha, beta = b - 1.0, a - 1.0  # Jacobi's weight (1-x)^alpha (1+x)^beta on (-1, 1), x = 2 share - 1
+    alpha, beta = (
+        b - 1.0,
+        a - 1.0,
+    )  # Jacobi's weight (1-x)^alpha (1+x)^beta on (-1, 1), x = 2 share - 1
     total = 2.0 * j + alpha + beta
     with np.errstate(divide="ignore", invalid="ignore"):
         diagonal = (beta**2 - alpha**2) / (total * (total + 2.0))
-        square = 4.0 * j * (j + alpha) * (j + beta) * (j + alpha + beta) / (total**2 * (total**2 - 1.0))
+        square = (
+            4.0 * j * (j + alpha) * (j + beta) * (j + alpha + beta) / (total**2 * (total**2 - 1.0))
+        )
     diagonal[0] = (beta - alpha) / (alpha + beta + 2.0)
     if nodes > 1:  # the general term is 0/0 where alpha + beta is -1
-        square[1] = 4.0 * (1.0 + alpha) * (1.0 + beta) / ((2.0 + alpha + beta) ** 2 * (3.0 + alpha + beta))
+        square[1] = (
+            4.0 * (1.0 + alpha) * (1.0 + beta) / ((2.0 + alpha + beta) ** 2 * (3.0 + alpha + beta))
+        )
     off = np.sqrt(square[1:])
     points, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
     return np.clip((points + 1.0) / 2.0, 1e-12, 1.0 - 1e-12), vectors[0] ** 2
@@ -158,8 +172,13 @@ def _chances(n: int, calibrated: Calibrated, kinds: Kinds, cells: int, chances: 
     The likelihood depends on rate, TPR and FPR through that chance alone: it is then needed at the grid, and not at every node.
     """
     cleared, alarmed = calibrated.clean + BIN_PRIOR
-    shapes = _moments_to_beta(float(calibrated.shifted_shares[1]), calibrated.tpr_variance(kinds)), (alarmed, cleared)
-    (tpr, weight), (fpr, other) = (beta_nodes(float(a), float(b), _nodes(n, a, b)) for a, b in shapes)
+    shapes = (
+        _moments_to_beta(float(calibrated.shifted_shares[1]), calibrated.tpr_variance(kinds)),
+        (alarmed, cleared),
+    )
+    (tpr, weight), (fpr, other) = (
+        beta_nodes(float(a), float(b), _nodes(n, a, b)) for a, b in shapes
+    )
     weights = np.outer(weight, other).ravel()
     share = np.empty((cells, chances))
     for i, rate in enumerate(cells_of_rate.middles(cells)):
@@ -167,5 +186,7 @@ def _chances(n: int, calibrated: Calibrated, kinds: Kinds, cells: int, chances: 
         place = cells_of_rate.angle(chance) * (chances - 1)
         below = np.minimum(place.astype(np.intp), chances - 2)
         part = place - below
-        share[i] = np.bincount(below, weights * (1.0 - part), chances) + np.bincount(below + 1, weights * part, chances)
+        share[i] = np.bincount(below, weights * (1.0 - part), chances) + np.bincount(
+            below + 1, weights * part, chances
+        )
     return share

@@ -59,7 +59,10 @@ def likelihood_rate(
     value = np.where(empty, 0.0, likeliest.reshape(empty.shape))
     low, high, rejected = _score_interval(table, calibrated, kinds, draws, seed, confidence)
     standing = {ALIKE: calibrated.alike, MIXTURE: calibrated.mixture(kinds)}
-    flags = {NO_EVENTS: empty, **{flag: np.full(empty.shape, stands) for flag, stands in standing.items()}}
+    flags = {
+        NO_EVENTS: empty,
+        **{flag: np.full(empty.shape, stands) for flag, stands in standing.items()},
+    }
     flags[REJECTED] = rejected
     method = f"maximum likelihood over {calibrated.bins} bins; score interval, {spoken_of(kinds)}"
     return answered((value, low, high), confidence, method, flags)
@@ -95,7 +98,9 @@ def posterior_rate(
     table = np.asarray(counts, dtype=np.float64)
     low, high, rejected = _score_interval(table, calibrated, kinds, draws, seed, confidence)
     method = f"posterior mean over {calibrated.bins} bins; score interval, {spoken_of(kinds)}"
-    return answered((found.value, low, high), confidence, method, {**found.flags, REJECTED: rejected})
+    return answered(
+        (found.value, low, high), confidence, method, {**found.flags, REJECTED: rejected}
+    )
 
 
 @register("estimators", "posterior", reads="bins", title="posterior mean, bins")
@@ -116,7 +121,13 @@ class BinPosterior:
 
     @classmethod
     def build(
-        cls, calibrated: Calibrated, *, kinds: Kinds = "new", draws: int = 100, seed: int = 0, added: float = 0.5
+        cls,
+        calibrated: Calibrated,
+        *,
+        kinds: Kinds = "new",
+        draws: int = 100,
+        seed: int = 0,
+        added: float = 0.5,
     ) -> BinPosterior:
         """Draw from the calibration's posteriors, Jeffreys' half row added to each bin, and the tilt of a new kind of shift."""
         check_kinds(kinds)
@@ -125,11 +136,15 @@ class BinPosterior:
         _check_two_bins(calibrated)
         rng = np.random.default_rng(seed)
         clean = rng.dirichlet(calibrated.clean + added, draws)
-        shifted = np.mean([rng.dirichlet(rows + added, draws) for rows in calibrated.shifted], axis=0)
+        shifted = np.mean(
+            [rng.dirichlet(rows + added, draws) for rows in calibrated.shifted], axis=0
+        )
         if kinds == "new":
             # One draw in each of equally likely parts: a hundred then say what a thousand independent ones do.
             shifted = calibrated.tilted(rng.permutation(calibrated.tilts(draws)), shifted)
-        method = f"posterior mean over {calibrated.bins} bins; credible interval, {spoken_of(kinds)}"
+        method = (
+            f"posterior mean over {calibrated.bins} bins; credible interval, {spoken_of(kinds)}"
+        )
         shares = np.maximum(clean, 1e-12), np.maximum(shifted, 1e-12)
         return cls(*shares, calibrated.alike, method, calibrated.mixture(kinds))
 
@@ -151,16 +166,25 @@ class BinPosterior:
         for some, cells, span in self._grids(rows, n):
             believed = cells_of_rate.prior_mass((a[some], b[some]), cells, span)
             mass = cells_of_rate.normalised(self._likelihood(rows[some], cells, span) * believed)
-            found[:, some] = cells_of_rate.mean(mass, span), *cells_of_rate.densest(mass, confidence, span)
+            found[:, some] = (
+                cells_of_rate.mean(mass, span),
+                *cells_of_rate.densest(mass, confidence, span),
+            )
         standing = {ALIKE: self.alike, MIXTURE: self.mixture}
         flags = {flag: np.full(windows, stands) for flag, stands in standing.items()}
         ends = (x.reshape(windows) for x in found)
-        return answered(ends, confidence, self.method, {NO_EVENTS: (n == 0.0).reshape(windows), **flags})
+        return answered(
+            ends, confidence, self.method, {NO_EVENTS: (n == 0.0).reshape(windows), **flags}
+        )
 
-    def _grids(self, rows: Floats, n: Floats) -> Iterator[tuple[NDArray[np.intp], int, cells_of_rate.Span]]:
+    def _grids(
+        self, rows: Floats, n: Floats
+    ) -> Iterator[tuple[NDArray[np.intp], int, cells_of_rate.Span]]:
         """Which windows share which cells: by their own length, whatever else is asked about, and long ones each by itself."""
         step = cells_of_rate.FEWEST
-        cells = np.array([step * math.ceil(cells_of_rate.cells_for(size) / step) for size in n], dtype=np.intp)
+        cells = np.array(
+            [step * math.ceil(cells_of_rate.cells_for(size) / step) for size in n], dtype=np.intp
+        )
         long = n > LONG
         for count in np.unique(cells[~long]):
             yield np.flatnonzero((cells == count) & ~long), int(count), cells_of_rate.WHOLE
@@ -178,7 +202,10 @@ class BinPosterior:
             lower = UNLIKELY + n * (math.pi * width / 2.0) ** 2 / 2.0
             likelihood = self._likelihood(row, cells, (first, last))[0]
             kept = np.flatnonzero(likelihood > math.exp(-min(lower, 690.0)))
-            least, most = max(first, first + (kept[0] - 1) * width), min(last, first + (kept[-1] + 2) * width)
+            least, most = (
+                max(first, first + (kept[0] - 1) * width),
+                min(last, first + (kept[-1] + 2) * width),
+            )
             if most - least > 0.9 * (last - first):
                 break
             first, last = float(least), float(most)
@@ -232,4 +259,8 @@ def _score_interval(
     empty = table.sum(axis=-1) == 0.0
     low, high, rejected = score_interval(rows, shares, (possible.clean, possible.shifted), tail)
     low, high = low.reshape(empty.shape), high.reshape(empty.shape)
-    return np.where(empty, 0.0, low), np.where(empty, 1.0, high), rejected.reshape(empty.shape) & ~empty
+    return (
+        np.where(empty, 0.0, low),
+        np.where(empty, 1.0, high),
+        rejected.reshape(empty.shape) & ~empty,
+    )

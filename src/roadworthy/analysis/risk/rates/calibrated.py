@@ -63,21 +63,33 @@ class Calibrated:
             )
         for table in (self.clean, self.shifted):
             if not np.isfinite(table).all() or (table < 0.0).any():
-                raise ValueError("calibration counts must be finite and not negative; check how they were counted")
+                raise ValueError(
+                    "calibration counts must be finite and not negative; check how they were counted"
+                )
         if not self.clean.sum() > 0.0:
-            raise CannotTell("no clean calibration rows: nothing says how often an unshifted case alarms")
+            raise CannotTell(
+                "no clean calibration rows: nothing says how often an unshifted case alarms"
+            )
         if not len(self.kinds) or not (self.shifted.sum(axis=1) > 0.0).all():
-            raise CannotTell("no calibration rows of any shift: nothing says how often a shifted case alarms")
+            raise CannotTell(
+                "no calibration rows of any shift: nothing says how often a shifted case alarms"
+            )
 
     @classmethod
     def from_table(cls, rows: Mapping[str, ArrayLike], *, clean: str = "clean") -> Calibrated:
         """From rows by bin of every kind; kinds without rows are left out, and noted."""
         table = {kind: np.asarray(counts, dtype=np.float64) for kind, counts in rows.items()}
         if clean not in table:
-            raise CannotTell(f"no clean calibration rows: expected a kind called {clean!r} among {sorted(table)}")
-        kinds = tuple(kind for kind, counts in table.items() if kind != clean and counts.sum() > 0.0)
+            raise CannotTell(
+                f"no clean calibration rows: expected a kind called {clean!r} among {sorted(table)}"
+            )
+        kinds = tuple(
+            kind for kind, counts in table.items() if kind != clean and counts.sum() > 0.0
+        )
         if not kinds:
-            raise CannotTell("no calibration rows of any shift: nothing says how often a shifted case alarms")
+            raise CannotTell(
+                "no calibration rows of any shift: nothing says how often a shifted case alarms"
+            )
         empty = [kind for kind in table if kind not in kinds and kind != clean]
         notes = tuple(f"{kind} has no calibration rows and is left out" for kind in empty)
         return cls(table[clean], np.stack([table[kind] for kind in kinds]), kinds, notes)
@@ -85,7 +97,9 @@ class Calibrated:
     @classmethod
     def from_counts(cls, counts: Counts, *, clean: str = "clean") -> Calibrated:
         """From the counts of an assessment, right and wrong answers together."""
-        return cls.from_table(dict(zip(counts.kinds, counts.table.sum(axis=1), strict=True)), clean=clean)
+        return cls.from_table(
+            dict(zip(counts.kinds, counts.table.sum(axis=1), strict=True)), clean=clean
+        )
 
     @property
     def bins(self) -> int:
@@ -165,13 +179,17 @@ class Calibrated:
         if kinds == "seen":
             return float(seen)
         alarmed = float(self.shifted_shares[1])
-        moved = self.spread * float(self.log_ratio[1] - self.log_ratio[0]) * alarmed * (1.0 - alarmed)
+        moved = (
+            self.spread * float(self.log_ratio[1] - self.log_ratio[0]) * alarmed * (1.0 - alarmed)
+        )
         return float(seen + moved**2)
 
     def check_verdicts(self) -> None:
         """Refuse bins where verdicts are needed, and a detector that says nothing of shift."""
         if self.bins != 2:
-            raise ValueError(f"this estimator reads verdicts, two bins (cleared, alarmed), found {self.bins} bins")
+            raise ValueError(
+                f"this estimator reads verdicts, two bins (cleared, alarmed), found {self.bins} bins"
+            )
         if self.tpr - self.fpr <= 0.0:
             raise CannotTell(
                 f"TPR + TNR = {self.tpr + 1.0 - self.fpr:.3f} <= 1: shifted cases alarm no more often than clean ones"
@@ -213,7 +231,9 @@ def check_kinds(kinds: str) -> None:
 
 def spoken_of(kinds: Kinds) -> str:
     """The shift of which an interval speaks, in the words of a method."""
-    return "shift of a new kind" if kinds == "new" else "shift of the calibrated kinds in even parts"
+    return (
+        "shift of a new kind" if kinds == "new" else "shift of the calibrated kinds in even parts"
+    )
 
 
 def _shares(rows: Floats) -> Floats:

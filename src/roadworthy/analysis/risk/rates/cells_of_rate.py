@@ -60,8 +60,12 @@ def prior_mass(prior: tuple[ArrayLike, ArrayLike], cells: int, span: Span = WHOL
 
     a, b = (np.asarray(p, dtype=np.float64)[..., None] for p in prior)
     if not ((a > 0.0).all() and (b > 0.0).all()):
-        raise ValueError(f"a Beta prior has two positive parameters, found {prior!r}; (0.5, 0.5) favours none")
-    result: Floats = np.diff(betainc(a, b, at_angle(_angles(np.arange(cells + 1.0), cells, span))), axis=-1)
+        raise ValueError(
+            f"a Beta prior has two positive parameters, found {prior!r}; (0.5, 0.5) favours none"
+        )
+    result: Floats = np.diff(
+        betainc(a, b, at_angle(_angles(np.arange(cells + 1.0), cells, span))), axis=-1
+    )
     return result
 
 
@@ -96,6 +100,8 @@ def densest(mass: Floats, confidence: float, span: Span = WHOLE) -> tuple[Floats
     ranked = np.take_along_axis(mass, order, axis=-1)
     before = np.cumsum(ranked, axis=-1) - ranked
     held = np.empty(mass.shape, dtype=bool)
-    np.put_along_axis(held, order, before < confidence * ranked.sum(axis=-1, keepdims=True), axis=-1)
+    np.put_along_axis(
+        held, order, before < confidence * ranked.sum(axis=-1, keepdims=True), axis=-1
+    )
     first, last = held.argmax(axis=-1), cells - held[..., ::-1].argmax(axis=-1)
     return at_angle(_angles(first, cells, span)), at_angle(_angles(last, cells, span))

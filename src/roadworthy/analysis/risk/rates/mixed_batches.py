@@ -34,7 +34,9 @@ POINTS = 21
 
 
 @register("estimators", "mixed_batches", reads="batches", title="verdicts on mixed batches")
-def by_mixed_batches(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+def by_mixed_batches(
+    counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
+) -> Rates:
     """The rate at which batches of events that are clean or shifted each by itself alarm as often as they do."""
     table = bin_counts(counts, calibrated.bins)
     n = table.sum(axis=-1)
@@ -70,9 +72,13 @@ class AlarmCurve:
         verdict = BatchVerdict.choose(calibrated, size, seed=seed)
         possible = BinPosterior.build(calibrated, kinds=kinds, draws=draws, seed=seed)
         rng = np.random.default_rng([seed, 2])
-        likeliest = _curve(verdict, calibrated.clean_shares, calibrated.shifted_shares, draws * batches // 4, rng)
+        likeliest = _curve(
+            verdict, calibrated.clean_shares, calibrated.shifted_shares, draws * batches // 4, rng
+        )
         sides = zip(possible.clean, possible.shifted, strict=True)
-        curves = np.stack([_curve(verdict, clean, shifted, batches, rng) for clean, shifted in sides])
+        curves = np.stack(
+            [_curve(verdict, clean, shifted, batches, rng) for clean, shifted in sides]
+        )
         method = f"alarm curve of mixed batches of {size}; credible interval, {spoken_of(kinds)}"
         return cls(verdict, likeliest, curves, method, calibrated.alike)
 
@@ -91,7 +97,9 @@ class AlarmCurve:
         pairs, which = np.unique(np.stack([k.ravel(), n.ravel()]), axis=1, return_inverse=True)
         middles, points = cells_of_rate.middles(CELLS), np.linspace(0.0, 1.0, POINTS)
         chance = np.stack([np.interp(middles, points, curve) for curve in self.possible])
-        likelihood = np.stack([_likelihood(chance, *pair) for pair in pairs.T])[which.ravel()].reshape(*k.shape, CELLS)
+        likelihood = np.stack([_likelihood(chance, *pair) for pair in pairs.T])[
+            which.ravel()
+        ].reshape(*k.shape, CELLS)
         mass = cells_of_rate.normalised(likelihood * cells_of_rate.prior_mass(prior, CELLS))
         low, high = cells_of_rate.densest(mass, confidence)
         flags = {NO_EVENTS: n == 0.0, ALIKE: np.full(n.shape, self.alike)}
@@ -101,11 +109,15 @@ class AlarmCurve:
         return answered((value, low, high), confidence, self.method, flags)
 
 
-def _curve(verdict: BatchVerdict, clean: Floats, shifted: Floats, batches: int, rng: np.random.Generator) -> Floats:
+def _curve(
+    verdict: BatchVerdict, clean: Floats, shifted: Floats, batches: int, rng: np.random.Generator
+) -> Floats:
     """The share of mixed batches that alarm, rate by rate; more shift makes no fewer alarms, and what falls is chance."""
     rate = np.linspace(0.0, 1.0, POINTS)[:, None]
     mixed = rate * shifted + (1.0 - rate) * clean
-    drawn = rng.multinomial(verdict.size, (mixed / mixed.sum(axis=1, keepdims=True))[:, None, :], (POINTS, batches))
+    drawn = rng.multinomial(
+        verdict.size, (mixed / mixed.sum(axis=1, keepdims=True))[:, None, :], (POINTS, batches)
+    )
     alarmed = verdict.alarmed(drawn).sum(axis=1)
     result: Floats = np.maximum.accumulate((alarmed + 0.5) / (batches + 1.0))
     return result

@@ -35,7 +35,9 @@ class Prior:
         """How many pseudo-events it is still worth."""
         if not window > 0.0:
             raise ValueError(f"window must be a positive number of events, found {window!r}")
-        result: Floats = self.worth * np.clip(1.0 - np.asarray(seen, dtype=np.float64) / window, 0.0, 1.0)
+        result: Floats = self.worth * np.clip(
+            1.0 - np.asarray(seen, dtype=np.float64) / window, 0.0, 1.0
+        )
         return result
 
     def beta(self, seen: ArrayLike, window: float) -> tuple[Floats, Floats]:
@@ -53,5 +55,10 @@ class Prior:
         tail = (1.0 - rates.confidence) / 2.0
         a, b = self.beta(seen, window)
         ends = [self.mean, betaincinv(a, b, tail), betaincinv(a, b, 1.0 - tail)]
-        drawn = [x + share * (end - x) for x, end in zip((rates.value, rates.low, rates.high), ends, strict=True)]
-        return answered(drawn, rates.confidence, f"{rates.method}; prior {self.mean:g}", rates.flags)
+        drawn = [
+            x + share * (end - x)
+            for x, end in zip((rates.value, rates.low, rates.high), ends, strict=True)
+        ]
+        return answered(
+            drawn, rates.confidence, f"{rates.method}; prior {self.mean:g}", rates.flags
+        )

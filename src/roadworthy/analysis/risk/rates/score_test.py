@@ -38,7 +38,9 @@ HALF = math.log(0.5)
 """The greatest that the smaller of two tails can be: of a score that is just what was to be expected."""
 
 
-def score_interval(rows: Floats, shares: Shares, possible: Shares, tail: float) -> tuple[Floats, Floats, Bools]:
+def score_interval(
+    rows: Floats, shares: Shares, possible: Shares, tail: float
+) -> tuple[Floats, Floats, Bools]:
     """The lowest and the highest rate that is not rejected, window by window, and in which windows every rate is."""
     rate = np.linspace(0.0, 1.0, PLACES)
     low, high, few = np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows), dtype=bool)
@@ -54,7 +56,9 @@ def score_interval(rows: Floats, shares: Shares, possible: Shares, tail: float) 
     return low, high, rejected
 
 
-def _between(row: Floats, shares: Shares, possible: Shares, log_tail: float) -> tuple[float, float, bool]:
+def _between(
+    row: Floats, shares: Shares, possible: Shares, log_tail: float
+) -> tuple[float, float, bool]:
     """The ends for one window, at places nearer and nearer to those that are not rejected; and whether all are."""
     first, last = 0.0, 1.0
     best = -math.inf
@@ -90,7 +94,9 @@ def _least_tail(rows: Floats, shares: Shares, possible: Shares, rate: Floats) ->
     return np.minimum(below, 1.0 - below)
 
 
-def _log_tails(row: Floats, shares: Shares, possible: Shares, rate: Floats) -> tuple[Floats, Floats]:
+def _log_tails(
+    row: Floats, shares: Shares, possible: Shares, rate: Floats
+) -> tuple[Floats, Floats]:
     """For one window at each rate, the logarithms of both chances: of two that are next to nothing one is still the smaller."""
     from scipy.special import log_ndtr, logsumexp
 
@@ -105,7 +111,9 @@ def _deviations(rows: Floats, shares: Shares, possible: Shares, rate: Floats) ->
     difference = shares[1] - shares[0]
     part = difference / (shares[0] + rate[:, None] * difference)
     clean, shifted = ((1.0 - rate)[:, None], possible[0].T), (rate[:, None], possible[1].T)
-    expected, square = (sum(weight * (x @ drawn) for weight, drawn in (clean, shifted)) for x in (part, part**2))
+    expected, square = (
+        sum(weight * (x @ drawn) for weight, drawn in (clean, shifted)) for x in (part, part**2)
+    )
     n = rows.sum(axis=1)[:, None, None]
     deviation = np.sqrt(np.maximum(n * (square - expected**2), 1e-300))
     found: Floats = ((rows @ part.T)[:, :, None] - n * expected) / deviation

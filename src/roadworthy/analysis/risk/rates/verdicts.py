@@ -26,7 +26,17 @@ from roadworthy.registry import register
 from roadworthy.statistics import wilson_bounds
 from roadworthy.statistics.arguments import check_choice, tail_probability
 
-from .answer import BEYOND_CHANCE, MIXTURE, NO_EVENTS, OUTSIDE, WEAK, Rates, answered, verdict_counts, window_counts
+from .answer import (
+    BEYOND_CHANCE,
+    MIXTURE,
+    NO_EVENTS,
+    OUTSIDE,
+    WEAK,
+    Rates,
+    answered,
+    verdict_counts,
+    window_counts,
+)
 from .calibrated import Calibrated, Kinds, check_kinds, spoken_of
 
 Floats = NDArray[np.float64]
@@ -36,7 +46,9 @@ def mean_rate(alarms: ArrayLike, n: ArrayLike, *, confidence: float = 0.95) -> R
     """The share of alarms, as if every verdict were right, with Wilson's interval."""
     k, size = window_counts(alarms, n)
     low, high = wilson_bounds(k, size, confidence=confidence)
-    return answered((_share(k, size), low, high), confidence, "mean of verdicts", {NO_EVENTS: size == 0.0})
+    return answered(
+        (_share(k, size), low, high), confidence, "mean of verdicts", {NO_EVENTS: size == 0.0}
+    )
 
 
 @register("estimators", "mean", reads="verdicts", title="mean of verdicts")
@@ -65,7 +77,11 @@ def rogan_gladen(
     of_tpr, of_fpr = calibrated.tpr_variance(kinds), calibrated.fpr_variance
     trace = _share(k, size)
     value = np.clip((trace - calibrated.fpr) / (calibrated.tpr - calibrated.fpr), 0.0, 1.0)
-    variance = trace * (1.0 - trace) / np.where(size > 0.0, size, 1.0) + value**2 * of_tpr + (1.0 - value) ** 2 * of_fpr
+    variance = (
+        trace * (1.0 - trace) / np.where(size > 0.0, size, 1.0)
+        + value**2 * of_tpr
+        + (1.0 - value) ** 2 * of_fpr
+    )
     half = z * np.sqrt(variance) / (calibrated.tpr - calibrated.fpr)
     low, high = value - half, value + half
     if interval == "score":
@@ -78,45 +94,67 @@ def rogan_gladen(
         **_outside(trace, size, calibrated, kinds, z),
     }
     method = f"Rogan-Gladen, clipped; {interval} interval, {spoken_of(kinds)}"
-    where_known = np.where(unknown, 0.0, value), np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
+    where_known = (
+        np.where(unknown, 0.0, value),
+        np.where(unknown, 0.0, low),
+        np.where(unknown, 1.0, high),
+    )
     return answered(where_known, confidence, method, flags)
 
 
 @register("estimators", "rogan_gladen", reads="verdicts", title="Rogan-Gladen")
-def by_rogan_gladen(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+def by_rogan_gladen(
+    counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
+) -> Rates:
     """The share of alarms corrected for false alarms and misses, clipped to [0, 1]."""
     return rogan_gladen(*verdict_counts(counts), calibrated, confidence=confidence)
 
 
-def paper_fallback_rate(alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+def paper_fallback_rate(
+    alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
+) -> Rates:
     """Paper mode: Rogan-Gladen, but the bare mean where that lies outside [FPR, TPR]. The interval is the verdicts' alone."""
     calibrated.check_verdicts()
     k, size = window_counts(alarms, n)
     trace = _share(k, size)
     outside = (trace < calibrated.fpr) | (trace > calibrated.tpr)
     ends = [trace, *wilson_bounds(k, size, confidence=confidence)]
-    corrected = [np.where(outside, x, (x - calibrated.fpr) / (calibrated.tpr - calibrated.fpr)) for x in ends]
+    corrected = [
+        np.where(outside, x, (x - calibrated.fpr) / (calibrated.tpr - calibrated.fpr)) for x in ends
+    ]
     flags = {OUTSIDE: outside & (size > 0.0), NO_EVENTS: size == 0.0}
-    return answered(corrected, confidence, "Rogan-Gladen with the mean outside [FPR, TPR] (paper mode)", flags)
+    return answered(
+        corrected, confidence, "Rogan-Gladen with the mean outside [FPR, TPR] (paper mode)", flags
+    )
 
 
-@register("estimators", "paper_fallback", reads="verdicts", title="Rogan-Gladen, else the mean (paper)")
-def by_paper_fallback(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+@register(
+    "estimators", "paper_fallback", reads="verdicts", title="Rogan-Gladen, else the mean (paper)"
+)
+def by_paper_fallback(
+    counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
+) -> Rates:
     """Paper mode: Rogan-Gladen, but the bare mean where that lies outside [FPR, TPR]."""
     return paper_fallback_rate(*verdict_counts(counts), calibrated, confidence=confidence)
 
 
-def paper_forward_rate(alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+def paper_forward_rate(
+    alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
+) -> Rates:
     """Paper mode: the map of section 3.2.1 taken from rate to alarms instead of back, as one branch of the authors' code does."""
     calibrated.check_verdicts()
     k, size = window_counts(alarms, n)
     ends = [_share(k, size), *wilson_bounds(k, size, confidence=confidence)]
     mapped = [calibrated.tpr * x + calibrated.fpr * (1.0 - x) for x in ends]
-    return answered(mapped, confidence, "TPR t + FPR (1 - t) (paper mode)", {NO_EVENTS: size == 0.0})
+    return answered(
+        mapped, confidence, "TPR t + FPR (1 - t) (paper mode)", {NO_EVENTS: size == 0.0}
+    )
 
 
 @register("estimators", "paper_forward", reads="verdicts", title="from rate to alarms (paper)")
-def by_paper_forward(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+def by_paper_forward(
+    counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
+) -> Rates:
     """Paper mode: the map from rate to alarms where the one back was meant, as one branch of the authors' code does."""
     return paper_forward_rate(*verdict_counts(counts), calibrated, confidence=confidence)
 
@@ -159,6 +197,9 @@ def _score_interval(
     # a <= 0: the calibration does not tell TPR from FPR, and no rate is excluded.
     bounded = a > 0.0
     divisor = np.where(bounded, 2.0 * a, 1.0)
-    least, most = np.where(bounded, (-b - root) / divisor, 0.0), np.where(bounded, (-b + root) / divisor, 1.0)
+    least, most = (
+        np.where(bounded, (-b - root) / divisor, 0.0),
+        np.where(bounded, (-b + root) / divisor, 1.0),
+    )
     contradicted = (inner < 0.0) & bounded | (least > 1.0) | (most < 0.0)
     return np.where(contradicted, low, least), np.where(contradicted, high, most)
