@@ -90,9 +90,9 @@ def nannyml(rows: int) -> Timed:
 
 def ours(rows: int) -> Timed:
     """The monitor and the estimator under it."""
-    from roadworthy.analysis.risk.cells import calibrate
+    from roadworthy.analysis.risk.calibration import calibrate
+    from roadworthy.analysis.risk.estimator import Estimator
     from roadworthy.analysis.risk.prototypes import accuracy_tree
-    from roadworthy.analysis.risk.transfer import Estimator
     from roadworthy.monitor import Bundle, Events, Monitor
 
     rng = np.random.default_rng(0)

@@ -128,7 +128,7 @@ class Load(NamedTuple):
 
 def bundle_at(path: Path) -> None:
     """A bundle of three supervisors, calibrated on drawn scores."""
-    from roadworthy.analysis.risk.cells import calibrate
+    from roadworthy.analysis.risk.calibration import calibrate
     from roadworthy.analysis.risk.prototypes import accuracy_tree
     from roadworthy.monitor import Bundle
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Set before numpy and torch are loaded: threads of several workers would wait for each other more than they work.
@@ -25,7 +25,7 @@ settings.load_profile("roadworthy")
 @pytest.fixture(scope="module")
 def quick_alarms() -> Iterator[None]:
     """A thirtieth of the streams by which the threshold of an alarm is found: for tests that ask for something else."""
-    from roadworthy.monitor import false_alarms
+    from roadworthy.monitor import threshold as false_alarms
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(false_alarms, "WORLDS", 40)
@@ -37,7 +37,7 @@ def of_three() -> Calibration:
     """One supervisor on a thousand rows each of clean (92% right), fog (40%) and rain (80%)."""
     import numpy as np
 
-    from roadworthy.analysis.risk.cells import calibrate
+    from roadworthy.analysis.risk.calibration import calibrate
 
     shares = {"clean": 0.92, "fog": 0.4, "rain": 0.8}
     rng = np.random.default_rng(0)

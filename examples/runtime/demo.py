@@ -23,7 +23,7 @@ from rich.live import Live
 from rich.padding import Padding
 from rich.text import Text
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.prototypes import Costs, base_tree
 from roadworthy.data.score_files import open_table

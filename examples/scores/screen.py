@@ -23,10 +23,10 @@ from make import (
     shifted,
 )
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.data.score_tables import read_scores
 
 WINDOW, WINDOWS = 100, 10

@@ -21,9 +21,9 @@ from scipy.signal import lfilter
 from scipy.special import ndtr
 from study import TABLES
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.trials import CLEAN, Scores
+from roadworthy.analysis.simulation.trials import CLEAN, Scores
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 from roadworthy.monitor.cell_scores import CellScores
 

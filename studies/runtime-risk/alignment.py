@@ -19,7 +19,7 @@ from estimators import Read, ours, quick_combination
 from protocol import MISALIGNED
 from study import TABLES, write
 
-from roadworthy.analysis.risk.trials import Scores, trials
+from roadworthy.analysis.simulation.trials import Scores, trials
 
 SUSPECTS = {"CCT": ("knn",), **MISALIGNED}
 

@@ -18,12 +18,12 @@ from estimators import Read
 from study import TABLES, write
 
 from roadworthy.analysis.calibration import at_balanced_accuracy
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.rates import Calibrated, batch_rate
-from roadworthy.analysis.risk.schedules import BATCHES as SIZES
-from roadworthy.analysis.risk.transfer import Estimator
-from roadworthy.analysis.risk.trials import RATES, WINDOW, Scores, Trial, trials
+from roadworthy.analysis.simulation.schedules import BATCHES as SIZES
+from roadworthy.analysis.simulation.trials import RATES, WINDOW, Scores, Trial, trials
 
 DRAWS, PER = 1000, 10
 

@@ -17,7 +17,8 @@ import numpy as np
 import protocol
 from study import TABLES, write
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import (
     POLYP_COSTS,
     POLYP_PARAMETERS,
@@ -28,9 +29,8 @@ from roadworthy.analysis.risk.prototypes import (
     measured,
 )
 from roadworthy.analysis.risk.rates import Calibrated, rogan_gladen
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import expectation, worth
-from roadworthy.analysis.risk.trials import RATES, WINDOW, Trial, trials
+from roadworthy.analysis.simulation.trials import RATES, WINDOW, Trial, trials
 
 TREES = {
     "without a detector": base_tree(POLYP_COSTS, unit=POLYP_UNIT),

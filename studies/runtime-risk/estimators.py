@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 
 from roadworthy.analysis.calibration import at_balanced_accuracy
-from roadworthy.analysis.risk.against_truth import Told
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.confidence import Atc, Cbpe, Doc
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.rates import (
     BayesTable,
@@ -28,8 +28,8 @@ from roadworthy.analysis.risk.rates import (
     posterior_rate,
     rogan_gladen,
 )
-from roadworthy.analysis.risk.transfer import Estimator
-from roadworthy.analysis.risk.trials import WINDOW, Trial
+from roadworthy.analysis.simulation.against_truth import Told
+from roadworthy.analysis.simulation.trials import WINDOW, Trial
 from roadworthy.statistics.fusion import features, fit_logistic, ranks
 
 BINS = 15

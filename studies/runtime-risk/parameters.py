@@ -24,8 +24,8 @@ from roadworthy.analysis.risk.rates import (
     paper_fallback_rate,
     rogan_gladen,
 )
-from roadworthy.analysis.risk.streams import detector_grid
-from roadworthy.analysis.risk.trials import RATES, WINDOW, Scores, trials
+from roadworthy.analysis.simulation.streams import detector_grid
+from roadworthy.analysis.simulation.trials import RATES, WINDOW, Scores, trials
 
 DRAWS = 2000
 

@@ -23,8 +23,8 @@ import numpy as np
 import protocol
 from estimators import Estimate, Read, by_peers, with_detectors, without_detectors
 
-from roadworthy.analysis.risk.against_truth import Told, error_of
-from roadworthy.analysis.risk.trials import RATES, Scores, Trial, trials
+from roadworthy.analysis.simulation.against_truth import Told, error_of
+from roadworthy.analysis.simulation.trials import RATES, Scores, Trial, trials
 
 HERE = Path(__file__).resolve().parent
 TABLES, CACHE = HERE / "tables", HERE / "cache"

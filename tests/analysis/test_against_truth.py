@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.against_truth import (
+from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
+from roadworthy.analysis.simulation.against_truth import (
     Told,
     alarm_record,
     error_of,
@@ -16,9 +17,8 @@ from roadworthy.analysis.risk.against_truth import (
     truth_of,
     window_counts,
 )
-from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
-from roadworthy.analysis.risk.schedules import Constant, Step, draw_shift
-from roadworthy.analysis.risk.streams import VERDICT, Detector, Stream, draw_verdicts
+from roadworthy.analysis.simulation.schedules import Constant, Step, draw_shift
+from roadworthy.analysis.simulation.streams import VERDICT, Detector, Stream, draw_verdicts
 
 DETECTOR = Detector(0.8, 0.9, 0.5, 0.95, 0.3, 0.7)
 COSTS = Costs(right=1.0, wrong=50.0, necessary=10.0, unnecessary=12.0)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from roadworthy.analysis.risk.alarmed_cells import alarmed_cells, alarms_of_rows
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import Costs, accuracy_tree, detector_tree
-from roadworthy.analysis.risk.transfer import Estimator
 
 COSTS = Costs(right=1.0, wrong=40.0, necessary=8.0, unnecessary=5.0)
 TREE = detector_tree(COSTS)

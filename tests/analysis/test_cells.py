@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
 from roadworthy.analysis.risk import learning
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.learning import Model, rank_steps
-from roadworthy.analysis.risk.placing import NOWHERE
+from roadworthy.analysis.risk.placement import NOWHERE
 from roadworthy.statistics import fusion
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import betabinom, binomtest, mannwhitneyu
 
 from roadworthy.analysis.risk import doubts as doubting
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.doubts import separation
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.transfer import Estimator
 
 
 def made(

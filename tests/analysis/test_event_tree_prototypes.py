@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.posteriors import Beta
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
@@ -24,7 +25,6 @@ from roadworthy.analysis.risk.prototypes import (
     refuse_live_constants,
     several_events,
 )
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import (
     Branch,
     Leaf,

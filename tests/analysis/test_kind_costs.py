@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.kind_costs import costs_of, parameters_at
 from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import expectation
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from roadworthy.analysis.risk import misfit, unlike
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.misfit import BEYOND, Looks
 from roadworthy.analysis.risk.prototypes import Costs, accuracy_tree, detector_tree
 from roadworthy.analysis.risk.sums import Window
-from roadworthy.analysis.risk.transfer import Estimator
 
 ROWS = 1500
 

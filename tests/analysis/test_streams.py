@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.schedules import (
+from roadworthy.analysis.simulation.schedules import (
     BATCHES,
     Bursts,
     Constant,
@@ -20,7 +20,7 @@ from roadworthy.analysis.risk.schedules import (
     read_schedule,
     read_segment,
 )
-from roadworthy.analysis.risk.streams import (
+from roadworthy.analysis.simulation.streams import (
     CLEAN,
     VERDICT,
     Detector,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.doubts import separation
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.firm_kinds import firm_rows
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.transfer import Estimator
 
 GAP = {"clean": 0.0, "fog": 2.0, "rain": 1.6, "snow": 1.8}
 RIGHT = {"clean": 0.95, "fog": 0.6, "rain": 0.7, "snow": 0.5}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
 from roadworthy.analysis.risk.rates import Rates
 from roadworthy.analysis.risk.rates.answer import BEYOND_CHANCE, OUTSIDE
-from roadworthy.analysis.risk.streams import VERDICT, Detector, verdict_rows
-from roadworthy.analysis.risk.told import Teller
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import Branch, Leaf, Node, Tree
+from roadworthy.analysis.simulation.estimators import Teller
+from roadworthy.analysis.simulation.streams import VERDICT, Detector, verdict_rows
 from roadworthy.execution.simulating import simulate
 from roadworthy.registry import register, remove
 from roadworthy.spec.simulation import Simulation

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binomtest, kstest
 
 from roadworthy.analysis.risk import draws as worlds
-from roadworthy.analysis.risk import likely_worlds, transfer
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk import estimator as transfer
+from roadworthy.analysis.risk import likely_worlds
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.estimator import Estimates, Estimator
 from roadworthy.analysis.risk.posteriors import Beta
 from roadworthy.analysis.risk.prototypes import (
     POLYP_COSTS,
@@ -22,7 +24,6 @@ from roadworthy.analysis.risk.prototypes import (
     detector_tree,
     several_events,
 )
-from roadworthy.analysis.risk.transfer import Estimates, Estimator
 from roadworthy.analysis.risk.tree import Tree, expectation
 
 FIGURES = [name for name in Estimates.__dataclass_fields__ if name != "cannot_tell"]

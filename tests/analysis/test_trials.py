@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.trials import RATES, Scores, trials
+from roadworthy.analysis.simulation.trials import RATES, Scores, trials
 
 KINDS = ("fog", "snow", "night")
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from roadworthy.analysis.risk import unlike as module
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.confidence import Atc
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.sums import Known, Window
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.unlike import Unlike, above_threshold, area, leant
 
 COUNTS = arrays(np.int64, 6, elements=st.integers(0, 50))

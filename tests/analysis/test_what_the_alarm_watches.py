@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import (
     POLYP_COSTS,
     accuracy_tree,
@@ -13,7 +14,6 @@ from roadworthy.analysis.risk.prototypes import (
     base_tree,
     detector_tree,
 )
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import Tree
 
 

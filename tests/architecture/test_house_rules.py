@@ -217,16 +217,6 @@ def test_a_branch_on_the_task_is_seen_in_all_its_forms():
         assert is_task(ast.parse(text, mode="eval").body) is seen
 
 
-def too_long(path: Path) -> Iterator[str]:
-    lines = len(text_of(path).splitlines())
-    if lines > 400:
-        yield f" has {lines} lines; a file that long holds more than one thought"
-
-
-def test_files_stay_small():
-    assert breaches(too_long) == []
-
-
 def says_nothing(path: Path) -> Iterator[str]:
     if text_of(path).strip() and not ast.get_docstring(nodes_of(path)[0]):
         yield ": no docstring says what it is for"

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.tree import expectation
 from roadworthy.cli.app import run
 from roadworthy.cli.commands.replay import shown

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ready_made import alarm_rule
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.cli.merging import alarm_line
 from roadworthy.monitor import Bundle, Events, Monitor, Windows

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Monitor, Taken, Windows
 

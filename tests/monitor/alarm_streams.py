@@ -12,7 +12,7 @@ import numpy as np
 from scipy.signal import lfilter
 from synthetic_detectors import GAIN
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 

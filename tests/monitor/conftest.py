@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from synthetic_detectors import GAIN, synthetic
 
-from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.calibration import Calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Windows
 

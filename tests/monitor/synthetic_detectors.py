@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 
 GAIN = {0.9: 1.8124, 0.75: 0.9539}
 """AUC of one detector -> distance between the means of clean and shifted scores of deviation 1: sqrt(2) z(AUC)."""

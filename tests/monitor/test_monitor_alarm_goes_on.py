@@ -9,7 +9,7 @@ import pytest
 from scipy.signal import lfilter
 from synthetic_detectors import GAIN
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 

@@ -14,12 +14,12 @@ from synthetic_detectors import GAIN, synthetic
 
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import AlarmRule, Bundle, Events, Monitor, Windows
-from roadworthy.monitor.alarms import alarms_per_day, walk
+from roadworthy.monitor.alarm import alarms_per_day, walk
 from roadworthy.monitor.autocorrelation import integrated_time
 from roadworthy.monitor.cell_scores import CellScores
-from roadworthy.monitor.false_alarms import default_stride
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.tails import LOOKS, extrapolated
+from roadworthy.monitor.threshold import default_stride
 from roadworthy.monitor.worlds import clean_worlds
 
 
@@ -347,7 +347,7 @@ def examples() -> tuple[Bundle, dict[str, np.ndarray], np.ndarray]:
 
     import pyarrow.parquet as parquet
 
-    from roadworthy.analysis.risk.cells import calibrate
+    from roadworthy.analysis.risk.calibration import calibrate
 
     path = Path(__file__).parents[2] / "examples" / "scores" / "calibration.parquet"
     table = parquet.read_table(path)

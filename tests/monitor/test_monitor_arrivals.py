@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_detectors import GAIN
 
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 from roadworthy.monitor.alarmed import Alarmed

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
-from roadworthy.monitor.alarms import AlarmRule
+from roadworthy.monitor.alarm import AlarmRule
 from roadworthy.monitor.rule_notes import rings_without_shift, when_it_rings
 
 SURE = math.log(0.975 / 0.025)

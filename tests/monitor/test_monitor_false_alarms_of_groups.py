@@ -18,9 +18,9 @@ from scipy.stats import chi2
 from synthetic_detectors import synthetic
 
 from roadworthy.analysis.risk.between import DOUBT, in_words, leans, spread, stretches
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.monitor import Bundle
 from roadworthy.monitor.worlds import Swaying
 from roadworthy.statistics.clusters import intraclass_correlation

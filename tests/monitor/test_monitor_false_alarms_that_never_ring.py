@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 from roadworthy.monitor.rule_notes import rule_notes

@@ -19,7 +19,7 @@ for part in pkgutil.iter_modules(room.__path__):
 """
 USED = """
 import numpy as np
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ready_made import alarm_rule
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
 from roadworthy.monitor.looks import LEAST_SCORED

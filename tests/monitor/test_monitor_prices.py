@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from roadworthy.analysis.risk.alarmed_cells import alarms_of_rows
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.prototypes import detector_tree, several_events
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.monitor import Bundle, Events, Monitor, Windows

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from synthetic_detectors import GAIN
 
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import marks

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.trials import Scores, trials
+from roadworthy.analysis.simulation.trials import Scores, trials
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "runtime-risk"
 AT_MOST = {"accuracy": {"same": 0.040, "unseen": 0.064}, "rate": {"same": 0.032, "unseen": 0.052}}

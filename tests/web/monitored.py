@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ready_made import alarm_rule
-from roadworthy.analysis.risk.cells import calibrate
+from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Forecast, Windows
 from roadworthy.monitor.self_test import expected_state

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.web.batch import Batch, packed, placed, unpacked
 from roadworthy.web.events import Reader, Refused
 

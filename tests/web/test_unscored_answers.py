@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.cells import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.web.batch import Batch, Single, why_unscored
 from roadworthy.web.http_io import taken_words
 

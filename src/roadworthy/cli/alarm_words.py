@@ -9,7 +9,7 @@ from roadworthy.analysis.risk.amounts import priced
 from roadworthy.cli.amounts import many
 
 if TYPE_CHECKING:
-    from roadworthy.monitor.alarms import AlarmRule
+    from roadworthy.monitor.alarm import AlarmRule
     from roadworthy.monitor.bundle import Bundle
 
 FEW_TO_PROMISE = 300
@@ -47,7 +47,7 @@ def alarm_in_words(bundle: Bundle) -> str:
 def never_looked(rule: AlarmRule, events: int) -> str | None:
     """Why the alarm has not looked at a stream of so few events, said of "it"; None where it has.
 
-    >>> from roadworthy.monitor.alarms import AlarmRule
+    >>> from roadworthy.monitor.alarm import AlarmRule
     >>> short, long = (AlarmRule(window, window // 2, 9.0, "1 per month", 1000.0) for window in (20, 100))
     >>> never_looked(long, 60), never_looked(long, 100)
     ('reads the last 100 events, and there are 60', None)

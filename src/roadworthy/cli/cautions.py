@@ -81,8 +81,8 @@ def notes_of(
 
 def _whole(table: ScoreTable, bundle: Bundle) -> list[str]:
     """What becomes of events that lack a score which the rows always had, or nearly; nothing to say where there is but one."""
-    from roadworthy.analysis.risk.cells import USUAL
-    from roadworthy.analysis.risk.placing import LACKING
+    from roadworthy.analysis.risk.calibration import USUAL
+    from roadworthy.analysis.risk.placement import LACKING
 
     always, names = bundle.calibration.always, bundle.calibration.names
     if not always or len(names) == 1:

@@ -1,6 +1,6 @@
 """What a calibration learnt, in numbers that a person can check against what they know of their data.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> rng = np.random.default_rng(0)
 >>> kind, right = np.repeat(["clean", "fog"], 300), rng.random(600) < np.repeat([0.9, 0.5], 300)
 >>> rows = learnt(calibrate({"knn": rng.normal(np.repeat([0.0, 1.5], 300))}, kind, right), kind, right)
@@ -21,7 +21,7 @@ import numpy as np
 from roadworthy.data.samples import DataError
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
     from roadworthy.analysis.risk.tree import Tree
 
 

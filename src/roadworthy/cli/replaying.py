@@ -20,9 +20,9 @@ from roadworthy.cli.stream_parts import MOST, Clock, Counts, Known, Truth
 from roadworthy.data.samples import DataError
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.transfer import Estimates
+    from roadworthy.analysis.risk.estimator import Estimates
     from roadworthy.data.score_tables import ScoreFile, ScoreTable
-    from roadworthy.monitor.alarms import Alarm
+    from roadworthy.monitor.alarm import Alarm
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.risk_state import RiskState
 

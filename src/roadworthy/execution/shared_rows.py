@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.analysis.risk.streams import Pool
+from roadworthy.analysis.simulation.streams import Pool
 
 TOLD_APART = 0.99
 """The share of a table's rows that must differ from one another before a row that stands in two tables is taken for the same."""

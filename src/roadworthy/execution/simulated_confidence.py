@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from roadworthy.analysis.risk.confidence import Cbpe
-from roadworthy.analysis.risk.streams import CLEAN, Pool
+from roadworthy.analysis.simulation.streams import CLEAN, Pool
 from roadworthy.registry import did_you_mean
 from roadworthy.spec.simulation import Simulation
 from roadworthy.statistics.ranking import auc

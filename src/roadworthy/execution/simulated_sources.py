@@ -13,17 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadworthy.analysis.risk.against_truth import (
+from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
+from roadworthy.analysis.risk.between import in_words
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.confidence import Cbpe
+from roadworthy.analysis.risk.estimator import Estimator
+from roadworthy.analysis.risk.tolerating import nobody_said
+from roadworthy.analysis.simulation.against_truth import (
     chances_of,
     parameters_of_detector,
     parameters_of_rows,
 )
-from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
-from roadworthy.analysis.risk.between import in_words
-from roadworthy.analysis.risk.cells import Calibration, calibrate
-from roadworthy.analysis.risk.confidence import Cbpe
-from roadworthy.analysis.risk.schedules import Shift
-from roadworthy.analysis.risk.streams import (
+from roadworthy.analysis.simulation.estimators import Teller
+from roadworthy.analysis.simulation.schedules import Shift
+from roadworthy.analysis.simulation.streams import (
     CLEAN,
     VERDICT,
     Detector,
@@ -35,9 +38,6 @@ from roadworthy.analysis.risk.streams import (
     right_chances,
     verdict_rows,
 )
-from roadworthy.analysis.risk.told import Teller
-from roadworthy.analysis.risk.tolerating import nobody_said
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.data.samples import DataError
 from roadworthy.data.score_columns import plainly
 from roadworthy.data.score_tables import ScoreTable, checked_kinds, open_scores, read_scores

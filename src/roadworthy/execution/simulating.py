@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.analysis.risk.against_truth import (
+from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
+from roadworthy.analysis.simulation.against_truth import (
     AlarmRecord,
     Error,
     Floats,
@@ -20,9 +21,8 @@ from roadworthy.analysis.risk.against_truth import (
     window_counts,
     windowed,
 )
-from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
-from roadworthy.analysis.risk.schedules import draw_shift
-from roadworthy.analysis.risk.told import OF_ANOTHER_KIND, QUANTITIES
+from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND, QUANTITIES
+from roadworthy.analysis.simulation.schedules import draw_shift
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.execution.simulated_sources import Source, how_many, sources
 from roadworthy.monitor import Events, Monitor

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .alarms import Alarm, AlarmRule
+    from .alarm import Alarm, AlarmRule
     from .bundle import Bundle, BundleError
     from .events import EventError, Events, Taken
     from .keeping import StateError
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .windows import Windows
 
 _HOME = {
-    "Alarm": "alarms",
-    "AlarmRule": "alarms",
+    "Alarm": "alarm",
+    "AlarmRule": "alarm",
     "Audited": "labels",
     "Bundle": "bundle",
     "BundleError": "bundle",

@@ -20,7 +20,7 @@ import numpy as np
 from roadworthy.monitor.risk_state import Coverage
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
     from roadworthy.analysis.risk.deployed import Deployed
     from roadworthy.analysis.risk.tree import Tree
 
@@ -67,7 +67,7 @@ class LabelledRows(NamedTuple):
         seed: int = 0,
     ) -> Calibration:
         """Learned from these rows, and counted on others, which have every kind of these; else by folds on themselves."""
-        from roadworthy.analysis.risk.cells import calibrate
+        from roadworthy.analysis.risk.calibration import calibrate
 
         on = None if counted is None else tuple(counted)
         times = (self if counted is None else counted).times
@@ -120,9 +120,9 @@ def left_out(
     `counted` rows it is half of these (whole groups) that are counted, and the other half from which windows are drawn. None
     where there is only one kind of more than a few rows, since nothing would be left to learn from.
     """
+    from roadworthy.analysis.risk.estimator import Estimator
     from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND
     from roadworthy.analysis.risk.prototypes import accuracy_tree
-    from roadworthy.analysis.risk.transfer import Estimator
 
     names, counts = np.unique(rows.kind, return_counts=True)
     kinds = [

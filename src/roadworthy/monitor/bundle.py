@@ -5,7 +5,7 @@ horizons for late and repeated events, what was expected before release, and a s
 must lead to. A file that was changed, cut off, or that leads to another state on this machine is refused.
 
 >>> import tempfile
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> rng = np.random.default_rng(0)
 >>> shifted = np.repeat([0, 1], 500)
@@ -32,14 +32,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.monitor.alarms import AlarmRule
+from roadworthy.monitor.alarm import AlarmRule
 from roadworthy.monitor.beforehand import JEFFREYS, Beforehand
 from roadworthy.monitor.risk_state import BLIND, Coverage, Forecast
 from roadworthy.monitor.windows import Windows
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
-    from roadworthy.analysis.risk.transfer import Estimator
+    from roadworthy.analysis.risk.calibration import Calibration
+    from roadworthy.analysis.risk.estimator import Estimator
     from roadworthy.analysis.risk.tree import Tree
 
 FORMAT = "roadworthy bundle 3"
@@ -165,7 +165,7 @@ class Bundle:
         return self._estimator(draws=WATCH_DRAWS, rates=WATCH_RATES)
 
     def _estimator(self, *, draws: int, rates: int | None = None) -> Estimator:
-        from roadworthy.analysis.risk.transfer import RATES, Estimator
+        from roadworthy.analysis.risk.estimator import RATES, Estimator
 
         return Estimator(
             self.calibration,
@@ -216,8 +216,8 @@ class Bundle:
         """
         from roadworthy.analysis.risk.firm_kinds import of_firm_kinds
         from roadworthy.monitor.calibration_warnings import warnings_of
-        from roadworthy.monitor.false_alarms import alarm_rule
         from roadworthy.monitor.self_test import expected_state
+        from roadworthy.monitor.threshold import alarm_rule
 
         given, calibration = calibration, of_firm_kinds(calibration)
         windows = windows or Windows()
@@ -294,7 +294,7 @@ class Bundle:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Bundle:
         """The inverse of `to_dict`, without a look at the self-test."""
-        from roadworthy.analysis.risk.cells import Calibration
+        from roadworthy.analysis.risk.calibration import Calibration
         from roadworthy.analysis.risk.tree import Tree
 
         found = {k: v for k, v in record.items() if k != "format"}

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.monitor.alarms import Alarm, AlarmRule
+from roadworthy.monitor.alarm import Alarm, AlarmRule
 from roadworthy.monitor.audit import LAST
 from roadworthy.monitor.evidence import ROWS, Bets, Change, Start, Stretch, bets_on, time_of, walk
 from roadworthy.monitor.labels import KEPT, Audited, Weighed

@@ -17,7 +17,7 @@ from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND
 from roadworthy.monitor.risk_state import Coverage, Forecast
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
     from roadworthy.analysis.risk.doubts import Separation
 
 BEYOND = 3.0

@@ -3,7 +3,7 @@
 The shift score is the log likelihood ratio of shifted (kinds even) against clean rows by bin. It is the one number of an event
 whose autocorrelation matters, and by which a window that looks cleaner than clean ones do is passed over without an evaluation.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> rng = np.random.default_rng(0)
 >>> kind = np.repeat(["clean", "fog"], 400)
 >>> calibration = calibrate({"energy": rng.normal(np.repeat([0.0, 2.0], 400))}, kind, rng.random(800) < 0.8)
@@ -24,7 +24,7 @@ from roadworthy.analysis.risk.scores_of_cells import expected_errors, shift_scor
 from roadworthy.monitor.events import Floats
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
 
 Ints = NDArray[np.int64]
 

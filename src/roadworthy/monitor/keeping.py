@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.monitor.alarms import Alarm
+from roadworthy.monitor.alarm import Alarm
 from roadworthy.monitor.events import EventError, Marks, Taken, given_name, kept_names
 from roadworthy.monitor.labels import Label
 from roadworthy.monitor.replicas import from_arrays, to_arrays

@@ -16,8 +16,8 @@ from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
-    from roadworthy.analysis.risk.transfer import Estimator
+    from roadworthy.analysis.risk.calibration import Calibration
+    from roadworthy.analysis.risk.estimator import Estimator
 
 LEAST_SCORED = 0.8
 """The share of a window's events that must have a place: what the others were, nobody knows, and it may be just the shifted ones

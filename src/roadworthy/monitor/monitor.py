@@ -1,6 +1,6 @@
 """The event tree at work on a stream: events in, risk out, with an alarm where it is no longer tolerable.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> from roadworthy.monitor.bundle import Bundle
 >>> from roadworthy.monitor.windows import Windows
@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from roadworthy.monitor import labels as auditing
+from roadworthy.monitor.alarm import Alarm
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
-from roadworthy.monitor.alarms import Alarm
 from roadworthy.monitor.arrivals import Arrived
 from roadworthy.monitor.audit import audit
 from roadworthy.monitor.bundle import Bundle

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from roadworthy.monitor.alarms import AlarmRule
+    from roadworthy.monitor.alarm import AlarmRule
 
 DAY, HOUR = 86_400.0, 3_600.0
 ENOUGH = 1000

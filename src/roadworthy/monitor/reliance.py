@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from roadworthy.monitor.events import Cells
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.transfer import Estimator
+    from roadworthy.analysis.risk.estimator import Estimator
 
 DRAWS, RATES = 6, 26
 """How many of the estimator's draws and rates are tried."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from roadworthy.monitor.labels import Audited
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.transfer import Estimates
+    from roadworthy.analysis.risk.estimator import Estimates
 
 BLIND = (
     "changed prevalence of classes and changed labelling",

@@ -16,8 +16,8 @@ from roadworthy.monitor.calibration_warnings import FEW_CLEAN
 from roadworthy.monitor.risk_state import odds_to_probability
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.transfer import Estimator
-    from roadworthy.monitor.alarms import AlarmRule
+    from roadworthy.analysis.risk.estimator import Estimator
+    from roadworthy.monitor.alarm import AlarmRule
 
 ENOUGH, FEW_ROWS = 0.9, 100
 """How often a step should be noticed; rows of a kind below which more of them come first."""
@@ -102,7 +102,7 @@ def rings_without_shift(notes: Sequence[str]) -> bool:
 def when_it_rings(rule: AlarmRule, time: float = 1.0) -> str:
     """From which probability on, and with what burden of proof, for a stream of which `time` events say as much as one.
 
-    >>> from roadworthy.monitor.alarms import AlarmRule
+    >>> from roadworthy.monitor.alarm import AlarmRule
     >>> rule = AlarmRule(100, 50, 9.0, "1 per month", 1000.0)
     >>> when_it_rings(rule), when_it_rings(rule, 50.0)
     ('alarm from 50%, and 8,100 times as likely as no shift at all', 'no alarm can be given')

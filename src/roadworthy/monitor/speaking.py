@@ -17,8 +17,8 @@ from roadworthy.monitor.risk_state import RiskState, figures
 from roadworthy.monitor.windows import Reading
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.transfer import Estimates
-    from roadworthy.monitor.alarms import AlarmRule
+    from roadworthy.analysis.risk.estimator import Estimates
+    from roadworthy.monitor.alarm import AlarmRule
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.state import State
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 
-from roadworthy.monitor.alarms import LONGER, LONGEST
+from roadworthy.monitor.alarm import LONGER, LONGEST
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadworthy.analysis.risk.estimates import Odds
-from roadworthy.monitor.alarms import GAP, walk
+from roadworthy.monitor.alarm import GAP, walk
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
 from roadworthy.monitor.worlds import Swaying, mean_scores, stream, window_of

@@ -1,7 +1,7 @@
 """The event tree's parameters in a window of a monitor: what every branch is likely to be now.
 
 >>> import numpy as np
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> from roadworthy.analysis.risk.tree import expectation
 >>> from roadworthy.monitor import Bundle, Events, Monitor, Windows

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roadworthy.monitor.alarm import Alarm, Pass, carried_over
 from roadworthy.monitor.alarmed import Alarmed, AlarmedTimes
-from roadworthy.monitor.alarms import Alarm, Pass, carried_over
 from roadworthy.monitor.autocorrelation import FEW
 from roadworthy.monitor.by_labels import ByLabels
 from roadworthy.monitor.looks import (

@@ -1,6 +1,6 @@
 """Streams to try an alarm on before release: what clean may be, and windows with a share of something else in them.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> rng = np.random.default_rng(0)
 >>> kind = np.repeat(["clean", "fog"], 400)
 >>> calibration = calibrate({"energy": rng.normal(np.repeat([0.0, 2.0], 400))}, kind, rng.random(800) < 0.8)
@@ -23,7 +23,7 @@ from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
 
 UNLUCKY = (0.96, 1.0)
 """Which worlds are simulated, by the rank of the evidence of their windows on average."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from roadworthy import registry
-from roadworthy.analysis.risk.told import OF_ANOTHER_KIND
+from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND
 
 Place = tuple[str | int, ...]
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
     from roadworthy.monitor import Monitor, Taken
 
 _HEAD = struct.Struct("<Id")

@@ -18,7 +18,7 @@ from roadworthy.monitor import Monitor, Taken
 from roadworthy.web.batch import Batch, Labelled, LabelPost, Single, all_new, joined, placed
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
 
 Post = Batch | Single | LabelPost
 _COUNTED, _UNSCORED = Taken(1, 0, 0, 0), Taken(0, 0, 0, 1)

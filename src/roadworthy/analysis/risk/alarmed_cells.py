@@ -3,7 +3,7 @@
 It is the alarm of the deployed supervisor, where a calibration knows one. Else it is that of the shift score, the combination of
 all supervisors, cut where it tells shifted rows from clean ones best: what a fail-safe could be, and not what somebody runs.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.deployed import Deployed
 >>> kind, right = np.repeat(["clean", "fog"], 200), np.tile([True, True, True, False], 100)
 >>> scores = np.concatenate([np.arange(200.0), np.arange(100.0, 300.0)])
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from roadworthy.analysis.risk.doubts import separation
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
     from roadworthy.analysis.risk.deployed import Deployed
 
 TAKEN_TO_BE = "alarms are taken to be those of the supervisors' scores combined, cut where these tell shift from clean best"

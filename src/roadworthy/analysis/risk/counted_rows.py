@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.placing import NOWHERE
+from roadworthy.analysis.risk.placement import NOWHERE
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
     from roadworthy.analysis.risk.rows import Rows
 
 

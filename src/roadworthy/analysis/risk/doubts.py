@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.calibration import Calibration
 from roadworthy.analysis.risk.firm_kinds import firm, firm_rows
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ too seldom (FIELD.md, section 2).
 
 The draws are stratified, and made from the raw numbers of a bit generator, which stay the same in every version of numpy.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> rng = np.random.default_rng(0)
 >>> kind = np.repeat(["clean", "fog"], 300)
 >>> calibration = calibrate({"energy": rng.normal(np.repeat([0.0, 2.0], 300))}, kind, rng.random(600) < 0.8)
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.calibration import Calibration
 
 Floats = NDArray[np.float64]
 

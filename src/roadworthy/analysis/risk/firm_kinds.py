@@ -3,7 +3,7 @@
 A single kind of three rows, left among kinds of hundreds, used to make every window one that cannot be told: how sure one may be
 was taken from the kind with the fewest rows. Where every kind is thin, all of them count, and figures are as unsure as that.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> rng = np.random.default_rng(0)
 >>> kind = np.repeat(["clean", "fog", "snow"], [300, 300, 3])
 >>> calibration = calibrate({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, rng.random(603) < 0.8)
@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.calibration import Calibration
 
 Floats = NDArray[np.float64]
 

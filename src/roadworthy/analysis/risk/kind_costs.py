@@ -4,9 +4,9 @@ No alarm is due for a share that is tolerable: one that stays silent about it do
 only more silent. What a mixture costs is the tree's expectation at the shares that the calibration counted: of right answers among
 clean rows and among those of the kind, with and without an alarm, as far as the tree asks for them.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
->>> from roadworthy.analysis.risk.transfer import Estimator
+>>> from roadworthy.analysis.risk.estimator import Estimator
 >>> rng = np.random.default_rng(0)
 >>> kind = np.repeat(["clean", "fog", "rain"], 400)
 >>> right = np.tile(np.arange(400) % 10, 3) < np.repeat([9, 5, 8], 400)
@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from roadworthy.analysis.risk.sums import TINY
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
+    from roadworthy.analysis.risk.estimator import Estimator
     from roadworthy.analysis.risk.nodes import Tree
-    from roadworthy.analysis.risk.transfer import Estimator
 
 Floats = NDArray[np.float64]
 

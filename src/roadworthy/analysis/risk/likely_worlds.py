@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.calibration import Calibration
 from roadworthy.analysis.risk.draws import STRANGER, Draws
 from roadworthy.analysis.risk.firm_kinds import firm_rows, rows_at
 from roadworthy.analysis.risk.sums import TINY, Window

@@ -6,7 +6,7 @@ clean and calibrated events of the same shift scores have. The part of the diffe
 shrinkage, `BEYOND` standard errors) is an accuracy: `BELIEVED` of it moves the estimate, and `DOUBTED` of it is the standard
 deviation of a doubt. Windows that fit have none, so that their intervals stay as they are.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> rng = np.random.default_rng(0)
 >>> confidence, blur = rng.normal(size=4000), rng.normal(3.0 * np.repeat([0, 1], 2000))
 >>> right = rng.random(4000) < 1 / (1 + np.exp(-2 - 2 * confidence))
@@ -27,7 +27,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.calibration import Calibration
 from roadworthy.analysis.risk.firm_kinds import firm_rows
 from roadworthy.analysis.risk.sums import TINY, Known, Places, Window
 

@@ -1,6 +1,6 @@
 """One number a cell: how shifted it looks, and how many errors are to be expected in it.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> rng = np.random.default_rng(0)
 >>> kind = np.repeat(["clean", "fog"], 400)
 >>> calibration = calibrate({"energy": rng.normal(np.repeat([0.0, 2.0], 400))}, kind, rng.random(800) < 0.8)
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.cells import Calibration
+    from roadworthy.analysis.risk.calibration import Calibration
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.calibration import Calibration
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -13,7 +13,7 @@ Found on the twelve kinds of shift of `studies/runtime-risk`: with one kind cali
 .062, and where the kind that streams was calibrated nothing changes. Twelve other kinds gained as much, when the
 form stood; the constants were then settled with both in view.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> rng = np.random.default_rng(0)
 >>> sure, night = rng.normal(size=4000), np.repeat([0, 1], 2000)
 >>> right = rng.random(4000) < 1 / (1 + np.exp(-3 - 4 * sure + 6 * night))
@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.calibration import Calibration
 from roadworthy.analysis.risk.firm_kinds import firm
 from roadworthy.analysis.risk.sums import TINY, Known, Window
 

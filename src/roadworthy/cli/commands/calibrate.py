@@ -162,7 +162,7 @@ def calibrate(
     from roadworthy.cli.windows_asked import prior_asked, windows_asked
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import read_scores
-    from roadworthy.monitor.alarms import alarms_per_day
+    from roadworthy.monitor.alarm import alarms_per_day
     from roadworthy.monitor.before_release import LabelledRows, left_out, tolerated
     from roadworthy.monitor.bundle import Bundle
 

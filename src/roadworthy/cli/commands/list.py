@@ -192,7 +192,7 @@ def _print(room: str, components: list[dict[str, Any]], out: Console, *, whole: 
     if not components:
         out.print("  none")
     if room == "estimators":
-        from roadworthy.analysis.risk.told import OF_ANOTHER_KIND
+        from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND
 
         out.print("\n  [bold]beside these, `roadworthy simulate` compares[/bold]")
         for name, summary in OF_ANOTHER_KIND.items():

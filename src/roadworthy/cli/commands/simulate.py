@@ -18,7 +18,7 @@ from roadworthy.cli.amounts import cost_of, many
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from roadworthy.analysis.risk.against_truth import AlarmRecord, Error
+    from roadworthy.analysis.simulation.against_truth import AlarmRecord, Error
     from roadworthy.execution.simulating import Case, Simulated
 
 NAMES = {"event_tree": "event tree (roadworthy)", "cbpe": "confidence (CBPE)"}

@@ -7,7 +7,7 @@ still), or near each other in score (an AR(1) Gaussian copula), with the margina
 A synthetic detector (Torpmann-Hagen et al. 2025, section 4.3) alarms with probability `tpr` on a shifted event and 1 - `tnr`
 on a clean one; the answer is right with a probability that depends on shift and alarm.
 
->>> from roadworthy.analysis.risk.schedules import Constant, draw_shift
+>>> from roadworthy.analysis.simulation.schedules import Constant, draw_shift
 >>> rng = np.random.default_rng(0)
 >>> pool = Pool({"energy": np.arange(6.0)}, kind=["clean"] * 3 + ["fog"] * 3, correct=[1, 1, 1, 0, 0, 1])
 >>> stream = draw_stream(pool, draw_shift(Constant(0.5), 1000, rng=rng), rng=rng)
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roadworthy.analysis.risk.rows import CLEAN
-from roadworthy.analysis.risk.schedules import Shift
+from roadworthy.analysis.simulation.schedules import Shift
 from roadworthy.registry import did_you_mean
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from roadworthy.analysis.risk.kind_costs import costs_of
-from roadworthy.monitor.alarms import GAP, LIKELIER, AlarmRule, alarms_per_day
+from roadworthy.monitor.alarm import GAP, LIKELIER, AlarmRule, alarms_per_day
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import NOTHING_QUIET, Watched
@@ -43,7 +43,7 @@ from roadworthy.monitor.worlds import (
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.estimates import Odds
-    from roadworthy.analysis.risk.transfer import Estimator
+    from roadworthy.analysis.risk.estimator import Estimator
 
 WORLDS = 1200
 """Draws of what clean may be."""

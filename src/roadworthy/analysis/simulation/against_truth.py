@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.prototypes import measured
-from roadworthy.analysis.risk.streams import Detector, Stream
 from roadworthy.analysis.risk.tree import Tree, expectation
+from roadworthy.analysis.simulation.streams import Detector, Stream
 
 Floats = NDArray[np.float64]
 

@@ -34,7 +34,7 @@ from roadworthy.analysis.risk.between import Leans, with_leans
 from roadworthy.analysis.risk.counted_rows import filled
 from roadworthy.analysis.risk.deployed import Deployed
 from roadworthy.analysis.risk.learning import POWERS, Model, completed
-from roadworthy.analysis.risk.placing import AT_ONCE, LACKING, Placing, why_nowhere
+from roadworthy.analysis.risk.placement import AT_ONCE, LACKING, Placing, why_nowhere
 from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
 from roadworthy.registry import did_you_mean
 from roadworthy.statistics.fusion import plain_number, ranks, thinned

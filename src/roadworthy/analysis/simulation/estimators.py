@@ -6,7 +6,7 @@ accuracies and detection rates that were counted in calibration, kinds even; the
 the score is, and its cut, are chosen on the rows that are counted, so that TPR + TNR > 1 there of any detector: where that is not
 beyond chance, none of them tells a rate. `cbpe` reads the classifier's confidence and knows no rate.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> rng = np.random.default_rng(0)
 >>> shifted = np.repeat([False, True], 500)
@@ -28,14 +28,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.risk.against_truth import Told
 from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.doubts import unseparated
+from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import refuse_live_constants
 from roadworthy.analysis.risk.rates import Calibrated, CannotTell, Rates
-from roadworthy.analysis.risk.transfer import Estimator
 from roadworthy.analysis.risk.tree import expectation
+from roadworthy.analysis.simulation.against_truth import Told
 from roadworthy.registry import Component, get
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ The *rate* is the probability of shift behind the window. The *accuracy* is the 
 holds the chance by which events turn out right. The *risk* is the event tree's expected cost of an event of the window, without
 that chance; `exceedance` is the probability that it is above the tolerable.
 
->>> from roadworthy.analysis.risk.cells import calibrate
+>>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> rng = np.random.default_rng(0)
 >>> shifted = np.repeat([0, 1], 1000)
@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk import draws as worlds
-from roadworthy.analysis.risk.cells import Calibration
+from roadworthy.analysis.risk.calibration import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates, Odds
 from roadworthy.analysis.risk.kind_costs import cells_at, cells_of_kinds, cost_at, parameters_at

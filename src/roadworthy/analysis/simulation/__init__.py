@@ -1,0 +1,1 @@
+"""Streams whose truth is known, and how far every estimator is off."""
