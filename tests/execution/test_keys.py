@@ -217,24 +217,6 @@ def test_any_code_of_the_package_makes_another_run_but_only_some_makes_other_chu
         versions.trace_version.cache_clear()
 
 
-def test_a_subject_known_in_one_process_only_is_still_computed_by_several(user):
-    (user / "subject.py").write_text(
-        "import os\n"
-        "from roadworthy.data.values import CLASS_SCORES, IMAGE\n"
-        "from roadworthy.subject import function_module\n"
-        "def build():\n"
-        "    token = os.urandom(8)\n"
-        "    def answer(image):\n"
-        "        return [float(len(token)), 0.0]\n"
-        "    return function_module(answer, outputs={'y': CLASS_SCORES})\n"
-    )
-    text = FILE.replace("python: subject.py:predict", "system: subject.py:build")
-    (user / "assessment.yaml").write_text(text)
-    assert keys(user, text) != keys(user, text)
-    run = assess(user / "assessment.yaml", workers=2)
-    assert run.record["cases"]["computed"] == 40 and run.record["cases"]["failed"] == 0
-
-
 def column(values) -> str:
     images = np.zeros((len(values), 2, 2), np.uint8)
     metadata = {"site": np.array([*values, None], dtype=object)[:-1]}

@@ -9,7 +9,6 @@ import pytest
 
 from roadworthy.data.values import FRAMES, TASKS, Boxes
 from roadworthy.registry import get
-from roadworthy.subject.adapters.loading import files_of
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import Cases, System
 
@@ -87,7 +86,7 @@ def test_files_beside_the_subject_are_its_own_even_under_the_same_name(tmp_path)
         systems.append(build("python", folder, "subject.py:predict"))
     answers = [s.run(Cases(["a"], IMAGES[:1]))["system"].output[0][0] for s in systems]
     assert answers == [0.25, 0.75]
-    assert {f.name for f in files_of(systems[1].modules.values())} == {"subject.py", "answering.py"}
+    assert {f.name for f in systems[1].modules["model"].files} == {"subject.py", "answering.py"}
     assert systems[0].fingerprint != systems[1].fingerprint
 
 
@@ -193,7 +192,7 @@ def test_a_system_of_modules_is_built_by_a_function(tmp_path):
         build("system", tmp_path, "subject.py:build", TASKS["detection"], version="1").version
         == "1"
     )
-    assert [f.name for f in files_of(system.modules.values())] == ["subject.py"]
+    assert [f.name for f in system.modules["refiner"].files] == ["subject.py"]
     assert (
         build("system", tmp_path, "subject.py:one", TASKS["detection"]).output_kind
         is TASKS["detection"].output

@@ -197,3 +197,35 @@ def test_a_model_that_draws_by_itself_draws_the_same_again_and_leaves_the_genera
     for name, column in first.columns.items():
         np.testing.assert_array_equal(column, again.columns[name])
     assert np.abs(system.run(other)["model"].output - first.output).max() > 1e-3
+
+
+def test_columns_of_layers_do_not_take_each_others_names():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.max = nn.Conv2d(1, 4, 3), nn.Tanh()
+
+        def forward(self, x):
+            return self.max(self.conv(x)) * 5
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block, self.out = Block(), nn.Linear(144, 3)
+
+        def forward(self, x):
+            return self.out(self.block(x).flatten(1))
+
+    asked = [
+        Layer("block", "max"),
+        Layer("block.max"),
+        Layer("block", "none"),
+        Layer("block.max", "none"),
+    ]
+    system = single(module_of(made(Net)), IMAGE)
+    cases = Cases(list("abcde"), images())
+    together = system.run(cases, {"model": frozenset(asked)})["model"].columns
+    assert len(together) == len({r.column for r in asked}) == 4
+    for request in asked:
+        alone = system.run(cases, {"model": frozenset({request})})["model"].columns[request.column]
+        np.testing.assert_array_equal(together[request.column], alone)

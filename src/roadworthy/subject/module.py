@@ -17,13 +17,14 @@ import inspect
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import FunctionType
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import VECTOR, Kind
-from roadworthy.subject.captured import Opaque, content_of
 from roadworthy.subject.handing import copied
 from roadworthy.subject.needs import Input, Output, Passes, Request
 
@@ -128,26 +129,20 @@ class FunctionModule:
     start: Any = None
     """The state that a case begins with: the default of the function's argument, and None where it has none."""
     mark: str = ""
-    """What else its answers depend on (weights, settings): goes into the fingerprint, and vouches for what cannot be read."""
+    """What its answers depend on besides its source file (weights, settings): goes into the fingerprint."""
 
     @property
     def fingerprint(self) -> str:
-        """The hash of the function's file and code, of the values it holds (closure, defaults, globals), and of the mark.
+        """A hash of the function's name, its source file and the mark.
 
-        A value that cannot be hashed makes the fingerprint this object's own, so that nothing is taken from an earlier
-        run, unless there is a mark.
+        Values that the function holds (closure, defaults, its object) are not read. Without a mark such a function gets a
+        fingerprint that is new in every process, so that no answer of another model is used again.
         """
+        source = _source_of(self.function)
+        ports = [self.inputs, sorted((p, k.name) for p, k in self.outputs.items()), self.batched]
         digest = hashlib.blake2b(digest_size=16)
-        try:
-            digest.update(content_of(self.function, vouched=bool(self.mark)).encode())
-        except Opaque:
-            digest.update((_name_of(self.function) if self.mark else self._once).encode())
-        digest.update(self.mark.encode())
-        digest.update(
-            repr(
-                [self.inputs, sorted((p, k.name) for p, k in self.outputs.items()), self.batched]
-            ).encode()
-        )
+        digest.update(repr([_name_of(self.function), self.mark, ports]).encode())
+        digest.update((source or b"") if self.mark else (source or self._once.encode()))
         return digest.hexdigest()
 
     @functools.cached_property
@@ -264,6 +259,19 @@ def function_module(
         start=None if start is inspect.Parameter.empty else start,
         mark=mark,
     )
+
+
+def _source_of(function: Callable[..., Any]) -> bytes | None:
+    """The file of a plain function and where it stands there; None if it holds values, or has no file."""
+    if not isinstance(function, FunctionType):
+        return None
+    if function.__closure__ or function.__defaults__ or function.__kwdefaults__:
+        return None
+    path = inspect.getsourcefile(function)
+    if not path or not Path(path).is_file():
+        return None
+    # The line tells apart two lambdas of one file.
+    return f"{function.__code__.co_firstlineno} ".encode() + Path(path).read_bytes()
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -1,7 +1,8 @@
 """Finding what a path such as ``subject.py:predict`` or ``package.module:predict`` names, in the user's own code.
 
 A file is imported under a name of its own. Its folder is importable while it loads, so that it finds the files beside it, and
-those files are loaded afresh: two subjects that each have a ``layers.py`` do not see each other's.
+those files are loaded afresh: two subjects that each have a ``layers.py`` do not see each other's. The hash of a subject covers
+the file, and the files of its folder that the text imports, directly or through one another, also inside functions.
 
 >>> import tempfile
 >>> folder = Path(tempfile.mkdtemp())
@@ -12,11 +13,12 @@ those files are loaded afresh: two subjects that each have a ``layers.py`` do no
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
-import inspect
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,8 +29,6 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.adapters.sources import NOT_SOURCES, everything_in, reached
-from roadworthy.subject.captured import is_installed
 from roadworthy.subject.module import SubjectError
 
 _SUBJECTS: set[str] = set()
@@ -110,23 +110,6 @@ def resolve(path: str, base: Path) -> Found:
     return Found(getattr(module, name), name, files)
 
 
-def files_of(modules: Iterable[Any]) -> tuple[Path, ...]:
-    """The files that a system's modules were loaded from, each once: their `files`, or the file of their function."""
-    found: dict[Path, None] = {}
-    for module in modules:
-        files = getattr(module, "files", ()) or _source_files(getattr(module, "function", None))
-        found.update(dict.fromkeys(files))
-    return tuple(found)
-
-
-def _source_files(function: Any) -> tuple[Path, ...]:
-    try:
-        source = inspect.getsourcefile(function)
-    except TypeError:
-        return ()
-    return (Path(source),) if source and Path(source).is_file() else ()
-
-
 class _FromText(SourceFileLoader):
     """Compiles the text each time: byte code files miss an edit within one second, and litter the user's folder."""
 
@@ -140,7 +123,7 @@ def _load_file(file: Path) -> tuple[ModuleType, tuple[Path, ...]]:
     spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    with _importable(file.parent) as helpers:
+    with _importable(file.parent):
         # Dataclasses look their own module up by name while the file is executed.
         sys.modules[name] = module
         try:
@@ -148,11 +131,11 @@ def _load_file(file: Path) -> tuple[ModuleType, tuple[Path, ...]]:
         except (Exception, SystemExit) as error:
             sys.modules.pop(name, None)
             raise _import_error(file, file.parent, error) from error
-    return module, _depended_on([file, *helpers], file.parent)
+    return module, imported_files(file, file.parent)
 
 
 def _load_package(name: str, base: Path) -> tuple[ModuleType, tuple[Path, ...]]:
-    with _importable(base) as helpers:
+    with _importable(base):
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -164,42 +147,77 @@ def _load_package(name: str, base: Path) -> tuple[ModuleType, tuple[Path, ...]]:
             raise _import_error(None, base, error) from error
         except (Exception, SystemExit) as error:
             raise _import_error(None, base, error) from error
-    own = [Path(module.__file__)] if module.__file__ else []
-    if own and not is_installed(str(own[0])):
-        return module, _depended_on([*own, *helpers], own[0].resolve().parents[name.count(".")])
-    return module, tuple(
-        dict.fromkeys([*own, *_package_of(module, name), *_depended_on(helpers, base)])
-    )
+    if not module.__file__:
+        return module, ()
+    file = Path(module.__file__).resolve()
+    if _is_installed(file):
+        return module, (file,)
+    package = file.name == "__init__.py"
+    return module, imported_files(file, file.parents[name.count(".") + package])
 
 
-def _depended_on(files: Sequence[Path], folder: Path) -> tuple[Path, ...]:
-    """The files, first the one that was named, then all that they import, now or when they are called."""
-    first = files[:1]
-    return tuple(dict.fromkeys([*(f.resolve() for f in first), *reached(files, folder)]))
+def _is_installed(file: Path) -> bool:
+    """Whether a file belongs to the standard library or to an installed package: those are known by their version."""
+    installed = {"site-packages", "dist-packages"} & set(file.parts)
+    return bool(installed) or file.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve())
 
 
-def _package_of(module: ModuleType, name: str) -> list[Path]:
-    """All files of the installed package that a module belongs to."""
-    top = sys.modules.get(name.split(".")[0], module)
-    return [file for place in getattr(top, "__path__", ()) for file in everything_in(Path(place))]
+def imported_files(file: Path, folder: Path) -> tuple[Path, ...]:
+    """The file, then the files under `folder` that it imports, directly or through one another, sorted.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()).resolve()
+    >>> _ = (folder / "subject.py").write_text("def predict(x):\\n    from scale import by\\n    return by * x")
+    >>> _ = (folder / "scale.py").write_text("by = 2")
+    >>> [f.name for f in imported_files(folder / "subject.py", folder)]
+    ['subject.py', 'scale.py']
+    """
+    found: set[Path] = set()
+    waiting = [file]
+    while waiting:
+        if (one := waiting.pop()) not in found:
+            found.add(one)
+            waiting += _imports_of(one, folder)
+    return (file, *sorted(found - {file}))
+
+
+def _imports_of(file: Path, folder: Path) -> Iterator[Path]:
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _along(folder, alias.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            root = file.parents[node.level - 1] if 0 < node.level <= len(file.parents) else folder
+            parts = node.module.split(".") if node.module else []
+            # ``from a import b`` imports a, and b if that is a module of it.
+            for alias in node.names:
+                yield from _along(root, [*parts, alias.name])
+
+
+def _along(root: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """The files of a dotted name: of its packages, and of the last part if that is a module."""
+    for depth in range(1, len(parts) + 1):
+        place = root.joinpath(*parts[:depth])
+        for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if file.is_file():
+                yield file
+                break
 
 
 @contextmanager
-def _importable(folder: Path) -> Iterator[list[Path]]:
-    """Make a folder's files importable, load them afresh, and list them afterwards; others' modules are put back."""
-    helpers: list[Path] = []
-    own = (
-        {n for p in folder.iterdir() if (n := _import_name(p))}
-        - sys.stdlib_module_names
-        - {"roadworthy"}
-    )
+def _importable(folder: Path) -> Iterator[None]:
+    """Make a folder's files importable and load them afresh; others' modules are put back."""
+    own = {n for p in folder.iterdir() if (n := _import_name(p))} - sys.stdlib_module_names
+    own.discard("roadworthy")
     # A folder of data called torch hides no installed torch, so that one stays.
     own -= {
         n
         for n in own
-        if not _lies_in(sys.modules.get(n), folder)
-        and not _is_regular(folder, n)
-        and n in sys.modules
+        if n in sys.modules and not _lies_in(sys.modules[n], folder) and not _is_regular(folder, n)
     }
     aside = {n: m for n, m in sys.modules.items() if n.split(".")[0] in own}
     for name in aside:
@@ -209,13 +227,10 @@ def _importable(folder: Path) -> Iterator[list[Path]]:
     # From now on: what functions import when they are called must not be taken from a byte code file either.
     sys.dont_write_bytecode = True
     try:
-        yield helpers
+        yield
     finally:
         sys.path.remove(str(folder))
         _keep_importable(folder)
-        loaded = {n: m for n, m in sys.modules.items() if n.split(".")[0] in own}
-        inside = [m for m in loaded.values() if _lies_in(m, folder)]
-        helpers.extend(sorted(Path(f) for m in inside if (f := getattr(m, "__file__", None))))
         for name, module in aside.items():
             # One of this folder's that was not loaded again is imported when a function asks for it, as it is then; one of
             # another subject's must not be found in its place.
@@ -237,12 +252,10 @@ def _keep_importable(folder: Path) -> None:
 def _import_name(path: Path) -> str | None:
     if path.suffix == ".py" and path.stem.isidentifier():
         return path.stem
-    holds_code = path.is_dir() and path.name.isidentifier() and path.name not in NOT_SOURCES
-    return (
-        path.name
-        if holds_code and any(p.suffix == ".py" or p.is_dir() for p in path.iterdir())
-        else None
-    )
+    if not path.is_dir() or not path.name.isidentifier():
+        return None
+    holds_code = any(p.suffix == ".py" or p.is_dir() for p in path.iterdir())
+    return path.name if holds_code else None
 
 
 def _is_regular(folder: Path, name: str) -> bool:

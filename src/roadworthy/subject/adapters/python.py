@@ -48,9 +48,9 @@ def python(
     (it then returns ``answer, state``), an argument ``rng`` a random generator of the case's own (with `batched` a list of
     them, one a case). What draws from it can be asked several times, which supervisors such as `vr` do.
 
-    Answers are kept and used again as long as the function's file, all files of yours that it imports, and `files` stay as
-    they are. List there what else the answers depend on, such as weights and tables that it reads itself (a folder stands
-    for all files in it); installed packages, and what lies behind a network, are told apart by `version`.
+    Answers are kept and used again as long as the function's file, the files beside it that it imports, `files` and `version`
+    stay as they are. What else it reads or holds is not seen: list weights and tables under `files` (a folder stands for all
+    files in it), and write a new `version` for the rest.
     """
     found = resolve(path, base)
     if not callable(found.target):
@@ -112,7 +112,7 @@ def system(
 
 
 def _of_files(module: Module, files: tuple[Path, ...], mark: str) -> Module:
-    """A function with the files it came from, which vouch for what it holds; any other module tells its own."""
+    """A function with the files it came from; any other module has a fingerprint of its own."""
     if not isinstance(module, FunctionModule):
         return module
     vouched = dataclasses.replace(module, mark=digest_of(module.mark, mark))

@@ -56,8 +56,8 @@ def torch_model(
 ) -> System:
     """A torch model: ``model.py:build`` returns it, `weights` (.safetensors, or .pt of tensors alone) fill it.
 
-    Answers are kept and used again as long as the model's files, its weights and the attributes of its modules stay as they are.
-    `files` lists what else they depend on: what `build` or the model reads by itself (a folder stands for all files in it).
+    Answers are kept and used again as long as the model's file, the files beside it that it imports, its weights and its
+    printed architecture stay as they are. `files` lists what else `build` or the model reads (a folder stands for all in it).
     """
     takes_images(task, "torch")
     if batch < 1 or threads < 1:

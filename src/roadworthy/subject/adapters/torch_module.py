@@ -87,8 +87,7 @@ class TorchModule:
         """
         parts: list[str | bytes] = [self.source, repr(self.prepare), self.kind.name]
         parts += [device_name(self.device), f"batch {self.batch_size}", f"threads {self.threads}"]
-        folder = str(self.files[0].resolve().parent) if self.files else ""
-        return digest_of(*parts, *state_of(self.model, folder))
+        return digest_of(*parts, *state_of(self.model))
 
     @cached_property
     def layers(self) -> dict[str, Any]:
