@@ -365,7 +365,7 @@ def test_supervisors_may_be_fitted_on_what_members_were_trained_on(recipe, monke
             save_member(recipe.member(number), member_file(folder, number), recipe.note(number))
             yield number, member_file(folder, number)
 
-    monkeypatch.setattr("roadworthy.subject.members._trained", trained_here)
+    monkeypatch.setattr("roadworthy.subject.training._trained", trained_here)
     assert plan_of(recipe, ENSEMBLE).notes == []
     assert (recipe / "trained").exists()
 
@@ -374,7 +374,7 @@ def test_a_stop_while_members_are_trained_leaves_an_unfinished_run(recipe, monke
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("roadworthy.subject.members._say", stopped)
+    monkeypatch.setattr("roadworthy.subject.training._say", stopped)
     with pytest.raises(
         Unfinished,
         match="stopped by the keyboard while subject and data were made ready; members that are",

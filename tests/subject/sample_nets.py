@@ -10,7 +10,7 @@ from torch import nn
 
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import CLASS_SCORES
-from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.adapters.image_models import InputPreparation
 from roadworthy.subject.adapters.torch_model import TorchModule
 from roadworthy.subject.module import Context
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.adapters.image_models import InputPreparation
 from roadworthy.subject.module import SubjectError
 
 RNG = np.random.default_rng(0)

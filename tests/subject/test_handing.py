@@ -8,8 +8,8 @@ import pytest
 from roadworthy.data.values import AUDIO, FRAMES, GOAL, IMAGE, TASKS, VECTOR, Audio
 from roadworthy.registry import get
 from roadworthy.subject import Cases, System, function_module, single
-from roadworthy.subject.adapters.preparation import InputPreparation
-from roadworthy.subject.handing import copied
+from roadworthy.subject.adapters.image_models import InputPreparation
+from roadworthy.subject.module import copied
 
 IN_PLACE = """
 import torch

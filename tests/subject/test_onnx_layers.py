@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from roadworthy.data.values import TASKS
 from roadworthy.registry import get
-from roadworthy.subject.adapters.onnx_graph import Layers
+from roadworthy.subject.adapters.onnx_model import Layers
 from roadworthy.subject.needs import EARLY, LATE, MIDDLE, PENULTIMATE, Layer, Output
 from roadworthy.subject.system import Cases
 

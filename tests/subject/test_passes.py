@@ -36,11 +36,9 @@ from torch import nn
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import CLASS_SCORES, TASKS, VECTOR
 from roadworthy.registry import get
-from roadworthy.subject.adapters.depths import by_depth
-from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.adapters.image_models import InputPreparation, by_depth
 from roadworthy.subject.adapters.torch_model import TorchModule
-from roadworthy.subject.adapters.torch_passes import Dropout
-from roadworthy.subject.adapters.torch_sites import Site, sites
+from roadworthy.subject.adapters.torch_passes import Dropout, Site, sites
 from roadworthy.subject.needs import Input, Layer, Passes
 from roadworthy.subject.passes import Summary, reduced
 from roadworthy.subject.system import Cases
@@ -229,7 +227,7 @@ def test_a_broken_comparison_leaves_the_model_as_it_was(monkeypatch):
         next(iter(arguments[3]))
         raise ValueError("broken")
 
-    monkeypatch.setattr("roadworthy.subject.adapters.torch_beside.reduced", broken)
+    monkeypatch.setattr("roadworthy.subject.adapters.torch_model.reduced", broken)
     with pytest.warns(UserWarning, match="broken"):
         assert np.isnan(ask(module, request).extras[request]).all()
     assert not any("forward" in vars(m) or m._forward_hooks for m in model.modules())

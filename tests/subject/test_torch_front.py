@@ -26,9 +26,7 @@ from sample_nets import (
 )
 from torch import nn
 
-from roadworthy.subject.adapters.torch_front import Front
-from roadworthy.subject.adapters.torch_passes import Dropout
-from roadworthy.subject.adapters.torch_sites import sites
+from roadworthy.subject.adapters.torch_passes import Dropout, Front, sites
 from roadworthy.subject.needs import Passes
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from roadworthy.data.values import BOXES, CLASS_SCORES, TASKS, VECTOR
 from roadworthy.registry import get
-from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.adapters.image_models import InputPreparation
 from roadworthy.subject.adapters.torch_gradients import DEFINITIONS, Gradients
 from roadworthy.subject.adapters.torch_model import TorchModule
 from roadworthy.subject.module import Context

@@ -10,10 +10,9 @@ from scipy.special import softmax
 from torch import nn
 
 from roadworthy.data.values import BOXES, IMAGE
-from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.adapters.image_models import InputPreparation
 from roadworthy.subject.adapters.torch_model import TorchModule
-from roadworthy.subject.adapters.torch_passes import Dropout
-from roadworthy.subject.adapters.torch_sites import sites
+from roadworthy.subject.adapters.torch_passes import Dropout, sites
 from roadworthy.subject.module import Context
 from roadworthy.subject.needs import Gradient, Layer, Passes
 from roadworthy.subject.passes import Summary

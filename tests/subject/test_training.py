@@ -13,9 +13,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from roadworthy.subject.members import members_of
 from roadworthy.subject.module import SubjectError
-from roadworthy.subject.training import Recipe, member_file, member_seed, read_note, save_member
+from roadworthy.subject.training import (
+    Recipe,
+    member_file,
+    member_seed,
+    members_of,
+    read_note,
+    save_member,
+)
 
 RECIPE = """
 import os
@@ -306,7 +312,7 @@ def test_a_file_is_no_folder_and_nobody_trains_nothing(folder):
 def test_a_training_ends_when_its_caller_is_killed(folder, tmp_path):
     code = (
         "import sys; from pathlib import Path; from roadworthy.subject.training import Recipe\n"
-        "from roadworthy.subject.members import members_of\n"
+        "from roadworthy.subject.training import members_of\n"
         "list(members_of(Recipe('recipe.py:sleeps', Path(sys.argv[1])), Path(sys.argv[2]), 1))"
     )
     caller = subprocess.Popen(

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from roadworthy.conformance import check
 from roadworthy.data.values import CLASS_SCORES, KINDS
-from roadworthy.subject.adapters.preparation import InputPreparation
+from roadworthy.subject.adapters.image_models import InputPreparation
 from roadworthy.subject.module import Context
 from roadworthy.subject.needs import Gradient, Layer, Output
 from roadworthy.subject.trace import ModuleTrace
@@ -19,7 +19,7 @@ from roadworthy.supervisors.gradients import GradNorm
 
 torch = pytest.importorskip("torch")
 
-from roadworthy.subject.adapters.torch_module import TorchModule  # noqa: E402
+from roadworthy.subject.adapters.torch_model import TorchModule  # noqa: E402
 
 
 def rows(scores, activations, column="layer.penultimate"):

@@ -25,9 +25,9 @@ from roadworthy.execution.export_readme import readme
 from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.spec import Assessment, supervisor_parameters
-from roadworthy.subject.answers import sentence
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Input, Output, Request
+from roadworthy.subject.running import sentence
 from roadworthy.subject.system import INPUT, single
 
 COLUMNS = ("id", "file", "sample", "circumstance", "level", "group")

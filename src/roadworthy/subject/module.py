@@ -1,8 +1,10 @@
-"""A module of a subject: something with named input and output ports, learned or plain, with or without state.
+"""A module of a subject: something with named input and output ports, learned or plain, with or
+without state.
 
-Two ways to run one. ``step(inputs, state, rng) -> (outputs, state)`` takes one case's step; state is an explicit value that starts
-as None. ``batch(inputs, context) -> Answers`` takes many independent cases at once. A module offers one or both; a plain Python
-function becomes a module by `function_module`.
+Two ways to run one. ``step(inputs, state, rng) -> (outputs, state)`` takes one case's step; state
+is an explicit value that starts as None. ``batch(inputs, context) -> Answers`` takes many
+independent cases at once. A module offers one or both; a plain Python function becomes a module by
+`function_module`.
 
 >>> double = function_module(lambda x: 2 * x, outputs={"y": VECTOR})
 >>> double.step({"x": 3}, None, None)
@@ -11,6 +13,7 @@ function becomes a module by `function_module`.
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import inspect
@@ -25,8 +28,44 @@ import numpy as np
 
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import VECTOR, Kind
-from roadworthy.subject.handing import copied
 from roadworthy.subject.needs import Input, Output, Passes, Request
+
+_FIXED = (str, bytes, int, float, complex, type(None))
+"""What nobody can change in place."""
+
+
+def copied(value: Any) -> Any:
+    """The value as it is now, to be changed by whoever gets it; what cannot be copied (an open
+    connection) is handed on.
+
+    What is handed to a module is its own: code that works in place changes neither the data nor
+    what another module hears.
+
+    A user's function may scale the image it is given where it stands, or empty the goal of a
+    dialogue. Were that the data set's own row, the next condition would begin from what the last
+    one left, and findings would depend on which worker had which chunk.
+
+    >>> row = np.zeros(2)
+    >>> mine = copied({"image": row, "name": "a"})
+    >>> mine["image"] += 1
+    >>> row.tolist(), mine["image"].tolist()
+    ([0.0, 0.0], [1.0, 1.0])
+    """
+    if isinstance(value, _FIXED):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return np.array(value)
+    if type(value) is list:
+        return [copied(item) for item in value]
+    if type(value) is dict:
+        return {name: copied(item) for name, item in value.items()}
+    try:
+        return copy.deepcopy(value)
+    except MemoryError:
+        raise
+    except Exception:
+        return value
+
 
 __all__ = [
     "VECTOR",
@@ -67,7 +106,8 @@ class Context:
 
 @dataclass(frozen=True)
 class Answers:
-    """What a batch produced: a column for each output port, and arrays for the requests that were granted.
+    """What a batch produced: a column for each output port, and arrays for the requests that were
+    granted.
 
     A row that has no answer is None (or a NaN row) and may carry its reason in `errors`.
     """
@@ -112,7 +152,8 @@ class Module(Protocol):
         ...
 
     def offers(self, request: Request) -> str | None:
-        """None if the request can be met, else the reason why not, as the end of "not applicable, because …"."""
+        """None if the request can be met, else the reason why not, as the end of "not applicable,
+        because …"."""
         ...
 
 
@@ -127,16 +168,19 @@ class FunctionModule:
     stateful: bool = False
     wants_rng: bool = False
     start: Any = None
-    """The state that a case begins with: the default of the function's argument, and None where it has none."""
+    """The state that a case begins with: the default of the function's argument, and None where it
+    has none."""
     mark: str = ""
-    """What its answers depend on besides its source file (weights, settings): goes into the fingerprint."""
+    """What its answers depend on besides its source file (weights, settings): goes into the
+    fingerprint."""
 
     @property
     def fingerprint(self) -> str:
         """A hash of the function's name, its source file and the mark.
 
-        Values that the function holds (closure, defaults, its object) are not read. Without a mark such a function gets a
-        fingerprint that is new in every process, so that no answer of another model is used again.
+        Values that the function holds (closure, defaults, its object) are not read. Without a mark
+        such a function gets a fingerprint that is new in every process, so that no answer of
+        another model is used again.
         """
         source = _source_of(self.function)
         ports = [self.inputs, sorted((p, k.name) for p, k in self.outputs.items()), self.batched]
@@ -152,7 +196,8 @@ class FunctionModule:
     def step(
         self, inputs: Mapping[str, Any], state: Any, rng: Any
     ) -> tuple[Mapping[str, Any], Any]:
-        """Call the function with its inputs by name, its state if it keeps one, its generator if it asks for it."""
+        """Call the function with its inputs by name, its state if it keeps one, its generator if it
+        asks for it."""
         given = {name: inputs[name] for name in self.inputs}
         if self.batched:
             columns = self._on_columns({k: [v] for k, v in given.items()}, [rng])
@@ -179,7 +224,8 @@ class FunctionModule:
         return Answers({port: [s[port] for s in steps] for port in self.outputs})
 
     def offers(self, request: Request) -> str | None:
-        """Output, input, and passes of a function that draws from `rng`; nothing inside can be seen."""
+        """Output, input, and passes of a function that draws from `rng`; nothing inside can be
+        seen."""
         if isinstance(request, Output | Input):
             return None
         if isinstance(request, Passes):
@@ -228,10 +274,11 @@ def function_module(
     batched: bool = False,
     mark: str = "",
 ) -> FunctionModule:
-    """A module from a function: its arguments without default are its input ports; `state` and `rng` mean what they say.
+    """A module from a function: its arguments without default are its input ports; `state` and
+    `rng` mean what they say.
 
-    `state` and `rng` do so with a default too: a case begins with that state. `rng` is a random generator of the case's own;
-    where the function is batched, a list of them, one a case.
+    `state` and `rng` do so with a default too: a case begins with that state. `rng` is a random
+    generator of the case's own; where the function is batched, a list of them, one a case.
     """
     named = {
         name: p.default
@@ -262,7 +309,8 @@ def function_module(
 
 
 def _source_of(function: Callable[..., Any]) -> bytes | None:
-    """The file of a plain function and where it stands there; None if it holds values, or has no file."""
+    """The file of a plain function and where it stands there; None if it holds values, or has no
+    file."""
     if not isinstance(function, FunctionType):
         return None
     if function.__closure__ or function.__defaults__ or function.__kwdefaults__:

@@ -146,7 +146,7 @@ class System:
                 )
         trace = self._run(cases, requests, at)
         if requests.get(SYSTEM):
-            from roadworthy.subject.own_passes import system_passes
+            from roadworthy.subject.running import system_passes
 
             answered = trace[SYSTEM]
             answered.columns.update(system_passes(self, cases, requests[SYSTEM], at, answered))
@@ -178,10 +178,10 @@ class System:
         self, cases: Cases, requests: Mapping[str, frozenset[Request]], at: Mapping[str, AtPort]
     ) -> Trace:
         if self.stepwise or not all(m.batched for m in self.modules.values()):
-            from roadworthy.subject.stepping import run_steps
+            from roadworthy.subject.running import run_steps
 
             return run_steps(self, cases, requests, at)
-        from roadworthy.subject.batching import run_batch
+        from roadworthy.subject.running import run_batch
 
         return run_batch(self, cases, requests, at)
 

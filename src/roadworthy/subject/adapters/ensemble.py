@@ -33,15 +33,14 @@ import numpy as np
 
 from roadworthy.data.values import CLASS_SCORES, VECTOR, Kind, Task, probabilities
 from roadworthy.registry import register
+from roadworthy.subject.adapters.image_models import InputPreparation
 from roadworthy.subject.adapters.loading import digest_of
-from roadworthy.subject.adapters.preparation import InputPreparation
 from roadworthy.subject.adapters.torch_model import TorchModule, torch_model
-from roadworthy.subject.members import members_of
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Passes, Request
 from roadworthy.subject.passes import reduced
 from roadworthy.subject.system import System, single
-from roadworthy.subject.training import Recipe
+from roadworthy.subject.training import Recipe, members_of
 
 KIND = "ensemble"
 """The kind of passes that members are."""

@@ -1,8 +1,10 @@
-"""Finding what a path such as ``subject.py:predict`` or ``package.module:predict`` names, in the user's own code.
+"""Finding what a path such as ``subject.py:predict`` or ``package.module:predict`` names, in the
+user's own code.
 
-A file is imported under a name of its own. Its folder is importable while it loads, so that it finds the files beside it, and
-those files are loaded afresh: two subjects that each have a ``layers.py`` do not see each other's. The hash of a subject covers
-the file, and the files of its folder that the text imports, directly or through one another, also inside functions.
+A file is imported under a name of its own. Its folder is importable while it loads, so that it
+finds the files beside it, and those files are loaded afresh: two subjects that each have a
+``layers.py`` do not see each other's. The hash of a subject covers the file, and the files of its
+folder that the text imports, directly or through one another, also inside functions.
 
 >>> import tempfile
 >>> folder = Path(tempfile.mkdtemp())
@@ -90,7 +92,8 @@ def existing_file(path: str, base: Path, *, what: str) -> Path:
 
 
 def resolve(path: str, base: Path) -> Found:
-    """The object that ``file.py:name`` or ``package.module:name`` names, with the file read from `base`."""
+    """The object that ``file.py:name`` or ``package.module:name`` names, with the file read from
+    `base`."""
     place, colon, name = path.rpartition(":")
     if not colon or not place or not name.isidentifier():
         raise SubjectError(
@@ -111,7 +114,8 @@ def resolve(path: str, base: Path) -> Found:
 
 
 class _FromText(SourceFileLoader):
-    """Compiles the text each time: byte code files miss an edit within one second, and litter the user's folder."""
+    """Compiles the text each time: byte code files miss an edit within one second, and litter the
+    user's folder."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
@@ -157,13 +161,15 @@ def _load_package(name: str, base: Path) -> tuple[ModuleType, tuple[Path, ...]]:
 
 
 def _is_installed(file: Path) -> bool:
-    """Whether a file belongs to the standard library or to an installed package: those are known by their version."""
+    """Whether a file belongs to the standard library or to an installed package: those are known by
+    their version."""
     installed = {"site-packages", "dist-packages"} & set(file.parts)
     return bool(installed) or file.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve())
 
 
 def imported_files(file: Path, folder: Path) -> tuple[Path, ...]:
-    """The file, then the files under `folder` that it imports, directly or through one another, sorted.
+    """The file, then the files under `folder` that it imports, directly or through one another,
+    sorted.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()).resolve()
@@ -239,7 +245,8 @@ def _importable(folder: Path) -> Iterator[None]:
 
 
 def _keep_importable(folder: Path) -> None:
-    """For imports that functions make when they are called: after all else, the subject that was loaded last first."""
+    """For imports that functions make when they are called: after all else, the subject that was
+    loaded last first."""
     if str(folder) in sys.path and str(folder) not in _SUBJECTS:
         return
     if str(folder) in sys.path:

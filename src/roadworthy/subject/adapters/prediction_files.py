@@ -1,7 +1,11 @@
-"""Files of predictions by case id: reading JSON lines, CSV, Parquet, npz and COCO results.
+"""Files of predictions by case id: JSON lines, CSV, Parquet, npz and COCO results.
 
-Every reader gives a `Part`: ids, what was predicted, which cases failed where the predictions were made, and how to name a row
-in a sentence. What cannot be read is refused with the file and the line.
+A `Form` says how one prediction stands in a row, by the kind of value. Every reader gives a `Part`: ids, what was predicted,
+which cases failed where the predictions were made, and how to name a row in a message. What cannot be read is refused with
+the file and the line.
+
+>>> FORMS["text"].decode({"id": "a", "text": "hello"})
+'hello'
 """
 
 from __future__ import annotations
@@ -19,9 +23,136 @@ import numpy as np
 from roadworthy.data.loaders.documents import read_json
 from roadworthy.data.loaders.table import Table
 from roadworthy.data.samples import DataError
-from roadworthy.data.values import BOXES, CLASS_SCORES, TEXT, Boxes
-from roadworthy.subject.adapters.prediction_forms import Form, narrow, one_hot
+from roadworthy.data.values import (
+    BOXES,
+    CLASS_SCORES,
+    EPISODE,
+    TEXT,
+    TRACKS,
+    VECTOR,
+    Boxes,
+    Episode,
+    Kind,
+    Tracks,
+)
 from roadworthy.subject.module import SubjectError
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kind of value as the fields of a row. `decode` raises ValueError with the end of a sentence."""
+
+    kind: Kind
+    keys: tuple[str, ...]
+    decode: Callable[[Mapping[str, Any]], Any]
+
+
+def form_of(kind: Kind) -> Form:
+    """The form of a kind; kinds that no task answers with have none."""
+    if kind.name not in FORMS:
+        raise SubjectError(f"predictions hold {', '.join(FORMS)}; {kind.name} is none of them")
+    return FORMS[kind.name]
+
+
+def _matrix(values: Any, width: int, what: str) -> np.ndarray:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"holds {what} that are not rows of {width} numbers") from None
+    if array.size == 0:
+        return np.zeros((0, width))
+    if array.ndim != 2 or array.shape[1] != width:
+        raise ValueError(
+            f"holds {what} of shape {array.shape}; rows of {width} numbers were expected"
+        )
+    return array
+
+
+def _row(key: str) -> Callable[[Mapping[str, Any]], np.ndarray]:
+    def decode(row: Mapping[str, Any]) -> np.ndarray:
+        try:
+            array = np.asarray(row[key], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"holds {key} that are not numbers: {str(row[key])[:60]}") from None
+        if array.ndim != 1 or array.size == 0:
+            raise ValueError(f"holds {key} of shape {array.shape}; one row of numbers was expected")
+        return array
+
+    return decode
+
+
+def _decode_boxes(row: Mapping[str, Any]) -> Boxes:
+    corners = _matrix(row["boxes"], 4, "boxes")
+    try:
+        boxes = Boxes.of(corners, row["labels"], row["scores"])
+    except (TypeError, ValueError):
+        raise ValueError(
+            "holds labels that are not whole numbers, or scores that are not numbers"
+        ) from None
+    if not len(boxes.xyxy) == len(boxes.labels) == len(boxes.scores):
+        raise ValueError(
+            f"has {len(boxes.xyxy)} boxes, {len(boxes.labels)} labels and {len(boxes.scores)} scores"
+        )
+    return boxes
+
+
+def _decode_tracks(row: Mapping[str, Any]) -> Tracks:
+    table = _matrix(row["tracks"], 6, "tracks")
+    return Tracks.of(table[:, 0], table[:, 1], table[:, 2:])
+
+
+def _decode_text(row: Mapping[str, Any]) -> str:
+    if not isinstance(row["text"], str):
+        raise ValueError(f"holds text that is {type(row['text']).__name__}")
+    return row["text"]
+
+
+def _decode_episode(row: Mapping[str, Any]) -> Episode:
+    given = row["episode"]
+    given = json.loads(given) if isinstance(given, str) else given
+    if (
+        not isinstance(given, Mapping)
+        or not isinstance(given.get("turns"), list)
+        or "outcome" not in given
+    ):
+        raise ValueError("holds an episode without a list of turns and an outcome")
+    return Episode(tuple(given["turns"]), given["outcome"])
+
+
+FORMS: dict[str, Form] = {
+    form.kind.name: form
+    for form in (
+        Form(CLASS_SCORES, ("scores",), _row("scores")),
+        Form(VECTOR, ("vector",), _row("vector")),
+        Form(BOXES, ("boxes", "labels", "scores"), _decode_boxes),
+        Form(TRACKS, ("tracks",), _decode_tracks),
+        Form(TEXT, ("text",), _decode_text),
+        Form(EPISODE, ("episode",), _decode_episode),
+    )
+}
+"""Forms by the name of the kind."""
+
+
+def one_hot(labels: np.ndarray, classes: int) -> np.ndarray:
+    """Class scores of bare labels: 1 for the class that was named.
+
+    >>> one_hot(np.array([1, 0]), 2).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    scores = np.zeros((len(labels), classes), dtype=np.float32)
+    scores[np.arange(len(labels)), labels] = 1.0
+    return scores
+
+
+def narrow(values: np.ndarray) -> np.ndarray:
+    """The same numbers as float32 where that loses nothing, else as float64: text does not say which they were."""
+    if values.dtype == np.float32:
+        return values
+    wide = values.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):
+        small = wide.astype(np.float32)
+    return small if np.array_equal(small, wide, equal_nan=True) else wide
+
 
 LABEL = "label"
 ERROR = "error"
@@ -297,31 +428,23 @@ def _npz(file: Path, how: Reading) -> Part:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise SubjectError(f"{file.name} cannot be read as npz: {error}") from error
-    form = how.form
-    wanted = ["id", form.keys[0]] if form.kind.dense else ["id", *(k for k in form.kind.pack([]))]
-    missing = [k for k in wanted if k not in arrays]
+    (key, *_) = how.form.keys
+    if not how.form.kind.dense:
+        raise SubjectError(
+            f"{file.name}: npz holds class scores or vectors; write {how.form.kind.name} as JSON lines"
+        )
+    missing = [k for k in ("id", key) if k not in arrays]
     if missing:
         raise SubjectError(f"{file.name} has no array {missing[0]!r}; it has: {', '.join(arrays)}")
     ids = [str(i) for i in arrays["id"]]
     said = [str(e) for e in arrays.get(ERROR, [])]
     errors = {i: e for i, e in zip(ids, said, strict=False) if e}
-    if form.kind.dense:
-        items: Any = arrays[form.keys[0]]
-        items = _floats(items[:, None] if items.ndim == 1 else items)
-    else:
-        parts = {k: a.tolist() if a.dtype.kind == "U" else a for k, a in arrays.items()}
-        if "text" in parts:  # an empty text stands where there is none, which no form can parse
-            parts["text"] = [
-                None if i in errors else t for i, t in zip(ids, parts["text"], strict=True)
-            ]
-        items = [
-            None if i in errors else v for i, v in zip(ids, form.kind.unpack(parts), strict=False)
-        ]
-    if len(items) != len(ids) or getattr(items, "ndim", 2) != 2:
+    values = arrays[key][:, None] if arrays[key].ndim == 1 else arrays[key]
+    if len(values) != len(ids) or values.ndim != 2:
         raise SubjectError(
-            f"{file.name} has {len(ids)} ids and {len(items)} predictions; one row an id was expected"
+            f"{file.name} has {len(ids)} ids and {len(values)} predictions; one row an id was expected"
         )
-    return Part(file, ids, items, errors)
+    return Part(file, ids, _floats(values), errors)
 
 
 def _floats(values: np.ndarray) -> np.ndarray:

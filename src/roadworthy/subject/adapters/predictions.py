@@ -1,10 +1,11 @@
 """A subject of which only the predictions are there: files by case id, made on the target hardware or by another team.
 
 >>> import tempfile
->>> from roadworthy.data.values import CLASS_SCORES, TASKS
+>>> from roadworthy.data.values import TASKS
 >>> from roadworthy.subject.system import Cases
 >>> folder = Path(tempfile.mkdtemp())
->>> write_predictions(folder / "preds.jsonl", ["a", "b"], CLASS_SCORES, [[0.25, 0.75], [1.0, 0.0]])
+>>> rows = ['{"id": "a", "scores": [0.25, 0.75]}', '{"id": "b", "scores": [1.0, 0.0]}']
+>>> _ = (folder / "preds.jsonl").write_text("\\n".join(rows))
 >>> system = predictions(path="preds.jsonl", base=folder, task=TASKS["classification"])
 >>> trace = system.run(Cases(["b", "c"], np.zeros((2, 4, 4))))["system"]
 >>> trace.output[0].tolist(), trace.error.tolist()
@@ -25,14 +26,17 @@ from roadworthy.data.loaders.documents import read_json
 from roadworthy.data.values import BOXES, Boxes, Kind, Task
 from roadworthy.registry import register
 from roadworthy.subject.adapters.loading import digest_of, existing_file
-from roadworthy.subject.adapters.prediction_files import READERS, Part, Reading, read_part
-from roadworthy.subject.adapters.prediction_forms import Form, form_of
-from roadworthy.subject.adapters.prediction_writing import write_predictions
+from roadworthy.subject.adapters.prediction_files import (
+    READERS,
+    Form,
+    Part,
+    Reading,
+    form_of,
+    read_part,
+)
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Input, Output, Request
 from roadworthy.subject.system import System, single
-
-__all__ = ["PredictionsModule", "predictions", "write_predictions"]
 
 
 @register("adapters", "predictions")

@@ -12,7 +12,14 @@ import numpy as np
 
 from roadworthy.data.values import Boxes, Kind, Task
 from roadworthy.registry import did_you_mean, register
-from roadworthy.subject.adapters.batches import numbers, padded, refused, spans, takes_images
+from roadworthy.subject.adapters.image_models import (
+    InputPreparation,
+    numbers,
+    padded,
+    refused,
+    spans,
+    takes_images,
+)
 from roadworthy.subject.adapters.inference_protocol import (
     DATATYPES,
     MalformedAnswer,
@@ -21,7 +28,6 @@ from roadworthy.subject.adapters.inference_protocol import (
     encode,
 )
 from roadworthy.subject.adapters.loading import digest_of
-from roadworthy.subject.adapters.preparation import InputPreparation
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Input, Request
 from roadworthy.subject.system import System, single

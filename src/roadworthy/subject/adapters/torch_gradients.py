@@ -1,11 +1,15 @@
 """Gradients of a torch classifier, reduced in the pass to one norm a case.
 
-- ``entropy_parameters``: |∇θ H|₂, H the entropy of the softmax, θ all parameters (seed 003, table 2, as printed).
-- ``ones_input``: |∇x L|₂, L the cross-entropy to all-ones targets, -Σ log p, x the input (seed 003 as its authors coded it).
-- ``uniform_last_layer``: |∇W KL(u ‖ p)|₁, u uniform, W the weights of the last layer (Huang, Geng and Li 2021, eq. 6).
+- ``entropy_parameters``: |∇θ H|₂, H the entropy of the softmax, θ all parameters (seed 003, table
+  2, as printed).
+- ``ones_input``: |∇x L|₂, L the cross-entropy to all-ones targets, -Σ log p, x the input (seed 003
+  as its authors coded it).
+- ``uniform_last_layer``: |∇W KL(u ‖ p)|₁, u uniform, W the weights of the last layer (Huang, Geng
+  and Li 2021, eq. 6).
 
-Scores that are probabilities already are taken as they are, any others as logits. The model stays in evaluation mode. Gradients by
-parameters are made for many cases at once where the model can be vectorised (torch.func), else case by case.
+Scores that are probabilities already are taken as they are, any others as logits. The model stays
+in evaluation mode. Gradients by parameters are made for many cases at once where the model can be
+vectorised (torch.func), else case by case.
 
 >>> import torch
 >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False))
@@ -26,6 +30,7 @@ import numpy as np
 
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import did_you_mean
+from roadworthy.subject.adapters.torch_answers import scores_of
 from roadworthy.subject.module import SubjectError
 
 MEMORY_MB = 256
@@ -69,7 +74,7 @@ DEFINITIONS: Mapping[str, Definition] = {
 }
 
 
-def refusal(
+def gradient_refusal(
     name: str,
     kind: Kind,
     dtype: str,
@@ -79,7 +84,8 @@ def refusal(
     headless: str = "",
     scripted: bool = False,
 ) -> str | None:
-    """Why a model does not give a gradient; None where it does. `headless` says why there are no last weights."""
+    """Why a model does not give a gradient; None where it does. `headless` says why there are no
+    last weights."""
     if name not in DEFINITIONS:
         return f"there is no gradient {name!r}{did_you_mean(name, DEFINITIONS)}; there are: {', '.join(DEFINITIONS)}"
     by = DEFINITIONS[name].by
@@ -124,7 +130,8 @@ class Gradients:
         return found
 
     def _by_input(self, definition: Definition, batch: Any) -> Any:
-        """Cases do not depend on each other, so one backward pass of the sum gives the gradient of each."""
+        """Cases do not depend on each other, so one backward pass of the sum gives the gradient of
+        each."""
         import torch
 
         given = batch.detach().clone().requires_grad_()
@@ -163,7 +170,8 @@ class Gradients:
     def _refuse_cut_off(
         self, definition: Definition, weights: Mapping[Any, Any], case: Any
     ) -> None:
-        """Vectorised, a gradient that cannot be taken is 0 without a word; so one case is tried by itself."""
+        """Vectorised, a gradient that cannot be taken is 0 without a word; so one case is tried by
+        itself."""
         import torch
 
         leaves = {k: w.detach().requires_grad_() for k, w in weights.items()}
@@ -200,21 +208,9 @@ class Gradients:
         return torch.cat(norms)
 
 
-def scores_of(raw: Any) -> Any:
-    """The tensor of scores in what a classifier returns: itself, its ``logits``, or the first of several."""
-    if isinstance(raw, Mapping) and "logits" in raw:
-        raw = raw["logits"]
-    if isinstance(raw, tuple | list) and raw and hasattr(raw[0], "detach"):
-        raw = raw[0]
-    if not hasattr(raw, "detach"):
-        raise SubjectError(
-            f"the model returned {type(raw).__name__}; a tensor with one row of numbers an image was expected"
-        )
-    return raw
-
-
 def _losses(definition: Definition, raw: Any) -> Any:
-    """The loss of each row; one that sums to 1 is a distribution, as in `data.scores` (no gradient passes a rounding)."""
+    """The loss of each row; one that sums to 1 is a distribution, as in `data.scores` (no gradient
+    passes a rounding)."""
     import torch
 
     scores = scores_of(raw)

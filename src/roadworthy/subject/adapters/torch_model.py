@@ -1,9 +1,12 @@
-"""A torch model: a function (or class) that builds it, and its weights from safetensors or a ``weights_only`` file.
+"""A torch model: a function (or class) that builds it, and its weights from safetensors or a
+``weights_only`` file.
 
-The model runs in evaluation mode and without gradients. Its answers are the same to the last bit whenever the batches are cut
-at the same places; `batch` cuts them, inside the chunk that the plan gives (see `batches`). A model that draws by itself draws the
-same for the same seed, for all cases of a batch together. Passes with dropout and gradients are made beside the answers, and
-change no bit of them (see `torch_passes`, `torch_gradients`): where one cannot be had, the case is NaN there and keeps its answer.
+The model runs in evaluation mode and without gradients. Its answers are the same to the last bit
+whenever the batches are cut at the same places; `batch` cuts them, inside the chunk that the plan
+gives (see `batches`). A model that draws by itself draws the same for the same seed, for all cases
+of a batch together. Passes with dropout and gradients are made beside the answers, and change no
+bit of them (see `torch_passes`, `torch_gradients`): where one cannot be had, the case is NaN there
+and keeps its answer.
 
 >>> import tempfile
 >>> import numpy as np
@@ -19,12 +22,27 @@ change no bit of them (see `torch_passes`, `torch_gradients`): where one cannot 
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from roadworthy.data.values import Task
+import numpy as np
+
+from roadworthy.data.values import Kind, Task
 from roadworthy.registry import not_installed, register
-from roadworthy.subject.adapters.batches import takes_images
+from roadworthy.subject.adapters.image_models import (
+    InputPreparation,
+    by_depth,
+    pooled,
+    refused,
+    spans,
+    takes_images,
+)
 from roadworthy.subject.adapters.loading import (
     Found,
     digest_of,
@@ -33,10 +51,32 @@ from roadworthy.subject.adapters.loading import (
     named_files,
     resolve,
 )
-from roadworthy.subject.adapters.preparation import InputPreparation
-from roadworthy.subject.adapters.torch_module import TorchModule as TorchModule
-from roadworthy.subject.adapters.weights import load_weights
-from roadworthy.subject.module import SubjectError
+from roadworthy.subject.adapters.torch_answers import (
+    answers_in,
+    device_name,
+    drawing,
+    joined,
+    nothing_like,
+    running,
+    sound,
+)
+from roadworthy.subject.adapters.torch_gradients import Gradients, gradient_refusal
+from roadworthy.subject.adapters.torch_layers import (
+    BENT,
+    Order,
+    defined,
+    departure,
+    keep_input,
+    keep_output,
+    layers_of,
+    noise,
+    plausible_shapes,
+    watched,
+)
+from roadworthy.subject.adapters.torch_passes import Dropout, dropout_refusal, sites
+from roadworthy.subject.module import Answers, Context, SubjectError
+from roadworthy.subject.needs import PENULTIMATE, Gradient, Input, Layer, Passes, Request
+from roadworthy.subject.passes import reduced
 from roadworthy.subject.system import System, single
 
 
@@ -54,10 +94,12 @@ def torch_model(
     threads: int = 1,
     files: list[str] = [],  # noqa: B006  a default that the file's schema shows; it is never changed
 ) -> System:
-    """A torch model: ``model.py:build`` returns it, `weights` (.safetensors, or .pt of tensors alone) fill it.
+    """A torch model: ``model.py:build`` returns it, `weights` (.safetensors, or .pt of tensors
+    alone) fill it.
 
-    Answers are kept and used again as long as the model's file, the files beside it that it imports, its weights and its
-    printed architecture stay as they are. `files` lists what else `build` or the model reads (a folder stands for all in it).
+    Answers are kept and used again as long as the model's file, the files beside it that it
+    imports, its weights and its printed architecture stay as they are. `files` lists what else
+    `build` or the model reads (a folder stands for all in it).
     """
     takes_images(task, "torch")
     if batch < 1 or threads < 1:
@@ -119,3 +161,590 @@ def _built(found: Found, path: str) -> Any:
             f"{path} returned {type(target).__name__}; a torch.nn.Module was expected"
         )
     return target
+
+
+NESTED = ("state_dict", "model_state_dict", "model")
+"""Under which keys training scripts keep the weights beside other things."""
+SHOWN = 4
+
+
+def load_weights(model: Any, file: Path) -> None:
+    """Fill a model with the weights of a file; every key and shape must fit.
+
+    Weights of a torch model from a file that can hold nothing but tensors: safetensors, or a
+    ``.pt`` read with ``weights_only``.
+    """
+    weights = _read(file)
+    own = model.state_dict()
+    unlike = [
+        f"{k} {tuple(weights[k].shape)} in the file, {tuple(own[k].shape)} in the model"
+        for k in own
+        if k in weights and weights[k].shape != own[k].shape
+    ]
+    problems = [
+        _some("lacks", [k for k in own if k not in weights]),
+        _some("has what the model has not:", [k for k in weights if k not in own]),
+        _some("has other shapes:", unlike),
+    ]
+    found = [p for p in problems if p]
+    if found:
+        raise SubjectError(
+            f"the weights in {file.name} do not fit the model: the file {'; it '.join(found)}"
+        )
+    model.load_state_dict(weights)
+
+
+def _some(lead: str, keys: list[str]) -> str:
+    if not keys:
+        return ""
+    return f"{lead} {', '.join(keys[:SHOWN])}" + (
+        f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
+    )
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    if file.suffix == ".safetensors":
+        return _safetensors(file)
+    if file.suffix in (".pt", ".pth"):
+        return _tensors_alone(file)
+    raise SubjectError(
+        f"the weights {file.name} are neither .safetensors nor .pt; other files may hold a pickle, which can run any code. "
+        "Save the weights with safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
+    )
+
+
+def _safetensors(file: Path) -> Mapping[str, Any]:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError as error:
+        raise SubjectError(not_installed(f"{file.name} needs safetensors", "torch")) from error
+    try:
+        return load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise SubjectError(
+            f"the weights {file.name} cannot be read as safetensors: {error}"
+        ) from error
+
+
+def _tensors_alone(file: Path) -> Mapping[str, Any]:
+    import torch
+
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise SubjectError(
+            f"the weights {file.name} hold more than tensors, or are broken ({type(error).__name__}); a pickle that can run "
+            "code is not loaded. Save them with torch.save(model.state_dict(), …) or as safetensors"
+        ) from error
+    for key in NESTED:
+        if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
+            content = content[key]
+    if (
+        not isinstance(content, Mapping)
+        or not content
+        or not all(isinstance(v, torch.Tensor) for v in content.values())
+    ):
+        raise SubjectError(
+            f"the weights {file.name} hold {type(content).__name__}, not tensors by name; save model.state_dict()"
+        )
+    return content
+
+
+def state_of(model: Any) -> Iterator[str | bytes]:
+    """The state of a model, piece by piece.
+
+    What a torch model's answers depend on besides its source: its weights, its buffers, and its
+    architecture as it is printed.
+
+    Numbers that its modules hold as plain attributes (a temperature, a rate) count; what else they
+    hold is not seen.
+
+    >>> import torch
+    >>> def mark(rate): return list(state_of(torch.nn.Sequential(torch.nn.Dropout(rate))))
+    >>> mark(0.1) == mark(0.1), mark(0.1) == mark(0.5)
+    (True, False)
+    """
+    from torch.utils import _pytree
+
+    # An address in memory is another one in each process.
+    yield re.sub(r"0x[0-9a-fA-F]{6,}", "", repr(model))
+    entries = dict(model.state_dict())
+    # Tensors of which the saved state does not speak.
+    entries.update({name: buffer for name, buffer in model.named_buffers() if name not in entries})
+    for name, entry in entries.items():
+        # Quantised layers keep tuples, types and their packed weights there.
+        for leaf in _pytree.tree_leaves(entry):
+            yield f"{name} {_described(leaf)}"
+            yield _content(leaf)
+    for name, module in model.named_modules():
+        numbers = {k: v for k, v in vars(module).items() if isinstance(v, bool | int | float)}
+        yield f"{name} {sorted(numbers.items())}"
+
+
+def _described(leaf: Any) -> str:
+    return f"{leaf.dtype} {tuple(leaf.shape)}" if hasattr(leaf, "shape") else type(leaf).__name__
+
+
+def _content(leaf: Any) -> bytes:
+    import torch
+
+    if not isinstance(leaf, torch.Tensor):
+        return repr(leaf).encode()
+    values = leaf.detach().cpu()
+    if values.is_quantized:
+        scales = torch.dequantize(values)
+        return _bytes(values.int_repr()) + _bytes(scales)
+    return _bytes(values if values.layout is torch.strided else values.to_dense())
+
+
+def _bytes(values: Any) -> bytes:
+    import torch
+
+    content: bytes = values.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return content
+
+
+@contextmanager
+def told(requests: Sequence[Request]) -> Iterator[None]:
+    """In here, what goes wrong is told about the requests and does no harm to anything else."""
+    try:
+        yield
+    except Exception as error:
+        for request in requests:
+            warnings.warn(f"{request.column} cannot be had of some cases: {error}", stacklevel=3)
+
+
+def nothing_of(request: Request, answer: Any) -> np.ndarray:
+    """NaN for every case, as wide as what is asked for would be."""
+    width: tuple[int, ...] = ()
+    if isinstance(request, Passes):
+        width = (2,) if request.distance is not None else (2 * answer.shape[1] + 1,)
+    return np.full((len(answer), *width), np.nan)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A batch with its answers, and what is asked about it.
+
+    Passes and gradients made beside a torch model's answers, and what becomes of one that fails.
+
+    A request is a supervisor's. Where it cannot be met for a case, the case has NaN there and keeps
+    its answer: a supervisor never changes what the subject said, or how often it was right. What
+    went wrong is told as a warning.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     warnings.simplefilter("always")
+    ...     with told([Gradient("ones_input")]):
+    ...         raise ValueError("no gradient")
+    >>> str(said[0].message)
+    'gradient.ones_input cannot be had of some cases: no gradient'
+    """
+
+    prepared: np.ndarray
+    answer: Any
+    kind: Kind
+    device: str
+    context: Context
+
+    def passes_asked(self) -> dict[tuple[int, float | None], list[Passes]]:
+        """The requests by number of passes and rate: those that share them read the same passes."""
+        asked: dict[tuple[int, float | None], list[Passes]] = {}
+        for request in self.context.requests:
+            if isinstance(request, Passes):
+                asked.setdefault((request.n, request.rate), []).append(request)
+        return asked
+
+    def passes(
+        self, dropout: Dropout, n: int, requests: Sequence[Passes]
+    ) -> dict[Request, np.ndarray]:
+        """What is asked of n passes: through all cases at once where that is right, else through
+        one after the other."""
+        batch = self._batch()
+        if dropout.together(batch):
+            # If that fails, it is for some case under some mask: alone, only that one does.
+            with told(()):
+                return self._reduced(dropout, batch, slice(None), n, requests)
+        rows: dict[Request, list[np.ndarray]] = {r: [] for r in requests}
+        for part in (slice(i, i + 1) for i in range(len(batch))):
+            one: dict[Request, np.ndarray] = {}
+            with told(requests):
+                one = self._reduced(dropout, batch[part], part, n, requests)
+            for r in requests:
+                rows[r].append(one[r] if r in one else nothing_of(r, self.answer[part]))
+        return {r: np.concatenate(columns) for r, columns in rows.items()}
+
+    def _reduced(
+        self, dropout: Dropout, batch: Any, part: slice, n: int, requests: Sequence[Passes]
+    ) -> dict[Request, np.ndarray]:
+        answer = sound(self.answer[part], self.kind)
+        raws = dropout.passes(batch, n, seed=self.context.seed, module=self.context.module)
+        with closing(raws):
+            read = (self._column(raw, answer) for raw in raws)
+            columns = read if len(requests) == 1 else list(read)
+            return {r: reduced(r, self.kind, answer, columns) for r in requests}
+
+    def _column(self, raw: Any, answer: Any) -> Any:
+        """The answers of a pass, None where it has none that are sound."""
+        if raw is None:
+            return nothing_like(answer)
+        return sound(answers_in(raw, len(answer), self.kind), self.kind)
+
+    def norms(self, gradients: Gradients) -> dict[Request, np.ndarray]:
+        """The norms of gradients that are asked for; NaN where there is no answer that could have
+        one."""
+        found: dict[Request, np.ndarray] = {}
+        for request in self.context.requests:
+            if isinstance(request, Gradient):
+                with told([request]):
+                    norms = self._norms(gradients, request.definition)
+                    found[request] = np.where(np.isfinite(self.answer).all(axis=1), norms, np.nan)
+        return found
+
+    def _norms(self, gradients: Gradients, definition: str) -> np.ndarray:
+        batch = self._batch()
+        with drawing(self.device, self.context.seed, self.context.module, "gradient"):
+            try:
+                return gradients.norms(definition, batch)
+            except SubjectError:
+                raise
+            except Exception:
+                # One case may be the reason, and the others have a gradient.
+                norms = np.full(len(batch), np.nan)
+                for i in range(len(batch)):
+                    with told([Gradient(definition)]):
+                        norms[i] = gradients.norms(definition, batch[i : i + 1])[0]
+                return norms
+
+    def _batch(self) -> Any:
+        import torch
+
+        return torch.from_numpy(self.prepared).to(self.device)
+
+
+NOT_LINEAR = (
+    "it is a formula of a linear last layer, and the model's scores are not a linear function of its layer {!r} "
+    "(a head that divides by lengths, or a layer before others)"
+)
+SCRIPTED = "the model is scripted, and nothing inside it can be seen"
+
+
+@dataclass(frozen=True)
+class TorchModule:
+    """A torch model as a module that takes images in batches.
+
+    A torch model as a module: it answers images in batches, shows its layers, and has passes and
+    gradients made beside the answers.
+
+    >>> from torch import nn
+    >>> from roadworthy.data.values import CLASS_SCORES
+    >>> module = TorchModule(nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU()), CLASS_SCORES, InputPreparation())
+    >>> module.order.head, module.offers(Layer("penultimate"))
+    ('1', None)
+    """
+
+    model: Any
+    kind: Kind
+    prepare: InputPreparation
+    source: str = ""
+    device: str = "cpu"
+    batch_size: int = 256
+    threads: int = 1
+    files: tuple[Path, ...] = ()
+    inputs: tuple[str, ...] = ("image",)
+    batched: bool = True
+    outputs: Mapping[str, Kind] = field(default_factory=dict)
+    with_dropout: dict[tuple[float | None, str | None], Dropout] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """The model with dropout switched on, by the rate that was asked for and the head."""
+    by_head: dict[str | None, Gradients] = field(default_factory=dict, repr=False, compare=False)
+    """Its gradients, by the head."""
+    orders: dict[tuple[int, ...], Order] = field(default_factory=dict, repr=False, compare=False)
+    """In which order it calls its layers, by the shape of an input."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outputs", {"output": self.kind})
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the model's source, of its state as it was loaded, of the preparation, and of
+        how it is run.
+
+        Device, batch and threads change the last bits; and a run on a GPU must not consist of a
+        CPU's answers.
+        """
+        parts: list[str | bytes] = [self.source, repr(self.prepare), self.kind.name]
+        parts += [device_name(self.device), f"batch {self.batch_size}", f"threads {self.threads}"]
+        return digest_of(*parts, *state_of(self.model))
+
+    @cached_property
+    def layers(self) -> dict[str, Any]:
+        """The model's layers by name, in the order in which they were made."""
+        return layers_of(self.model)
+
+    @cached_property
+    def order(self) -> Order:
+        """In which order it calls its layers, before an image was seen: on images of shapes that it
+        may take."""
+        for shape in plausible_shapes(self.layers, self.prepare):
+            found = self._watched(noise(shape, self.prepare.dtype))
+            if found is not None:
+                return found
+        return defined(self.layers)
+
+    @property
+    def depths(self) -> dict[str, str]:
+        """The layers that "early", "middle" and "late" stand for."""
+        return by_depth(self.order.weighted, taken=self.layers)
+
+    @property
+    def gradients(self) -> Gradients:
+        """The model's gradients."""
+        return self._gradients(self.order)
+
+    def _gradients(self, order: Order) -> Gradients:
+        """The model's gradients; those by its last weights where they are parameters as they stand."""
+        if order.head not in self.by_head:
+            name = f"{order.head}.weight"
+            names = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
+            self.by_head[order.head] = Gradients(self.model, name if name in names else None)
+        return self.by_head[order.head]
+
+    def offers(self, request: Request) -> str | None:
+        """Its input, its output, its layers, also by depth, the penultimate activation, passes with
+        dropout, and gradients."""
+        order, scripted = self.order, self._scripted
+        headless = SCRIPTED if scripted else order.reason
+        if isinstance(request, Passes):
+            head = None if order.head is None else (order.head, self.layers[order.head])
+            return dropout_refusal(
+                request, self.kind, self.model, head, headless=headless, called=order.widths
+            )
+        if isinstance(request, Gradient):
+            of = sum(1 for _ in self.model.parameters())
+            headless = headless or f"those of {order.head!r} are made from other ones, or packed"
+            last = self.gradients.head
+            refusal = gradient_refusal(
+                request.definition,
+                self.kind,
+                self.prepare.dtype,
+                last,
+                of,
+                headless=headless,
+                scripted=scripted,
+            )
+            return refusal or self._cut_off(request)
+        if (
+            isinstance(request, Layer)
+            and request.name not in self.layers
+            and request.name == PENULTIMATE
+            and headless
+        ):
+            return f"there is no penultimate activation to be seen: {headless}"
+        # First the names that every model has: of a long list only the beginning is shown.
+        named = PENULTIMATE not in self.layers and order.head is not None
+        called = [name for name in self.layers if order.widths is None or name in order.widths]
+        if (
+            isinstance(request, Layer)
+            and request.name in self.layers
+            and request.name not in called
+        ):
+            return f"the model does not call its layer {request.name!r} when it answers"
+        known = [*([PENULTIMATE] if named else []), *self.depths, *called]
+        return refused(request, known, where="the model") or self._bent(request)
+
+    def _bent(self, request: Request) -> str | None:
+        """Why the scores are not linear in a layer of which that is asked, as far as noise can
+        tell."""
+        import torch
+
+        if not (isinstance(request, Layer) and request.linear) or self.order.shape is None:
+            return None
+        name = self.depths.get(request.name, request.name)
+        entering = name not in self.layers
+        images = noise(self.order.shape, self.prepare.dtype)
+        try:
+            layer = self.layers[self.order.head or "" if entering else name]
+            with running(self.threads), drawing(self.device, 0, "watched"):
+                batch = torch.from_numpy(images).to(self.device)
+                found = departure(
+                    self.model, layer, batch, lambda raw: self._read(raw, 2), entering=entering
+                )
+        except Exception:
+            # Images may fare better than noise.
+            return None
+        return NOT_LINEAR.format(request.name) if found > BENT else None
+
+    def _cut_off(self, request: Gradient) -> str | None:
+        """Why there is no such gradient, as far as noise can tell."""
+        import torch
+
+        if self.order.shape is None:
+            return None
+        try:
+            with running(self.threads), drawing(self.device, 0, "gradient"):
+                batch = torch.from_numpy(noise(self.order.shape, self.prepare.dtype)).to(
+                    self.device
+                )
+                self.gradients.norms(request.definition, batch)
+        except SubjectError as error:
+            return str(error)
+        except Exception:
+            # Images may fare better than noise.
+            return None
+        return None
+
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
+        """One image."""
+        answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
+        return {"output": answers.outputs["output"][0]}, state
+
+    def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
+        """The answers for the images, and the layers that are asked for, from one forward pass;
+        passes and gradients beside it."""
+        images = inputs["image"]
+        answers: list[Any] = []
+        granted = [r for r in context.requests if isinstance(r, Layer | Input | Passes | Gradient)]
+        wanted = [r for r in granted if isinstance(r, Layer)]
+        extras: dict[Request, list[np.ndarray]] = {r: [] for r in granted}
+        for span in spans(len(context.ids), self.batch_size):
+            prepared = self.prepare(images[span])
+            # A copy for what comes later: the model may work in place. It gets the images themselves, as they lie in memory,
+            # because another layout changes the last bits.
+            kept = prepared.copy() if len(granted) > len(wanted) else prepared
+            order = (
+                self._order_of(kept)
+                if any(not isinstance(r, Input) for r in granted)
+                else Order((), None)
+            )
+            raw, seen = self._forward(prepared, wanted, order, context)
+            answers.append(answers_in(raw, len(prepared), self.kind))
+            with running(self.threads):
+                beside = Beside(kept, answers[-1], self.kind, self.device, context)
+                found = seen | self._passes(beside, order) | beside.norms(self._gradients(order))
+            for r in granted:
+                made = kept if isinstance(r, Input) else found.get(r)
+                extras[r].append(self._nothing(r, answers[-1], order) if made is None else made)
+        return Answers(
+            {"output": joined(answers)}, {r: np.concatenate(parts) for r, parts in extras.items()}
+        )
+
+    def _passes(self, beside: Beside, order: Order) -> dict[Request, np.ndarray]:
+        found: dict[Request, np.ndarray] = {}
+        for (n, rate), requests in beside.passes_asked().items():
+            key = rate, order.head
+            if key not in self.with_dropout:
+                head = None if order.head is None else (order.head, self.layers[order.head])
+                self.with_dropout[key] = Dropout(
+                    self.model, sites(self.model, rate, head), self._read
+                )
+            found |= beside.passes(self.with_dropout[key], n, requests)
+        return found
+
+    def _forward(
+        self, prepared: np.ndarray, wanted: Sequence[Layer], order: Order, context: Context
+    ) -> tuple[Any, dict[Request, Any]]:
+        import torch
+
+        kept: dict[str, Any] = {}
+        hooks: list[Any] = []
+        depths = by_depth(order.weighted, taken=self.layers)
+        draws = drawing(self.device, context.seed, context.module, "answer", *context.drawn)
+        try:
+            for name in {r.name for r in wanted}:
+                with told([r for r in wanted if r.name == name]):
+                    hooks.append(self._watch(depths.get(name, name), name, kept, order))
+            with torch.inference_mode(), running(self.threads), draws:
+                raw = self.model(torch.from_numpy(prepared).to(self.device))
+            found: dict[Request, Any] = {}
+            for request in wanted:
+                with told([request]):
+                    layer = self.layers.get(
+                        depths.get(request.name, request.name), self.layers.get(order.head or "")
+                    )
+                    found[request] = _pooled(kept, request, len(prepared), layer)
+            return raw, found
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _watch(self, layer: str, name: str, kept: dict[str, Any], order: Order) -> Any:
+        if layer in self.layers:
+            return self.layers[layer].register_forward_hook(keep_output(kept, name))
+        if name != PENULTIMATE or order.head is None:
+            raise SubjectError(
+                SCRIPTED if self._scripted else order.reason or f"the model has no layer {name!r}"
+            )
+        head = self.layers[order.head]
+        return head.register_forward_pre_hook(keep_input(kept, name), with_kwargs=True)
+
+    def _order_of(self, prepared: np.ndarray) -> Order:
+        """The order for inputs of this shape, found on noise, or on images where the model does not
+        bear noise."""
+        shape = prepared.shape[1:]
+        if shape not in self.orders:
+            found = self._watched(noise(shape, str(prepared.dtype))) or self._watched(
+                prepared[:2].copy()
+            )
+            if found is None:
+                return self.order
+            self.orders[shape] = found
+            # What was offered before an image was seen holds unless it was a guess.
+            if self.order.widths is None:
+                object.__setattr__(self, "order", found)
+        return self.orders[shape]
+
+    def _watched(self, images: np.ndarray) -> Order | None:
+        import torch
+
+        if self._scripted:
+            return None
+
+        def seeded(batch: Any) -> Any:
+            with drawing(self.device, 0, "watched"):
+                return self.model(batch)
+
+        try:
+            with running(self.threads):
+                batch = torch.from_numpy(images).to(self.device)
+                return watched(
+                    self.model, batch, lambda raw: self._read(raw, len(images)), run=seeded
+                )
+        except Exception:
+            return None
+
+    def _read(self, raw: Any, n: int) -> Any:
+        return answers_in(raw, n, self.kind)
+
+    def _nothing(self, request: Request, answer: Any, order: Order) -> np.ndarray:
+        """NaN, as wide as what is asked for would be."""
+        if not isinstance(request, Layer):
+            return nothing_of(request, answer)
+        name = by_depth(order.weighted, taken=self.layers).get(request.name, request.name)
+        known = order.into_head if name == PENULTIMATE else (order.widths or {}).get(name, (1,))
+        width = pooled(np.zeros((1, *known)), request.pool).shape[1:]
+        return np.full((len(answer), *width), np.nan, dtype=np.float32)
+
+    @cached_property
+    def _scripted(self) -> bool:
+        import torch
+
+        return isinstance(self.model, torch.jit.ScriptModule)
+
+
+def _pooled(kept: Mapping[str, Any], request: Layer, n: int, layer: Any) -> np.ndarray | None:
+    if request.name not in kept:
+        raise SubjectError(f"the model did not use its layer {request.name!r} in the forward pass")
+    tensor = kept[request.name]
+    if not hasattr(tensor, "shape") or tensor.ndim == 0 or len(tensor) != n:
+        found = tuple(tensor.shape) if hasattr(tensor, "shape") else type(tensor).__name__
+        raise SubjectError(
+            f"the layer {request.name!r} gave {found} for {n} images; one row an image was expected"
+        )
+    # Conv1d and its like put out (n, channels, time); every other 3-D layer is read as (n, tokens, features).
+    features_last = not type(layer).__name__.lower().endswith("1d")
+    return pooled(tensor.detach().float().cpu().numpy(), request.pool, features_last=features_last)

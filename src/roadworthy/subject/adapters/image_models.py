@@ -1,0 +1,297 @@
+"""How a chunk of cases is cut into a model's batches, and what the adapters of image models have in
+common.
+
+A model's answers can differ in their last bits with the size of the batch, so the cuts are fixed:
+the chunk by the plan, the batches within it by `batch`. The same chunk is cut in the same way by
+every worker.
+
+>>> [(s.start, s.stop) for s in spans(5, 2)]
+[(0, 2), (2, 4), (4, 5)]
+>>> pooled(np.arange(8.0).reshape(1, 2, 2, 2), "mean").tolist()
+[[1.5, 5.5]]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, VECTOR, Kind, Task
+from roadworthy.registry import did_you_mean
+from roadworthy.subject.module import SubjectError
+from roadworthy.subject.needs import (
+    EARLY,
+    LATE,
+    MIDDLE,
+    Gradient,
+    Input,
+    Layer,
+    Output,
+    Passes,
+    Pool,
+    Request,
+)
+
+
+def spans(n: int, size: int) -> Iterator[slice]:
+    """Slices of at most `size` that cover n rows in order."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def padded(rows: np.ndarray, size: int) -> np.ndarray:
+    """The rows, filled up to `size` with copies of the last one, for models whose batch has a fixed
+    size."""
+    missing = size - len(rows)
+    return rows if missing <= 0 else np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
+
+
+def pooled(activations: np.ndarray, pool: Pool, *, features_last: bool = True) -> np.ndarray:
+    """A row of numbers a case, float32; (n, c, h, w) is pooled over space, (n, tokens, c) over the
+    tokens, else flattened.
+
+    With `features_last` False, (n, c, t) is pooled over t.
+    """
+    values = np.asarray(activations, dtype=np.float32)
+    if pool != "none" and values.ndim > 2:
+        axes = (1,) if values.ndim == 3 and features_last else tuple(range(2, values.ndim))
+        values = (
+            values.mean(axis=axes, dtype=np.float32) if pool == "mean" else values.max(axis=axes)
+        )
+    return np.ascontiguousarray(values.reshape(len(values), -1))
+
+
+def refused(request: Request, layers: Iterable[str], *, where: str) -> str | None:
+    """Why an image model does not grant a request: None for its input, its output and the layers it
+    has."""
+    if isinstance(request, Output | Input):
+        return None
+    if not isinstance(request, Layer):
+        return _unseen(request)
+    name, known = request.name, list(layers)
+    if name in known:
+        return None
+    shown = ", ".join(known[:30]) + (f" and {len(known) - 30} more" if len(known) > 30 else "")
+    return f"{where} has no layer {name!r}{did_you_mean(name, known)}; it has: {shown or 'none'}"
+
+
+def _unseen(request: Request) -> str:
+    """Why what happens inside a model is not to be had from outside."""
+    if isinstance(request, Passes) and request.kind == "dropout":
+        return "dropout is switched on inside a model, which the adapter torch can do and this one cannot"
+    if isinstance(request, Passes):
+        return f"it makes no passes of the kind {request.kind}"
+    if isinstance(request, Gradient):
+        return (
+            "gradients are taken inside a model, which the adapter torch can do and this one cannot"
+        )
+    return f"{request.column} is not what a model gives"
+
+
+def takes_images(task: Task, adapter: str) -> None:
+    """Refuse a task that does not go from images to class scores, a vector or boxes."""
+    if task.input is not IMAGE or task.output not in (CLASS_SCORES, VECTOR, BOXES):
+        raise SubjectError(
+            f"the adapter {adapter} goes from images to class scores, vectors or boxes, and the task {task.name} from "
+            f"{task.input} to {task.output}; write a Python function and use the adapter python or system"
+        )
+
+
+def numbers(values: np.ndarray, n: int, kind: Kind) -> np.ndarray:
+    """A model's answers as (n, k) float32; another shape is refused by a sentence."""
+    if values.ndim == 1 and len(values) == n and kind is VECTOR:
+        values = values[:, None]
+    if values.ndim != 2 or len(values) != n:
+        raise SubjectError(
+            f"the model answered {n} image{'s' * (n > 1)} with an array of shape {values.shape}; {kind.name} of shape "
+            f"({n}, k) was expected, one row an image"
+        )
+    if kind is CLASS_SCORES and values.shape[1] < 2:
+        raise SubjectError(
+            "the model gives one score an image; class scores have a column a class. For a single logit z return "
+            "both columns, (0, z); for a probability p return (1 - p, p)"
+        )
+    if values.dtype.kind not in "fiub":
+        raise SubjectError(f"the model answers in {values.dtype}, which are no numbers")
+    return values.astype(np.float32, copy=False)
+
+
+SHARES = {EARLY: 0.25, MIDDLE: 0.5, LATE: 0.75}
+"""How far through the model each name stands."""
+
+
+def by_depth(layers: Sequence[str], *, taken: Collection[str] = ()) -> dict[str, str]:
+    """The names of depths, with the layer that each stands for, from the layers with weights in
+    order.
+
+    A name that is `taken`, because a layer of the model bears it itself, stands for that layer
+    alone and is left out. A model without such layers has no depths.
+
+    Layers by depth: which of a model's layers with weights stand for "early", "middle" and "late",
+    whatever it calls them.
+
+    A share of the way through k layers is reached in layer number ceil(share k), counted from 1: of
+    five layers these are the second, the third and the fourth; of three the first, the second and
+    the last; one layer is all three.
+
+    >>> by_depth(["conv1", "conv2", "conv3", "hidden", "logits"])
+    {'early': 'conv2', 'middle': 'conv3', 'late': 'hidden'}
+    >>> by_depth(["hidden", "logits"], taken=["hidden", "late", "logits"])
+    {'early': 'hidden', 'middle': 'hidden'}
+    """
+    if not layers:
+        return {}
+    return {
+        name: layers[math.ceil(share * len(layers)) - 1]
+        for name, share in SHARES.items()
+        if name not in taken
+    }
+
+
+FULL_SCALE = {"uint8": 255.0, "uint16": 65535.0}
+"""What white is, by type; in images of any other type white is 1."""
+LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+"""Weights of red, green and blue in grey: ITU-R BT.601."""
+
+
+@dataclass(frozen=True)
+class InputPreparation:
+    """How an image becomes a model's input.
+
+    From images to the tensor a model takes: ``(image / scale - mean) / std``, in the layout,
+    channels and type it was trained on.
+
+    >>> prepare = InputPreparation(mean=0.5, std=0.5)
+    >>> prepare(np.array([[[0, 255]]], dtype=np.uint8)).tolist()
+    [[[[-1.0, 1.0]]]]
+    >>> prepare([np.zeros((2, 2), np.uint8), np.zeros((2, 3), np.uint8)])
+    Traceback (most recent call last):
+    ValueError: row 1 is prepared to the shape (1, 2, 3) and row 0 to (1, 2, 2); one batch needs one shape
+    """
+
+    scale: float | None = None
+    """Pixels are divided by this; by default by what white is, or by 1 where `dtype` is an integer.
+    """
+    mean: float | tuple[float, ...] | None = None
+    """Subtracted after scaling: one number, or one a channel."""
+    std: float | tuple[float, ...] | None = None
+    """Divided by after the mean was subtracted."""
+    layout: Literal["nchw", "nhwc"] = "nchw"
+    channels: Literal[1, 3] | None = None
+    """Grey is repeated, colour weighted to grey, alpha dropped; None leaves the channels as they
+    are."""
+    dtype: Literal["float32", "float16", "float64", "uint8"] = "float32"
+
+    __pydantic_config__ = {"extra": "forbid"}
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "std"):
+            given = getattr(self, name)
+            if given is not None and not np.all(np.asarray(given, dtype=np.float64) > 0):
+                raise SubjectError(
+                    f"input.{name} is {given}; it divides the pixels and must be above 0"
+                )
+
+    @classmethod
+    def of(cls, given: InputPreparation | Mapping[str, Any] | None) -> InputPreparation:
+        """The preparation itself, from a mapping of its fields, or the default one."""
+        if isinstance(given, InputPreparation):
+            return given
+        known = [f.name for f in fields(cls)]
+        for name in given or {}:
+            if name not in known:
+                raise SubjectError(
+                    f"input has no {name!r}{did_you_mean(name, known)}; it has: {', '.join(known)}"
+                )
+        named: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in (given or {}).items()
+        }
+        return cls(**named)
+
+    def __call__(self, images: Sequence[Any] | np.ndarray) -> np.ndarray:
+        """The batch, (n, c, h, w) or (n, h, w, c); images that cannot stand in one batch raise
+        ValueError."""
+        if isinstance(images, np.ndarray) and images.dtype != object:
+            prepared = self._dense(images)
+            # A model may work in place, and what it is given must not be the caller's images.
+            return prepared.copy() if np.may_share_memory(prepared, images) else prepared
+        arrays = [np.asarray(image) for image in images]
+        if not arrays:
+            raise ValueError("there are no images to prepare")
+        # Stacking unlike types would promote 0..255 to float unscaled, so only like images are stacked unprepared.
+        if len({(a.shape, a.dtype) for a in arrays}) == 1:
+            return self._dense(np.stack(arrays))
+        rows = [self._dense(a[None]) for a in arrays]
+        for number, row in enumerate(rows):
+            if row.shape != rows[0].shape:
+                raise ValueError(
+                    f"row {number} is prepared to the shape {row.shape[1:]} and row 0 to {rows[0].shape[1:]}; "
+                    "one batch needs one shape"
+                )
+        return np.concatenate(rows)
+
+    def _dense(self, images: np.ndarray) -> np.ndarray:
+        if images.ndim == 3:
+            images = images[..., None]
+        if images.ndim != 4:
+            raise ValueError(
+                f"an image has the shape {images.shape[1:]}; (height, width) or (height, width, channels) was expected"
+            )
+        divisor = self._divisor(images.dtype)
+        working = np.float64 if self.dtype == "float64" else np.float32
+        values = _with_channels(images, self.channels)
+        if (
+            divisor == 1
+            and self.mean is None
+            and self.std is None
+            and values.dtype == np.dtype(self.dtype)
+        ):
+            return self._laid_out(values)
+        values = values.astype(working)  # a copy, which is then scaled in place
+        if divisor != 1:
+            values /= working(divisor)
+        if self.mean is not None:
+            values -= self._per_channel("mean", values.shape[3], working)
+        if self.std is not None:
+            values /= self._per_channel("std", values.shape[3], working)
+        return self._laid_out(values).astype(self.dtype, copy=False)
+
+    def _divisor(self, dtype: np.dtype) -> float:
+        if self.scale is not None:
+            return self.scale
+        return 1.0 if self.dtype == "uint8" else FULL_SCALE.get(dtype.name, 1.0)
+
+    def _per_channel(self, name: str, channels: int, working: type) -> np.ndarray:
+        given: np.ndarray = np.atleast_1d(np.asarray(getattr(self, name), dtype=working))
+        if len(given) not in (1, channels):
+            raise ValueError(
+                f"input.{name} has {len(given)} numbers and the image {channels} channel{'s' * (channels > 1)}; "
+                "give one number a channel, or set input.channels"
+            )
+        return given
+
+    def _laid_out(self, values: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(
+            values.transpose(0, 3, 1, 2) if self.layout == "nchw" else values
+        )
+
+
+def _with_channels(images: np.ndarray, wanted: int | None) -> np.ndarray:
+    found = images.shape[3]
+    if wanted is None or found == wanted:
+        return images
+    if found not in (1, 3, 4):
+        raise ValueError(f"an image has {found} channels; 1, 3 or 4 can be made {wanted}")
+    colour = images[..., :3]
+    if wanted == 3:
+        return np.repeat(images, 3, axis=3) if found == 1 else colour
+    grey = (colour.astype(np.float32) @ LUMA)[..., None]
+    return (
+        np.rint(grey).astype(images.dtype)
+        if images.dtype.kind in "iu"
+        else grey.astype(images.dtype)
+    )
