@@ -15,7 +15,6 @@ from roadworthy.statistics import (
     clopper_pearson_bounds,
     clustered_proportion,
     delong,
-    delong_difference,
     difference,
     jeffreys_bounds,
     mean,
@@ -245,21 +244,4 @@ def test_obuchowski_covers_for_scores_in_groups(area: float, mixed: bool) -> Non
 
     # Mixed groups compare mostly across groups: the population area is that of two independent groups.
     covered = coverage(draw, area, 2000, 14)
-    assert is_nominal(covered, 2000), covered / 2000
-
-
-@pytest.mark.parametrize("areas", [(0.8, 0.8), (0.95, 0.85)])
-def test_difference_of_two_areas_covers(areas: tuple[float, float]) -> None:
-    def draw(rng: np.random.Generator) -> Interval:
-        positive = np.arange(150) < 50
-        common = rng.normal(size=150)
-        first, second = (
-            np.sqrt(0.5) * common
-            + np.sqrt(0.5) * rng.normal(size=150)
-            + positive * np.sqrt(2.0) * norm.ppf(area)
-            for area in areas
-        )
-        return delong_difference(first, second, positive)
-
-    covered = coverage(draw, areas[0] - areas[1], 2000, 15)
     assert is_nominal(covered, 2000), covered / 2000

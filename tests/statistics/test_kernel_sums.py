@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from roadworthy.statistics import KernelDensity
-from roadworthy.statistics.kernel_sums import TOLERANCE, KernelPoints
+from roadworthy.statistics.density import TOLERANCE, KernelPoints
 
 
 def by_scipy(queries, points):

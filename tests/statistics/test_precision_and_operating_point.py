@@ -18,7 +18,7 @@ from roadworthy.statistics import (
     fpr_at_tpr_interval,
     wilson,
 )
-from roadworthy.statistics.precision import _precision
+from roadworthy.statistics.ranking import _precision
 
 scored = st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=4, max_size=60).filter(
     lambda cases: 2 <= sum(mark for _, mark in cases) <= len(cases) - 2

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
-from roadworthy.statistics import auc, delong, delong_difference, wilson
+from roadworthy.statistics import auc, delong, wilson
 from roadworthy.statistics.ranking import _Cases, _components, _covariance
 
 scored = st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=4, max_size=60).filter(
@@ -116,37 +116,6 @@ def test_groups_widen_the_interval_where_they_share_their_class() -> None:
 def test_one_positive_bounds_nothing_and_says_so() -> None:
     found = delong([1, 2, 3], [0, 0, 1])
     assert (found.low, found.high) == (0.0, 1.0) and "fewer than two" in found.method
-    both = delong_difference([1, 2, 3], [3, 2, 1], [0, 0, 1])
-    assert (both.low, both.high) == (-1.0, 1.0)
-
-
-@given(scored)
-def test_difference_holds_its_estimate_and_mirrors(cases) -> None:
-    scores, positive = columns(cases)
-    other = (scores * 7) % 5
-    found, mirrored = (
-        delong_difference(scores, other, positive),
-        delong_difference(other, scores, positive),
-    )
-    gap = auc(scores, positive) - auc(other, positive)
-    assert found.low - 1e-9 <= gap <= found.high + 1e-9
-    assert (found.low, found.high) == pytest.approx((-mirrored.high, -mirrored.low), abs=1e-9)
-
-
-def test_difference_of_equal_rankings_has_width() -> None:
-    scores, positive = np.arange(40.0) % 13, np.arange(40) % 3 == 0
-    found = delong_difference(scores, np.exp(scores), positive)
-    assert found.low == pytest.approx(-found.high) and found.high > 0.1
-    assert "equal rankings" in found.method
-
-
-def test_difference_profits_from_correlated_scores() -> None:
-    rng = np.random.default_rng(2)
-    positive = np.arange(200) < 80
-    scores = rng.normal(size=200) + positive
-    close = delong_difference(scores, scores + 0.2 * rng.normal(size=200), positive)
-    far = delong_difference(scores, rng.normal(size=200) + positive, positive)
-    assert close.width < 0.5 * far.width
 
 
 @pytest.mark.parametrize(
@@ -158,7 +127,6 @@ def test_difference_profits_from_correlated_scores() -> None:
         (lambda: delong([], []), "empty"),
         (lambda: delong([1, 2], [2, 0]), "0/1"),
         (lambda: delong([1, 2, 3, 4], [0, 0, 1, 1], confidence=1.2), "confidence"),
-        (lambda: delong_difference([1, 2], [1, 2, 3], [0, 1]), "3 and 2"),
     ],
 )
 def test_bad_input_is_refused_with_what_to_do(call, message) -> None:

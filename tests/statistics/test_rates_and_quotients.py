@@ -22,7 +22,7 @@ from roadworthy.statistics import (
 )
 from roadworthy.statistics.mean import ratio_design
 from roadworthy.statistics.paired import mover
-from roadworthy.statistics.quotient import kept_share, paired_rate_difference, quotient
+from roadworthy.statistics.rates import kept_share, paired_rate_difference, quotient
 
 counts = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=40)
 

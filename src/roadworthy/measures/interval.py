@@ -165,7 +165,7 @@ def quotient(
     True
     """
     from roadworthy.statistics.arguments import open_sides
-    from roadworthy.statistics.quotient import kept_share
+    from roadworthy.statistics.rates import kept_share
 
     _check_alike(first, second, paired)
     if not (second.value() > 0 and np.isfinite(first.value())):
@@ -261,7 +261,7 @@ class _Samples:
 
     def divided(self, confidence: float, sided: Sided) -> Interval:
         """The quotient, from the interval of each."""
-        from roadworthy.statistics.quotient import quotient as divide
+        from roadworthy.statistics.rates import quotient as divide
 
         correlation = self._correlation()
         low, high = divide(
@@ -387,7 +387,7 @@ def _of_changes(
     first: Scored, second: Scored, groups: Any, confidence: float, sided: Sided
 ) -> Interval:
     """The paired difference of two rates from what the cases gained and lost."""
-    from roadworthy.statistics.quotient import paired_rate_difference
+    from roadworthy.statistics.rates import paired_rate_difference
 
     (above, below), (before, _) = _columns(first), _columns(second)
     kind: Literal["count", "share"] = (
@@ -408,7 +408,7 @@ def _kept_of_changes(
 ) -> Interval:
     """First over second = 1 + change / second, each end with the end of second that makes it farther."""
     from roadworthy.statistics.paired import two_sided_level
-    from roadworthy.statistics.quotient import over
+    from roadworthy.statistics.rates import over
 
     change = _of_changes(first, second, groups, confidence, sided)
     base = interval(second, groups, confidence=two_sided_level(confidence, sided))

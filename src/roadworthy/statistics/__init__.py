@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from .density import Covariance, KernelDensity, mahalanobis_squared
     from .interval import Interval
     from .mean import ratio
-    from .multiplicity import benjamini_hochberg, holm, simultaneous
     from .neighbours import Neighbours, Points, nearest
-    from .operating_point import fpr_at_tpr, fpr_at_tpr_interval
     from .paired import difference, paired_difference
     from .planning import cases_to_settle, cases_to_settle_mean
-    from .precision import average_precision, average_precision_interval
     from .proportion import (
         clopper_pearson,
         clopper_pearson_bounds,
@@ -38,45 +35,29 @@ if TYPE_CHECKING:
         wilson,
         wilson_bounds,
     )
-    from .pvalue import p_value_from_bound, proportion_p_value
-    from .ranking import auc, delong, delong_difference
+    from .pvalue import holm, p_value_from_bound, simultaneous
+    from .ranking import (
+        auc,
+        average_precision,
+        average_precision_interval,
+        delong,
+        fpr_at_tpr,
+        fpr_at_tpr_interval,
+    )
 
-_HOME = {
-    "Covariance": "density",
-    "Interval": "interval",
-    "KernelDensity": "density",
-    "Neighbours": "neighbours",
-    "Points": "neighbours",
-    "auc": "ranking",
-    "average_precision": "precision",
-    "average_precision_interval": "precision",
-    "benjamini_hochberg": "multiplicity",
-    "cases_to_settle": "planning",
-    "cases_to_settle_mean": "planning",
-    "clopper_pearson": "proportion",
-    "clopper_pearson_bounds": "proportion",
-    "clustered_proportion": "clusters",
-    "delong": "ranking",
-    "delong_difference": "ranking",
-    "design_effect": "clusters",
-    "difference": "paired",
-    "effective_size": "clusters",
-    "fpr_at_tpr": "operating_point",
-    "fpr_at_tpr_interval": "operating_point",
-    "holm": "multiplicity",
-    "intraclass_correlation": "clusters",
-    "jeffreys": "proportion",
-    "jeffreys_bounds": "proportion",
-    "mahalanobis_squared": "density",
-    "nearest": "neighbours",
-    "p_value_from_bound": "pvalue",
-    "paired_difference": "paired",
-    "proportion_p_value": "pvalue",
-    "ratio": "mean",
-    "simultaneous": "multiplicity",
-    "wilson": "proportion",
-    "wilson_bounds": "proportion",
+_NAMES = {
+    "clusters": "clustered_proportion design_effect effective_size intraclass_correlation",
+    "density": "Covariance KernelDensity mahalanobis_squared",
+    "interval": "Interval",
+    "mean": "ratio",
+    "neighbours": "Neighbours Points nearest",
+    "paired": "difference paired_difference",
+    "planning": "cases_to_settle cases_to_settle_mean",
+    "proportion": "clopper_pearson clopper_pearson_bounds jeffreys jeffreys_bounds wilson wilson_bounds",
+    "pvalue": "holm p_value_from_bound simultaneous",
+    "ranking": "auc average_precision average_precision_interval delong fpr_at_tpr fpr_at_tpr_interval",
 }
+_HOME = {name: file for file, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Covariance",
@@ -87,7 +68,6 @@ __all__ = [
     "auc",
     "average_precision",
     "average_precision_interval",
-    "benjamini_hochberg",
     "bootstrap",
     "cases_to_settle",
     "cases_to_settle_mean",
@@ -95,7 +75,6 @@ __all__ = [
     "clopper_pearson_bounds",
     "clustered_proportion",
     "delong",
-    "delong_difference",
     "design_effect",
     "difference",
     "effective_size",
@@ -110,7 +89,6 @@ __all__ = [
     "nearest",
     "p_value_from_bound",
     "paired_difference",
-    "proportion_p_value",
     "ratio",
     "simultaneous",
     "wilson",

@@ -1,11 +1,20 @@
-"""One-sided p-values that say the same as the bounds: p < 1 - confidence exactly where the bound clears.
+"""One-sided p-values that say the same as the bounds: p < 1 - confidence exactly where the bound
+clears.
 
-The p-value is the smallest error probability at which the one-sided bound still clears the limit, found by
-bisection; Holm's correction can then be applied to claims that are judged by their bounds.
+The p-value is the smallest error probability at which the one-sided bound still clears the limit,
+found by bisection; Holm's correction can then be applied to claims that are judged by their bounds.
 
->>> p = proportion_p_value([1] * 58 + [0] * 2, 0.9, alternative="greater")
+>>> from roadworthy.statistics.proportion import wilson
+>>> p = p_value_from_bound(lambda confidence: wilson(58, 60, confidence=confidence, sided="lower").low, 0.9)
 >>> round(p, 3)
 0.043
+
+Corrections for looking at many things at once: Holm (1979), Benjamini-Hochberg (1995), Bonferroni.
+
+>>> holm([0.01, 0.04, 0.03]).tolist()
+[0.03, 0.06, 0.06]
+>>> simultaneous(0.95, 10)
+0.995
 """
 
 from __future__ import annotations
@@ -14,11 +23,15 @@ import math
 from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from .arguments import binary_values, check_choice
-from .clusters import clustered_proportion
-from .proportion import ProportionMethod
+from roadworthy.statistics.arguments import (
+    Floats,
+    check_choice,
+    check_confidence,
+    real_values,
+)
 
 Alternative = Literal["greater", "less"]
 
@@ -31,7 +44,8 @@ def p_value_from_bound(
 ) -> float:
     """The p-value of `quantity <= limit` (greater) or `>= limit` (less) from a one-sided bound.
 
-    `bound_at(confidence)` is the lower bound for "greater", the upper one for "less". Never below 1e-15.
+    `bound_at(confidence)` is the lower bound for "greater", the upper one for "less". Never below
+    1e-15.
     """
     check_choice("alternative", alternative, ("greater", "less"))
 
@@ -58,24 +72,27 @@ def _logistic(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x))
 
 
-def proportion_p_value(
-    outcomes: ArrayLike,
-    limit: float,
-    groups: ArrayLike | None = None,
-    *,
-    alternative: Alternative = "greater",
-    method: ProportionMethod = "wilson",
-) -> float:
-    """The p-value against "the proportion is not above (greater) / not below (less) the limit"."""
-    values = binary_values(outcomes, "outcomes")
-    if not 0.0 <= limit <= 1.0:
-        raise ValueError(f"limit must be a proportion between 0 and 1, found {limit!r}")
+def _p_values(p: ArrayLike) -> Floats:
+    values = real_values(p, "p")
+    if np.any((values < 0.0) | (values > 1.0)):
+        raise ValueError("p-values must lie between 0 and 1; these look like test statistics")
+    return values
 
-    def bound_at(confidence: float) -> float:
-        sided: Literal["lower", "upper"] = "lower" if alternative == "greater" else "upper"
-        interval = clustered_proportion(
-            values, groups, confidence=confidence, sided=sided, method=method
-        )
-        return interval.low if alternative == "greater" else interval.high
 
-    return p_value_from_bound(bound_at, limit, alternative=alternative)
+def holm(p: ArrayLike) -> Floats:
+    """Adjusted p-values that control the chance of any false rejection, whatever the dependence."""
+    values = _p_values(p)
+    order = np.argsort(values, kind="stable")
+    steps = values[order] * np.arange(len(values), 0, -1)
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted
+
+
+def simultaneous(confidence: float, m: int) -> float:
+    """The confidence each of m intervals needs so that all hold together with `confidence`
+    (Bonferroni)."""
+    level = check_confidence(confidence)
+    if m < 1:
+        raise ValueError(f"m must count at least one interval, found {m!r}")
+    return 1.0 - (1.0 - level) / m

@@ -1,11 +1,12 @@
-"""How well a score ranks: the area under the ROC curve (AUC), its interval, and the difference of two.
+"""How well a score ranks: the area under the ROC curve (AUC), average precision (AUPR), and the
+false-positive rate at a true-positive rate.
 
-The variance is DeLong's (1988), by midranks (Sun and Xu 2014), and with groups Obuchowski's (1997). The
-interval is Wilson's with the effective size A (1 - A) / variance, discounted by (z / t)^2 as for clustered
-proportions: it stays inside [0, 1] and has width at A = 1. There the effective size is the smaller class
-(its groups, if given), since no distribution has a larger variance than A (1 - A) / min(m, n)
-(Birnbaum and Klose 1957). Differences combine two such intervals with DeLong's correlation (Zou 2008).
-Higher scores are riskier; `positive` marks the failures; ties count one half.
+The variance is DeLong's (1988), by midranks (Sun and Xu 2014), and with groups Obuchowski's (1997).
+The interval is Wilson's with the effective size A (1 - A) / variance, discounted by (z / t)^2 as
+for clustered proportions: it stays inside [0, 1] and has width at A = 1. There the effective size
+is the smaller class (its groups, if given), since no distribution has a larger variance than A (1 -
+A) / min(m, n) (Birnbaum and Klose 1957). Higher scores are riskier; `positive` marks the failures;
+ties count one half.
 
 >>> auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
 0.75
@@ -16,12 +17,13 @@ Higher scores are riskier; `positive` marks the failures; ties count one half.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arguments import (
+from roadworthy.statistics.arguments import (
     Codes,
     Floats,
     Sided,
@@ -32,10 +34,18 @@ from .arguments import (
     same_length,
     tail_probability,
 )
-from .clusters import discounted_size, group_sums, kurtosis_freedom, occupied
-from .interval import Interval
-from .paired import mover, two_sided_level
-from .proportion import wilson_bounds
+from roadworthy.statistics.clusters import (
+    cluster_design,
+    clustered_proportion,
+    discounted_size,
+    group_sums,
+    grouped_freedom,
+    kurtosis_freedom,
+    occupied,
+)
+from roadworthy.statistics.interval import Interval
+from roadworthy.statistics.paired import correlation_of, two_sided_level
+from roadworthy.statistics.proportion import wilson_bounds
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,8 @@ class _Components:
 
 
 def _placements(scores: Floats, positive: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Share of negatives below each positive, and of positives above each negative, ties half; from one sorting."""
+    """Share of negatives below each positive, and of positives above each negative, ties half; from
+    one sorting."""
     order = np.argsort(scores)
     ordered, marks = scores[order], positive[order]
     tie = np.cumsum(np.r_[0, ordered[1:] != ordered[:-1]])
@@ -86,7 +97,7 @@ def _columns(scores: ArrayLike, positive: ArrayLike) -> tuple[Floats, NDArray[np
     same_length(values, marks, "scores and positive")
     if marks.all() or not marks.any():
         raise ValueError(
-            "an AUC needs a positive and a negative case; `positive` marks only one kind"
+            "a ranking needs a positive and a negative case; `positive` marks only one kind"
         )
     return values, marks
 
@@ -118,7 +129,8 @@ def _covariance(a: _Components, b: _Components, cases: _Cases) -> float:
 
 
 def _freedom(part: _Components, cases: _Cases) -> float:
-    """Degrees of freedom of the variance: Satterthwaite over the two classes, or over the groups."""
+    """Degrees of freedom of the variance: Satterthwaite over the two classes, or over the groups.
+    """
     m, n = int(cases.positive.sum()), int((~cases.positive).sum())
     if not cases.distinct:
         influence = part.above / m + part.below / n
@@ -169,41 +181,238 @@ def delong(
     return _area_interval(_components(values, cases), cases, confidence, sided)
 
 
-def delong_difference(
-    first: ArrayLike,
-    second: ArrayLike,
+@dataclass(frozen=True)
+class _Precision:
+    """The average precision, and how each case moves it."""
+
+    value: float
+    influence: Floats
+    bias: float
+    """How much too high it is: a positive is always among the cases that score at least as high as
+    itself."""
+
+
+def _precision(values: Floats, marks: NDArray[np.bool_]) -> _Precision:
+    """From one sorting: tied cases are one threshold."""
+    order = np.argsort(values)
+    ordered = values[order]
+    tie = np.cumsum(np.r_[0, ordered[1:] != ordered[:-1]])
+    ups, every = np.bincount(tie, weights=marks[order]), np.bincount(tie).astype(np.float64)
+    positives, n = ups.sum(), len(values)
+    true, above = positives - np.cumsum(ups) + ups, n - np.cumsum(every) + every
+    share = true / above
+    value = float(ups @ share / positives)
+    gain, loss = np.cumsum(ups / above), np.cumsum(ups * share / above)
+    influence = np.empty(n)
+    influence[order] = n / positives * (marks[order] * (share + gain - value)[tie] - loss[tie])
+    return _Precision(value, influence, float(ups @ ((1.0 - share) / above) / positives))
+
+
+def average_precision(scores: ArrayLike, positive: ArrayLike) -> float:
+    """The mean precision at the scores of the positives, from all cases that score at least as
+    high."""
+    return _precision(*_columns(scores, positive)).value
+
+
+def average_precision_interval(
+    scores: ArrayLike,
     positive: ArrayLike,
     groups: ArrayLike | None = None,
     *,
+    fixed: bool = False,
     confidence: float = 0.95,
     sided: Sided = "two",
 ) -> Interval:
-    """The interval for AUC(first) - AUC(second) of two scores on the same cases."""
-    from scipy.special import ndtri
+    """The interval for the average precision; `fixed` where the share of positives was chosen, not
+    observed.
 
-    level = two_sided_level(confidence, sided)
-    ours, marks = _columns(first, positive)
-    theirs, _ = _columns(second, positive)
-    cases = _Cases(marks, *group_codes(groups, len(marks)))
-    fewest = min(cases.units)
+    Average precision (AUPR) of a score, and its interval.
+
+    AP is the mean, over the positives, of the precision at their score: #positives / #cases with at
+    least this score. With shares A of positives and H of all cases at or above t, and Q the
+    distribution of positive scores times their share p, it is T = (1/p) ∫ A/H dQ, and a case with
+    score x and mark y moves it by
+
+    (1/p) [ y (A/H(x) + B(x) - T) - C(x) ],  B(x) = ∫_{t <= x} dQ/H,  C(x) = ∫_{t <= x} A/H^2 dQ,
+
+    the derivative of T (delta method). Sums of this by group give the variance; where the design
+    fixes how many positives there are, the mean of each class is taken out first. The interval is
+    Wilson's with the effective size T (1 - T) / variance, discounted by (z / t)^2, as for the AUC;
+    where no variance is seen (a perfect ranking), the smaller class counts. The lower end starts
+    from T less its bias, the mean of (1 - precision) / #cases at or above a positive: each positive
+    is among the cases that score at least as high as itself. What remains open: with 30 to 40
+    positives the lower end of a 95% interval misses 4% instead of 2.5%. Higher scores are riskier;
+    tied cases come in together.
+
+    >>> average_precision([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+    0.8333333333333333
+    >>> found = average_precision_interval([0.1, 0.4, 0.35, 0.8, 0.2, 0.9], [0, 0, 1, 1, 0, 1])
+    >>> bool(found.low < 0.9166 < found.high)
+    True
+    """
+    tail = tail_probability(confidence, sided)
+    values, marks = _columns(scores, positive)
+    codes, count = group_codes(groups, len(values))
+    fewest = min(occupied(codes[marks], count), occupied(codes[~marks], count))
+    kind = "delta method" if count == len(values) else f"delta method, {count} groups"
     if fewest < 2:
         return Interval(
-            -1.0, 1.0, float(confidence), "delong, fewer than two units in a class: no bound"
+            0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound"
         )
-    a, b = _components(ours, cases), _components(theirs, cases)
-    if np.allclose(a.above, b.above, atol=1e-12) and np.allclose(a.below, b.below, atol=1e-12):
-        # Equal rankings on every case: bounded as Tango bounds a sample without discordant pairs.
-        z = float(-ndtri((1.0 - level) / 2.0))
-        reach = z * z / (fewest + z * z)
-        low, high = a.area - b.area - reach, a.area - b.area + reach
-        label = "delong difference, equal rankings: score bound from the smaller class"
+    found = _precision(values, marks)
+    influence = found.influence
+    if fixed:
+        influence = influence - np.where(marks, influence[marks].mean(), influence[~marks].mean())
+    sums = group_sums(influence, codes, count)
+    variance = float(sums @ sums) / len(values) ** 2 * count / (count - 1)
+    spread = found.value * (1.0 - found.value)
+    if spread <= 1e-12 or variance <= 1e-12 * spread:
+        size, label = (
+            float(fewest),
+            f"{kind}, no variance seen: wilson with the smaller class, {fewest}",
+        )
     else:
-        va, vb, both = _covariance(a, a, cases), _covariance(b, b, cases), _covariance(a, b, cases)
-        correlation = (
-            float(np.clip(both / np.sqrt(va * vb), -1.0, 1.0)) if min(va, vb) > 1e-15 else 0.0
+        sizes = np.bincount(codes, minlength=count).astype(np.float64)
+        known = kurtosis_freedom(sums) if count == len(values) else grouped_freedom(sums, sizes)
+        freedom = max(1.0, min(known, fewest - 1.0))
+        effective = min(spread / variance, float(len(values)))
+        size = discounted_size(effective, freedom, tail)
+        label = f"{kind}, wilson with effective n {effective:.1f}, t with {freedom:.1f} df"
+    value = min(max(found.value, 0.0), 1.0)
+    low = wilson_bounds(
+        max(0.0, value - found.bias) * size, size, confidence=confidence, sided=sided
+    )[0]
+    high = wilson_bounds(value * size, size, confidence=confidence, sided=sided)[1]
+    return Interval(float(low), float(high), float(confidence), label)
+
+
+def _at_rate(
+    scores: ArrayLike, positive: ArrayLike, rate: float
+) -> tuple[Floats, NDArray[np.bool_]]:
+    if not 0.0 < rate < 1.0:
+        raise ValueError(
+            f"the true-positive rate must lie between 0 and 1, found {rate!r}; write 0.95 for 95%"
         )
-        parts = [_area_interval(part, cases, level, "two") for part in (a, b)]
-        low, high = mover((a.area, b.area), parts[0], parts[1], correlation=correlation)
-        label = f"delong difference, correlation {correlation:.2f}"
-    low, high = open_sides(max(-1.0, low), min(1.0, high), sided, least=-1.0, most=1.0)
+    return _columns(scores, positive)
+
+
+def _rate_from(ordered: Floats, threshold: float) -> float:
+    """The share of these scores that reach the threshold."""
+    return float(len(ordered) - np.searchsorted(ordered, threshold, "left")) / len(ordered)
+
+
+def _missed(n: float, rate: float) -> int:
+    """How many of n positives may lie below the threshold."""
+    return math.floor((1.0 - rate) * n + 1e-9)
+
+
+def fpr_at_tpr(scores: ArrayLike, positive: ArrayLike, *, rate: float = 0.95) -> float:
+    """The share of negatives at or above the largest threshold that this share of the positives
+    reaches."""
+    values, marks = _at_rate(scores, positive, rate)
+    ups = np.sort(values[marks])
+    return _rate_from(np.sort(values[~marks]), float(ups[_missed(len(ups), rate)]))
+
+
+def _quantile_ranks(n: int, effective: float, missed: float, tail: float) -> tuple[int, int]:
+    """Positions (from 0) of order statistics between which the quantile lies, -1 and n where there
+    is none."""
+    from scipy.special import bdtr
+
+    counts = np.arange(math.ceil(effective) + 1, dtype=np.float64)
+    cumulated = bdtr(counts, math.ceil(effective), missed)
+    low = int(np.searchsorted(cumulated, tail, "right")) - 1
+    high = int(np.searchsorted(cumulated, 1.0 - tail, "left")) + 1
+    scale = n / math.ceil(effective)
+    return (math.floor(low * scale) if low >= 0 else -1), min(math.ceil(high * scale), n)
+
+
+def fpr_at_tpr_interval(
+    scores: ArrayLike,
+    positive: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    rate: float = 0.95,
+    confidence: float = 0.95,
+    sided: Sided = "two",
+) -> Interval:
+    """The interval for the false-positive rate at this true-positive rate.
+
+    The false-positive rate at a given true-positive rate (FPR@95TPR), and an interval that knows
+    the threshold is a guess.
+
+    The threshold is the largest score that at least 95% of the positives reach. It is a sample
+    quantile: the true one lies between two order statistics of the positives, by the binomial
+    distribution (Clopper and Pearson 1934), whatever that of the scores. The false-positive rate at
+    these two, and the interval of the rate at the threshold itself, are combined as MOVER does (Zou
+    2008), with the correlation of the two kinds of error where groups hold cases of both. No
+    density is estimated. With fewer than 72 positives nothing bounds a 5% quantile from below with
+    97.5%, and the rate may be 1. Higher scores are riskier.
+
+    >>> fpr_at_tpr([1, 2, 3, 4, 5, 6], [0, 0, 0, 1, 0, 1])
+    0.25
+    >>> found = fpr_at_tpr_interval(np.arange(400.0) % 173, np.arange(400) % 2)
+    >>> bool(found.low < fpr_at_tpr(np.arange(400.0) % 173, np.arange(400) % 2) < found.high)
+    True
+    """
+    level = two_sided_level(confidence, sided)
+    tail = (1.0 - level) / 2.0
+    values, marks = _at_rate(scores, positive, rate)
+    codes, count = group_codes(groups, len(values))
+    kind = "order statistics and wilson (MOVER)" + (
+        "" if count == len(values) else f", {count} groups"
+    )
+    ups, downs = np.sort(values[marks]), np.sort(values[~marks])
+    threshold = float(ups[_missed(len(ups), rate)])
+    below, alarms = values[marks] < threshold, values[~marks] >= threshold
+    effective = _effective(below, codes[marks], tail) if count < len(values) else float(len(ups))
+    if effective < 1.0 or min(occupied(codes[marks], count), occupied(codes[~marks], count)) < 2:
+        return Interval(
+            0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound"
+        )
+    at = _rate_from(downs, threshold)
+    first, last = _quantile_ranks(len(ups), effective, 1.0 - rate, tail)
+    most = 1.0 if first < 0 else _rate_from(downs, float(ups[first]))
+    least = 0.0 if last >= len(ups) else _rate_from(downs, float(ups[last]))
+    own = clustered_proportion(alarms, codes[~marks], confidence=level)
+    together = _correlation(below, alarms, marks, codes, count)
+    low = at - _joined(at - own.low, at - least, together)
+    high = at + _joined(own.high - at, most - at, together)
+    low, high = open_sides(max(0.0, low), min(1.0, high), sided, least=0.0, most=1.0)
+    ends = (
+        "the lowest score" if first < 0 else first + 1,
+        "the highest" if last >= len(ups) else last + 1,
+    )
+    label = f"{kind}, threshold between {ends[0]} and {ends[1]} of {len(ups)} positives"
     return Interval(low, high, float(confidence), label)
+
+
+def _joined(first: float, second: float, correlation: float) -> float:
+    return math.sqrt(max(0.0, first**2 + second**2 + 2.0 * correlation * first * second))
+
+
+def _effective(below: NDArray[np.bool_], codes: Codes, tail: float) -> float:
+    """How many independent positives these are worth, where the threshold is chosen."""
+    kinds, own = np.unique(codes, return_inverse=True)
+    if len(kinds) < 2:
+        return 0.0
+    design = cluster_design(below.astype(np.float64), own.ravel(), len(kinds))
+    if design.distinct or design.constant:
+        return design.effective_n
+    return discounted_size(design.effective_n, design.freedom, tail)
+
+
+def _correlation(
+    below: NDArray[np.bool_],
+    alarms: NDArray[np.bool_],
+    marks: NDArray[np.bool_],
+    codes: Codes,
+    count: int,
+) -> float:
+    """Of the threshold's error and the rate's: more positives below the threshold pull it down, and
+    the rate up."""
+    if count == len(marks):
+        return 0.0
+    lost = group_sums(below - below.mean(), codes[marks], count)
+    raised = group_sums(alarms - alarms.mean(), codes[~marks], count)
+    return correlation_of(lost, raised)
