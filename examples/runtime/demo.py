@@ -27,7 +27,7 @@ from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.prototypes import Costs, base_tree
 from roadworthy.data.score_files import open_table
-from roadworthy.data.score_tables import ScoreTable, read_scores
+from roadworthy.data.scores import ScoreTable, read_scores
 from roadworthy.monitor import Alarm, Bundle, Events, Monitor, Windows
 
 SCORES = Path(__file__).parents[1] / "scores"

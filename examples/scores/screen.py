@@ -27,7 +27,7 @@ from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.data.score_tables import read_scores
+from roadworthy.data.scores import read_scores
 
 WINDOW, WINDOWS = 100, 10
 

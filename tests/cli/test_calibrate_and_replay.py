@@ -25,7 +25,7 @@ from roadworthy.cli.commands.replay import shown
 from roadworthy.cli.learnt import chosen_tree, learnt
 from roadworthy.cli.stream_parts import Counts, Known, Truth
 from roadworthy.data.samples import DataError
-from roadworthy.data.score_tables import read_scores
+from roadworthy.data.scores import read_scores
 from roadworthy.statistics import wilson
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
@@ -366,11 +366,11 @@ def test_scores_of_another_name_can_be_pointed_at(cli, bundle, tmp_path):
         (
             "kind,knn\nclean,1\nfog,2\n",
             (),
-            "answer_correct, prediction_correct) for whether the answer was right",
+            "for whether the answer was right",
         ),
-        ("kind,was_right,knn\nclean,1,1\nfog,0,2\n", (), "did you mean --correct was_right?"),
-        ("correct,knn\n1,1\n0,2\n", (), "'kind' (or role, shift, fold, condition,"),
-        ("kind,correct,knn\nclean,1,1\nfog,0,inf\n", (), "row 2 (line 3): knn is inf"),
+        ("kind,corect,knn\nclean,1,1\nfog,0,2\n", (), "did you mean 'corect'?"),
+        ("correct,knn\n1,1\n0,2\n", (), "'kind' (or role, shift, fold, condition)"),
+        ("kind,correct,knn\nclean,1,1\nfog,0,inf\n", (), "row 2: knn is inf"),
         ("kind,correct,knn\nclean,1,\nfog,0,\n", (), "knn"),
         ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--cost", "wrong"), "a name and a number"),
         ("kind,correct,knn\nclean,1,1\nfog,0,2\n", ("--cost", "right=1"), "--cost wrong="),

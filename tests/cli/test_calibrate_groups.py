@@ -24,11 +24,11 @@ def table(path: Path, name: str, group: Callable[[str, int], str]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("one", "said"), [("A", "is 'A' in all"), ("", "is empty in all")])
-def test_a_table_of_one_group_is_refused_by_the_name_of_its_column(cli, tmp_path, one, said):
+@pytest.mark.parametrize("one", ["A", ""])
+def test_a_table_of_one_group_is_refused_by_the_name_of_its_column(cli, tmp_path, one):
     found = cli("calibrate", table(tmp_path / "t.csv", "session", lambda kind, i: one))
     assert found.code == 2 and not (tmp_path / "t.bundle.json").exists()
-    assert "all 600 rows are of one group (column 'session'" in found.err and said in found.err
+    assert "600 rows" in found.err and f"session is {one!r}" in found.err
     assert "--group COLUMN" in found.err and "--group none" in found.err
 
 

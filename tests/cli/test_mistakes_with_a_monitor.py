@@ -74,23 +74,9 @@ def test_a_tree_that_will_not_do_is_named_itself(cli, folder, tmp_path, text, sa
     )
 
 
-def test_a_percentage_for_a_number_is_written_out(cli, folder):
-    found = cli("calibrate", folder / "t.csv", "--tolerable", "15%")
-    assert found.code == 2 and "found '15%', write 0.15" in found.err
-
-
 def test_a_window_that_no_alarm_could_be_set_for_is_refused_at_once(cli, folder):
     found = cli("calibrate", folder / "t.csv", "--window", 1_000_000)
     assert found.code == 2 and "--window" in found.err and "100000; found '1000000'" in found.err
-
-
-def test_a_file_that_is_not_packed_is_said_not_to_be(cli, folder, tmp_path):
-    (tmp_path / "t.csv.gz").write_text((folder / "t.csv").read_text())
-    found = cli("calibrate", tmp_path / "t.csv.gz")
-    assert (
-        found.code == 2
-        and "t.csv.gz is not packed, whatever its name says: take .gz off its name" in found.err
-    )
 
 
 def test_a_state_in_place_of_a_bundle_is_told_where_it_belongs(cli, folder, tmp_path):

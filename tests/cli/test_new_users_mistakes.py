@@ -70,38 +70,26 @@ def test_times_of_day_are_refused_with_the_form_that_is_read(cli, made, tmp_path
             }[command]
         )
     )
-    assert (
-        "clock.csv, row 1 (line 2): time is '08:30:00', neither a number of seconds nor a date like 2026-"
-        in said
-    )
-    assert ("--time COLUMN" in said) == (command != "simulate"), (
-        "a file that has no options is advised none"
-    )
+    assert "clock.csv, row 1: time is '08:30:00'; expected seconds, or dates such as 2026-" in said
 
 
 def test_columns_of_a_table_of_truth_are_not_chosen_by_options_of_the_stream(cli, made, today):
     said = refused(cli("replay", made, today, "--truth", today))
     assert said.startswith("--truth: today.csv has no column 'correct'") and "--correct" not in said
-    assert said.endswith("it has: id, energy; add it, or call the one that is it 'correct'")
+    assert said.endswith("columns: id, energy")
 
 
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (
-            rows_of(right=("nein", "ja")),
-            "row 1 (line 2): correct is 'ja'; what is taken is 1, true, yes",
-        ),
+        (rows_of(right=("nein", "ja")), "row 1: correct is 'ja'; expected 1 or 0"),
         (
             rows_of(right=("", "")),
             "no row of t.csv says whether the answer was right; fill its column correct with 1 and 0",
         ),
-        (["kind,correct,energy"], "t.csv has column names but no rows"),
-        ([""], "t.csv is empty; a first line of column names and one line an event were expected"),
-        (
-            ["kind,correct,energy", "fog,1,0.5"],
-            "t.csv has no clean rows; its kinds are: 'fog'; call those without shift 'clean'",
-        ),
+        (["kind,correct,energy"], "t.csv has no rows"),
+        ([""], "t.csv is empty"),
+        (["kind,correct,energy", "fog,1,0.5"], "t.csv has no clean rows; its kinds are: 'fog'"),
     ],
 )
 def test_a_simulation_names_the_line_that_names_the_table(cli, tmp_path, lines, says):
@@ -216,19 +204,6 @@ def test_calibrate_takes_neither_a_folder_nor_a_bundle_for_a_table(
 
 
 @pytest.mark.parametrize(
-    ("ends", "where"), [("", "in all rows"), ("word", "where the table begins")]
-)
-def test_an_empty_column_is_said_to_be_empty_as_far_as_it_is(cli, tmp_path, ends, where):
-    # The first piece of a text file has 4 MB: what is behind them is no longer where the table begins.
-    rows = [f"clean,1,0.5,NaN,{'x' * 9000}" for _ in range(500)]
-    table = written(
-        tmp_path / "long.csv", ["kind,correct,knn,energy,remark", *rows, f"clean,1,0.5,{ends},x"]
-    )
-    said = refused(cli("calibrate", table, "--score", "energy"))
-    assert f"energy is empty {where}, so that it cannot be a score" in said
-
-
-@pytest.mark.parametrize(
     ("number", "remedy"),
     [
         (2, "make it again: `roadworthy calibrate` with the table that it was made from"),
@@ -261,13 +236,8 @@ def test_one_column_does_not_stand_for_two_scores(cli, tmp_path):
         tmp_path / "today.csv", ["anomaly", *(f"{rng.normal():.3f}" for _ in range(200))]
     )
     bundle = tmp_path / "scores.bundle.json"
-    assert refused(cli("replay", bundle, stream, "--score", "doubt=anomaly")) == (
-        "today.csv: the column 'anomaly' cannot stand for 2 scores, anomaly and doubt: what it says would count more than once "
-        "(name a column for each with --score NAME=COLUMN; where a score is not there, calibrate without it)"
-    )
-    assert "cannot stand for 2 scores" in refused(
-        cli("replay", bundle, table, "--score", "doubt=kn", "--score", "anomaly= kn ")
-    )
+    said = refused(cli("replay", bundle, stream, "--score", "doubt=anomaly"))
+    assert "'anomaly' is named for more than one score" in said and "NAME=COLUMN" in said
     assert (
         cli("replay", bundle, table, "--score", "doubt=anomaly", "--score", "anomaly=doubt").code
         != 2

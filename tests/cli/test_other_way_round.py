@@ -17,7 +17,7 @@ from roadworthy.analysis.risk.prototypes import (
 )
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.cli.other_way_round import LOOKS, costs_reversed, outcomes_reversed
-from roadworthy.data.score_tables import ScoreTable
+from roadworthy.data.scores import ScoreTable
 from roadworthy.monitor.bundle import Bundle
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")

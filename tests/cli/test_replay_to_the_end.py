@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from roadworthy.cli import replaying
 from roadworthy.cli.app import run
 from roadworthy.cli.stream_parts import Counts, Known, Truth
-from roadworthy.data.score_tables import read_scores
+from roadworthy.data.scores import read_scores
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 

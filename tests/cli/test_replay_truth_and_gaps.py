@@ -12,7 +12,7 @@ import pytest
 
 from roadworthy.cli.app import run
 from roadworthy.cli.stream_parts import Truth
-from roadworthy.data.score_tables import open_scores, read_scores
+from roadworthy.data.scores import open_scores, read_scores
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
@@ -201,22 +201,12 @@ def test_a_good_table_has_no_such_warning(cli, tmp_path):
     assert not [w for w in found["warnings"] if "interval is right in" not in w]
 
 
-def test_a_column_that_begins_like_the_score_is_meant_and_not_another_score(cli, bundle, tmp_path):
-    path = stream(
-        tmp_path / "s.csv", scored(np.zeros(200), 1), header=("confidence", "knn", "recon")
-    )
-    said = cli("replay", bundle, path)
-    assert said.code == 2 and "no column 'conf' (did you mean 'confidence'?)" in said.err
-    path = stream(tmp_path / "r.csv", scored(np.zeros(200), 1), header=("site", "knn", "recon"))
-    assert "did you mean" not in cli("replay", bundle, path).err, "recon is the score recon"
-
-
 def test_dates_without_a_zone_are_read_as_utc_and_that_is_noted(tmp_path):
     scores = scored(np.zeros(3), 1)
     for zone, said in (("", True), ("+00:00", False), ("Z", False)):
         times = [f"2026-05-0{i + 1}T06:00:00{zone}" for i in range(3)]
         file = open_scores(stream(tmp_path / "s.csv", scores, times=times))
-        assert ("time has dates without a time zone, which are read as UTC" in file.notes) == said
+        assert any("without a time zone" in note for note in file.notes) == said
     file = open_scores(stream(tmp_path / "s.csv", scores, times=["1.5", "2", "3"]))
     assert not any("zone" in note for note in file.notes)
 

@@ -17,7 +17,7 @@ from sorter import SMALL, bundle_of, drawn, laid_out, run
 
 from roadworthy.cli.commands.assess import _print
 from roadworthy.cli.replaying import replay
-from roadworthy.data.score_tables import open_scores
+from roadworthy.data.scores import open_scores
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.execution.assess import Run
 from roadworthy.execution.monitored_rows import MOST, _columns

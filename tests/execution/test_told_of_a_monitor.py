@@ -17,7 +17,7 @@ from roadworthy.cli.commands.assess import _print
 from roadworthy.cli.commands.replay import head
 from roadworthy.cli.replaying import Replayed, replay
 from roadworthy.cli.resting_on import cautions
-from roadworthy.data.score_tables import open_scores
+from roadworthy.data.scores import open_scores
 from roadworthy.execution.assess import Run
 from roadworthy.monitor.bundle import Bundle
 from roadworthy.report.html import html

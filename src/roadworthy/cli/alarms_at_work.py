@@ -12,7 +12,7 @@ from roadworthy.data.samples import DataError
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.deployed import Deployed
     from roadworthy.analysis.risk.tree import Tree
-    from roadworthy.data.score_tables import ScoreTable
+    from roadworthy.data.scores import ScoreTable
 
 
 def alarms_at_work(

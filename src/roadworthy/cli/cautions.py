@@ -14,7 +14,7 @@ from roadworthy.monitor.calibration_warnings import expected_above, in_short, to
 from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
 
 if TYPE_CHECKING:
-    from roadworthy.data.score_tables import ScoreTable
+    from roadworthy.data.scores import ScoreTable
     from roadworthy.monitor.bundle import Bundle
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.tree import Tree
-    from roadworthy.data.score_tables import ScoreTable
+    from roadworthy.data.scores import ScoreTable
 
 LOOKS = "that looks the other way round"
 
@@ -23,7 +23,7 @@ def outcomes_reversed(table: ScoreTable) -> str | None:
     """A warning where clean answers are right less often than shifted ones, by more than chance, and none of a kind are worse."""
     import numpy as np
 
-    from roadworthy.data.score_columns import CLEAN
+    from roadworthy.data.scores import CLEAN
     from roadworthy.statistics import clustered_proportion
 
     assert table.kind is not None and table.correct is not None

@@ -21,7 +21,7 @@ from roadworthy.data.samples import DataError
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.estimator import Estimates
-    from roadworthy.data.score_tables import ScoreFile, ScoreTable
+    from roadworthy.data.scores import ScoreFile, ScoreTable
     from roadworthy.monitor.alarm import Alarm
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.risk_state import RiskState

@@ -22,7 +22,7 @@ import numpy as np
 from roadworthy.cli.amounts import many
 
 if TYPE_CHECKING:
-    from roadworthy.data.score_tables import ScoreTable
+    from roadworthy.data.scores import ScoreTable
 
 MOST = 1000
 """Windows that are estimated where nobody says how many."""

@@ -45,16 +45,9 @@ def _no_option(name: str, context: Any) -> str:
 
 def _found(error: Any) -> str:
     """The value that was given, where it is none of those that are taken."""
-    from roadworthy.data.score_forms import plain_number
-
     details = getattr(getattr(error, "__cause__", None), "errors", None)
     given = details()[0].get("input") if callable(details) else None
-    plain = plain_number(given) if isinstance(given, str) else None
-    return (
-        f"; found {given!r}{'' if plain is None else f', write {plain}'}"
-        if given is not None
-        else ""
-    )
+    return f"; found {given!r}" if given is not None else ""
 
 
 def _options(command: Any) -> Iterator[str]:

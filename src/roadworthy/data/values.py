@@ -27,7 +27,7 @@ from roadworthy.data import reading
 from roadworthy.data.items import Audio, Boxes, Episode, Tracks
 from roadworthy.data.items import Unreadable as Unreadable
 from roadworthy.data.packing import offsets_of, pack_arrays, spans, unpack_arrays
-from roadworthy.data.scores import probabilities as probabilities
+from roadworthy.data.probabilities import probabilities as probabilities
 
 Parts = dict[str, Any]
 """Packed items: numpy arrays, or lists of ``str | None`` for text."""

@@ -14,8 +14,8 @@ from typing import Any
 from roadworthy.analysis.observed import Observed
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.claims import Judgement, overall
+from roadworthy.data.probabilities import readings
 from roadworthy.data.samples import Dataset
-from roadworthy.data.scores import readings
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.observing import Seen
 from roadworthy.execution.plan import Plan, Supervision, code_version

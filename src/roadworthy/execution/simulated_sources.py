@@ -39,8 +39,7 @@ from roadworthy.analysis.simulation.streams import (
     verdict_rows,
 )
 from roadworthy.data.samples import DataError
-from roadworthy.data.score_columns import plainly
-from roadworthy.data.score_tables import ScoreTable, checked_kinds, open_scores, read_scores
+from roadworthy.data.scores import ScoreTable, checked_kinds, open_scores, plainly, read_scores
 from roadworthy.execution.shared_rows import shared_rows
 from roadworthy.execution.simulated_confidence import cbpe_of, check_confidence
 from roadworthy.monitor import Bundle, Windows

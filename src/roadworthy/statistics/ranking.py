@@ -129,8 +129,7 @@ def _covariance(a: _Components, b: _Components, cases: _Cases) -> float:
 
 
 def _freedom(part: _Components, cases: _Cases) -> float:
-    """Degrees of freedom of the variance: Satterthwaite over the two classes, or over the groups.
-    """
+    """Degrees of freedom of the variance: Satterthwaite over the two classes, or over the groups."""
     m, n = int(cases.positive.sum()), int((~cases.positive).sum())
     if not cases.distinct:
         influence = part.above / m + part.below / n

@@ -123,8 +123,7 @@ def gram_on(points: np.ndarray, centre: np.ndarray, device: str) -> np.ndarray:
 
 
 def log_kernel_sums_on(queries: Any, points: Any, halves: Any, size: int) -> np.ndarray:
-    """log Σ_i exp(-|q - p_i|²/2) of float64 tensors, `size` queries at once; `halves` are |p_i|²/2.
-    """
+    """log Σ_i exp(-|q - p_i|²/2) of float64 tensors, `size` queries at once; `halves` are |p_i|²/2."""
     torch = torch_on(str(points.device))
     sums = torch.empty(len(queries), dtype=torch.float64, device=points.device)
     for start in range(0, len(queries), size):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.data.scores import distributions, probabilities
+from roadworthy.data.probabilities import distributions, probabilities
 from roadworthy.registry import register
 from roadworthy.supervisors.plain import PlainSupervisor
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from roadworthy.cli.learnt import KindLearnt
-    from roadworthy.data.score_tables import ScoreTable
+    from roadworthy.data.scores import ScoreTable
     from roadworthy.monitor.bundle import Bundle
 
 
@@ -161,7 +161,7 @@ def calibrate(
     from roadworthy.cli.other_way_round import costs_reversed, outcomes_reversed
     from roadworthy.cli.windows_asked import prior_asked, windows_asked
     from roadworthy.data.samples import DataError
-    from roadworthy.data.score_tables import read_scores
+    from roadworthy.data.scores import read_scores
     from roadworthy.monitor.alarm import alarms_per_day
     from roadworthy.monitor.before_release import LabelledRows, left_out, tolerated
     from roadworthy.monitor.bundle import Bundle

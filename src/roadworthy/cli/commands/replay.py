@@ -85,7 +85,7 @@ def replay(
     """
     from roadworthy.cli.replaying import replay as replayed
     from roadworthy.cli.scores_asked import scores_asked
-    from roadworthy.data.score_tables import open_scores
+    from roadworthy.data.scores import open_scores
     from roadworthy.monitor.bundle import Bundle
 
     _refuse_swapped(bundle, stream)
@@ -132,8 +132,7 @@ def _truth(path: Path) -> Truth:
     """Outcomes by id; whatever else such a table says, it has no part in them."""
     from roadworthy.cli.stream_parts import Truth
     from roadworthy.data.samples import DataError
-    from roadworthy.data.score_columns import plainly
-    from roadworthy.data.score_tables import read_scores
+    from roadworthy.data.scores import plainly, read_scores
 
     try:
         return Truth(

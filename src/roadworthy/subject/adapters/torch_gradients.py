@@ -209,7 +209,7 @@ class Gradients:
 
 
 def _losses(definition: Definition, raw: Any) -> Any:
-    """The loss of each row; one that sums to 1 is a distribution, as in `data.scores` (no gradient
+    """The loss of each row; one that sums to 1 is a distribution, as in `data.probabilities` (no gradient
     passes a rounding)."""
     import torch
 

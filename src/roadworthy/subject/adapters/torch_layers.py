@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.scores import distributions
+from roadworthy.data.probabilities import distributions
 from roadworthy.data.seeds import generator
 from roadworthy.subject.adapters.image_models import InputPreparation
 from roadworthy.subject.adapters.torch_answers import alike
