@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roadworthy.data.items import Audio, Boxes, Episode, Tracks
-    from roadworthy.data.load import load
-    from roadworthy.data.samples import DataError, Dataset
+    from roadworthy.data.samples import DataError, Dataset, load
     from roadworthy.data.values import (
         AUDIO,
         BOXES,
@@ -67,7 +66,7 @@ _HOME = {
     "Unfinished": "execution.work",
     "assess": "execution.assess",
     "function_module": "subject.module",
-    "load": "data.load",
+    "load": "data.samples",
     "register": "registry",
 }
 """Public name -> the module in which it lives."""

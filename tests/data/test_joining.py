@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadworthy.data import DataError, Dataset, load
-from roadworthy.data.loaders.table import typed
+from roadworthy.data.loaders.files import typed
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from roadworthy.data import DataError, load
-from roadworthy.data.loaders.pictures import read_image
+from roadworthy.data.loaders.files import read_image
 from roadworthy.data.values import LABEL, VECTOR, Unreadable
 
 

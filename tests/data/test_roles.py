@@ -10,7 +10,7 @@ import pytest
 
 from roadworthy.data import DataError, Dataset, load
 from roadworthy.data.items import Unreadable
-from roadworthy.data.loaders.lazy import Files, Sequences
+from roadworthy.data.loaders.files import Files, Sequences
 from roadworthy.data.roles import check_roles
 from roadworthy.data.values import FRAMES, IMAGE, TEXT, VECTOR
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from roadworthy.generative.flow import ActNorm, Coupling, Flow, Mixing
+from roadworthy.generative.glow import ActNorm, Coupling, Flow, Mixing
 
 SHAPES = {"grey": (1, 4, 4), "colour": (3, 2, 2), "odd": (3, 3, 5), "single": (2, 1, 1)}
 every_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from roadworthy.data.values import Boxes
-from roadworthy.measures.detection import ap50, precision, recall
-from roadworthy.measures.matching import match
+from roadworthy.measures.detection import ap50, match, precision, recall
 
 
 def scenes(seed: int, n: int = 40, classes: int = 4) -> tuple[list[Boxes], list[Boxes]]:

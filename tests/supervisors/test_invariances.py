@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.conformance.rows import drawn, some_rows, trace_of
+from roadworthy.conformance.supervisors import drawn_rows, some_rows, trace_of
 from roadworthy.data.values import CLASS_SCORES, KINDS
 from roadworthy.registry import components
 from roadworthy.subject.needs import Input
@@ -27,9 +27,9 @@ def tried(name):
     supervisor = KNOWN[name].bind()
     kind = next(k for k in (CLASS_SCORES, *KINDS.values()) if not supervisor.applies_to(k))
     if supervisor.fitted:
-        z, truth = drawn(2, 80)
+        z, truth = drawn_rows(2, 80)
         supervisor.fit(trace_of(z, supervisor.needs, kind=kind), truth)
-    return supervisor, trace_of(drawn(5, 30)[0], supervisor.needs, kind=kind, failed=(4, 9))
+    return supervisor, trace_of(drawn_rows(5, 30)[0], supervisor.needs, kind=kind, failed=(4, 9))
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -96,7 +96,7 @@ def both(name, change, **parameters):
         supervisor = KNOWN[name].bind(**parameters)
         parts = []
         for seed, n in ((2, 80), (5, 30)):
-            z, truth = drawn(seed, n)
+            z, truth = drawn_rows(seed, n)
             trace = trace_of(z, supervisor.needs)
             # In float64, so that what is compared is the formula and not the rounding of the map.
             trace.columns = {c: kept(v.astype(np.float64)) for c, v in trace.columns.items()}

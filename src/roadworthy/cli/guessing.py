@@ -109,7 +109,7 @@ def candidates(folder: Path) -> tuple[str | None, str | None]:
 
 def with_metadata(data: Guess, path: str, base: Path) -> Guess:
     """The data with a table beside it whose column `id` names its samples; one that does not fit is a remark."""
-    from roadworthy.data.load import load
+    from roadworthy.data.samples import load
 
     folder = (base / path).parent if path not in (BUNDLED, f"bundled:{BUNDLED}") else base
     beside = sorted(folder.iterdir()) if folder.is_dir() else []

@@ -13,7 +13,51 @@ A package that offers components tests them in three lines::
 
 from __future__ import annotations
 
-from roadworthy.conformance.checking import all_components, check, rules_of
-from roadworthy.conformance.rule import Violation
+from roadworthy import registry
+from roadworthy.conformance import (
+    distances,
+    estimators,
+    executors,
+    measures,
+    reports,
+    supervisors,
+    transforms,
+    ways_in,
+)
+from roadworthy.conformance.rule import EVERY_COMPONENT, Rule, Violation, broken
 
 __all__ = ["Violation", "all_components", "check", "rules_of"]
+
+_OWN: dict[str, tuple[Rule, ...]] = {
+    "adapters": ways_in.ADAPTERS,
+    "distances": distances.RULES,
+    "estimators": estimators.RULES,
+    "executors": executors.RULES,
+    "loaders": ways_in.LOADERS,
+    "measures": measures.RULES,
+    "reports": reports.RULES,
+    "supervisors": supervisors.RULES,
+    "transforms": transforms.RULES,
+}
+
+
+def rules_of(room: str) -> tuple[Rule, ...]:
+    """The rules that components of a room must keep."""
+    return (*EVERY_COMPONENT, *_OWN.get(room, ()))
+
+
+def check(room: str, name: str) -> list[Violation]:
+    """Everything that is wrong with a component; empty when it conforms."""
+    component = registry.get(room, name)
+    return [violation for rule in rules_of(room) for violation in broken(rule, component)]
+
+
+def all_components(*rooms: str, origin: str | None = None) -> list[tuple[str, str]]:
+    """Room and name of every component, or of some rooms', or of one package's, to parametrise a
+    test with."""
+    return [
+        (room, name)
+        for room in rooms or registry.ROOMS
+        for name, component in registry.components(room).items()
+        if origin is None or component.origin == origin
+    ]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.conformance import answers, items
+from roadworthy.conformance import items
 from roadworthy.conformance.rule import Rule
 from roadworthy.data.values import KINDS
 from roadworthy.registry import REQUIRED, Component, components
@@ -136,7 +136,7 @@ def _drawn(kind: str) -> list[Any]:
     """Some values of a kind, of one shape where it has any; none of kinds that no case has."""
     for pair in PAIRED:
         output, target = pair.split()
-        cases = answers.drawn(output, target, seed=0)
+        cases = items.drawn(output, target, seed=0)
         if cases is not None and kind in (output, target):
             return cases.outputs if kind == output else cases.targets
     return []

@@ -2,11 +2,19 @@
 
 >>> [str(image.dtype) for image in of_kind("image")][:3]
 ['uint8', 'uint8', 'uint16']
+
+Cases to try measures on: outputs, targets and the perfect answers to them, for every pair of kinds
+that is measured.
+
+>>> cases = drawn("text", "text", seed=0)
+>>> len(cases.outputs), cases.perfect == cases.targets
+(8, True)
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +22,8 @@ from roadworthy.data.values import Audio, Boxes, Episode, Tracks
 
 
 def of_kind(name: str) -> tuple[Any, ...]:
-    """Several items, made anew: for images grey and colour, 8 and 16 bit and float, as small as 8 x 8."""
+    """Several items, made anew: for images grey and colour, 8 and 16 bit and float, as small as 8 x
+    8."""
     return tuple(_MAKE[name]())
 
 
@@ -53,4 +62,84 @@ _MAKE: dict[str, Any] = {
     "tracks": lambda: [Tracks.of([0, 1], [7, 7], [[0, 0, 4, 4], [1, 0, 5, 4]])],
     "goal": lambda: [{"area": "north", "stars": 4}],
     "episode": lambda: [Episode(({"said": "hello"},), {"area": "north"})],
+}
+
+
+N = 8
+
+
+class Answered(NamedTuple):
+    """Outputs of a middling subject, the targets, and what a perfect one would have answered."""
+
+    outputs: list[Any]
+    targets: list[Any]
+    perfect: list[Any]
+
+
+def drawn(output: str, target: str, *, seed: int) -> Answered | None:
+    """Cases of a pair of kinds; None where no task has that pair."""
+    make = _PAIRS.get((output, target))
+    return None if make is None else make(np.random.default_rng(seed))
+
+
+def _scores(rng: np.random.Generator) -> Answered:
+    labels = rng.integers(0, 3, N)
+    return Answered(list(rng.random((N, 3))), labels.tolist(), list(np.eye(3)[labels]))
+
+
+def _vectors(rng: np.random.Generator) -> Answered:
+    targets = list(rng.normal(0, 2, (N, 2)))
+    return Answered([t + rng.normal(0, 1, 2) for t in targets], targets, targets)
+
+
+def _found_boxes(rng: np.random.Generator) -> Answered:
+    def some(n: int, *, scored: bool) -> Boxes:
+        corner = rng.integers(0, 12, (n, 2)).astype(float)
+        corners = np.hstack([corner, corner + rng.integers(4, 9, (n, 2))])
+        return Boxes.of(
+            corners, rng.integers(0, 2, n), rng.integers(0, 10, n) / 10 if scored else None
+        )
+
+    targets = [some(int(rng.integers(1, 4)), scored=False) for _ in range(N)]
+    return Answered(
+        [some(int(rng.integers(0, 6)), scored=True) for _ in range(N)], targets, targets
+    )
+
+
+def _found_tracks(rng: np.random.Generator) -> Answered:
+    home = np.array([[0, 0, 6, 6], [4, 2, 10, 8], [20, 20, 26, 26]], dtype=float)
+
+    def some() -> Tracks:
+        present = np.argwhere(np.vstack([np.ones((1, 3)), rng.random((3, 3))]) > 0.4)
+        jitter = np.tile(rng.integers(-1, 2, (len(present), 2)), 2)
+        return Tracks.of(present[:, 0], present[:, 1], home[present[:, 1]] + jitter)
+
+    targets = [some() for _ in range(N)]
+    return Answered([some() for _ in range(N)], targets, targets)
+
+
+def _texts(rng: np.random.Generator) -> Answered:
+    def text() -> str:
+        return " ".join(rng.choice(["yes", "no", "maybe", "never"], int(rng.integers(1, 6))))
+
+    targets = [text() for _ in range(N)]
+    return Answered([text() for _ in range(N)], targets, targets)
+
+
+def _episodes(rng: np.random.Generator) -> Answered:
+    def values() -> dict[str, Any]:
+        return {"area": str(rng.choice(["north", "south"])), "stars": int(rng.integers(1, 3))}
+
+    targets = [values() for _ in range(N)]
+    outputs = [Episode(({},) * int(rng.integers(1, 5)), values()) for _ in range(N)]
+    return Answered(outputs, targets, [Episode(({},), t) for t in targets])
+
+
+_PAIRS: dict[tuple[str, str], Callable[[np.random.Generator], Answered]] = {
+    ("class_scores", "label"): _scores,
+    ("vector", "vector"): _vectors,
+    ("boxes", "boxes"): _found_boxes,
+    ("tracks", "tracks"): _found_tracks,
+    ("text", "text"): _texts,
+    ("episode", "goal"): _episodes,
 }

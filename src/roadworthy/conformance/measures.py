@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.conformance.answers import Answered, N, drawn
+from roadworthy.conformance.items import Answered, N, drawn
 from roadworthy.conformance.rule import Rule
 from roadworthy.data.values import KINDS
 from roadworthy.measures.scored import Scored

@@ -1,4 +1,5 @@
-"""A rule is a generator function of one component: it yields a sentence for everything that is not as it must be.
+"""A rule is a generator function of one component: it yields a sentence for everything that is not
+as it must be.
 
 >>> from roadworthy.registry import Component
 >>> def has_a_short_name(component):
@@ -6,14 +7,24 @@
 ...         yield f"the name has {len(component.name)} letters; 8 are enough"
 >>> str(broken(has_a_short_name, Component("measures", "astonishment", print))[0])
 "measures 'astonishment' breaks has_a_short_name: the name has 12 letters; 8 are enough"
+
+What a component of any room declares: a name, a sentence, and parameters that a file can give it.
+
+>>> from roadworthy.registry import Component
+>>> list(name_is_snake_case(Component("measures", "topK", print)))
+["the name is 'topK'; small letters, digits and single underscores were expected, as in top_k"]
 """
 
 from __future__ import annotations
 
+import inspect
+import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from roadworthy.registry import Component
+from roadworthy.registry import REQUIRED, Component
 
 Rule = Callable[[Component], Iterator[str]]
 
@@ -32,7 +43,8 @@ class Violation:
 
 
 def broken(rule: Rule, component: Component) -> list[Violation]:
-    """What a rule has against a component; a component that raises where it must not breaks the rule too."""
+    """What a rule has against a component; a component that raises where it must not breaks the
+    rule too."""
     title = getattr(rule, "__name__", str(rule))
     found: list[Violation] = []
     try:
@@ -45,3 +57,83 @@ def broken(rule: Rule, component: Component) -> list[Violation]:
         )
         found.append(Violation(component.room, component.name, title, reason))
     return found
+
+
+SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+POSITIONAL: dict[str, tuple[str, ...]] = {
+    "transforms": ("value", "rng"),
+    "distances": ("first", "second"),
+    "measures": ("outputs", "targets"),
+    "estimators": ("counts", "calibrated"),
+    "executors": ("plan", "cache", "indices"),
+    "reports": ("view",),
+}
+"""What execution hands to a component by position; everything else is a parameter."""
+FROM_EXECUTION = frozenset({"base", "task"})
+"""Parameters that no file gives, so that their defaults need not be written in one."""
+
+
+def has_a_docstring(component: Component) -> Iterator[str]:
+    """The first line is what `roadworthy list` shows."""
+    own = inspect.getdoc(component.build) or ""
+    generated = inspect.isclass(component.build) and not component.build.__doc__
+    if not own.strip() or generated:
+        yield "it has no docstring; say in one sentence what it does"
+
+
+def name_is_snake_case(component: Component) -> Iterator[str]:
+    """Names are written in assessment files."""
+    if not SNAKE_CASE.fullmatch(component.name):
+        yield (
+            f"the name is {component.name!r}; small letters, digits and single underscores were expected, as in top_k"
+        )
+
+
+def parameters_are_keyword_only(component: Component) -> Iterator[str]:
+    """By position comes only what execution hands in."""
+    expected = POSITIONAL.get(component.room, ())
+    by_position = []
+    for name, parameter in inspect.signature(component.build).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            yield f"it takes *{name}; every parameter must have a name of its own"
+        elif parameter.kind is not parameter.KEYWORD_ONLY:
+            by_position.append(name)
+    if len(by_position) != len(expected):
+        wanted = f"({', '.join(expected)})" if expected else "nothing"
+        yield f"it takes {by_position} by position; {wanted} was expected, and parameters after a *"
+
+
+def parameters_have_types(component: Component) -> Iterator[str]:
+    """The model of the parameters is built from the type hints."""
+    for name, parameter in component.parameters.items():
+        if parameter.annotation is REQUIRED:
+            yield f"the parameter {name!r} has no type hint"
+        elif isinstance(parameter.annotation, str):
+            yield f"the type hint {parameter.annotation!r} of {name!r} cannot be resolved in its module"
+
+
+def defaults_can_be_written_in_a_file(component: Component) -> Iterator[str]:
+    """A default stands in the run's record, which is JSON, and is sound by its own type hint."""
+    for name, parameter in component.parameters.items():
+        if parameter.default is REQUIRED or name in FROM_EXECUTION:
+            continue
+        if not _is_json(parameter.default):
+            yield f"the default of {name!r} is {parameter.default!r}, which JSON cannot hold"
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        return bool(
+            json.loads(json.dumps(value, allow_nan=False)) == value or isinstance(value, tuple)
+        )
+    except (TypeError, ValueError):
+        return False
+
+
+EVERY_COMPONENT: tuple[Rule, ...] = (
+    has_a_docstring,
+    name_is_snake_case,
+    parameters_are_keyword_only,
+    parameters_have_types,
+    defaults_can_be_written_in_a_file,
+)

@@ -5,8 +5,7 @@ These names need numpy alone; loaders and what they read with (OpenCV, scipy) ar
 
 from __future__ import annotations
 
-from roadworthy.data.load import load
-from roadworthy.data.samples import DataError, Dataset, Sample
+from roadworthy.data.samples import DataError, Dataset, Sample, load
 from roadworthy.data.values import Audio, Boxes, Episode, Tracks
 
 __all__ = ["Audio", "Boxes", "DataError", "Dataset", "Episode", "Sample", "Tracks", "load"]

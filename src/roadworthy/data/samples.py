@@ -1,7 +1,8 @@
 """Samples, data sets, and the roles that rows play.
 
-A `Dataset` is a table of samples: ids, inputs (an array, or anything that reads lazily by slice), targets, metadata columns and
-groups. A group is what is independent of what (a patient, a drive, a speaker); it never spans two roles.
+A `Dataset` is a table of samples: ids, inputs (an array, or anything that reads lazily by slice),
+targets, metadata columns and groups. A group is what is independent of what (a patient, a drive, a
+speaker); it never spans two roles.
 
 >>> import numpy as np
 >>> from roadworthy.data import values
@@ -18,10 +19,12 @@ import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from roadworthy import registry
 from roadworthy.data.values import LABEL, Kind, Unreadable
 from roadworthy.registry import did_you_mean
 
@@ -31,7 +34,8 @@ class DataError(ValueError):
 
 
 class Inputs(Protocol):
-    """Inputs by slice: an array, a list, or a reader that opens files when asked. A broken one is an `Unreadable`."""
+    """Inputs by slice: an array, a list, or a reader that opens files when asked. A broken one is
+    an `Unreadable`."""
 
     def __len__(self) -> int: ...
 
@@ -163,7 +167,8 @@ class Dataset:
 
     @functools.cached_property
     def contents(self) -> list[bytes | None] | None:
-        """A hash of each input, None for one that cannot be read; None where a reader does not say them row by row."""
+        """A hash of each input, None for one that cannot be read; None where a reader does not say
+        them row by row."""
         return _contents(self.inputs)
 
     def _content(self) -> Iterator[bytes]:
@@ -252,7 +257,8 @@ def _contents(inputs: Inputs) -> list[bytes | None] | None:
 
 
 def _picked(inputs: Inputs, rows: np.ndarray) -> Inputs:
-    """Some of the inputs: copied where they are in memory, by the reader's own `pick` where it has one."""
+    """Some of the inputs: copied where they are in memory, by the reader's own `pick` where it has
+    one."""
     if isinstance(inputs, np.ndarray):
         return inputs[rows]
     if isinstance(inputs, list | tuple):
@@ -332,7 +338,8 @@ def _sized(content: bytes) -> bytes:
 
 
 def _words(values: Iterable[Any]) -> bytes:
-    """A column of words and numbers, each with its type and length: "a|b" and "c" are not "a" and "b|c"."""
+    """A column of words and numbers, each with its type and length: "a|b" and "c" are not "a" and
+    "b|c"."""
     return "".join(f"{len(word)}:{word}" for word in map(_word, values)).encode(
         errors="surrogatepass"
     )
@@ -347,3 +354,62 @@ def _word(value: Any) -> str:
     if isinstance(value, int | float | np.number):
         return f"number {value}"
     return f"{type(value).__name__} {value!r}"
+
+
+def load(spec: Mapping[str, Any], *, base: Path, name: str) -> Dataset:
+    """The data set that `spec` describes; paths are relative to `base`.
+
+    From what an assessment file says about data to a data set: ``{idx: images.gz, labels:
+    labels.gz}``.
+
+    The one key that names a loader carries its main path; the other keys are the loader's
+    parameters.
+
+    >>> load({"bundled": "fashion-mnist", "split": "calibration", "n": 5}, base=Path(), name="calibration").name
+    'calibration'
+    >>> load({"cocoo": "a.json"}, base=Path(), name="test")
+    Traceback (most recent call last):
+    roadworthy.data.samples.DataError: data 'test': no key names a loader, found: cocoo (did you mean 'coco'?); one of audio,
+    bundled, coco, csv, dialogue, frames, idx, image_folder, npz is needed
+    """
+    loaders = registry.components("loaders")
+    named = [key for key in spec if key in loaders]
+    if len(named) != 1:
+        raise DataError(f"data {name!r}: {_which(spec, named, list(loaders))}")
+    component = loaders[named[0]]
+    given = {key: value for key, value in spec.items() if key != named[0]}
+    reserved = [key for key in ("path", "base") if key in given]
+    if reserved:
+        raise DataError(
+            f"data {name!r}: write the path as {named[0]}: PATH; the key {reserved[0]!r} is not known here"
+        )
+    try:
+        parameters = component.check({"path": spec[named[0]], "name": name, **given, "base": base})
+    except ValueError as error:
+        raise DataError(f"data {name!r}: {_reason(error)}") from error
+    try:
+        data: Dataset = component.build(**parameters)
+    except DataError as error:
+        raise DataError(f"data {name!r}: {error}") from error
+    except OSError as error:
+        raise DataError(
+            f"data {name!r}: {error.filename or spec[named[0]]} cannot be read ({error.strerror})"
+        ) from error
+    return data
+
+
+def _which(spec: Mapping[str, Any], named: list[str], loaders: list[str]) -> str:
+    if named:
+        return f"the keys {' and '.join(named)} both name a loader; one data set is read by one of them"
+    found = ", ".join(f"{key}{registry.did_you_mean(key, loaders)}" for key in spec) or "nothing"
+    return f"no key names a loader, found: {found}; one of {', '.join(loaders)} is needed"
+
+
+def _reason(error: ValueError) -> str:
+    """What pydantic found, in one line."""
+    details = getattr(error, "errors", None)
+    if details is None:
+        return str(error)
+    return "; ".join(
+        f"{'.'.join(map(str, e['loc']))}: {e['msg']} (found {e['input']!r})" for e in details()
+    )

@@ -77,7 +77,8 @@ class Opened:
         return _parquet(self.path).metadata.num_rows if _is_parquet(self.path) else None
 
     def pieces(self, columns: Sequence[str], scores: set[str], rows: int) -> Iterator[pa.Table]:
-        """These columns, at most so many rows at a time; those of a text file are as large as a block."""
+        """These columns, at most so many rows at a time; those of a text file are as large as a
+        block."""
         wanted = list(dict.fromkeys(columns))
         if _is_parquet(self.path):
             yield from _parquet_pieces(self.path, wanted, rows)
@@ -99,7 +100,8 @@ class Opened:
             raise _text_error(self.path, error) from error
 
     def numeric(self, column: str) -> bool | None:
-        """Whether a column holds numbers; None if most of its cells do, which is a mistake in the table."""
+        """Whether a column holds numbers; None if most of its cells do, which is a mistake in the
+        table."""
         import pyarrow as pa
 
         kind = self.first.schema.field(column).type
@@ -227,7 +229,8 @@ class Clock(NamedTuple):
 
 
 def clock_of(cells: pa.ChunkedArray) -> Clock:
-    """How the first times of a table are written; what is no time at all is refused when it is read.
+    """How the first times of a table are written; what is no time at all is refused when it is
+    read.
 
     >>> import pyarrow as pa
     >>> clock_of(pa.chunked_array([[1772409600000]])).unit, clock_of(pa.chunked_array([["2026-03-02"]]))

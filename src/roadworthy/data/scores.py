@@ -1,9 +1,11 @@
-"""Tables of scores: one row per event, with the scores of supervisors and, if known, the kind of shift and the outcome.
+"""Tables of scores: one row per event, with the scores of supervisors and, if known, the kind of
+shift and the outcome.
 
-Columns are found by name (`NAMES`, in any case): `kind`, `correct`, `group`, `time`, `id`. Every other numeric column
-is a score, except labels, losses and ids (`NO_SCORES`, `ID_WORDS`). An option of the command, or a keyword here, points at
-a column of another name. A file is read whole (`read_scores`) or piece by piece (`open_scores`), so that a stream of
-any length fits into memory. An empty cell is a missing score. Forms of files and cells: `score_files`.
+Columns are found by name (`NAMES`, in any case): `kind`, `correct`, `group`, `time`, `id`. Every
+other numeric column is a score, except labels, losses and ids (`NO_SCORES`, `ID_WORDS`). An option
+of the command, or a keyword here, points at a column of another name. A file is read whole
+(`read_scores`) or piece by piece (`open_scores`), so that a stream of any length fits into memory.
+An empty cell is a missing score. Forms of files and cells: `score_files`.
 
 >>> import tempfile
 >>> file = Path(tempfile.mkdtemp()) / "a.csv"
@@ -54,7 +56,8 @@ MEANING = {
 CLEAN_NAMES = frozenset({CLEAN, "ind", "ind_val", "ind_test", "in_distribution", "nominal", "none"})
 """What tables call rows without shift, in small letters."""
 TRAINING_NAMES = frozenset({"train", "training"})
-"""Rows that the model was trained on: they are neither clean nor shifted, but too good to be true."""
+"""Rows that the model was trained on: they are neither clean nor shifted, but too good to be true.
+"""
 NO_SCORES = frozenset(
     {"label", "target", "y_true", "y_pred", "prediction", "predicted", "predicted_class", "class"}
     | {"loss", "index", "row"}
@@ -63,7 +66,8 @@ NO_SCORES = frozenset(
 ID_WORDS = frozenset({"id", "uuid", "key", "idx", "index", "no", "number"})
 """The last word of a column's name by which it is an id."""
 NO_GROUPS = "none"
-"""Given in place of a column of groups if rows are independent; a column of that name is one all the same."""
+"""Given in place of a column of groups if rows are independent; a column of that name is one all
+the same."""
 ENOUGH = 20
 """Rows of each kind from which on a pattern is not chance."""
 PERFECT = 0.995
@@ -188,10 +192,11 @@ def open_scores(
     needs: Sequence[str] = (),
     skips: Sequence[str] = (),
 ) -> ScoreFile:
-    """Open a table and find its columns; what it `needs` must be there, what it `skips` is not read.
+    """Open a table and find its columns; what it `needs` must be there, what it `skips` is not
+    read.
 
-    `columns` names the scores to read; a mapping says under which column each is found, and an empty list means none. The
-    `group` "none" stands for no groups, unless a column is called so.
+    `columns` names the scores to read; a mapping says under which column each is found, and an
+    empty list means none. The `group` "none" stands for no groups, unless a column is called so.
     """
     opened = open_table(Path(path))
     given = {"kind": kind, "correct": correct, "group": group, "time": time, "id": id}
@@ -225,7 +230,8 @@ def read_scores(
     needs: Sequence[str] = (),
     skips: Sequence[str] = (),
 ) -> ScoreTable:
-    """A whole table; see `open_scores`. Rows of training data, and those without a needed outcome, are left out and noted."""
+    """A whole table; see `open_scores`. Rows of training data, and those without a needed outcome,
+    are left out and noted."""
     file = open_scores(
         path,
         kind=kind,
@@ -434,7 +440,8 @@ def _without_constants(table: ScoreTable, *, named: bool) -> ScoreTable:
 
 
 def _too_good(columns: Mapping[str, np.ndarray], correct: np.ndarray) -> list[str]:
-    """A warning for every score that separates right from wrong answers: it may have been made from the outcome."""
+    """A warning for every score that separates right from wrong answers: it may have been made from
+    the outcome."""
     from roadworthy.statistics import auc
 
     notes = []

@@ -1,8 +1,10 @@
-"""What flows through a subject: class scores, vectors, boxes, tracks, text, episodes, and the inputs they are made from.
+"""What flows through a subject: class scores, vectors, boxes, tracks, text, episodes, and the
+inputs they are made from.
 
-Targets and outputs share these kinds. An item is plain Python or numpy (an image is an array, a text a ``str``); a
-`Kind` says what a sound item looks like and how many of them are packed into arrays for the trace, dense where every
-item has one shape, values and offsets where not. ``None`` stands for "no answer" (a case that failed).
+Targets and outputs share these kinds. An item is plain Python or numpy (an image is an array, a
+text a ``str``); a `Kind` says what a sound item looks like and how many of them are packed into
+arrays for the trace, dense where every item has one shape, values and offsets where not. ``None``
+stands for "no answer" (a case that failed).
 
 >>> CLASS_SCORES.problem(np.array([0.1, np.nan]))
 'has 1 NaN or infinite value among 2'
@@ -15,6 +17,7 @@ item has one shape, values and offsets where not. ``None`` stands for "no answer
 
 from __future__ import annotations
 
+import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,28 +26,111 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data import reading
-from roadworthy.data.items import Audio, Boxes, Episode, Tracks
+from roadworthy.data.items import (
+    Audio,
+    Boxes,
+    Episode,
+    Tracks,
+    as_boxes,
+    as_row,
+    as_text,
+    as_tracks,
+    as_vector,
+    as_whole,
+    described,
+)
 from roadworthy.data.items import Unreadable as Unreadable
-from roadworthy.data.packing import offsets_of, pack_arrays, spans, unpack_arrays
 from roadworthy.data.probabilities import probabilities as probabilities
+
+AXES = 4
+"""The most axes an image or a stack of them has."""
+DTYPES = ("uint8", "uint16", "float32", "float64", "bool", "int64")
+
+
+def pack_arrays(items: Sequence[Any]) -> dict[str, Any]:
+    """Arrays that hold the items, None included.
+
+    Arrays of any shapes and types in few arrays: stacked where all are alike, as bytes and offsets
+    where not.
+
+    >>> pack_arrays([np.zeros((2, 2), np.uint8)] * 3)["values"].shape
+    (3, 2, 2)
+    >>> mixed = [np.ones((1, 2), np.uint8), None, np.full((3, 1), 0.5, np.float32)]
+    >>> [None if a is None else a.tolist() for a in unpack_arrays(pack_arrays(mixed))]
+    [[[1, 1]], None, [[0.5], [0.5], [0.5]]]
+    """
+    arrays = [None if i is None else np.asarray(i) for i in items]
+    if (
+        arrays
+        and all(a is not None for a in arrays)
+        and len({(a.shape, a.dtype) for a in arrays if a is not None}) == 1
+    ):
+        return {"values": np.stack([a for a in arrays if a is not None])}
+    pieces = [b"" if a is None else np.ascontiguousarray(a).tobytes() for a in arrays]
+    shapes = np.full((len(arrays), AXES), -1, dtype=np.int64)
+    for row, array in enumerate(arrays):
+        if array is not None:
+            shapes[row, : array.ndim] = array.shape
+    return {
+        "offsets": np.concatenate([[0], np.cumsum([len(p) for p in pieces])]).astype(np.int64),
+        "bytes": np.frombuffer(b"".join(pieces), dtype=np.uint8),
+        "shapes": shapes,
+        "types": np.array(
+            [-1 if a is None else DTYPES.index(a.dtype.name) for a in arrays], dtype=np.int64
+        ),
+    }
+
+
+def unpack_arrays(parts: dict[str, Any]) -> Any:
+    """The items again."""
+    if "values" in parts:
+        return parts["values"]
+    data = np.asarray(parts["bytes"]).tobytes()
+    offsets = parts["offsets"].tolist()
+    return [
+        None
+        if kind < 0
+        else np.frombuffer(data[start:stop], dtype=DTYPES[kind]).reshape(
+            [int(n) for n in shape if n >= 0]
+        )
+        for start, stop, shape, kind in zip(
+            offsets[:-1], offsets[1:], parts["shapes"], parts["types"].tolist(), strict=True
+        )
+    ]
+
+
+def offsets_of(lengths: Sequence[int]) -> np.ndarray:
+    """Where each of several items begins and ends among the values of all.
+
+    >>> offsets_of([2, 0, 1]).tolist()
+    [0, 2, 2, 3]
+    """
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def spans(offsets: np.ndarray) -> list[slice]:
+    """Where each item lies among the values."""
+    return [slice(a, b) for a, b in itertools.pairwise(np.asarray(offsets).tolist())]
+
 
 Parts = dict[str, Any]
 """Packed items: numpy arrays, or lists of ``str | None`` for text."""
 
 
 class Kind(ABC):
-    """A kind of value. `problem` says what is wrong with an item, `pack` and `unpack` are inverse to each other.
+    """A kind of value. `problem` says what is wrong with an item, `pack` and `unpack` are inverse
+    to each other.
 
-    None comes back as the kind's empty item where it has one: NaN scores, the label -1, no boxes, no tracks. Which rows
-    failed is said by the trace's index, so that no kind has to say it again.
+    None comes back as the kind's empty item where it has one: NaN scores, the label -1, no boxes,
+    no tracks. Which rows failed is said by the trace's index, so that no kind has to say it again.
     """
 
     name: str = ""
     dense = False
 
     def read(self, item: Any) -> Any:
-        """The item in this kind's own form, where it comes in another that can be read; else as it is."""
+        """The item in this kind's own form, where it comes in another that can be read; else as it
+        is."""
         return item
 
     @abstractmethod
@@ -60,7 +146,8 @@ class Kind(ABC):
         """The items again."""
 
     def join(self, steps: Sequence[Any]) -> Any:
-        """The value of a case, from the values of its steps: the last one, unless a kind says otherwise."""
+        """The value of a case, from the values of its steps: the last one, unless a kind says
+        otherwise."""
         return steps[-1] if steps else None
 
     def __repr__(self) -> str:
@@ -78,9 +165,9 @@ class _Dense(Kind):
         try:
             array = np.asarray(item)
         except ValueError:
-            return f"{reading.described(item)} of different lengths; {self.right}"
+            return f"{described(item)} of different lengths; {self.right}"
         if array.dtype.kind not in "fiub":
-            what = reading.described(item) if array.dtype == object else f"is of type {array.dtype}"
+            what = described(item) if array.dtype == object else f"is of type {array.dtype}"
             return f"{what}, not numbers; {self.right}"
         if array.ndim != 1 or array.size < self.least:
             return f"has the shape {array.shape}; {self.right}"
@@ -110,7 +197,7 @@ class _Labels(Kind):
     dense = True
 
     def read(self, item: Any) -> Any:
-        return reading.whole(item)
+        return as_whole(item)
 
     def problem(self, item: Any) -> str | None:
         if not isinstance(item, int | np.integer):
@@ -132,26 +219,26 @@ class _ClassScores(_Dense):
     right = "class scores are one row with a number for every class, two at least: probabilities or logits"
 
     def read(self, item: Any) -> Any:
-        return reading.row(item)
+        return as_row(item)
 
 
 class _Vector(_Dense):
     name = "vector"
 
     def read(self, item: Any) -> Any:
-        return reading.vector(item)
+        return as_vector(item)
 
 
 class _Boxes(Kind):
     name = "boxes"
 
     def read(self, item: Any) -> Any:
-        return reading.boxes(item)
+        return as_boxes(item)
 
     def problem(self, item: Any) -> str | None:
         if not isinstance(item, Boxes):
             right = "boxes are a dict with boxes (x1 y1 x2 y2), labels, scores, or roadworthy.Boxes"
-            return f"{reading.described(item)}; {right}"
+            return f"{described(item)}; {right}"
         if not len(item.xyxy) == len(item.labels) == len(item.scores):
             return f"has {len(item.xyxy)} boxes, {len(item.labels)} labels and {len(item.scores)} scores"
         if not (np.isfinite(item.xyxy).all() and np.isfinite(item.scores).all()):
@@ -179,14 +266,14 @@ class _Tracks(Kind):
     name = "tracks"
 
     def read(self, item: Any) -> Any:
-        return reading.tracks(item)
+        return as_tracks(item)
 
     def problem(self, item: Any) -> str | None:
         if not isinstance(item, Tracks):
             right = (
                 "tracks are rows of id x1 y1 x2 y2, a dict with ids and boxes, or roadworthy.Tracks"
             )
-            return f"{reading.described(item)}; {right}"
+            return f"{described(item)}; {right}"
         if not len(item.step) == len(item.ids) == len(item.xyxy):
             return f"has {len(item.step)} steps, {len(item.ids)} ids and {len(item.xyxy)} boxes"
         if not np.isfinite(item.xyxy).all():
@@ -227,10 +314,10 @@ class _Text(Kind):
     name = "text"
 
     def read(self, item: Any) -> Any:
-        return reading.text(item)
+        return as_text(item)
 
     def problem(self, item: Any) -> str | None:
-        return None if isinstance(item, str) else f"{reading.described(item)}, not text"
+        return None if isinstance(item, str) else f"{described(item)}, not text"
 
     def pack(self, items: Sequence[Any]) -> Parts:
         return {"text": [None if i is None else str(i) for i in items]}
@@ -265,7 +352,7 @@ class _Episode(Kind):
         if isinstance(item, Episode | Mapping):
             return None
         right = "a step gives a dict of what happened in it, with what was reached under outcome"
-        return f"{reading.described(item)}; {right}"
+        return f"{described(item)}; {right}"
 
     def pack(self, items: Sequence[Any]) -> Parts:
         return {"text": [None if i is None else _episode_json(i) for i in items]}
@@ -387,7 +474,8 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class Task:
-    """What a subject of that task takes and gives, and how it is measured unless the file says otherwise."""
+    """What a subject of that task takes and gives, and how it is measured unless the file says
+    otherwise."""
 
     name: str
     input: Kind

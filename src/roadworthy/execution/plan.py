@@ -14,9 +14,8 @@ from typing import Any
 
 from roadworthy import registry
 from roadworthy.cases.circumstance import Circumstance, Condition
-from roadworthy.data.load import load
 from roadworthy.data.roles import check_roles
-from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.samples import DataError, Dataset, load
 from roadworthy.data.values import TASKS
 from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.supervisions import (

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.measures.answers import Rows, rows_of, same_length
-from roadworthy.measures.scored import Scored
+from roadworthy.measures.scored import Rows, Scored, rows_of, same_length
 from roadworthy.registry import register
 
 

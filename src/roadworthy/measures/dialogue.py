@@ -21,9 +21,14 @@ from typing import Any
 import numpy as np
 
 from roadworthy.data.values import Episode
-from roadworthy.measures.answers import answered, refuse_unknown_truth, same_length
-from roadworthy.measures.scored import Scored
-from roadworthy.measures.silence import mean, of_ratio
+from roadworthy.measures.scored import (
+    Scored,
+    answered,
+    mean,
+    of_ratio,
+    refuse_unknown_truth,
+    same_length,
+)
 from roadworthy.registry import register
 
 

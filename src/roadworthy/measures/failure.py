@@ -28,8 +28,7 @@ import numpy as np
 
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import LABEL, Boxes
-from roadworthy.measures.answers import answered
-from roadworthy.measures.scored import Scored
+from roadworthy.measures.scored import Scored, answered
 from roadworthy.registry import did_you_mean
 
 WRONG: Mapping[str, Any] = {"wrong": True}
@@ -134,7 +133,7 @@ def _confused(cases: _Cases, criterion: Mapping[str, Any]) -> np.ndarray:
 
 
 def _missed(cases: _Cases, criterion: Mapping[str, Any]) -> np.ndarray:
-    from roadworthy.measures.matching import match
+    from roadworthy.measures.detection import match
 
     if not all(isinstance(target, Boxes) for target in cases.targets):
         raise CriterionError("failure: missed is for boxes; these targets are of another kind")

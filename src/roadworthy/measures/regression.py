@@ -22,9 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.measures.answers import Rows, rows_of, same_length
-from roadworthy.measures.scored import Scored
-from roadworthy.measures.silence import Charged, mean, of_ratio
+from roadworthy.measures.scored import Charged, Rows, Scored, mean, of_ratio, rows_of, same_length
 from roadworthy.registry import register
 
 

@@ -19,9 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.measures.answers import answered, refuse_unknown_truth, same_length
-from roadworthy.measures.scored import Scored
-from roadworthy.measures.silence import edits, of_ratio
+from roadworthy.measures.scored import (
+    Scored,
+    answered,
+    edits,
+    of_ratio,
+    refuse_unknown_truth,
+    same_length,
+)
 from roadworthy.registry import not_installed, register
 
 EXTRA = ("rapidfuzz", "audio")

@@ -26,9 +26,17 @@ import numpy as np
 
 from roadworthy.data.values import Tracks
 from roadworthy.distances.clear import ROUNDING, clear, steps
-from roadworthy.measures.answers import answered, refuse_unknown_truth, same_length
-from roadworthy.measures.scored import Scored, complement
-from roadworthy.measures.silence import Charged, as_bad_as_any, edits, of_ratio
+from roadworthy.measures.scored import (
+    Charged,
+    Scored,
+    answered,
+    as_bad_as_any,
+    complement,
+    edits,
+    of_ratio,
+    refuse_unknown_truth,
+    same_length,
+)
 from roadworthy.registry import register
 
 _NOTHING = Tracks.of([], [], [])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.data.reading import plain
+from roadworthy.data.items import plain
 from roadworthy.data.values import CLASS_SCORES, FRAMES, Kind, Unreadable
 from roadworthy.subject.module import Answers, Context, Module, SubjectError, copied
 from roadworthy.subject.needs import Passes, Request

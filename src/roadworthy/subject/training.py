@@ -34,8 +34,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from roadworthy.data.load import load
-from roadworthy.data.samples import Dataset
+from roadworthy.data.samples import Dataset, load
 from roadworthy.data.seeds import key
 from roadworthy.subject.adapters.loading import Found, digest_of, digest_parts, named_files, resolve
 from roadworthy.subject.module import SubjectError

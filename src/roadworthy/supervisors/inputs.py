@@ -31,6 +31,7 @@ import numpy as np
 
 from roadworthy.data.values import Kind
 from roadworthy.generative.canvas import Canvas
+from roadworthy.generative.training import torch_module
 from roadworthy.registry import register
 from roadworthy.statistics.neighbours import chunk_rows
 from roadworthy.subject.needs import Input, Request
@@ -80,6 +81,7 @@ class InputSupervisor(LearnedSupervisor, ABC):
         try:
             pictures = _taken(self._inputs(trace), rows)
             Canvas.of(pictures)  # refuses what is no picture, before the work
+            torch_module()  # says which extra is missing
             self._learned = self._learn(pictures)
         except ValueError as error:
             raise ValueError(f"{self.name} cannot be fitted: {error}") from error
@@ -94,6 +96,7 @@ class InputSupervisor(LearnedSupervisor, ABC):
         if not len(rows):
             return result
         if self._model is None:
+            torch_module()
             self._model = self._rebuilt(self._learned)
         inputs = self._inputs(trace)
         size = chunk_rows(self._model.canvas.pixels, self.memory_mb, bytes_each=8)

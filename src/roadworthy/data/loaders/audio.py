@@ -16,11 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.data.loaders.documents import read_text
+from roadworthy.data.loaders.files import Files, Table, located, read_text
 from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.loaders.lazy import Files
-from roadworthy.data.loaders.paths import located
-from roadworthy.data.loaders.table import Table
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import AUDIO, TEXT, Audio
 from roadworthy.registry import register

@@ -16,11 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.loaders.documents import read_json
+from roadworthy.data.loaders.files import Files, located, read_image, read_json
 from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.loaders.lazy import Files
-from roadworthy.data.loaders.paths import located
-from roadworthy.data.loaders.pictures import read_image
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import BOXES, IMAGE, Boxes
 from roadworthy.registry import did_you_mean, register

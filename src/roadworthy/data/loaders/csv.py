@@ -19,11 +19,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from roadworthy.data.loaders.files import Files, Table, located, read_image
 from roadworthy.data.loaders.joining import assembled, class_names, labelled
-from roadworthy.data.loaders.lazy import Files
-from roadworthy.data.loaders.paths import located
-from roadworthy.data.loaders.pictures import read_image
-from roadworthy.data.loaders.table import Table
 from roadworthy.data.samples import DataError, Dataset, Inputs
 from roadworthy.data.values import IMAGE, LABEL, VECTOR, Kind
 from roadworthy.registry import register

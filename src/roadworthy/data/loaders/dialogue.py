@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.loaders.documents import read_json
+from roadworthy.data.loaders.files import located, read_json
 from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.loaders.paths import located
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import GOAL
 from roadworthy.registry import register

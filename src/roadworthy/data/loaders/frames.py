@@ -18,11 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.data.loaders.documents import read_text
+from roadworthy.data.loaders.files import (
+    Files,
+    Sequences,
+    image_files,
+    located,
+    read_image,
+    read_text,
+)
 from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.loaders.lazy import Files, Sequences
-from roadworthy.data.loaders.paths import located
-from roadworthy.data.loaders.pictures import image_files, read_image
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import FRAMES, TRACKS, Tracks
 from roadworthy.registry import register

@@ -12,10 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from roadworthy.data.loaders.files import SUFFIXES, Files, image_files, located, read_image
 from roadworthy.data.loaders.joining import assembled, class_names, label_indices
-from roadworthy.data.loaders.lazy import Files
-from roadworthy.data.loaders.paths import located
-from roadworthy.data.loaders.pictures import SUFFIXES, image_files, read_image
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import IMAGE, LABEL
 from roadworthy.registry import register

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.loaders.paths import located
-from roadworthy.data.loaders.table import WHOLE, Table, typed
+from roadworthy.data.loaders.files import WHOLE, Table, located, typed
 from roadworthy.data.samples import DataError, Dataset, Inputs
 from roadworthy.data.values import LABEL, Kind
 from roadworthy.registry import did_you_mean

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from roadworthy.data.loaders.files import located
 from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.loaders.paths import located
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import IMAGE, LABEL, VECTOR
 from roadworthy.registry import did_you_mean, register

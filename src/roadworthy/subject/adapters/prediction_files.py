@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.loaders.documents import read_json
-from roadworthy.data.loaders.table import Table
+from roadworthy.data.loaders.files import Table, read_json
 from roadworthy.data.samples import DataError
 from roadworthy.data.values import (
     BOXES,

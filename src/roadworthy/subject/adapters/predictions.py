@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.loaders.documents import read_json
+from roadworthy.data.loaders.files import read_json
 from roadworthy.data.values import BOXES, Boxes, Kind, Task
 from roadworthy.registry import register
 from roadworthy.subject.adapters.loading import digest_of, existing_file

@@ -1,7 +1,15 @@
-"""Loaders: forms of data. They take a path, the folder it is relative to, a name, and what every data set may say.
+"""Loaders: forms of data. They take a path, the folder it is relative to, a name, and what every
+data set may say.
 
 >>> from roadworthy.registry import get
 >>> list(takes_what_every_data_set_may_say(get("loaders", "npz")))
+[]
+
+Adapters: ways in for a subject. They take the path that the file names, the file's folder and the
+task.
+
+>>> from roadworthy.registry import get
+>>> list(takes_path_base_and_task(get("adapters", "python")))
 []
 """
 
@@ -68,8 +76,24 @@ def a_missing_file_is_named(component: Component) -> Iterator[str]:
             yield "a missing file was not refused"
 
 
-RULES: tuple[Rule, ...] = (
+LOADERS: tuple[Rule, ...] = (
     takes_what_every_data_set_may_say,
     says_which_kinds_it_gives,
     a_missing_file_is_named,
 )
+
+
+GIVEN_TO_ADAPTERS = ("path", "base", "task")
+
+
+def takes_path_base_and_task(component: Component) -> Iterator[str]:
+    """Execution hands in exactly these; whatever else is required, the file must be able to give."""
+    missing = [name for name in GIVEN_TO_ADAPTERS if name not in component.parameters]
+    if missing:
+        yield f"it does not take {' and '.join(missing)}; an adapter is build(*, path, base, task, …) -> System"
+    for name in ("base", "task"):
+        if name in component.parameters and component.parameters[name].default is not REQUIRED:
+            yield f"{name} has a default; execution always gives it"
+
+
+ADAPTERS: tuple[Rule, ...] = (takes_path_base_and_task,)
