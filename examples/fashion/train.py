@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from roadworthy.data.loaders.bundled import bundled
-from roadworthy.data.loaders.idx import read
+from roadworthy.data.loaders.idx import read_idx
 
 HERE = Path(__file__).parent
 SEED, EPOCHS, BATCH, RATE = 7, 10, 128, 2e-3
@@ -24,8 +24,8 @@ SEED, EPOCHS, BATCH, RATE = 7, 10, 128, 2e-3
 
 def training_data(source: Path) -> tuple[torch.Tensor, torch.Tensor]:
     """All 60,000 training images in [0, 1], and their labels."""
-    images = torch.from_numpy(read(source / "train-images-idx3-ubyte.gz"))
-    labels = torch.from_numpy(read(source / "train-labels-idx1-ubyte.gz"))
+    images = torch.from_numpy(read_idx(source / "train-images-idx3-ubyte.gz"))
+    labels = torch.from_numpy(read_idx(source / "train-labels-idx1-ubyte.gz"))
     return images.unsqueeze(1).float() / 255, labels.long()
 
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from roadworthy.cases.transform import at_level
 from roadworthy.data.loaders.bundled import bundled
-from roadworthy.data.loaders.idx import read
+from roadworthy.data.loaders.idx import read_idx
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import TASKS
 from roadworthy.registry import get
@@ -169,8 +169,8 @@ class Pool:
     """The images in a fixed random order; what was handed out is gone."""
 
     def __init__(self, source: Path) -> None:
-        self._images = read(source / "t10k-images-idx3-ubyte.gz")
-        self._labels = read(source / "t10k-labels-idx1-ubyte.gz")
+        self._images = read_idx(source / "t10k-images-idx3-ubyte.gz")
+        self._labels = read_idx(source / "t10k-labels-idx1-ubyte.gz")
         self._order = np.random.default_rng(SEED).permutation(len(self._images))
 
     def take(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from roadworthy.analysis.comparison import Recorded, change, compare, incomparab
 from roadworthy.analysis.observed import Observed
 from roadworthy.claims import Claim, judge
 from roadworthy.finding import About, Finding
-from roadworthy.measures.interval import difference, interval
+from roadworthy.measures.interval import measure_difference, measure_interval
 from roadworthy.measures.scored import Scored, complement
 from roadworthy.statistics import Interval, paired_difference
 
@@ -59,10 +59,12 @@ def recorded(measure: Scored, name: str, data: str = "d1", groups: Any = None) -
         "numerator": np.full(n, np.nan) if measure.numerator is None else measure.numerator,
         "denominator": np.full(n, np.nan) if measure.denominator is None else measure.denominator,
     }
-    found = interval(measure, groups, rng=np.random.default_rng(0))
+    found = measure_interval(measure, groups, rng=np.random.default_rng(0))
     finding = Finding(name, measure.value(), found, n, better=measure.better)
     failing = Scored.proportion(1.0 - measure.failure.astype(float), better="lower")
-    rate = Finding("failure_rate", failing.value(), interval(failing, groups), n, better="lower")
+    rate = Finding(
+        "failure_rate", failing.value(), measure_interval(failing, groups), n, better="lower"
+    )
     return Recorded(record(name, measure.shape, data), cases, [finding, rate])
 
 
@@ -108,10 +110,10 @@ def test_a_change_is_that_of_the_recorded_cases_paired_only_on_the_same_data() -
         0.9, "upper"
     )
     assert paired.high == pytest.approx(
-        difference(after, before, paired=True, **options).interval.high, rel=0.05
+        measure_difference(after, before, paired=True, **options).interval.high, rel=0.05
     )
     assert apart.high == pytest.approx(
-        difference(after, before, paired=False, **options).interval.high, rel=0.05
+        measure_difference(after, before, paired=False, **options).interval.high, rel=0.05
     )
     assert paired.high < apart.high
     moved = change(

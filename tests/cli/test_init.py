@@ -12,11 +12,11 @@ import pytest
 from scipy.io import wavfile
 
 from roadworthy.cli.guessing import data_at
-from roadworthy.data.png import encode
+from roadworthy.data.png import encode_png
 from roadworthy.spec import Assessment
 
 EXAMPLE = Path(__file__).parents[2] / "examples/fashion"
-PICTURE = encode(np.zeros((8, 8), np.uint8))
+PICTURE = encode_png(np.zeros((8, 8), np.uint8))
 
 
 def picture(file: Path) -> None:

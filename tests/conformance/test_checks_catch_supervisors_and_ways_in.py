@@ -99,7 +99,7 @@ def test_scores_that_depend_on_the_order(broken):
     def score(self, trace):
         return Supervising.score(self, trace) + np.arange(len(trace))
 
-    assert {"order_does_not_matter", "chunks_do_not_matter"} <= broken(
+    assert {"row_order_does_not_matter", "chunks_do_not_matter"} <= broken(
         "supervisors", variant(score=score)
     )
 
@@ -201,7 +201,7 @@ def test_inputs_gradients_and_layers_are_made_up(broken, request_, read):
     assert broken("supervisors", of_column(request_, read)) == set()
     noisy = of_column(request_, lambda c: read(c) + np.arange(len(c)))
     assert broken("supervisors", noisy, "noisy") == {
-        "order_does_not_matter",
+        "row_order_does_not_matter",
         "chunks_do_not_matter",
     }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roadworthy.data.bundled.make import SPLITS, bands, drawn, make
+from roadworthy.data.bundled.make import SPLITS, bands, drawn_split, make
 from roadworthy.data.loaders.bundled import FOLDER, bundled
 
 EXAMPLE = Path(__file__).parents[2] / "examples/fashion"
@@ -78,7 +78,7 @@ def test_making_the_sample_is_deterministic_and_disjoint(
         into.mkdir()
         make(tmp_path, into)
     assert all((one / f.name).read_bytes() == f.read_bytes() for f in two.iterdir())
-    first, rest = drawn(tmp_path, "t10k", 0, 25), drawn(tmp_path, "t10k", 25, 40)
+    first, rest = drawn_split(tmp_path, "t10k", 0, 25), drawn_split(tmp_path, "t10k", 25, 40)
     assert len({*first["ids"], *rest["ids"]}) == 40
 
 

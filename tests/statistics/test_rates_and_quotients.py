@@ -22,7 +22,7 @@ from roadworthy.statistics import (
 )
 from roadworthy.statistics.mean import ratio_design
 from roadworthy.statistics.paired import mover
-from roadworthy.statistics.rates import kept_share, paired_rate_difference, quotient
+from roadworthy.statistics.rates import kept_share, paired_rate_difference, rate_quotient
 
 counts = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=40)
 
@@ -86,14 +86,14 @@ def test_losses_alone_are_bounded_exactly_among_those_right_before() -> None:
 
 def test_a_quotient_of_independent_parts_is_movers_on_the_log_scale() -> None:
     first, second = Interval(0.6, 0.8, 0.95, ""), Interval(0.85, 0.95, 0.95, "")
-    low, high = quotient((0.7, 0.9), first, second)
+    low, high = rate_quotient((0.7, 0.9), first, second)
     assert low == pytest.approx(7 / 9 * math.exp(-math.hypot(math.log(7 / 6), math.log(95 / 90))))
     assert high == pytest.approx(7 / 9 * math.exp(math.hypot(math.log(8 / 7), math.log(90 / 85))))
-    assert quotient((0.0, 0.9), Interval(0.0, 0.1, 0.95, ""), second) == pytest.approx(
+    assert rate_quotient((0.0, 0.9), Interval(0.0, 0.1, 0.95, ""), second) == pytest.approx(
         (0.0, 0.1 / 0.85)
     )
     with pytest.raises(ValueError, match="above 0"):
-        quotient((0.5, 0.0), first, second)
+        rate_quotient((0.5, 0.0), first, second)
 
 
 def exact_miss(n: int, gain: float, loss: float, confidence: float, sided: str) -> float:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from roadworthy.conformance import answers
+from roadworthy.conformance import items
 from roadworthy.data.values import (
     BOXES,
     CLASS_SCORES,
@@ -57,15 +57,15 @@ def equations(distance, original, passes) -> list[float]:
     ],
 )
 def test_the_ratios_are_those_of_the_papers_equations(pair, kind, distance):
-    made = [answers.drawn(*pair.split(), seed=s) for s in range(6)]
+    made = [items.drawn_answers(*pair.split(), seed=s) for s in range(6)]
     columns = [m.targets if kind in (LABEL, GOAL) else m.outputs for m in made]
     original, *passes = [np.array(c) for c in columns] if kind.dense else columns
     found = variation(distance.__name__, kind, original, passes)
-    for row in range(answers.N):
+    for row in range(items.N):
         expected = equations(distance, original[row], [column[row] for column in passes])
         np.testing.assert_allclose(found[row], expected, atol=1e-12)
     assert found.dtype == np.float64
-    assert found.shape == (answers.N, 2)
+    assert found.shape == (items.N, 2)
 
 
 dense = arrays(np.float64, (5, 3, 4), elements=st.floats(-100, 100))

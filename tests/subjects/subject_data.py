@@ -11,7 +11,7 @@ import numpy as np
 import tone_words
 from scipy.io import wavfile
 
-from roadworthy.data.png import encode
+from roadworthy.data.png import encode_png
 
 HERE = Path(__file__).parent
 
@@ -62,7 +62,7 @@ def scenes(folder: Path) -> None:
             annotations.append(
                 {"id": len(annotations), "image_id": i, "category_id": 1, "bbox": [x, y, w, h]}
             )
-        (folder / "scenes" / f"{i:02}.png").write_bytes(encode(image))
+        (folder / "scenes" / f"{i:02}.png").write_bytes(encode_png(image))
     content = {
         "images": images,
         "annotations": annotations,
@@ -89,7 +89,7 @@ def video(folder: Path) -> None:
                 dark = s % 5 == 0 and t == 3 and identity == 0
                 frame[y : y + 6, x : x + 6] = 100 if dark else light[identity]
                 lines.append(f"{t + 1},{identity + 1},{x + 1},{y + 1},6,6,1,1,1")
-            (sequence / "img1" / f"{t + 1:06}.png").write_bytes(encode(frame))
+            (sequence / "img1" / f"{t + 1:06}.png").write_bytes(encode_png(frame))
         (sequence / "gt" / "gt.txt").write_text("\n".join(lines) + "\n")
 
 

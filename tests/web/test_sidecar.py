@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from monitored import answering, serving, until
 
-from roadworthy.subject.adapters.inference_protocol import Server, encode
+from roadworthy.subject.adapters.inference_protocol import Server, encode_tensors
 from roadworthy.web.answer_scores import Passed
 from roadworthy.web.keeper import Busy
 from roadworthy.web.ledger import Unwritable
@@ -156,7 +156,9 @@ def test_answers_go_through_unchanged_and_are_counted_row_by_row(stack):
 def test_tensors_as_bytes_are_read_too(stack):
     service, handler, _ = stack
     handler.fault, before = "", service.counted()
-    body, headers = encode("image", np.zeros((4, 2), dtype=np.float32), output=None, binary=True)
+    body, headers = encode_tensors(
+        "image", np.zeros((4, 2), dtype=np.float32), output=None, binary=True
+    )
     tensors = Server(service.address).infer("/v2/models/m", body, headers)
     assert (
         tensors["distance"].shape == (4, 1)

@@ -172,7 +172,7 @@ def change(
 
     def interval(confidence: float, sided: Sided) -> Interval:
         from roadworthy.data.seeds import generator
-        from roadworthy.measures.interval import interval as measured
+        from roadworthy.measures.interval import measure_interval as measured
 
         rng = generator(seed, "change", here.name)
         if sides is not None:
@@ -238,9 +238,9 @@ def _change_of(
 
 
 def _of_sides(sides: _Sides, confidence: float, sided: Sided, rng: np.random.Generator) -> Interval:
-    from roadworthy.measures.interval import difference
+    from roadworthy.measures.interval import measure_difference
 
-    return difference(
+    return measure_difference(
         sides.later,
         sides.earlier,
         sides.groups,

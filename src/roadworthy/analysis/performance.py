@@ -18,9 +18,9 @@ import numpy as np
 from roadworthy.analysis.observed import Observed
 from roadworthy.data.seeds import generator
 from roadworthy.finding import About, Evidence, Finding
-from roadworthy.measures.interval import difference as measured_difference
-from roadworthy.measures.interval import interval as measured_interval
-from roadworthy.measures.interval import quotient as measured_quotient
+from roadworthy.measures.interval import measure_difference as measured_difference
+from roadworthy.measures.interval import measure_interval as measured_interval
+from roadworthy.measures.interval import measure_quotient as measured_quotient
 from roadworthy.measures.scored import Scored
 from roadworthy.statistics import (
     Interval,

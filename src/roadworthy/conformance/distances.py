@@ -136,7 +136,7 @@ def _drawn(kind: str) -> list[Any]:
     """Some values of a kind, of one shape where it has any; none of kinds that no case has."""
     for pair in PAIRED:
         output, target = pair.split()
-        cases = items.drawn(output, target, seed=0)
+        cases = items.drawn_answers(output, target, seed=0)
         if cases is not None and kind in (output, target):
             return cases.outputs if kind == output else cases.targets
     return []

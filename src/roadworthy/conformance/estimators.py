@@ -37,7 +37,7 @@ def declares_what_it_reads(component: Component) -> Iterator[str]:
 
 def tells_every_window_a_share_and_an_interval(component: Component) -> Iterator[str]:
     """Values within their intervals, these within [0, 1], and a wider one for more confidence."""
-    counts, calibrated = example(component)
+    counts, calibrated = example_windows(component)
     found, surer = (_told(component, counts, calibrated, confidence=level) for level in (0.8, 0.99))
     if not isinstance(found, Rates) or found.value.shape != (len(RATES),):
         yield f"it answered {len(RATES)} windows with {found!r}; Rates of {len(RATES)} values were expected"
@@ -58,14 +58,14 @@ def tells_every_window_a_share_and_an_interval(component: Component) -> Iterator
 
 def tells_more_where_more_is_shifted(component: Component) -> Iterator[str]:
     """From windows without shift to windows of nothing else."""
-    value = _told(component, *example(component)).value
+    value = _told(component, *example_windows(component)).value
     if not (np.diff(value) >= 0.0).all() or not value[-1] - value[0] > 0.1:
         yield f"of windows that are shifted to {RATES} it tells {value.round(3).tolist()}"
 
 
 def tells_a_window_the_same_beside_any_other(component: Component) -> Iterator[str]:
     """Windows are told each by itself, and what is handed in is not changed."""
-    counts, calibrated = example(component)
+    counts, calibrated = example_windows(component)
     before = counts.copy()
     together = _told(component, counts, calibrated).value
     alone = [
@@ -77,7 +77,7 @@ def tells_a_window_the_same_beside_any_other(component: Component) -> Iterator[s
         yield "it changed the counts it was given"
 
 
-def example(component: Component) -> tuple[np.ndarray, Calibrated]:
+def example_windows(component: Component) -> tuple[np.ndarray, Calibrated]:
     """Windows of more and more shift, and a calibration, as the component reads them; every batch is all clean or all shifted."""
     sides = np.array([CLEAN, SHIFTED])
     reads = component.traits.get("reads")

@@ -31,7 +31,7 @@ execution: {chunk: 4}
 """
 
 
-def write(folder: Path) -> Path:
+def write_example(folder: Path) -> Path:
     """Ten images, five dark and five light, and what assesses a judge of brightness on them."""
     light = np.linspace(20, 240, 10)
     images = np.broadcast_to(light[:, None, None], (10, 8, 8)).astype(np.uint8)
@@ -44,4 +44,4 @@ def write(folder: Path) -> Path:
 
 def plan_in(folder: Path) -> Plan:
     """The plan of that assessment."""
-    return resolve(Assessment.read(write(folder)))
+    return resolve(Assessment.read(write_example(folder)))

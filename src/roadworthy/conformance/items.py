@@ -6,7 +6,7 @@
 Cases to try measures on: outputs, targets and the perfect answers to them, for every pair of kinds
 that is measured.
 
->>> cases = drawn("text", "text", seed=0)
+>>> cases = drawn_answers("text", "text", seed=0)
 >>> len(cases.outputs), cases.perfect == cases.targets
 (8, True)
 """
@@ -76,7 +76,7 @@ class Answered(NamedTuple):
     perfect: list[Any]
 
 
-def drawn(output: str, target: str, *, seed: int) -> Answered | None:
+def drawn_answers(output: str, target: str, *, seed: int) -> Answered | None:
     """Cases of a pair of kinds; None where no task has that pair."""
     make = _PAIRS.get((output, target))
     return None if make is None else make(np.random.default_rng(seed))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.conformance.items import Answered, N, drawn
+from roadworthy.conformance.items import Answered, N, drawn_answers
 from roadworthy.conformance.rule import Rule
 from roadworthy.data.values import KINDS
 from roadworthy.measures.scored import Scored
@@ -132,7 +132,7 @@ def perfect_answers_are_best(component: Component) -> Iterator[str]:
 def _tries(component: Component) -> Iterator[tuple[Callable[..., Any], Answered]]:
     of = tuple(component.traits.get("of", ()))
     for seed in SEEDS:
-        cases = drawn(*of, seed=seed) if len(of) == 2 else None
+        cases = drawn_answers(*of, seed=seed) if len(of) == 2 else None
         if cases is not None:
             yield component.bind(), cases
 

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from roadworthy.conformance.example import write
+from roadworthy.conformance.example import write_example
 from roadworthy.conformance.rule import Rule
 from roadworthy.registry import Component
 from roadworthy.report.run_view import RunView
@@ -24,7 +24,7 @@ def _run() -> tuple[tempfile.TemporaryDirectory[str], Path]:
     from roadworthy.execution.assess import assess
 
     place = tempfile.TemporaryDirectory(prefix="roadworthy-conformance-")
-    return place, assess(write(Path(place.name))).folder
+    return place, assess(write_example(Path(place.name))).folder
 
 
 def _contents(folder: Path) -> dict[str, str]:

@@ -80,7 +80,7 @@ def gives_one_float64_a_row(component: Component) -> Iterator[str]:
             yield f"NaN must stand for the failed rows {list(FAILED)} and no others; it is different in the rows {rows}"
 
 
-def order_does_not_matter(component: Component) -> Iterator[str]:
+def row_order_does_not_matter(component: Component) -> Iterator[str]:
     """A row's score is its own."""
     for supervisor, trace in _tries(component):
         order = np.random.default_rng(1).permutation(len(trace))
@@ -223,7 +223,7 @@ RULES: tuple[Rule, ...] = (
     follows_the_contract,
     says_why_it_does_not_apply,
     gives_one_float64_a_row,
-    order_does_not_matter,
+    row_order_does_not_matter,
     chunks_do_not_matter,
     the_trace_is_never_changed,
     higher_is_riskier,

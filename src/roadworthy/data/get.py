@@ -6,7 +6,7 @@ the one it should be is refused, wherever it came from.
 
 >>> CATALOGUE["mnist"].files["t10k-labels-idx1-ubyte"].size
 10008
->>> get("minst", into=Path("data"))
+>>> fetch("minst", into=Path("data"))
 Traceback (most recent call last):
 roadworthy.data.samples.DataError: no data set 'minst' can be fetched (did you mean 'mnist'?); there is: fashion-mnist, mnist
 """
@@ -48,7 +48,7 @@ class Fetchable:
     fetch: Callable[[Path], Path]
 
 
-def get(name: str, *, into: Path, source: Path | None = None) -> Path:
+def fetch(name: str, *, into: Path, source: Path | None = None) -> Path:
     """The folder ``into/name`` with the checked files; what is there already and whole is left as it is."""
     if name not in CATALOGUE:
         raise DataError(
@@ -60,7 +60,7 @@ def get(name: str, *, into: Path, source: Path | None = None) -> Path:
 def place(wanted: Fetchable, target: Path, *, source: Path | None = None) -> Path:
     """Check the files where they are, copy them beside the target, and rename: never a half-filled folder."""
     if target.is_dir():
-        check(target, wanted.files)
+        check_files(target, wanted.files)
         return target
     if source is not None:
         return _copied(source, wanted.files, target)
@@ -70,7 +70,7 @@ def place(wanted: Fetchable, target: Path, *, source: Path | None = None) -> Pat
         return _copied(wanted.fetch(Path(scratch)), wanted.files, target)
 
 
-def check(folder: Path, files: Mapping[str, Expected]) -> None:
+def check_files(folder: Path, files: Mapping[str, Expected]) -> None:
     """Refuse a folder in which a file is missing or is not the expected one."""
     for name, expected in files.items():
         file = folder / name
@@ -98,7 +98,7 @@ def _copied(source: Path, files: Mapping[str, Expected], target: Path) -> Path:
             if (source / name).is_file():
                 shutil.copyfile(source / name, partial / name)
         try:
-            check(partial, files)
+            check_files(partial, files)
         except DataError as error:
             raise DataError(str(error).replace(str(partial), str(source))) from None
         os.replace(partial, target)

@@ -102,7 +102,7 @@ CORNERS = ("boxes", "xyxy")
 """Names under which a dict may hold the corners."""
 
 
-def plain(item: Any) -> Any:
+def as_array(item: Any) -> Any:
     """A tensor of another package as a numpy array; anything else as it is."""
     if isinstance(item, np.ndarray | np.generic) or not hasattr(item, "__array__"):
         return item
@@ -113,9 +113,9 @@ def plain(item: Any) -> Any:
 
 def as_row(item: Any) -> Any:
     """One row of numbers: a row in a table of one row is that row."""
-    item = plain(item)
+    item = as_array(item)
     if isinstance(item, list | tuple):
-        item = [plain(part) for part in item]
+        item = [as_array(part) for part in item]
     array = _numbers(item)
     return array[0] if array is not None and array.ndim == 2 and len(array) == 1 else item
 
@@ -128,7 +128,7 @@ def as_vector(item: Any) -> Any:
 
 def as_whole(item: Any) -> Any:
     """A whole number, out of an array or tensor of one."""
-    array = np.asarray(plain(item)) if hasattr(item, "__array__") else None
+    array = np.asarray(as_array(item)) if hasattr(item, "__array__") else None
     return (
         int(array.reshape(-1)[0])
         if array is not None and array.size == 1 and array.dtype.kind in "iub"
@@ -142,7 +142,7 @@ def as_boxes(item: Any) -> Any:
         return item
     if isinstance(item, Mapping):
         corners = next((_table(item[k], 4) for k in CORNERS if k in item), None)
-        parts = [plain(item.get(k)) for k in ("labels", "scores")]
+        parts = [as_array(item.get(k)) for k in ("labels", "scores")]
         return item if corners is None else _made(Boxes.of, item, corners, *parts)
     table = _table(item, 4, 5, 6)
     if table is None:
@@ -161,9 +161,9 @@ def as_tracks(item: Any) -> Any:
         if corners is None or "ids" not in item:
             return item
         steps = next(
-            (plain(item[k]) for k in ("steps", "step") if k in item), np.zeros(len(corners))
+            (as_array(item[k]) for k in ("steps", "step") if k in item), np.zeros(len(corners))
         )
-        return _made(Tracks.of, item, steps, plain(item["ids"]), corners)
+        return _made(Tracks.of, item, steps, as_array(item["ids"]), corners)
     table = _table(item, 5, 6)
     if table is None:
         return item
@@ -185,7 +185,7 @@ def described(item: Any) -> str:
             if item
             else f"is an empty {kind}"
         )
-    array = plain(item)
+    array = as_array(item)
     if isinstance(array, np.ndarray):
         return f"is {kind} of shape {array.shape}"
     return f"is {kind} of {len(item)} items" if isinstance(item, list | tuple) else f"is {kind}"
@@ -194,7 +194,7 @@ def described(item: Any) -> str:
 def _numbers(item: Any) -> np.ndarray | None:
     """The item as an array of numbers, or None."""
     try:
-        array = np.asarray(plain(item))
+        array = np.asarray(as_array(item))
     except (ValueError, TypeError):
         return None
     return array if array.dtype.kind in "fiub" else None
@@ -204,7 +204,7 @@ def _table(item: Any, *widths: int) -> np.ndarray | None:
     """Rows of one of these widths; no rows at all are a table of the first."""
     if isinstance(item, list | tuple):
         item = [
-            [plain(cell) for cell in part] if isinstance(part, list | tuple) else plain(part)
+            [as_array(cell) for cell in part] if isinstance(part, list | tuple) else as_array(part)
             for part in item
         ]
     array = None if isinstance(item, str) else _numbers(item)

@@ -1,6 +1,6 @@
 """Images as PNG, lossless, 8 and 16 bit, without an image library.
 
->>> encode(np.zeros((2, 2), np.uint8))[:8]
+>>> encode_png(np.zeros((2, 2), np.uint8))[:8]
 b'\\x89PNG\\r\\n\\x1a\\n'
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 _COLOUR = {1: 0, 3: 2, 4: 6}
 
 
-def encode(image: np.ndarray, *, compression: int = 6) -> bytes:
+def encode_png(image: np.ndarray, *, compression: int = 6) -> bytes:
     """PNG bytes of a grey, RGB or RGBA image; floats in [0, 1] become 8 bit."""
     pixels = np.asarray(image)
     if pixels.dtype.kind == "f":

@@ -66,10 +66,10 @@ def distributions(scores: np.ndarray) -> np.ndarray:
     return found
 
 
-def readings(scores: np.ndarray) -> tuple[int, int]:
+def count_readings(scores: np.ndarray) -> tuple[int, int]:
     """How many rows are read as distributions, and how many as logits; a subject that gives one kind has 0 of the other.
 
-    >>> readings(np.array([[0.5, 0.5], [3.0, 1.0], [np.nan, np.nan]]))
+    >>> count_readings(np.array([[0.5, 0.5], [3.0, 1.0], [np.nan, np.nan]]))
     (1, 1)
     """
     finite = scores[np.isfinite(scores).all(axis=1)]

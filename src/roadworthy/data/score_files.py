@@ -7,9 +7,9 @@ What cannot be read is refused with the row, the column and what was expected.
 >>> place = Place("today.csv", 0)
 >>> outcomes(pa.chunked_array([["yes", "0", ""]]), "correct", place)[0].tolist()
 [True, False, False]
->>> float(seconds(pa.chunked_array([["1970-01-01T00:01:00+00:00"]]), "time", place)[0])
+>>> float(times(pa.chunked_array([["1970-01-01T00:01:00+00:00"]]), "time", place)[0])
 60.0
->>> numbers(pa.chunked_array([[0.5, float("inf")]]), "knn", place)
+>>> score_values(pa.chunked_array([[0.5, float("inf")]]), "knn", place)
 Traceback (most recent call last):
 roadworthy.data.samples.DataError: today.csv, row 2: knn is inf; a score must be finite, or empty
 """
@@ -135,7 +135,7 @@ class Opened:
         start = 0
         for piece in _text_pieces(self.path, columns, dict.fromkeys(columns, pa.string())):
             for column in columns:
-                numbers(piece[column], column, Place(self.path.name, start))
+                score_values(piece[column], column, Place(self.path.name, start))
             start += len(piece)
 
 
@@ -166,7 +166,7 @@ def _refuse_other_separators(path: Path, header: Sequence[str]) -> None:
         )
 
 
-def numbers(cells: pa.ChunkedArray, column: str, place: Place) -> np.ndarray:
+def score_values(cells: pa.ChunkedArray, column: str, place: Place) -> np.ndarray:
     """Scores as float64, NaN where a cell is empty; an infinite one is refused."""
     import pyarrow as pa
 
@@ -201,7 +201,7 @@ def outcomes(cells: pa.ChunkedArray, column: str, place: Place) -> tuple[np.ndar
     return found == 1, found >= 0
 
 
-def words(cells: pa.ChunkedArray) -> np.ndarray:
+def texts(cells: pa.ChunkedArray) -> np.ndarray:
     """Text; an empty cell is an empty text."""
     values, at = _encoded(cells)
     return np.array(["" if v is None else str(v) for v in values] + [""])[at]
@@ -214,12 +214,12 @@ def ids(cells: pa.ChunkedArray) -> np.ndarray:
     >>> ids(pa.chunked_array([["a7", "", "nan", None]])).tolist()
     ['a7', '', '', '']
     """
-    read = words(cells)
+    read = texts(cells)
     empty = np.isin(np.char.lower(np.char.strip(read)), sorted(UNKNOWN))
     return np.where(empty, "", read)
 
 
-class Clock(NamedTuple):
+class TimeFormat(NamedTuple):
     """How times are written."""
 
     unit: str = "seconds"
@@ -228,32 +228,32 @@ class Clock(NamedTuple):
     """Whether dates have a time zone; without one they are read as UTC."""
 
 
-def clock_of(cells: pa.ChunkedArray) -> Clock:
+def time_format(cells: pa.ChunkedArray) -> TimeFormat:
     """How the first times of a table are written; what is no time at all is refused when it is
     read.
 
     >>> import pyarrow as pa
-    >>> clock_of(pa.chunked_array([[1772409600000]])).unit, clock_of(pa.chunked_array([["2026-03-02"]]))
-    ('milliseconds', Clock(unit='dates', zoned=False))
+    >>> time_format(pa.chunked_array([[1772409600000]])).unit, time_format(pa.chunked_array([["2026-03-02"]]))
+    ('milliseconds', TimeFormat(unit='dates', zoned=False))
     """
     try:
         read = _times(cells, "", Place("", 0))
     except DataError:
-        return Clock()
+        return TimeFormat()
     if (
         read.unit != "dates"
         and read.values.size
         and np.nanmax(np.abs(read.values), initial=0) > LATEST
     ):
-        return Clock("milliseconds")
-    return Clock(read.unit, read.zoned)
+        return TimeFormat("milliseconds")
+    return TimeFormat(read.unit, read.zoned)
 
 
-def seconds(
+def times(
     cells: pa.ChunkedArray,
     column: str,
     place: Place,
-    clock: Clock = Clock(),  # noqa: B008
+    clock: TimeFormat = TimeFormat(),  # noqa: B008
 ) -> np.ndarray:
     """Times in seconds, dates as seconds since 1970; NaN where a cell is empty."""
     read = _times(cells, column, place)

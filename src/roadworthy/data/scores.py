@@ -30,7 +30,7 @@ import numpy as np
 
 from roadworthy.data import score_files
 from roadworthy.data.samples import DataError
-from roadworthy.data.score_files import Clock, Opened, Place, open_table
+from roadworthy.data.score_files import Opened, Place, TimeFormat, open_table
 from roadworthy.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class ScoreFile:
     notes: tuple[str, ...]
     opened: Opened = field(repr=False)
     clean: tuple[str, ...] = ()
-    clock: Clock = Clock()  # noqa: RUF009  it cannot be changed
+    clock: TimeFormat = TimeFormat()  # noqa: RUF009  it cannot be changed
 
     def pieces(self, *, rows: int = ROWS) -> Iterator[ScoreTable]:
         """The rows in the order of the file, so many at a time."""
@@ -160,7 +160,9 @@ class ScoreFile:
 
     def _table(self, piece: pa.Table, start: int) -> ScoreTable:
         place = Place(self.path.name, start)
-        columns = {name: score_files.numbers(piece[c], c, place) for name, c in self.scores.items()}
+        columns = {
+            name: score_files.score_values(piece[c], c, place) for name, c in self.scores.items()
+        }
         given: dict[str, Any] = dict.fromkeys(NAMES)
         labelled = None
         for role, column in self.found.items():
@@ -169,13 +171,13 @@ class ScoreFile:
                 given[role], known = score_files.outcomes(cells, column, place)
                 labelled = None if known.all() else known
             elif role == "time":
-                given[role] = score_files.seconds(cells, column, place, self.clock)
+                given[role] = score_files.times(cells, column, place, self.clock)
             elif role == "id":
                 given[role] = score_files.ids(cells)
             elif role == "kind":
-                given[role] = _kinds(score_files.words(cells), column, self.clean, place)
+                given[role] = _kinds(score_files.texts(cells), column, self.clean, place)
             else:
-                given[role] = score_files.words(cells)
+                given[role] = score_files.texts(cells)
         return ScoreTable(columns, **given, source=self.path.name, n=len(piece), labelled=labelled)
 
 
@@ -204,9 +206,9 @@ def open_scores(
         given["group"], skips = None, (*skips, "group")
     found, notes = _found(opened, given, needs, skips)
     scores, more = _scores_of(opened, columns, found)
-    clock = Clock()
+    clock = TimeFormat()
     if "time" in found:
-        clock = score_files.clock_of(opened.first[found["time"]])
+        clock = score_files.time_format(opened.first[found["time"]])
         if clock.unit == "milliseconds":
             notes.append(f"column {found['time']!r} is read as milliseconds since 1970")
         if not clock.zoned:

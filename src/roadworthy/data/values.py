@@ -108,7 +108,7 @@ def offsets_of(lengths: Sequence[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
 
 
-def spans(offsets: np.ndarray) -> list[slice]:
+def spans_between(offsets: np.ndarray) -> list[slice]:
     """Where each item lies among the values."""
     return [slice(a, b) for a, b in itertools.pairwise(np.asarray(offsets).tolist())]
 
@@ -258,7 +258,7 @@ class _Boxes(Kind):
         }
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        places = spans(parts["offsets"])
+        places = spans_between(parts["offsets"])
         return [Boxes(parts["xyxy"][s], parts["labels"][s], parts["scores"][s]) for s in places]
 
 
@@ -295,7 +295,7 @@ class _Tracks(Kind):
         }
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        places = spans(parts["offsets"])
+        places = spans_between(parts["offsets"])
         return [Tracks(parts["step"][s], parts["ids"][s], parts["xyxy"][s]) for s in places]
 
     def join(self, steps: Sequence[Any]) -> Any:
@@ -426,7 +426,7 @@ class _Frames(_Image):
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
         frames = unpack_arrays(parts)
-        cases = zip(spans(parts["cases"]), parts["known"], strict=True)
+        cases = zip(spans_between(parts["cases"]), parts["known"], strict=True)
         return [list(frames[span]) if known else None for span, known in cases]
 
 
@@ -449,7 +449,7 @@ class _Audio(Kind):
         }
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        rows = zip(spans(parts["offsets"]), parts["rate"].tolist(), strict=True)
+        rows = zip(spans_between(parts["offsets"]), parts["rate"].tolist(), strict=True)
         # no recording has the rate 0, so it stands for None
         return [Audio(parts["wave"][span], rate) if rate else None for span, rate in rows]
 

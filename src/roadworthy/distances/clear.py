@@ -36,7 +36,7 @@ class Clear(NamedTuple):
         return self.missed + self.false + self.switched
 
 
-class Step(NamedTuple):
+class FrameOverlap(NamedTuple):
     """Objects and detections of one step, and the IoU of each object (row) with each detection (column)."""
 
     truth_ids: np.ndarray
@@ -62,7 +62,7 @@ def clear(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> Clear:
     return Clear(len(truth), missed, false, switched)
 
 
-def steps(found: Tracks, truth: Tracks) -> Iterator[Step]:
+def steps(found: Tracks, truth: Tracks) -> Iterator[FrameOverlap]:
     """Objects and detections of each step that has any, with their IoU."""
     found_order, truth_order = (
         np.argsort(found.step, kind="stable"),
@@ -75,10 +75,10 @@ def steps(found: Tracks, truth: Tracks) -> Iterator[Step]:
         rows = truth_order[truth_at[0, k] : truth_at[1, k]]
         columns = found_order[found_at[0, k] : found_at[1, k]]
         overlap = box_iou(truth.xyxy[rows][:, None, :], found.xyxy[columns][None, :, :])
-        yield Step(truth.ids[rows], found.ids[columns], overlap)
+        yield FrameOverlap(truth.ids[rows], found.ids[columns], overlap)
 
 
-def _assign(step: Step, current: dict[int, int], iou: float) -> list[tuple[int, int]]:
+def _assign(step: FrameOverlap, current: dict[int, int], iou: float) -> list[tuple[int, int]]:
     """Pairs (object, detection) of one step, as positions: correspondences that still hold, then the best of the rest."""
     allowed = step.overlap >= iou - ROUNDING
     column = {int(h): j for j, h in enumerate(step.found_ids)}

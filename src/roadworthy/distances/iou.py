@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadworthy.data.values import Boxes
-from roadworthy.distances.overlap import area, box_iou
+from roadworthy.distances.overlap import box_area, box_iou
 from roadworthy.registry import register
 
 
@@ -30,7 +30,7 @@ def iou(first: Boxes, second: Boxes) -> float:
 
     pairs = first.xyxy[:, None, :], second.xyxy[None, :, :]
     overlap = box_iou(*pairs)
-    if not (area(first.xyxy) > 0).all():
+    if not (box_area(first.xyxy) > 0).all():
         # Two equal boxes without area have no IoU, and are equal all the same.
         overlap[(pairs[0] == pairs[1]).all(axis=2)] = 1.0
     overlap[first.labels[:, None] != second.labels[None, :]] = 0.0

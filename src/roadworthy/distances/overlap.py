@@ -13,7 +13,7 @@ def box_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Intersection over union of boxes x1 y1 x2 y2 along the last axis, broadcast over the others; 0 for two empty boxes."""
     # Axis by axis, since four numbers along the last one are far too few for numpy to be quick.
     shared = _shared(first, second, 0) * _shared(first, second, 1)
-    union = area(first) + area(second) - shared
+    union = box_area(first) + box_area(second) - shared
     return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
 
 
@@ -24,6 +24,6 @@ def _shared(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
     return np.maximum(length, 0.0)
 
 
-def area(boxes: np.ndarray) -> np.ndarray:
+def box_area(boxes: np.ndarray) -> np.ndarray:
     """Width times height."""
     return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])

@@ -27,7 +27,7 @@ from roadworthy.execution.progress import Progress, Silent
 from roadworthy.spec import Assessment, supervisor_parameters
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Input, Output, Request
-from roadworthy.subject.running import sentence
+from roadworthy.subject.running import error_sentence
 from roadworthy.subject.system import INPUT, single
 
 COLUMNS = ("id", "file", "sample", "circumstance", "level", "group")
@@ -182,7 +182,7 @@ def _changed(plan: Plan, condition: Condition, case: str, step: int, item: Any) 
     try:
         return condition.transform.at_step(item, plan.spec.seed, case, step)
     except Exception as error:
-        raise _Unmade(f"the transform failed: {sentence(error)}") from error
+        raise _Unmade(f"the transform failed: {error_sentence(error)}") from error
 
 
 def _refuse(spec: Assessment, out: Path, format: str) -> None:

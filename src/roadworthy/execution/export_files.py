@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.png import encode
+from roadworthy.data.png import encode_png
 from roadworthy.data.samples import DataError
 from roadworthy.data.values import AUDIO, FRAMES, GOAL, IMAGE, TEXT, VECTOR, Kind
 
@@ -65,7 +65,7 @@ class Images(Store):
         pixels = np.asarray(item)
         if pixels.dtype in (np.uint8, np.uint16):
             name = f"{place}.png"
-            self._new(name).write_bytes(encode(pixels))
+            self._new(name).write_bytes(encode_png(pixels))
         else:
             name = f"{place}.npy"
             np.save(self._new(name), pixels, allow_pickle=False)

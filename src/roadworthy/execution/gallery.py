@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.png import encode
+from roadworthy.data.png import encode_png
 from roadworthy.data.values import FRAMES, GOAL, IMAGE, TEXT, Boxes, Unreadable
 from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.observing import Seen, display
@@ -143,7 +143,7 @@ def _keep(folder: RunFolder, image: np.ndarray) -> str:
     step = max(1, -(-max(image.shape[:2]) // LARGEST_SIDE))
     if image.dtype == np.uint16:
         image = (image >> 8).astype(np.uint8)
-    content = encode(image[::step, ::step])
+    content = encode_png(image[::step, ::step])
     name = f"media/{hashlib.blake2b(content, digest_size=10).hexdigest()}.png"
     if not (folder.path / name).exists():
         folder.write_bytes(name, content)

@@ -434,7 +434,7 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
         raise spec.error(("measure",) if spec.measure else ("subject", "task"), needed)
     if spec.failure:
         try:
-            failure_criteria.check(spec.failure)
+            failure_criteria.check_criterion(spec.failure)
         except ValueError as error:
             raise spec.error(("failure",), str(error)) from error
     try:

@@ -14,7 +14,7 @@ from typing import Any
 from roadworthy.analysis.observed import Observed
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.claims import Judgement, overall
-from roadworthy.data.probabilities import readings
+from roadworthy.data.probabilities import count_readings
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.observing import Seen
@@ -175,7 +175,7 @@ def _mixed(seen: Sequence[Seen]) -> list[str]:
         for s in seen
         if s.system.kind is CLASS_SCORES and s.system.ok.any()
     ]
-    counts = [readings(a) for a in answers]
+    counts = [count_readings(a) for a in answers]
     given, others = sum(c[0] for c in counts), sum(c[1] for c in counts)
     if not given or not others:
         return []

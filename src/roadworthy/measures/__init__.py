@@ -9,32 +9,30 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Shares its name with its file: bound here, or the first import of the file would hide it.
-from .interval import interval
-
 if TYPE_CHECKING:
     from roadworthy.data.values import Kind
 
     from .failure import CriterionError, failures
-    from .interval import Difference, difference
+    from .interval import Difference, measure_difference, measure_interval
     from .scored import Scored
 
 _HOME = {
     "CriterionError": "failure",
     "Difference": "interval",
     "Scored": "scored",
-    "difference": "interval",
     "failures": "failure",
+    "measure_difference": "interval",
+    "measure_interval": "interval",
 }
 
 __all__ = [
     "CriterionError",
     "Difference",
     "Scored",
-    "difference",
     "failures",
     "for_values",
-    "interval",
+    "measure_difference",
+    "measure_interval",
 ]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.measures.scored import Rows, Scored, rows_of, same_length
+from roadworthy.measures.scored import AnsweredRows, Scored, rows_of, same_cases
 from roadworthy.registry import register
 
 
@@ -100,7 +100,7 @@ def _balanced(right: np.ndarray, labels: np.ndarray) -> Scored:
     )
 
 
-def _argmax(scores: Rows) -> np.ndarray:
+def _argmax(scores: AnsweredRows) -> np.ndarray:
     if scores.values.shape[1] == 0:
         return np.full(len(scores.values), -1, dtype=np.int64)
     best = np.argmax(scores.values, axis=1)
@@ -110,8 +110,8 @@ def _argmax(scores: Rows) -> np.ndarray:
 
 def _checked(
     outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray
-) -> tuple[np.ndarray, Rows]:
-    same_length(outputs, targets)
+) -> tuple[np.ndarray, AnsweredRows]:
+    same_cases(outputs, targets)
     scores = rows_of(outputs, what="class scores")
     labels = (
         np.array([-1 if t is None else t for t in targets])

@@ -37,7 +37,7 @@ from roadworthy.measures.scored import (
     answered,
     of_ratio,
     refuse_unknown_truth,
-    same_length,
+    same_cases,
 )
 from roadworthy.registry import register
 
@@ -74,19 +74,19 @@ class Matched:
             self.answered[rows],
         )
 
-    def counts(self, min_score: float) -> Counts:
+    def counts(self, min_score: float) -> MatchCounts:
         """Objects, found objects and false detections of each case, of detections at or above a
         score."""
         n = len(self.answered)
         kept = self.score >= min_score
-        return Counts(
+        return MatchCounts(
             np.bincount(self.truth_case, minlength=n).astype(np.float64),
             np.bincount(self.case[kept & self.hit], minlength=n).astype(np.float64),
             np.bincount(self.case[kept & ~self.hit], minlength=n).astype(np.float64),
         )
 
 
-class Counts(NamedTuple):
+class MatchCounts(NamedTuple):
     """By case: true objects, those found, and detections that found none."""
 
     objects: np.ndarray
@@ -121,7 +121,7 @@ def match(
     >>> matched.hit.tolist(), matched.found_at.tolist()
     ([True, False], [0.9])
     """
-    same_length(outputs, targets)
+    same_cases(outputs, targets)
     refuse_unknown_truth(targets)
     found, truth = BOXES.pack(outputs), BOXES.pack(targets)
     case, truth_case = _cases(found), _cases(truth)

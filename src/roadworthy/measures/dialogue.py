@@ -24,10 +24,10 @@ from roadworthy.data.values import Episode
 from roadworthy.measures.scored import (
     Scored,
     answered,
-    mean,
     of_ratio,
     refuse_unknown_truth,
-    same_length,
+    same_cases,
+    silent_mean,
 )
 from roadworthy.registry import register
 
@@ -35,7 +35,7 @@ from roadworthy.registry import register
 @register("measures", "success_rate", of=("episode", "goal"), better="higher")
 def success_rate(outputs: Sequence[Any], targets: Sequence[Any]) -> Scored:
     """Share of episodes whose outcome meets every constraint of the goal (seed 000, eq. 4)."""
-    same_length(outputs, targets)
+    same_cases(outputs, targets)
     refuse_unknown_truth(targets)
     met = [
         e is not None and meets(_outcome(e), goal) for e, goal in zip(outputs, targets, strict=True)
@@ -46,12 +46,12 @@ def success_rate(outputs: Sequence[Any], targets: Sequence[Any]) -> Scored:
 @register("measures", "turns", of=("episode", "goal"), better="lower")
 def turns(outputs: Sequence[Any], targets: Sequence[Any], *, limit: int | None = None) -> Scored:
     """Mean number of turns; more than `limit` is a failure, and no answer costs as much as the longest episode."""
-    same_length(outputs, targets)
+    same_cases(outputs, targets)
     has_answer = answered(outputs)
     length = np.array([0 if e is None else len(_turns(e)) for e in outputs], dtype=np.float64)
     least = np.full(len(length), float(limit or 1))
     tolerance = math.inf if limit is None else float(limit)
-    return of_ratio((length, least), has_answer, mean, better="lower", tolerance=tolerance)
+    return of_ratio((length, least), has_answer, silent_mean, better="lower", tolerance=tolerance)
 
 
 def meets(found: Any, wanted: Any) -> bool:

@@ -63,15 +63,15 @@ def failures(
 ) -> np.ndarray:
     """Which cases count as failures under a criterion."""
     wanted = WRONG if criterion is None else criterion
-    name = check(wanted)
+    name = check_criterion(wanted)
     cases = _Cases(scored, outputs, targets, classes, metadata or {})
     return _CRITERIA[name].find(cases, wanted) | ~answered(outputs)
 
 
-def check(criterion: Mapping[str, Any]) -> str:
+def check_criterion(criterion: Mapping[str, Any]) -> str:
     """The name of the criterion; refuses keys that are not known or do not go together.
 
-    >>> check({"mised": "lesion"})
+    >>> check_criterion({"mised": "lesion"})
     Traceback (most recent call last):
     roadworthy.measures.failure.CriterionError: failure: no key 'mised' (did you mean 'missed'?); it takes one of
     wrong, error, confused, missed

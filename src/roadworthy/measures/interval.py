@@ -9,7 +9,7 @@ case gained and lost where there are fewer than `FEW` such events, a bootstrap e
 
 >>> from roadworthy.measures.regression import rmse
 >>> scored = rmse(np.array([1.0, 2.0, 3.0, 5.0]), np.array([1.5, 2.0, 2.0, 3.0]))
->>> found = interval(scored)
+>>> found = measure_interval(scored)
 >>> found.contains(scored.value()), found.low
 (True, 0.0)
 """
@@ -25,7 +25,7 @@ import numpy as np
 from roadworthy.measures.classification import OverClasses
 from roadworthy.measures.scored import Scored, complement
 from roadworthy.statistics import Interval
-from roadworthy.statistics.bootstrap import Draws
+from roadworthy.statistics.bootstrap import BootstrapDraws
 
 if TYPE_CHECKING:
     from roadworthy.statistics.arguments import Sided
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 FEW = 30
 """Effective events below which a bootstrap of a rate is not believed."""
-_DRAWS = Draws()
+_DRAWS = BootstrapDraws()
 _MIRRORED: dict[str, Sided] = {"two": "two", "lower": "upper", "upper": "lower"}
 
 
@@ -45,7 +45,7 @@ class Difference(NamedTuple):
     interval: Interval
 
 
-def interval(
+def measure_interval(
     scored: Scored,
     groups: Any = None,
     *,
@@ -93,7 +93,7 @@ def interval(
     return _within(found, scored.limits)
 
 
-def difference(
+def measure_difference(
     first: Scored,
     second: Scored,
     groups: Any = None,
@@ -111,7 +111,7 @@ def difference(
     With `joined`, groups of one label on both sides are one group (a patient inside and outside of a filter).
 
     >>> right = np.array([1.0, 1.0, 1.0, 0.0])
-    >>> difference(Scored.proportion(right), Scored.proportion(right[::-1]), paired=True).value
+    >>> measure_difference(Scored.proportion(right), Scored.proportion(right[::-1]), paired=True).value
     0.0
     """
     from roadworthy import statistics
@@ -145,7 +145,7 @@ def difference(
     return Difference(value, _within(found, limits))
 
 
-def quotient(
+def measure_quotient(
     first: Scored,
     second: Scored,
     groups: Any = None,
@@ -158,10 +158,10 @@ def quotient(
     rng: np.random.Generator | None = None,
     resamples: int = RESAMPLES,
 ) -> Interval:
-    """The interval of first over second, as `difference` takes them; the whole line where second is not above 0.
+    """The interval of first over second, as `measure_difference` takes them; the whole line where second is not above 0.
 
     >>> right = np.array([1.0, 1.0, 1.0, 0.0])
-    >>> quotient(Scored.proportion(right), Scored.proportion(right), paired=True).contains(1.0)
+    >>> measure_quotient(Scored.proportion(right), Scored.proportion(right), paired=True).contains(1.0)
     True
     """
     from roadworthy.statistics.arguments import open_sides
@@ -261,7 +261,7 @@ class _Samples:
 
     def divided(self, confidence: float, sided: Sided) -> Interval:
         """The quotient, from the interval of each."""
-        from roadworthy.statistics.rates import quotient as divide
+        from roadworthy.statistics.rates import rate_quotient as divide
 
         correlation = self._correlation()
         low, high = divide(
@@ -306,7 +306,7 @@ class _Samples:
                     _counted(scored), group, confidence=level, method="clopper_pearson"
                 )
             else:
-                part = interval(
+                part = measure_interval(
                     scored, group, confidence=level, rng=self.rng, resamples=self.resamples
                 )
             found.append(part)
@@ -411,7 +411,7 @@ def _kept_of_changes(
     from roadworthy.statistics.rates import over
 
     change = _of_changes(first, second, groups, confidence, sided)
-    base = interval(second, groups, confidence=two_sided_level(confidence, sided))
+    base = measure_interval(second, groups, confidence=two_sided_level(confidence, sided))
     low, high = over(change.low, base)[0], over(change.high, base)[1]
     return Interval(1.0 + low, 1.0 + high, confidence, f"1 + change / clean: {change.method}")
 

@@ -22,7 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.measures.scored import Charged, Rows, Scored, mean, of_ratio, rows_of, same_length
+from roadworthy.measures.scored import (
+    AnsweredRows,
+    Charged,
+    Scored,
+    of_ratio,
+    rows_of,
+    same_cases,
+    silent_mean,
+)
 from roadworthy.registry import register
 
 
@@ -71,7 +79,7 @@ def mae(
     )
 
 
-def _difference(found: Rows, truth: np.ndarray) -> np.ndarray:
+def _difference(found: AnsweredRows, truth: np.ndarray) -> np.ndarray:
     """Found minus true, 0 where there is no answer."""
     if found.values.shape[1] == 0:
         return np.zeros((len(truth), 1))
@@ -90,7 +98,7 @@ def _charged(
         counted = truth[weights > 0]
         span = float(np.max(np.ptp(counted, axis=0), initial=0.0)) if len(counted) else 0.0
         worst = max(span, float(np.abs(counted).max(initial=0.0)))
-    return mean(error, np.full(len(error), worst), answered=answered, weights=weights)
+    return silent_mean(error, np.full(len(error), worst), answered=answered, weights=weights)
 
 
 def _squares(
@@ -107,8 +115,8 @@ def _squares(
 
 def _checked(
     outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.ndarray
-) -> tuple[Rows, np.ndarray]:
-    same_length(outputs, targets)
+) -> tuple[AnsweredRows, np.ndarray]:
+    same_cases(outputs, targets)
     found = rows_of(outputs, what="outputs")
     truth = rows_of(targets, what="targets")
     if not truth.answered.all():
@@ -122,9 +130,9 @@ def _checked(
         )
     values = found.values.astype(np.float64)
     if not np.isfinite(values[found.answered]).all():
-        found = Rows(values, found.answered & np.isfinite(values).all(axis=1))
+        found = AnsweredRows(values, found.answered & np.isfinite(values).all(axis=1))
         values = np.where(found.answered[:, None], values, 0.0)
-    return Rows(values, found.answered), truth.values.astype(np.float64)
+    return AnsweredRows(values, found.answered), truth.values.astype(np.float64)
 
 
 def _largest(tolerance: float | None) -> float:

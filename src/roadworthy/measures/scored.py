@@ -40,7 +40,7 @@ just that, and the rule holds without the condition.
 A charge looks at the cases that are measured together. Weights and rows taken change what those
 are, so it is made anew for them: a case of weight 0 sets no example.
 
->>> found = of_ratio((np.array([6.0, 0.0]), np.array([3.0, 5.0])), np.array([True, False]), edits, better="lower")
+>>> found = of_ratio((np.array([6.0, 0.0]), np.array([3.0, 5.0])), np.array([True, False]), silent_edits, better="lower")
 >>> found.numerator.tolist(), found.value(), found.value(np.array([0, 1]))
 ([6.0, 10.0], 2.0, 1.0)
 """
@@ -189,7 +189,7 @@ def complement(ratio: float) -> float:
     return 1.0 - ratio
 
 
-class Rows(NamedTuple):
+class AnsweredRows(NamedTuple):
     """Dense outputs: one row of numbers a case (whatever stands in an unanswered row), and which
     cases were answered."""
 
@@ -230,11 +230,11 @@ def _is_missing(item: Any) -> bool:
     return False
 
 
-def rows_of(outputs: Sequence[Any] | np.ndarray, *, what: str) -> Rows:
+def rows_of(outputs: Sequence[Any] | np.ndarray, *, what: str) -> AnsweredRows:
     """Outputs as an array of one row a case; `what` names them in the error when the rows differ in
     length."""
     if isinstance(outputs, np.ndarray) and outputs.dtype != object:
-        return Rows(_flat(outputs), answered(outputs))
+        return AnsweredRows(_flat(outputs), answered(outputs))
     has_answer = answered(outputs)
     found = [
         np.atleast_1d(np.asarray(outputs[i], dtype=np.float64))
@@ -248,10 +248,10 @@ def rows_of(outputs: Sequence[Any] | np.ndarray, *, what: str) -> Rows:
     values = np.full((len(outputs), found[0].size if found else 0), np.nan)
     if found:
         values[has_answer] = np.stack(found).reshape(len(found), -1)
-    return Rows(values, has_answer)
+    return AnsweredRows(values, has_answer)
 
 
-def same_length(outputs: Any, targets: Any) -> int:
+def same_cases(outputs: Any, targets: Any) -> int:
     """The number of cases; refuses outputs and targets that do not go together."""
     if len(outputs) != len(targets):
         raise ValueError(
@@ -343,7 +343,7 @@ def as_bad_as_any(counts: np.ndarray, totals: np.ndarray, seen: np.ndarray) -> n
     return np.where(some, rate * totals, alone)
 
 
-def edits(
+def silent_edits(
     errors: np.ndarray, totals: np.ndarray, *, answered: np.ndarray, weights: np.ndarray
 ) -> Charged:
     """Errors over totals (word error rate, 1 - MOTA): silence misses all, at least 1, at the worst
@@ -353,7 +353,7 @@ def edits(
     above each of theirs. Where no target holds anything, the value is the mean of the cases' own
     errors.
 
-    >>> edits(np.array([1.0, 0.0]), np.array([4.0, 0.0]), answered=np.array([True, False]), weights=np.ones(2))[0].tolist()
+    >>> silent_edits(np.array([1.0, 0.0]), np.array([4.0, 0.0]), answered=np.array([True, False]), weights=np.ones(2))[0].tolist()
     [1.0, 1.0]
     """
     error = errors / np.maximum(totals, 1.0)
@@ -371,13 +371,13 @@ def edits(
     return Charged(np.where(answered, errors, charged), totals, error)
 
 
-def mean(
+def silent_mean(
     errors: np.ndarray, least: np.ndarray, *, answered: np.ndarray, weights: np.ndarray
 ) -> Charged:
     """The mean of errors: silence costs the largest of them and of `least`, or 1 where all of these
     are 0.
 
-    >>> mean(np.array([2.0, 0.0]), np.zeros(2), answered=np.array([True, False]), weights=np.ones(2)).error.tolist()
+    >>> silent_mean(np.array([2.0, 0.0]), np.zeros(2), answered=np.array([True, False]), weights=np.ones(2)).error.tolist()
     [2.0, 2.0]
     """
     counted = weights > 0

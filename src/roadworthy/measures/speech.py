@@ -22,10 +22,10 @@ import numpy as np
 from roadworthy.measures.scored import (
     Scored,
     answered,
-    edits,
     of_ratio,
     refuse_unknown_truth,
-    same_length,
+    same_cases,
+    silent_edits,
 )
 from roadworthy.registry import not_installed, register
 
@@ -82,7 +82,7 @@ def _error_rate(
     units: Callable[[str], Sequence[Hashable]],
     tolerance: float,
 ) -> Scored:
-    same_length(outputs, targets)
+    same_cases(outputs, targets)
     refuse_unknown_truth(targets)
     distance = _levenshtein()
     has_answer = answered(outputs)
@@ -92,7 +92,9 @@ def _error_rate(
         dtype=np.float64,
     )
     lengths = np.array([len(s) for s in said], dtype=np.float64)
-    return of_ratio((errors, lengths), has_answer, edits, better="lower", tolerance=tolerance)
+    return of_ratio(
+        (errors, lengths), has_answer, silent_edits, better="lower", tolerance=tolerance
+    )
 
 
 def _levenshtein() -> Callable[[Any, Any], int]:

@@ -32,10 +32,10 @@ from roadworthy.measures.scored import (
     answered,
     as_bad_as_any,
     complement,
-    edits,
     of_ratio,
     refuse_unknown_truth,
-    same_length,
+    same_cases,
+    silent_edits,
 )
 from roadworthy.registry import register
 
@@ -62,7 +62,7 @@ def mota(
     return of_ratio(
         (wrong, objects),
         has_answer,
-        edits,
+        silent_edits,
         better="higher",
         tolerance=tolerance,
         scale=complement,
@@ -130,7 +130,7 @@ def identical(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> int:
 
 
 def _check(outputs: Sequence[Tracks | None], targets: Sequence[Tracks]) -> None:
-    same_length(outputs, targets)
+    same_cases(outputs, targets)
     refuse_unknown_truth(targets)
     for case, truth in enumerate(targets):
         if len(truth) and len(np.unique(np.stack([truth.step, truth.ids]), axis=1).T) < len(truth):

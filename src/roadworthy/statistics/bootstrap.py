@@ -197,7 +197,7 @@ def resampled(
     return replace(found, acceleration=_acceleration(statistic, codes, count, rng))
 
 
-class Draws:
+class BootstrapDraws:
     """The latest resamplings, each kept with the very objects it was made of.
 
     One result is asked at several confidences, each time from a generator of the same seed. A resampling is found

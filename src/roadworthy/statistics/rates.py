@@ -249,7 +249,7 @@ def paired_rate_difference(
     )
 
 
-def quotient(
+def rate_quotient(
     estimates: tuple[float, float], first: Interval, second: Interval, *, correlation: float = 0.0
 ) -> tuple[float, float]:
     """Ends of first / second from those of its parts, second above 0: MOVER on the log scale,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.data.items import plain
+from roadworthy.data.items import as_array
 from roadworthy.data.values import CLASS_SCORES, FRAMES, Kind, Unreadable
 from roadworthy.subject.module import Answers, Context, Module, SubjectError, copied
 from roadworthy.subject.needs import Passes, Request
@@ -106,7 +106,7 @@ def _columns_arriving(
         try:
             changed[row] = change(item, ids[row], 0)
         except (Exception, SystemExit) as problem:
-            error[row] = f"the transform failed: {sentence(problem)}"
+            error[row] = f"the transform failed: {error_sentence(problem)}"
     if whole and all(isinstance(c, np.ndarray) and c.shape == column.shape[1:] for c in changed):
         return np.stack(changed), error
     return changed, error
@@ -126,11 +126,11 @@ def _answer(
     sound = np.array([e is None for e in error], dtype=bool)
     rows = np.flatnonzero(sound)
     if rows.size == 0:
-        return Answers({port: spread([], rows, n) for port in module.outputs}), error
+        return Answers({port: laid_out([], rows, n) for port in module.outputs}), error
     try:
         asked = given if rows.size == n else pick(given, rows)
         answers = module.batch(copied(asked), _context(name, cases, rows.tolist(), requests))
-        columns, extras, problems = checked(name, module, answers, rows.size)
+        columns, extras, problems = checked_answers(name, module, answers, rows.size)
     except SubjectError:
         raise
     except (Exception, SystemExit) as problem:
@@ -138,7 +138,7 @@ def _answer(
             columns, extras, problems = (
                 {p: [None] for p in module.outputs},
                 {},
-                {0: sentence(problem)},
+                {0: error_sentence(problem)},
             )
         else:
             return _one_by_one(name, module, given, cases, requests, error)
@@ -148,8 +148,8 @@ def _answer(
         return Answers(columns, extras), error
     return (
         Answers(
-            {port: spread(column, rows, n) for port, column in columns.items()},
-            {request: spread(np.asarray(array), rows, n) for request, array in extras.items()},
+            {port: laid_out(column, rows, n) for port, column in columns.items()},
+            {request: laid_out(np.asarray(array), rows, n) for request, array in extras.items()},
         ),
         error,
     )
@@ -167,7 +167,7 @@ def _batch_passes(
 ) -> dict[str, np.ndarray]:
     """The module asked again for the same inputs, with other generators."""
     passes = []
-    for i in numbers(requests):
+    for i in pass_numbers(requests):
         again = replace(cases, drawn=(*cases.drawn, PASS, i))
         answers, failed = _answer(name, module, given, again, frozenset(), error.copy())
         passes.append(without_failed(answers.outputs[port], failed))
@@ -195,11 +195,11 @@ def _one_by_one(
         one = np.array([row])
         try:
             answers = module.batch(copied(pick(given, one)), _context(name, cases, [row], requests))
-            columns, found, problems = checked(name, module, answers, 1)
+            columns, found, problems = checked_answers(name, module, answers, 1)
         except SubjectError:
             raise
         except (Exception, SystemExit) as problem:
-            error[row] = sentence(problem)
+            error[row] = error_sentence(problem)
             continue
         if problems:
             error[row] = problems[0]
@@ -211,7 +211,7 @@ def _one_by_one(
     laid: dict[Request, np.ndarray] = {}
     for request, by_row in extras.items():
         at_rows = np.array(sorted(by_row))
-        laid[request] = spread(np.stack([by_row[i] for i in at_rows]), at_rows, n)
+        laid[request] = laid_out(np.stack([by_row[i] for i in at_rows]), at_rows, n)
     dense = {p: dense_if_possible(module.outputs[p], column) for p, column in outputs.items()}
     return Answers(dense, laid), error
 
@@ -259,7 +259,7 @@ class _Rows:
 
     def _column(self, found: list[tuple[int, np.ndarray]]) -> np.ndarray:
         rows = np.array([row for row, _ in found])
-        column: np.ndarray = spread(np.stack([array for _, array in found]), rows, len(self.case))
+        column: np.ndarray = laid_out(np.stack([array for _, array in found]), rows, len(self.case))
         return column
 
 
@@ -318,7 +318,7 @@ def _one_case(
             own, others = split(requests.get(name, frozenset()))
             drawn = () if name in system.unassessed else cases.drawn
             context = Context([case], others, cases.seed, name, step, drawn)
-            before = kept(name, states[name]) if own else None
+            before = copied_state(name, states[name]) if own else None
             answered = _ask(name, module, given, states[name], context)
             port = system.traced_port(name)
             # A step's row stands for a case of one step: a turn becomes an episode of one turn, as the trace keeps it.
@@ -355,9 +355,9 @@ def _step_passes(
     """This step of the module again, from the same state, with other generators; where it ends is
     forgotten."""
     kind, passes = module.outputs[port], []
-    for i in numbers(requests):
+    for i in pass_numbers(requests):
         other = replace(context, requests=frozenset(), drawn=(*context.drawn, PASS, i))
-        again = _ask(name, module, given, kept(name, state), other)
+        again = _ask(name, module, given, copied_state(name, state), other)
         passes.append([_joined(kind, [again.outputs[port]]) if again.error is None else None])
     found = summarised(name, kind, requests, [answer], passes)
     return {request.column: array[0] for request, array in found.items()}
@@ -370,7 +370,7 @@ def _joined(kind: Kind, steps: list[Any]) -> Any:
         return kind.join(steps)
     except (Exception, SystemExit) as problem:
         raise _CaseFailed(
-            f"what it gave step by step does not join to {kind.name}: {sentence(problem)}"
+            f"what it gave step by step does not join to {kind.name}: {error_sentence(problem)}"
         ) from problem
 
 
@@ -399,7 +399,7 @@ def _changed(change: AtPort, value: Any, case: str, step: int) -> Any:
     try:
         return change(value, case, step)
     except (Exception, SystemExit) as problem:
-        raise _CaseFailed(f"the transform failed: {sentence(problem)}") from problem
+        raise _CaseFailed(f"the transform failed: {error_sentence(problem)}") from problem
 
 
 def _ask(
@@ -423,7 +423,7 @@ def _ask(
     except SubjectError:
         raise
     except (Exception, SystemExit) as problem:
-        return _Answered(state=state, error=sentence(problem))
+        return _Answered(state=state, error=error_sentence(problem))
     missing = set(module.outputs) - set(outputs)
     if missing:
         raise SubjectError(
@@ -440,7 +440,7 @@ def _ask(
     return _Answered(outputs, state, None, extras)
 
 
-def checked(
+def checked_answers(
     name: str, module: Module, answers: Answers, n: int
 ) -> tuple[dict[str, Any], dict[Request, np.ndarray], dict[int, str]]:
     """Outputs checked for count and soundness; unsound rows become problems."""
@@ -451,18 +451,18 @@ def checked(
             raise SubjectError(
                 f"module {name!r} gave no output {port!r}; it gave: {', '.join(answers.outputs)}"
             )
-        column = plain(answers.outputs[port])
+        column = as_array(answers.outputs[port])
         if len(column) != n:
             raise SubjectError(
                 f"module {name!r} gave {len(column)} values at {port!r} for {n} cases; it must give one a case"
             )
-        columns[port] = dense_if_possible(kind, read(kind, column))
+        columns[port] = dense_if_possible(kind, read_column(kind, column))
         for row, reason in _unsound(kind, columns[port]):
             problems.setdefault(row, f"the {kind.name} it gave {reason}")
     return columns, dict(answers.extras), problems
 
 
-def read(kind: Kind, column: Any) -> Any:
+def read_column(kind: Kind, column: Any) -> Any:
     """Every value in its kind's own form; a table of numbers is in it already."""
     if kind.dense and isinstance(column, np.ndarray) and column.dtype != object:
         return column
@@ -514,7 +514,7 @@ def pick(given: Mapping[str, Any], rows: np.ndarray) -> dict[str, Any]:
     }
 
 
-def spread(column: Any, rows: np.ndarray, n: int) -> Any:
+def laid_out(column: Any, rows: np.ndarray, n: int) -> Any:
     """A column of `rows` laid out over n rows: NaN or None elsewhere."""
     if isinstance(column, np.ndarray) and column.dtype.kind == "f":
         full = np.full((n, *column.shape[1:]), np.nan, dtype=column.dtype)
@@ -526,7 +526,7 @@ def spread(column: Any, rows: np.ndarray, n: int) -> Any:
     return laid
 
 
-def sentence(problem: BaseException) -> str:
+def error_sentence(problem: BaseException) -> str:
     text = str(problem).strip().split("\n")[0]
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
 
@@ -542,13 +542,13 @@ def split(requests: frozenset[Request]) -> tuple[frozenset[Passes], frozenset[Re
     return own, requests - own
 
 
-def numbers(requests: Iterable[Passes]) -> range:
+def pass_numbers(requests: Iterable[Passes]) -> range:
     """Which passes must be made for all of these requests: the first of many are the few that
     another asks for."""
     return range(max((r.n for r in requests), default=0))
 
 
-def kept(name: str, state: Any) -> Any:
+def copied_state(name: str, state: Any) -> Any:
     """A state as it is now, since a function may change the one it is handed."""
     try:
         return copy.deepcopy(state)
@@ -615,7 +615,7 @@ def system_passes(
         (first, *_) = others
         raise SubjectError(system.offers(first) or f"the system as a whole cannot meet {first}")
     passes = []
-    for i in numbers(own):
+    for i in pass_numbers(own):
         again = system.run(replace(cases, drawn=(PASS, i)), {}, at)[SYSTEM]
         passes.append(without_failed(again.output, again.error))
     original = without_failed(answered.output, answered.error)

@@ -36,7 +36,13 @@ from typing import Any
 
 from roadworthy.data.samples import Dataset, load
 from roadworthy.data.seeds import key
-from roadworthy.subject.adapters.loading import Found, digest_of, digest_parts, named_files, resolve
+from roadworthy.subject.adapters.loading import (
+    Found,
+    digest_of,
+    digest_parts,
+    named_files,
+    resolve_path,
+)
 from roadworthy.subject.module import SubjectError
 
 GIVEN = ("seed", "data")
@@ -61,7 +67,7 @@ class Recipe:
     def found(self) -> Found:
         """The function and the user's files behind it; one that asks for something else than
         `GIVEN` is refused."""
-        found = resolve(self.path, self.base)
+        found = resolve_path(self.path, self.base)
         if not callable(found.target):
             raise SubjectError(
                 f"{self.path} is {type(found.target).__name__}, not a function that trains a member"

@@ -32,7 +32,7 @@ from roadworthy.subject.needs import EARLY, LATE, MIDDLE, PENULTIMATE, Layer, Ou
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.keeping import LearnedSupervisor
 from roadworthy.supervisors.perceptron import Perceptron
-from roadworthy.supervisors.plain import rows_of
+from roadworthy.supervisors.plain import column_of
 
 Growth = Literal["linear", "logarithmic", "exponential"]
 
@@ -86,7 +86,7 @@ class Dissector(LearnedSupervisor):
             raise ValueError(
                 f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one"
             )
-        scores = rows_of(trace, Output())
+        scores = column_of(trace, Output())
         self.notes = []
         classes = self._classes(scores, truth, len(trace))
         known = (
@@ -133,7 +133,7 @@ class Dissector(LearnedSupervisor):
         sound = trace.ok
         if not sound.any():
             return result
-        scores = rows_of(trace, Output())
+        scores = column_of(trace, Output())
         self._refuse_width(scores.shape[1], int(self._learned["classes"]), "classes")
         sound &= np.isfinite(scores).all(axis=1)
         predicted = scores.argmax(axis=1)

@@ -36,7 +36,7 @@ from roadworthy.subject.needs import PENULTIMATE, Output
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.activations import ActivationSupervisor
 from roadworthy.supervisors.outputs import free_energy, logits
-from roadworthy.supervisors.plain import rows_of
+from roadworthy.supervisors.plain import column_of
 
 CUTOFF = 1e-11
 """Directions whose variance is this much smaller than the largest are rounding: float32 has no more digits of them."""
@@ -107,7 +107,7 @@ class _OfLastLayer(ActivationSupervisor):
 
     def _predicted(self, trace: ModuleTrace) -> np.ndarray:
         """The logits of every row, where others read the class alone."""
-        return logits(rows_of(trace, Output()), centred=True)
+        return logits(column_of(trace, Output()), centred=True)
 
     def _learn(self, activations: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
         n, width = activations.shape

@@ -45,7 +45,7 @@ class PlainSupervisor(ABC):
         # Where nobody answered, nobody knows how wide an answer would be.
         if not trace.ok.any():
             return result
-        columns = [rows_of(trace, need) for need in self.needs]
+        columns = [column_of(trace, need) for need in self.needs]
         sound = trace.ok & np.logical_and.reduce([np.isfinite(c).all(axis=1) for c in columns])
         if sound.any():
             result[sound] = self.risk(*(c[sound] for c in columns))
@@ -62,7 +62,7 @@ class PlainSupervisor(ABC):
         """One number a row, higher is riskier, of the columns that are needed, in that order: finite float64 (rows, k)."""
 
 
-def rows_of(trace: ModuleTrace, need: Request) -> np.ndarray:
+def column_of(trace: ModuleTrace, need: Request) -> np.ndarray:
     """What was asked for, as float64 (rows, k)."""
     if isinstance(need, Output):
         return np.asarray(trace.output, dtype=np.float64).reshape(len(trace), -1)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadworthy.subject.adapters.inference_protocol import MalformedAnswer, decode
+from roadworthy.subject.adapters.inference_protocol import MalformedAnswer, decode_tensors
 from roadworthy.web.http_io import Headers
 
 UNPACKED = 64 << 20
@@ -71,7 +71,7 @@ def scores_of(passed: Passed, outputs: Mapping[str, str], take: Callable[[int], 
 
 def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str]) -> Scores:
     """The answer's id and the scores of its rows, NaN where there is none; raises `MalformedAnswer` where it has no row's."""
-    answer = decode(body, headers)
+    answer = decode_tensors(body, headers)
     absent = [repr(output) for output in outputs.values() if output not in answer]
     found, lacking = (
         dict[str, np.ndarray](),

@@ -34,7 +34,7 @@ def get(
     ] = None,
 ) -> None:
     """Fetch a public data set, checked file by file."""
-    from roadworthy.data.get import get as fetch
+    from roadworthy.data.get import fetch as fetch
 
     with showing.shown(quiet=False) as progress:
         progress.stage(f"fetching {name}", 0)

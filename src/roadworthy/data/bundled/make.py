@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.data.loaders.idx import read
+from roadworthy.data.loaders.idx import read_idx
 
 SEED = 20170825
 """The day the set was published; any constant would do."""
@@ -33,10 +33,10 @@ def bands(grey: np.ndarray, *, cuts: tuple[float, float]) -> np.ndarray:
     return np.array(["dark", "mid", "bright"])[np.digitize(grey, cuts)]
 
 
-def drawn(source: Path, part: str, start: int, stop: int) -> dict[str, np.ndarray]:
+def drawn_split(source: Path, part: str, start: int, stop: int) -> dict[str, np.ndarray]:
     """Some places of a file's shuffled order: images, labels and ids."""
-    images = read(source / f"{part}-images-idx3-ubyte.gz")
-    labels = read(source / f"{part}-labels-idx1-ubyte.gz")
+    images = read_idx(source / f"{part}-images-idx3-ubyte.gz")
+    labels = read_idx(source / f"{part}-labels-idx1-ubyte.gz")
     order = np.random.Generator(np.random.Philox(SEED)).permutation(len(images))[start:stop]
     ids = np.array([f"{part}/{row:05d}" for row in order])
     return {"images": images[order], "labels": labels[order], "ids": ids}
@@ -44,7 +44,7 @@ def drawn(source: Path, part: str, start: int, stop: int) -> dict[str, np.ndarra
 
 def make(source: Path, into: Path) -> list[Path]:
     """Write one compressed file a split."""
-    splits = {split: drawn(source, *where) for split, where in SPLITS.items()}
+    splits = {split: drawn_split(source, *where) for split, where in SPLITS.items()}
     grey = {split: arrays["images"].mean(axis=(1, 2)) for split, arrays in splits.items()}
     low, high = (float(q) for q in np.quantile(grey["reference"], [1 / 3, 2 / 3]))
     written = []
@@ -55,7 +55,7 @@ def make(source: Path, into: Path) -> list[Path]:
     return written
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def write_bundled(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(description="Make the bundled sample of Fashion-MNIST")
     parser.add_argument("--source", type=Path, required=True, help="folder with the four idx files")
@@ -68,4 +68,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    write_bundled()

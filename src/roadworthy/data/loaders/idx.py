@@ -3,9 +3,9 @@
 An idx file starts with two zero bytes, a byte for the type, a byte for the number of dimensions, then each dimension as a
 big-endian 32-bit integer, then the values.
 
->>> decode(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]), "labels").tolist()
+>>> decode_idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]), "labels").tolist()
 [7, 9]
->>> decode(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 9]), "labels")
+>>> decode_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 9]), "labels")
 Traceback (most recent call last):
 roadworthy.data.samples.DataError: labels: the header promises 3 values of 1 byte (shape 3), but 2 bytes follow; the file is
 truncated or not whole: copy it again
@@ -46,7 +46,7 @@ def idx(
 ) -> Dataset:
     """Images and labels in two idx files, gzipped or plain; the id of a sample is its row."""
     file = located(path, base=base, what="idx")
-    images = read(file)
+    images = read_idx(file)
     if images.ndim not in (3, 4):
         raise DataError(
             f"{file}: holds an array of shape {images.shape}; images (rows, height, width) were expected"
@@ -74,7 +74,7 @@ def idx(
     )
 
 
-def read(file: Path) -> np.ndarray:
+def read_idx(file: Path) -> np.ndarray:
     """The array of an idx file."""
     data = file.read_bytes()
     if data[:2] == b"\x1f\x8b":
@@ -84,10 +84,10 @@ def read(file: Path) -> np.ndarray:
             raise DataError(
                 f"{file}: the gzip data end too early or are damaged ({error}); copy the file again"
             ) from error
-    return decode(data, str(file))
+    return decode_idx(data, str(file))
 
 
-def decode(data: bytes, where: str) -> np.ndarray:
+def decode_idx(data: bytes, where: str) -> np.ndarray:
     """The array in the bytes of an idx file; header and length must agree."""
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in TYPES:
         raise DataError(
@@ -110,7 +110,7 @@ def decode(data: bytes, where: str) -> np.ndarray:
 
 
 def _labels(file: Path) -> np.ndarray:
-    values = read(file)
+    values = read_idx(file)
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise DataError(
             f"{file}: holds {values.dtype} of shape {values.shape}; one whole number a sample was expected. "

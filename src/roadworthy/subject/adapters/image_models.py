@@ -101,7 +101,7 @@ def takes_images(task: Task, adapter: str) -> None:
         )
 
 
-def numbers(values: np.ndarray, n: int, kind: Kind) -> np.ndarray:
+def answer_rows(values: np.ndarray, n: int, kind: Kind) -> np.ndarray:
     """A model's answers as (n, k) float32; another shape is refused by a sentence."""
     if values.ndim == 1 and len(values) == n and kind is VECTOR:
         values = values[:, None]

@@ -1,9 +1,9 @@
 """The Open Inference Protocol, version 2, over HTTP: tensors as JSON or as bytes, and a connection that is kept open.
 
->>> body, headers = encode("x", np.array([[1.5, 2.0]], dtype=np.float32), output=None, binary=False)
+>>> body, headers = encode_tensors("x", np.array([[1.5, 2.0]], dtype=np.float32), output=None, binary=False)
 >>> body
 b'{"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1.5, 2.0]}]}'
->>> decode(b'{"outputs": [{"name": "y", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}', {})["y"].tolist()
+>>> decode_tensors(b'{"outputs": [{"name": "y", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}', {})["y"].tolist()
 [[1.0, 2.0]]
 """
 
@@ -168,10 +168,10 @@ class Server:
             raise (ServerFailed if passing else ServerRefused)(
                 f"the server answered {_reason(reply)}"
             )
-        return decode(reply.body, reply.headers)
+        return decode_tensors(reply.body, reply.headers)
 
 
-def encode(
+def encode_tensors(
     name: str, values: np.ndarray, *, output: str | None, binary: bool
 ) -> tuple[bytes, dict[str, str]]:
     """The body and the headers of a request for inference."""
@@ -263,7 +263,7 @@ class _Output(NamedTuple):
             raise MalformedAnswer(f"{called}: {error!r}") from error
 
 
-def decode(body: bytes, headers: Mapping[str, str]) -> Answer:
+def decode_tensors(body: bytes, headers: Mapping[str, str]) -> Answer:
     """The tensors of an answer; what does not fit the protocol raises `MalformedAnswer`, of a tensor once it is asked for."""
     length = headers.get(HEADER_LENGTH.lower())
     if length is not None and not (length.strip().isdecimal() and len(length) < 20):

@@ -9,7 +9,7 @@ folder that the text imports, directly or through one another, also inside funct
 >>> import tempfile
 >>> folder = Path(tempfile.mkdtemp())
 >>> _ = (folder / "subject.py").write_text("def predict(image): return [0.0, 1.0]")
->>> resolve("subject.py:predict", folder).target("an image")
+>>> resolve_path("subject.py:predict", folder).target("an image")
 [0.0, 1.0]
 """
 
@@ -91,7 +91,7 @@ def existing_file(path: str, base: Path, *, what: str) -> Path:
     )
 
 
-def resolve(path: str, base: Path) -> Found:
+def resolve_path(path: str, base: Path) -> Found:
     """The object that ``file.py:name`` or ``package.module:name`` names, with the file read from
     `base`."""
     place, colon, name = path.rpartition(":")

@@ -41,8 +41,8 @@ from roadworthy.data.values import Boxes, Kind, Task
 from roadworthy.registry import did_you_mean, not_installed, register
 from roadworthy.subject.adapters.image_models import (
     InputPreparation,
+    answer_rows,
     by_depth,
-    numbers,
     padded,
     pooled,
     refused,
@@ -333,7 +333,7 @@ class OnnxModule:
 
 
 def _numbers(raw: Mapping[str, np.ndarray], output: str, n: int, kind: Kind) -> np.ndarray:
-    return numbers(np.asarray(raw[output]), n, kind)
+    return answer_rows(np.asarray(raw[output]), n, kind)
 
 
 def _boxes(raw: Mapping[str, np.ndarray], output: str, n: int, kind: Kind) -> list[Boxes]:

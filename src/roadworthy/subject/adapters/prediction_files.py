@@ -182,7 +182,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """What a reader must know besides the file."""
 
     form: Form
@@ -194,7 +194,7 @@ class Reading:
     """COCO's category ids and the classes they are."""
 
 
-def read_part(file: Path, how: Reading) -> Part:
+def read_part(file: Path, how: ReadingOptions) -> Part:
     """The predictions in a file, by the ending of its name."""
     try:
         part = READERS[file.suffix.lower()](file, how)
@@ -205,7 +205,7 @@ def read_part(file: Path, how: Reading) -> Part:
     return part
 
 
-def _rows(file: Path, rows: Sequence[tuple[int, Any]], how: Reading) -> Part:
+def _rows(file: Path, rows: Sequence[tuple[int, Any]], how: ReadingOptions) -> Part:
     """Rows of fields: of JSON lines, of a JSON list, of a Parquet table."""
     part = Part(file, [], [], {}, [line for line, _ in rows])
     ids: list[str] = []
@@ -252,7 +252,7 @@ def _index(where: str, label: Any) -> int:
     )
 
 
-def _dense(part: Part, items: Sequence[Any], how: Reading) -> np.ndarray:
+def _dense(part: Part, items: Sequence[Any], how: ReadingOptions) -> np.ndarray:
     """Rows of one width, NaN where there is none; bare labels become one-hot."""
     known = [(at, item) for at, item in enumerate(items) if item is not None]
     if known and all(isinstance(item, int) for _, item in known):
@@ -269,7 +269,9 @@ def _dense(part: Part, items: Sequence[Any], how: Reading) -> np.ndarray:
     return narrow(values)
 
 
-def _from_labels(part: Part, known: Sequence[tuple[int, int]], n: int, how: Reading) -> np.ndarray:
+def _from_labels(
+    part: Part, known: Sequence[tuple[int, int]], n: int, how: ReadingOptions
+) -> np.ndarray:
     labels = np.array([label for _, label in known])
     classes = how.classes or int(labels.max()) + 1
     if labels.max() >= classes:
@@ -282,7 +284,7 @@ def _from_labels(part: Part, known: Sequence[tuple[int, int]], n: int, how: Read
     return values
 
 
-def _json_lines(file: Path, how: Reading) -> Part:
+def _json_lines(file: Path, how: ReadingOptions) -> Part:
     rows = []
     with file.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
@@ -297,7 +299,7 @@ def _json_lines(file: Path, how: Reading) -> Part:
     return _rows(file, rows, how)
 
 
-def _json(file: Path, how: Reading) -> Part:
+def _json(file: Path, how: ReadingOptions) -> Part:
     document = read_json(file)
     if not isinstance(document, list):
         raise SubjectError(
@@ -312,7 +314,7 @@ def _json(file: Path, how: Reading) -> Part:
     return Part(file, part.ids, part.items, part.errors)
 
 
-def _coco_results(file: Path, document: Sequence[Mapping[str, Any]], how: Reading) -> Part:
+def _coco_results(file: Path, document: Sequence[Mapping[str, Any]], how: ReadingOptions) -> Part:
     """One entry a box, as x, y, width, height; images without an entry have no boxes, for the format has no other way."""
     found: dict[str, list[tuple[list[float], int, float]]] = {}
     if how.images is not None:
@@ -341,7 +343,7 @@ def _coco_results(file: Path, document: Sequence[Mapping[str, Any]], how: Readin
     return Part(file, list(found), boxes, absent_is_empty=how.images is None)
 
 
-def _csv(file: Path, how: Reading) -> Part:
+def _csv(file: Path, how: ReadingOptions) -> Part:
     if not how.form.kind.dense and how.form.kind is not TEXT:
         raise SubjectError(
             f"{file.name}: CSV holds class scores, vectors or text; write {how.form.kind.name} as JSON lines"
@@ -389,7 +391,7 @@ def _in_order(names: list[str]) -> list[str]:
     return [n for _, n in sorted(zip(numbers, names, strict=True))] if counted else names
 
 
-def _parquet(file: Path, how: Reading) -> Part:
+def _parquet(file: Path, how: ReadingOptions) -> Part:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -421,7 +423,7 @@ def _parquet(file: Path, how: Reading) -> Part:
     return Part(file, ids, _floats(values), errors)
 
 
-def _npz(file: Path, how: Reading) -> Part:
+def _npz(file: Path, how: ReadingOptions) -> Part:
     try:
         with np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -450,7 +452,7 @@ def _floats(values: np.ndarray) -> np.ndarray:
     return values if values.dtype in (np.float32, np.float64) else narrow(values)
 
 
-READERS: dict[str, Callable[[Path, Reading], Part]] = {
+READERS: dict[str, Callable[[Path, ReadingOptions], Part]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".json": _json,

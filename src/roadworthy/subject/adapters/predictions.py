@@ -30,7 +30,7 @@ from roadworthy.subject.adapters.prediction_files import (
     READERS,
     Form,
     Part,
-    Reading,
+    ReadingOptions,
     form_of,
     read_part,
 )
@@ -159,9 +159,11 @@ def _files(path: str, base: Path) -> tuple[Path, ...]:
     return (file,)
 
 
-def _reading(form: Form, classes: int | None, annotations: str | None, base: Path) -> Reading:
+def _reading(
+    form: Form, classes: int | None, annotations: str | None, base: Path
+) -> ReadingOptions:
     if annotations is None:
-        return Reading(form, classes)
+        return ReadingOptions(form, classes)
     if form.kind is not BOXES:
         raise SubjectError(
             f"annotations belong to COCO results, which hold boxes; this task answers {form.kind.name}"
@@ -175,7 +177,9 @@ def _reading(form: Form, classes: int | None, annotations: str | None, base: Pat
         raise SubjectError(
             f"{file.name} is no COCO file with images and categories: {error!r}"
         ) from error
-    return Reading(form, classes, images, {category: at for at, category in enumerate(order)})
+    return ReadingOptions(
+        form, classes, images, {category: at for at, category in enumerate(order)}
+    )
 
 
 def _index(parts: Sequence[Part]) -> dict[str, int]:

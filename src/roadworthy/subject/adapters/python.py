@@ -19,7 +19,7 @@ from pathlib import Path
 
 from roadworthy.data.values import Task
 from roadworthy.registry import register
-from roadworthy.subject.adapters.loading import digest_of, digest_parts, named_files, resolve
+from roadworthy.subject.adapters.loading import digest_of, digest_parts, named_files, resolve_path
 from roadworthy.subject.module import FunctionModule, Module, SubjectError, function_module
 from roadworthy.subject.system import System, single
 
@@ -52,7 +52,7 @@ def python(
     stay as they are. What else it reads or holds is not seen: list weights and tables under `files` (a folder stands for all
     files in it), and write a new `version` for the rest.
     """
-    found = resolve(path, base)
+    found = resolve_path(path, base)
     if not callable(found.target):
         raise SubjectError(
             f"{path} is {type(found.target).__name__}, not a function; name a function of one input"
@@ -79,7 +79,7 @@ def system(
 
     `files` lists what the answers depend on besides the Python files that are imported: weights, tables, or folders of them.
     """
-    found = resolve(path, base)
+    found = resolve_path(path, base)
     if not callable(found.target):
         raise SubjectError(
             f"{path} is {type(found.target).__name__}, not a function that builds a system"

@@ -14,7 +14,7 @@ from roadworthy.data.values import Boxes, Kind, Task
 from roadworthy.registry import did_you_mean, register
 from roadworthy.subject.adapters.image_models import (
     InputPreparation,
-    numbers,
+    answer_rows,
     padded,
     refused,
     spans,
@@ -25,7 +25,7 @@ from roadworthy.subject.adapters.inference_protocol import (
     MalformedAnswer,
     Server,
     ServerRefused,
-    encode,
+    encode_tensors,
 )
 from roadworthy.subject.adapters.loading import digest_of
 from roadworthy.subject.module import Answers, Context, SubjectError
@@ -158,7 +158,9 @@ class ServerModule:
         for span in spans(len(context.ids), fixed or self.batch_size):
             prepared = self.prepare(inputs["image"][span])
             sent = padded(prepared, fixed or 0)
-            body, headers = encode(self.given["name"], sent, output=self.asked, binary=self.binary)
+            body, headers = encode_tensors(
+                self.given["name"], sent, output=self.asked, binary=self.binary
+            )
             tensors = self.server.infer(_path(self.model), body, headers)
             answers.append(
                 ANSWERS[self.kind.name](tensors, self.asked, len(sent), self.kind)[: len(prepared)]
@@ -182,7 +184,7 @@ def _numbers(
         raise MalformedAnswer(
             f"the server's answer has no tensor {asked!r}; it has: {', '.join(tensors) or 'none'}"
         )
-    return numbers(tensors[asked], n, kind)
+    return answer_rows(tensors[asked], n, kind)
 
 
 def _boxes(tensors: Mapping[str, np.ndarray], asked: str | None, n: int, kind: Kind) -> list[Boxes]:

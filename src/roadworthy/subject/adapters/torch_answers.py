@@ -30,7 +30,7 @@ import numpy as np
 
 from roadworthy.data.seeds import key
 from roadworthy.data.values import BOXES, Boxes, Kind
-from roadworthy.subject.adapters.image_models import numbers
+from roadworthy.subject.adapters.image_models import answer_rows
 from roadworthy.subject.module import SubjectError
 
 NEARLY = 1e-3
@@ -38,7 +38,7 @@ NEARLY = 1e-3
 largest."""
 
 
-def scores_of(raw: Any) -> Any:
+def score_tensor(raw: Any) -> Any:
     """The tensor of scores in what a classifier returns: itself, its ``logits``, or the first of
     several."""
     if isinstance(raw, Mapping) and "logits" in raw:
@@ -56,10 +56,10 @@ def answers_in(raw: Any, n: int, kind: Kind) -> Any:
     """The answers for n images: float32 (n, k), or a list of boxes."""
     if kind is BOXES:
         return _boxes(raw, n)
-    return numbers(scores_of(raw).detach().float().cpu().numpy(), n, kind)
+    return answer_rows(score_tensor(raw).detach().float().cpu().numpy(), n, kind)
 
 
-def joined(parts: Sequence[Any]) -> Any:
+def joined_columns(parts: Sequence[Any]) -> Any:
     """Columns one below the other."""
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)

@@ -30,7 +30,7 @@ import numpy as np
 
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.adapters.torch_answers import scores_of
+from roadworthy.subject.adapters.torch_answers import score_tensor
 from roadworthy.subject.module import SubjectError
 
 MEMORY_MB = 256
@@ -58,7 +58,7 @@ def divergence_from_uniform(p: Any, log_p: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Definition:
+class GradientDefinition:
     """What is differentiated, by what, and which norm is taken."""
 
     loss: Callable[[Any, Any], Any]
@@ -67,10 +67,10 @@ class Definition:
     order: int
 
 
-DEFINITIONS: Mapping[str, Definition] = {
-    "entropy_parameters": Definition(entropy, "parameters", 2),
-    "ones_input": Definition(cross_entropy_to_ones, "input", 2),
-    "uniform_last_layer": Definition(divergence_from_uniform, "head", 1),
+DEFINITIONS: Mapping[str, GradientDefinition] = {
+    "entropy_parameters": GradientDefinition(entropy, "parameters", 2),
+    "ones_input": GradientDefinition(cross_entropy_to_ones, "input", 2),
+    "uniform_last_layer": GradientDefinition(divergence_from_uniform, "head", 1),
 }
 
 
@@ -129,7 +129,7 @@ class Gradients:
         found: np.ndarray = norms.detach().cpu().numpy()
         return found
 
-    def _by_input(self, definition: Definition, batch: Any) -> Any:
+    def _by_input(self, definition: GradientDefinition, batch: Any) -> Any:
         """Cases do not depend on each other, so one backward pass of the sum gives the gradient of
         each."""
         import torch
@@ -144,7 +144,7 @@ class Gradients:
             raise SubjectError(f"{CUT_OFF} from the scores to the input")
         return _norms([gradient], definition.order)
 
-    def _by_weights(self, definition: Definition, batch: Any) -> Any:
+    def _by_weights(self, definition: GradientDefinition, batch: Any) -> Any:
         import torch
 
         parameters = self.model.named_parameters()
@@ -156,7 +156,7 @@ class Gradients:
         self._refuse_cut_off(definition, weights, batch[0])
         return torch.cat([self._chunk(definition, weights, part) for part in batch.split(rows)])
 
-    def _chunk(self, definition: Definition, weights: Mapping[Any, Any], batch: Any) -> Any:
+    def _chunk(self, definition: GradientDefinition, weights: Mapping[Any, Any], batch: Any) -> Any:
         if self.vectorised:
             try:
                 return self._at_once(definition, weights, batch)
@@ -168,7 +168,7 @@ class Gradients:
         return self._one_by_one(definition, weights, batch)
 
     def _refuse_cut_off(
-        self, definition: Definition, weights: Mapping[Any, Any], case: Any
+        self, definition: GradientDefinition, weights: Mapping[Any, Any], case: Any
     ) -> None:
         """Vectorised, a gradient that cannot be taken is 0 without a word; so one case is tried by
         itself."""
@@ -182,12 +182,14 @@ class Gradients:
         if all(g is None for g in found):
             raise SubjectError(f"{CUT_OFF} from the scores to the weights")
 
-    def _loss(self, definition: Definition, weights: Mapping[Any, Any], case: Any) -> Any:
+    def _loss(self, definition: GradientDefinition, weights: Mapping[Any, Any], case: Any) -> Any:
         from torch.func import functional_call
 
         return _losses(definition, functional_call(self.model, dict(weights), (case[None],)))[0]
 
-    def _at_once(self, definition: Definition, weights: Mapping[Any, Any], batch: Any) -> Any:
+    def _at_once(
+        self, definition: GradientDefinition, weights: Mapping[Any, Any], batch: Any
+    ) -> Any:
         from torch.func import grad, vmap
 
         def gradient(weights: Any, case: Any) -> Any:
@@ -196,7 +198,9 @@ class Gradients:
         found = vmap(gradient, in_dims=(None, 0))(dict(weights), batch.clone())
         return _norms(list(found.values()), definition.order)
 
-    def _one_by_one(self, definition: Definition, weights: Mapping[Any, Any], batch: Any) -> Any:
+    def _one_by_one(
+        self, definition: GradientDefinition, weights: Mapping[Any, Any], batch: Any
+    ) -> Any:
         import torch
 
         leaves = {k: w.detach().requires_grad_() for k, w in weights.items()}
@@ -208,12 +212,12 @@ class Gradients:
         return torch.cat(norms)
 
 
-def _losses(definition: Definition, raw: Any) -> Any:
+def _losses(definition: GradientDefinition, raw: Any) -> Any:
     """The loss of each row; one that sums to 1 is a distribution, as in `data.probabilities` (no gradient
     passes a rounding)."""
     import torch
 
-    scores = scores_of(raw)
+    scores = score_tensor(raw)
     scores = scores if scores.dtype == torch.float64 else scores.float()
     known = ((scores >= 0).all(-1) & ((scores.sum(-1) - 1).abs() < 1e-3)).unsqueeze(-1)
     smallest = torch.finfo(scores.dtype).tiny

@@ -49,13 +49,13 @@ from roadworthy.subject.adapters.loading import (
     digest_parts,
     existing_file,
     named_files,
-    resolve,
+    resolve_path,
 )
 from roadworthy.subject.adapters.torch_answers import (
     answers_in,
     device_name,
     drawing,
-    joined,
+    joined_columns,
     nothing_like,
     running,
     sound,
@@ -105,7 +105,7 @@ def torch_model(
     if batch < 1 or threads < 1:
         raise SubjectError(f"batch is {batch} and threads {threads}; both must be at least 1")
     torch = _torch()
-    found = resolve(path, base)
+    found = resolve_path(path, base)
     model = _built(found, path)
     file = None if weights is None else existing_file(weights, base, what="weights file")
     if file is not None:
@@ -306,7 +306,7 @@ def _bytes(values: Any) -> bytes:
 
 
 @contextmanager
-def told(requests: Sequence[Request]) -> Iterator[None]:
+def warned(requests: Sequence[Request]) -> Iterator[None]:
     """In here, what goes wrong is told about the requests and does no harm to anything else."""
     try:
         yield
@@ -336,7 +336,7 @@ class Beside:
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as said:
     ...     warnings.simplefilter("always")
-    ...     with told([Gradient("ones_input")]):
+    ...     with warned([Gradient("ones_input")]):
     ...         raise ValueError("no gradient")
     >>> str(said[0].message)
     'gradient.ones_input cannot be had of some cases: no gradient'
@@ -364,12 +364,12 @@ class Beside:
         batch = self._batch()
         if dropout.together(batch):
             # If that fails, it is for some case under some mask: alone, only that one does.
-            with told(()):
+            with warned(()):
                 return self._reduced(dropout, batch, slice(None), n, requests)
         rows: dict[Request, list[np.ndarray]] = {r: [] for r in requests}
         for part in (slice(i, i + 1) for i in range(len(batch))):
             one: dict[Request, np.ndarray] = {}
-            with told(requests):
+            with warned(requests):
                 one = self._reduced(dropout, batch[part], part, n, requests)
             for r in requests:
                 rows[r].append(one[r] if r in one else nothing_of(r, self.answer[part]))
@@ -397,7 +397,7 @@ class Beside:
         found: dict[Request, np.ndarray] = {}
         for request in self.context.requests:
             if isinstance(request, Gradient):
-                with told([request]):
+                with warned([request]):
                     norms = self._norms(gradients, request.definition)
                     found[request] = np.where(np.isfinite(self.answer).all(axis=1), norms, np.nan)
         return found
@@ -413,7 +413,7 @@ class Beside:
                 # One case may be the reason, and the others have a gradient.
                 norms = np.full(len(batch), np.nan)
                 for i in range(len(batch)):
-                    with told([Gradient(definition)]):
+                    with warned([Gradient(definition)]):
                         norms[i] = gradients.norms(definition, batch[i : i + 1])[0]
                 return norms
 
@@ -630,7 +630,8 @@ class TorchModule:
                 made = kept if isinstance(r, Input) else found.get(r)
                 extras[r].append(self._nothing(r, answers[-1], order) if made is None else made)
         return Answers(
-            {"output": joined(answers)}, {r: np.concatenate(parts) for r, parts in extras.items()}
+            {"output": joined_columns(answers)},
+            {r: np.concatenate(parts) for r, parts in extras.items()},
         )
 
     def _passes(self, beside: Beside, order: Order) -> dict[Request, np.ndarray]:
@@ -656,13 +657,13 @@ class TorchModule:
         draws = drawing(self.device, context.seed, context.module, "answer", *context.drawn)
         try:
             for name in {r.name for r in wanted}:
-                with told([r for r in wanted if r.name == name]):
+                with warned([r for r in wanted if r.name == name]):
                     hooks.append(self._watch(depths.get(name, name), name, kept, order))
             with torch.inference_mode(), running(self.threads), draws:
                 raw = self.model(torch.from_numpy(prepared).to(self.device))
             found: dict[Request, Any] = {}
             for request in wanted:
-                with told([request]):
+                with warned([request]):
                     layer = self.layers.get(
                         depths.get(request.name, request.name), self.layers.get(order.head or "")
                     )

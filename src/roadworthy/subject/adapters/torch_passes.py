@@ -38,7 +38,7 @@ import numpy as np
 
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import CLASS_SCORES, Kind
-from roadworthy.subject.adapters.torch_answers import alike, drawing, scores_of
+from roadworthy.subject.adapters.torch_answers import alike, drawing, score_tensor
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Passes
 
@@ -418,7 +418,7 @@ def _of_its_own(value: Any, given: list[Any]) -> bool:
     return not any(t.untyped_storage().data_ptr() in memory for t in found)
 
 
-class Unlike(Exception):
+class CasesInteract(Exception):
     """A tensor lies otherwise than it should if the cases of the batch did not depend on each
     other."""
 
@@ -448,7 +448,7 @@ _Places = dict[tuple[str, int], _Rows]
 
 
 def _scores(raw: Any, n: int) -> np.ndarray:
-    found: np.ndarray = scores_of(raw).detach().float().cpu().numpy()
+    found: np.ndarray = score_tensor(raw).detach().float().cpu().numpy()
     return found
 
 
@@ -468,7 +468,7 @@ class Dropout:
         """What the model returns for the batch, in n passes, which must be taken or closed before
         it is used otherwise.
 
-        Several cases are passed at once; `together` says whether they may be, and `Unlike` is
+        Several cases are passed at once; `together` says whether they may be, and `CasesInteract` is
         raised where they turn out not to. For one case alone None stands for a pass that failed
         where another did not.
         """
@@ -549,7 +549,7 @@ class Dropout:
                 ):
                     raw = self.model(batch.clone()) if front is None else front.run()
                 if rows and calls.total() != len(rows):
-                    raise Unlike
+                    raise CasesInteract
                 called = called or bool(calls)
                 yield raw
         if not called:
@@ -591,7 +591,7 @@ class Dropout:
             seed, module, number = names
             place = rows.get((site.name, call)) if n > 1 else _Rows(None, tuple(values.shape))
             if place is None or (n > 1 and not place.fits(values.shape, n)):
-                raise Unlike
+                raise CasesInteract
             return _dropped(
                 site, values, place, generator(seed, module, "dropout", number, site.name, call)
             )
