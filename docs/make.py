@@ -23,17 +23,21 @@ def components() -> str:
         "",
     ]
     for room in registry.ROOMS:
-        lines += [f"## {room}", "", "| name | what it does | parameters |", "| --- | --- | --- |"]
+        given = {
+            name: [
+                _parameter(n, p.default) for n, p in component.parameters.items() if n not in GIVEN
+            ]
+            for name, component in registry.components(room).items()
+        }
+        shared = [
+            p for p in next(iter(given.values()), []) if all(p in own for own in given.values())
+        ]
+        lines += [f"## {room}", ""]
+        lines += [f"All take {', '.join(shared)}.", ""] if shared and len(given) > 1 else []
+        lines += ["| name | what it does | parameters |", "| --- | --- | --- |"]
         for name, component in registry.components(room).items():
-            given = (
-                ", ".join(
-                    _parameter(n, p.default)
-                    for n, p in component.parameters.items()
-                    if n not in GIVEN
-                )
-                or "none"
-            )
-            lines.append(f"| `{name}` | {_cell(component.summary)} | {_cell(given)} |")
+            own = ", ".join(p for p in given[name] if len(given) == 1 or p not in shared)
+            lines.append(f"| `{name}` | {_cell(component.summary)} | {_cell(own or 'none')} |")
         lines.append("")
     return "\n".join(lines)
 

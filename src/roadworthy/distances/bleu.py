@@ -1,4 +1,4 @@
-"""One minus BLEU between two texts (seed 000, table 3, eq. 9 and 10), by sacrebleu.
+"""One minus BLEU between two texts (Wang et al. 2022, table 3, eq. 9 and 10), by sacrebleu.
 
 Sentence BLEU with up to four-grams, fewer where a text has fewer words ("effective order"), and exponential smoothing. BLEU asks
 which of the two is the reference; here each is in turn, and the distance is the mean of the two. Two texts without words are

@@ -1,4 +1,4 @@
-"""One minus the cosine of the angle between two vectors (seed 000, eq. 7, which is a similarity): 0 to 2.
+"""One minus the cosine of the angle between two vectors (Wang et al. 2022, eq. 7, which is a similarity): 0 to 2.
 
 A vector of zeros has no direction: it equals another one of zeros, and has nothing in common with any other (distance 1).
 

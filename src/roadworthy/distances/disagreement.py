@@ -1,7 +1,8 @@
-"""Whether two answers name another class: the distance under which VR is the classical variation ratio (seed 000, section 3.2).
+"""Whether two answers name another class: the distance under which VR is the classical variation
+ratio (Wang et al. 2022, section 3.2).
 
-The winner of class scores is the first of the largest, as everywhere. Over passes, VR is the share of pairs that disagree and VRO
-the share of passes that disagree with the answer.
+The winner of class scores is the first of the largest, as everywhere. Over passes, VR is the share
+of pairs that disagree and VRO the share of passes that disagree with the answer.
 
 >>> disagreement(np.array([0.6, 0.4]), np.array([0.9, 0.1])), disagreement(np.array([0.6, 0.4]), np.array([0.1, 0.9]))
 (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""One minus the mean IoU of two sets of boxes, matched as well as they can be (seed 000, table 3 and eq. 8).
+"""One minus the mean IoU of two sets of boxes, matched as well as they can be (Wang et al. 2022, table 3 and eq. 8).
 
 Boxes of one class are matched one to one so that the sum of their IoU is largest. Every box that is left over is as far as can be,
 so the distance is ``1 - (sum of IoU) / max(n, m)``. That is the OSPA metric of Schuhmacher, Vo and Vo (2008) of order 1 with the

@@ -1,4 +1,4 @@
-"""One minus MOTA between two sets of tracks, within [0, 1] (seed 000, table 3 and eq. 2).
+"""One minus MOTA between two sets of tracks, within [0, 1] (Wang et al. 2022, table 3 and eq. 2).
 
 MOTA asks which of the two is the truth, and may be negative. Here each is the truth once: 1 - MOTA is cut at 1 in either direction,
 and the distance is the mean of the two.

@@ -1,4 +1,4 @@
-"""How much boxes overlap: intersection over union (seed 000, eq. 8), for distances and measures alike.
+"""How much boxes overlap: intersection over union (Wang et al. 2022, eq. 8), for distances and measures alike.
 
 >>> box_iou(np.array([0.0, 0.0, 2.0, 2.0]), np.array([[0.0, 0.0, 1.0, 2.0], [3.0, 3.0, 4.0, 4.0]])).tolist()
 [0.5, 0.0]

@@ -1,9 +1,11 @@
-"""The standard deviation of two vectors: the distance under which VR is the standard deviation over passes (seed 000, table 3).
+"""The standard deviation of two vectors: the distance under which VR is the standard deviation over
+passes (Wang et al. 2022, table 3).
 
-Half the squared difference of two numbers is their variance, and the mean of that over all pairs of T numbers is the (unbiased)
-variance of the T: ``sum_{i != j} |p_i - p_j|^2 / (2 T (T - 1)) = sum_i |p_i - mean|^2 / (T - 1)``. Hence the quadratic mean:
-VR is exactly the standard deviation (of a vector, the root of the sum of its variances). VRO is that of a pass and the answer
-around the middle of the two, ``sqrt(sum_i |p_i - p|^2 / (2 T))``. Neither has an upper end.
+Half the squared difference of two numbers is their variance, and the mean of that over all pairs of
+T numbers is the (unbiased) variance of the T: ``sum_{i != j} |p_i - p_j|^2 / (2 T (T - 1)) = sum_i
+|p_i - mean|^2 / (T - 1)``. Hence the quadratic mean: VR is exactly the standard deviation (of a
+vector, the root of the sum of its variances). VRO is that of a pass and the answer around the
+middle of the two, ``sqrt(sum_i |p_i - p|^2 / (2 T))``. Neither has an upper end.
 
 >>> round(standard_deviation(np.array([1.0]), np.array([3.0])), 9), round(float(np.std([1.0, 3.0], ddof=1)), 9)
 (1.414213562, 1.414213562)

@@ -1,4 +1,4 @@
-"""Measures of an episode against its goal: success rate (Wang et al., seed 000, eq. 4) and number of turns.
+"""Measures of an episode against its goal: success rate (Wang et al. 2022, eq. 4) and number of turns.
 
 An episode succeeds when its outcome meets every constraint of the goal. A constraint is a value, a list of
 values of which one will do, a range ``{min: , max: }``, or names and values again (``{hotel: {area:
@@ -34,7 +34,7 @@ from roadworthy.registry import register
 
 @register("measures", "success_rate", of=("episode", "goal"), better="higher")
 def success_rate(outputs: Sequence[Any], targets: Sequence[Any]) -> Scored:
-    """Share of episodes whose outcome meets every constraint of the goal (seed 000, eq. 4)."""
+    """Share of episodes whose outcome meets every constraint of the goal (Wang et al. 2022, eq. 4)."""
     same_cases(outputs, targets)
     refuse_unknown_truth(targets)
     met = [

@@ -1,6 +1,6 @@
 """Measures of a predicted vector against the true one: root mean square error and mean absolute error.
 
-RMSE is equation 1 of Wang et al. (seed 000), ``sqrt(sum (y' - y)^2 / N)``; of a vector, the mean over its
+RMSE is equation 1 of Wang et al. (Wang et al. 2022), ``sqrt(sum (y' - y)^2 / N)``; of a vector, the mean over its
 components stands in place of one square. A case fails when its own error is above `tolerance`; by default no
 error is too large, and only cases without answer fail. Such a case is charged `worst`: unless given, the
 largest target or the span of the targets, whichever is larger; and never less than the largest error of an
@@ -42,7 +42,7 @@ def rmse(
     tolerance: float | None = None,
     worst: float | None = None,
 ) -> Scored:
-    """Root of the mean square error (seed 000, eq. 1).
+    """Root of the mean square error (Wang et al. 2022, eq. 1).
 
     No answer costs `worst` (the span or the largest of the targets), or the largest error of an answer if that is more.
     """

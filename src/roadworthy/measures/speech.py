@@ -1,6 +1,6 @@
 """Measures of a transcript against what was said: word and character error rate.
 
-WER is equation 3 of Wang et al. (seed 000), ``(S + D + I) / N``, summed over all cases before it is divided.
+WER is equation 3 of Wang et al. (Wang et al. 2022), ``(S + D + I) / N``, summed over all cases before it is divided.
 With `normalise` texts are compared in lower case and without punctuation (an apostrophe inside a word stays).
 A case fails when its own rate is above `tolerance`: with the default 0, when one word is wrong. A case
 without answer has all its words deleted, one where nothing was said, or as many errors as the worst answer
@@ -52,7 +52,7 @@ def wer(
     normalise: bool = True,
     tolerance: float = 0.0,
 ) -> Scored:
-    """Word error rate: words to substitute, delete and insert, over words said (seed 000, eq. 3).
+    """Word error rate: words to substitute, delete and insert, over words said (Wang et al. 2022, eq. 3).
 
     No answer costs all words, one at least, at the rate of the worst answer if that is above 1.
     """

@@ -1,6 +1,6 @@
 """Measures of tracks against true ones: MOTA and IDF1.
 
-MOTA is equation 2 of Wang et al. (seed 000) by the CLEAR-MOT rule of Bernardin and Stiefelhagen (2008): a
+MOTA is equation 2 of Wang et al. (Wang et al. 2022) by the CLEAR-MOT rule of Bernardin and Stiefelhagen (2008): a
 correspondence of the step before is kept while its IoU still suffices; the rest is assigned so that the sum
 of IoU is largest; an object that comes back under another identity than its last one is a switch. IDF1
 (Ristani et al. 2016) asks for one identity over the whole case instead.
@@ -50,7 +50,7 @@ def mota(
     iou: float = 0.5,
     tolerance: float = 0.5,
 ) -> Scored:
-    """Multiple object tracking accuracy, 1 - (missed + false + switched) / objects (seed 000, eq. 2).
+    """Multiple object tracking accuracy, 1 - (missed + false + switched) / objects (Wang et al. 2022, eq. 2).
 
     No answer costs all objects, one at least, at the error rate of the worst answer if that is above 1.
     """

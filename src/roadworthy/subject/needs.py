@@ -12,7 +12,7 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 Pool = Literal["none", "mean", "max"]
@@ -42,8 +42,6 @@ class Layer:
 
     name: str
     pool: Pool = "mean"
-    linear: bool = field(default=False, compare=False, repr=False)
-    """Whether the scores must be linear in them: an adapter that sees that they are not refuses. What is recorded is the same."""
 
     @property
     def column(self) -> str:

@@ -1,8 +1,9 @@
-"""What several passes through a module say together: a summary of class probabilities, or how far the answers lie apart.
+"""What several passes through a module say together: a summary of class probabilities, or how far
+the answers lie apart.
 
-The summary of T passes over C classes holds the mean probability, the mean entropy and the votes of each row: what the
-supervisors of seed 001, section VII-B, need of Monte-Carlo dropout and of ensembles, whatever T is. Passes are added up one
-by one, so that only one of them is in memory.
+The summary of T passes over C classes holds the mean probability, the mean entropy and the votes of
+each row: what the supervisors of Weiss et al. 2022, section VII-B, need of Monte-Carlo dropout and
+of ensembles, whatever T is. Passes are added up one by one, so that only one of them is in memory.
 
 >>> found = Summary.of([np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]])])
 >>> found.mean_probability.tolist(), found.mean_entropy.round(4).tolist(), found.votes.tolist()
@@ -25,7 +26,8 @@ from roadworthy.subject.needs import Passes
 
 @dataclass(frozen=True)
 class Summary:
-    """Class probabilities over passes, a row a case, float64; a row that had no answer in some pass is NaN."""
+    """Class probabilities over passes, a row a case, float64; a row that had no answer in some pass
+    is NaN."""
 
     mean_probability: np.ndarray
     """(n, C)."""
@@ -58,7 +60,8 @@ class Summary:
         return cls(total / count, entropy / count, votes)
 
     def pack(self) -> np.ndarray:
-        """One array (n, 2C + 1): mean probability, mean entropy, votes. A column of the trace is one."""
+        """One array (n, 2C + 1): mean probability, mean entropy, votes. A column of the trace is
+        one."""
         return np.hstack([self.mean_probability, self.mean_entropy[:, None], self.votes])
 
     @classmethod
@@ -84,9 +87,11 @@ def entropies(p: np.ndarray) -> np.ndarray:
 
 
 def reduced(request: Passes, kind: Kind, original: Any, passes: Iterable[Any]) -> np.ndarray:
-    """What the trace keeps of the passes: the packed summary, or with a distance how far they lie apart, (rows, 2).
+    """What the trace keeps of the passes: the packed summary, or with a distance how far they lie
+    apart, (rows, 2).
 
-    `original` is the module's own answer; both it and the passes are columns of answers of this kind.
+    `original` is the module's own answer; both it and the passes are columns of answers of this
+    kind.
 
     >>> reduced(Passes("dropout", 2), CLASS_SCORES, None, [np.array([[0.0, 0.0]]), np.array([[0.0, 1.0]])])[0, 3:].tolist()
     [1.0, 1.0]

@@ -1,13 +1,18 @@
-"""How far the passes through a module lie from each other and from its answer: variation ratios of any value (seed 000, eq. 5, 6).
+"""How far the passes through a module lie from each other and from its answer: variation ratios of
+any value (Wang et al. 2022, eq. 5, 6).
 
-With w = 1, equations 5 and 6 are means of distances: VR the mean over all pairs of passes, VRO the mean between each pass and the
-answer of the module itself. The distance is a registered one, or ``auto``: the one that its kind of value calls its own.
+With w = 1, equations 5 and 6 are means of distances: VR the mean over all pairs of passes, VRO the
+mean between each pass and the answer of the module itself. The distance is a registered one, or
+``auto``: the one that its kind of value calls its own.
 
-- One pass has nothing to differ from: its VR is 0. Where several were made and fewer than two are left, there is none (NaN).
-- A row without answer has none (NaN). A pass that failed where the module itself answered is not forgotten: where the distance is
-  bounded it is as far as can be (1) from every answer, and equals another one that failed; else it is left out.
+- One pass has nothing to differ from: its VR is 0. Where several were made and fewer than two are
+  left, there is none (NaN).
+- A row without answer has none (NaN). A pass that failed where the module itself answered is not
+  forgotten: where the distance is bounded it is as far as can be (1) from every answer, and equals
+  another one that failed; else it is left out.
 - Vectors of different lengths are not compared: a ratio that would need it is NaN.
-- A distance of which only the quadratic mean makes sense (the standard deviation) says so, and gets it.
+- A distance of which only the quadratic mean makes sense (the standard deviation) says so, and gets
+  it.
 
 >>> from roadworthy.data.values import TEXT
 >>> variation("bleu", TEXT, ["go left", None], [["go left", "stop"], ["go right", "stop"]]).round(2).tolist()
@@ -30,7 +35,8 @@ from roadworthy.registry import Component, RegistryError, get, missing
 AUTO = "auto"
 """Stands for the distance that a kind of value calls its own."""
 VALUES_AT_ONCE = 4_000_000
-"""How many numbers of all passes together are held in float64, so that many wide passes do not fill the memory twice."""
+"""How many numbers of all passes together are held in float64, so that many wide passes do not fill
+the memory twice."""
 
 
 def resolved(distance: str, kind: Kind) -> Component:
@@ -58,8 +64,8 @@ def resolved(distance: str, kind: Kind) -> Component:
 def variation(distance: str, kind: Kind, original: Any, passes: Iterable[Any]) -> np.ndarray:
     """VR and VRO of each row, float64 (rows, 2); NaN where there is no answer.
 
-    `original` is the module's own answer and each pass another one: columns of values of this kind, None (or NaN) where there
-    is none.
+    `original` is the module's own answer and each pass another one: columns of values of this kind,
+    None (or NaN) where there is none.
     """
     component = resolved(distance, kind)
     columns = list(passes)

@@ -1,4 +1,4 @@
-"""Dissector (Wang et al. 2020; seed 001, section VII-B): do a model's own layers support what it finally answers?
+"""Dissector (Wang et al. 2020; Weiss et al. 2022, section VII-B): do a model's own layers support what it finally answers?
 
 For every layer a perceptron is trained that predicts the label from the layer's activations alone. Its support value for the
 model's final class l is p_l / (p_l + p_second) where l is the perceptron's first choice, else 1 - p_top / (p_top + p_l). Both

@@ -1,7 +1,7 @@
 """Distances from the reference activations as a whole: Mahalanobis, kernel density and k nearest neighbours.
 
-Mahalanobis (Lee et al. 2018, eq. 2) and the kernel density are the two that seed 000 (section 3.2) uses for modules of any
-output; kNN (Sun et al. 2022) stands in seed 003, table 2, there with k = 1 and without normalising.
+Mahalanobis (Lee et al. 2018, eq. 2) and the kernel density are the two that Wang et al. 2022 (section 3.2) uses for modules of any
+output; kNN (Sun et al. 2022) stands in Torpmann-Hagen et al. 2025, table 2, there with k = 1 and without normalising.
 
 >>> from roadworthy.data.values import VECTOR
 >>> rng = np.random.default_rng(0)

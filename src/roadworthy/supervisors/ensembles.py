@@ -1,4 +1,4 @@
-"""Supervisors that read the members of an ensemble (Lakshminarayanan et al. 2017; seed 001, section VII-B).
+"""Supervisors that read the members of an ensemble (Lakshminarayanan et al. 2017; Weiss et al. 2022, section VII-B).
 
 Each member is one pass, and the formulas are those of Monte-Carlo dropout (`passes`). The predictive entropy doubts where the
 members doubt or disagree; the mutual information only where they disagree; the mean softmax is what `max_softmax` reads from
@@ -52,6 +52,6 @@ class EnsemblePredictiveEntropy(_FromMembers):
 
 @register("supervisors", "ensemble_ms")
 class EnsembleMeanSoftmax(_FromMembers):
-    """Highest mean probability over the members, turned."""
+    """1 - highest mean probability over the members."""
 
     quantify = staticmethod(mean_softmax)

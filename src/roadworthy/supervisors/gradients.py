@@ -30,10 +30,9 @@ from roadworthy.supervisors.plain import PlainSupervisor
 class GradNorm(PlainSupervisor):
     """Minus the L1 norm of the last layer's gradient of KL(uniform ‖ softmax), in closed form.
 
-    It holds where the last layer is linear and `layer` is what goes into it. A torch model of which that is not so, because its
-    head normalises its input (cosine) or because `layer` comes earlier, is refused. Of recorded activations nobody can tell:
-    it learns nothing, and so cannot check them as `vim` and `react` do when they are fitted. A last layer that is linear at
-    every place and then averaged over places is linear in the mean over them, which is what pooling by the mean gives.
+    The closed form holds if the last layer is linear and `layer` is its input. That is not checked: a head that normalises
+    its input (cosine) gives other numbers. A last layer that is linear at every place and then averaged over places is
+    linear in the mean over them, which is what pooling by the mean gives.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class GradNorm(PlainSupervisor):
         if not (temperature > 0 and np.isfinite(temperature)):
             raise ValueError(f"temperature is {temperature}; a positive number was expected")
         self.temperature, self.layer, self.pool = temperature, layer, pool
-        self.needs: tuple[Request, ...] = (Output(), Layer(layer, pool, linear=True))
+        self.needs: tuple[Request, ...] = (Output(), Layer(layer, pool))
 
     def risk(self, scores: np.ndarray, activations: np.ndarray) -> np.ndarray:
         """-|p - u|₁ |f|₁ / T."""

@@ -1,12 +1,14 @@
-"""Supervisors that read the input alone: how unlike the reference pictures a picture is, whatever the module makes of it.
+"""Supervisors that read the input alone: how unlike the reference pictures a picture is, whatever
+the module makes of it.
 
-`autoencoder` is the reconstruction error of a variational autoencoder (seed 001, VII-B, after Stocco et al. 2020). `typicality`
-asks whether a picture is as likely under Glow as pictures of its kind are (Nalisnick et al. 2019, equation 5 for one picture):
-likelihood alone calls plain pictures normal, since they are likelier than any real one. `dlpra_typicality` is that likelihood
-alone, as seed 003, table 2, has it.
+`autoencoder` is the reconstruction error of a variational autoencoder (Weiss et al. 2022, VII-B,
+after Stocco et al. 2020). `typicality` asks whether a picture is as likely under Glow as pictures
+of its kind are (Nalisnick et al. 2019, equation 5 for one picture): likelihood alone calls plain
+pictures normal, since they are likelier than any real one. `dlpra_typicality` is that likelihood
+alone, as Torpmann-Hagen et al. 2025, table 2, has it.
 
-They read pictures; any other input is refused in fitting. Larger pictures are shrunk to `side` pixels. `epochs` is by default as
-many as some hundred updates of the weights need.
+They read pictures; any other input is refused in fitting. Larger pictures are shrunk to `side`
+pixels. `epochs` is by default as many as some hundred updates of the weights need.
 
 >>> from roadworthy.data.values import VECTOR
 >>> def rows(pictures):
@@ -43,7 +45,8 @@ FEW = 100
 
 
 class InputSupervisor(LearnedSupervisor, ABC):
-    """The contract's methods; a method adds the model it fits (`_learn`) and the risk that it sees (`_risk`)."""
+    """The contract's methods; a method adds the model it fits (`_learn`) and the risk that it sees
+    (`_risk`)."""
 
     needs: tuple[Request, ...] = (Input(),)
     extra = ("torch", "torch")
@@ -69,7 +72,8 @@ class InputSupervisor(LearnedSupervisor, ABC):
         return None
 
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
-        """Learn from the pictures of the rows that have an answer; NaN or infinite pixels among them are refused."""
+        """Learn from the pictures of the rows that have an answer; NaN or infinite pixels among
+        them are refused."""
         rows = np.flatnonzero(trace.ok)
         if not len(rows):
             raise ValueError(
@@ -139,7 +143,8 @@ def _taken(inputs: np.ndarray | Sequence[Any], rows: np.ndarray) -> np.ndarray |
 
 @register("supervisors", "autoencoder")
 class Autoencoder(InputSupervisor):
-    """Mean squared error of what a variational autoencoder gives back: pictures unlike the reference are given back badly.
+    """Mean squared error of what a variational autoencoder gives back: pictures unlike the
+    reference are given back badly.
 
     `latent` numbers describe a picture: with fewer, less is given back.
     """
@@ -181,7 +186,8 @@ class Autoencoder(InputSupervisor):
 
 
 class _Likelihood(InputSupervisor):
-    """What supervisors by Glow's likelihood share; the flow has `levels` of `steps`, with networks of `hidden` channels."""
+    """What supervisors by Glow's likelihood share; the flow has `levels` of `steps`, with networks
+    of `hidden` channels."""
 
     def __init__(
         self,
@@ -222,10 +228,11 @@ class _Likelihood(InputSupervisor):
 
 @register("supervisors", "typicality")
 class Typicality(_Likelihood):
-    """How far a picture's log-likelihood under Glow lies from the mean of reference pictures, in nats.
+    """How far a picture's log-likelihood under Glow lies from the mean of reference pictures, in
+    nats.
 
-    The mean is that of a share of the reference pictures, `held_out`, which the flow was not fitted on. `how` may be "likelihood":
-    minus the log-likelihood itself.
+    The mean is that of a share of the reference pictures, `held_out`, which the flow was not fitted
+    on. `how` may be "likelihood": minus the log-likelihood itself.
     """
 
     name = "typicality"
@@ -278,6 +285,7 @@ class Typicality(_Likelihood):
 
 @register("supervisors", "dlpra_typicality")
 class DlpraTypicality(_Likelihood):
-    """Minus the log-likelihood under Glow, which seed 003 calls typicality; plain pictures seem normal to it."""
+    """Minus the log-likelihood under Glow, which Torpmann-Hagen et al. 2025 calls typicality; plain
+    pictures seem normal to it."""
 
     name = "dlpra_typicality"

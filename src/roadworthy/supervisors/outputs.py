@@ -1,4 +1,4 @@
-"""Supervisors that read the logits: the largest one, and the energy (seed 003, table 2; Liu et al. 2020, eq. 4).
+"""Supervisors that read the logits: the largest one, and the energy (Torpmann-Hagen et al. 2025, table 2; Liu et al. 2020, eq. 4).
 
 Probabilities have lost a constant of every row's logits. A row that is a distribution already is read as log p, for the energy
 with that constant chosen so that the logits have mean zero: the energy of log p itself is 0 at temperature 1, whatever p.

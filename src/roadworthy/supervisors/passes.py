@@ -1,7 +1,7 @@
-"""Supervisors that read stochastic passes: Monte-Carlo dropout (Gal and Ghahramani 2016; seed 001, section VII-B).
+"""Supervisors that read stochastic passes: Monte-Carlo dropout (Gal and Ghahramani 2016; Weiss et al. 2022, section VII-B).
 
 Each is a pure function of the summary of the passes, and serves the members of an ensemble as well. Seed 001 makes 100 passes,
-seed 000 makes 10 and puts dropout of 0.1 into a model that has none (`rate`).
+Wang et al. 2022 makes 10 and puts dropout of 0.1 into a model that has none (`rate`).
 
 >>> summary = Summary.of([np.array([[0.9, 0.1]]), np.array([[0.3, 0.7]])])
 >>> measures = (variation_ratio, mutual_information, predictive_entropy, mean_softmax)
@@ -94,6 +94,6 @@ class DropoutPredictiveEntropy(_MonteCarloDropout):
 
 @register("supervisors", "mc_dropout_ms")
 class DropoutMeanSoftmax(_MonteCarloDropout):
-    """Highest mean probability over dropout passes, turned."""
+    """1 - highest mean probability over dropout passes."""
 
     quantify = staticmethod(mean_softmax)

@@ -1,4 +1,4 @@
-"""Supervisors that read the class scores alone (seed 001, section VII-B): max softmax, PCS, DeepGini, softmax entropy.
+"""Supervisors that read the class scores alone (Weiss et al. 2022, section VII-B): max softmax, PCS, DeepGini, softmax entropy.
 
 All take class probabilities; a row of scores that is no distribution is read as logits. Each is turned so that higher is riskier.
 
@@ -56,14 +56,14 @@ class _FromProbabilities(PlainSupervisor):
 
 @register("supervisors", "max_softmax")
 class MaxSoftmax(_FromProbabilities):
-    """Highest softmax value, turned (Hendrycks and Gimpel)."""
+    """1 - highest softmax probability (Hendrycks and Gimpel 2017)."""
 
     quantify = staticmethod(max_softmax)
 
 
 @register("supervisors", "pcs")
 class PredictionConfidence(_FromProbabilities):
-    """Prediction-confidence score: difference of the two highest softmax values, turned."""
+    """Prediction-confidence score: 1 - difference of the two highest softmax probabilities."""
 
     quantify = staticmethod(prediction_confidence)
 

@@ -1,9 +1,12 @@
-"""Surprise adequacy: how unlike the training activations of the predicted class an input's activations are (seed 001, VII-B).
+"""Surprise adequacy: how unlike the training activations of the predicted class an input's
+activations are (Weiss et al. 2022, VII-B).
 
-LSA (Kim, Feldt and Yoo 2019) is minus the log of a kernel density, MDSA (Kim et al. 2020) a Mahalanobis distance, DSA (Kim, Feldt
-and Yoo 2019, refined by Weiss et al. 2021) a ratio of two distances. Reference rows belong to the class the module *predicts* for
-them, as in the authors' code; labels are not used. A class that no reference row was predicted as has no activations of its own:
-such a row is as surprising as it would be to the class that it surprises least (for DSA: to the class of the nearest activation).
+LSA (Kim, Feldt and Yoo 2019) is minus the log of a kernel density, MDSA (Kim et al. 2020) a
+Mahalanobis distance, DSA (Kim, Feldt and Yoo 2019, refined by Weiss et al. 2021) a ratio of two
+distances. Reference rows belong to the class the module *predicts* for them, as in the authors'
+code; labels are not used. A class that no reference row was predicted as has no activations of its
+own: such a row is as surprising as it would be to the class that it surprises least (for DSA: to
+the class of the nearest activation).
 
 >>> from roadworthy.subject.trace import ModuleTrace
 >>> activations = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 4.0], [1.0, 4.0]])
@@ -65,7 +68,8 @@ class _OfPredictedClass(ActivationSupervisor):
         predicted: np.ndarray,
         surprise: Callable[[int, np.ndarray], np.ndarray],
     ) -> np.ndarray:
-        """`surprise(i, rows)` of the i-th class; rows of a class not seen in fitting take the smallest over all."""
+        """`surprise(i, rows)` of the i-th class; rows of a class not seen in fitting take the
+        smallest over all."""
         labels = self._learned["labels"]
         result = np.empty(len(activations))
         for i, label in enumerate(labels):
@@ -82,7 +86,8 @@ class _OfPredictedClass(ActivationSupervisor):
     def _factor(
         self, sorted_rows: ByClass, i: int, columns: np.ndarray | None = None
     ) -> np.ndarray | None:
-        """None where a class has a covariance of its own, else the Cholesky factor of the one that all classes share."""
+        """None where a class has a covariance of its own, else the Cholesky factor of the one that
+        all classes share."""
         own = sorted_rows.rows(i)
         if has_spread(own if columns is None else own[:, columns]):
             return None
@@ -113,9 +118,11 @@ class _OfPredictedClass(ActivationSupervisor):
 
 @register("supervisors", "mdsa")
 class MahalanobisSurprise(_OfPredictedClass):
-    """Mahalanobis-distance surprise adequacy: distance from the training activations of the predicted class.
+    """Mahalanobis-distance surprise adequacy: distance from the training activations of the
+    predicted class.
 
-    A singular covariance (constant activations, fewer rows than activations) is shrunk by Ledoit and Wolf's rule; `notes` says so.
+    A singular covariance (constant activations, fewer rows than activations) is shrunk by Ledoit
+    and Wolf's rule; `notes` says so.
     """
 
     name = "mdsa"
@@ -152,9 +159,11 @@ class MahalanobisSurprise(_OfPredictedClass):
 
 @register("supervisors", "lsa")
 class LikelihoodSurprise(_OfPredictedClass):
-    """Likelihood-based surprise adequacy: minus the log density of the predicted class's training activations.
+    """Likelihood-based surprise adequacy: minus the log density of the predicted class's training
+    activations.
 
-    Gaussian kernels with the class's covariance and Scott's bandwidth, on the class's `features` activations of highest variance.
+    Gaussian kernels with the class's covariance and Scott's bandwidth, on the class's `features`
+    activations of highest variance.
     """
 
     name = "lsa"
@@ -223,11 +232,13 @@ class LikelihoodSurprise(_OfPredictedClass):
 
 @register("supervisors", "dsa")
 class DistanceSurprise(_OfPredictedClass):
-    """Distance-based surprise adequacy: how far from the predicted class, against how near that place is to another class.
+    """Distance-based surprise adequacy: how far from the predicted class, against how near that
+    place is to another class.
 
-    With a the reference activation of the predicted class nearest to x, it is |x - a| / |a - b|, where b is the activation of any
-    other class nearest to a. `share` of every class's rows are used, drawn once (Weiss et al.: 0.3). Where a and b coincide, their
-    distance is taken as the resolution of a float, so that the score stays a number.
+    With a the reference activation of the predicted class nearest to x, it is |x - a| / |a - b|,
+    where b is the activation of any other class nearest to a. `share` of every class's rows are
+    used, drawn once (Weiss et al.: 0.3). Where a and b coincide, their distance is taken as the
+    resolution of a float, so that the score stays a number.
     """
 
     name = "dsa"

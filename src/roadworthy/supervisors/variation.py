@@ -1,15 +1,18 @@
-"""Variation ratios of any value: how far stochastic passes lie from each other (VR) and from the answer (VRO) (seed 000, eq. 5, 6).
+"""Variation ratios of any value: how far stochastic passes lie from each other (VR) and from the
+answer (VRO) (Wang et al. 2022, eq. 5, 6).
 
-The distance between two answers is named, or ``auto``, which takes the one that the module's kind of value calls its own: whether
-the class differs, the standard deviation of vectors, 1 - IoU of boxes, 1 - MOTA of tracks, 1 - BLEU of texts and episodes, the
-share of facts of a goal that differ. Both ratios read the same passes.
+The distance between two answers is named, or ``auto``, which takes the one that the module's kind
+of value calls its own: whether the class differs, the standard deviation of vectors, 1 - IoU of
+boxes, 1 - MOTA of tracks, 1 - BLEU of texts and episodes, the share of facts of a goal that differ.
+Both ratios read the same passes.
 
-Where the passes come from cannot be guessed before the subject is there, so `kind` says it: ``dropout`` in a torch model (seed 000
-makes 10 passes, and puts a `rate` of 0.1 into models that have none), ``own`` for whatever draws from its `rng`, a module or (with
-``module: system``) the whole system, ``ensemble`` for the members of one, whose number is theirs and not `n`.
+Where the passes come from cannot be guessed before the subject is there, so `kind` says it:
+``dropout`` in a torch model (Wang et al. 2022 makes 10 passes, and puts a `rate` of 0.1 into models
+that have none), ``own`` for whatever draws from its `rng`, a module or (with ``module: system``)
+the whole system, ``ensemble`` for the members of one, whose number is theirs and not `n`.
 
-VR is blind to a module that is wrong in the same way every time, such as a tracker that finds nothing in the dark; VRO is so less
-(seed 000, section 4.3).
+VR is blind to a module that is wrong in the same way every time, such as a tracker that finds
+nothing in the dark; VRO is so less (Wang et al. 2022, section 4.3).
 
 >>> from roadworthy.data.values import TEXT
 >>> own = VariationRatio(kind="own", n=2)
@@ -89,6 +92,7 @@ class VariationRatio(_Variation):
 
 @register("supervisors", "vro")
 class VariationRatioOfOriginal(_Variation):
-    """Variation ratio of the original prediction: the mean distance between a stochastic pass and the answer itself."""
+    """Variation ratio of the original prediction: the mean distance between a stochastic pass and
+    the answer itself."""
 
     place, fewest = 1, 1

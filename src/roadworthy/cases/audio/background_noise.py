@@ -1,4 +1,4 @@
-"""Background noise: Gaussian white noise at a signal-to-noise ratio (seed 000, table 1).
+"""Background noise: Gaussian white noise at a signal-to-noise ratio (Wang et al. 2022, table 1).
 
 `snr_db` is 10 log10 of the recording's mean power over the noise's. The noise that was drawn is scaled to it, so a short clip
 gets its ratio too. What leaves [-1, 1] is cut off, as a sound card would.

@@ -1,6 +1,6 @@
 """Gaussian noise: what a sensor adds in low light (Hendrycks and Dietterich 2019, section 3).
 
-Every pixel and channel gets a normal number of its own; `scale` is its standard deviation where white is 1. Seed 000,
+Every pixel and channel gets a normal number of its own; `scale` is its standard deviation where white is 1. Wang et al. 2022,
 table 1, calls it a variance, but its values are Hendrycks's standard deviations.
 
 >>> import numpy as np

@@ -2,7 +2,7 @@
 
 A small layer of normal numbers (`mean`, `scale`) is enlarged by `zoom`, what lies under `threshold` is cut away, and the
 flakes that remain are smeared downwards (`radius`, `sigma`). The image keeps a share `kept` of itself, the rest turns into a
-lighter grey; the flakes are added to it, and once more turned by 180 degrees. The seven values that seed 000, table 1,
+lighter grey; the flakes are added to it, and once more turned by 180 degrees. The seven values that Wang et al. 2022, table 1,
 gives to five symbols are these seven.
 
 >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Swapped characters: what fast fingers do to a word (seed 000, table 1, "Swap").
+"""Swapped characters: what fast fingers do to a word (Wang et al. 2022, table 1, "Swap").
 
 A word is a run of letters and digits. With a `probability` of its own it has two neighbouring inner characters swapped; its
 first and last stay, so words of up to three characters do too. All other characters stay exactly where they are.

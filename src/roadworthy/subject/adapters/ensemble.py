@@ -1,6 +1,6 @@
 """An ensemble of torch models: one network with several sets of weights, trained from a recipe or already there.
 
-Its answer is the mean of its members' class probabilities (Lakshminarayanan et al. 2017, section 2.4; seed 001, section
+Its answer is the mean of its members' class probabilities (Lakshminarayanan et al. 2017, section 2.4; Weiss et al. 2022, section
 VII-B), or of their vectors. Each member is one pass for supervisors that ask for ``Passes("ensemble", 0)``. What lies inside
 a model (layers, gradients, dropout) is that of the first member: members share no features, so that a mean of their
 activations means nothing.

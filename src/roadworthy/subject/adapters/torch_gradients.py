@@ -1,8 +1,8 @@
 """Gradients of a torch classifier, reduced in the pass to one norm a case.
 
-- ``entropy_parameters``: |∇θ H|₂, H the entropy of the softmax, θ all parameters (seed 003, table
+- ``entropy_parameters``: |∇θ H|₂, H the entropy of the softmax, θ all parameters (Torpmann-Hagen et al. 2025, table
   2, as printed).
-- ``ones_input``: |∇x L|₂, L the cross-entropy to all-ones targets, -Σ log p, x the input (seed 003
+- ``ones_input``: |∇x L|₂, L the cross-entropy to all-ones targets, -Σ log p, x the input (Torpmann-Hagen et al. 2025
   as its authors coded it).
 - ``uniform_last_layer``: |∇W KL(u ‖ p)|₁, u uniform, W the weights of the last layer (Huang, Geng
   and Li 2021, eq. 6).

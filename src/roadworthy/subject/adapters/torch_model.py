@@ -62,10 +62,8 @@ from roadworthy.subject.adapters.torch_answers import (
 )
 from roadworthy.subject.adapters.torch_gradients import Gradients, gradient_refusal
 from roadworthy.subject.adapters.torch_layers import (
-    BENT,
     Order,
     defined,
-    departure,
     keep_input,
     keep_output,
     layers_of,
@@ -423,10 +421,6 @@ class Beside:
         return torch.from_numpy(self.prepared).to(self.device)
 
 
-NOT_LINEAR = (
-    "it is a formula of a linear last layer, and the model's scores are not a linear function of its layer {!r} "
-    "(a head that divides by lengths, or a layer before others)"
-)
 SCRIPTED = "the model is scripted, and nothing inside it can be seen"
 
 
@@ -553,29 +547,7 @@ class TorchModule:
         ):
             return f"the model does not call its layer {request.name!r} when it answers"
         known = [*([PENULTIMATE] if named else []), *self.depths, *called]
-        return refused(request, known, where="the model") or self._bent(request)
-
-    def _bent(self, request: Request) -> str | None:
-        """Why the scores are not linear in a layer of which that is asked, as far as noise can
-        tell."""
-        import torch
-
-        if not (isinstance(request, Layer) and request.linear) or self.order.shape is None:
-            return None
-        name = self.depths.get(request.name, request.name)
-        entering = name not in self.layers
-        images = noise(self.order.shape, self.prepare.dtype)
-        try:
-            layer = self.layers[self.order.head or "" if entering else name]
-            with running(self.threads), drawing(self.device, 0, "watched"):
-                batch = torch.from_numpy(images).to(self.device)
-                found = departure(
-                    self.model, layer, batch, lambda raw: self._read(raw, 2), entering=entering
-                )
-        except Exception:
-            # Images may fare better than noise.
-            return None
-        return NOT_LINEAR.format(request.name) if found > BENT else None
+        return refused(request, known, where="the model")
 
     def _cut_off(self, request: Gradient) -> str | None:
         """Why there is no such gradient, as far as noise can tell."""
