@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roadworthy.analysis.risk.calibration import Calibration, calibrate
-from roadworthy.analysis.risk.doubts import separation
+from roadworthy.analysis.risk.refusal import separation
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.firm_kinds import firm_rows
 from roadworthy.analysis.risk.prototypes import accuracy_tree

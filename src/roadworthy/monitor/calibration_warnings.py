@@ -18,7 +18,7 @@ from roadworthy.monitor.risk_state import Coverage, Forecast
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.calibration import Calibration
-    from roadworthy.analysis.risk.doubts import Separation
+    from roadworthy.analysis.risk.refusal import Separation
 
 BEYOND = 3.0
 """Standard errors by which scores must tell shift from none."""
