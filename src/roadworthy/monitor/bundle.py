@@ -200,7 +200,7 @@ class Bundle:
         false alarms. It allows for clean data that differ between groups where `group_events` of one come in a row: nobody else
         knows how many. Where nobody knows how often each kind comes, the forecast is that of the expected rate, kinds even.
         """
-        from roadworthy.analysis.risk.firm_kinds import of_firm_kinds
+        from roadworthy.analysis.risk.calibration import of_firm_kinds
         from roadworthy.monitor.calibration_warnings import warnings_of
         from roadworthy.monitor.self_test import expected_state
         from roadworthy.monitor.threshold import alarm_rule

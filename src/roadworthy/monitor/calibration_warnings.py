@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND
+from roadworthy.analysis.risk.calibration import FEW_OF_A_KIND
 from roadworthy.monitor.risk_state import Coverage, Forecast
 
 if TYPE_CHECKING:

@@ -42,8 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
-from roadworthy.analysis.risk.calibration import Calibration
-from roadworthy.analysis.risk.firm_kinds import of_firm_kinds
+from roadworthy.analysis.risk.calibration import Calibration, of_firm_kinds
 from roadworthy.analysis.risk.kind_costs import cells_at, cells_of_kinds, cost_at, parameters_at
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.calibration import Calibration
+from roadworthy.analysis.risk.calibration import Calibration, of_firm_kinds
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +60,7 @@ def separation(calibration: Calibration) -> Separation:
 
     The error is no less than that of scores which separate nothing.
     """
+    calibration = of_firm_kinds(calibration)
     bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)
     shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
     clean, shifted = shares[0], shares[1:].mean(axis=0)
