@@ -142,7 +142,7 @@ def real(trial: Trial) -> Iterator[Real]:
         estimator = Estimator(calibration, tree)
         alarm = calibration.shift_bin(cells) >= estimator.separation.cut
         known = _tables(trial, alarm)
-        given = {n: v for n, v in measured(*known).values.items() if n in tree.parameters}
+        given = {n: v for n, v in measured(*known).items() if n in tree.parameters}
         raised = alarm[trial.windows]
         verdicts = Calibrated.from_table(
             {k: t.sum(axis=0) for k, t in zip(("clean", "shift"), known, strict=True)}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from roadworthy.analysis.risk.tolerating import nobody_said
+from roadworthy.analysis.risk.tolerable import nobody_said
 from roadworthy.execution.simulating import simulate
 from roadworthy.spec.simulation import Simulation
 

@@ -18,7 +18,7 @@ from roadworthy.analysis.risk.between import in_words
 from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.estimator import Estimator
-from roadworthy.analysis.risk.tolerating import nobody_said
+from roadworthy.analysis.risk.tolerable import nobody_said
 from roadworthy.analysis.simulation.against_truth import (
     chances_of,
     parameters_of_detector,

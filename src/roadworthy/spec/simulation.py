@@ -30,7 +30,7 @@ from pydantic import (
 )
 
 from roadworthy.analysis.risk.prototypes import cost_tree
-from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
+from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.analysis.simulation.schedules import Segments, Step, read_schedule, read_segment
 from roadworthy.spec.document import Document, SpecError

@@ -35,7 +35,6 @@ from roadworthy.analysis.risk import draws as worlds
 from roadworthy.analysis.risk.calibration import Calibration
 from roadworthy.analysis.risk.doubts import doubts, separation
 from roadworthy.analysis.risk.estimates import Belief, Estimates, Odds
-from roadworthy.analysis.risk.kind_costs import cells_at, cells_of_kinds, cost_at, parameters_at
 from roadworthy.analysis.risk.likely_worlds import MOST, PRIOR, LikelyWorlds, Rates
 from roadworthy.analysis.risk.live import live
 from roadworthy.analysis.risk.mean_parameters import mean_parameters
@@ -47,6 +46,7 @@ from roadworthy.analysis.risk.prototypes import (
     refuse_live_constants,
 )
 from roadworthy.analysis.risk.sums import TINY, Known, Weighed, Window
+from roadworthy.analysis.risk.tolerable import cells_at, cells_of_kinds, cost_at, parameters_at
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.analysis.risk.unlike import Unlike, leant
 from roadworthy.analysis.risk.weighted import (

@@ -120,7 +120,7 @@ def parameters_of_rows(
         )
         for side in (~s, s)
     ]
-    return dict(measured(sides[0], sides[1]).values)
+    return measured(sides[0], sides[1])
 
 
 @dataclass(frozen=True)
