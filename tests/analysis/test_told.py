@@ -10,7 +10,8 @@ from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
 from roadworthy.analysis.risk.rates import Rates
-from roadworthy.analysis.risk.rates.answer import BEYOND_CHANCE, OUTSIDE
+from roadworthy.analysis.risk.rates.base import MISMATCH as BEYOND_CHANCE
+from roadworthy.analysis.risk.rates.base import OUTSIDE
 from roadworthy.analysis.risk.tree import Branch, Leaf, Node, Tree
 from roadworthy.analysis.simulation.estimators import Teller
 from roadworthy.analysis.simulation.streams import VERDICT, Detector, verdict_rows

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roadworthy.analysis.risk.rates.answer import OUTSIDE
+from roadworthy.analysis.risk.rates.base import OUTSIDE
 
 DETECTOR = """stream:
   detector: {tpr: 0.8, tnr: 0.8}

@@ -193,7 +193,7 @@ def _standing(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def _meaning(flag: str) -> str:
-    from roadworthy.analysis.risk.rates.answer import MEANING
+    from roadworthy.analysis.risk.rates.base import MEANING
 
     return MEANING.get(flag, "")
 
