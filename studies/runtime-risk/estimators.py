@@ -19,14 +19,15 @@ from roadworthy.analysis.risk.confidence import Atc, Cbpe, Doc
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.rates import (
-    BayesTable,
     Calibrated,
     Rates,
+    bayes_rate,
     likelihood_rate,
     mean_rate,
     paper_fallback_rate,
     posterior_rate,
     rogan_gladen,
+    verdicts,
 )
 from roadworthy.analysis.simulation.trials import WINDOW, Trial
 from roadworthy.analysis.simulation.truth import Estimated
@@ -166,11 +167,12 @@ def without_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
 def with_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
     """Those that read the scores of the trial's detectors."""
     read = Read(trial)
-    alarms, verdicts = read.alarms[trial.windows].sum(axis=1), read.counted(read.alarms.astype(int))
-    yield "mean of verdicts", read.by_rate(mean_rate(alarms, WINDOW))
-    yield "Rogan-Gladen, clipped", read.by_rate(rogan_gladen(alarms, WINDOW, verdicts))
-    yield "Rogan-Gladen, fallback", read.by_rate(paper_fallback_rate(alarms, WINDOW, verdicts))
-    yield "Bayes table", read.by_rate(BayesTable.build(WINDOW, verdicts).rate(alarms))
+    alarms = verdicts(read.alarms[trial.windows].sum(axis=1), WINDOW)
+    known = read.counted(read.alarms.astype(int))
+    yield "mean of verdicts", read.by_rate(mean_rate(alarms, known))
+    yield "Rogan-Gladen, clipped", read.by_rate(rogan_gladen(alarms, known))
+    yield "Rogan-Gladen, fallback", read.by_rate(paper_fallback_rate(alarms, known))
+    yield "Bayes table", read.by_rate(bayes_rate(alarms, known))
     counts, bins = read.in_windows(read.bins), read.counted(read.bins)
     yield "maximum likelihood, bins", read.by_rate(likelihood_rate(counts, bins))
     yield "posterior mean, bins", read.by_rate(posterior_rate(counts, bins))

@@ -16,17 +16,17 @@ from scipy.special import betaincinv, gammaln, roots_jacobi, xlog1py, xlogy
 from scipy.stats import beta, binom, binomtest, norm
 
 from roadworthy.analysis import calibration
+from roadworthy.analysis.risk import rates
 from roadworthy.analysis.risk.rates import (
-    BayesTable,
     Calibrated,
     CannotTell,
-    by_batches,
-    by_mixed_batches,
+    Rates,
+    batch_rate,
+    bayes_rate,
     likelihood_rate,
-    mean_rate,
-    paper_fallback_rate,
+    mixed_batch_rate,
     posterior_rate,
-    rogan_gladen,
+    verdicts,
 )
 from roadworthy.analysis.risk.rates.base import (
     MISMATCH,
@@ -38,7 +38,7 @@ from roadworthy.analysis.risk.rates.base import (
     WEAK,
 )
 from roadworthy.analysis.risk.rates.batches import BatchVerdict, uniformity
-from roadworthy.analysis.risk.rates.bayes import beta_nodes, by_bayes
+from roadworthy.analysis.risk.rates.bayes import beta_nodes
 from roadworthy.analysis.risk.rates.grid import at_angle, densest
 from roadworthy.analysis.risk.rates.likelihood import score_interval
 
@@ -47,7 +47,7 @@ BINS = Calibrated.from_table(
     {"clean": [200, 120, 60, 20], "fog": [20, 60, 120, 200], "snow": [40, 80, 90, 190]}
 )
 PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "pra-scores"
-verdicts = st.tuples(
+calibrations = st.tuples(
     st.integers(30, 300), st.integers(0, 25), st.integers(0, 25), st.integers(30, 300)
 ).map(lambda n: Calibrated.from_table({"clean": n[:2], "fog": n[2:]}))
 window = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -62,8 +62,24 @@ ESTIMATORS = {
 }
 
 
-def flagged(rates, flag) -> list[bool]:
-    return rates.flags.get(flag, np.zeros(rates.value.shape, dtype=bool)).tolist()
+def mean_rate(k, n) -> Rates:
+    return rates.mean_rate(verdicts(k, n), GOOD)
+
+
+def rogan_gladen(k, n, calibrated: Calibrated) -> Rates:
+    return rates.rogan_gladen(verdicts(k, n), calibrated)
+
+
+def paper_fallback_rate(k, n, calibrated: Calibrated) -> Rates:
+    return rates.paper_fallback_rate(verdicts(k, n), calibrated)
+
+
+def bayes(k, n, calibrated: Calibrated) -> Rates:
+    return bayes_rate(verdicts(k, n), calibrated)
+
+
+def flagged(found: Rates, flag: str) -> list[bool]:
+    return found.flags.get(flag, np.zeros(found.value.shape, dtype=bool)).tolist()
 
 
 def seen(calibrated: Calibrated) -> Calibrated:
@@ -120,13 +136,13 @@ def test_the_mean_has_wilsons_interval(counts) -> None:
     )
 
 
-@given(st.floats(0.0, 1.0), verdicts)
+@given(st.floats(0.0, 1.0), calibrations)
 def test_rogan_gladen_gives_back_the_rate_that_made_the_expected_alarms(rate, calibrated) -> None:
     alarms = 1000 * (rate * calibrated.tpr + (1 - rate) * calibrated.fpr)
     assert float(rogan_gladen(alarms, 1000, calibrated).value) == pytest.approx(rate, abs=1e-9)
 
 
-@given(window, verdicts, st.booleans())
+@given(window, calibrations, st.booleans())
 def test_the_score_interval_holds_exactly_the_rates_that_the_alarms_do_not_contradict(
     counts, calibrated, new
 ) -> None:
@@ -172,7 +188,7 @@ def test_a_calibration_without_rows_or_sense_is_refused_with_the_reason() -> Non
     for estimate in (
         lambda: rogan_gladen(4, 10, useless),
         lambda: paper_fallback_rate(4, 10, useless),
-        lambda: BayesTable.build(10, useless),
+        lambda: bayes(4, 10, useless),
         lambda: likelihood_rate([6, 4], useless),
         lambda: posterior_rate([6, 4], useless),
     ):
@@ -185,7 +201,7 @@ def test_a_calibration_that_the_added_rows_turn_round_is_refused() -> None:
     turned = Calibrated.from_table({"clean": [100, 900], "fog": [0, 5]})
     for estimate in (
         lambda: rogan_gladen(90, 100, turned),
-        lambda: BayesTable.build(100, turned),
+        lambda: bayes(90, 100, turned),
         lambda: likelihood_rate([10, 90], turned),
         lambda: posterior_rate([10, 90], turned),
     ):
@@ -212,7 +228,7 @@ def test_a_calibration_that_may_be_useless_is_flagged_and_excludes_nothing() -> 
     weak = Calibrated.from_table({"clean": [6, 4], "fog": [5, 5]})
     rate = rogan_gladen(45, 100, weak)
     assert WEAK in rate.flags and (rate.low, rate.high) == (0.0, 1.0)
-    assert WEAK in BayesTable.build(100, weak).rate(45).flags
+    assert WEAK in bayes(45, 100, weak).flags
     assert WEAK not in rogan_gladen(45, 100, GOOD).flags
 
 
@@ -279,10 +295,9 @@ def brute_force(k: int, n: int, calibrated: Calibrated) -> tuple[np.ndarray, np.
 )
 def test_the_table_equals_brute_force(n, alarms, rows) -> None:
     calibrated = Calibrated.from_table(rows)
-    table = BayesTable.build(n, calibrated)
     for k in alarms:
         rate, mass = brute_force(k, n, calibrated)
-        found = table.rate(k)
+        found = bayes(k, n, calibrated)
         assert float(found.value) == pytest.approx(mass @ rate, abs=1e-3)
         held = mass[(rate >= found.low) & (rate <= found.high)]
         assert held.sum() == pytest.approx(0.95, abs=0.03) and held.min() >= 0.3 * mass[
@@ -298,19 +313,18 @@ def test_the_table_equals_monte_carlo() -> None:
     size = mean * (1 - mean) / variance - 1
     tpr = rng.beta(mean * size, (1 - mean) * size, draws)
     alarms = rng.binomial(50, rate * tpr + (1 - rate) * fpr)
-    table = BayesTable.build(50, seen(GOOD))
     for k in (3, 10, 25, 38):
         mine = rate[alarms == k]
-        assert float(table.rate(k).value) == pytest.approx(
+        assert float(bayes(k, 50, seen(GOOD)).value) == pytest.approx(
             mine.mean(), abs=5 * mine.std() / len(mine) ** 0.5
         )
 
 
-def test_a_table_answers_only_for_its_own_counts() -> None:
-    with pytest.raises(ValueError, match="whole counts of alarms from 0 to 10"):
-        BayesTable.build(10, GOOD).rate(11)
+def test_verdicts_are_two_bins_and_whole_counts() -> None:
     with pytest.raises(ValueError, match="two bins"):
-        BayesTable.build(10, BINS)
+        bayes(3, 10, BINS)
+    with pytest.raises(ValueError, match="whole numbers"):
+        bayes(2.5, 10, GOOD)
 
 
 # Score bins
@@ -352,7 +366,7 @@ def test_in_two_bins_the_most_likely_rate_is_rogan_gladens_value_and_interval() 
 def test_with_a_perfect_detector_the_posterior_is_the_beta_of_the_share() -> None:
     sure = seen(Calibrated.from_table({"clean": [10**9, 0], "fog": [0, 10**9]}))
     k = np.array([0, 3, 20, 40])
-    found = BayesTable.build(40, sure).rate(k)
+    found = bayes(k, 40, sure)
     assert found.value == pytest.approx((k + 0.5) / 41, abs=1e-3)
     for i in (1, 2):
         covered = beta(k[i] + 0.5, 40.5 - k[i]).cdf([found.low[i], found.high[i]])
@@ -473,8 +487,8 @@ def test_batches_are_told_by_what_reads_them_as_they_are_and_the_other_reading_i
     calibrated = Calibrated(10_000 * shares[0], 10_000 * shares[1:])
     shifted = np.tile(np.arange(50) < 50 * rate, (8, 1))
     for mixed, reader, other in (
-        (False, by_batches, by_mixed_batches),
-        (True, by_mixed_batches, by_batches),
+        (False, batch_rate, mixed_batch_rate),
+        (True, mixed_batch_rate, batch_rate),
     ):
         counts = batched(rng, shares, shifted, size, mixed=mixed)
         right, wrong = reader(counts, calibrated), other(counts, calibrated)
@@ -482,11 +496,11 @@ def test_batches_are_told_by_what_reads_them_as_they_are_and_the_other_reading_i
             right.high - right.low
         ).max() < 0.6
         assert np.abs(right.value - rate).mean() < np.abs(wrong.value - rate).mean()
-        doubted = np.mean(flagged(by_batches(counts, calibrated), MIXED))
+        doubted = np.mean(flagged(batch_rate(counts, calibrated), MIXED))
         assert doubted >= 0.75 if mixed else doubted <= 0.25
 
 
-@pytest.mark.parametrize("reader", [by_batches, by_mixed_batches])
+@pytest.mark.parametrize("reader", [batch_rate, mixed_batch_rate])
 def test_without_shift_batches_are_not_said_to_be_mixed_and_zero_is_not_excluded(reader) -> None:
     rng, calibrated = (
         np.random.default_rng(5),
@@ -502,7 +516,7 @@ def test_batches_are_known_from_as_many_as_the_rows_fill_and_from_none_not_at_al
         5.0
     )
     with pytest.raises(CannotTell, match="the 50 calibration rows of fog fill no batch of 64"):
-        by_batches(np.full((1, 3, 2), 32.0), calibrated)
+        batch_rate(np.full((1, 3, 2), 32.0), calibrated)
 
 
 # Coverage
@@ -555,7 +569,7 @@ INTERVALS = {
     "bayes": (
         2,
         by_the_prior,
-        by_verdicts(lambda k, n, c: BayesTable.build(n, c).rate(k)),
+        by_verdicts(lambda k, n, c: bayes(k, n, c)),
     ),
     "likelihood": (
         10,
@@ -692,9 +706,9 @@ def test_on_the_published_scores_bins_tell_more_than_verdicts(
 def test_bayes_has_a_table_for_windows_in_which_events_lack_a_score() -> None:
     calibrated = Calibrated.from_table({"clean": [180, 20], "fog": [30, 170]})
     windows = np.array([[60.0, 40.0], [58.0, 40.0], [60.0, 40.0]])
-    found = by_bayes(windows, calibrated)
+    found = bayes_rate(windows, calibrated)
     for i, (cleared, alarmed) in enumerate(windows.tolist()):
-        alone = BayesTable.build(int(cleared + alarmed), calibrated).rate(int(alarmed))
+        alone = bayes(alarmed, cleared + alarmed, calibrated)
         assert (found.value[i], found.low[i], found.high[i]) == (alone.value, alone.low, alone.high)
 
 

@@ -533,7 +533,7 @@ def test_a_new_estimator_is_found_by_its_name_alone(estimators):
     def half(counts, calibrated, *, confidence: float = 0.95) -> Rates:
         """Half of the alarms."""
         share = counts[:, 1] / counts.sum(axis=1) / 2
-        return Rates(share, share, share, confidence, "half")
+        return Rates(share, share, share, confidence)
 
     try:
         assert estimators.estimate("half", Windows(windows(10, 40)))[

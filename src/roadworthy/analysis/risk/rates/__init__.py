@@ -2,37 +2,36 @@
 
 Every estimator takes counts of one window or of many and gives `Rates`: a value, an interval and
 flags for each window (Torpmann-Hagen et al. 2025, section 3.2.1). `mean_rate` believes the
-verdicts; `rogan_gladen` corrects them for false alarms and misses; `BayesTable` does so with Beta
+verdicts; `rogan_gladen` corrects them for false alarms and misses; `bayes_rate` does so with Beta
 posteriors; `likelihood_rate` and `posterior_rate` read score bins, which say more than verdicts;
-`by_batches` and `by_mixed_batches` read verdicts on whole batches; `paper_fallback_rate` is what the
+`batch_rate` and `mixed_batch_rate` read verdicts on whole batches; `paper_fallback_rate` is what the
 authors' code does. If no rate can be estimated, `CannotTell` says why.
 
 >>> calibrated = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})  # cleared, alarmed
->>> windows = rogan_gladen([5, 45, 90], 100, calibrated)
+>>> windows = rogan_gladen(verdicts(alarms=[5, 45, 90], n=100), calibrated)
 >>> windows.value.round(3).tolist(), windows.flags["outside [FPR, TPR]"].tolist()
 ([0.0, 0.5, 1.0], [True, False, True])
->>> BayesTable.build(100, calibrated).rate([5, 45, 90]).value.round(2).tolist()
-[0.01, 0.55, 0.96]
 """
 
 from __future__ import annotations
 
-from .base import Calibrated, CannotTell, Rates
-from .batches import by_batches, by_mixed_batches
-from .bayes import BayesTable
+from .base import Calibrated, CannotTell, Rates, verdicts
+from .batches import batch_rate, mixed_batch_rate
+from .bayes import bayes_rate
 from .likelihood import likelihood_rate, posterior_rate
 from .rogan_gladen import mean_rate, paper_fallback_rate, rogan_gladen
 
 __all__ = [
-    "BayesTable",
+    "bayes_rate",
     "Calibrated",
     "CannotTell",
     "Rates",
-    "by_batches",
-    "by_mixed_batches",
+    "batch_rate",
+    "mixed_batch_rate",
     "likelihood_rate",
     "mean_rate",
     "paper_fallback_rate",
     "posterior_rate",
     "rogan_gladen",
+    "verdicts",
 ]

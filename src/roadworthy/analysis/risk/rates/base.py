@@ -71,17 +71,12 @@ class Rates:
     low: Floats
     high: Floats
     confidence: float
-    method: str
     flags: Mapping[str, Bools] = field(default_factory=dict)
     """By flag, the windows it is set for; a flag that is set nowhere is left out."""
 
     @classmethod
     def of(
-        cls,
-        ends: Iterable[ArrayLike],
-        confidence: float,
-        method: str,
-        flags: Mapping[str, ArrayLike],
+        cls, ends: Iterable[ArrayLike], confidence: float, flags: Mapping[str, ArrayLike]
     ) -> Rates:
         """From value, low and high, clipped to [0, 1] and the value within its interval."""
         point, least, most = (np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0) for x in ends)
@@ -91,21 +86,16 @@ class Rates:
         }
         low, high = np.minimum(least, point), np.maximum(most, point)
         set_somewhere = {flag: mask for flag, mask in where.items() if mask.any()}
-        return cls(point, low, high, float(confidence), method, set_somewhere)
+        return cls(point, low, high, float(confidence), set_somewhere)
 
 
-def alarm_counts(alarms: ArrayLike, n: ArrayLike) -> tuple[Floats, Floats]:
-    """Alarms and events of the windows, checked, in one shape; decayed counts are counts too."""
-    k, size = np.broadcast_arrays(
-        np.asarray(alarms, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    )
-    finite = np.isfinite(k).all() and np.isfinite(size).all()
-    if not finite or (k < 0.0).any() or (k > size * (1.0 + 1e-9)).any():
-        raise ValueError("alarms must lie between 0 and the number of events in every window")
-    return np.minimum(k, size), size
+def verdicts(alarms: ArrayLike, n: ArrayLike) -> Floats:
+    """Counts of windows x (cleared, alarmed), from alarms and events of the windows."""
+    k, size = np.broadcast_arrays(np.asarray(alarms, np.float64), np.asarray(n, np.float64))
+    return np.stack([size - k, k], axis=-1)
 
 
-def verdict_counts(counts: ArrayLike) -> tuple[Floats, Floats]:
+def alarms_and_events(counts: ArrayLike) -> tuple[Floats, Floats]:
     """Alarms and events of the windows, from those cleared and alarmed in the last axis."""
     table = bin_counts(counts, 2)
     return table[..., 1], table.sum(axis=-1)

@@ -2,17 +2,17 @@
 
 A batch alarms if the mean evidence of its events, log(shifted / clean) of their score bins, is above
 the cut of best TPR + TNR between drawn batches (Torpmann-Hagen et al. 2025, section 4.5).
-`by_batches` takes every batch as all clean or all shifted: the batch is the event, and the rate is
-Rogan-Gladen's over batches. `by_mixed_batches` takes every event as clean or shifted by itself: how
+`batch_rate` takes every batch as all clean or all shifted: the batch is the event, and the rate is
+Rogan-Gladen's over batches. `mixed_batch_rate` takes every event as clean or shifted by itself: how
 often a batch alarms is then not linear in the share of shifted events; it is measured on drawn
 batches and read backwards. Verdicts on single events say more than either (appendix A).
 
 >>> calibrated = Calibrated.from_table({"clean": [80, 20], "fog": [30, 70]})
 >>> windows = [[[13, 3]] * 9 + [[5, 11]] * 3, [[10, 6]] * 12]  # 12 batches of 16 events each
->>> found = by_batches(windows, calibrated)
+>>> found = batch_rate(windows, calibrated)
 >>> found.value.round(2).tolist(), found.flags[MIXED].tolist()
 ([0.25, 0.0], [False, True])
->>> by_mixed_batches(windows, calibrated).value.round(1).tolist()
+>>> mixed_batch_rate(windows, calibrated).value.round(1).tolist()
 [0.4, 0.0]
 """
 
@@ -35,8 +35,9 @@ from .base import (
     CannotTell,
     Floats,
     Rates,
-    alarm_counts,
+    alarms_and_events,
     bin_counts,
+    verdicts,
 )
 from .rogan_gladen import rogan_gladen
 
@@ -51,25 +52,25 @@ chi-square's 95% point, since the two readings are the same without shift."""
 
 
 @register("estimators", "batches", reads="batches", title="Rogan-Gladen over batches")
-def by_batches(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+def batch_rate(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
     """Rogan-Gladen over verdicts on batches, each taken as all clean or all shifted."""
     table = bin_counts(counts, calibrated.bins)
     verdict = BatchVerdict.choose(calibrated, _size(table))
-    alarmed, batches = verdict.alarms(table)
-    rates = rogan_gladen(alarmed, batches, verdict.counted(calibrated), confidence=confidence)
+    known = verdict.counted(calibrated)
+    rates = rogan_gladen(verdict.verdicts(table), known, confidence=confidence)
     doubted = uniformity(table, calibrated) <= -DOUBT if verdict.size > 1 else False
-    ends, method = (rates.value, rates.low, rates.high), f"{rates.method}; batches"
-    return Rates.of(ends, confidence, method, {**rates.flags, MIXED: doubted})
+    ends = rates.value, rates.low, rates.high
+    return Rates.of(ends, confidence, {**rates.flags, MIXED: doubted})
 
 
 @register("estimators", "mixed_batches", reads="batches", title="verdicts on mixed batches")
-def by_mixed_batches(
+def mixed_batch_rate(
     counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
 ) -> Rates:
     """The rate at which batches of events that are each clean or shifted alarm as often."""
     table = bin_counts(counts, calibrated.bins)
     verdict = BatchVerdict.choose(calibrated, _size(table))
-    k, n = alarm_counts(*verdict.alarms(table))
+    k, n = alarms_and_events(verdict.verdicts(table))
     rng = np.random.default_rng([0, 2])
     sides = calibrated.clean_shares, calibrated.shifted_shares
     likeliest = _alarm_curve(verdict, *sides, POSSIBLE * EACH // 4, rng)
@@ -85,8 +86,7 @@ def by_mixed_batches(
     ends = grid.densest(mass[which.ravel()].reshape(*k.shape, CELLS), confidence)
     # A little slope makes a curve rise even if it is flat.
     value = np.interp(k / np.maximum(n, 1.0), likeliest + 1e-9 * points, points)
-    method = "alarm curve of mixed batches; credible interval"
-    return Rates.of((value, *ends), confidence, method, {NO_EVENTS: n == 0.0})
+    return Rates.of((value, *ends), confidence, {NO_EVENTS: n == 0.0})
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +116,10 @@ class BatchVerdict:
         result: Bools = self.threshold.verdict(score) & (n > 0.0)
         return result
 
-    def alarms(self, table: Floats) -> tuple[Floats, Floats]:
-        """By window, the batches that alarm and all that have events."""
-        return self.alarmed(table).sum(axis=-1), (table.sum(axis=-1) > 0.0).sum(axis=-1)
+    def verdicts(self, table: Floats) -> Floats:
+        """By window, the batches that are cleared and alarmed; one without events is neither."""
+        alarmed, some = self.alarmed(table), table.sum(axis=-1) > 0.0
+        return verdicts(alarmed.sum(axis=-1), some.sum(axis=-1))
 
     def counted(self, calibrated: Calibrated) -> Calibrated:
         """Batches cleared and alarmed by kind: as many as the rows fill, shares by drawing many."""

@@ -3,10 +3,10 @@
 p(rate | k) is proportional to the prior of Jeffreys times the integral of
 Binomial(k; n, TPR rate + FPR (1 - rate)) over TPR and FPR: Gauss-Jacobi quadrature in both (Golub
 and Welsch 1969), the rate in cells. TPR is a draw for a new kind of shift, its Beta matched by
-moments. A table over the count k makes a window's estimate O(1).
+moments. A table over the count k serves all windows of one size.
 
 >>> calibrated = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
->>> rate = BayesTable.build(100, calibrated).rate(45)
+>>> rate = bayes_rate([55, 45], calibrated)
 >>> round(float(rate.value), 2), round(float(rate.low), 2), round(float(rate.high), 2)
 (0.55, 0.29, 0.93)
 """
@@ -14,7 +14,6 @@ moments. A table over the count k makes a window's estimate O(1).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,60 +22,27 @@ from roadworthy.registry import register
 from roadworthy.statistics.arguments import check_confidence
 
 from . import grid
-from .base import BIN_PRIOR, NO_EVENTS, WEAK, Calibrated, Floats, Rates, verdict_counts
+from .base import BIN_PRIOR, NO_EVENTS, WEAK, Calibrated, Floats, Rates, alarms_and_events
 
 CHUNK = 2_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class BayesTable:
-    """The rate for every number of alarms 0..n in windows of n events."""
-
-    n: int
-    value: Floats
-    low: Floats
-    high: Floats
-    confidence: float
-    weak: bool
-
-    @classmethod
-    def build(cls, n: int, calibrated: Calibrated, *, confidence: float = 0.95) -> BayesTable:
-        """Integrate once for all counts."""
-        if n < 0 or n != int(n):
-            raise ValueError(f"n is the number of events in a window, found {n!r}")
-        calibrated.check_verdicts()
-        check_confidence(confidence)
-        cells = grid.cells_for(n)
-        mass = grid.normalised(_likelihood(int(n), calibrated, cells))
-        value = mass @ grid.middles(cells)
-        return cls(int(n), value, *grid.densest(mass, confidence), confidence, calibrated.weak)
-
-    def rate(self, alarms: ArrayLike) -> Rates:
-        """The posterior mean and the densest interval for these counts."""
-        k = np.asarray(alarms)
-        whole = k.astype(np.intp)
-        if (whole != k).any() or (whole < 0).any() or (whole > self.n).any():
-            raise ValueError(f"this table holds whole counts of alarms from 0 to {self.n}")
-        ends = self.value[whole], self.low[whole], self.high[whole]
-        flags = {WEAK: self.weak, NO_EVENTS: self.n == 0}
-        return Rates.of(ends, self.confidence, "Bayes over TPR and FPR", flags)
-
-
 @register("estimators", "bayes", reads="verdicts", title="Bayes over verdicts")
-def by_bayes(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+def bayes_rate(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
     """The posterior mean of the rate given alarms, over what TPR and FPR may be."""
-    alarms, n = verdict_counts(counts)
-    if (n != n.round()).any():
+    calibrated.check_verdicts()
+    check_confidence(confidence)
+    k, n = alarms_and_events(counts)
+    if (n != n.round()).any() or (k != k.round()).any():
         raise ValueError("bayes needs whole numbers of events; decayed counts are not supported")
     ends = np.empty((3, *n.shape))
-    weak = False
     # Windows hold fewer events if some have no score: a table for each size.
-    for size in np.unique(n).tolist():
-        table, on = BayesTable.build(int(size), calibrated, confidence=confidence), n == size
-        found = table.rate(alarms[on].astype(np.int64))
-        ends[:, on], weak = (found.value, found.low, found.high), table.weak
-    flags = {WEAK: weak, NO_EVENTS: n == 0.0}
-    return Rates.of(ends, confidence, "Bayes over TPR and FPR", flags)
+    for size in np.unique(n).astype(int).tolist():
+        cells, on = grid.cells_for(size), n == size
+        mass = grid.normalised(_likelihood(size, calibrated, cells))
+        table = mass @ grid.middles(cells), *grid.densest(mass, confidence)
+        ends[:, on] = np.stack(table)[:, k[on].astype(int)]
+    return Rates.of(ends, confidence, {WEAK: calibrated.weak, NO_EVENTS: n == 0.0})
 
 
 def beta_nodes(a: float, b: float, nodes: int) -> tuple[Floats, Floats]:

@@ -41,36 +41,24 @@ HALF = math.log(0.5)
 """The greatest value of the smaller of two tails: the score is just what was to be expected."""
 
 
+@register("estimators", "likelihood", reads="bins", title="maximum likelihood, bins")
 def likelihood_rate(
     counts: ArrayLike, calibrated: Calibrated, *, draws: int = DRAWS, confidence: float = 0.95
 ) -> Rates:
-    """The rate that makes the bins of each window (in the last axis) most likely."""
+    """The rate that makes the score bins of each window (in the last axis) most likely."""
     rows, shape = _rows(counts, calibrated)
     value = np.where(rows.any(axis=1), _most_likely(rows, calibrated), 0.0)
-    interval = _interval(rows, calibrated, draws, confidence)
-    return _rates(value, interval, rows, shape, "maximum likelihood over bins", confidence)
-
-
-@register("estimators", "likelihood", reads="bins", title="maximum likelihood, bins")
-def by_likelihood(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
-    """The rate that makes the score bins of each window most likely."""
-    return likelihood_rate(counts, calibrated, confidence=confidence)
-
-
-def posterior_rate(
-    counts: ArrayLike, calibrated: Calibrated, *, draws: int = DRAWS, confidence: float = 0.95
-) -> Rates:
-    """The posterior mean of the rate given the bins of each window, under Jeffreys' prior."""
-    rows, shape = _rows(counts, calibrated)
-    value = _posterior_mean(rows, calibrated.draw_shares(draws, SEED, added=0.5))
-    interval = _interval(rows, calibrated, draws, confidence)
-    return _rates(value, interval, rows, shape, "posterior mean over bins", confidence)
+    return _rates(value, rows, shape, calibrated, draws, confidence)
 
 
 @register("estimators", "posterior", reads="bins", title="posterior mean, bins")
-def by_posterior(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
-    """The posterior mean of the rate given the score bins of each window."""
-    return posterior_rate(counts, calibrated, confidence=confidence)
+def posterior_rate(
+    counts: ArrayLike, calibrated: Calibrated, *, draws: int = DRAWS, confidence: float = 0.95
+) -> Rates:
+    """The posterior mean of the rate given the score bins of each window, Jeffreys' prior."""
+    rows, shape = _rows(counts, calibrated)
+    value = _posterior_mean(rows, calibrated.draw_shares(draws, SEED, added=0.5))
+    return _rates(value, rows, shape, calibrated, draws, confidence)
 
 
 def _rows(counts: ArrayLike, calibrated: Calibrated) -> tuple[Floats, tuple[int, ...]]:
@@ -83,18 +71,22 @@ def _rows(counts: ArrayLike, calibrated: Calibrated) -> tuple[Floats, tuple[int,
 
 def _rates(
     value: Floats,
-    interval: tuple[Floats, Floats, Bools],
     rows: Floats,
     shape: tuple[int, ...],
-    method: str,
+    calibrated: Calibrated,
+    draws: int,
     confidence: float,
 ) -> Rates:
+    """With the interval of the score test, over draws of what the shares may be."""
+    shares, tail = (
+        (calibrated.clean_shares, calibrated.shifted_shares),
+        tail_probability(confidence, "two"),
+    )
+    low, high, rejected = score_interval(rows, shares, calibrated.draw_shares(draws, SEED), tail)
     empty = ~rows.any(axis=1)
-    low, high, rejected = interval
     ends = value, np.where(empty, 0.0, low), np.where(empty, 1.0, high)
     flags = {NO_EVENTS: empty.reshape(shape), REJECTED: (rejected & ~empty).reshape(shape)}
-    method = f"{method}; score interval"
-    return Rates.of((end.reshape(shape) for end in ends), confidence, method, flags)
+    return Rates.of((end.reshape(shape) for end in ends), confidence, flags)
 
 
 def _most_likely(rows: Floats, calibrated: Calibrated) -> Floats:
@@ -133,17 +125,6 @@ def _posterior_mean(rows: Floats, drawn: Shares) -> Floats:
             mass = grid.normalised(part.reshape(len(some), count, -1).sum(axis=2))
             found[some] = mass @ rate
     return found
-
-
-# The interval: rates that the score test does not reject
-
-
-def _interval(
-    rows: Floats, calibrated: Calibrated, draws: int, confidence: float
-) -> tuple[Floats, Floats, Bools]:
-    shares = calibrated.clean_shares, calibrated.shifted_shares
-    possible = calibrated.draw_shares(draws, SEED)
-    return score_interval(rows, shares, possible, tail_probability(confidence, "two"))
 
 
 def score_interval(

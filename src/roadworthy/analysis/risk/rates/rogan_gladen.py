@@ -8,10 +8,10 @@ contradict every p, it is the textbook's delta interval,
 Var p = [t(1 - t)/n + p^2 Var TPR + (1 - p)^2 Var FPR] / (TPR - FPR)^2.
 
 >>> calibrated = Calibrated.from_table({"clean": [1800, 200], "fog": [400, 1600]})
->>> rate = rogan_gladen(45, 100, calibrated)
+>>> rate = rogan_gladen([55, 45], calibrated)  # 55 events cleared, 45 alarmed
 >>> round(float(rate.value), 2), round(float(rate.low), 2), round(float(rate.high), 2)
 (0.5, 0.32, 0.82)
->>> float(mean_rate(45, 100).value)
+>>> float(mean_rate([55, 45], calibrated).value)
 0.45
 """
 
@@ -32,27 +32,20 @@ from .base import (
     Calibrated,
     Floats,
     Rates,
-    alarm_counts,
-    verdict_counts,
+    alarms_and_events,
 )
 
 
-def mean_rate(alarms: ArrayLike, n: ArrayLike, *, confidence: float = 0.95) -> Rates:
-    """The share of alarms, as if every verdict were right, with Wilson's interval."""
-    k, size = alarm_counts(alarms, n)
-    ends = _share(k, size), *wilson_bounds(k, size, confidence=confidence)
-    return Rates.of(ends, confidence, "mean of verdicts", {NO_EVENTS: size == 0.0})
-
-
 @register("estimators", "mean", reads="verdicts", title="mean of verdicts")
-def by_mean(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
+def mean_rate(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
     """The share of alarms, as if every verdict were right."""
-    return mean_rate(*verdict_counts(counts), confidence=confidence)
+    k, size = alarms_and_events(counts)
+    ends = _share(k, size), *wilson_bounds(k, size, confidence=confidence)
+    return Rates.of(ends, confidence, {NO_EVENTS: size == 0.0})
 
 
-def rogan_gladen(
-    alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
-) -> Rates:
+@register("estimators", "rogan_gladen", reads="verdicts", title="Rogan-Gladen")
+def rogan_gladen(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
     """The share of alarms corrected for false alarms and misses, clipped to [0, 1].
 
     The interval includes the uncertainty of TPR and FPR, for a new kind of shift.
@@ -60,7 +53,7 @@ def rogan_gladen(
     from scipy.special import ndtri
 
     calibrated.check_verdicts()
-    k, size = alarm_counts(alarms, n)
+    k, size = alarms_and_events(counts)
     z = float(-ndtri(tail_probability(confidence, "two")))
     of_tpr, of_fpr = calibrated.tpr_variance, calibrated.fpr_variance
     fpr, slope = calibrated.fpr, calibrated.tpr - calibrated.fpr
@@ -91,41 +84,25 @@ def rogan_gladen(
         MISMATCH: (np.abs(trace - nearest) > chance) & some,
     }
     ends = np.where(some, value, 0.0), np.where(some, low, 0.0), np.where(some, high, 1.0)
-    return Rates.of(ends, confidence, "Rogan-Gladen, clipped; score interval", flags)
+    return Rates.of(ends, confidence, flags)
 
 
-@register("estimators", "rogan_gladen", reads="verdicts", title="Rogan-Gladen")
-def by_rogan_gladen(
-    counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
-) -> Rates:
-    """The share of alarms corrected for false alarms and misses, clipped to [0, 1]."""
-    return rogan_gladen(*verdict_counts(counts), calibrated, confidence=confidence)
-
-
+@register(
+    "estimators", "paper_fallback", reads="verdicts", title="Rogan-Gladen, else the mean (paper)"
+)
 def paper_fallback_rate(
-    alarms: ArrayLike, n: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
+    counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
 ) -> Rates:
     """Paper mode: Rogan-Gladen, but the bare mean outside [FPR, TPR]; the verdicts' interval."""
     calibrated.check_verdicts()
-    k, size = alarm_counts(alarms, n)
+    k, size = alarms_and_events(counts)
     trace = _share(k, size)
     outside = (trace < calibrated.fpr) | (trace > calibrated.tpr)
     ends = [trace, *wilson_bounds(k, size, confidence=confidence)]
     slope = calibrated.tpr - calibrated.fpr
     corrected = [np.where(outside, x, (x - calibrated.fpr) / slope) for x in ends]
     flags = {OUTSIDE: outside & (size > 0.0), NO_EVENTS: size == 0.0}
-    method = "Rogan-Gladen with the mean outside [FPR, TPR] (paper mode)"
-    return Rates.of(corrected, confidence, method, flags)
-
-
-@register(
-    "estimators", "paper_fallback", reads="verdicts", title="Rogan-Gladen, else the mean (paper)"
-)
-def by_paper_fallback(
-    counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
-) -> Rates:
-    """Paper mode: Rogan-Gladen, but the bare mean outside [FPR, TPR]."""
-    return paper_fallback_rate(*verdict_counts(counts), calibrated, confidence=confidence)
+    return Rates.of(corrected, confidence, flags)
 
 
 def _share(k: Floats, size: Floats) -> Floats:
