@@ -412,7 +412,7 @@ CALIBRATION = calibrate(ROWS.columns, ROWS.kind, ROWS.correct)
 
 @pytest.fixture(scope="module")
 def estimators() -> Estimators:
-    return Estimators(Estimator(CALIBRATION, base_tree(Costs(wrong=100.0)), draws=60))
+    return Estimators(Estimator(CALIBRATION, base_tree(Costs(wrong=100.0))))
 
 
 def windows(*alarms: int, n: int = 100) -> np.ndarray:
@@ -480,9 +480,7 @@ def test_confidence_tells_an_accuracy_and_a_cost_and_no_rate(estimators):
 
 def test_confidence_knows_no_cost_where_interventions_cost(estimators):
     other = Estimators(
-        Estimator(
-            CALIBRATION, detector_tree(Costs(wrong=100, necessary=9, unnecessary=9)), draws=20
-        ),
+        Estimator(CALIBRATION, detector_tree(Costs(wrong=100, necessary=9, unnecessary=9))),
         Cbpe.fit([0.5, 0.9], [0, 1]),
     )
     found = other.estimate("cbpe", Windows(windows(50), confidences=np.full((1, 100), 0.9)))
@@ -498,7 +496,7 @@ def test_a_detector_that_says_nothing_of_shift_gives_no_number_and_the_reason(na
         rows.kind == "shifted", np.arange(rows.n) % 2, (np.arange(rows.n) + 1) % 2
     ).astype(float)
     calibration = calibrate({VERDICT: flipped}, rows.kind, rows.correct)
-    estimators = Estimators(Estimator(calibration, base_tree(), draws=20))
+    estimators = Estimators(Estimator(calibration, base_tree()))
     counts = np.bincount(calibration.place({VERDICT: np.ones(50)}), minlength=calibration.cells)[
         None
     ]
@@ -514,7 +512,7 @@ def test_verdicts_that_tell_shift_by_chance_alone_are_refused_though_a_best_cut_
 ):
     rows = verdict_rows(Detector(tpr, tnr), 1000, 1000, rng=np.random.default_rng(6))
     calibration = calibrate(rows.columns, rows.kind, rows.correct)
-    estimators = Estimators(Estimator(calibration, base_tree(), draws=20))
+    estimators = Estimators(Estimator(calibration, base_tree()))
     counts = np.bincount(calibration.place({VERDICT: np.ones(100)}), minlength=calibration.cells)[
         None
     ]
@@ -549,7 +547,7 @@ def test_a_new_estimator_is_found_by_its_name_alone(estimators):
 
 def test_scores_in_one_bin_give_no_rate_and_no_error():
     calibration = calibrate({VERDICT: np.zeros(ROWS.n)}, ROWS.kind, ROWS.correct)
-    estimators = Estimators(Estimator(calibration, base_tree(), draws=20))
+    estimators = Estimators(Estimator(calibration, base_tree()))
     counts = np.bincount(calibration.place({VERDICT: np.zeros(50)}), minlength=calibration.cells)[
         None
     ]
@@ -567,7 +565,7 @@ def test_the_interval_of_a_cost_that_rises_and_falls_with_the_rate_holds_all_bet
     tree = Tree(
         Node("shift", (Branch("yes", "p_shift", again), Branch("no", None, Leaf("none", 0.0))))
     )
-    estimators = Estimators(Estimator(CALIBRATION, tree, draws=20))
+    estimators = Estimators(Estimator(CALIBRATION, tree))
     found = estimators.estimate("rogan_gladen", Windows(windows(5, 15, 25, 28, 35, 55, n=60)))
     rate, risk = found["rate"], found["risk"]
     assert risk.value == pytest.approx(100 * rate.value * (1 - rate.value))
@@ -579,4 +577,4 @@ def test_the_interval_of_a_cost_that_rises_and_falls_with_the_rate_holds_all_bet
 def test_a_constant_with_the_name_of_what_is_counted_is_refused():
     tree = detector_tree(Costs(wrong=1.0, necessary=0.1, unnecessary=0.3))
     with pytest.raises(ValueError, match=r"tpr, tnr are counted, .* cannot be a constant"):
-        Estimators(Estimator(CALIBRATION, tree, constants={"tpr": 0.99, "tnr": 0.99}, draws=20))
+        Estimators(Estimator(CALIBRATION, tree, constants={"tpr": 0.99, "tnr": 0.99}))

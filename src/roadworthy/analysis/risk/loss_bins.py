@@ -109,8 +109,8 @@ def _checked_edges(edges: Sequence[float]) -> Floats:
 
 
 def _shares(place: Ints, weight: Floats, parameters: tuple[str, ...]) -> dict[str, float]:
-    share = np.bincount(place, weights=weight, minlength=len(parameters) + 1) / weight.sum()
-    return dict(zip(parameters, share[:-1].tolist(), strict=True))
+    each = np.bincount(place, weights=weight, minlength=len(parameters) + 1)
+    return dict(zip(parameters, (each / each.sum())[:-1].tolist(), strict=True))
 
 
 def _means(place: Ints, loss: Floats, weight: Floats) -> Floats:

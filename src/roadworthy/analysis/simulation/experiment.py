@@ -93,9 +93,9 @@ class Plan:
 
     def estimator(self, calibration: Calibration) -> Estimator:
         """The estimator on a calibration."""
-        known = {"constants": self.constants, "tolerable": self.tolerable, "seed": self.seed}
+        limit = self.tolerable
         try:
-            return Estimator(calibration, self.tree, **known)  # type: ignore[arg-type]
+            return Estimator(calibration, self.tree, constants=self.constants, tolerable=limit)
         except ValueError as error:
             raise PlanError(("risk",), str(error)) from error
 
