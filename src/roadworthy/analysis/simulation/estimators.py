@@ -112,8 +112,8 @@ class Estimators:
             return np.where(known, getattr(found, name), np.nan)
 
         return {
-            name: Estimated(*map(column, (name, f"{name}_low", f"{name}_high")), reason=reason)
-            for name in QUANTITIES
+            q: Estimated(column(q), column(f"{q}_low"), column(f"{q}_high"), reason=reason)
+            for q in QUANTITIES
         }
 
     def _cbpe(self, windows: Windows) -> dict[str, Estimated]:

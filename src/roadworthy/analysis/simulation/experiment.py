@@ -442,9 +442,9 @@ def _errors(found: list[dict[str, Estimated]], truths: list[Truth]) -> dict[str,
     errors = {}
     for name in QUANTITIES:
         parts = [[getattr(f[name], end) for f in found] for end in ("value", "low", "high")]
-        together = (None if part[0] is None else np.concatenate(part) for part in parts)
+        value, *ends = (None if p[0] is None else np.concatenate(p) for p in parts)
         truth = np.concatenate([getattr(t, name) for t in truths])
-        errors[name] = error_of(Estimated(*together), truth)
+        errors[name] = error_of(Estimated(np.asarray(value), ends[0], ends[1]), truth)
     return errors
 
 
