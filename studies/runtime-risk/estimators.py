@@ -27,7 +27,7 @@ from roadworthy.analysis.risk.rates import (
     paper_fallback_rate,
     posterior_rate,
     rogan_gladen,
-    verdicts,
+    verdict_counts,
 )
 from roadworthy.analysis.simulation.trials import WINDOW, Trial
 from roadworthy.analysis.simulation.truth import Estimated
@@ -167,7 +167,7 @@ def without_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
 def with_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
     """Those that read the scores of the trial's detectors."""
     read = Read(trial)
-    alarms = verdicts(read.alarms[trial.windows].sum(axis=1), WINDOW)
+    alarms = verdict_counts(read.alarms[trial.windows].sum(axis=1), WINDOW)
     known = read.counted(read.alarms.astype(int))
     yield "mean of verdicts", read.by_rate(mean_rate(alarms, known))
     yield "Rogan-Gladen, clipped", read.by_rate(rogan_gladen(alarms, known))

@@ -18,7 +18,7 @@ from roadworthy.analysis.risk.prototypes import (
     base_tree,
     cost_tree,
     detector_tree,
-    measured,
+    live_parameters,
     refuse_live_constants,
     several_events,
 )
@@ -226,7 +226,7 @@ def test_parameters_from_counts_give_back_the_mean_cost_of_the_counted_rows():
         np.array([[50, 12], [6, 9]]),
         np.array([[5, 20], [7, 31]]),
     )  # right, wrong x no alarm, alarm
-    found = measured(clean, shifted)
+    found = live_parameters(clean, shifted)
     n = clean.sum() + shifted.sum()
     costs = np.array([[635, 1955], [6735, 1905]])
     mean = ((clean + shifted) * costs).sum() / n
@@ -236,7 +236,7 @@ def test_parameters_from_counts_give_back_the_mean_cost_of_the_counted_rows():
         wrong
     )
     with pytest.raises(ValueError, match="right, wrong"):
-        measured([[1, 2]], shifted)
+        live_parameters([[1, 2]], shifted)
 
 
 def test_costs_alone_choose_the_tree():

@@ -26,7 +26,7 @@ from roadworthy.analysis.risk.rates import (
     likelihood_rate,
     mixed_batch_rate,
     posterior_rate,
-    verdicts,
+    verdict_counts,
 )
 from roadworthy.analysis.risk.rates.base import (
     MISMATCH,
@@ -63,19 +63,19 @@ ESTIMATORS = {
 
 
 def mean_rate(k, n) -> Rates:
-    return rates.mean_rate(verdicts(k, n), GOOD)
+    return rates.mean_rate(verdict_counts(k, n), GOOD)
 
 
 def rogan_gladen(k, n, calibrated: Calibrated) -> Rates:
-    return rates.rogan_gladen(verdicts(k, n), calibrated)
+    return rates.rogan_gladen(verdict_counts(k, n), calibrated)
 
 
 def paper_fallback_rate(k, n, calibrated: Calibrated) -> Rates:
-    return rates.paper_fallback_rate(verdicts(k, n), calibrated)
+    return rates.paper_fallback_rate(verdict_counts(k, n), calibrated)
 
 
 def bayes(k, n, calibrated: Calibrated) -> Rates:
-    return bayes_rate(verdicts(k, n), calibrated)
+    return bayes_rate(verdict_counts(k, n), calibrated)
 
 
 def flagged(found: Rates, flag: str) -> list[bool]:

@@ -15,8 +15,8 @@ from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
 from roadworthy.analysis.risk.rates import Rates
 from roadworthy.analysis.risk.rates.base import MISMATCH, OUTSIDE
 from roadworthy.analysis.risk.tree import Branch, Leaf, Node, Tree
-from roadworthy.analysis.simulation.estimators import Estimators, Windows
-from roadworthy.analysis.simulation.experiment import Plan, detector_source, simulate
+from roadworthy.analysis.simulation.estimators import Estimators, StreamWindows
+from roadworthy.analysis.simulation.experiment import Experiment, detector_source, run_experiment
 from roadworthy.analysis.simulation.schedules import (
     BATCHES,
     Schedule,
@@ -308,7 +308,7 @@ def test_shares_of_drawn_rows_are_the_detectors_own_parameters():
     rng = np.random.default_rng(1)
     stream = draw_verdicts(DETECTOR, draw_shift(constant(0.5), 400_000, rng=rng), rng=rng)
     counted = parameters_of_rows(stream.shifted, stream.columns[VERDICT], stream.correct)
-    known = detector_source(DETECTOR, Plan(constant(0.5), 100, base_tree())).parameters
+    known = detector_source(DETECTOR, Experiment(constant(0.5), 100, base_tree())).parameters
     assert set(counted) == set(known)
     for name, value in known.items():
         assert counted[name] == pytest.approx(value, abs=0.015), name
@@ -436,7 +436,7 @@ def test_what_calibration_counted_is_what_the_rows_are(estimators):
 
 
 def test_rogan_gladen_solves_for_the_rate_and_the_tree_takes_it_on(estimators):
-    found = estimators.estimate("rogan_gladen", Windows(windows(10, 45, 100)))
+    found = estimators.estimate("rogan_gladen", StreamWindows(windows(10, 45, 100)))
     known = estimators.parameters
     fpr = 1 - known["tnr"]
     rate = np.clip((np.array([0.1, 0.45, 1.0]) - fpr) / (known["tpr"] - fpr), 0, 1)
@@ -453,7 +453,7 @@ def test_rogan_gladen_solves_for_the_rate_and_the_tree_takes_it_on(estimators):
     "name", ["event_tree", "mean", "rogan_gladen", "bayes", "likelihood", "posterior"]
 )
 def test_every_estimator_sees_more_shift_where_there_are_more_alarms(estimators, name):
-    found = estimators.estimate(name, Windows(windows(10, 45, 75)))
+    found = estimators.estimate(name, StreamWindows(windows(10, 45, 75)))
     assert (np.diff(found["rate"].value) > 0.1).all()
     assert (np.diff(found["accuracy"].value) < 0).all() and (np.diff(found["risk"].value) > 0).all()
     assert (found["rate"].low <= found["rate"].value).all() and (
@@ -463,7 +463,7 @@ def test_every_estimator_sees_more_shift_where_there_are_more_alarms(estimators,
 
 def test_in_two_bins_likelihood_is_rogan_gladen(estimators):
     first, second = (
-        estimators.estimate(name, Windows(windows(20, 60)))["rate"].value
+        estimators.estimate(name, StreamWindows(windows(20, 60)))["rate"].value
         for name in ("likelihood", "rogan_gladen")
     )
     assert first == pytest.approx(second, abs=0.01)
@@ -473,7 +473,7 @@ def test_confidence_tells_an_accuracy_and_a_cost_and_no_rate(estimators):
     model = Cbpe.fit([0.5, 0.6, 0.9, 0.95], [False, True, True, True])
     values = np.tile([0.5, 0.9], (1, 50))
     with_model = Estimators(estimators.estimator, model)
-    found = with_model.estimate("cbpe", Windows(windows(50), confidences=values))
+    found = with_model.estimate("cbpe", StreamWindows(windows(50), confidences=values))
     assert found["accuracy"].value == pytest.approx(model.estimate(values))
     assert found["risk"].value == pytest.approx(100 * (1 - model.estimate(values)))
     assert np.isnan(found["rate"].value).all()
@@ -484,7 +484,7 @@ def test_confidence_knows_no_cost_where_interventions_cost(estimators):
         Estimator(CALIBRATION, detector_tree(Costs(wrong=100, necessary=9, unnecessary=9))),
         Cbpe.fit([0.5, 0.9], [0, 1]),
     )
-    found = other.estimate("cbpe", Windows(windows(50), confidences=np.full((1, 100), 0.9)))
+    found = other.estimate("cbpe", StreamWindows(windows(50), confidences=np.full((1, 100), 0.9)))
     assert np.isnan(found["risk"].value).all() and not np.isnan(found["accuracy"].value).any()
 
 
@@ -501,7 +501,7 @@ def test_a_detector_that_says_nothing_of_shift_gives_no_number_and_the_reason(na
     counts = np.bincount(calibration.place({VERDICT: np.ones(50)}), minlength=calibration.cells)[
         None
     ]
-    found = estimators.estimate(name, Windows(counts))["rate"]
+    found = estimators.estimate(name, StreamWindows(counts))["rate"]
     assert np.isnan(found.value).all() and "the scores do not tell shift from none" in (
         found.reason or ""
     )
@@ -518,11 +518,11 @@ def test_verdicts_that_tell_shift_by_chance_alone_are_refused_though_a_best_cut_
         None
     ]
     assert estimators.parameters["tpr"] + estimators.parameters["tnr"] >= 1.0
-    assert np.isnan(estimators.estimate("rogan_gladen", Windows(counts))["rate"].value).all()
+    assert np.isnan(estimators.estimate("rogan_gladen", StreamWindows(counts))["rate"].value).all()
 
 
 def test_flags_come_with_the_rate(estimators):
-    found = estimators.estimate("rogan_gladen", Windows(windows(0, 45, 100)))
+    found = estimators.estimate("rogan_gladen", StreamWindows(windows(0, 45, 100)))
     assert found["rate"].flags[OUTSIDE].tolist() == [True, False, True]
     assert found["rate"].flags[MISMATCH].tolist()[1] is False
 
@@ -535,12 +535,12 @@ def test_a_new_estimator_is_found_by_its_name_alone(estimators):
         return Rates(share, share, share, confidence)
 
     try:
-        assert estimators.estimate("half", Windows(windows(10, 40)))[
+        assert estimators.estimate("half", StreamWindows(windows(10, 40)))[
             "rate"
         ].value.tolist() == pytest.approx([0.05, 0.2])
         spec = "stream: {detector: {tpr: 0.9, tnr: 0.9}, shift: {constant: 0.2}, events: 200}\nestimators: [half]\n"
         simulation = Simulation.parse(spec, "half.yaml")
-        found = simulate(simulation.plan, simulation.sources())
+        found = run_experiment(simulation.experiment, simulation.sources())
         assert set(found.cases[0].errors) == {"half"}
     finally:
         remove("estimators", "half")
@@ -554,7 +554,9 @@ def test_scores_in_one_bin_give_no_rate_and_no_error():
     ]
     assert calibration.shift.bins == 1
     for name in ("rogan_gladen", "bayes", "likelihood", "posterior"):
-        assert np.isnan(estimators.estimate(name, Windows(counts))["accuracy"].value).all(), name
+        assert np.isnan(estimators.estimate(name, StreamWindows(counts))["accuracy"].value).all(), (
+            name
+        )
 
 
 def test_the_interval_of_a_cost_that_rises_and_falls_with_the_rate_holds_all_between():
@@ -567,7 +569,7 @@ def test_the_interval_of_a_cost_that_rises_and_falls_with_the_rate_holds_all_bet
         Node("shift", (Branch("yes", "p_shift", again), Branch("no", None, Leaf("none", 0.0))))
     )
     estimators = Estimators(Estimator(CALIBRATION, tree))
-    found = estimators.estimate("rogan_gladen", Windows(windows(5, 15, 25, 28, 35, 55, n=60)))
+    found = estimators.estimate("rogan_gladen", StreamWindows(windows(5, 15, 25, 28, 35, 55, n=60)))
     rate, risk = found["rate"], found["risk"]
     assert risk.value == pytest.approx(100 * rate.value * (1 - rate.value))
     for low, high, least, most in zip(rate.low, rate.high, risk.low, risk.high, strict=True):

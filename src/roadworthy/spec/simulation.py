@@ -7,7 +7,7 @@ and the estimators to compare.
 ...   shift: [{constant: 0.0, events: 2000}, {constant: 0.3, events: 2000}]
 ... '''
 >>> simulation = Simulation.parse(text, "step.yaml")
->>> simulation.plan.events, simulation.window, simulation.estimators[0]
+>>> simulation.experiment.events, simulation.window, simulation.estimators[0]
 (4000, 100, 'event_tree')
 >>> Simulation.parse(text.replace("tpr: 0.9", "trp: 0.9"), "step.yaml")
 Traceback (most recent call last):
@@ -41,7 +41,7 @@ from roadworthy.analysis.risk.tree import Tree
 from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND
 from roadworthy.analysis.simulation.experiment import (
     USUAL,
-    Plan,
+    Experiment,
     Source,
     detector_source,
     table_source,
@@ -128,7 +128,7 @@ class CalibrationSpec(_Strict):
     shifted: Annotated[int, Field(ge=10)] = 1000
 
 
-class RiskSpec(_Strict):
+class CostSpec(_Strict):
     """What cases cost, and the expected cost above which an alarm is due."""
 
     tree: dict[str, Any] | None = None
@@ -138,7 +138,7 @@ class RiskSpec(_Strict):
     tolerable: float | None = None
 
     @model_validator(mode="after")
-    def _tree_is_right(self) -> RiskSpec:
+    def _tree_is_right(self) -> CostSpec:
         if self.tree is not None and self.costs is not None:
             raise ValueError("give tree or costs, not both")
         tree = self.event_tree()
@@ -168,7 +168,7 @@ class Simulation(_Strict):
     name: str = ""
     stream: StreamSpec
     calibration: CalibrationSpec = CalibrationSpec()
-    risk: RiskSpec = Field(default_factory=lambda: RiskSpec())
+    risk: CostSpec = Field(default_factory=lambda: CostSpec())
     alarm: AlarmSpec = AlarmSpec()
     estimators: Annotated[list[str], Field(min_length=1)] = list(USUAL)
     confidence_from: str = "max_softmax"
@@ -215,12 +215,12 @@ class Simulation(_Strict):
         return self._document.error(place, message)
 
     @cached_property
-    def plan(self) -> Plan:
+    def experiment(self) -> Experiment:
         """What to draw, and how to estimate."""
         stream, schedule = self.stream, Schedule.read(self.stream.shift)
         own = ("confidence_from", "window", "batch", "confidence", "repeats", "seed")
         how: dict[str, Any] = {name: getattr(self, name) for name in own}
-        return Plan(
+        return Experiment(
             schedule,
             stream.events or schedule.events or 0,
             self.risk.event_tree(),
@@ -245,7 +245,7 @@ class Simulation(_Strict):
         known, stream = self.calibration, self.stream
         rows = {"clean": known.clean, "shifted": known.shifted}
         for number, detector in enumerate(self.detectors):
-            yield detector_source(detector, self.plan, number=number, **rows)
+            yield detector_source(detector, self.experiment, number=number, **rows)
         if stream.scores is None:
             return
         pool, groups = self._pool(("stream", "scores"), stream.scores, stream.truth)
@@ -253,7 +253,7 @@ class Simulation(_Strict):
         if known.scores is not None:
             learned, groups = self._pool(("calibration", "scores"), known.scores)
         without = tuple(known.without)
-        yield table_source(pool, self.plan, learned=learned, groups=groups, without=without)
+        yield table_source(pool, self.experiment, learned=learned, groups=groups, without=without)
 
     def _pool(
         self, place: tuple[str, ...], name: str, truth: str | None = None
@@ -289,7 +289,7 @@ class Simulation(_Strict):
 
     def _check_together(self) -> None:
         """What is right by itself and wrong beside something else."""
-        events, synthetic = self.plan.events, self.stream.detector is not None
+        events, synthetic = self.experiment.events, self.stream.detector is not None
         if self.window > events:
             given = "window" in self.model_fields_set
             raise self.error(
@@ -337,7 +337,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "detector": DetectorSpec,
     "accuracy": AccuracySpec,
     "calibration": CalibrationSpec,
-    "risk": RiskSpec,
+    "risk": CostSpec,
     "alarm": AlarmSpec,
 }
 

@@ -212,7 +212,7 @@ def several_events(
     return Tree(Node("event", (*branches, rest)), unit)
 
 
-def measured(clean: ArrayLike, shifted: ArrayLike) -> dict[str, float]:
+def live_parameters(clean: ArrayLike, shifted: ArrayLike) -> dict[str, float]:
     """Every live parameter but p_shift from counts (right, wrong) x (no alarm, alarm) of rows.
 
     A condition without a row has probability zero (section 3.2.3): its accuracy does not matter and

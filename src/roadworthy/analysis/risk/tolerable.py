@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .amounts import priced
-from .prototypes import measured
+from .prototypes import live_parameters
 from .tree import Tree, expectation
 
 if TYPE_CHECKING:
@@ -125,6 +125,6 @@ def constants_of(estimator: Estimator) -> dict[str, float]:
 
 
 def _given(estimator: Estimator, clean: Floats, shifted: Floats, rate: float) -> dict[str, float]:
-    live = {"p_shift": float(rate), **measured(clean, shifted)}
+    live = {"p_shift": float(rate), **live_parameters(clean, shifted)}
     given = {**constants_of(estimator), **live}
     return {name: given[name] for name in estimator.tree.parameters}

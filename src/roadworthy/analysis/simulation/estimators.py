@@ -15,7 +15,7 @@ better than chance, there is no estimate.
 >>> calibration = calibrate({"verdict": shifted}, np.where(shifted, "fog", "clean"), right)
 >>> estimators = Estimators(Estimator(calibration, accuracy_tree()))
 >>> cells = calibration.place({"verdict": np.repeat([0.0, 1.0], [80, 20])})
->>> windows = Windows(np.bincount(cells, minlength=calibration.cells)[None])
+>>> windows = StreamWindows(np.bincount(cells, minlength=calibration.cells)[None])
 >>> found = estimators.estimate("rogan_gladen", windows)
 >>> round(float(found["rate"].value[0]), 2), round(float(found["accuracy"].value[0]), 2)
 (0.2, 0.81)
@@ -34,7 +34,7 @@ from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.doubts import unseparated
 from roadworthy.analysis.risk.estimator import Estimator
-from roadworthy.analysis.risk.prototypes import measured, refuse_live_constants
+from roadworthy.analysis.risk.prototypes import live_parameters, refuse_live_constants
 from roadworthy.analysis.risk.rates import Calibrated, CannotTell, Rates
 from roadworthy.analysis.risk.tolerable import constants_of
 from roadworthy.analysis.risk.tree import expectation
@@ -53,17 +53,17 @@ WITHIN = 65
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class StreamWindows:
     """What estimators read of the windows of a stream."""
 
     counts: NDArray[np.generic]
-    """Windows x cells."""
+    """StreamWindows x cells."""
     shrink: ArrayLike = 1.0
     """Independent events that one counts for; `event_tree` alone reads it."""
     confidences: Floats | None = None
-    """Windows x events, for cbpe."""
+    """StreamWindows x events, for cbpe."""
     batches: NDArray[np.generic] | None = None
-    """Windows x batches x bins of the shift score, for estimators that read batches."""
+    """StreamWindows x batches x bins of the shift score, for estimators that read batches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +82,9 @@ class Estimators:
         """Detection rates and accuracies as calibrated, every kind of shift with equal weight."""
         counts = rows_by_alarm(self.estimator.calibration)
         shares = counts / counts.sum(axis=(1, 2), keepdims=True)
-        return measured(shares[0], shares[1:].mean(axis=0))
+        return live_parameters(shares[0], shares[1:].mean(axis=0))
 
-    def estimate(self, name: str, windows: Windows) -> dict[str, Estimated]:
+    def estimate(self, name: str, windows: StreamWindows) -> dict[str, Estimated]:
         """Rate, accuracy and risk of each window; NaN if there is no estimate."""
         if name == "event_tree":
             return self._event_tree(windows)
@@ -102,7 +102,7 @@ class Estimators:
             "risk": _carried(self._risk, *ends),
         }
 
-    def _event_tree(self, windows: Windows) -> dict[str, Estimated]:
+    def _event_tree(self, windows: StreamWindows) -> dict[str, Estimated]:
         table = np.asarray(windows.counts, dtype=np.float64)
         found = self.estimator.estimate(table, shrink=windows.shrink, confidence=self.confidence)
         known = np.array([reason is None for reason in found.cannot_tell])
@@ -116,7 +116,7 @@ class Estimators:
             for q in QUANTITIES
         }
 
-    def _cbpe(self, windows: Windows) -> dict[str, Estimated]:
+    def _cbpe(self, windows: StreamWindows) -> dict[str, Estimated]:
         if self.cbpe is None or windows.confidences is None:
             raise ValueError("cbpe needs a fitted model and the confidence of every event")
         accuracy = np.asarray(self.cbpe.estimate(windows.confidences), dtype=np.float64)
@@ -128,7 +128,7 @@ class Estimators:
             risk = Estimated(expectation(tree, given))
         return {"rate": nothing, "accuracy": Estimated(accuracy), "risk": risk}
 
-    def _rates(self, name: str, windows: Windows) -> Rates:
+    def _rates(self, name: str, windows: StreamWindows) -> Rates:
         """The rate by a registered estimator, from what it reads."""
         if (reason := unseparated(self.estimator.separation)) is not None:
             raise CannotTell(reason)

@@ -1,14 +1,14 @@
 """A simulation: draw streams whose truth is known, estimate without looking at it, and compare.
 
-A `Plan` says what to draw and how to estimate; a `Source` is where events come from, with what was
+A `Experiment` says what to draw and how to estimate; a `Source` is where events come from, with what was
 calibrated before: rows of a table of scores, or a synthetic detector. The rows of one table are
 divided: half of every kind (or whole groups) are calibrated on, the stream draws from the others,
 so that no row and no group is both learned from and judged on.
 
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
->>> plan = Plan(Schedule.read({"constant": 0.3}), 2000, accuracy_tree())
->>> source = detector_source(Detector(0.9, 0.9), plan)
->>> case = simulate(plan, [source]).cases[0]
+>>> experiment = Experiment(Schedule.read({"constant": 0.3}), 2000, accuracy_tree())
+>>> source = detector_source(Detector(0.9, 0.9), experiment)
+>>> case = run_experiment(experiment, [source]).cases[0]
 >>> case.errors["rogan_gladen"]["rate"].mean_absolute < 0.05
 True
 """
@@ -29,7 +29,7 @@ from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.rates.base import MEANING
 from roadworthy.analysis.risk.tolerable import constants_of
 from roadworthy.analysis.risk.tree import Tree
-from roadworthy.analysis.simulation.estimators import QUANTITIES, Estimators, Windows
+from roadworthy.analysis.simulation.estimators import QUANTITIES, Estimators, StreamWindows
 from roadworthy.analysis.simulation.schedules import Schedule, draw_shift
 from roadworthy.analysis.simulation.streams import (
     CLEAN,
@@ -56,8 +56,8 @@ from roadworthy.analysis.simulation.truth import (
 USUAL = ("event_tree", "rogan_gladen", "mean")
 
 
-class PlanError(ValueError):
-    """A mistake in a plan, and the key of the simulation file that it is about."""
+class ExperimentError(ValueError):
+    """A mistake in a experiment, and the key of the simulation file that it is about."""
 
     def __init__(self, place: tuple[str, ...], message: str) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class PlanError(ValueError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Experiment:
     """What to draw, and how to estimate."""
 
     schedule: Schedule
@@ -97,7 +97,7 @@ class Plan:
         try:
             return Estimator(calibration, self.tree, constants=self.constants, tolerable=limit)
         except ValueError as error:
-            raise PlanError(("risk",), str(error)) from error
+            raise ExperimentError(("risk",), str(error)) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +115,18 @@ class Source:
     """P(right) of every row of a table, as far as its scores tell."""
     notes: tuple[str, ...] = ()
 
-    def draw(self, plan: Plan, rng: np.random.Generator) -> tuple[Stream, np.ndarray]:
+    def draw(self, experiment: Experiment, rng: np.random.Generator) -> tuple[Stream, np.ndarray]:
         """One stream, and P(right) of its events."""
-        shift = draw_shift(plan.schedule, plan.events, batches=plan.batches, rng=rng)
+        shift = draw_shift(
+            experiment.schedule, experiment.events, batches=experiment.batches, rng=rng
+        )
         if isinstance(self.rows, Detector):
             return draw_verdicts(self.rows, shift, rng=rng), self.rows.right(shift.shifted)
-        how: dict[str, Any] = {"runs": plan.runs, "order": plan.order, "by": plan.by}
+        how: dict[str, Any] = {
+            "runs": experiment.runs,
+            "order": experiment.order,
+            "by": experiment.by,
+        }
         stream = draw_stream(self.rows, shift, kinds=self.kinds, rng=rng, **how)
         if self.chance is None:
             raise ValueError("a table needs the chance of a right answer of each row")
@@ -128,24 +134,29 @@ class Source:
 
 
 def detector_source(
-    detector: Detector, plan: Plan, *, clean: int = 1000, shifted: int = 1000, number: int = 0
+    detector: Detector,
+    experiment: Experiment,
+    *,
+    clean: int = 1000,
+    shifted: int = 1000,
+    number: int = 0,
 ) -> Source:
     """A synthetic detector that was calibrated on so many clean and shifted rows."""
-    rng = np.random.default_rng([plan.seed, number, plan.repeats])
+    rng = np.random.default_rng([experiment.seed, number, experiment.repeats])
     rows = verdict_rows(detector, clean, shifted, rng=rng)
-    calibration = calibrate(rows.columns, rows.kind, rows.correct, seed=plan.seed)
-    known = {"tpr": detector.tpr, "tnr": detector.tnr, **plan.constants}
+    calibration = calibrate(rows.columns, rows.kind, rows.correct, seed=experiment.seed)
+    known = {"tpr": detector.tpr, "tnr": detector.tnr, **experiment.constants}
     for side in ("clean", "shifted"):
         for end in ("", "_detected", "_undetected"):
             known[f"accuracy_{side}{end}"] = getattr(detector, f"accuracy_{side}")
-    estimators = Estimators(plan.estimator(calibration), confidence=plan.confidence)
+    estimators = Estimators(experiment.estimator(calibration), confidence=experiment.confidence)
     label = f"TPR {detector.tpr:g}, TNR {detector.tnr:g}"
     return Source(label, estimators, known, detector, rows.kinds)
 
 
 def table_source(
     pool: Pool,
-    plan: Plan,
+    experiment: Experiment,
     *,
     learned: Pool | None = None,
     groups: np.ndarray | None = None,
@@ -155,13 +166,13 @@ def table_source(
 
     `groups` are those of the rows to calibrate on; `without` names kinds to leave out there.
     """
-    kinds = pool.kinds if plan.kinds is None else plan.kinds
+    kinds = pool.kinds if experiment.kinds is None else experiment.kinds
     wanted = _of(pool, (CLEAN, *kinds), ("stream", "kinds"))
     notes: tuple[str, ...] = ()
     given = pool if learned is None else learned
     kept = ~_of(given, without, ("calibration", "without"))
     if learned is None:
-        half = _half(pool, groups, np.random.default_rng([plan.seed, 2]))
+        half = _half(pool, groups, np.random.default_rng([experiment.seed, 2]))
         kept &= half
         # A group that was calibrated on is not streamed, whatever the kind of its rows.
         left = ~kept if groups is None else ~half
@@ -171,22 +182,22 @@ def table_source(
     rows, chosen = given.taken(kept), None if groups is None else groups[kept]
     try:
         calibration = calibrate(
-            rows.columns, rows.kind, rows.correct, groups=chosen, seed=plan.seed
+            rows.columns, rows.kind, rows.correct, groups=chosen, seed=experiment.seed
         )
     except ValueError as error:
-        raise PlanError(("calibration",), str(error)) from error
-    estimator = plan.estimator(calibration)
-    cbpe = _cbpe(rows, plan.confidence_from) if "cbpe" in plan.estimators else None
+        raise ExperimentError(("calibration",), str(error)) from error
+    estimator = experiment.estimator(calibration)
+    cbpe = _cbpe(rows, experiment.confidence_from) if "cbpe" in experiment.estimators else None
     pool = pool.taken(wanted)
     try:
         cells = calibration.place(pool.columns).astype(np.int64)
     except ValueError as error:
-        raise PlanError(("stream",), str(error)) from error
+        raise ExperimentError(("stream",), str(error)) from error
     shifted = pool.kind != CLEAN
     known = parameters_of_rows(shifted, _detected(calibration, cells), pool.correct)
     return Source(
         "",
-        Estimators(estimator, cbpe, plan.confidence),
+        Estimators(estimator, cbpe, experiment.confidence),
         {**constants_of(estimator), **known},
         pool,
         kinds,
@@ -199,7 +210,7 @@ def _of(pool: Pool, kinds: tuple[str, ...], place: tuple[str, ...]) -> np.ndarra
     try:
         return pool.of(kinds)
     except ValueError as error:
-        raise PlanError(place, str(error)) from error
+        raise ExperimentError(place, str(error)) from error
 
 
 def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
@@ -220,7 +231,7 @@ def _cbpe(rows: Pool, score: str) -> Cbpe:
     place = ("confidence_from",)
     if score not in rows.columns:
         there = ", ".join(rows.columns)
-        raise PlanError(
+        raise ExperimentError(
             place,
             f"cbpe reads the classifier's confidence from the score {score!r}, which the table does "
             f"not have. Set confidence_from to one of {there}, or leave cbpe out",
@@ -230,7 +241,7 @@ def _cbpe(rows: Pool, score: str) -> Cbpe:
     try:
         return Cbpe.fit(confidence[some], rows.correct[some])
     except ValueError as error:
-        raise PlanError(place, f"cbpe: {error}") from error
+        raise ExperimentError(place, f"cbpe: {error}") from error
 
 
 def _detected(calibration: Calibration, cells: np.ndarray) -> np.ndarray:
@@ -248,7 +259,7 @@ def _chances(
     return share[place]
 
 
-class Watched(NamedTuple):
+class WatchedStream(NamedTuple):
     """What a monitor made of a stream."""
 
     autocorrelation: np.ndarray
@@ -260,7 +271,7 @@ class Watched(NamedTuple):
     """Events that the alarm looks back on; None without an alarm."""
 
 
-Watch = Callable[[np.ndarray], Watched]
+Watch = Callable[[np.ndarray], WatchedStream]
 """From the cells of a stream's events."""
 
 
@@ -304,7 +315,7 @@ class Case:
 class Simulated:
     """What a simulation found."""
 
-    plan: Plan
+    experiment: Experiment
     unit: str
     tolerable: float | None
     calibrated_on: Mapping[str, int]
@@ -324,9 +335,9 @@ class Simulated:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
-            "events": self.plan.events,
-            "window": self.plan.window,
-            "repeats": self.plan.repeats,
+            "events": self.experiment.events,
+            "window": self.experiment.window,
+            "repeats": self.experiment.repeats,
             "unit": self.unit,
             "tolerable": self.tolerable,
             "alarm_window": self.alarm_window,
@@ -338,14 +349,14 @@ class Simulated:
         }
 
 
-def simulate(
-    plan: Plan,
+def run_experiment(
+    experiment: Experiment,
     sources: Iterable[Source],
     *,
     monitor: Callable[[Source], Watch | None] = lambda source: None,
     advance: Callable[[int], None] = lambda events: None,
 ) -> Simulated:
-    """Run a simulation; the same plan and seed give the same answer.
+    """Run a simulation; the same settings and seed give the same answer.
 
     `monitor` makes the monitor that watches the streams of a source, if any; `advance` hears how
     many events are done.
@@ -353,14 +364,14 @@ def simulate(
     cases: list[Case] = []
     window, source = None, None
     for number, source in enumerate(sources):
-        case, window = _case(plan, source, number, monitor(source), advance)
+        case, window = _case(experiment, source, number, monitor(source), advance)
         cases.append(case)
     if source is None:
-        raise PlanError(("stream",), "describes no stream")
+        raise ExperimentError(("stream",), "describes no stream")
     estimator = source.estimators.estimator
     calibration = estimator.calibration
     return Simulated(
-        plan,
+        experiment,
         estimator.tree.unit,
         estimator.tolerable,
         {kind: calibration.rows(kind) for kind in calibration.kinds},
@@ -372,24 +383,28 @@ def simulate(
 
 
 def _case(
-    plan: Plan, source: Source, number: int, watch: Watch | None, advance: Callable[[int], None]
+    experiment: Experiment,
+    source: Source,
+    number: int,
+    watch: Watch | None,
+    advance: Callable[[int], None],
 ) -> tuple[Case, int | None]:
     estimators, estimator = source.estimators, source.estimators.estimator
-    found: dict[str, list[dict[str, Estimated]]] = {name: [] for name in plan.estimators}
+    found: dict[str, list[dict[str, Estimated]]] = {name: [] for name in experiment.estimators}
     truths: list[Truth] = []
     record: AlarmRecord | None = None
     looks_back = None
-    for repeat in range(plan.repeats):
-        rng = np.random.default_rng([plan.seed, number, repeat])
+    for repeat in range(experiment.repeats):
+        rng = np.random.default_rng([experiment.seed, number, repeat])
         try:
-            stream, chance = source.draw(plan, rng)
+            stream, chance = source.draw(experiment, rng)
         except ValueError as error:
-            raise PlanError(("stream",), str(error)) from error
+            raise ExperimentError(("stream",), str(error)) from error
         cells = estimator.calibration.place(stream.columns)
         truths.append(
             truth_of(
                 stream,
-                plan.window,
+                experiment.window,
                 estimator.tree,
                 source.parameters,
                 detected=_detected(estimator.calibration, cells),
@@ -401,41 +416,43 @@ def _case(
         if watch is not None:
             watched = watch(cells)
             looks_back = watched.alarm_window
-            shrink = 1.0 / watched.autocorrelation[: plan.events // plan.window]
+            shrink = 1.0 / watched.autocorrelation[: experiment.events // experiment.window]
             if looks_back is not None:
                 shifted, due = stream.shift.rate > 0, truths[-1].due
                 alarms = watched.raised, watched.cleared
                 new = alarm_record(*alarms, due, window=looks_back, shifted=shifted)
                 record = new if record is None else record + new
-        windows = _windows(plan, source, stream, cells, shrink)
-        for name in plan.estimators:
+        windows = _windows(experiment, source, stream, cells, shrink)
+        for name in experiment.estimators:
             found[name].append(estimators.estimate(name, windows))
-        advance(plan.events)
-    reasons = {name: found[name][0]["rate"].reason for name in plan.estimators}
+        advance(experiment.events)
+    reasons = {name: found[name][0]["rate"].reason for name in experiment.estimators}
     verdicts = source.rows if isinstance(source.rows, Detector) else estimator.separation
     case = Case(
         source.label,
         verdicts.tpr,
         verdicts.tnr,
-        {name: _errors(found[name], truths) for name in plan.estimators},
-        {name: _flagged([f["rate"] for f in found[name]]) for name in plan.estimators},
+        {name: _errors(found[name], truths) for name in experiment.estimators},
+        {name: _flagged([f["rate"] for f in found[name]]) for name in experiment.estimators},
         {name: reason for name, reason in reasons.items() if reason is not None},
         record,
     )
     return case, looks_back
 
 
-def _windows(plan: Plan, source: Source, stream: Stream, cells: np.ndarray, shrink: Any) -> Windows:
+def _windows(
+    experiment: Experiment, source: Source, stream: Stream, cells: np.ndarray, shrink: Any
+) -> StreamWindows:
     calibration = source.estimators.estimator.calibration
-    counts = window_counts(cells, plan.window, calibration.cells)
+    counts = window_counts(cells, experiment.window, calibration.cells)
     confidences, batches = None, None
     if source.estimators.cbpe is not None:
-        confidences = windowed(1.0 - stream.columns[plan.confidence_from], plan.window)
-    if plan.batch is not None:
-        bins, per = calibration.shift.bins, plan.window // plan.batch
-        each = window_counts(calibration.shift_bin(cells), plan.batch, bins)
+        confidences = windowed(1.0 - stream.columns[experiment.confidence_from], experiment.window)
+    if experiment.batch is not None:
+        bins, per = calibration.shift.bins, experiment.window // experiment.batch
+        each = window_counts(calibration.shift_bin(cells), experiment.batch, bins)
         batches = each[: len(counts) * per].reshape(len(counts), per, bins)
-    return Windows(counts, shrink, confidences, batches)
+    return StreamWindows(counts, shrink, confidences, batches)
 
 
 def _errors(found: list[dict[str, Estimated]], truths: list[Truth]) -> dict[str, Error]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.risk.prototypes import measured
+from roadworthy.analysis.risk.prototypes import live_parameters
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.analysis.simulation.streams import Stream
 
@@ -93,7 +93,7 @@ def parameters_of_rows(
         ]
         for side in (~s, s)
     ]
-    return measured(*tables)
+    return live_parameters(*tables)
 
 
 @dataclass(frozen=True)

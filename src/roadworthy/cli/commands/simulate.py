@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
 
-    from roadworthy.analysis.simulation.experiment import Case, Simulated, Source, Watch, Watched
+    from roadworthy.analysis.simulation.experiment import (
+        Case,
+        Simulated,
+        Source,
+        Watch,
+        WatchedStream,
+    )
     from roadworthy.analysis.simulation.truth import AlarmRecord, Error
     from roadworthy.spec.simulation import Simulation
 
@@ -42,16 +48,16 @@ def simulate(
 
     spec = Simulation.read(file)
     with showing.shown(quiet=json) as progress:
-        total = max(len(spec.detectors), 1) * spec.repeats * spec.plan.events
+        total = max(len(spec.detectors), 1) * spec.repeats * spec.experiment.events
         progress.stage("estimating streams", total)
         try:
-            simulated = experiment.simulate(
-                spec.plan,
+            simulated = experiment.run_experiment(
+                spec.experiment,
                 spec.sources(),
                 monitor=lambda source: _monitor(spec, source),
                 advance=progress.advance,
             )
-        except experiment.PlanError as error:
+        except experiment.ExperimentError as error:
             raise spec.error(error.place, str(error)) from error
     if json:
         showing.print_json({"name": spec.title, **simulated.to_dict()})
@@ -84,11 +90,11 @@ def _monitor(spec: Simulation, source: Source) -> Watch | None:
     return lambda cells: _watched(bundle, cells, spec.window)
 
 
-def _watched(bundle: Any, cells: np.ndarray, window: int) -> Watched:
+def _watched(bundle: Any, cells: np.ndarray, window: int) -> WatchedStream:
     """Hand a monitor the events as they come."""
     import numpy as np
 
-    from roadworthy.analysis.simulation.experiment import Watched
+    from roadworthy.analysis.simulation.experiment import WatchedStream
     from roadworthy.monitor import Events, Monitor
 
     monitor, times = Monitor(bundle), []
@@ -102,16 +108,16 @@ def _watched(bundle: Any, cells: np.ndarray, window: int) -> Watched:
         for kind in ("raised", "cleared")
     )
     looks_back = None if bundle.alarm is None else bundle.alarm.window
-    return Watched(np.array(times), raised, cleared, looks_back)
+    return WatchedStream(np.array(times), raised, cleared, looks_back)
 
 
 def _print(title: str, simulated: Simulated, out: Console) -> None:
-    plan = simulated.plan
+    made = simulated.experiment
     rows = ", ".join(f"{kind} {n:,}" for kind, n in simulated.calibrated_on.items())
     lines = [
         title,
         f"Calibration rows: {rows}. Shifted events: {', '.join(simulated.streamed)}.",
-        f"Streams: {plan.repeats} of {plan.events:,} events, in windows of {plan.window} events.",
+        f"Streams: {made.repeats} of {made.events:,} events, in windows of {made.window} events.",
         *(f"note: {note}" for note in simulated.notes),
     ]
     for line in lines:
@@ -141,7 +147,7 @@ def _by_estimator(simulated: Simulated, out: Console) -> None:
         flags = ", ".join(f"{letters[f]} {share:.0%}" for f, share in case.flags[name].items())
         cells = [_cell(by[q], q) for q in ("rate", "accuracy", "risk")]
         rows.append([_title(name), *cells, f"{by['accuracy'].estimated:.0%}", flags])
-    level = f"{simulated.plan.confidence:.0%}"
+    level = f"{simulated.experiment.confidence:.0%}"
     title = f"Mean absolute error (coverage of {level} intervals, their mean width)"
     _table(out, title, header, rows)
     for reason in dict.fromkeys(case.cannot_tell.values()):

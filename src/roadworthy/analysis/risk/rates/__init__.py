@@ -8,14 +8,14 @@ posteriors; `likelihood_rate` and `posterior_rate` read score bins, which say mo
 authors' code does. If no rate can be estimated, `CannotTell` says why.
 
 >>> calibrated = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})  # cleared, alarmed
->>> windows = rogan_gladen(verdicts(alarms=[5, 45, 90], n=100), calibrated)
+>>> windows = rogan_gladen(verdict_counts(alarms=[5, 45, 90], n=100), calibrated)
 >>> windows.value.round(3).tolist(), windows.flags["outside [FPR, TPR]"].tolist()
 ([0.0, 0.5, 1.0], [True, False, True])
 """
 
 from __future__ import annotations
 
-from .base import Calibrated, CannotTell, Rates, verdicts
+from .base import Calibrated, CannotTell, Rates, verdict_counts
 from .batches import batch_rate, mixed_batch_rate
 from .bayes import bayes_rate
 from .likelihood import likelihood_rate, posterior_rate
@@ -33,5 +33,5 @@ __all__ = [
     "paper_fallback_rate",
     "posterior_rate",
     "rogan_gladen",
-    "verdicts",
+    "verdict_counts",
 ]

@@ -89,7 +89,7 @@ class Rates:
         return cls(point, low, high, float(confidence), set_somewhere)
 
 
-def verdicts(alarms: ArrayLike, n: ArrayLike) -> Floats:
+def verdict_counts(alarms: ArrayLike, n: ArrayLike) -> Floats:
     """Counts of windows x (cleared, alarmed), from alarms and events of the windows."""
     k, size = np.broadcast_arrays(np.asarray(alarms, np.float64), np.asarray(n, np.float64))
     return np.stack([size - k, k], axis=-1)

@@ -37,7 +37,7 @@ from .base import (
     Rates,
     alarms_and_events,
     bin_counts,
-    verdicts,
+    verdict_counts,
 )
 from .rogan_gladen import rogan_gladen
 
@@ -119,7 +119,7 @@ class BatchVerdict:
     def verdicts(self, table: Floats) -> Floats:
         """By window, the batches that are cleared and alarmed; one without events is neither."""
         alarmed, some = self.alarmed(table), table.sum(axis=-1) > 0.0
-        return verdicts(alarmed.sum(axis=-1), some.sum(axis=-1))
+        return verdict_counts(alarmed.sum(axis=-1), some.sum(axis=-1))
 
     def counted(self, calibrated: Calibrated) -> Calibrated:
         """Batches cleared and alarmed by kind: as many as the rows fill, shares by drawing many."""
