@@ -269,7 +269,7 @@ def test_no_constant_carries_the_name_of_what_is_counted(name):
         refuse_live_constants(["p_noticed", name])
 
 
-@pytest.mark.parametrize("attacked", [0.05, np.linspace(0.01, 0.09, 20)[:, None, None]])
+@pytest.mark.parametrize("attacked", [0.05, (49.5, 999.0)])
 def test_a_tree_of_several_events_that_exclude_each_other_can_be_monitored(attacked):
     rng = np.random.default_rng(0)
     shifted = np.repeat([0, 1], 300)
@@ -279,7 +279,7 @@ def test_a_tree_of_several_events_that_exclude_each_other_can_be_monitored(attac
     )
     constants = {"p_adversarial": attacked, "accuracy_adversarial": 0.2}
     tree = several_events(("shift", "adversarial"))
-    estimator = Estimator(calibration, tree, constants=constants, tolerable=0.3, draws=20)
+    estimator = Estimator(calibration, tree, constants=constants, tolerable=0.3)
     tables = [rng.normal(2.0 * rate, size=100) for rate in (0.0, 1.0)]
     windows = np.stack(
         [np.bincount(calibration.place({"s": t}), minlength=calibration.cells) for t in tables]
