@@ -120,7 +120,7 @@ def alarm_line(alarms: Sequence[Alarm]) -> Text:
     last = [alarm for alarm in alarms if alarm.kind == "raised"][-1]
     text = Text("      ").append(f"ALARM after {last.event:,} events", ALARM)
     if last.risk is None or last.exceedance is None:
-        return text.append(": unlike anything calibrated; its cost cannot be told")
+        return text.append(": unlike anything calibrated; no estimate of its cost")
     return text.append(
         f": {last.risk:.2f} {UNIT} expected, p(over {TOLERABLE:.2f}) = {last.exceedance:.2f}"
     )
@@ -177,7 +177,7 @@ def play(
         if frames[-1].alarm:
             under.append(alarm_line(monitor.alarms))
         if frames[-1].cannot_tell is not None:
-            under.append(Text(f"      Cannot tell: {frames[-1].cannot_tell}.", "bold"))
+            under.append(Text(f"      No estimate: {frames[-1].cannot_tell}.", "bold"))
         return Group(chart(frames, axis, WIDTH, truth=known), *under)
 
     looks = watched(monitor, confidence, stream.scores)
@@ -201,7 +201,7 @@ def play(
 
 
 def _news(frames: Sequence[Frame]) -> bool:
-    """Whether the last look changed what is said: an alarm, or that nothing can be told any more."""
+    """Whether the last look changed what is said: an alarm, or that there is no estimate any more."""
     if len(frames) < 2:
         return False
     before, now = frames[-2:]

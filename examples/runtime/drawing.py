@@ -29,8 +29,8 @@ class Frame:
     def line(self) -> str:
         """The same in words, for a log."""
         ours = f"roadworthy {self.accuracy:.0%} [{self.low:.0%}, {self.high:.0%}], {self.risk:.2f} expected"
-        told = ours if self.cannot_tell is None else f"roadworthy cannot tell: {self.cannot_tell}"
-        return f"  {self.event:>6,} events   confidence {self.confidence:.0%}   {told}{'   ALARM' if self.alarm else ''}"
+        said = ours if self.cannot_tell is None else f"roadworthy gives no estimate: {self.cannot_tell}"
+        return f"  {self.event:>6,} events   confidence {self.confidence:.0%}   {said}{'   ALARM' if self.alarm else ''}"
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def legend(frame: Frame, *, truth: float | None = None) -> Text:
     ours = (
         f"{frame.accuracy:.0%} ({frame.low:.0%} to {frame.high:.0%})"
         if frame.cannot_tell is None
-        else "cannot tell"
+        else "no estimate"
     )
     text = (
         Text("      ")

@@ -21,7 +21,7 @@ from roadworthy.analysis.calibration import at_balanced_accuracy
 from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.rates import Calibrated, batch_rate
+from roadworthy.analysis.risk.rates import Calibrated, rogan_gladen, verdict_counts
 from roadworthy.analysis.simulation.schedules import BATCHES as SIZES
 from roadworthy.analysis.simulation.trials import RATES, WINDOW, Scores, Trial, trials
 
@@ -116,7 +116,7 @@ def errors_of(trial: Trial, detector: str) -> Iterator[Batched]:
         for kind in ("uniform", "mixed") if size > 1 else ("uniform",):
             windows = windows_of(trial, shifted_rows, size, rng, uniform=kind == "uniform")
             alarmed = verdict(windows).sum(axis=1)
-            rate = batch_rate(alarmed, WINDOW, Calibrated.from_table(known), size=size).value
+            rate = rogan_gladen(verdict_counts(alarmed, WINDOW), Calibrated.from_table(known)).value
             truth, plain = right(windows).mean(axis=1), data.correct[windows].mean(axis=(1, 2))
             counts = np.stack(
                 [np.bincount(cells[w.ravel()], minlength=calibration.cells) for w in windows]

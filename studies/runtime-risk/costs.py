@@ -26,9 +26,9 @@ from roadworthy.analysis.risk.prototypes import (
     TOLERABLE_POLYP,
     base_tree,
     detector_tree,
-    measured,
+    live_parameters,
 )
-from roadworthy.analysis.risk.rates import Calibrated, rogan_gladen
+from roadworthy.analysis.risk.rates import Calibrated, rogan_gladen, verdict_counts
 from roadworthy.analysis.risk.tree import expectation, worth
 from roadworthy.analysis.simulation.trials import RATES, WINDOW, Trial, trials
 
@@ -65,7 +65,10 @@ def polyps(*, windows: int = 2000, rows: int = 1000) -> Iterator[Polyp]:
     for name, tree in TREES.items():
         for rate in np.linspace(0.0, 1.0, 21):
             alarms = rng.binomial(WINDOW, rate * tpr + (1 - rate) * (1 - tnr), windows)
-            at = [_risk(tree, p) for p in (rate, rogan_gladen(alarms, WINDOW, known).value)]
+            at = [
+                _risk(tree, p)
+                for p in (rate, rogan_gladen(verdict_counts(alarms, WINDOW), known).value)
+            ]
             low, high = np.percentile(at[1], [5, 95])
             yield Polyp(name, rate, float(at[0]), float(np.mean(at[1])), low, high, TOLERABLE_POLYP)
 
@@ -142,12 +145,12 @@ def real(trial: Trial) -> Iterator[Real]:
         estimator = Estimator(calibration, tree)
         alarm = calibration.shift_bin(cells) >= estimator.separation.cut
         known = _tables(trial, alarm)
-        given = {n: v for n, v in measured(*known).values.items() if n in tree.parameters}
+        given = {n: v for n, v in live_parameters(*known).items() if n in tree.parameters}
         raised = alarm[trial.windows]
-        verdicts = Calibrated.from_table(
+        counted = Calibrated.from_table(
             {k: t.sum(axis=0) for k, t in zip(("clean", "shift"), known, strict=True)}
         )
-        rate = rogan_gladen(raised.sum(axis=1), WINDOW, verdicts).value
+        rate = rogan_gladen(verdict_counts(raised.sum(axis=1), WINDOW), counted).value
         paper, e = (
             np.asarray(expectation(tree, {**given, "p_shift": rate})),
             estimator.estimate(counts),

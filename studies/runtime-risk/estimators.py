@@ -19,17 +19,18 @@ from roadworthy.analysis.risk.confidence import Atc, Cbpe, Doc
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.rates import (
-    BayesTable,
     Calibrated,
     Rates,
+    bayes_rate,
     likelihood_rate,
     mean_rate,
     paper_fallback_rate,
     posterior_rate,
     rogan_gladen,
+    verdict_counts,
 )
-from roadworthy.analysis.simulation.against_truth import Told
 from roadworthy.analysis.simulation.trials import WINDOW, Trial
+from roadworthy.analysis.simulation.truth import Estimated
 from roadworthy.statistics.fusion import features, fit_logistic, ranks
 
 BINS = 15
@@ -39,8 +40,8 @@ BINS = 15
 class Estimate:
     """What one estimator says of each window; no rate where it gives none."""
 
-    accuracy: Told
-    rate: Told | None = None
+    accuracy: Estimated
+    rate: Estimated | None = None
     refused: np.ndarray | None = None
     """The windows of which it says that it cannot tell; they are judged all the same."""
 
@@ -118,8 +119,12 @@ class Read:
         s = self.trial
         clean, shifted = (s.data.correct[rows].mean() for rows in (s.clean, s.shifted))
         value = rates.value if isinstance(rates, Rates) else rates
-        told = Told(value, rates.low, rates.high) if isinstance(rates, Rates) else Told(value)
-        return Estimate(Told((1 - value) * clean + value * shifted), told)
+        told = (
+            Estimated(value, rates.low, rates.high)
+            if isinstance(rates, Rates)
+            else Estimated(value)
+        )
+        return Estimate(Estimated((1 - value) * clean + value * shifted), told)
 
 
 def quick_combination(read: Read) -> np.ndarray:
@@ -143,8 +148,8 @@ def ours(trial: Trial) -> Estimate:
     e = Estimator(calibration, accuracy_tree()).estimate(counts)
     refused = np.array([reason is not None for reason in e.cannot_tell])
     return Estimate(
-        Told(e.accuracy, e.accuracy_low, e.accuracy_high),
-        Told(e.rate, e.rate_low, e.rate_high),
+        Estimated(e.accuracy, e.accuracy_low, e.accuracy_high),
+        Estimated(e.rate, e.rate_low, e.rate_high),
         refused,
     )
 
@@ -153,7 +158,7 @@ def without_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
     """Those that ask no detector."""
     read = Read(trial)
     clean = trial.data.correct[trial.clean].mean()
-    yield "in-distribution accuracy", Estimate(Told(np.full(len(trial.nominal), clean)))
+    yield "in-distribution accuracy", Estimate(Estimated(np.full(len(trial.nominal), clean)))
     yield "fixed 50/50", read.by_rate(np.full(len(trial.nominal), 0.5))
     yield "knowing the nominal rate", read.by_rate(trial.nominal)
     yield "knowing the share in the window", read.by_rate(trial.drawn)
@@ -162,11 +167,12 @@ def without_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
 def with_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
     """Those that read the scores of the trial's detectors."""
     read = Read(trial)
-    alarms, verdicts = read.alarms[trial.windows].sum(axis=1), read.counted(read.alarms.astype(int))
-    yield "mean of verdicts", read.by_rate(mean_rate(alarms, WINDOW))
-    yield "Rogan-Gladen, clipped", read.by_rate(rogan_gladen(alarms, WINDOW, verdicts))
-    yield "Rogan-Gladen, fallback", read.by_rate(paper_fallback_rate(alarms, WINDOW, verdicts))
-    yield "Bayes table", read.by_rate(BayesTable.build(WINDOW, verdicts).rate(alarms))
+    alarms = verdict_counts(read.alarms[trial.windows].sum(axis=1), WINDOW)
+    known = read.counted(read.alarms.astype(int))
+    yield "mean of verdicts", read.by_rate(mean_rate(alarms, known))
+    yield "Rogan-Gladen, clipped", read.by_rate(rogan_gladen(alarms, known))
+    yield "Rogan-Gladen, fallback", read.by_rate(paper_fallback_rate(alarms, known))
+    yield "Bayes table", read.by_rate(bayes_rate(alarms, known))
     counts, bins = read.in_windows(read.bins), read.counted(read.bins)
     yield "maximum likelihood, bins", read.by_rate(likelihood_rate(counts, bins))
     yield "posterior mean, bins", read.by_rate(posterior_rate(counts, bins))
@@ -174,9 +180,9 @@ def with_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
     confidence = read.confidence(trial.clean)
     live, right = confidence[trial.windows], trial.data.correct[trial.clean]
     clean = confidence[trial.clean]
-    yield "CBPE", Estimate(Told(Cbpe.fit(clean, right).estimate(live)))
-    yield "ATC", Estimate(Told(Atc.fit(clean, right).estimate(live)))
-    yield "DoC", Estimate(Told(Doc.fit(clean, right).estimate(live)))
+    yield "CBPE", Estimate(Estimated(Cbpe.fit(clean, right).estimate(live)))
+    yield "ATC", Estimate(Estimated(Atc.fit(clean, right).estimate(live)))
+    yield "DoC", Estimate(Estimated(Doc.fit(clean, right).estimate(live)))
     yield "ours", ours(trial)
 
 
@@ -188,4 +194,6 @@ def by_peers(trial: Trial, found: dict[str, np.ndarray]) -> Iterator[tuple[str, 
     """What peers.py left behind."""
     read = Read(trial)
     yield from ((name, read.by_rate(found[f"rate.{key}"])) for key, name in PEERS.items())
-    yield from ((name, Estimate(Told(found[f"accuracy.{key}"]))) for key, name in CONFIDENT.items())
+    yield from (
+        (name, Estimate(Estimated(found[f"accuracy.{key}"]))) for key, name in CONFIDENT.items()
+    )

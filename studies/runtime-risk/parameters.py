@@ -17,12 +17,13 @@ from protocol import CLEAN_CALIBRATION, CLEAN_STREAM
 from study import TABLES, write
 
 from roadworthy.analysis.risk.rates import (
-    BayesTable,
     Calibrated,
     Rates,
+    bayes_rate,
     mean_rate,
     paper_fallback_rate,
     rogan_gladen,
+    verdict_counts,
 )
 from roadworthy.analysis.simulation.streams import detector_grid
 from roadworthy.analysis.simulation.trials import RATES, WINDOW, Scores, trials
@@ -54,13 +55,14 @@ def synthetic_rates(*, windows: int = 400, rows: int = 1000) -> Iterator[Synthet
                 )
             }
         )
-        alarms = rng.binomial(WINDOW, nominal * tpr + (1 - nominal) * (1 - tnr))
-        found: dict[str, Rates] = {"mean of verdicts": mean_rate(alarms, WINDOW)}
+        drawn = rng.binomial(WINDOW, nominal * tpr + (1 - nominal) * (1 - tnr))
+        alarms = verdict_counts(drawn, WINDOW)
+        found: dict[str, Rates] = {"mean of verdicts": mean_rate(alarms, seen)}
         if seen.tpr > seen.fpr:
             found |= {
-                "Rogan-Gladen, clipped": rogan_gladen(alarms, WINDOW, seen),
-                "Rogan-Gladen, fallback": paper_fallback_rate(alarms, WINDOW, seen),
-                "Bayes table": BayesTable.build(WINDOW, seen).rate(alarms),
+                "Rogan-Gladen, clipped": rogan_gladen(alarms, seen),
+                "Rogan-Gladen, fallback": paper_fallback_rate(alarms, seen),
+                "Bayes table": bayes_rate(alarms, seen),
             }
         for name, rates in found.items():
             yield Synthetic(
@@ -158,7 +160,8 @@ def sensitivity(data: Scores, *, per: int = 20) -> Iterator[Sensitivity]:
                 {"clean": [1e6 * tnr, 1e6 * (1 - tnr)], "shift": [1e6 * (1 - tpr), 1e6 * tpr]}
             )
             error = np.abs(
-                read.by_rate(rogan_gladen(alarms, WINDOW, known)).accuracy.value - trial.accuracy
+                read.by_rate(rogan_gladen(verdict_counts(alarms, WINDOW), known)).accuracy.value
+                - trial.accuracy
             )
             for nominal in RATES:
                 key = trial.kind, round((tpr + tnr) / 2, 2), float(round(nominal, 1))

@@ -23,8 +23,8 @@ import numpy as np
 import protocol
 from estimators import Estimate, Read, by_peers, with_detectors, without_detectors
 
-from roadworthy.analysis.simulation.against_truth import Told, error_of
 from roadworthy.analysis.simulation.trials import RATES, Scores, Trial, trials
+from roadworthy.analysis.simulation.truth import Estimated, error_of
 
 HERE = Path(__file__).resolve().parent
 TABLES, CACHE = HERE / "tables", HERE / "cache"
@@ -70,7 +70,7 @@ def judged(trial: Trial, detectors: str, name: str, estimate: Estimate) -> Itera
             refused = (
                 float("nan") if estimate.refused is None else float(estimate.refused[at].mean())
             )
-            e = error_of(Told(told.value[at], told.low[at], told.high[at]), truth[at])
+            e = error_of(Estimated(told.value[at], told.low[at], told.high[at]), truth[at])
             yield Record(
                 *about,
                 target,

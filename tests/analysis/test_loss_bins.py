@@ -1,37 +1,40 @@
-"""Trees of loss bins: their expectation is the mean loss of the rows they were made of."""
+"""Trees of loss bins cost what their rows do, and classes of loss together what the tree does."""
 
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_event_trees import trees, values
 
-from roadworthy.analysis.risk.loss_bins import loss_tree
-from roadworthy.analysis.risk.tree import Tree, evaluate, expectation, leaves, spread
-
-rows = st.lists(
-    st.tuples(st.integers(0, 9), st.floats(0, 50), st.booleans()), min_size=1, max_size=60
+from roadworthy.analysis.risk.expected_cost import Rows, assess_risk
+from roadworthy.analysis.risk.loss_bins import loss_tree, outcome_classes, score_classes
+from roadworthy.analysis.risk.prototypes import (
+    POLYP_COSTS,
+    base_tree,
+    detector_tree,
+    several_events,
 )
+from roadworthy.analysis.risk.tree import Tree, evaluate, expectation, leaves
+
+rows = st.lists(st.tuples(st.integers(0, 9), st.floats(0, 50)), min_size=1, max_size=60)
 
 
 @given(rows, st.integers(1, 8))
 def test_the_expectation_is_the_mean_loss_of_the_calibration_rows(table, bins):
-    cells, losses, shifted = (np.array(column) for column in zip(*table, strict=True))
-    plain = loss_tree(cells, losses, bins=bins, count=10)
+    cells, losses = (np.array(column) for column in zip(*table, strict=True))
+    plain = loss_tree(cells, losses, bins=bins)
     assert expectation(plain.tree, plain.values) == pytest.approx(
         losses.mean(), rel=1e-9, abs=1e-12
     )
-    assert len(plain.names) <= bins
-    by_kind = loss_tree(cells, losses, kind=np.where(shifted, "fog", "clean"), bins=bins, count=10)
-    assert expectation(by_kind.tree, by_kind.values) == pytest.approx(
-        losses.mean(), rel=1e-9, abs=1e-12
-    )
+    assert len(plain.ranges) <= bins
     # Counts of the cells alone give the same shares as the rows they were counted from.
-    assert plain.shares(np.bincount(cells, minlength=10)) == pytest.approx(plain.values)
-    assert Tree.from_dict(by_kind.tree.to_dict()) == by_kind.tree
+    assert plain.shares(np.bincount(cells)) == pytest.approx(plain.values)
+    assert Tree.from_dict(plain.tree.to_dict()) == plain.tree
 
 
 def test_cells_of_similar_expected_loss_share_a_bin_of_about_equal_rows():
@@ -57,49 +60,14 @@ def test_a_harmless_kind_of_shift_is_told_from_a_harmful_one():
     assert expectation(made.tree, made.shares([0, 500, 0])) == pytest.approx(0.1)
 
 
-def test_conditions_without_rows_get_probability_zero_and_a_note():
-    cells, losses = np.array([0, 0, 1, 1, 3]), np.array([0.0, 0.0, 1.0, 1.0, 5.0])
-    made = loss_tree(cells, losses, kind=["clean", "fog", "fog", "fog", "fog"], bins=3, count=4)
-    assert made.notes == (
-        "1 of 4 cells have no calibration rows: given probability zero, and counted as the dearest bin if seen",
-        "no clean calibration row has an expected loss of 1: this is given probability zero",
-        "no clean calibration row has an expected loss of 5: this is given probability zero",
-    )
-    found = evaluate(made.tree, made.values).leaves
-    assert [leaf.probability for leaf in found if leaf.path[0] == "clean"] == pytest.approx(
-        [0.2, 0, 0]
-    )
-    assert made.bin_of_cell[2] == 2
-    plain = loss_tree(cells, losses, bins=3, count=4)
-    assert expectation(plain.tree, plain.shares([0, 0, 7, 0])) == 5.0
-
-
-def test_the_spread_is_that_of_the_mean_of_bins():
-    cells, losses = np.repeat([0, 1, 2], [60, 30, 10]), np.repeat([0.0, 1.0, 10.0], [60, 30, 10])
-    made = loss_tree(cells, losses, bins=3)
-    found = spread(made.tree, made.posteriors, draws=20_000)
-    # A multinomial mean: (sum p c^2 - (sum p c)^2) / n, nearly.
-    assert found.variance_delta == pytest.approx((0.3 * 1 + 0.1 * 100 - 1.3**2) / 100, rel=0.05)
-    assert found.variance == pytest.approx(found.variance_delta, rel=0.05)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"cells": [0, 1], "losses": [1.0]}, "a cell .* and a loss a row"),
-        ({"cells": [], "losses": []}, "a cell .* and a loss a row"),
-        ({"cells": [0.5], "losses": [1.0]}, "a whole number from 0"),
-        ({"cells": [-1], "losses": [1.0]}, "a whole number from 0"),
+        ({"cells": [0, 1], "losses": [1.0]}, "needs a finite loss"),
+        ({"cells": [], "losses": []}, "needs a cell"),
+        ({"cells": [0.5], "losses": [1.0]}, "a whole number"),
+        ({"cells": [-1], "losses": [1.0]}, "from 0 on"),
         ({"cells": [0], "losses": [np.nan]}, "a finite loss"),
-        ({"cells": [0], "losses": [1.0], "bins": 0}, "bins must be 1 to 50"),
-        (
-            {"cells": [3], "losses": [1.0], "count": 2},
-            "there are 2 cells, but a row lies in cell 3",
-        ),
-        (
-            {"cells": [0], "losses": [1.0], "kind": ["clean", "fog"]},
-            "a kind for each of 1 rows, found 2",
-        ),
     ],
 )
 def test_rows_that_make_no_tree_are_refused(arguments, message):
@@ -113,25 +81,111 @@ def test_counts_that_do_not_fit_are_refused():
         made.shares([1, 2, 3])
     with pytest.raises(ValueError, match="not all zero"):
         made.shares([0, 0])
-    with pytest.raises(ValueError, match="asks first whether a case is shifted"):
-        loss_tree([0, 1], [0.0, 1.0], kind=["clean", "fog"]).shares([1, 1])
+
+
+def test_losses_that_differ_by_rounding_alone_share_a_bin():
+    losses = [0.3, 0.1 + 0.2, 20.0, 30.0]
+    assert len(loss_tree(np.arange(4), losses, bins=2).ranges) == 2
+
+
+edges = st.lists(st.integers(-50, 150), max_size=4, unique=True).map(sorted)
+
+
+@given(trees, values, edges)
+def test_classes_of_outcomes_are_the_tree_and_lie_between_their_edges(tree, parameters, between):
+    found, whole = outcome_classes(tree, parameters, between), evaluate(tree, parameters)
+    assert math.fsum(c.probability for c in found) == pytest.approx(1.0)
+    assert math.fsum(c.adds for c in found) == pytest.approx(whole.expectation, abs=1e-6)
+    costs = {(*path, leaf.outcome): leaf.cost for path, leaf in leaves(tree)}
+    assert sorted(end for c in found for end in c.leaves) == sorted(costs)
+    for one in found:
+        assert {one.low, one.high} <= {-math.inf, math.inf, *between} or not between
+        assert all(
+            one.low <= costs[end] and (costs[end] < one.high or not between) for end in one.leaves
+        )
+        assert one.adds == pytest.approx(one.probability * one.expected_loss, abs=1e-6)
+
+
+def test_an_outcome_that_never_happens_stands_in_the_class_of_its_cost():
+    found = outcome_classes(
+        base_tree(POLYP_COSTS), {"p_shift": 0.0, "accuracy_clean": 1.0, "accuracy_shifted": 0.5}
+    )
+    assert [(c.low, c.high, c.probability, c.expected_loss) for c in found] == [
+        (635, 635, 1, 635),
+        (6735, 6735, 0, 6735),
+    ]
+    assert [len(c.leaves) for c in found] == [2, 2]
+
+
+def kinds(n: int = 600) -> list[Rows]:
+    """The score tells wrong answers from right ones, on clean and on shifted cases."""
+    rng = np.random.default_rng(0)
+    made = []
+    for name, p, failing in (("clean", 0.7, 0.05), ("fog", 0.3, 0.4)):
+        wrong = rng.random(n) < failing
+        score = rng.normal(2.0 * wrong)
+        score[:40] = np.nan
+        made.append(Rows(name, p, wrong, score > 1.0, score=score))
+    return made
 
 
 @pytest.mark.parametrize(
-    ("losses", "names"),
+    "tree", [base_tree(POLYP_COSTS), detector_tree(POLYP_COSTS)], ids=["base", "detector"]
+)
+@pytest.mark.parametrize("between", [(), (1000.0, 2500.0)])
+def test_classes_of_scores_cost_together_what_the_cases_do(tree, between):
+    rows = kinds()
+    whole = assess_risk(tree, rows[0], rows[1:])
+    found = score_classes(tree, whole.values, whole.kinds, between)
+    assert math.fsum(c.probability for c in found) == pytest.approx(1.0)
+    assert math.fsum(c.adds for c in found) == pytest.approx(whole.value)
+    wrong = sum(k.probability * k.wrong.mean() for k in rows)
+    assert math.fsum(c.probability * c.wrong for c in found) == pytest.approx(wrong)
+    assert len(found) > 1 and [c.expected_loss for c in found] == sorted(
+        c.expected_loss for c in found
+    )
+    assert all(c.low - 1e-6 <= c.expected_loss <= c.high + 1e-6 for c in found)
+    if tree == base_tree(POLYP_COSTS):
+        assert found[-1].wrong > 3 * found[0].wrong, "the score tells them apart"
+
+
+def test_there_are_no_classes_of_scores_where_they_would_say_something_else():
+    rows, tree = kinds(), base_tree(POLYP_COSTS)
+    known = assess_risk(tree, rows[0], rows[1:]).values
+    plain = [Rows(k.name, k.probability, k.wrong) for k in rows]
+    assert score_classes(tree, known, plain) == [], "no scores"
+    few = [Rows(k.name, k.probability, k.wrong[:20], score=k.score[:20]) for k in rows]
+    assert score_classes(tree, assess_risk(tree, few[0], few[1:]).values, few) == [], (
+        "too few cases"
+    )
+    events, given_ = (
+        several_events(["shift", "adversarial"]),
+        {"p_adversarial": 0.2, "accuracy_adversarial": 0.1},
+    )
+    both = assess_risk(events, rows[0], rows[1:], constants=given_)
+    assert score_classes(events, both.values, both.kinds) == [], (
+        "a case does not tell whether it is adversarial"
+    )
+
+
+def test_weights_count_rows_as_often_as_they_say():
+    cells, losses, weights = [0, 0, 1, 1], [0.0, 4.0, 10.0, 20.0], [3.0, 1.0, 1.0, 1.0]
+    made = loss_tree(cells, losses, weights=weights, bins=2)
+    assert [leaf.cost for _, leaf in leaves(made.tree)] == pytest.approx([1.0, 15.0])
+    assert expectation(made.tree, made.values) == pytest.approx(np.average(losses, weights=weights))
+    assert loss_tree(cells, losses, edges=[5]).ranges == ((-math.inf, 5.0), (5.0, math.inf))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
     [
-        ((0.12341, 0.12342), ("0.12341", "0.12342")),
-        ((1000001.0, 1000002.0), ("1000001", "1000002")),
-        ((1.0, 1.0 + 2**-52), ("1", "1.0000000000000002")),
-        ((0.1, 0.2), ("0.1", "0.2")),
+        ({"weights": [1.0]}, "needs a weight"),
+        ({"weights": [0.0, 0.0]}, "not all 0"),
+        ({"weights": [-1.0, 2.0]}, "none below 0"),
+        ({"edges": [5.0, 1.0]}, "edges must rise"),
+        ({"edges": [float("nan")]}, "edges must rise"),
     ],
 )
-def test_losses_that_differ_little_make_bins_with_names_of_their_own(losses, names):
-    made = loss_tree([0, 0, 1, 1], np.repeat(losses, 2), bins=2)
-    assert made.names == names
-    assert expectation(made.tree, made.values) == pytest.approx(np.mean(losses))
-
-
-def test_losses_that_differ_by_rounding_alone_do_not_make_names_long():
-    losses = [0.3, 0.1 + 0.2, 20.0, 30.0]
-    assert loss_tree(np.arange(4), losses, bins=2).names == ("0.3", "20 to 30")
+def test_weights_and_edges_that_are_none_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        loss_tree([0, 1], [1.0, 2.0], **options)

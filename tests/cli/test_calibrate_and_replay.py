@@ -111,7 +111,7 @@ def test_calibrate_says_what_it_learnt_and_what_to_type_next(euros):
         "500 events a day",
     ):
         assert word in euros.said
-    assert "nobody said what is tolerable" not in euros.said
+    assert "no tolerable limit set" not in euros.said
     assert f"roadworthy replay {euros} today.parquet" in euros.said.replace("\n", " ")
 
 
@@ -127,7 +127,7 @@ def test_what_was_learnt_is_what_stands_in_the_table(bundle):
     assert all(
         0.8 < k["auc"] <= 1 and k["low"] < k["accuracy"] < k["high"] for k in found["kinds"][1:]
     )
-    assert any("nobody said what is tolerable" in note for note in found["notes"])
+    assert any("no tolerable limit set" in note for note in found["notes"])
     assert 0.7 < found["coverage_on_kinds_left_out"]["observed"] <= 1
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from roadworthy import registry
-from roadworthy.spec import estimator_names
+from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND
 
 
 def run_folder(cli, file: Path, runs: Path) -> Path:
@@ -126,7 +126,7 @@ def test_every_estimator_that_a_simulation_may_name_is_listed(cli):
         cli("list", "estimators").out,
         cli("list").out.split("estimators\n")[1].partition("\n\n\n")[0],
     ):
-        assert set(estimator_names.known()) <= {
+        assert {*OF_ANOTHER_KIND, *registry.components("estimators")} <= {
             line.split()[0] for line in text.splitlines() if line.strip()
         }
 

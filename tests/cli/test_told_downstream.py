@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.tolerating import NOBODY_SAID
+from roadworthy.analysis.risk.tolerable import NOBODY_SAID
 from roadworthy.cli.amounts import percent
 from roadworthy.monitor.bundle import Bundle
 
@@ -42,12 +42,12 @@ def test_a_limit_that_nobody_chose_is_known_as_such_wherever_it_is_shown(cli, tm
     assert cli("calibrate", table(tmp_path / "t.csv")).out.count(NOBODY_SAID) == 1
     bundle = Bundle.load(tmp_path / "t.bundle.json")
     assert any(
-        note.startswith(f"{NOBODY_SAID}: {bundle.tolerable:.3f}")
+        note.startswith(f"{NOBODY_SAID}: using {bundle.tolerable:.3f}")
         for note in bundle_view(bundle)["notes"]
     )
     assert NOBODY_SAID in Monitor(bundle).risk().calibrated_on
     said = cli("replay", tmp_path / "t.bundle.json", stream(tmp_path / "s.csv"))
-    assert f"note: {NOBODY_SAID}: {bundle.tolerable:.3f} wrong answers per case" in said.out
+    assert f"note: {NOBODY_SAID}: using {bundle.tolerable:.3f} wrong answers per case" in said.out
     content = json.loads(
         cli("replay", tmp_path / "t.bundle.json", tmp_path / "s.csv", "--json").out
     )

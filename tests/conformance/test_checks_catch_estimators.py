@@ -10,9 +10,7 @@ from roadworthy.analysis.risk.rates import Rates
 def told(value, *, off: float = 0.1, confidence: float = 0.95) -> Rates:
     value = np.asarray(value, dtype=np.float64)
     half = off * (1.0 + confidence)
-    return Rates(
-        value, np.maximum(value - half, 0.0), np.minimum(value + half, 1.0), confidence, "made up"
-    )
+    return Rates(value, np.maximum(value - half, 0.0), np.minimum(value + half, 1.0), confidence)
 
 
 def share(counts, calibrated, *, confidence: float = 0.95) -> Rates:

@@ -124,7 +124,7 @@ def test_the_run_and_its_report_name_the_bundle_and_what_it_rests_on(clothes: Ru
         "made from clean data by transforms: noise, shake" in notes and "fused is not read" in notes
     )
     assert (
-        "nobody said what is tolerable" in notes
+        "no tolerable limit set" in notes
         and "10,000 events a day, for want of a better number" in notes
     )
     assert "synthetic" not in bundle.calibrated_on and not any(
@@ -244,9 +244,7 @@ def test_several_events_are_priced_in_the_run_and_in_its_monitor(user: Path) -> 
     )
     done = run(user, SMALL, ("execution:", more))
     said = done.record["risk"]
-    note = (
-        "neither cases nor a stream tell p_adversarial, accuracy_adversarial: what was given stands"
-    )
+    note = "p_adversarial, accuracy_adversarial are not measured: the given values are used"
     right = said["parameters"]
     wrong = 0.2 * (1 - right["accuracy_shifted"]) + 0.1 * 0.7 + 0.7 * (1 - right["accuracy_clean"])
     assert said["value"] == pytest.approx(1 + 89 * wrong)

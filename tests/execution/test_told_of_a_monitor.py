@@ -12,7 +12,7 @@ from rich.console import Console
 from sorter import SMALL, bundle_of, laid_out, run
 
 from roadworthy.analysis.risk.amounts import amount
-from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
+from roadworthy.analysis.risk.tolerable import NOBODY_SAID, nobody_said
 from roadworthy.cli.commands.assess import _print
 from roadworthy.cli.commands.replay import head
 from roadworthy.cli.replaying import Replayed, replay
@@ -134,18 +134,18 @@ def test_what_was_chosen_for_the_user_stands_on_the_terminal(user: Path) -> None
     view = RunView.open(run(user).folder)
     said = printed(view)
     assert (
-        f"nobody said what is tolerable: {amount(view.run['monitor']['tolerable'])} wrong answers per case"
+        f"no tolerable limit set: using {amount(view.run['monitor']['tolerable'])} wrong answers per case"
         in said
     )
     assert "false alarms are counted at 10,000 events a day, for want of a better number" in said
-    assert "nobody said" not in printed(view, quiet=True)
+    assert NOBODY_SAID not in printed(view, quiet=True)
     stated = (
         "execution:",
         COSTS.replace("TOLERABLE", "1") + "\nmonitor: {events_per_day: 500}\nexecution:",
     )
     own = (stated[0], stated[1].replace("\nexecution:\nmonitor", "\nmonitor"))
     told = printed(RunView.open(run(user, SMALL, own).folder))
-    assert "nobody said" not in told and "for want of a better number" not in told
+    assert NOBODY_SAID not in told and "for want of a better number" not in told
 
 
 def unsaid(bundle: Bundle) -> list[str]:
@@ -159,9 +159,9 @@ def test_a_limit_that_nobody_chose_stands_in_the_bundle_as_one_that_calibrate_ch
     done = run(user)
     bundle = bundle_of(done)
     said = nobody_said(bundle.tolerable or 0.0, "wrong answers per case")
-    assert unsaid(bundle) == [said] and said.endswith("in which one event in five is shifted")
+    assert unsaid(bundle) == [said] and said.endswith("if 20% of events are shifted")
     assert said in bundle_view(bundle)["notes"], "the page shows it"
-    assert [n for n in done.record["monitor"]["notes"] if "nobody said" in n] == [
+    assert [n for n in done.record["monitor"]["notes"] if NOBODY_SAID in n] == [
         f"{said}; set yours with risk: {{…, tolerable: …}}"
     ]
     assert f"note: {said}" in head(
@@ -174,7 +174,7 @@ def test_it_is_chosen_by_the_events_that_should_be_clean_where_some_are_expected
 ) -> None:
     likely = run(user, SMALL, ("table: wang}", "table: wang, probability: 0.1}"))
     (said,) = unsaid(bundle_of(likely))
-    assert said.endswith("in which one in five of the events that should be clean is shifted")
+    assert said.endswith("if 20% of the events that should be clean are shifted")
     assert unsaid(bundle_of(warned(user, "1"))) == [], "somebody chose it"
 
 

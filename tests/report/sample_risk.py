@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.analysis.risk.assessed import AssessedRisk, Rows, assess_risk
+from roadworthy.analysis.risk.expected_cost import AssessedRisk, Rows, assess_risk
 from roadworthy.analysis.risk.prototypes import Costs, detector_tree
 from roadworthy.claims import Claim, judge
 from roadworthy.finding import Finding

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roadworthy.analysis.risk.amounts import amount, priced
-from roadworthy.analysis.risk.tolerating import nobody_said
+from roadworthy.analysis.risk.tolerable import nobody_said
 from roadworthy.cli.amounts import many
 from roadworthy.cli.other_way_round import LOOKS
 from roadworthy.monitor.calibration_warnings import expected_above, in_short, too_narrow

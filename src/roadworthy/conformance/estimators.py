@@ -1,4 +1,4 @@
-"""Estimators of the rate: a share with an interval for every window, each by itself, and more of it the more is shifted.
+"""Rules for estimators of the rate: a share with an interval for every window.
 
 >>> from roadworthy.registry import get
 >>> list(tells_more_where_more_is_shifted(get("estimators", "rogan_gladen")))
@@ -16,7 +16,7 @@ from roadworthy.conformance.rule import Rule
 from roadworthy.registry import REQUIRED, Component
 
 READS = ("verdicts", "bins", "batches")
-MEANT = "counts of windows x (cleared, alarmed), windows x score bins, or windows x batches x score bins"
+MEANT = "windows x (cleared, alarmed), windows x score bins, or windows x batches x score bins"
 CLEAN, SHIFTED = (500.0, 250.0, 150.0, 100.0), (100.0, 150.0, 250.0, 500.0)
 """Calibration rows by score bin."""
 EVENTS, BATCH = 240, 8
@@ -24,15 +24,15 @@ RATES = (0.0, 0.35, 0.65, 1.0)
 
 
 def declares_what_it_reads(component: Component) -> Iterator[str]:
-    """`register("estimators", name, reads="verdicts")`; it can be named alone, and takes the confidence of its interval."""
+    """It declares `reads`, needs no further parameter, and takes a confidence."""
     reads = component.traits.get("reads")
     if reads not in READS:
-        yield f"it reads {reads!r}; one of {', '.join(READS)} was expected: {MEANT}"
+        yield f"it reads {reads!r}; expected one of {', '.join(READS)}: {MEANT}"
     required = [name for name, p in component.parameters.items() if p.default is REQUIRED]
     if required:
         yield f"{' and '.join(required)} has no default; an estimator can be named alone"
     if "confidence" not in component.parameters:
-        yield "it takes no confidence; an estimator is estimate(counts, calibrated, *, confidence) -> Rates"
+        yield "it takes no confidence; expected (counts, calibrated, *, confidence) -> Rates"
 
 
 def tells_every_window_a_share_and_an_interval(component: Component) -> Iterator[str]:
@@ -40,7 +40,7 @@ def tells_every_window_a_share_and_an_interval(component: Component) -> Iterator
     counts, calibrated = example_windows(component)
     found, surer = (_told(component, counts, calibrated, confidence=level) for level in (0.8, 0.99))
     if not isinstance(found, Rates) or found.value.shape != (len(RATES),):
-        yield f"it answered {len(RATES)} windows with {found!r}; Rates of {len(RATES)} values were expected"
+        yield f"it gave {found!r} for {len(RATES)} windows; expected Rates of as many values"
         return
     if not (
         (found.low >= 0.0)
@@ -60,11 +60,11 @@ def tells_more_where_more_is_shifted(component: Component) -> Iterator[str]:
     """From windows without shift to windows of nothing else."""
     value = _told(component, *example_windows(component)).value
     if not (np.diff(value) >= 0.0).all() or not value[-1] - value[0] > 0.1:
-        yield f"of windows that are shifted to {RATES} it tells {value.round(3).tolist()}"
+        yield f"at shares of shift {RATES} it estimates {value.round(3).tolist()}"
 
 
 def tells_a_window_the_same_beside_any_other(component: Component) -> Iterator[str]:
-    """Windows are told each by itself, and what is handed in is not changed."""
+    """A window's estimate depends on no other window, and its input is not changed."""
     counts, calibrated = example_windows(component)
     before = counts.copy()
     together = _told(component, counts, calibrated).value
@@ -72,13 +72,13 @@ def tells_a_window_the_same_beside_any_other(component: Component) -> Iterator[s
         float(_told(component, counts[i : i + 1], calibrated).value[0]) for i in range(len(counts))
     ]
     if not np.allclose(together, alone, atol=1e-9):
-        yield f"windows that are told {together.tolist()} together are told {alone} alone"
+        yield f"windows estimated at {together.tolist()} together are {alone} alone"
     if not np.array_equal(before, counts):
         yield "it changed the counts it was given"
 
 
 def example_windows(component: Component) -> tuple[np.ndarray, Calibrated]:
-    """Windows of more and more shift, and a calibration, as the component reads them; every batch is all clean or all shifted."""
+    """Windows of more and more shift in uniform batches, and a calibration, as it reads them."""
     sides = np.array([CLEAN, SHIFTED])
     reads = component.traits.get("reads")
     if reads == "verdicts":

@@ -16,7 +16,7 @@ from roadworthy.analysis.risk.alarmed_cells import TAKEN_TO_BE, alarms_in_words
 from roadworthy.analysis.risk.calibration import CLEAN, Calibration
 from roadworthy.analysis.risk.deployed import Deployed
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree, constants_told
-from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
+from roadworthy.analysis.risk.tolerable import NOBODY_SAID, nobody_said
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.execution.forecasting import forecast_of
 from roadworthy.execution.in_use import says_how_often, shifted_in_use, supposed

@@ -1,13 +1,14 @@
 """What a monitor's stream is expected to cost before release: kinds of shift as often as in the report (`in_use`).
 
-The same sum over the event tree as that of the report (`roadworthy.analysis.risk.assessed`), on the rows that the monitor counted.
+The same sum over the event tree as that of the report (`roadworthy.analysis.risk.expected_cost`), on the rows that
+the monitor counted.
 """
 
 from __future__ import annotations
 
 from roadworthy.analysis.risk.alarmed_cells import alarms_of_rows
-from roadworthy.analysis.risk.assessed import Rows, assess_risk
 from roadworthy.analysis.risk.calibration import CLEAN, Calibration
+from roadworthy.analysis.risk.expected_cost import Rows, assess_risk
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.execution.in_use import in_use, shifted_in_use

@@ -13,7 +13,7 @@ import numpy as np
 from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.risk.assessed import QUANTITY, AssessedRisk, Rows, assess_risk
+from roadworthy.analysis.risk.expected_cost import QUANTITY, AssessedRisk, Rows, assess_risk
 from roadworthy.analysis.risk.prototypes import constants_told
 from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.in_use import in_use, shifted_in_use, supposed

@@ -32,7 +32,7 @@ from roadworthy.analysis.risk.estimator import TINY
 from roadworthy.monitor.events import Floats
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.nodes import Tree
+    from roadworthy.analysis.risk.tree import Tree
     from roadworthy.monitor.bundle import Bundle
 
 
@@ -95,8 +95,8 @@ class Tariff:
     @classmethod
     def of(cls, bundle: Bundle) -> Tariff:
         """The tree's, by the calibration's counts."""
-        from roadworthy.analysis.risk.kind_costs import constants_of, shares_of_kinds
         from roadworthy.analysis.risk.prototypes import asks_for_alarms
+        from roadworthy.analysis.risk.tolerable import constants_of, shares_of_kinds
 
         clean, *shifted = shares_of_kinds(bundle.calibration, added=0.5)
         constants, both = constants_of(bundle.estimator), [clean, np.mean(shifted, axis=0)]
@@ -138,8 +138,7 @@ class Tariff:
 
 def tariff(tree: Tree, constants: Mapping[str, float], clean: Floats, shifted: Floats) -> Tariff:
     """A tree's, where clean and shifted events have these shares of (right, wrong) x (no alarm, alarm)."""
-    from roadworthy.analysis.risk.nodes import nodes
-    from roadworthy.analysis.risk.tree import evaluate
+    from roadworthy.analysis.risk.tree import evaluate, nodes
 
     # kinds x verdicts x (wrong, right)
     seen = np.stack([clean, shifted]).transpose(0, 2, 1)[..., ::-1] + NEVER
@@ -171,7 +170,7 @@ def tariff(tree: Tree, constants: Mapping[str, float], clean: Floats, shifted: F
 
 def _room(tree: Tree, constants: Mapping[str, float]) -> float:
     """The share that other events leave to shift, where they stand beside it."""
-    from roadworthy.analysis.risk.nodes import nodes
+    from roadworthy.analysis.risk.tree import nodes
 
     beside = [
         [b.p for b in node.branches]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from roadworthy.analysis.risk.between import in_words
-from roadworthy.analysis.risk.kind_costs import costs_of
+from roadworthy.analysis.risk.tolerable import costs_of
 from roadworthy.monitor.calibration_warnings import FEW_CLEAN
 from roadworthy.monitor.risk_state import odds_to_probability
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from roadworthy.analysis.risk.kind_costs import costs_of
+from roadworthy.analysis.risk.tolerable import costs_of
 from roadworthy.monitor.alarm import GAP, LIKELIER, AlarmRule, alarms_per_day
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roadworthy.analysis.risk.nodes import Tree
+from roadworthy.analysis.risk.tree import Tree
 from roadworthy.statistics.interval import Interval
 
 from . import charts, numbers

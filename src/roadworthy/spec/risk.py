@@ -25,7 +25,7 @@ from roadworthy.analysis.risk.prototypes import (
     refuse_live_constants,
     several_events,
 )
-from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
+from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree, checked
 from roadworthy.registry import did_you_mean
 from roadworthy.spec.entries import claimed, supervisor_label

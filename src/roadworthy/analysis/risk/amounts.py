@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 TINY, TINIEST = 0.00995, 1e-6
-"""A cost of which three decimals would leave one digit or none; below the second one it is nothing."""
+"""Three decimals would leave one digit or none below the first; below the second it is nothing."""
 
 
 def amount(value: float) -> str:
-    """A cost in three or more digits, in two where it is tiny, never in powers of ten.
+    """A cost in three or more digits, in two if it is tiny, never in powers of ten.
 
-    >>> amount(0.0812), amount(1925.4), amount(12.25), amount(1234567.0), amount(0.000472), amount(0.0), amount(1e-9)
-    ('0.081', '1,925', '12.2', '1,234,567', '0.00047', '0.000', '0.000')
+    >>> [amount(value) for value in (0.0812, 1925.4, 12.25, 1234567.0, 0.000472, 0.0, 1e-9)]
+    ['0.081', '1,925', '12.2', '1,234,567', '0.00047', '0.000', '0.000']
     """
     size = abs(value)
     if TINIEST <= size < TINY:

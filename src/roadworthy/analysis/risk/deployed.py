@@ -1,11 +1,10 @@
-"""The supervisor at work whose alarms call a person, where an event tree asks what an alarm does.
-
-What a stream costs depends on the alarms that are raised in it: on whose they are, and on their threshold. A calibration that knows
-both counts rows with and without an alarm apart, and a monitor prices every event by the verdict it got.
+"""The supervisor at work whose alarms call a person, if an event tree asks what an alarm does.
 
 >>> alarms = Deployed("knn", 0.7)
->>> alarms.raised(np.array([0.7, 0.8, np.nan])).tolist(), Deployed.from_dict(alarms.to_dict()) == alarms
-([False, True, True], True)
+>>> alarms.raised(np.array([0.7, 0.8, np.nan])).tolist()
+[False, True, True]
+>>> Deployed.from_dict(alarms.to_dict()) == alarms
+True
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Deployed:
     rule: str = ""
 
     def raised(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which events raise an alarm; one without a score does, for nothing says that it should not (docs/decisions/0005)."""
+        """Which events raise an alarm; one without a score does (docs/decisions/0005)."""
         return ~(scores <= self.threshold)
 
     def __str__(self) -> str:

@@ -43,7 +43,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
 from roadworthy.analysis.risk.calibration import Calibration, of_firm_kinds
-from roadworthy.analysis.risk.kind_costs import cells_at, cells_of_kinds, cost_at, parameters_at
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
     answer_costs,
@@ -52,6 +51,7 @@ from roadworthy.analysis.risk.prototypes import (
 )
 from roadworthy.analysis.risk.quantiles import RESOLUTION, histogram, quantiles, with_chance
 from roadworthy.analysis.risk.refusal import Refusal, separation
+from roadworthy.analysis.risk.tolerable import cells_at, cells_of_kinds, cost_at, parameters_at
 from roadworthy.analysis.risk.tree import Tree, evaluate, expectation, nodes
 
 Floats = NDArray[np.float64]

@@ -1,277 +1,260 @@
-"""Trees whose leaves are bins of expected loss instead of right and wrong: what seed 003 leaves as future work (section 6).
+"""Trees whose leaves are bins of expected loss instead of right and wrong answers.
 
-Rows fall into cells (score bins of a supervisor, or of several together). A cell's expected loss is the mean loss of its
-calibration rows; cells of similar expected loss make a bin with about as many rows as any other, or one between edges that were
-given, and a bin costs the mean loss of its rows. In operation the bin of a case is seen, its loss is not: `shares` reads the tree's
-parameters from counts of cells. A kind of shift whose cases are mostly harmless is then no longer taken for one that is not.
+The loss of a case is unknown in operation, but cases of one score lose about as much on average:
+cells of the score with similar mean loss make a bin, and the bin costs the mean loss of its rows
+(Torpmann-Hagen et al. 2025, section 6, leave this as future work). `outcome_classes` and
+`score_classes` are the tables of a report: outcomes by their cost, and cases by the loss that their
+score lets expect; the classes of either cost together what the tree does.
 
+>>> from roadworthy.analysis.risk.tree import expectation
 >>> made = loss_tree([0, 0, 1, 1], [0.0, 0.2, 1.0, 0.6], bins=2)
 >>> made.tree.parameters, made.values
 (('loss_bin_1',), {'loss_bin_1': 0.5})
->>> from roadworthy.analysis.risk.tree import expectation
->>> round(expectation(made.tree, made.values), 3), round(expectation(made.tree, made.shares([30, 10])), 3)
-(0.45, 0.275)
+>>> round(expectation(made.tree, made.values), 3)
+0.45
+>>> round(expectation(made.tree, made.shares([30, 10])), 3)
+0.275
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .nodes import Branch, Leaf, Node, Tree
-from .posteriors import Dirichlet
+from .tree import LIVE_PARAMETERS, Branch, Leaf, Node, Tree, evaluate, expectation
+
+if TYPE_CHECKING:
+    from .expected_cost import Rows
 
 Floats = NDArray[np.float64]
-MOST_BINS = 50
+Ints = NDArray[np.int64]
+MOST_CELLS, LEAST_CASES = 20, 30
+"""Score cells that cases fall into, and cases of each: fewer say little about their loss."""
 
 
 @dataclass(frozen=True, eq=False)
 class LossTree:
-    """A tree over bins of expected loss, the shares counted at calibration, and which bin each cell belongs to."""
+    """A tree over bins of expected loss, lowest first."""
 
     tree: Tree
     values: Mapping[str, float]
-    posteriors: Mapping[Any, Dirichlet]
-    bin_of_cell: NDArray[np.int64]
-    names: tuple[str, ...]
+    """The tree's parameters on the calibration rows."""
+    bin_of_cell: Ints
     ranges: tuple[tuple[float, float], ...]
-    """Of expected losses in each bin, lowest first: from edge to edge where edges were given, an open end infinite."""
-    notes: tuple[str, ...] = ()
-    by_kind: bool = False
+    """Expected losses of each bin: from edge to edge if edges were given, an open end infinite."""
 
     def shares(self, counts: ArrayLike) -> dict[str, float]:
-        """The tree's parameters for counts of cells seen in operation, of which nobody knows whether they are shifted."""
-        if self.by_kind:
-            raise ValueError(
-                "this tree asks first whether a case is shifted; make one without kind to read counts of cells"
-            )
+        """The tree's parameters for counts of cells seen in operation."""
         seen = np.asarray(counts, dtype=np.float64)
         if seen.shape != self.bin_of_cell.shape or not np.all(seen >= 0.0) or not seen.sum() > 0.0:
             raise ValueError(
-                f"expected a count for each of {len(self.bin_of_cell)} cells, not all zero, found {counts!r}"
+                f"expected a count for each of {len(self.bin_of_cell)} cells, not all zero, "
+                f"found {counts!r}"
             )
-        share = np.bincount(self.bin_of_cell, weights=seen, minlength=len(self.names)) / seen.sum()
-        return dict(zip(self.tree.parameters, (float(s) for s in share[:-1]), strict=True))
+        return _shares(self.bin_of_cell, seen, self.tree.parameters)
 
 
 def loss_tree(
     cells: ArrayLike,
     losses: ArrayLike,
     *,
-    kind: Iterable[str] | None = None,
-    clean: str = "clean",
-    count: int | None = None,
     bins: int = 5,
     edges: Sequence[float] = (),
     weights: ArrayLike | None = None,
     unit: str = "loss per case",
 ) -> LossTree:
-    """The tree of calibration rows, given the cell and the loss of each; its expectation there is their mean loss.
+    """The tree of calibration rows, given the cell and the loss of each.
 
-    With the `kind` of each row the tree asks first for shift (``p_shift``), then for the bin. `count` is the number of cells;
-    one without rows belongs to the dearest bin, and a note says so. Bins are those between `edges`, where these are given and
-    something lies there. `weights` are how much rows count; weighted shares were not counted and have no posterior.
+    Its expectation on these rows is their mean loss. Bins hold about as many rows each, or lie
+    between `edges`; `weights` are how much rows count. A cell without rows is in the highest bin.
     """
-    cell, loss = _rows(cells, losses, bins)
-    weight = np.ones(len(loss)) if weights is None else _checked_weights(weights, loss)
-    width = int(cell.max()) + 1 if count is None else int(count)
-    if width <= cell.max():
-        raise ValueError(f"there are {width} cells, but a row lies in cell {int(cell.max())}")
-    bin_of_cell, ranges = _bins(cell, loss, weight, width, bins, _checked_edges(edges))
-    names = _names(ranges)
-    place = bin_of_cell[cell]
-    means = _means(place, loss, weight)
-    notes = [] if (empty := width - len(np.unique(cell))) == 0 else [_empty_cells(empty, width)]
-    if kind is None:
-        node, values, posteriors = _node(place, loss, weight, means, names, "", notes)
-        known = posteriors if weights is None else {}
-        return LossTree(
-            Tree(node, unit), values, known, bin_of_cell, names, tuple(ranges), tuple(notes)
-        )
-    shifted = np.asarray(list(kind)).astype(str) != clean
-    if shifted.shape != loss.shape:
-        raise ValueError(f"expected a kind for each of {len(loss)} rows, found {len(shifted)}")
-    made = {
-        word: _node(place[rows], loss[rows], weight[rows], means, names, f"_{word}", notes)
-        for word, rows in _kinds(shifted)
-    }
-    branches = (
-        Branch("shifted", "p_shift", made["shifted"][0]),
-        Branch("clean", None, made["clean"][0]),
-    )
-    rate = float(weight[shifted].sum() / weight.sum())
-    values = {"p_shift": rate, **made["shifted"][1], **made["clean"][1]}
-    known = {**made["shifted"][2], **made["clean"][2]} if weights is None else {}
-    tree = Tree(Node("shift", branches), unit)
-    return LossTree(
-        tree, values, known, bin_of_cell, names, tuple(ranges), tuple(notes), by_kind=True
-    )
-
-
-def _rows(cells: ArrayLike, losses: ArrayLike, bins: int) -> tuple[NDArray[np.int64], Floats]:
     cell, loss = np.asarray(cells), np.asarray(losses, dtype=np.float64)
-    if (
-        cell.ndim != 1
-        or cell.shape != loss.shape
-        or not len(cell)
-        or cell.dtype.kind not in "iu"
-        or cell.min() < 0
-    ):
-        raise ValueError(
-            f"give a cell (a whole number from 0) and a loss a row, found {cell.shape} and {loss.shape}"
-        )
-    if not np.isfinite(loss).all():
-        raise ValueError(
-            "every calibration row needs a finite loss; leave out the rows without one"
-        )
-    if not 1 <= bins <= MOST_BINS:
-        raise ValueError(f"bins must be 1 to {MOST_BINS}, found {bins}")
-    return cell.astype(np.int64), loss
+    weight = np.ones(loss.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+    _check_rows(cell, loss, weight)
+    bin_of_cell, ranges = _bins(cell.astype(np.int64), loss, weight, bins, _checked_edges(edges))
+    place, last = bin_of_cell[cell], len(ranges) - 1
+    parameters = tuple(f"loss_bin_{i + 1}" for i in range(last))
+    leaves = [
+        Leaf(f"expected loss {i + 1}", cost)
+        for i, cost in enumerate(_means(place, loss, weight).tolist())
+    ]
+    branches = tuple(
+        Branch(f"bin {i + 1}", parameters[i] if i < last else None, leaf)
+        for i, leaf in enumerate(leaves)
+    )
+    tree = Tree(Node("expected loss", branches), unit)
+    return LossTree(tree, _shares(place, weight, parameters), bin_of_cell, tuple(ranges))
 
 
-def _checked_weights(weights: ArrayLike, loss: Floats) -> Floats:
-    found = np.asarray(weights, dtype=np.float64)
-    if (
-        found.shape != loss.shape
-        or not np.isfinite(found).all()
-        or (found < 0.0).any()
-        or not found.sum() > 0.0
-    ):
-        raise ValueError(
-            f"expected a weight for each of {len(loss)} rows, none below 0 and not all 0"
-        )
-    return found
+def _check_rows(cell: NDArray[Any], loss: Floats, weight: Floats) -> None:
+    if cell.ndim != 1 or cell.dtype.kind not in "iu" or not len(cell) or cell.min() < 0:
+        raise ValueError("every calibration row needs a cell, a whole number from 0 on")
+    if loss.shape != cell.shape or not np.isfinite(loss).all():
+        raise ValueError("every calibration row needs a finite loss")
+    good = weight.shape == cell.shape and np.isfinite(weight).all() and (weight >= 0.0).all()
+    if not good or not weight.sum() > 0.0:
+        raise ValueError("every calibration row needs a weight, none below 0 and not all 0")
 
 
 def _checked_edges(edges: Sequence[float]) -> Floats:
     found = np.asarray(edges, dtype=np.float64)
-    if (
-        found.ndim != 1
-        or len(found) >= MOST_BINS
-        or not np.isfinite(found).all()
-        or (np.diff(found) <= 0.0).any()
-    ):
-        raise ValueError(
-            f"edges rise and are fewer than {MOST_BINS}, such as 100, 1000; found {list(edges)}"
-        )
+    if not np.isfinite(found).all() or not (np.diff(found) > 0.0).all():
+        raise ValueError(f"edges must rise, such as 100, 1000; found {list(edges)}")
     return found
 
 
-def _means(place: NDArray[np.int64], loss: Floats, weight: Floats, count: int = 0) -> Floats:
-    """The mean loss of each place; of one whose rows all weigh nothing, as if they weighed alike."""
-    weighed, rows = (
-        np.bincount(place, weights=weight, minlength=count),
-        np.bincount(place, minlength=count),
-    )
-    plain = np.bincount(place, weights=loss, minlength=count) / np.maximum(rows, 1)
-    sums = np.bincount(place, weights=loss * weight, minlength=count)
+def _shares(place: Ints, weight: Floats, parameters: tuple[str, ...]) -> dict[str, float]:
+    each = np.bincount(place, weights=weight, minlength=len(parameters) + 1)
+    return dict(zip(parameters, (each / each.sum())[:-1].tolist(), strict=True))
+
+
+def _means(place: Ints, loss: Floats, weight: Floats) -> Floats:
+    """The mean loss of each place; if its rows all weigh nothing, as if they weighed alike."""
+    weighed, rows = np.bincount(place, weights=weight), np.bincount(place)
+    plain = np.bincount(place, weights=loss) / np.maximum(rows, 1)
+    sums = np.bincount(place, weights=loss * weight)
     means = np.where(weighed > 0.0, sums / np.where(weighed > 0.0, weighed, 1.0), plain)
-    # Rows that lose the same lose that on average, to the last digit: it is by their means that cells are told apart.
+    # Rows of equal loss have that mean to the last digit: cells are told apart by their means.
     least, most = np.full(len(means), np.inf), np.full(len(means), -np.inf)
     np.minimum.at(least, place, loss)
     np.maximum.at(most, place, loss)
     return np.where(rows > 0, np.clip(means, least, np.maximum(least, most)), 0.0)
 
 
-def _kinds(shifted: NDArray[np.bool_]) -> tuple[tuple[str, NDArray[np.bool_]], ...]:
-    return ("shifted", shifted), ("clean", ~shifted)
-
-
 def _bins(
-    cell: NDArray[np.int64], loss: Floats, weight: Floats, width: int, bins: int, edges: Floats
-) -> tuple[NDArray[np.int64], list[tuple[float, float]]]:
+    cell: Ints, loss: Floats, weight: Floats, bins: int, edges: Floats
+) -> tuple[Ints, list[tuple[float, float]]]:
     """The bin of every cell, and the range of expected losses in every bin, in rising order."""
-    seen = np.bincount(cell, minlength=width) > 0
-    expected = _means(cell, loss, weight, width)[seen]
-    levels, level_of = np.unique(
-        expected, return_inverse=True
-    )  # cells that expect the same loss stay together
+    seen = np.bincount(cell) > 0
+    # Cells that expect the same loss stay together: they share a level.
+    levels, level_of = np.unique(_means(cell, loss, weight)[seen], return_inverse=True)
     if len(edges):
-        classes = np.searchsorted(edges, levels, side="right")
-        held, bin_of_level = np.unique(classes, return_inverse=True)
+        held, bin_of_level = np.unique(
+            np.searchsorted(edges, levels, side="right"), return_inverse=True
+        )
         ends = np.concatenate([[-np.inf], edges, [np.inf]])
         ranges = [(float(ends[c]), float(ends[c + 1])) for c in held]
-        return _bin_of_cell(width, seen, bin_of_level[level_of]), ranges
-    if len(levels) <= bins:
-        bin_of_level = np.arange(len(levels))
     else:
-        each = np.bincount(
-            level_of, weights=np.bincount(cell, weights=weight, minlength=width)[seen]
-        )
-        middle = (np.cumsum(each) - each / 2) / each.sum()
-        bin_of_level = np.unique(
-            np.minimum((middle * bins).astype(np.int64), bins - 1), return_inverse=True
-        )[1]
-    each_bin = [levels[bin_of_level == b] for b in range(int(bin_of_level.max()) + 1)]
-    return _bin_of_cell(width, seen, bin_of_level[level_of]), [
-        (float(b.min()), float(b.max())) for b in each_bin
+        bin_of_level = np.arange(len(levels))
+        if len(levels) > bins:
+            each = np.bincount(level_of, weights=np.bincount(cell, weights=weight)[seen])
+            middle = (np.cumsum(each) - each / 2) / each.sum()
+            even = np.minimum((middle * bins).astype(np.int64), bins - 1)
+            bin_of_level = np.unique(even, return_inverse=True)[1]
+        members = [levels[bin_of_level == b] for b in range(int(bin_of_level.max()) + 1)]
+        ranges = [(float(b.min()), float(b.max())) for b in members]
+    bin_of_cell = np.full(len(seen), bin_of_level.max(), dtype=np.int64)
+    bin_of_cell[seen] = bin_of_level[level_of]
+    return bin_of_cell, ranges
+
+
+@dataclass(frozen=True)
+class LossClass:
+    """Cases whose expected loss lies in a range; an end that is open is infinite."""
+
+    low: float
+    high: float
+    probability: float
+    expected_loss: float
+    adds: float
+    """To the expected cost."""
+    leaves: tuple[tuple[str, ...], ...] = ()
+    """For classes of outcomes: paths and outcomes that end here."""
+    wrong: float | None = None
+    """For classes of scores: the share of wrong answers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; an open end is null."""
+        shown: dict[str, Any] = {
+            "low": self.low if math.isfinite(self.low) else None,
+            "high": self.high if math.isfinite(self.high) else None,
+            "probability": self.probability,
+            "expected_loss": self.expected_loss,
+            "adds": self.adds,
+        }
+        if self.wrong is not None:
+            return {**shown, "wrong": self.wrong}
+        ends = [{"path": list(path), "outcome": outcome} for *path, outcome in self.leaves]
+        return {**shown, "leaves": ends}
+
+
+def outcome_classes(
+    tree: Tree, parameters: Mapping[str, float], edges: Sequence[float] = ()
+) -> list[LossClass]:
+    """The leaves of a tree by their cost, in classes between edges, or in five at most."""
+    leaves = evaluate(tree, parameters).leaves
+    weights, costs = [leaf.probability for leaf in leaves], [leaf.cost for leaf in leaves]
+    made = loss_tree(np.arange(len(leaves)), costs, weights=weights, edges=edges)
+    ends: list[list[tuple[str, ...]]] = [[] for _ in made.ranges]
+    for leaf, place in zip(leaves, made.bin_of_cell.tolist(), strict=True):
+        ends[place].append((*leaf.path, leaf.outcome))
+    return [
+        LossClass(*figures, leaves=tuple(here))
+        for figures, here in zip(_figures(made), ends, strict=True)
     ]
 
 
-def _bin_of_cell(width: int, seen: NDArray[np.bool_], bins: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of every cell; of one without rows, the dearest."""
-    found = np.full(width, bins.max(), dtype=np.int64)
-    found[seen] = bins
-    return found
+def score_classes(
+    tree: Tree, parameters: Mapping[str, float], kinds: Sequence[Rows], edges: Sequence[float] = ()
+) -> list[LossClass]:
+    """Cases by the loss that their score lets expect.
 
-
-def _node(
-    place: NDArray[np.int64],
-    loss: Floats,
-    weight: Floats,
-    means: Floats,
-    names: tuple[str, ...],
-    suffix: str,
-    notes: list[str],
-) -> tuple[Node, dict[str, float], dict[Any, Dirichlet]]:
-    rows = np.bincount(place, minlength=len(names))
-    costs = np.where(rows > 0, _means(place, loss, weight, len(names)), means)
-    of = suffix.strip("_")
-    notes += [
-        f"no {of} calibration row has an expected loss of {name}: this is given probability zero"
-        for name, n in zip(names, rows, strict=True)
-        if n == 0
-    ]
-    parameters = tuple(f"loss_bin_{i + 1}{suffix}" for i in range(len(names) - 1))
-    branches = tuple(
-        Branch(
-            name,
-            parameters[i] if i < len(parameters) else None,
-            Leaf(f"expected loss {name}", float(costs[i])),
-        )
-        for i, name in enumerate(names)
-    )
-    weighed = np.bincount(place, weights=weight, minlength=len(names))
-    share = weighed / (weighed.sum() or 1.0)
-    values = dict(zip(parameters, (float(s) for s in share[:-1]), strict=True))
-    known = Dirichlet.from_counts(tuple(float(n) for n in rows)) if parameters else None
-    return Node("expected loss", branches), values, {} if known is None else {parameters: known}
-
-
-def _names(ranges: list[tuple[float, float]]) -> tuple[str, ...]:
-    """The range of each bin in words, with as many digits, four or more, as tell the bins apart.
-
-    >>> _names([(0.5, 0.5), (1.0, 2.0)]), _names([(1000001.0, 1000001.0), (1000002.0, 1000003.0)])
-    (('0.5', '1 to 2'), ('1000001', '1000002 to 1000003'))
+    None if they are too few, or if the tree asks for more than whether a case is shifted, detected
+    and answered rightly, so that its cases do not cost what it does.
     """
-    found: tuple[str, ...] = ()
-    for digits in range(4, 18):  # seventeen tell any two numbers apart
-        ends = [(f"{low:.{digits}g}", f"{high:.{digits}g}") for low, high in ranges]
-        found = tuple(_range(low, high) for low, high in ends)
-        if len(set(found)) == len(found):
-            break
-    return found
+    if any(kind.score is None for kind in kinds):
+        return []
+    score = np.concatenate([np.asarray(kind.score, dtype=np.float64) for kind in kinds])
+    weight = np.concatenate(
+        [np.full(len(k.wrong), k.probability / max(len(k.wrong), 1)) for k in kinds]
+    )
+    cost = [_costs(tree, parameters, shifted=at > 0) for at in range(len(kinds))]
+    loss = np.concatenate([c[kind.cell] for c, kind in zip(cost, kinds, strict=True)])
+    expected = float(expectation(tree, parameters))
+    whole = math.isclose(float(weight @ loss), expected, rel_tol=1e-6, abs_tol=1e-12)
+    count = min(MOST_CELLS, len(score) // LEAST_CASES)
+    if not whole or count < 2 or not weight.sum() > 0.0:
+        return []
+    cells = _score_cells(score, count)
+    made = loss_tree(cells, loss, weights=weight, edges=edges)
+    wrong = np.concatenate([kind.wrong for kind in kinds]).astype(np.float64)
+    place = made.bin_of_cell[cells]
+    total = np.maximum(np.bincount(place, weights=weight), 1e-300)
+    failed = (np.bincount(place, weights=wrong * weight) / total).tolist()
+    return [LossClass(*f, wrong=share) for f, share in zip(_figures(made), failed, strict=True)]
 
 
-def _range(low: str, high: str) -> str:
-    if low == "-inf":
-        return f"below {high}"
-    return low if low == high else f"{low} or more" if high == "inf" else f"{low} to {high}"
+def _figures(made: LossTree) -> list[tuple[float, float, float, float, float]]:
+    leaves = evaluate(made.tree, made.values).leaves
+    return [
+        (low, high, float(leaf.probability), leaf.cost, float(leaf.contribution))
+        for (low, high), leaf in zip(made.ranges, leaves, strict=True)
+    ]
 
 
-def _empty_cells(empty: int, width: int) -> str:
-    return f"{empty} of {width} cells have no calibration rows: given probability zero, and counted as the dearest bin if seen"
+def _costs(tree: Tree, parameters: Mapping[str, float], *, shifted: bool) -> Floats:
+    """What a case costs by its cell (`Rows.cell`): every live probability is then 0 or 1."""
+    alarm, right = np.array([0.0, 1.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0, 0.0])
+    decided = {
+        **dict.fromkeys(LIVE_PARAMETERS, right),
+        "p_shift": np.full(4, float(shifted)),
+        "tpr": alarm,
+        "tnr": 1.0 - alarm,
+    }
+    given = {name: decided.get(name, value) for name, value in parameters.items()}
+    return np.broadcast_to(np.asarray(expectation(tree, given), dtype=np.float64), (4,))
+
+
+def _score_cells(score: Floats, count: int) -> Ints:
+    """Cells of about as many cases each; cases without a score have one of their own."""
+    known = np.isfinite(score)
+    levels = np.arange(1, count) / count
+    inner = np.unique(np.quantile(score[known], levels)) if known.any() else np.zeros(0)
+    found = np.searchsorted(inner, score, side="right").astype(np.int64)
+    found[~known] = len(inner) + 1
+    return np.unique(found, return_inverse=True)[1].astype(np.int64)

@@ -1,12 +1,14 @@
-"""An event tree in the Open-PSA Model Exchange Format, for the tools of probabilistic risk assessment.
+"""An event tree in the Open-PSA Model Exchange Format, for tools of probabilistic risk assessment.
 
-Forks and paths as in the format's event trees, and one sequence for every leaf, with its outcome, cost and unit as attributes. The
-format's basic events are independent, so that a node of m branches has m - 1 of its own: the k-th is the probability of the k-th
-branch given that none before it was taken, and the path to a branch is "not the first, not the second, …, this one". Names become
-identifiers; what they were stands in the labels.
+Forks and paths as in the format's event trees, and one sequence for every leaf, with its outcome,
+cost and unit as attributes. The format's basic events are independent, so that a node of m branches
+has m - 1 of its own: the k-th is the probability of the k-th branch given that none before it was
+taken, and the path to a branch is "not the first, not the second, …, this one". Names become
+identifiers; the originals stand in the labels.
 
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
->>> text = to_open_psa(accuracy_tree(), {"p_shift": 0.2, "accuracy_clean": 0.9, "accuracy_shifted": 0.5})
+>>> known = {"p_shift": 0.2, "accuracy_clean": 0.9, "accuracy_shifted": 0.5}
+>>> text = to_open_psa(accuracy_tree(), known)
 >>> text.count("<define-sequence"), text.count("<define-basic-event"), "p_shift" in text
 (4, 3, True)
 """
@@ -19,24 +21,18 @@ from xml.etree import ElementTree as Xml
 
 from numpy.typing import ArrayLike
 
-from .nodes import Leaf, Node, Tree, nodes
-from .tree import checked, evaluate
+from .tree import Leaf, Node, Tree, checked, evaluate, nodes
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_open_psa(tree: Tree, parameters: Mapping[str, ArrayLike], *, name: str = "risk") -> str:
     """The tree with these numbers in it, as an XML document."""
-    arrays = [
-        key for key, value in checked(tree, parameters).items() if not isinstance(value, float)
-    ]
+    arrays = [k for k, value in checked(tree, parameters).items() if not isinstance(value, float)]
     if arrays:
-        raise ValueError(
-            f"expected one number each for {', '.join(arrays)}, found arrays; write one document for each"
-        )
-    return _Writer(
-        name, tree, {b.path: float(b.share) for b in evaluate(tree, parameters).branches}
-    ).text()
+        raise ValueError(f"expected one number each for {', '.join(arrays)}, found arrays")
+    shares = {b.path: float(b.share) for b in evaluate(tree, parameters).branches}
+    return _Writer(name, tree, shares).text()
 
 
 class _Writer:
@@ -63,10 +59,12 @@ class _Writer:
         for name, leaf, path in self.sequences:
             sequence = Xml.SubElement(self.event_tree, "define-sequence", name=name)
             _label(sequence, " > ".join(path))
-            _attributes(
-                sequence,
-                {"outcome": leaf.outcome, "cost": repr(float(leaf.cost)), "unit": self.tree.unit},
-            )
+            group = Xml.SubElement(sequence, "attributes")
+            cost = repr(float(leaf.cost))
+            for key, value in zip(
+                ("outcome", "cost", "unit"), (leaf.outcome, cost, self.tree.unit), strict=True
+            ):
+                Xml.SubElement(group, "attribute", name=key, value=_NOT_XML.sub("?", value))
         self.event_tree.append(state)
         data = Xml.SubElement(self.document, "model-data")
         for name, p, what in self.events:
@@ -74,14 +72,11 @@ class _Writer:
             _label(event, what)
             Xml.SubElement(event, "float", value=repr(p))
         Xml.indent(self.document)
-        return (
-            '<?xml version="1.0" encoding="UTF-8"?>\n'
-            + Xml.tostring(self.document, encoding="unicode")
-            + "\n"
-        )
+        header = '<?xml version="1.0" encoding="UTF-8"?>\n'
+        return header + Xml.tostring(self.document, encoding="unicode") + "\n"
 
     def functional_events(self) -> dict[tuple[int, str], str]:
-        """One for each event at each depth: the format wants them in the same order on every path."""
+        """One by event and depth: the format wants them in the same order on every path."""
         found = sorted({(len(path), node.event) for path, node in nodes(self.tree)})
         named = {key: self.identifier(key[1]) for key in found}
         for (_, event), name in named.items():
@@ -91,22 +86,23 @@ class _Writer:
     def fork(self, node: Node, parent: Xml.Element, path: tuple[str, ...]) -> None:
         fork = Xml.SubElement(parent, "fork")
         fork.set("functional-event", self.functional[len(path), node.event])
-        before: list[str] = []
+        formula: list[Xml.Element] = []
         left, states = 1.0, set[str]()
         for i, branch in enumerate(node.branches):
             here = (*path, branch.name)
             state = Xml.SubElement(fork, "path", state=_distinct(_identifier(branch.name), states))
-            last = i == len(node.branches) - 1
-            if not last:
-                share = self.shares[here]
+            if i < len(node.branches) - 1:
                 event = self.identifier("-".join(here))
+                share = self.shares[here]
                 conditional = min(max(share / left, 0.0), 1.0) if left > 0.0 else 0.0
-                self.events.append((event, conditional, self.meaning(node, i, here)))
+                self.events.append((event, conditional, _meaning(node, i, here)))
                 left = max(left - share, 0.0)
-            formula = [_negated(e) for e in before] + ([] if last else [_basic(event)])
-            _collect(state, formula)
-            if not last:
-                before.append(event)
+                _collect(state, [*formula, _basic(event)])
+                negated = Xml.Element("not")
+                negated.append(_basic(event))
+                formula.append(negated)
+            else:
+                _collect(state, formula)
             if isinstance(branch.then, Node):
                 self.fork(branch.then, state, here)
             else:
@@ -114,14 +110,14 @@ class _Writer:
                 self.sequences.append((sequence, branch.then, here))
                 Xml.SubElement(state, "sequence", name=sequence)
 
-    def meaning(self, node: Node, i: int, here: tuple[str, ...]) -> str:
-        p = node.branches[i].p
-        source = "the rest" if p is None else f"{p}"
-        given = f", given none of {', '.join(b.name for b in node.branches[:i])}" if i else ""
-        return f"{' > '.join(here)}: {source}{given}"
-
     def identifier(self, text: str) -> str:
         return _distinct(_identifier(text), self.taken)
+
+
+def _meaning(node: Node, i: int, here: tuple[str, ...]) -> str:
+    p, before = node.branches[i].p, [b.name for b in node.branches[:i]]
+    given = f", given none of {', '.join(before)}" if before else ""
+    return f"{' > '.join(here)}: {'the rest' if p is None else p}{given}"
 
 
 def _identifier(text: str) -> str:
@@ -143,26 +139,13 @@ def _label(element: Xml.Element, text: str) -> None:
     Xml.SubElement(element, "label").text = _NOT_XML.sub("?", text)
 
 
-def _attributes(element: Xml.Element, content: Mapping[str, str]) -> None:
-    group = Xml.SubElement(element, "attributes")
-    for name, value in content.items():
-        Xml.SubElement(group, "attribute", name=name, value=_NOT_XML.sub("?", value))
-
-
 def _basic(name: str) -> Xml.Element:
     return Xml.Element("basic-event", name=name)
 
 
-def _negated(name: str) -> Xml.Element:
-    element = Xml.Element("not")
-    element.append(_basic(name))
-    return element
-
-
 def _collect(path: Xml.Element, formula: list[Xml.Element]) -> None:
     """What must hold to take a path; a node's only branch is always taken."""
-    if not formula:
-        return
-    collect = Xml.SubElement(path, "collect-formula")
-    holder = Xml.SubElement(collect, "and") if len(formula) > 1 else collect
-    holder.extend(formula)
+    if formula:
+        collect = Xml.SubElement(path, "collect-formula")
+        holder = Xml.SubElement(collect, "and") if len(formula) > 1 else collect
+        holder.extend(formula)

@@ -153,7 +153,7 @@ def calibrate(
     scores of one or several supervisors.
     """
     from roadworthy.analysis.risk.prototypes import constants_told
-    from roadworthy.analysis.risk.tolerating import nobody_said, refuse_out_of_reach
+    from roadworthy.analysis.risk.tolerable import nobody_said, refuse_out_of_reach
     from roadworthy.cli.alarms_at_work import alarms_at_work, looks_reversed, whose
     from roadworthy.cli.cautions import notes_of, refuse_unreachable, warnings_of
     from roadworthy.cli.learnt import chosen_tree, costs_unsaid, learnt

@@ -1,19 +1,23 @@
-"""The expected cost of a system as assessed: its event tree, counts on test cases, and the stated rates of circumstances.
+"""The expected cost of a system as assessed: event tree, counts on test cases, stated rates.
 
-Cases are counted in four cells (right or wrong, with or without an alarm), clean and under each circumstance; circumstances
-exclude each other, and their probabilities are given. From the cells follow the tree's parameters, from these the cost. Its bounds
-carry the uncertainty of the counts through the tree: cells are drawn from Dirichlet posteriors. For the upper bound one row that
-was not seen is added where it costs most, for the lower one where it costs least; for one cell that matters this is the bound of
-Clopper and Pearson, for several outcomes that of Gaffke (2005). Where cases belong together (the same sample under many
-circumstances, the groups of the data) the counts are worth less, by the ratio of the variances with and without clusters, as in
+Cases are counted in four cells (right or wrong, with or without an alarm), clean and under each
+circumstance; circumstances exclude each other, and their probabilities are given. From the cells
+follow the tree's parameters, from these the cost. Its bounds carry the uncertainty of the counts
+through the tree: cells are drawn from Dirichlet posteriors. For the upper bound one row that was
+not seen is added to the cell that raises the cost most, for the lower one to that which lowers it
+most; for one such cell this is the bound of Clopper and Pearson, for several outcomes that of
+Gaffke (2005). If cases belong together (the same sample under many circumstances, the groups of the
+data) the counts are worth less, by the ratio of the variances with and without clusters, as in
 `roadworthy.statistics.rates`.
 
 >>> from roadworthy.analysis.risk.prototypes import Costs, base_tree
 >>> clean = Rows("clean", 0.8, wrong=np.arange(100) < 10)
 >>> fog = Rows("fog", 0.2, wrong=np.arange(50) < 30)
 >>> found = assess_risk(base_tree(Costs(wrong=100.0), unit="EUR per case"), clean, [fog])
->>> round(found.value, 3), found.values["accuracy_shifted"], round(found.interval(0.95, "upper").high, 1)
-(20.0, 0.4, 25.7)
+>>> round(found.value, 3), found.values["accuracy_shifted"]
+(20.0, 0.4)
+>>> round(found.interval(0.95, "upper").high, 1)
+25.7
 """
 
 from __future__ import annotations
@@ -32,35 +36,39 @@ from roadworthy.statistics.arguments import group_codes, tail_probability
 from roadworthy.statistics.clusters import discounted_size, group_sums, grouped_freedom
 from roadworthy.statistics.interval import Interval
 
-from .loss_classes import outcome_classes, score_classes
-from .nodes import Tree
-from .posteriors import Beta, Spread
-from .prototypes import LIVE_PARAMETERS, refuse_live_constants
-from .tree import derivatives, evaluate, expectation, worth
+from .loss_bins import outcome_classes, score_classes
+from .posteriors import Beta
+from .prototypes import refuse_live_constants
+from .tree import LIVE_PARAMETERS, Tree, derivatives, evaluate, expectation, worth
 
 Floats = NDArray[np.float64]
 DRAWS = 20_000
 QUANTITY = "risk"
 STEP = 1e-6
 _RIGHT, _ALARM = np.array([True, True, False, False]), np.array([False, True, False, True])
-ASSUMED = "circumstances exclude each other and occur as often as the file says; levels of one are equally frequent"
+ASSUMED = (
+    "circumstances exclude each other and occur as often as the file says; levels of one are "
+    "equally frequent"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Test cases of one kind: its probability in use, which are wrong, which raise an alarm, which belong together."""
+    """Test cases of one kind of shift, or clean ones."""
 
     name: str
     probability: float
+    """Of the kind, in use."""
     wrong: NDArray[np.bool_]
     alarm: NDArray[np.bool_] | None = None
     clusters: ArrayLike | None = None
+    """Which cases belong together."""
     score: NDArray[np.float64] | None = None
     """Of a supervisor; higher is riskier."""
 
     @cached_property
     def cell(self) -> NDArray[np.int64]:
-        """Of each case: 0 right, 1 right with an alarm, 2 wrong, 3 wrong with an alarm."""
+        """By case: 0 right, 1 right with an alarm, 2 wrong, 3 wrong with an alarm."""
         alarm = np.zeros(len(self.wrong), bool) if self.alarm is None else self.alarm
         return 2 * self.wrong.astype(np.int64) + alarm.astype(np.int64)
 
@@ -68,6 +76,14 @@ class Rows:
     def counts(self) -> Floats:
         """Cases in each cell."""
         return np.bincount(self.cell, minlength=4).astype(np.float64)
+
+    @cached_property
+    def names(self) -> NDArray[Any]:
+        """The cluster of each case; without clusters, one of its own."""
+        if self.clusters is None:
+            own = [f"{self.name}:{i}" for i in range(len(self.wrong))]
+            return np.array(own, dtype=object)
+        return np.asarray(self.clusters).astype(str).astype(object)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +100,7 @@ class AssessedRisk:
     @cached_property
     def values(self) -> dict[str, float]:
         """The tree's parameters as measured."""
-        given = {k: v.mean if isinstance(v, Beta) else float(v) for k, v in self.constants.items()}
-        found = self._parameters(self._shares) | given
+        found = self._parameters(self._shares) | self._given
         return {name: float(found[name]) for name in self.tree.parameters}
 
     @cached_property
@@ -95,7 +110,7 @@ class AssessedRisk:
 
     @property
     def doubted(self) -> list[str]:
-        """Constants of the tree that were counted elsewhere, and are in doubt however many cases there are."""
+        """Constants of the tree that are known from counts alone, and so uncertain."""
         return [name for name in self.tree.parameters if isinstance(self.constants.get(name), Beta)]
 
     @property
@@ -103,9 +118,9 @@ class AssessedRisk:
         """Cases under it."""
         return sum(len(k.wrong) for k in self.kinds)
 
-    @cached_property
+    @property
     def design_effect(self) -> float:
-        """How many times as uncertain the cost is as if all cases were independent; 1 or more."""
+        """The variance of the cost relative to that of independent cases; 1 or more."""
         return self._design[0]
 
     def interval(self, confidence: float = 0.95, sided: Sided = "two") -> Interval:
@@ -113,24 +128,20 @@ class AssessedRisk:
         tail = tail_probability(confidence, sided)
         low, high = -math.inf, math.inf
         if sided != "upper":
-            low = float(np.quantile(self._drawn(tail, dearest=False), tail))
+            low = float(np.quantile(self._drawn(tail, highest=False), tail))
         if sided != "lower":
-            high = float(np.quantile(self._drawn(tail, dearest=True), 1.0 - tail))
-        clustered = (
-            f", counts worth 1/{self.design_effect:.3g}" if self.design_effect > 1.0005 else ""
-        )
+            high = float(np.quantile(self._drawn(tail, highest=True), 1.0 - tail))
+        effect = self.design_effect
+        clustered = f", counts worth 1/{effect:.3g}" if effect > 1.0005 else ""
         method = f"posterior propagation through the event tree, {DRAWS} draws{clustered}"
         return Interval(min(low, self.value), max(high, self.value), float(confidence), method)
 
     def exceedance(self, tolerable: float) -> float:
-        """The probability that the expected cost is above the tolerable one, by draws that are pessimistic."""
-        return Spread(self.value, 0.0, np.sort(self._drawn(0.05, dearest=True))).exceedance(
-            tolerable
-        )
+        """The probability that the expected cost is above the tolerable one, pessimistically."""
+        return float((self._drawn(0.05, highest=True) > tolerable).mean())
 
     def evidence(self) -> Evidence:
         """For a claim."""
-        size = self.n / self.design_effect
         return Evidence(
             QUANTITY,
             About(),
@@ -138,7 +149,7 @@ class AssessedRisk:
             self.n,
             "lower",
             self.interval,
-            effective_n=size,
+            effective_n=self.n / self.design_effect,
             proportion=False,
             by_cases=not self.doubted,
         )
@@ -159,27 +170,23 @@ class AssessedRisk:
     def to_dict(
         self, confidence: float, tolerable: float | None = None, *, loss_bins: Sequence[float] = ()
     ) -> dict[str, Any]:
-        """For the run's record and the reports; `loss_bins` are the edges between classes of loss."""
-        valued = evaluate(self.tree, self.values)
-        outcomes = {
-            name: {"probability": p, "adds": part}
-            for name, (p, part) in valued.by_outcome().items()
-        }
+        """For the run's record; `loss_bins` are the edges between classes of loss."""
+        tree, values = self.tree, self.values
+        outcomes = evaluate(tree, values).by_outcome().items()
+        by_score = score_classes(tree, values, self.kinds, loss_bins)
         return {
-            "unit": self.tree.unit,
-            "tree": self.tree.to_dict(),
-            "parameters": self.values,
+            "unit": tree.unit,
+            "tree": tree.to_dict(),
+            "parameters": values,
             "slopes": self.slopes(),
             "worth": self._worth(),
             "value": self.value,
             "interval": self.interval(confidence).to_dict(),
             "tolerable": tolerable,
             "exceedance": None if tolerable is None else self.exceedance(tolerable),
-            "outcomes": outcomes,
-            "loss_bins": [c.to_dict() for c in outcome_classes(self.tree, self.values, loss_bins)],
-            "loss_by_score": [
-                c.to_dict() for c in score_classes(self.tree, self.values, self.kinds, loss_bins)
-            ],
+            "outcomes": {name: {"probability": p, "adds": part} for name, (p, part) in outcomes},
+            "loss_bins": [c.to_dict() for c in outcome_classes(tree, values, loss_bins)],
+            "loss_by_score": [c.to_dict() for c in by_score],
             "kinds": [
                 {"name": k.name, "probability": k.probability, "n": len(k.wrong)}
                 for k in self.kinds
@@ -188,19 +195,16 @@ class AssessedRisk:
         }
 
     def slopes(self) -> dict[str, float | None]:
-        """What one more point (0.01) of each parameter adds to the expected cost; None where no case tells."""
+        """What one more point (0.01) of each parameter adds to the cost; None if unknown."""
         found = derivatives(self.tree, self._at_the_margin)
-        untold = ["p_shift"] if _shift_is_untold(self.tree, self.kinds) else []
-        return {
-            name: None if name in untold else 0.01 * float(slope) for name, slope in found.items()
-        }
+        unknown = ["p_shift"] if _lacks_shift(self.tree, self.kinds) else []
+        return {name: None if name in unknown else 0.01 * float(s) for name, s in found.items()}
 
     def _worth(self) -> dict[str, Any] | None:
-        """What a point of the detector saves, and one of the classifier (figure 12); None where the tree does not have both."""
+        """What a point of the detector and one of the classifier save (figure 12), if both exist."""
         live = [name for name in LIVE_PARAMETERS if name in self.tree.parameters]
-        detector, classifier = (
-            [n for n in live if n.startswith(of)] for of in (("tpr", "tnr"), "accuracy_")
-        )
+        detector = [name for name in live if name in ("tpr", "tnr")]
+        classifier = [name for name in live if name.startswith("accuracy_")]
         if not (detector and classifier):
             return None
         found = worth(self.tree, self._at_the_margin, detector, classifier)
@@ -216,7 +220,7 @@ class AssessedRisk:
 
     @cached_property
     def _at_the_margin(self) -> dict[str, float]:
-        """The parameters for those who move cases: into a condition that nobody has seen they take the usual accuracy with them.
+        """The parameters for derivatives: a condition without cases has the usual accuracy.
 
         The cost is the same, since there are none; its derivative is not.
         """
@@ -227,15 +231,18 @@ class AssessedRisk:
         return found
 
     @cached_property
+    def _given(self) -> dict[str, float]:
+        return {k: _mean(v) for k, v in self.constants.items()}
+
+    @cached_property
     def _shares(self) -> list[Floats]:
         return [k.counts / max(len(k.wrong), 1) for k in self.kinds]
 
     def _parameters(self, shares: Sequence[Floats]) -> dict[str, Any]:
         """Every live parameter, from the shares of the four cells (..., 4) of each kind."""
         mixed = _mixed(self.kinds, shares)
-        rate = min(sum(k.probability for k in self.kinds[1:]), 1.0)
         found: dict[str, Any] = {
-            "p_shift": rate,
+            "p_shift": min(sum(k.probability for k in self.kinds[1:]), 1.0),
             "tpr": mixed["shifted"] @ _ALARM,
             "tnr": mixed["clean"] @ ~_ALARM,
         }
@@ -243,22 +250,21 @@ class AssessedRisk:
             found[f"accuracy_{word}"] = share @ _RIGHT
             for verdict, rows in (("detected", _ALARM), ("undetected", ~_ALARM)):
                 there = share @ rows
-                # A condition without a row has probability zero (seed 003, section 3.2.3): its accuracy does not matter.
-                found[f"accuracy_{word}_{verdict}"] = (
-                    share @ (rows & _RIGHT) / np.where(there > 0.0, there, 1.0)
-                )
+                # A condition without a row has probability zero (section 3.2.3 of the paper).
+                right = share @ (rows & _RIGHT) / np.where(there > 0.0, there, 1.0)
+                found[f"accuracy_{word}_{verdict}"] = right
         return found
 
     def _cost(
         self, shares: Sequence[Floats], constants: Mapping[str, ArrayLike] | None = None
     ) -> Any:
-        given = {k: v.mean if isinstance(v, Beta) else v for k, v in self.constants.items()}
         limited = {k: np.clip(v, 0.0, 1.0) for k, v in self._parameters(shares).items()}
-        return expectation(self.tree, limited | (given if constants is None else dict(constants)))
+        given = self._given if constants is None else dict(constants)
+        return expectation(self.tree, limited | given)
 
     @cached_property
     def _influence(self) -> list[Floats]:
-        """Of each kind: how far the cost moves per unit of weight shifted to each cell."""
+        """By kind: how far the cost moves per unit of weight shifted to each cell."""
         base, found = self._cost(self._shares), []
         for i, share in enumerate(self._shares):
             moved = share + STEP * (np.eye(4) - share)
@@ -269,56 +275,39 @@ class AssessedRisk:
         return found
 
     @cached_property
-    def _design(self) -> tuple[float, float]:
-        """The design effect, and the degrees of freedom with which it is known."""
-        kinds = [k for k in self.kinds if len(k.wrong)]
-        names = [np.asarray(_clusters(k)) for k in kinds]
-        codes, count = group_codes(np.concatenate(names), sum(map(len, names)))
-        rows = np.bincount(codes)
+    def _design(self) -> tuple[float, float, int]:
+        """The design effect, the degrees of freedom with which it is known, and the clusters."""
+        codes, count = group_codes(np.concatenate([k.names for k in self.kinds]), self.n)
         if count == len(codes):
-            return 1.0, math.inf
-        worth = self.n / count
-        per_row = [
-            g[k.cell] / len(k.wrong)
-            for k, g in zip(self.kinds, self._influence, strict=True)
-            if len(k.wrong)
-        ]
+            return 1.0, math.inf, count
+        triples = list(zip(self.kinds, self._shares, self._influence, strict=True))
+        per_row = [g[k.cell] / len(k.wrong) for k, _, g in triples]
         moves = group_sums(np.concatenate(per_row), codes, count)
-        alone = math.fsum(float(s @ g**2) / len(k.wrong) for k, s, g in self._varying())
+        alone = math.fsum(float(s @ g**2) / len(k.wrong) for k, s, g in triples)
         if alone <= 0.0 or count < 2:
-            return worth, math.inf
+            return self.n / count, math.inf, count
         effect = max(float(np.square(moves).sum()) * count / (count - 1) / alone, 1.0)
-        return effect, grouped_freedom(moves, rows.astype(np.float64))
+        return effect, grouped_freedom(moves, np.bincount(codes).astype(np.float64)), count
 
-    def _varying(self) -> list[tuple[Rows, Floats, Floats]]:
-        zipped = zip(self.kinds, self._shares, self._influence, strict=True)
-        return [(k, s, g) for k, s, g in zipped if len(k.wrong)]
-
-    def _size(self, tail: float) -> float:
-        """What a counted row is worth."""
-        effect, freedom = self._design
-        names = {str(c) for k in self.kinds for c in _clusters(k)}
+    def _drawn(self, tail: float, *, highest: bool) -> Floats:
+        """Costs at draws of the cells; a row that was not seen raises (or lowers) the cost most."""
+        effect, freedom, clusters = self._design
         # Whatever the dependence, a cluster is worth a row: the discount must not say less.
-        return max(
-            discounted_size(1.0 / effect, freedom, tail),
-            min(1.0 / effect, len(names) / max(self.n, 1)),
+        size = max(
+            discounted_size(1.0 / effect, freedom, tail), min(1.0 / effect, clusters / self.n)
         )
-
-    def _drawn(self, tail: float, *, dearest: bool) -> Floats:
-        rng, size = np.random.default_rng(self.seed), self._size(tail)
-        shares = []
+        rng, shares = np.random.default_rng(self.seed), []
         for kind, slopes in zip(self.kinds, self._influence, strict=True):
             weights = kind.counts * size
-            weights[int(np.argmax(slopes) if dearest else np.argmin(slopes))] += 1.0
+            weights[int(np.argmax(slopes) if highest else np.argmin(slopes))] += 1.0
             drawn = rng.standard_gamma(weights, (DRAWS, 4))
             shares.append(drawn / drawn.sum(axis=1, keepdims=True))
         constants = {
             name: known.draw(rng, DRAWS) if isinstance(known, Beta) else known
             for name, known in sorted(self.constants.items())
         }
-        return np.asarray(
-            np.broadcast_to(self._cost(shares, constants), (DRAWS,)), dtype=np.float64
-        )
+        costs = np.broadcast_to(self._cost(shares, constants), (DRAWS,))
+        return np.asarray(costs, dtype=np.float64)
 
 
 def assess_risk(
@@ -329,29 +318,29 @@ def assess_risk(
     constants: Mapping[str, float | Beta] | None = None,
     seed: int = 0,
 ) -> AssessedRisk:
-    """The expected cost of a tree whose live parameters are counted on these rows; others are `constants`.
+    """The expected cost of a tree whose live parameters are counted on these rows.
 
-    Of the live ones only the rate of shift may be stated, as ``p_shift``: it then takes the place of the sum of probabilities.
+    Other parameters are `constants`. The rate of shift may be among them, as ``p_shift``: it then
+    takes the place of the sum of probabilities.
     """
     kinds, given = (clean, *shifted), dict(constants or {})
     refuse_live_constants(given, but=("p_shift",))
     total = math.fsum(k.probability for k in shifted)
     if total > 1.0 + 1e-9:
         raise ValueError(
-            f"circumstances exclude each other, and their probabilities add up to {total:.6g}; at most 1"
+            f"circumstances exclude each other, and their probabilities add up to {total:.6g}; "
+            "at most 1"
         )
     empty = [k.name for k in kinds if not len(k.wrong)]
     if empty:
         raise ValueError(f"there are no cases of {', '.join(empty)} to count")
-    unshifted = [
-        name for name in tree.parameters if _of_shift(name) and name not in given and not shifted
-    ]
-    if unshifted and float(_mean(given.get("p_shift", 0.0))) > 0.0:
+    unknown = [name for name in tree.parameters if _of_shift(name) and name not in given]
+    if unknown and not shifted and _mean(given.get("p_shift", 0.0)) > 0.0:
         raise ValueError(
-            f"no circumstance tells {', '.join(unshifted)}; add circumstances with a probability"
+            f"no circumstance measures {', '.join(unknown)}; add circumstances with a probability"
         )
     found = AssessedRisk(tree, kinds, given, seed, tuple(_notes(tree, kinds)))
-    _ = found.value  # refuses a parameter that neither cases nor constants tell
+    _ = found.value  # refuses a parameter that neither cases nor constants give
     return found
 
 
@@ -363,14 +352,8 @@ def _of_shift(name: str) -> bool:
     return name == "tpr" or name.startswith("accuracy_shifted")
 
 
-def _clusters(kind: Rows) -> Any:
-    if kind.clusters is None:
-        return np.array([f"{kind.name}:{i}" for i in range(len(kind.wrong))], dtype=object)
-    return np.asarray(kind.clusters).astype(str).astype(object)
-
-
 def _mixed(kinds: Sequence[Rows], shares: Sequence[Floats]) -> dict[str, Floats]:
-    """Shares of the four cells among clean and among shifted cases, circumstances as often as they occur; alike if none does."""
+    """Shares of the cells among clean and shifted cases, circumstances as often as they occur."""
     weights = [k.probability for k in kinds[1:]]
     rate, even = min(sum(weights), 1.0), 1.0 / max(len(weights), 1)
     parts = [s * (w / rate if rate else even) for w, s in zip(weights, shares[1:], strict=True)]
@@ -378,7 +361,7 @@ def _mixed(kinds: Sequence[Rows], shares: Sequence[Floats]) -> dict[str, Floats]
 
 
 def _unseen(kinds: Sequence[Rows]) -> list[tuple[str, str]]:
-    """Conditions in which there is no case that counts: clean or shifted, and the verdict."""
+    """Conditions without a case that counts: clean or shifted, and the verdict."""
     mixed = _mixed(kinds, [k.counts for k in kinds])
     verdicts = (("detected", _ALARM), ("undetected", ~_ALARM))
     return [
@@ -389,24 +372,17 @@ def _unseen(kinds: Sequence[Rows]) -> list[tuple[str, str]]:
     ]
 
 
-def _shift_is_untold(tree: Tree, kinds: Sequence[Rows]) -> bool:
+def _lacks_shift(tree: Tree, kinds: Sequence[Rows]) -> bool:
     """Whether the tree asks for shifted cases, and there are none."""
     return len(kinds) == 1 and any(map(_of_shift, tree.parameters))
 
 
 def _notes(tree: Tree, kinds: Sequence[Rows]) -> list[str]:
-    """What the tree asks for and nobody has seen, and what is made of it."""
-    untold = _shift_is_untold(tree, kinds)
-    notes = ["no case was shifted: what a point of p_shift costs is not known"] if untold else []
-    for word, verdict in _unseen(kinds):
-        if f"accuracy_{word}_{verdict}" in tree.parameters and not (untold and word == "shifted"):
-            moving = "tnr" if word == "clean" else "tpr"
-            worth = (
-                f", and what a point of {moving} is worth takes answers there to be right as often as all {word} ones"
-                if moving in tree.parameters
-                else ""
-            )
-            notes.append(
-                f"no case that counts was {word} and {verdict}: this is given probability zero{worth}"
-            )
-    return notes
+    """Which conditions of the tree no case was in."""
+    lacking = _lacks_shift(tree, kinds)
+    notes = ["no case was shifted: the cost of a point of p_shift is unknown"] if lacking else []
+    return notes + [
+        f"no case was {word} and {verdict}: its probability is taken as zero"
+        for word, verdict in _unseen(kinds)
+        if f"accuracy_{word}_{verdict}" in tree.parameters and not (lacking and word == "shifted")
+    ]

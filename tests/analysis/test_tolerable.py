@@ -7,8 +7,8 @@ import pytest
 
 from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.estimator import Estimator
-from roadworthy.analysis.risk.kind_costs import costs_of, parameters_at
 from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
+from roadworthy.analysis.risk.tolerable import costs_of, parameters_at
 from roadworthy.analysis.risk.tree import expectation
 
 

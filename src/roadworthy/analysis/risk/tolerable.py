@@ -1,0 +1,130 @@
+"""What a stream costs by its kind and share of shift, and which limit on the cost makes sense.
+
+A stream in which a share of events is of one kind of shift costs the tree's expectation at the
+shares that the calibration counted: right answers among clean rows and among those of the kind,
+with and without an alarm, as far as the tree asks for them.
+
+>>> from roadworthy.analysis.risk.calibration import calibrate
+>>> from roadworthy.analysis.risk.prototypes import accuracy_tree
+>>> from roadworthy.analysis.risk.estimator import Estimator
+>>> rng = np.random.default_rng(0)
+>>> kind = np.repeat(["clean", "fog", "rain"], 400)
+>>> right = np.tile(np.arange(400) % 10, 3) < np.repeat([9, 5, 8], 400)
+>>> calibration = calibrate({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, right)
+>>> estimator = Estimator(calibration, accuracy_tree(), tolerable=0.15)
+>>> {kind: round(cost, 3) for kind, cost in costs_of(estimator, 0.3).items()}
+{'fog': 0.22, 'rain': 0.13}
+>>> refuse_out_of_reach(accuracy_tree(), 15)
+Traceback (most recent call last):
+ValueError: a tolerable 15 is never exceeded, since no outcome costs more than 1: choose one \
+between 0 and 1 wrong answers per case
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .amounts import priced
+from .prototypes import live_parameters
+from .tree import Tree, expectation
+
+if TYPE_CHECKING:
+    from .calibration import Calibration
+    from .estimator import Estimator
+
+Floats = NDArray[np.float64]
+TINY = 1e-300
+NOBODY_SAID = "no tolerable limit set"
+"""How the note begins on a limit that was chosen because none was given."""
+
+
+def nobody_said(tolerable: float, unit: str, *, expected_rate: float = 0.0) -> str:
+    """The note on a limit that was chosen because none was given.
+
+    >>> nobody_said(0.168, "wrong answers per case")
+    'no tolerable limit set: using 0.168 wrong answers per case, the expected cost if 20% of events are shifted'
+    """
+    events = "the events that should be clean" if expected_rate > 0.0 else "events"
+    cost = priced(tolerable, unit)
+    return f"{NOBODY_SAID}: using {cost}, the expected cost if 20% of {events} are shifted"
+
+
+def refuse_out_of_reach(tree: Tree, tolerable: float) -> None:
+    """Refuse a limit that no event can exceed, or that every event exceeds."""
+    least, most = tree.costs
+    choose = f"choose one between {least:g} and {most:g} {tree.unit}"
+    if not tolerable < most:  # nan, too
+        raise ValueError(
+            f"a tolerable {tolerable:g} is never exceeded, since no outcome costs more than "
+            f"{most:g}: {choose}"
+        )
+    if tolerable <= least:
+        raise ValueError(
+            f"a tolerable {tolerable:g} is always exceeded, since no outcome costs less than "
+            f"{least:g}: {choose}"
+        )
+
+
+def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
+    """By kind of shift, what an event costs in a stream with this share of the kind."""
+    clean, *shifted = shares_of_kinds(estimator.calibration)
+    return {
+        kind: cost_at(estimator.tree, _given(estimator, clean, rows, rate))
+        for kind, rows in zip(estimator.calibration.kinds[1:], shifted, strict=True)
+    }
+
+
+def cost_at(tree: Tree, parameters: Mapping[str, float]) -> float:
+    """What an event costs; a rate of shift is capped at what other events of its node leave."""
+    found = expectation(tree, {name: np.array([value]) for name, value in parameters.items()})
+    return float(np.asarray(found).ravel()[0])
+
+
+def parameters_at(estimator: Estimator, rate: float, *, added: float = 0.0) -> dict[str, float]:
+    """The tree's parameters at a rate of shift, kinds even; `added` as in `shares_of_kinds`."""
+    clean, *shifted = shares_of_kinds(estimator.calibration, added=added)
+    return _given(estimator, clean, np.mean(shifted, axis=0), rate)
+
+
+def cells_at(calibration: Calibration, rate: float) -> Floats:
+    """Where an event falls at a rate of shift, kinds even."""
+    clean, *shifted = cells_of_kinds(calibration)
+    result: Floats = rate * np.mean(shifted, axis=0) + (1.0 - rate) * clean
+    return result
+
+
+def cells_of_kinds(calibration: Calibration) -> Floats:
+    """Where events of clean and of each kind fall: shares of cells."""
+    cells = calibration.table.sum(axis=1) + 1e-9
+    shares: Floats = cells / cells.sum(axis=1, keepdims=True)
+    return shares
+
+
+def shares_of_kinds(calibration: Calibration, *, added: float = 0.0) -> Floats:
+    """By clean and kind, shares of rows in (right, wrong) x (no alarm, alarm).
+
+    So many right and wrong answers are `added` to the independent rows: what was not seen yet is
+    not impossible.
+    """
+    from .alarmed_cells import rows_by_alarm
+
+    rows = rows_by_alarm(calibration) * calibration.worth[:, None, None]
+    whole = np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
+    rows += added * rows.sum(axis=1, keepdims=True) / whole
+    shares: Floats = rows / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
+    return shares
+
+
+def constants_of(estimator: Estimator) -> dict[str, float]:
+    """The tree's constants as numbers; counts have their mean."""
+    return {name: float(np.mean(np.asarray(value))) for name, value in estimator.constants.items()}
+
+
+def _given(estimator: Estimator, clean: Floats, shifted: Floats, rate: float) -> dict[str, float]:
+    live = {"p_shift": float(rate), **live_parameters(clean, shifted)}
+    given = {**constants_of(estimator), **live}
+    return {name: given[name] for name in estimator.tree.parameters}

@@ -1,0 +1,479 @@
+"""A simulation: draw streams whose truth is known, estimate without looking at it, and compare.
+
+A `Experiment` says what to draw and how to estimate; a `Source` is where events come from, with what was
+calibrated before: rows of a table of scores, or a synthetic detector. The rows of one table are
+divided: half of every kind (or whole groups) are calibrated on, the stream draws from the others,
+so that no row and no group is both learned from and judged on.
+
+>>> from roadworthy.analysis.risk.prototypes import accuracy_tree
+>>> experiment = Experiment(Schedule.read({"constant": 0.3}), 2000, accuracy_tree())
+>>> source = detector_source(Detector(0.9, 0.9), experiment)
+>>> case = run_experiment(experiment, [source]).cases[0]
+>>> case.errors["rogan_gladen"]["rate"].mean_absolute < 0.05
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
+from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.confidence import Cbpe
+from roadworthy.analysis.risk.estimator import Estimator
+from roadworthy.analysis.risk.rates.base import MEANING
+from roadworthy.analysis.risk.tolerable import constants_of
+from roadworthy.analysis.risk.tree import Tree
+from roadworthy.analysis.simulation.estimators import QUANTITIES, Estimators, StreamWindows
+from roadworthy.analysis.simulation.schedules import Schedule, draw_shift
+from roadworthy.analysis.simulation.streams import (
+    CLEAN,
+    Detector,
+    Pool,
+    Stream,
+    draw_stream,
+    draw_verdicts,
+    verdict_rows,
+)
+from roadworthy.analysis.simulation.truth import (
+    AlarmRecord,
+    Error,
+    Estimated,
+    Truth,
+    alarm_record,
+    error_of,
+    parameters_of_rows,
+    truth_of,
+    window_counts,
+    windowed,
+)
+
+USUAL = ("event_tree", "rogan_gladen", "mean")
+
+
+class ExperimentError(ValueError):
+    """A mistake in a experiment, and the key of the simulation file that it is about."""
+
+    def __init__(self, place: tuple[str, ...], message: str) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What to draw, and how to estimate."""
+
+    schedule: Schedule
+    events: int
+    """Of one stream."""
+    tree: Tree
+    constants: Mapping[str, float] = field(default_factory=dict)
+    tolerable: float | None = None
+    """The expected cost above which an alarm is due."""
+    kinds: tuple[str, ...] | None = None
+    """Of the shifted events; None: every kind but clean."""
+    batches: tuple[int, ...] = (1,)
+    """Events that are clean or shifted together: one size, or several mixed."""
+    runs: float = 1.0
+    order: float = 0.0
+    by: str | None = None
+    estimators: tuple[str, ...] = USUAL
+    confidence_from: str = "max_softmax"
+    window: int = 100
+    batch: int | None = None
+    """Events that are judged together, for estimators that read batches."""
+    confidence: float = 0.95
+    repeats: int = 1
+    seed: int = 0
+
+    def estimator(self, calibration: Calibration) -> Estimator:
+        """The estimator on a calibration."""
+        limit = self.tolerable
+        try:
+            return Estimator(calibration, self.tree, constants=self.constants, tolerable=limit)
+        except ValueError as error:
+            raise ExperimentError(("risk",), str(error)) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where events come from, and what was known of them before."""
+
+    label: str
+    estimators: Estimators
+    parameters: Mapping[str, float]
+    """The truth about the tree in the long run, but p_shift."""
+    rows: Pool | Detector
+    kinds: tuple[str, ...]
+    """Of the shifted events."""
+    chance: np.ndarray | None = None
+    """P(right) of every row of a table, as far as its scores tell."""
+    notes: tuple[str, ...] = ()
+
+    def draw(self, experiment: Experiment, rng: np.random.Generator) -> tuple[Stream, np.ndarray]:
+        """One stream, and P(right) of its events."""
+        shift = draw_shift(
+            experiment.schedule, experiment.events, batches=experiment.batches, rng=rng
+        )
+        if isinstance(self.rows, Detector):
+            return draw_verdicts(self.rows, shift, rng=rng), self.rows.right(shift.shifted)
+        how: dict[str, Any] = {
+            "runs": experiment.runs,
+            "order": experiment.order,
+            "by": experiment.by,
+        }
+        stream = draw_stream(self.rows, shift, kinds=self.kinds, rng=rng, **how)
+        if self.chance is None:
+            raise ValueError("a table needs the chance of a right answer of each row")
+        return stream, self.chance[stream.row]
+
+
+def detector_source(
+    detector: Detector,
+    experiment: Experiment,
+    *,
+    clean: int = 1000,
+    shifted: int = 1000,
+    number: int = 0,
+) -> Source:
+    """A synthetic detector that was calibrated on so many clean and shifted rows."""
+    rng = np.random.default_rng([experiment.seed, number, experiment.repeats])
+    rows = verdict_rows(detector, clean, shifted, rng=rng)
+    calibration = calibrate(rows.columns, rows.kind, rows.correct, seed=experiment.seed)
+    known = {"tpr": detector.tpr, "tnr": detector.tnr, **experiment.constants}
+    for side in ("clean", "shifted"):
+        for end in ("", "_detected", "_undetected"):
+            known[f"accuracy_{side}{end}"] = getattr(detector, f"accuracy_{side}")
+    estimators = Estimators(experiment.estimator(calibration), confidence=experiment.confidence)
+    label = f"TPR {detector.tpr:g}, TNR {detector.tnr:g}"
+    return Source(label, estimators, known, detector, rows.kinds)
+
+
+def table_source(
+    pool: Pool,
+    experiment: Experiment,
+    *,
+    learned: Pool | None = None,
+    groups: np.ndarray | None = None,
+    without: tuple[str, ...] = (),
+) -> Source:
+    """Rows of a table; `learned` are those to calibrate on, by default half of the table.
+
+    `groups` are those of the rows to calibrate on; `without` names kinds to leave out there.
+    """
+    kinds = pool.kinds if experiment.kinds is None else experiment.kinds
+    wanted = _of(pool, (CLEAN, *kinds), ("stream", "kinds"))
+    notes: tuple[str, ...] = ()
+    given = pool if learned is None else learned
+    kept = ~_of(given, without, ("calibration", "without"))
+    if learned is None:
+        half = _half(pool, groups, np.random.default_rng([experiment.seed, 2]))
+        kept &= half
+        # A group that was calibrated on is not streamed, whatever the kind of its rows.
+        left = ~kept if groups is None else ~half
+        pool, wanted = pool.taken(left), wanted[left]
+        many = f"{int(kept.sum()):,} rows to calibrate on, {pool.n:,} to draw from"
+        notes = (f"the table is divided: {many}",)
+    rows, chosen = given.taken(kept), None if groups is None else groups[kept]
+    try:
+        calibration = calibrate(
+            rows.columns, rows.kind, rows.correct, groups=chosen, seed=experiment.seed
+        )
+    except ValueError as error:
+        raise ExperimentError(("calibration",), str(error)) from error
+    estimator = experiment.estimator(calibration)
+    cbpe = _cbpe(rows, experiment.confidence_from) if "cbpe" in experiment.estimators else None
+    pool = pool.taken(wanted)
+    try:
+        cells = calibration.place(pool.columns).astype(np.int64)
+    except ValueError as error:
+        raise ExperimentError(("stream",), str(error)) from error
+    shifted = pool.kind != CLEAN
+    known = parameters_of_rows(shifted, _detected(calibration, cells), pool.correct)
+    return Source(
+        "",
+        Estimators(estimator, cbpe, experiment.confidence),
+        {**constants_of(estimator), **known},
+        pool,
+        kinds,
+        chance=_chances(calibration, cells, shifted, pool.correct),
+        notes=(*notes, *calibration.notes),
+    )
+
+
+def _of(pool: Pool, kinds: tuple[str, ...], place: tuple[str, ...]) -> np.ndarray:
+    try:
+        return pool.of(kinds)
+    except ValueError as error:
+        raise ExperimentError(place, str(error)) from error
+
+
+def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+    """Which rows are in the first half: half of the groups, or half of the rows of every kind."""
+    if groups is not None:
+        names, place = np.unique(groups, return_inverse=True)
+        chosen: np.ndarray = (rng.permutation(len(names)) < len(names) // 2)[place]
+        return chosen
+    first = np.zeros(pool.n, dtype=bool)
+    for kind in (CLEAN, *pool.kinds):
+        rows = rng.permutation(np.flatnonzero(pool.kind == kind))
+        first[rows[: len(rows) // 2]] = True
+    return first
+
+
+def _cbpe(rows: Pool, score: str) -> Cbpe:
+    """Fitted, as its authors do, on clean rows alone; the score falls with confidence."""
+    place = ("confidence_from",)
+    if score not in rows.columns:
+        there = ", ".join(rows.columns)
+        raise ExperimentError(
+            place,
+            f"cbpe reads the classifier's confidence from the score {score!r}, which the table does "
+            f"not have. Set confidence_from to one of {there}, or leave cbpe out",
+        )
+    confidence = 1.0 - rows.columns[score]
+    some = (rows.kind == CLEAN) & np.isfinite(confidence)
+    try:
+        return Cbpe.fit(confidence[some], rows.correct[some])
+    except ValueError as error:
+        raise ExperimentError(place, f"cbpe: {error}") from error
+
+
+def _detected(calibration: Calibration, cells: np.ndarray) -> np.ndarray:
+    return (cells >= 0) & alarmed_cells(calibration)[np.maximum(cells, 0)]
+
+
+def _chances(
+    calibration: Calibration, cells: np.ndarray, shifted: np.ndarray, correct: np.ndarray
+) -> np.ndarray:
+    """P(right) of each row: the share of right answers among rows whose scores look the same."""
+    _, clean, of_shifted, _ = np.unravel_index(np.maximum(cells, 0), calibration.shape)
+    condition = np.where(cells < 0, -1, np.where(shifted, of_shifted, clean)) * 2 + shifted
+    _, place = np.unique(condition, return_inverse=True)
+    share: np.ndarray = np.bincount(place, weights=correct) / np.bincount(place)
+    return share[place]
+
+
+class WatchedStream(NamedTuple):
+    """What a monitor made of a stream."""
+
+    autocorrelation: np.ndarray
+    """After each window, how many events say as much as one independent event."""
+    raised: list[int]
+    """Numbers of the events that raised an alarm; the first is 0."""
+    cleared: list[int]
+    alarm_window: int | None
+    """Events that the alarm looks back on; None without an alarm."""
+
+
+Watch = Callable[[np.ndarray], WatchedStream]
+"""From the cells of a stream's events."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was found on one source, all streams together."""
+
+    label: str
+    tpr: float
+    tnr: float
+    """Of the verdicts that the simple estimators read: as calibrated, or the detector's own."""
+    errors: Mapping[str, Mapping[str, Error]]
+    """By estimator and quantity."""
+    flags: Mapping[str, Mapping[str, float]]
+    """By estimator and flag, the share of the windows."""
+    cannot_tell: Mapping[str, str]
+    """By estimator, why there is no estimate for any window."""
+    alarms: AlarmRecord | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        errors = {
+            name: {q: {k: _or_none(v) for k, v in vars(e).items()} for q, e in by.items()}
+            for name, by in self.errors.items()
+        }
+        alarms = (
+            None if self.alarms is None else {**vars(self.alarms), "missed": self.alarms.missed}
+        )
+        return {
+            "source": self.label,
+            "tpr": self.tpr,
+            "tnr": self.tnr,
+            "errors": errors,
+            "flags": {name: dict(by) for name, by in self.flags.items() if by},
+            "cannot_tell": dict(self.cannot_tell),
+            "alarms": alarms,
+        }
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What a simulation found."""
+
+    experiment: Experiment
+    unit: str
+    tolerable: float | None
+    calibrated_on: Mapping[str, int]
+    """Rows by kind."""
+    streamed: tuple[str, ...]
+    """Kinds of the shifted events."""
+    cases: tuple[Case, ...]
+    notes: tuple[str, ...]
+    alarm_window: int | None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Those that are set anywhere."""
+        found = (flag for case in self.cases for by in case.flags.values() for flag in by)
+        return tuple(dict.fromkeys(found))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "events": self.experiment.events,
+            "window": self.experiment.window,
+            "repeats": self.experiment.repeats,
+            "unit": self.unit,
+            "tolerable": self.tolerable,
+            "alarm_window": self.alarm_window,
+            "calibrated_on": dict(self.calibrated_on),
+            "streamed": list(self.streamed),
+            "notes": list(self.notes),
+            "flags": {flag: MEANING.get(flag, "") for flag in self.flags},
+            "cases": [case.to_dict() for case in self.cases],
+        }
+
+
+def run_experiment(
+    experiment: Experiment,
+    sources: Iterable[Source],
+    *,
+    monitor: Callable[[Source], Watch | None] = lambda source: None,
+    advance: Callable[[int], None] = lambda events: None,
+) -> Simulated:
+    """Run a simulation; the same settings and seed give the same answer.
+
+    `monitor` makes the monitor that watches the streams of a source, if any; `advance` hears how
+    many events are done.
+    """
+    cases: list[Case] = []
+    window, source = None, None
+    for number, source in enumerate(sources):
+        case, window = _case(experiment, source, number, monitor(source), advance)
+        cases.append(case)
+    if source is None:
+        raise ExperimentError(("stream",), "describes no stream")
+    estimator = source.estimators.estimator
+    calibration = estimator.calibration
+    return Simulated(
+        experiment,
+        estimator.tree.unit,
+        estimator.tolerable,
+        {kind: calibration.rows(kind) for kind in calibration.kinds},
+        source.kinds,
+        tuple(cases),
+        source.notes,
+        window,
+    )
+
+
+def _case(
+    experiment: Experiment,
+    source: Source,
+    number: int,
+    watch: Watch | None,
+    advance: Callable[[int], None],
+) -> tuple[Case, int | None]:
+    estimators, estimator = source.estimators, source.estimators.estimator
+    found: dict[str, list[dict[str, Estimated]]] = {name: [] for name in experiment.estimators}
+    truths: list[Truth] = []
+    record: AlarmRecord | None = None
+    looks_back = None
+    for repeat in range(experiment.repeats):
+        rng = np.random.default_rng([experiment.seed, number, repeat])
+        try:
+            stream, chance = source.draw(experiment, rng)
+        except ValueError as error:
+            raise ExperimentError(("stream",), str(error)) from error
+        cells = estimator.calibration.place(stream.columns)
+        truths.append(
+            truth_of(
+                stream,
+                experiment.window,
+                estimator.tree,
+                source.parameters,
+                detected=_detected(estimator.calibration, cells),
+                chance=chance,
+                tolerable=estimator.tolerable,
+            )
+        )
+        shrink: Any = 1.0
+        if watch is not None:
+            watched = watch(cells)
+            looks_back = watched.alarm_window
+            shrink = 1.0 / watched.autocorrelation[: experiment.events // experiment.window]
+            if looks_back is not None:
+                shifted, due = stream.shift.rate > 0, truths[-1].due
+                alarms = watched.raised, watched.cleared
+                new = alarm_record(*alarms, due, window=looks_back, shifted=shifted)
+                record = new if record is None else record + new
+        windows = _windows(experiment, source, stream, cells, shrink)
+        for name in experiment.estimators:
+            found[name].append(estimators.estimate(name, windows))
+        advance(experiment.events)
+    reasons = {name: found[name][0]["rate"].reason for name in experiment.estimators}
+    verdicts = source.rows if isinstance(source.rows, Detector) else estimator.separation
+    case = Case(
+        source.label,
+        verdicts.tpr,
+        verdicts.tnr,
+        {name: _errors(found[name], truths) for name in experiment.estimators},
+        {name: _flagged([f["rate"] for f in found[name]]) for name in experiment.estimators},
+        {name: reason for name, reason in reasons.items() if reason is not None},
+        record,
+    )
+    return case, looks_back
+
+
+def _windows(
+    experiment: Experiment, source: Source, stream: Stream, cells: np.ndarray, shrink: Any
+) -> StreamWindows:
+    calibration = source.estimators.estimator.calibration
+    counts = window_counts(cells, experiment.window, calibration.cells)
+    confidences, batches = None, None
+    if source.estimators.cbpe is not None:
+        confidences = windowed(1.0 - stream.columns[experiment.confidence_from], experiment.window)
+    if experiment.batch is not None:
+        bins, per = calibration.shift.bins, experiment.window // experiment.batch
+        each = window_counts(calibration.shift_bin(cells), experiment.batch, bins)
+        batches = each[: len(counts) * per].reshape(len(counts), per, bins)
+    return StreamWindows(counts, shrink, confidences, batches)
+
+
+def _errors(found: list[dict[str, Estimated]], truths: list[Truth]) -> dict[str, Error]:
+    errors = {}
+    for name in QUANTITIES:
+        parts = [[getattr(f[name], end) for f in found] for end in ("value", "low", "high")]
+        value, *ends = (None if p[0] is None else np.concatenate(p) for p in parts)
+        truth = np.concatenate([getattr(t, name) for t in truths])
+        errors[name] = error_of(Estimated(np.asarray(value), ends[0], ends[1]), truth)
+    return errors
+
+
+def _flagged(rates: list[Estimated]) -> dict[str, float]:
+    """By flag, the share of the windows of all streams."""
+    windows = sum(len(rate.value) for rate in rates)
+    flags = dict.fromkeys(flag for rate in rates for flag in rate.flags)
+    return {
+        flag: sum(int(rate.flags[flag].sum()) for rate in rates if flag in rate.flags) / windows
+        for flag in flags
+    }
+
+
+def _or_none(value: float) -> float | None:
+    return None if isinstance(value, float) and math.isnan(value) else value
