@@ -6,26 +6,21 @@ import json
 from pathlib import Path
 
 import pytest
-from monitored import bundle, events, serving
+from monitored import batch_of, bundle, counting_at, events, serving
 
 from roadworthy.cli.app import run
 from roadworthy.monitor import Bundle, Events, Monitor
-from roadworthy.web.batch import Label
-from roadworthy.web.counting import Counting
-from roadworthy.web.events import Reader
-from roadworthy.web.ledger import Ledger
+from roadworthy.web.events import Label
 from roadworthy.web.offline import kept, questions, together
-from roadworthy.web.service import text_of
 
 
 def state_of(path: Path, made: Bundle, items: list[dict], labels: list[Label] = []) -> None:  # noqa: B006
-    counting = Counting(made, Ledger(path, bundle=made.id, content=text_of(made)))
-    reader = Reader(made.calibration, subject=made.subject)
+    counting = counting_at(path, made)
     for at in range(0, len(items), 70):
-        counting.commit([reader.read(json.dumps(items[at : at + 70]).encode(), now=0.0)])
+        counting.commit([batch_of(items[at : at + 70], made)])
     if labels:
         counting.commit([labels])
-    counting.ledger.close()
+    counting.file.close()
 
 
 def test_two_replicas_merged_equal_one_that_saw_all(made, tmp_path):
@@ -138,8 +133,8 @@ def test_replicas_of_other_bundles_and_single_states_are_refused(made, tmp_path,
     state_of(tmp_path / "b.sqlite", bundle(subject="lesion-2.4.0"), events(20))
     for sources, says in (
         (("a", "b"), "bundles differ"),
-        (("a",), "two states or more"),
-        (("a", "none"), "no state file"),
+        (("a",), "two states"),
+        (("a", "none"), "no such state file"),
     ):
         assert run(["monitor", "merge", *(str(tmp_path / f"{s}.sqlite") for s in sources)]) == 2
         assert says in capsys.readouterr().err
@@ -149,16 +144,18 @@ def test_the_label_queue_draws_from_a_file_and_from_a_service(bundle_path, tmp_p
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(events(400, shifted=0.4))
         found = questions(service.address, 15)
-        assert (
-            run(["monitor", "label-queue", str(tmp_path / "s.sqlite"), "-n", "15", "--json"]) == 0
-        )
-        more = json.loads(capsys.readouterr().out)["questions"]
-        assert len({q["id"] for q in (*found, *more)}) == 30
-        assert run(["monitor", "label-queue", str(tmp_path / "s.sqlite"), "-n", "5"]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert lines[0].split("\t") == ["id", "probability", "time"] and len(lines) == 6
-        service.post([{"id": q["id"], "correct": True} for q in more], "/v1/labels")
+        state = str(tmp_path / "s.sqlite")
+        assert run(["monitor", "label-queue", state, "-n", "5"]) == 2
+        assert "in use by a running monitor" in capsys.readouterr().err
+        service.post([{"id": q["id"], "correct": True} for q in found], "/v1/labels")
         assert service.get("/v1/live")["total"]["labels"] == 15
+        service.stop()
+    assert run(["monitor", "label-queue", state, "-n", "15", "--json"]) == 0
+    more = json.loads(capsys.readouterr().out)["questions"]
+    assert len({q["id"] for q in (*found, *more)}) == 30
+    assert run(["monitor", "label-queue", state, "-n", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split("\t") == ["id", "probability", "time"] and len(lines) == 6
     assert run(["monitor", "label-queue", str(tmp_path / "nothing.sqlite")]) == 2
     assert run(["monitor", "label-queue", "http://127.0.0.1:1"]) == 2
     assert run(["monitor", "label-queue", str(tmp_path / "s.sqlite"), "--window", "7"]) == 2
