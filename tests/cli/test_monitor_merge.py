@@ -81,26 +81,6 @@ def test_the_exit_code_is_the_verdict_and_the_state_is_written(
     )
 
 
-def test_one_state_named_twice_is_refused_also_by_a_link(cli, bundle, tmp_path):
-    first, second = replicas(bundle, tmp_path, np.zeros(200))
-    (tmp_path / "soft.sqlite").symlink_to(first)
-    (tmp_path / "hard.sqlite").hardlink_to(first)
-    said = cli("monitor", "merge", first, second, first)
-    assert said.code == 2 and "Name every replica once" in " ".join(said.err.split())
-    for link in ("soft.sqlite", "hard.sqlite"):
-        said = cli("monitor", "merge", first, tmp_path / link)
-        assert said.code == 2 and "are the same state" in " ".join(said.err.split())
-    said = cli(
-        "monitor",
-        "merge",
-        "http://127.0.0.1:1",
-        "http://127.0.0.1:1/",
-        "--bundle",
-        tmp_path / "none.json",
-    )
-    assert said.code == 2 and "are the same" in " ".join(said.err.split())
-
-
 def test_what_came_again_is_told_whether_to_one_replica_or_to_two(cli, bundle, tmp_path):
     from roadworthy.web.offline import kept
 

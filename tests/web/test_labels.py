@@ -38,8 +38,9 @@ def test_an_alarm_by_labels_is_on_after_a_kill_and_sent_once(made, counting):
     again.commit([batch_of(events(60, first=1000), made)])
     third = killed(again)
     assert third.monitor.alarm_by_labels and not again.outbox.kinds and not third.outbox.kinds
-    path = str(third.file.path)
-    assert together([path, path]).monitor.alarm_by_labels, "whoever reads the file finds it, too"
+    empty = counting_at(third.file.path.with_name("empty.sqlite"), made)
+    both = [str(third.file.path), str(empty.file.path)]
+    assert together(both).monitor.alarm_by_labels, "whoever reads the file finds it, too"
 
 
 def test_questions_that_came_after_labels_do_not_change_what_those_said(made, counting):

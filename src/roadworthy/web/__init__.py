@@ -1,7 +1,7 @@
 """The monitor's service: scores come in over HTTP; accuracy, cost and alarms go out, live.
 
-`roadworthy monitor BUNDLE` runs it (extra ``web``: uvicorn, httptools, uvloop, orjson). One event loop
-reads and answers, one thread writes and counts, and the state is one SQLite file.
+`roadworthy monitor BUNDLE` runs it (extra ``web``: uvicorn, httptools, uvloop, orjson). One event
+loop reads and answers, one thread writes and counts, and the state is one SQLite file.
 
 | file | what it holds |
 | --- | --- |

@@ -9,8 +9,7 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,9 +17,6 @@ import numpy as np
 
 from roadworthy.subject.adapters.inference_protocol import MalformedAnswer, decode
 from roadworthy.web.http import Headers
-
-UNPACKED = 64 << 20
-"""Bytes of a compressed answer once it is unpacked."""
 
 
 @dataclass(frozen=True)
@@ -43,33 +39,17 @@ class Scores(NamedTuple):
     """Which scores are missing, and why."""
 
 
-def encoding_of(passed: Passed) -> str:
-    """How an answer is compressed; empty if it is not."""
-    found = dict(passed.headers).get(b"content-encoding", b"").decode("latin-1").strip().lower()
-    return "" if found == "identity" else found
-
-
-def scores_of(passed: Passed, outputs: Mapping[str, str], take: Callable[[int], None]) -> Scores:
-    """The scores in an answer, which may be compressed."""
-    body, encoding = passed.body, encoding_of(passed)
-    if encoding:
-        if encoding not in ("gzip", "x-gzip", "deflate"):
-            raise MalformedAnswer(f"it is compressed ({encoding}), though it was asked for plain")
-        unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-        try:
-            body = unpacking.decompress(body, UNPACKED)
-        except zlib.error as error:
-            raise MalformedAnswer(f"it is compressed, and cannot be unpacked ({error})") from None
-        if unpacking.unconsumed_tail:
-            raise MalformedAnswer(f"it is compressed, and larger than {UNPACKED:,} bytes")
-        take(len(body))
-    return scores_in(
-        body, {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}, outputs
-    )
+def scores_of(passed: Passed, outputs: Mapping[str, str]) -> Scores:
+    """The scores in an answer."""
+    headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}
+    encoding = headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise MalformedAnswer(f"it is compressed ({encoding}), though it was asked for plain")
+    return scores_in(passed.body, headers, outputs)
 
 
 def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str]) -> Scores:
-    """The answer's id and the scores of its rows; raises `MalformedAnswer` if it has none at all."""
+    """The answer's id and the scores of its rows; raises `MalformedAnswer` if it has none."""
     answer = decode(body, headers)
     absent = [repr(output) for output in outputs.values() if output not in answer]
     found, lacking = (

@@ -6,10 +6,10 @@
 | ``POST /v1/labels`` | whether answers were right, found out later |
 | ``POST /v1/label-queue`` | the events to label next (``?n=``), with their probabilities |
 | ``GET /v1/risk`` | the estimates now, by window (``?window=``) |
-| ``GET /v1/history`` | readings (``?after=``, ``?after_event=``, ``?limit=``), or spans (``?every=`` seconds) |
+| ``GET /v1/history`` | readings (``?after=``, ``?after_event=``, ``?limit=``; or ``?every=``) |
 | ``GET /v1/alarms`` | raised and cleared |
 | ``GET /v1/tree.svg`` | the event tree now (``?window=``, ``?width=`` in pixels) |
-| ``GET /v1/bundle``, ``/v1/state``, ``/v1/live`` | the bundle; the state for merging; for the page |
+| ``GET /v1/bundle``, ``/v1/state``, ``/v1/live`` | the bundle; the state; for the page |
 | ``GET /livez``, ``/health``, ``/metrics``, ``/`` | for probes, for Prometheus, for people |
 | ``/v2/…`` | passed on to the model server, if there is one |
 
@@ -38,6 +38,7 @@ from roadworthy.web.http import (
     Refused,
     Request,
     Send,
+    Share,
     TooMuch,
     answer,
     as_json,
@@ -55,7 +56,7 @@ from roadworthy.web.webhook import AlarmLog, Webhook
 
 BODY_LIMIT = 8 << 20
 IN_FLIGHT = 64 << 20
-"""Bytes of posts that are held at the same time, or four of the largest; more are refused for now."""
+"""Bytes of posts that are held at the same time, or four of the largest; more are refused."""
 LARGE = 1 << 17
 """Bytes of a post that is read in a thread, so that nobody waits for it."""
 MOST_QUESTIONS = 10_000
@@ -63,8 +64,8 @@ MOST_READINGS = 50_000
 LEAST_SPAN_S = 1.0
 UNKNOWN_SHOWN = 10
 UNKNOWN = (
-    "No event with this id is known: the label was not kept. Send it again once its event is counted, "
-    "or with the cell and time of an old one."
+    "No event with this id is known: the label was not kept. Send it again once its event is "
+    "counted, or with the cell and time of an old one."
 )
 PROBES = ("/livez", "/health")
 SVG = b"image/svg+xml; charset=utf-8"
@@ -81,7 +82,7 @@ Route = Callable[[Request, Receive], Awaitable[Answer]]
 
 
 class App:
-    """Routes requests; everything that takes long happens in the keeper's thread or the sidecar's."""
+    """Routes requests; what takes long happens in the keeper's thread or the sidecar's."""
 
     def __init__(
         self,
@@ -207,7 +208,7 @@ class App:
     @asynccontextmanager
     async def _held(self, request: Request, receive: Receive) -> AsyncIterator[bytes]:
         """The body of a post, within the memory that all posts share until they are answered."""
-        share = self._memory.share()
+        share = Share(self._memory)
         try:
             body = await body_of(request, share.counted(receive), self._limit)
             if not body and b"upgrade" in request.headers:  # the parser has dropped the body
@@ -230,7 +231,7 @@ class App:
             return 200, JSON, self._taken(taken, events)
 
     def _taken(self, taken: Taken, events: Batch | Single) -> bytes:
-        """What became of the events of a post, and why some of them were not counted with a score."""
+        """What became of the events of a post, and why some were not counted with a score."""
         why = dict(taken.why) if isinstance(taken, LateTaken) else {}
         if taken.unscored:
             why["why_unscored"] = self._why_unscored(events)
@@ -326,7 +327,7 @@ class App:
         return 200, CONTENT_TYPE, text.encode()
 
     async def _health(self, request: Request, receive: Receive) -> Answer:
-        """Whether new events reach the figures: the state is written, and events are not too old."""
+        """Whether new events reach the figures: the state is written, events are not too old."""
         keeper = self._keeper
         trouble = "The state cannot be written." if keeper.trouble else keeper.counting.late
         content = {"status": trouble or "ok", "bundle": keeper.bundle.id}

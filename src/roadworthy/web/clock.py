@@ -1,11 +1,12 @@
 """The service's clock: the machine's, but it never goes back and does not follow a leap at once.
 
-An event stamped by a clock a day ahead would make everyone else late for a day, and a clock that goes back
-would make late what has just come. The machine's clock is therefore compared with its monotonic count of
-seconds. It is followed while it moves by up to 5 s at once, or by a tenth of the time that passes. After a
-larger leap, time goes on by the monotonic count until the clock has kept its new time for 5 minutes (or for
-as long as a smaller leap ahead was). A new time ahead is then taken over; one further back is approached at
-half the pace, so that no moment comes twice. After a restart time goes on from where it was.
+An event stamped by a clock a day ahead would make everyone else late for a day, and a clock that
+goes back would make late what has just come. The machine's clock is therefore compared with its
+monotonic count of seconds. It is followed while it moves by up to 5 s at once. After a larger leap,
+time goes on by the monotonic count until the clock has kept its new time for 5 minutes (or for as
+long as a smaller leap ahead was). A new time ahead is then taken over; one further back is
+approached at half the pace, so that no moment comes twice. After a restart time goes on from where
+it was.
 
 >>> wall, steady = iter([100.0, 101.0, 86_502.0, 103.0]), iter([0.0, 1.0, 2.0, 3.0])
 >>> clock = Clock(wall=lambda: next(wall), steady=lambda: next(steady))
@@ -15,7 +16,6 @@ half the pace, so that no moment comes twice. After a restart time goes on from 
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -25,11 +25,11 @@ from roadworthy.web.log import ThrottledLog
 LEAP_S = 5.0
 """By how much a clock may be set at once; more is a leap."""
 PACE = 0.1
-"""Seconds by which it may be moved in each second; NTP daemons slew by a twelfth at most."""
+"""Seconds by which a clock may drift in each second; NTP daemons slew by a twelfth at most."""
 KEPT_S = 0.5
 """By how much a steady clock may seem off: both clocks are not read at the same instant."""
 SETTLE_S = 300.0
-"""How long a clock keeps a new time before that is accepted; a smaller leap ahead, for as long as it was."""
+"""How long a clock keeps a new time before it is accepted; at most as long as a leap ahead."""
 _SECONDS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Counts the time in which the machine sleeps, too: waking up is no leap."""
 
@@ -59,8 +59,6 @@ class Clock:
         self._offset: float | None = None
         """The machine's clock less its count of seconds, while the clock is not followed."""
         self._since = 0.0
-        self._allowed = LEAP_S
-        """By how much the clock may be moved now."""
 
     def now(self) -> float:
         """What it shows."""
@@ -71,10 +69,9 @@ class Clock:
                 return wall
             passed, self._counted = max(0.0, counted - self._counted), counted
             apart = wall - self._shown - passed
-            self._allowed = min(LEAP_S, self._allowed + PACE * passed)
             if -LEAP_S <= apart <= LEAP_S:
                 self._offset = None
-                self._shown = self._followed(wall, passed)
+                self._shown = max(wall, self._shown)
             else:
                 self._shown = self._doubted(wall, counted, passed, apart)
             return self._shown
@@ -94,17 +91,6 @@ class Clock:
                     "Time goes on from there, slower, until the clock has caught up."
                 )
 
-    def _followed(self, wall: float, passed: float) -> float:
-        """The machine's clock, as far as it may be moved in the time that has passed."""
-        assert self._shown is not None
-        shown = max(wall, self._shown)
-        moved = shown - self._shown - passed
-        if abs(moved) > self._allowed:
-            moved = math.copysign(self._allowed, moved)
-            shown = self._shown + passed + moved
-        self._allowed -= abs(moved)
-        return shown
-
     def _doubted(self, wall: float, counted: float, passed: float, apart: float) -> float:
         """What is shown while the machine's clock says something else."""
         assert self._shown is not None
@@ -113,8 +99,8 @@ class Clock:
         if self._offset is None or abs(offset - self._offset) > kept:
             self._offset, self._since = offset, counted
             self._warn(
-                f"The clock leapt {'ahead' if apart > 0 else 'back'} by {abs(apart):,.0f} s. Time goes on "
-                f"without it until it has kept its new time for {settled:.0f} s."
+                f"The clock leapt {'ahead' if apart > 0 else 'back'} by {abs(apart):,.0f} s. Time "
+                f"goes on without it until it has kept its new time for {settled:.0f} s."
             )
         if counted - self._since < settled:
             return self._shown + passed

@@ -7,9 +7,9 @@
 | head and body not complete within 60 s | 408, and the connection is closed |
 | more than 1,000 connections | 503, and the new connection is closed |
 
-A connection has a deadline, and one task a server looks at all of them every second: a timer for each
-request would cost more than the request. This builds on ``HttpToolsProtocol`` of uvicorn, of which it
-uses the parser's callbacks, ``cycle``, ``connections`` and ``transport``.
+A connection has a deadline, and one task a server looks at all of them every second: a timer for
+each request would cost more than the request. This builds on ``HttpToolsProtocol`` of uvicorn, of
+which it uses the parser's callbacks, ``cycle``, ``connections`` and ``transport``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from roadworthy.web.http import JSON, as_json
+from roadworthy.web.log import LOG
 
 HEAD_BYTES = 64 << 10
 FIRST_BYTE_S = 10.0
@@ -100,9 +101,11 @@ class LimitedConnection(HttpToolsProtocol):
 
     def close_if_due(self, now: float) -> None:
         """Close the connection if its deadline has passed."""
-        if now < self.deadline or self.transport.is_closing():
+        if now < self.deadline:
             return
-        if self._refused or not self._parsing or (self.cycle and self.cycle.response_started):
+        if self.transport.is_closing():  # it waits for a client that does not read
+            self.transport.abort()
+        elif self._refused or not self._parsing or (self.cycle and self.cycle.response_started):
             self.transport.close()
         else:
             self._refuse(
@@ -136,4 +139,7 @@ async def close_overdue(connections: set[Any]) -> None:
         await asyncio.sleep(SWEEP_S)
         now = loop.time()
         for connection in list(connections):
-            connection.close_if_due(now)
+            try:
+                connection.close_if_due(now)
+            except Exception as error:  # of one connection; the others are looked at all the same
+                LOG.error("A connection could not be closed", exc_info=error)

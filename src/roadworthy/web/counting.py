@@ -1,9 +1,9 @@
-"""What one thread does with a monitor and its state file: write posts, count them, read what they say.
+"""What one thread does with a monitor and its state file: write posts, count them, read.
 
-Everything here is called by that thread alone, so that neither monitor nor file needs a lock. A group of
-posts is written in one synced transaction before any of it is counted; a restart reads the snapshot and
-makes the same calls again from the log. Posts share a transaction and nothing else: if a group cannot be
-counted it is undone, in memory and on disk, and each post is counted alone.
+Everything here is called by that thread alone, so that neither monitor nor file needs a lock. A
+group of posts is written in one synced transaction before any of it is counted; a restart reads the
+snapshot and makes the same calls again from the log. Posts share a transaction and nothing else: if
+a group cannot be counted it is undone, in memory and on disk, and each post is counted alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ALARMS_SHOWN = 500
 LIVE_S = 0.5
 """How old the figures of a live page may be: several pages then cost as much as one."""
 SNAPSHOT_BYTES = 32 << 20
-"""The log grows by this much (a million events), or by twice the snapshot, before the next snapshot."""
+"""The log grows by this much (a million events), or twice the snapshot, before the next."""
 
 
 class Labelled(NamedTuple):
@@ -59,7 +59,7 @@ class Now(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """A monitor as its file has it, the bytes of the log that were read, and the clock of the last row."""
+    """A monitor as its file has it, the bytes of the log, and the clock of its last row."""
 
     monitor: Monitor
     log_bytes: int
@@ -133,7 +133,7 @@ class Counting:
     ) -> None:
         self.bundle, self.file = bundle, file
         self.clock = clock or Clock()
-        """Stamps events without a time; all events are compared with it, and not with each other."""
+        """Stamps events without a time; all events are compared with it, not with each other."""
         self.outbox = outbox or Outbox(file)
         self.late = ""
         """Why there is no estimate while most events are refused; any thread may read it."""

@@ -1,11 +1,12 @@
 """Posts of events and of labels: one JSON object, a list of them, or one a line (NDJSON).
 
-An event has an ``id`` (the same id sent again is the same event), a ``time`` (seconds since 1970, or ISO
-8601 with a time zone; the time of arrival if it is left out) and one of ``scores``, ``verdict`` (if the
-calibration reads one score of 0 and 1) and ``cell``. ``subject`` is optional. A label has the ``id`` of an
-event and whether its answer was ``correct``; ``probability`` is the one with which the event was chosen for
-labelling (without it that of the label queue, else 1). An event that is no longer among the last ones needs
-its ``cell`` and ``time``. A post is accepted whole or not at all, and a refusal names the line.
+An event has an ``id`` (the same id sent again is the same event), a ``time`` (seconds since 1970,
+or ISO 8601 with a time zone; the time of arrival if it is left out) and one of ``scores``,
+``verdict`` (if the calibration reads one score of 0 and 1) and ``cell``. ``subject`` is optional. A
+label has the ``id`` of an event and whether its answer was ``correct``; ``probability`` is the one
+with which the event was chosen for labelling (without it that of the label queue, else 1). An event
+that is no longer among the last ones needs its ``cell`` and ``time``. A post is accepted whole or
+not at all, and a refusal names the line.
 
 >>> from types import SimpleNamespace
 >>> known = {"names": ("knn",), "cells": 4, "references": ((0.5,),), "reach": ((0.1, 2.0),)}
@@ -16,7 +17,7 @@ its ``cell`` and ``time``. A post is accepted whole or not at all, and a refusal
 ('a', 5.0, {'knn': 0.5})
 >>> reader.labels(b'{"id": "b", "correct": false, "probability": 0.2}')
 [Label(id='b', correct=False, probability=0.2, cell=None, time=None)]
->>> reader.read(b'{"id": "a", "scores": {"knn": 0.5}}\\n{"id": "b", "scores": {"knn": 1e999}}', now=9.0)
+>>> reader.read(b'{"id": "a", "cell": 1}\\n{"id": "b", "scores": {"knn": 1e999}}', now=9.0)
 Traceback (most recent call last):
 roadworthy.web.http.Refused: line 2: Score 'knn' is infinite. Send a finite number, or null.
 """
@@ -32,7 +33,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -40,6 +41,9 @@ from numpy.typing import NDArray
 
 from roadworthy.registry import did_you_mean
 from roadworthy.web.http import Refused, brief
+
+if TYPE_CHECKING:
+    from roadworthy.analysis.risk.calibration import Calibration
 
 LONGEST_ID = 200
 LATEST = 1e11
@@ -118,30 +122,7 @@ class Label(NamedTuple):
 Post = Batch | Single | Sequence[Label]
 
 
-class Places(Protocol):
-    """What is used of a calibration: its scores, and how they become cells."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The scores it reads."""
-
-    @property
-    def references(self) -> tuple[tuple[float, ...], ...]:
-        """For each score, some that clean rows had."""
-
-    @property
-    def reach(self) -> tuple[tuple[float, float], ...]:
-        """For each score, the lowest and the highest of all rows."""
-
-    @property
-    def cells(self) -> int:
-        """How many cells there are."""
-
-    def place(self, columns: Mapping[str, Any]) -> NDArray[np.int16]:
-        """The cell of each event."""
-
-
-def placed(singles: Sequence[Single], calibration: Places) -> Batch:
+def placed(singles: Sequence[Single], calibration: Calibration) -> Batch:
     """Single events as a batch."""
     cells = np.array([single.cell for single in singles], dtype=np.int16)
     rows = [i for i, single in enumerate(singles) if single.scores is not None]
@@ -157,10 +138,10 @@ def placed(singles: Sequence[Single], calibration: Places) -> Batch:
 
 
 class Reader:
-    """Reads posts for one calibration, one subject (which may have several names) and one bundle."""
+    """Reads posts for one calibration, one subject (with one or more names) and one bundle."""
 
     def __init__(
-        self, calibration: Places, *, subject: str | Sequence[str], bundle: str = ""
+        self, calibration: Calibration, *, subject: str | Sequence[str], bundle: str = ""
     ) -> None:
         self._calibration, self._bundle = calibration, bundle
         self._called = (subject,) if isinstance(subject, str) else tuple(subject)
@@ -341,8 +322,8 @@ class Reader:
         if given not in self._called:
             names = " or ".join(map(repr, self._called))
             raise Refused(
-                f"The subject is {brief(given)}; this monitor's subject is {names}. Another subject "
-                "needs its own bundle.",
+                f"The subject is {brief(given)}; this monitor's subject is {names}. Another "
+                "subject needs its own bundle.",
                 status=409,
                 line=line,
             )
@@ -384,8 +365,8 @@ class Reader:
     def _cell(self, cell: Any, line: int | None) -> int:
         if type(cell) is not int or not -1 <= cell < self._calibration.cells:
             raise Refused(
-                f"cell must be a whole number from 0 to {self._calibration.cells - 1}, or -1 without "
-                f"a score; found {brief(cell)}.",
+                f"cell must be a whole number from 0 to {self._calibration.cells - 1}, or -1 "
+                f"without a score; found {brief(cell)}.",
                 line=line,
             )
         return cell
@@ -501,7 +482,7 @@ def _json(line: bytes, number: int) -> Any:
             return read(line)
     shown = line[:60].decode("utf-8", "replace") + ("..." if len(line) > 60 else "")
     together = (
-        " One object a line was expected; curl sends line ends with --data-binary @FILE, not with -d."
+        " One object a line was expected; with curl, use --data-binary @FILE and not -d."
         if re.search(rb"\}\s*\{", line)
         else ""
     )

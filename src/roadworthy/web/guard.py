@@ -1,7 +1,7 @@
 """Who may ask: checks of Host, Origin and token, and the headers that every answer carries.
 
-A page of another site that is open in the operator's browser can send requests to 127.0.0.1: its Origin
-gives it away. A foreign Host gives away a name that was made to point here (DNS rebinding).
+A page of another site that is open in the operator's browser can send requests to 127.0.0.1: its
+Origin gives it away. A foreign Host gives away a name that was made to point here (DNS rebinding).
 
 >>> guard = Guard(host="127.0.0.1", token=None)
 >>> guard.refusal({b"host": b"127.0.0.1:8321", b"origin": b"https://evil.example"})
@@ -20,14 +20,14 @@ from collections.abc import Iterable, Mapping
 from roadworthy.web import ServiceError
 
 ONCE = frozenset({b"host", b"origin", b"authorization"})
-"""Headers that decide who may ask: with two of them, one would be checked and the other one used."""
+"""Headers that decide who may ask: of two, one would be checked and the other one used."""
 SHORTEST_TOKEN = 16
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 HEADERS = [
     (
         b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),

@@ -1,8 +1,9 @@
-"""Points of the charts: what the watched window said, in the time of events, taken while they are counted.
+"""Points of the charts: what the watched window said, in the time of events, taken while they are
+counted.
 
-A stream that is posted in a second shows the same curve as one that took an hour: a large batch is counted
-in slices with a point after each. Points may take a twentieth of the time, in bursts of up to `BURST_S`: if
-events come faster than that, there are fewer points.
+A stream that is posted in a second shows the same curve as one that took an hour: a large batch is
+counted in slices with a point after each. Points may take a twentieth of the time, in bursts of up
+to `BURST_S`: if events come faster than that, there are fewer points.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The parts of HTTP that the service needs over ASGI: a request, its body within limits, an answer.
 
->>> Request({"method": "GET", "path": "/v1/history", "query_string": b"after=5", "headers": []}).query
+>>> Request({"method": "GET", "path": "/", "query_string": b"after=5", "headers": []}).query
 {'after': '5'}
 """
 
@@ -110,7 +110,7 @@ async def body_of(
 
 
 async def drop_rest(request: Request, receive: Receive) -> None:
-    """Read and drop the rest of a body that was too large, if the connection closes with the answer.
+    """Read and drop the rest of a body that is too large, if the connection closes then.
 
     A client that sends everything before it reads would otherwise find a reset and no answer.
     """
@@ -160,7 +160,7 @@ class InFlight:
     """How many bytes of requests may be held at the same time; any thread may use it.
 
     >>> memory = InFlight(100)
-    >>> first, second = memory.share(), memory.share()
+    >>> first, second = Share(memory), Share(memory)
     >>> first.take(80)
     >>> second.take(30)
     Traceback (most recent call last):
@@ -172,10 +172,6 @@ class InFlight:
     def __init__(self, most: int) -> None:
         self.most, self.used = most, 0
         self.lock = threading.Lock()
-
-    def share(self) -> Share:
-        """What one request will hold."""
-        return Share(self)
 
 
 class Share:

@@ -1,8 +1,9 @@
-"""Group commit: posts of a few milliseconds share one synced transaction: written, counted, answered.
+"""Group commit: posts of some milliseconds share one transaction: written, counted, answered.
 
-The event loop collects posts; one thread (`Counting`) writes and counts them group by group, and meanwhile the
-next group is collected. Events that were not synced were not acknowledged, and events that were are counted
-exactly once, whenever the process dies. What cannot be written is refused, and nothing of it is counted.
+The event loop collects posts; one thread (`Counting`) writes and counts them group by group, and
+meanwhile the next group is collected. Events that were not synced were not acknowledged, and events
+that were are counted exactly once, whenever the process dies. What cannot be written is refused,
+and nothing of it is counted.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Keeper:
     ) -> None:
         self.counting, self.bundle, self.clock = counting, counting.bundle, counting.clock
         self.trouble = ""
-        """Why the last group could not be written; empty if it was, or if something could be since."""
+        """Why the last group could not be written; empty if it was, or something was since."""
         self.writing = Histogram()
         self.sizes = Histogram((1, 2, 5, 10, 20, 50, 100, 200, 500, 1000))
         self._collect_s, self._most_waiting = collect_s, most_waiting

@@ -1,7 +1,8 @@
 """Events that are refused as late or as ahead: why, and whether most of them are.
 
-A clock that was ahead makes everything after it late, and to one that is behind everything is ahead. If
-most events that came last were refused, the figures are out of date, however calm they look.
+A clock that was ahead makes everything after it late, and to one that is behind everything is
+ahead. If most events that came last were refused, the figures are out of date, however calm they
+look.
 
 >>> lately = Lateness()
 >>> lately.add(Taken(90, 0, 10, 0)); lately.mostly_refused
@@ -44,13 +45,13 @@ def with_reasons(taken: Taken, state: State, *, now: float) -> LateTaken:
     >>> state = State(cells=2, capacity=10, lateness=3600.0)
     >>> state.newest = 1_700_000_000.0
     >>> with_reasons(Taken(0, 0, 1, 0), state, now=1_700_000_005.0).why["why_late"]
-    'More than 3,600 s older than the newest event (2023-11-14 22:13:20 UTC), or than all known ids.'
+    'More than 3,600 s older than the newest event (2023-11-14 22:13:20 UTC), or all known ids.'
     """
     found, why = LateTaken(*taken), dict[str, str]()
     if taken.late:
         why["why_late"] = (
             f"More than {state.lateness:,.0f} s older than the newest event ({utc(state.newest)}), "
-            "or than all known ids."
+            "or all known ids."
         )
     if taken.ahead:
         why["why_ahead"] = (
@@ -98,8 +99,8 @@ class Lateness:
         counted = f" The newest counted event is from {utc(newest)}." if newest > -1e300 else ""
         return (
             f"{self.late + self.ahead:,} of the last {self.judged:,} events were refused "
-            f"({self.late:,} late, {self.ahead:,} ahead) and are not counted.{counted} The service's "
-            f"clock shows {utc(clock)}. Check the clocks; to replay old data, start with a new --state."
+            f"({self.late:,} late, {self.ahead:,} ahead) and are not counted.{counted} The clock "
+            f"shows {utc(clock)}. Check the clocks; to replay old data, start with a new --state."
         )
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-import numpy as np
-
 from roadworthy.monitor import Bundle, EventError, Monitor
 from roadworthy.store import StoreError
 from roadworthy.web.addresses import address_of, without_password
@@ -68,8 +66,6 @@ class Together(NamedTuple):
 
     monitor: Monitor
     alarmed: tuple[str, ...]
-    differing: int
-    """Ids that more than one of them holds, in different cells; the first is counted."""
 
 
 def together(
@@ -91,32 +87,7 @@ def together(
     whole.merge(*found)
     shown = [without_password(source) if _is_address(source) else source for source in sources]
     alarmed = tuple(name for name, one in zip(shown, found, strict=True) if one.alarm)
-    return Together(whole, alarmed, _differing(found))
-
-
-def check_named_once(sources: Sequence[str]) -> None:
-    """Refuse one state under two names (a link, a slash behind an address)."""
-    seen = dict[object, str]()
-    for source in sources:
-        known: object = source.rstrip("/").lower()
-        if not _is_address(source) and Path(source).exists():
-            file = Path(source).stat()
-            known = file.st_dev, file.st_ino
-        if known in seen:
-            first, again = (
-                without_password(s) if _is_address(s) else s for s in (seen[known], source)
-            )
-            raise StoreError(f"{first} and {again} are the same state. Name every replica once.")
-        seen[known] = source
-
-
-def _differing(monitors: Sequence[Monitor]) -> int:
-    """How many ids stand in different cells: states hold no scores."""
-    held = [monitor.state.recent for monitor in monitors]
-    mark, cell = np.concatenate([r.mark for r in held]), np.concatenate([r.cell for r in held])
-    order = np.lexsort((cell, mark))
-    mark, cell = mark[order], cell[order]
-    return len(np.unique(mark[1:][(mark[1:] == mark[:-1]) & (cell[1:] != cell[:-1])]))
+    return Together(whole, alarmed)
 
 
 def kept(monitor: Monitor, path: Path) -> None:

@@ -1,7 +1,7 @@
 """What people look at: the files of the live page, and the event tree as a picture.
 
-The picture is whole by itself: style and palette are in it, so that it looks the same on the page, in a
-dashboard and in a file.
+The picture is whole by itself: style and palette are in it, so that it looks the same on the page,
+in a dashboard and in a file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def page_files() -> dict[str, tuple[bytes, bytes]]:
 
 
 class TreeNow(NamedTuple):
-    """A window, the tree's parameters in it, and why these are those before release, if they are."""
+    """A window, the tree's parameters in it, and why these are those before release."""
 
     state: RiskState
     parameters: Mapping[str, float]

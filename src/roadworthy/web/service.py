@@ -34,7 +34,7 @@ PORT = 8321
 DESCRIPTORS = 4096
 """Open files that are wanted: connections have one each."""
 _MALLOPT = ((-3, 1 << 18), (-1, 1 << 20), (-8, 2))
-"""Blocks from 256 kB are given back at once, the heap's end from 1 MB; two heaps: see mallopt(3)."""
+"""Blocks from 256 kB are given back at once, the heap's end from 1 MB; see mallopt(3)."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Settings:
     model: str | None = None
     """Whose answers are counted: NAME, or NAME/versions/V."""
     ids_unique: bool = False
-    """Whether requests to the model server have unique ids, so that the same id is the same events."""
+    """Whether requests to the model server have unique ids: the same id is the same events."""
 
 
 def check_extra() -> None:
@@ -155,8 +155,8 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
 def steady_memory() -> bool:
     """Have the C library give large blocks back at once; False if it is not glibc.
 
-    glibc raises the size from which a block is given back whenever one is; what a snapshot takes for a
-    moment then comes from the heap, and leaves holes in it: over 15 million events it grew by a half.
+    glibc raises the size from which a block is given back whenever one is; what a snapshot takes
+    for a moment then leaves holes in the heap: over 15 million events it grew by a half.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

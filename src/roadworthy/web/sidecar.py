@@ -1,12 +1,13 @@
-"""In front of a server that speaks the Open Inference Protocol v2: requests go through, scores are counted.
+"""In front of a server that speaks the Open Inference Protocol v2: requests go through, scores are
+counted.
 
-The model server must give the supervisors' scores among its outputs, one number a row. Answers of one model
-are counted: those to ``/v2/models/NAME/infer``, or with ``NAME/versions/V`` those to
-``/v2/models/NAME/versions/V/infer``. All other requests pass through. Clients wait for the server alone:
-events are counted after the answer has gone out, and what cannot be read is logged and counted as such. A
-score that is infinite, or whose output is missing, is a missing score. A row's event is named by the answer's
-``id``, a number of the service and the row; with ``ids_unique`` the number is left out, so that a request sent
-again is the same events.
+The model server must give the supervisors' scores among its outputs, one number a row. Answers of
+one model are counted: those to ``/v2/models/NAME/infer``, or with ``NAME/versions/V`` those to
+``/v2/models/NAME/versions/V/infer``. All other requests pass through. Clients wait for the server
+alone: events are counted after the answer has gone out, and what cannot be read is logged and
+counted as such. A score that is infinite, or whose output is missing, is a missing score. A row's
+event is named by the answer's ``id``, a number of the service and the row; with ``ids_unique`` the
+number is left out, so that a request sent again is the same events.
 """
 
 from __future__ import annotations
@@ -18,10 +19,8 @@ import select
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
 from itertools import count
 from queue import Empty, SimpleQueue
 from urllib.parse import unquote
@@ -31,7 +30,7 @@ import numpy as np
 from roadworthy.subject.adapters.inference_protocol import MalformedAnswer
 from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
-from roadworthy.web.answer_scores import Passed, encoding_of, scores_of
+from roadworthy.web.answer_scores import Passed, scores_of
 from roadworthy.web.events import writable
 from roadworthy.web.http import (
     Headers,
@@ -60,14 +59,12 @@ PIECE = 1 << 20
 LARGE = 1 << 18
 """Bytes of an answer that is read in a thread, so that nobody waits for it."""
 LONGEST_NAME = 140
-"""Characters of a request's id within that of an event; a longer one is cut and hashed."""
+"""Characters of a request's id within that of an event."""
 HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
     b"transfer-encoding upgrade host content-length expect".split()
 )
 """Headers of one connection alone (RFC 9110, 7.6.1), and those that the next one makes itself."""
-RESENT = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods of requests that may reach a server twice."""
 _MODEL = re.compile(r"[^/?#\s]+(/versions/[^/?#\s]+)?")
 
 Feed = Callable[[list[str], Mapping[str, np.ndarray]], Awaitable[None]]
@@ -115,8 +112,8 @@ class Sidecar:
             ) from None
         if not _MODEL.fullmatch(self.model):
             raise ServiceError(
-                f"--model {self.model!r} is not a model: write NAME or NAME/versions/V, as in the path "
-                "/v2/models/NAME/infer."
+                f"--model {self.model!r} is not a model: write NAME or NAME/versions/V, as in the "
+                "path /v2/models/NAME/infer."
             )
         self._prefix = self._place.prefix
         self._counted = f"/v2/models/{self.model}/infer"
@@ -134,7 +131,7 @@ class Sidecar:
         """Pass a request on and its answer back, then feed the scores in it to the monitor."""
         if leaves(request.scope["raw_path"].decode("latin-1")):
             raise Refused(f"{request.path} leaves /v2; only /v2 of the model server is passed on.")
-        share = self._memory.share()
+        share = Share(self._memory)
         try:
             share.take(REQUEST_BYTES)
             passed = await self._passed(request, receive, share)
@@ -149,8 +146,7 @@ class Sidecar:
                 self._warn(f"{request.path} is not counted: --model is {self.model}.")
         if inferred and request.path == self._counted and passed.status == 200:
             self._found = True
-            feeding = self._feed(passed, feed, share.take)
-            task = asyncio.get_running_loop().create_task(feeding)
+            task = asyncio.get_running_loop().create_task(self._feed(passed, feed))
             self._feeding.add(task)
             task.add_done_callback(self._feeding.discard)
             task.add_done_callback(lambda _: share.give_back())
@@ -184,11 +180,11 @@ class Sidecar:
             LOG.warning("The model server %s answers again.", self.address)
         self.up = not trouble
 
-    async def _feed(self, passed: Passed, feed: Feed, take: Callable[[int], None]) -> None:
+    async def _feed(self, passed: Passed, feed: Feed) -> None:
         """Count the scores of an answer that has gone out; no client waits for this."""
         try:
-            reading = partial(scores_of, passed, self.outputs, take)
-            if len(passed.body) > LARGE or encoding_of(passed):
+            reading = partial(scores_of, passed, self.outputs)
+            if len(passed.body) > LARGE:
                 found = await asyncio.get_running_loop().run_in_executor(self._threads, reading)
             else:
                 found = reading()
@@ -210,14 +206,10 @@ class Sidecar:
     def _name(self, given: str | None) -> str:
         """The name of the events of an answer."""
         own = f"{self._start}-{next(self._numbers)}"
-        if given is None or not writable(given):
+        if given is None or len(given) > LONGEST_NAME or not writable(given):
             if self.ids_unique:
-                self._warn("An answer has no id; --ids-unique cannot tell if it is sent again.")
+                self._warn("An answer has no usable id: --ids-unique cannot recognise it.")
             return own
-        if len(given) > LONGEST_NAME:
-            given = (
-                f"{given[: LONGEST_NAME - 17]}~{blake2b(given.encode(), digest_size=8).hexdigest()}"
-            )
         return given if self.ids_unique else f"{given}/{own}"
 
     def ask(
@@ -228,17 +220,12 @@ class Sidecar:
         body: bytes,
         take: Callable[[int], None] = lambda size: None,
     ) -> Passed:
-        """Send a request on; blocks until the answer is there. `take` gets its bytes as they come."""
+        """Send a request on and wait for the answer; `take` gets its bytes as they come."""
         sent = joined(headers, self._kept_back)
         sent["Accept-Encoding"] = "identity"  # the scores are read from the answer
-        connection = self._kept()
         try:
-            if connection is not None and method in RESENT:
-                # It is unknown whether the server has had it: a POST is its client's to repeat.
-                with suppress(ConnectionResetError, BrokenPipeError):
-                    return self._exchange(connection, method, target, sent, body, take)
-                connection = None
-            connection = connection or self._place.connection(self.timeout_s)
+            connection = self._kept() or self._place.connection(self.timeout_s)
+            # Once: if it fails, the server may have had it; whether to repeat it the client knows.
             return self._exchange(connection, method, target, sent, body, take)
         except (OSError, http.client.HTTPException) as error:
             trouble = self._what_happened(error)
@@ -247,18 +234,11 @@ class Sidecar:
 
     def _what_happened(self, error: Exception) -> str:
         """Why there is no answer."""
-        match error:
-            case ConnectionResetError() | BrokenPipeError():
-                return f"The model server {self.address} closed the connection ({error})."
-            case TimeoutError():
-                return (
-                    f"The model server {self.address} did not answer within {self.timeout_s:g} s."
-                )
-            case http.client.IncompleteRead():
-                return f"The model server {self.address} broke off its answer."
-            case http.client.HTTPException():
-                said = f"{type(error).__name__}: {error}".strip()
-                return f"The model server {self.address} does not speak HTTP ({said})."
+        said = f"{type(error).__name__}: {error}".strip(": ")
+        if isinstance(error, TimeoutError):
+            return f"The model server {self.address} did not answer within {self.timeout_s:g} s."
+        if isinstance(error, ConnectionResetError | BrokenPipeError | http.client.HTTPException):
+            return f"The model server {self.address} gave no whole answer ({said})."
         return f"There is no model server at {self.address} ({error})."
 
     async def close(self) -> None:
@@ -294,7 +274,9 @@ class Sidecar:
             connection.request(
                 method, path, body if body or method not in ("GET", "HEAD") else None, dict(headers)
             )
-            answer = _past_interim(connection.getresponse())
+            answer = connection.getresponse()
+            if answer.status < 200:  # http.client skips 100 alone; the answer itself is behind it
+                raise http.client.HTTPException(f"interim answer {answer.status}")
             content = _content(answer, take)
         except BaseException:
             connection.close()
@@ -346,8 +328,8 @@ def joined(headers: Headers, kept_back: Set[bytes]) -> dict[str, str]:
 def leaves(target: str) -> bool:
     """Whether a path has segments that lead out of it, however they are written.
 
-    >>> [leaves(t) for t in ("/v2/../a", "/v2/%2e%2E/a", "/v2/%252e./a", "/v2/a%2f..", "/v2/a..b/c")]
-    [True, True, True, True, False]
+    >>> [leaves(t) for t in ("/v2/../a", "/v2/%2e%2E/a", "/v2/%252e./a", "/v2/a..b/c")]
+    [True, True, True, False]
     """
     while (plain := unquote(target)) != target:
         target = plain
@@ -363,17 +345,6 @@ def _ended(connection: http.client.HTTPConnection) -> bool:
     looking = select.poll()
     looking.register(connection.sock, select.POLLIN)
     return bool(looking.poll(0))
-
-
-def _past_interim(answer: http.client.HTTPResponse) -> http.client.HTTPResponse:
-    """The answer itself, behind interim ones (RFC 9110, 15.2): http.client skips 100 alone.
-
-    What it has read ahead may hold the beginning of the next, so the same response reads on.
-    """
-    while answer.status < 200:
-        answer.headers = None  # type: ignore[assignment]  # it would take itself for begun
-        answer.begin()
-    return answer
 
 
 def _content(answer: http.client.HTTPResponse, take: Callable[[int], None]) -> bytes:

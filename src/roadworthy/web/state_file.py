@@ -1,8 +1,10 @@
-"""The service's state on disk: one SQLite file, synced before anybody is told that an event was counted.
+"""The service's state on disk: one SQLite file, synced before anybody is told that an event was
+counted.
 
-It holds a log of what was counted (numbered rows), a snapshot of the monitor after one of them, the bundle,
-alarms, and readings for the charts (thinned as they grow old). The log up to the snapshot is deleted, so
-that the file stays small and a restart replays little. One process uses a state file at a time.
+It holds a log of what was counted (numbered rows), a snapshot of the monitor after one of them, the
+bundle, alarms, and readings for the charts (thinned as they grow old). The log up to the snapshot
+is deleted, so that the file stays small and a restart replays little. One process uses a state file
+at a time.
 
 >>> import tempfile
 >>> folder = tempfile.TemporaryDirectory()
@@ -51,13 +53,13 @@ ROWS = 2000
 TRIAL = 64 << 10
 """Bytes that are written to see whether posts can be: about as many as a large one takes."""
 THINNED = ((3600.0, 60.0), (14 * 86_400.0, 3600.0))
-"""Readings older than the first are kept one in so many seconds: a minute after an hour, an hour after
-two weeks."""
+"""Readings older than this are kept one in so many seconds."""
 _SCHEMA = """
 create table meta (key text primary key, value text not null);
 create table log (seq integer primary key autoincrement, kind integer not null, body blob not null);
 create table snapshot (
-    one integer primary key check (one = 1), seq integer not null, made real not null, body blob not null
+    one integer primary key check (one = 1), seq integer not null, made real not null,
+    body blob not null
 );
 create table alarms (
     key text primary key, event integer not null, body text not null, delivered integer not null,
@@ -85,11 +87,11 @@ def beside(bundle: Path) -> Path:
 
 
 def make_folder(path: Path, *, called: str) -> None:
-    """Make the folder of a file if it alone is missing: more than one missing is rather a typing error.
+    """Make the folder of a file if it alone is missing: more than one is rather a typing error.
 
-    >>> make_folder(Path("no/such/s.sqlite"), called="--state no/such/s.sqlite")
+    >>> make_folder(Path("no/such/s.sqlite"), called="--state")
     Traceback (most recent call last):
-    roadworthy.web.ServiceError: --state no/such/s.sqlite: there is no folder no. Make no/such first.
+    roadworthy.web.ServiceError: --state: there is no folder no. Make no/such first.
     """
     folder = path.parent
     if folder.exists():
@@ -123,7 +125,7 @@ class StateFile:
         if alone:
             self._lock = _locked(path)
         try:
-            # SQLite gives its journal the mode of the file: what was scored is nobody else's business.
+            # SQLite gives its journal the mode of the file.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             # One thread at a time uses it, but not always the same.
             self._db = sqlite3.connect(
@@ -182,7 +184,7 @@ class StateFile:
         self._db.execute(f"pragma max_page_count = {pages}")
 
     def append(self, rows: Sequence[tuple[int, bytes]]) -> int:
-        """Add rows to the log in one transaction, synced when this returns; the number of the last."""
+        """Add rows to the log in one synced transaction; the number of the last."""
         with self._transaction() as db:
             for row in rows:
                 last = db.execute("insert into log (kind, body) values (?, ?)", row).lastrowid
@@ -358,11 +360,11 @@ class StateFile:
                     db.execute("rollback")
             if _is_full(error):
                 raise Full(
-                    f"{self.path}: no space is left. Nothing of this was counted; send it again later."
+                    f"{self.path}: no space is left. Nothing of this was counted; send it later."
                 ) from error
             raise Unwritable(
-                f"{self.path} cannot be written now ({error}). Nothing of this was counted; send it "
-                "again."
+                f"{self.path} cannot be written now ({error}). Nothing of this was counted; "
+                "send it again."
             ) from error
 
 
@@ -383,7 +385,7 @@ def _locked(path: Path) -> int:
 
 
 def _is_full(error: Exception) -> bool:
-    """Whether there is no space; for what readers and writers share, SQLite calls it an I/O error."""
+    """Whether there is no space; for its shared memory SQLite calls that an I/O error."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOSPC
     code = getattr(error, "sqlite_errorcode", 0)

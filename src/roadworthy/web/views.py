@@ -43,7 +43,7 @@ def risk_view(state: RiskState) -> dict[str, Any]:
 
 
 def without_figures(window: dict[str, Any], *, cannot_tell: str | None = None) -> dict[str, Any]:
-    """A window whose figures are null if it has no event, or no estimate for this or its own reason.
+    """A window; its figures are null without events, or for this reason or its own.
 
     A program that reads a number believes it, whatever stands beside it.
     """

@@ -1,9 +1,10 @@
 """Alarms on their way out: to a webhook, in order, and to a log of JSON lines.
 
-The state file is the queue: an alarm waits there until the webhook has answered 2xx. After 5xx, 408, 429, a
-time-out or a connection error it is sent again, with a growing pause, and the others wait behind it. Any
-other 4xx is logged, and the alarm is not sent again. An alarm may arrive twice (an answer can get lost); its
-``key`` is the same each time. Nothing here makes a post wait: a thread of its own delivers.
+The state file is the queue: an alarm waits there until the webhook has answered 2xx. After 5xx,
+408, 429, a time-out or a connection error it is sent again, with a growing pause, and the others
+wait behind it. Any other 4xx is logged, and the alarm is not sent again. An alarm may arrive twice
+(an answer can get lost); its ``key`` is the same each time. Nothing here makes a post wait: a
+thread of its own delivers.
 
 >>> [round(pause(n), 1) for n in (0, 1, 2, 20)]
 [1.0, 2.0, 4.0, 300.0]
@@ -49,7 +50,7 @@ def pause(failures: int, *, first: float = FIRST_PAUSE_S) -> float:
 
 
 class Webhook:
-    """Posts alarms as JSON to one address; a user and a password in it become Basic authorization."""
+    """Posts alarms as JSON; a user and a password in the address become Basic authorization."""
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class Webhook:
             self._settled(alarm, became)
 
     def _try_to_reach(self) -> None:
-        """Report a wrong address at the start, and not when the first alarm is due; nothing is sent."""
+        """Report a wrong address at the start, before the first alarm is due; nothing is sent."""
         try:
             self._address.reach(REACH_S)
         except Exception as error:  # whatever it is, the thread goes on
@@ -222,7 +223,7 @@ class Outbox:
         return key in self._unkept or self._file.knows_alarm(key)
 
     def add(self, alarm: Alarm) -> None:
-        """Log, keep and send an alarm; after a crash in between it comes twice rather than never."""
+        """Log, keep and send an alarm; after a crash it comes twice rather than never."""
         self._unkept[alarm["key"]] = alarm
         if self._log is not None:
             self._unlogged.append(alarm)

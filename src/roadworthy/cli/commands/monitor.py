@@ -1,4 +1,4 @@
-"""``roadworthy monitor BUNDLE``: the service; ``monitor label-queue`` and ``monitor merge`` on its state files."""
+"""``roadworthy monitor BUNDLE``: the service; ``label-queue`` and ``merge`` on its state files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typer.core import TyperGroup
 from roadworthy.cli import exits, showing
 
 MERGE_EPILOG = (
-    "Exit codes: 0 no alarm, 1 the alarm of all together is on, 2 usage or file error, 3 no estimate. "
-    "The state is written unless the code is 2."
+    "Exit codes: 0 no alarm, 1 the alarm of all together is on, 2 usage or file error, "
+    "3 no estimate. The state is written unless the code is 2."
 )
 QUEUE_EPILOG = "Exit codes: 0 done, 2 usage or file error."
 
@@ -89,7 +89,7 @@ def serve(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Required with --proxy: the model whose answers are counted, NAME or NAME/versions/V."
+            help="Required with --proxy: the model that is counted, NAME or NAME/versions/V."
         ),
     ] = None,
     ids_unique: Annotated[
@@ -161,7 +161,7 @@ def label_queue(
     state: Annotated[
         str | None,
         typer.Argument(
-            help="A state file, or the address of a running monitor; default: the state in this folder."
+            help="A state file, or the address of a monitor; default: the state in this folder."
         ),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 100,
@@ -208,16 +208,14 @@ def merge(
     from roadworthy.cli.merging import (
         again,
         alarm_line,
-        differing_line,
         tolerable_line,
         unproven_line,
         window_line,
     )
     from roadworthy.web import views
-    from roadworthy.web.offline import check_named_once, kept, together
+    from roadworthy.web.offline import kept, together
 
-    check_named_once(sources)
-    monitor, alarmed, differing = together(sources, bundle=bundle, token=token)
+    monitor, alarmed = together(sources, bundle=bundle, token=token)
     if into is not None:
         kept(monitor, into)
     windows = [views.risk_view(monitor.risk(name)) for name in monitor.bundle.windows.names]
@@ -230,11 +228,7 @@ def merge(
             "alarm": monitor.alarm,
             "alarm_by_labels": monitor.alarm_by_labels,
         }
-        content |= {
-            "alarm_of": list(alarmed),
-            "cannot_tell": untold,
-            "ids_with_different_scores": differing,
-        }
+        content |= {"alarm_of": list(alarmed), "cannot_tell": untold}
         showing.print_json({**content, "windows": windows, "into": into})
         return code
     out = showing.console()
@@ -242,8 +236,6 @@ def merge(
         f"{many(monitor.state.counted, 'event')} of {monitor.bundle.subject}{again(taken.repeated)}",
         soft_wrap=True,
     )
-    if differing:
-        out.print(differing_line(differing), soft_wrap=True)
     out.print(tolerable_line(monitor.bundle), soft_wrap=True)
     for window in windows:
         of = "of " if window["window"].isdigit() else ""
