@@ -241,7 +241,7 @@ def test_a_restart_between_any_two_steps_finds_all_that_was_counted(made, tmp_pa
     path = tmp_path / "s.sqlite"
     counting = counting_at(path, made, snapshot_bytes=100_000)
     seen: list[int] = []
-    for turn in range(30):
+    for turn in range(16):
         counting.commit([batch_of(events(500, first=500 * turn, step=0.01), made)])
         counting.commit([[Label(f"e{500 * turn + 3}", turn % 3 > 0, 0.5)]])
         counting.read()
